@@ -1,5 +1,4 @@
-"""`python3 run.py bench`: measure the speed of the kit, as ratios to floors measured next to it, in
-the same process.
+"""`python3 run.py bench`: measure the speed of the kit, relative to floors in the same process.
 
 Seconds on one machine say little about another machine, and on a shared machine nothing. Ratios of
 two things that are measured alternately are stable. Every goal is an upper limit.
@@ -21,8 +20,11 @@ ROUNDS = 7
 
 
 def all_rows(in_browser: bool = False, peers: bool = False) -> list[Row]:
-    """Return every row, in the order of the table: those of the engine and the graphs, of the views
-    in a browser, or of the peers."""
+    """Return every row, in the order of the table.
+
+    By default these are the rows of the engine and the graphs; with `in_browser` those of the
+    views, and with `peers` those of the peers.
+    """
     if peers:
         from bench import peers as beside
 
@@ -77,8 +79,10 @@ def chosen_rows(only: str, in_browser: bool = False, peers: bool = False) -> lis
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run the rows and print them; return 1 if a goal is missed, a row failed or an option is
-    invalid."""
+    """Run the rows and print them.
+
+    Return 1 if a goal is missed, a row failed or an option is invalid.
+    """
     arguments = build_parser().parse_args(words)
     try:
         return run(arguments)

@@ -1,5 +1,4 @@
-"""Measure the cost of a view in the reader's browser: the player's own time per frame, and the data
-sent to it.
+"""Measure the cost of a view in a browser: the player's time per frame, and the size of its data.
 
 Most rows are milliseconds and kilobytes, not ratios, because a display has 60 frames a second on
 any machine, and a notebook's size does not depend on the machine. The times need Chromium and
@@ -40,7 +39,7 @@ DRAW_ALL = """() => {
 
 
 class Total(Vertex):
-    """Sums a region."""
+    """The sum of a region."""
 
     values: Input[Vector[FLOAT]]
     out: Output[FLOAT]
@@ -50,8 +49,10 @@ class Total(Vertex):
 
 
 def busy_machine(tiles: int, distinct: int, supersteps: int) -> View:
-    """Return `distinct` compute sets with random work and destinations, repeated in turn up to
-    `supersteps`."""
+    """Return the view of a run of `distinct` compute sets with random work and destinations.
+
+    They are repeated in turn up to `supersteps` supersteps.
+    """
     rng = np.random.default_rng(3)
     device = IPUModel("ipu2", tiles_per_ipu=tiles).create_device()
     graph = Graph(device.target)
@@ -106,8 +107,10 @@ def forty_thousand() -> Engine:
 
 
 def long_run() -> tuple[Work, Work]:
-    """Return two works: making the view of a run of 40,000 supersteps, as a page has it; and
-    running it, with its report."""
+    """Return two works: making the view of a run of 40,000 supersteps, and running it.
+
+    The first makes the view as a page has it; the second includes the report.
+    """
     engine = forty_thousand()
     report = _ran(engine)
     return lambda: show.bsp(replace(report))._repr_html_(), lambda: _ran(engine)
@@ -120,8 +123,10 @@ def _ran(engine: Engine) -> Report:
 
 
 def kilobytes(view: View) -> float:
-    """Return the size of a view in a notebook, in kilobytes: data, poster, table and the compressed
-    player."""
+    """Return the size of a view in a notebook, in kilobytes.
+
+    It has data, poster, table and the compressed player.
+    """
     return len(view._repr_html_().encode()) / 1000
 
 
@@ -135,8 +140,7 @@ def find_chromium() -> str | None:
 
 
 def milliseconds_a_frame() -> float:
-    """Return the player's own time to draw a frame of the whole chip with its texts; the median of
-    rounds."""
+    """Return the median of the player's time to draw a frame of the whole chip with texts."""
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:

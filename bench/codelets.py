@@ -67,7 +67,7 @@ class BlockProduct(Vertex):
 
 
 class FirstBlockProduct(Vertex):
-    """Multiplies some rows of a matrix by some columns of another, which are stored as rows."""
+    """The product of some rows of a matrix with some columns of another, stored as rows."""
 
     a: Input[Vector[Vector[FLOAT]]]
     b: Input[Vector[Vector[FLOAT]]]
@@ -96,8 +96,7 @@ class Layer(Vertex):
 
 
 class RowDeltas(Vertex):
-    """Computes the deltas of one picture: its scores, their softmax, and its difference from the
-    label."""
+    """The deltas of one picture: its scores, their softmax, and the difference from the label."""
 
     x: Input[Vector[FLOAT]]
     weights: Input[Vector[Vector[FLOAT]]]
@@ -112,7 +111,7 @@ class RowDeltas(Vertex):
 
 
 class BlockDeltas(Vertex):
-    """Computes the deltas of several pictures."""
+    """The deltas of several pictures."""
 
     x: Input[Vector[Vector[FLOAT]]]
     weights: Input[Vector[Vector[FLOAT]]]
@@ -173,7 +172,7 @@ class LearnSums(Vertex):
 
 
 class Stencil(Vertex):
-    """Computes the mean of the four neighbours; `x` has one more row and column on each side."""
+    """The mean of the four neighbours; `x` has one more row and column on each side."""
 
     x: Input[Vector[Vector[FLOAT]]]
     out: Output[Vector[Vector[FLOAT]]]
@@ -217,7 +216,7 @@ class Collatz(Vertex):
 
 
 class FirstPast(Vertex):
-    """Finds the position at which a running sum passes the limit."""
+    """The position at which a running sum passes the limit."""
 
     x: Input[Vector[FLOAT]]
     limit: Input[FLOAT]
@@ -234,8 +233,10 @@ class FirstPast(Vertex):
 
 
 class Relax(Vertex):
-    """Runs one step on a line of numbers, of which each vertex has a piece and the ends of its two
-    neighbours."""
+    """One step on a line of numbers, of which each vertex has a piece.
+
+    It also has the ends of the neighbouring pieces.
+    """
 
     left: Input[FLOAT]
     right: Input[FLOAT]

@@ -1,5 +1,4 @@
-"""Rows that need a CUDA GPU: the engine on CuPy, compared with CuPy alone and with the engine on
-numpy.
+"""Rows that need a CUDA GPU: the engine on CuPy, compared with CuPy alone and with numpy.
 
 They have not been run on a device yet. The work is that of w3, w4b and w5a at sizes that fill a
 GPU: a product of 4,096 x 4,096 matrices on four chips, a step on 60,000 pictures on one chip, and a
@@ -70,8 +69,10 @@ def large_product(left: Array, right: Array, **how: Any) -> Engine:
 
 
 def _with_cupy(pairs: Callable[..., Pairs]) -> Ratios | str:
-    """Return a round of the pairs at their full sizes, in wall-clock time, because the processor
-    only waits."""
+    """Return a round of the pairs at their full sizes.
+
+    It uses wall-clock time, because the processor only waits.
+    """
     cupy, why = cupy_module()
     return (
         f"needs a CUDA GPU: {why}"

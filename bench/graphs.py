@@ -102,8 +102,7 @@ def bare_loop(rows: int = 10_000, columns: int = 140) -> int:
 
 
 def analyses(graph: Graph, program: Program) -> Work:
-    """Return a work that runs every check, the groups and traces, memory, and the cost of every
-    step."""
+    """Return a work that runs all checks, groups and traces, and computes memory and costs."""
 
     def analyse() -> None:
         cost = CostModel(compile_programs(graph, [program]))
@@ -159,8 +158,10 @@ def _allocations() -> float:
 
 
 def _peak(call: Work) -> int:
-    """Return the peak bytes that `call` allocates and frees (a stored record of steps is not
-    freed); its second run counts."""
+    """Return the peak bytes that the second run of `call` allocates and frees.
+
+    A stored record of steps is not freed, so the first run does not count.
+    """
     call()
     gc.collect()
     tracemalloc.start()
@@ -176,8 +177,7 @@ def _peak(call: Work) -> int:
 
 
 def pod_graph(num_ipus: int) -> tuple[Device, Graph, Program]:
-    """Return a graph with a vertex for each worker, copies of the neighbours' ends, and a sum over
-    everything."""
+    """Return a graph with a vertex for each worker, copies of the neighbours' ends, and a total."""
     device = IPUModel(num_ipus=num_ipus).create_device()
     graph = Graph(device)
     tiles = num_ipus * TILES
@@ -235,8 +235,7 @@ GATHERS, INPUTS = 100, 8  # numpy gathers compared with one compilation; inputs 
 
 
 def irregular() -> tuple[Work, Work]:
-    """Return two works: compiling 100,000 vertices with random inputs, and 100 numpy gathers of the
-    same numbers."""
+    """Return two works: compiling 100,000 vertices with random inputs, and 100 gathers of numpy."""
     count = 100_000
     graph, numbers = Graph(_target), np.zeros(count, np.float32)
     x, out = graph.add_variable(FLOAT, (count,), "x"), graph.add_variable(FLOAT, (count,), "out")
@@ -261,8 +260,7 @@ MOST_IPUS = 64
 
 
 def _pod() -> Ratios:
-    """Return a function that measures the seconds of the pod relative to 64 times those of one
-    IPU."""
+    """Return a function that measures the seconds of the pod relative to 64 single IPUs."""
     pod(1)
 
     def one_round() -> dict[str, float]:
@@ -288,8 +286,10 @@ def first_run() -> Ratios:
 
 
 def undefined() -> dict[str, tuple[Work, Work]]:
-    """Return loops around a compute set, with and without a WriteUndef of its output, for vertices
-    of several lengths."""
+    """Return loops around a compute set, with and without a WriteUndef of its output.
+
+    Their vertices have several lengths.
+    """
     found: dict[str, tuple[Work, Work]] = {}
     for length in (1, 16, 1000):
         chip, count = Chip(), TILES * WORKERS

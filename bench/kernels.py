@@ -50,8 +50,10 @@ class Chip:
     def variable(
         self, name: str, values: Array, dtype: type[DType] = FLOAT, parts: int = 0
     ) -> Tensor:
-        """Return a variable with `values`, in `parts` parts over the tiles: part i is where
-        `execute` puts vertex i of that many."""
+        """Return a variable with `values`, in `parts` parts over the tiles.
+
+        Part i is on the tile where `execute` puts vertex i of that many.
+        """
         tensor = self.graph.add_variable(dtype, values.shape, name)
         flat, size, parts = tensor.flatten(), values.size, parts or self.tiles
         for part in range(parts):
@@ -76,8 +78,7 @@ class Chip:
 
 
 def matvec(dot: type[Vertex], add: type[Vertex], blas: int) -> tuple[Work, Work]:
-    """Return the product of a 10,000 x 1,000 matrix and a vector by codelets, and the same by
-    BLAS."""
+    """Return the product of a 10,000 x 1,000 matrix and a vector by codelets, and by BLAS."""
     rows, columns, parts = 10_000, 1_000, 7
     matrix, vector = floats(rows, columns), floats(columns)
     chip = Chip()
@@ -129,8 +130,10 @@ SIZE = 1024  # side of the matrices
 
 
 def product(exact: bool) -> tuple[Work, Work]:
-    """Return a product of square matrices in square blocks, one vertex per block, and the same in
-    numpy."""
+    """Return a product of square matrices in square blocks, and the same in numpy.
+
+    There is one vertex per block.
+    """
     size, block = SIZE, 32
     n = size // block
     left, right = floats(size, size), floats(size, size)
@@ -157,8 +160,10 @@ SMALL_BATCH, SMALL_STEPS, LARGE_BATCH = 64, 100, 60_000
 
 
 def plain_step(x: Array, wanted: Array, xp: Any = np) -> Callable[[], Array]:
-    """Run a step of logistic regression as usually written with numpy, or with a module like it;
-    return the weights."""
+    """Return a step of logistic regression as usual in numpy, which returns the weights.
+
+    `xp` is numpy, or a module like it.
+    """
     x, wanted = xp.asarray(x), xp.asarray(wanted)
     weights: Array
     weights, bias = xp.zeros((PIXELS, CLASSES), np.float32), xp.zeros(CLASSES, np.float32)
@@ -182,8 +187,10 @@ def pictures_and_labels(batch: int) -> tuple[Array, Array]:
 
 
 def small_step(**how: Any) -> tuple[Engine, Work, int]:
-    """Return (the engine, the same in numpy, steps of one run) of logistic regression on 64
-    pictures: 905 vertices."""
+    """Return (engine, numpy's step, steps of a run) of logistic regression on 64 pictures.
+
+    The graph has 905 vertices.
+    """
     batch, block, steps = SMALL_BATCH, 14, SMALL_STEPS
     x, wanted = pictures_and_labels(batch)
     chip = Chip()
@@ -239,8 +246,7 @@ def small(exact: bool) -> tuple[Work, Work]:
 
 
 def large_step(x: Array, wanted: Array, **how: Any) -> Engine:
-    """Return a step of logistic regression on a multiple of 400 pictures, all of them on the
-    chip."""
+    """Return a step of logistic regression on a multiple of 400 pictures, all on the chip."""
     rows, groups, pieces = 50, 8, 196
     blocks, wide = len(x) // rows, PIXELS * CLASSES // pieces
     chip = Chip()
@@ -307,8 +313,10 @@ STEPS = 10
 def stencil(
     codelet: type[Vertex], picture: Array, down: int, across: int, num_ipus: int = 1, **how: Any
 ) -> Engine:
-    """Return ten steps of a stencil on a picture of `down` x `across` tiles, with one more element
-    on each side."""
+    """Return ten steps of a stencil on a picture of `down` x `across` tiles.
+
+    The picture has one more element on each side.
+    """
     side = (len(picture) - 2) // down
     chip = Chip(num_ipus)
     x, out = (
@@ -330,10 +338,10 @@ def stencil(
 
 
 def plain_stencil(picture: Any) -> Callable[[], Any]:
-    """Run the same steps on an array of numpy, or of a module like it; return the last step's
-    picture.
+    """Return the same steps on an array of numpy, or of a module like it.
 
-    The picture of a step is freed before the next one is made, as in the other rows.
+    They return the last step's picture. The picture of a step is freed before the next one is made,
+    as in the other rows.
     """
 
     def step() -> Any:

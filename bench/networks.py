@@ -1,5 +1,4 @@
-"""A small convolutional network: a training step compared with torch, and a large layer's graph
-compared with its run."""
+"""A small convolutional network: a step compared with torch, and building a large layer."""
 
 from __future__ import annotations
 
@@ -32,8 +31,11 @@ SIZES = (
 
 
 def first_parameters() -> list[Array]:
-    """Return a layer's kernels and biases, the next one's kernels, its batch norm's factors and
-    sums, and the last one's weights and biases."""
+    """Return the parameters of the network at the start.
+
+    They are a layer's kernels and biases, the next one's kernels, its batch norm's factors and
+    sums, and the last one's weights and biases.
+    """
     rng = np.random.default_rng(0)
     made = [rng.standard_normal(size) * (2 / np.prod(size[1:])) ** 0.5 for size in SIZES]
     made[3] += 1
@@ -42,8 +44,10 @@ def first_parameters() -> list[Array]:
 
 
 class Network:
-    """Two 3 x 3 layers, the first with biases and 2 x 2 pooling, the second with a batch norm; a
-    dense layer; and a step of plain gradient descent."""
+    """A network of two 3 x 3 layers and a dense layer, with a step of plain gradient descent.
+
+    The first layer has biases and 2 x 2 pooling, and the second a batch norm.
+    """
 
     def __init__(self, batch: int, tiles: int) -> None:
         self.device = IPUModel(tiles_per_ipu=tiles).create_device()
@@ -125,7 +129,7 @@ class Network:
 
 
 class OfTorch:
-    """The same network in torch, on one core."""
+    """A reference: the network of `Network` in torch, on one core."""
 
     def __init__(self) -> None:
         import torch
@@ -161,8 +165,7 @@ def learning(batch: int = 256) -> tuple[Work, Work] | str:
 
 
 def _layer() -> Engine:
-    """Return the forward pass of ResNet's 3 x 3 layer over 56 x 56, 64 channels, 4 samples, ready
-    to run."""
+    """Return the loaded forward pass of ResNet's 3 x 3 layer, 64 channels over 56 x 56."""
     device = IPUModel(tiles_per_ipu=TILES).create_device()
     graph, prog = Graph(device), Sequence()
     around: dict[str, Any] = {"padding_lower": 1, "padding_upper": 1}

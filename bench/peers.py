@@ -1,9 +1,8 @@
-"""Compare the tile engine with other ways to run kernels for a tile machine without one: `python3
-run.py bench --peers`.
+"""Compare the tile engine with other ways to run tile kernels: `python3 run.py bench --peers`.
 
-The peers run a small part of each workload, because they would not finish the whole, and their time
-is scaled up by the share. Numba and Triton are in the extra `bench`; a row whose peer is not
-installed says so.
+The peers run a small part of each workload, because they would not finish all of it. Their time is
+scaled up by the share. Numba and Triton are in the extra `bench`; a row shows if its peer is not
+installed.
 """
 
 from __future__ import annotations
@@ -50,8 +49,10 @@ def _seconds(work: Work) -> float:
 
 
 def _program(name: str, switch: str) -> Parts | str:
-    """Return the results of another benchmark program, run with an environment variable set; its
-    last word if it failed."""
+    """Return the results of another benchmark program, or the last line of its error.
+
+    The program runs with the environment variable `switch` set.
+    """
     command = [sys.executable, "-m", f"bench.{name}"]
     done = subprocess.run(
         command, cwd=ROOT, env=dict(os.environ, **{switch: "1"}), capture_output=True, text=True
@@ -63,8 +64,7 @@ def _program(name: str, switch: str) -> Parts | str:
 
 
 def _beside(peer: Callable[[], Parts | str], names: list[str]) -> Ratios:
-    """Return a function that measures for each workload our seconds relative to the peer's, both
-    for the whole."""
+    """Return a function that measures our seconds relative to the peer's, by workload."""
     ours = {name: OURS[name]() for name in names}
 
     def one_round() -> dict[str, float] | str:

@@ -1,5 +1,6 @@
-"""The rows of scalar loops: compiled beside numba by hand, by CPython beside a bare Python loop,
-and one very long vertex.
+"""The rows of scalar loops, compared with loops by hand, and one very long vertex.
+
+Compiled loops are compared with numba by hand, and CPython's with a bare Python loop.
 
     python -m bench.scalar      # rows that need a process without numba: s2, s2b
 
@@ -74,8 +75,10 @@ print(json.dumps([first, time.perf_counter() - begin]))
 
 
 class Placed:
-    """A graph with `count` vertices of a codelet, spread over the tiles. `given`: the values of its
-    Inputs and InOuts."""
+    """A graph with `count` vertices of a codelet, distributed over the tiles.
+
+    `given` has the values of its Inputs and InOuts.
+    """
 
     def __init__(self, codelet: type[Vertex], count: int, tiles: int) -> None:
         self.codelet, self.count = codelet, count
@@ -109,7 +112,7 @@ class Placed:
 
     @property
     def changed(self) -> list[str]:
-        """The InOuts, which are restored before each run."""
+        """The names of the InOuts, which are restored before each run."""
         return [name for name in self.given if self.codelet.fields[name].kind == "inout"]
 
     def put_back(self, engine: Engine) -> None:
@@ -122,8 +125,10 @@ class Placed:
 
 
 def seconds(ahead: Callable[[], T], call: Callable[[T], object]) -> float:
-    """Return the processor time of the quickest of some calls, each with a new result of `ahead`,
-    whose time is not counted."""
+    """Return the processor time of the quickest of some calls.
+
+    Each call gets a new result of `ahead`, whose time is not counted.
+    """
     taken = []
     for _ in range(CALLS):
         ready = ahead()
@@ -255,8 +260,10 @@ def _in_a_process(number: int) -> dict[str, dict[str, float]]:
 
 
 def _long() -> Ratios | str:
-    """Return a function that measures a round of s3, each run in a process and with a cache folder
-    of its own."""
+    """Return a function that measures a round of s3.
+
+    Each run has its own process and cache folder.
+    """
     if not numba_is_here():
         return NO_NUMBA
 

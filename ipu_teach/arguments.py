@@ -196,7 +196,7 @@ def kind_of(hint: Hint) -> Kind | None:
     """Return the kind of an annotation; None if the annotation cannot be checked."""
     try:
         return _kind_of(hint)
-    except TypeError:  # an unhashable hint, such as a Literal with a list in it
+    except TypeError:  # the hint cannot be hashed, such as a Literal with a list in it
         return None
 
 

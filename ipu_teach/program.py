@@ -555,7 +555,7 @@ class PrintTensor(Program):
 
 
 class WriteUndef(Program):
-    """Mark a tensor as unwritten, so that reading it before the next write is an error."""
+    """Mark a tensor as unwritten. Reading it before it is written again is an error."""
 
     _said = ("tensor",)
 

@@ -142,7 +142,7 @@ def lesson_packages() -> list[str]:
 def make(
     folder: Path, targets: Sequence[Target], archive: Path | None, tests: bool = False
 ) -> None:
-    """Make a pack, and print its contents; with `tests`, include the tools for tests, too.
+    """Make a pack, and print its contents; with `tests`, include the tools for tests.
 
     Valid files of an earlier or an unfinished pack are kept.
     """

@@ -1,5 +1,4 @@
-"""Write the files of a pack next to the wheels: the kit, a start file for each system, and
-checksums of everything."""
+"""Write the files of a pack other than wheels: the kit, start files, and all checksums."""
 
 from __future__ import annotations
 
@@ -140,8 +139,10 @@ def check_place(folder: Path) -> None:
 
 
 def copy_kit(folder: Path) -> None:
-    """Copy the kit from this checkout, including uncommitted changes; delete the copy of an earlier
-    pack."""
+    """Copy the kit from this checkout, including uncommitted changes.
+
+    The copy of an earlier pack is deleted.
+    """
     ignored = shutil.ignore_patterns("__pycache__", ".*", "*.egg-info")
     for name in KIT:
         there = folder / name
@@ -155,8 +156,7 @@ def copy_kit(folder: Path) -> None:
 
 
 def write_starts(folder: Path, targets: Iterable[Target]) -> None:
-    """Write a start file for each system, a page in plain text, and the list of targets of the
-    wheels for run.py."""
+    """Write a start file for each system, a page of text, and the list of targets."""
     chosen = list(targets)
     systems = {target.system.name: target.system for target in chosen}
     pythons = sorted(
@@ -190,8 +190,7 @@ def write_starts(folder: Path, targets: Iterable[Target]) -> None:
 
 
 def files_of(folder: Path) -> list[Path]:
-    """Return all files of a pack except its checksums; files that somebody added are not part of
-    it."""
+    """Return all files of a pack except its checksums, and without files that somebody added."""
     found = [
         path
         for name in (*KIT, *BESIDE)
@@ -212,8 +211,7 @@ def write_all_sums(folder: Path, wheels: dict[str, str]) -> dict[str, int]:
 
 
 def write_zip(folder: Path, path: Path) -> None:
-    """Write the folder as a zip; wheels are stored without compression, because they are
-    compressed."""
+    """Write the folder as a zip that stores wheels as they are, because they are compressed."""
     half = path.with_name(path.name + ".half")
     files = [*files_of(folder), folder / SUMS]
     try:

@@ -31,8 +31,10 @@ CUT_OFF = ["unshare", "-rn"]
 
 
 def try_all(folder: Path, pythons: Sequence[str]) -> int:
-    """Try a pack with these Pythons, or with all Pythons found here that it supports; return 0 if
-    all succeed."""
+    """Try a pack with these Pythons, or with all those found here that it supports.
+
+    Return 0 if all succeed.
+    """
     pack = json.loads((folder / "wheels" / "pack.json").read_text(encoding="utf-8"))
     found = {
         version: python
@@ -63,8 +65,10 @@ def try_all(folder: Path, pythons: Sequence[str]) -> int:
 
 
 def candidates() -> list[str]:
-    """Return the Pythons found here: on PATH by name, and pyenv's. The last one of a version is
-    used."""
+    """Return the Pythons found here: on PATH by name, and pyenv's.
+
+    The last one of a version is used.
+    """
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     named = ["/usr/bin/python3", *(f"python3.{minor}" for minor in range(10, 20))]
     return [*map(str, sorted(pyenv.glob("*/bin/python3"))), *filter(shutil.which, named)]
@@ -120,8 +124,10 @@ def try_one(folder: Path, python: str, cut_off: bool) -> list[tuple[str, float, 
 
 
 def within(copy: Path, python: str, cut_off: bool) -> list[tuple[str, float, str]]:
-    """Run the steps of a trial, without a network if `cut_off`, and return (step, seconds, outcome)
-    of each."""
+    """Run the steps of a trial, without a network if `cut_off`.
+
+    Return (step, seconds, outcome) of each.
+    """
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     steps = []
     if cut_off:
@@ -206,8 +212,10 @@ def opens(copy: Path, python: str, env: dict[str, str]) -> tuple[float, str]:
 
 
 def fetched(address: str, server: subprocess.Popen[str]) -> str:
-    """Return a server's answer, retrying because it prints its address a moment before it
-    listens."""
+    """Return a server's answer.
+
+    The server prints its address a moment before it listens, so retry.
+    """
     while True:
         try:
             with urllib.request.urlopen(address, timeout=60) as answer:

@@ -29,8 +29,7 @@ def digest_of(path: Path) -> str:
 
 
 def read_sums(folder: Path) -> dict[str, str]:
-    """Return the content of SHA256SUMS: the digest of each file, by its path relative to that
-    file."""
+    """Return the content of SHA256SUMS: the digest of each file, by its relative path."""
     try:
         lines = (folder / SUMS).read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -75,8 +74,7 @@ class Store:
         return {pin: names[0] for pin, names in found if names}
 
     def fetch(self, target: Target, pins: Sequence[str]) -> list[str]:
-        """Download the missing wheels for a target, and return the pins that have no wheel for
-        it."""
+        """Download the missing wheels for a target, and return the pins without a wheel."""
         here = self.serving(target, pins)
         wanted = [pin for pin in pins if pin not in here]
         arriving = self.folder / "wheels" / "arriving"
@@ -100,8 +98,7 @@ class Store:
         return nowhere
 
     def keep(self, names: set[str]) -> None:
-        """Delete all other wheels: those of an older lock, or for targets that this pack does not
-        support."""
+        """Delete all other wheels, of an older lock or for other targets."""
         self.sums = {name: digest for name, digest in self.sums.items() if name in names}
         for path in list((self.folder / "wheels").rglob("*")):
             if path.is_file() and path.relative_to(self.folder).as_posix() not in names:
@@ -112,8 +109,10 @@ class Store:
 
 
 def _download(target: Target, pins: list[str], folder: Path) -> str | None:
-    """Let pip download wheels, verified against the digests of its index; return a pin without a
-    wheel."""
+    """Let pip download wheels, and return a pin without a wheel, or None.
+
+    pip verifies them against the digests of its index.
+    """
     command = [
         sys.executable,
         "-m",
@@ -157,8 +156,10 @@ def _download(target: Target, pins: list[str], folder: Path) -> str | None:
 
 
 def _run(command: list[str], hear: Callable[[str], None]) -> tuple[int, list[str]]:
-    """Run a command to its end; return its status and its output, which `hear` also gets line by
-    line."""
+    """Run a command to its end, and return its status and its output.
+
+    `hear` also gets the output, line by line.
+    """
     said = []
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"

@@ -19,7 +19,10 @@ from ipu_teach.engine.scalar.run import ScalarRun
 from ipu_teach.graph import codelet_registry
 
 # Failed assertions in these libraries are explained as those in tests are.
-pytest.register_assert_rewrite("pages", "poplibs_bench", "random_codelets", "scalar_vertices")
+pytest.register_assert_rewrite(
+    *("all_reduces", "engine_parts", "ir_cases", "ir_torch", "pages", "poplibs_bench"),
+    *("random_codelets", "scalar_vertices", "two_tile_ipus"),
+)
 
 # A background job of a shell ignores SIGINT, and so would every process that it starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

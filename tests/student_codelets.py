@@ -1,5 +1,7 @@
-"""Codelets as students write them, and inputs for each: loops over elements, helpers, local arrays,
-slices under branches."""
+"""Codelets as students write them, and inputs for each.
+
+They have loops over elements, helpers, local arrays, and slices in branches.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,7 @@ class DotProduct(Vertex):
 
 
 class CollatzPython(Vertex):
-    """The same with Python's own integers."""
+    """The same with integers of Python."""
 
     n: Input[INT]
     steps: Output[INT]
@@ -97,7 +99,7 @@ class HalfSums(Vertex):
 
 
 class Lfsr(Vertex):
-    """A random number of its own, in a state field."""
+    """Keeps a random number in a state field."""
 
     seed: UNSIGNED_INT
     tally: Vector[INT]
@@ -182,7 +184,7 @@ class Remainders(Vertex):
 
 
 class CountAbove(Vertex):
-    """True and False are added."""
+    """Adds truth values."""
 
     x: Input[Vector[FLOAT]]
     mean: Input[FLOAT]
@@ -198,7 +200,7 @@ class CountAbove(Vertex):
 
 
 class Tails(Vertex):
-    """Views: a loop over a slice, a row that is chosen by data."""
+    """Uses views: a loop over a slice, and a row that data chooses."""
 
     x: Input[Vector[Vector[FLOAT]]]
     which: Input[INT]
@@ -212,7 +214,7 @@ class Tails(Vertex):
 
 
 class WorkerSum(MultiVertex):
-    """Each worker has a slot of its own."""
+    """Each worker has an element of its own."""
 
     x: Input[Vector[INT]]
     part: Output[Vector[INT]]
@@ -239,7 +241,7 @@ class Racy(MultiVertex):
 
 
 class Evens(Vertex):
-    """Writes under a condition; the rest keeps its value."""
+    """Writes under a condition; the other elements keep their values."""
 
     x: Input[Vector[INT]]
     y: Output[Vector[INT]]
@@ -269,7 +271,7 @@ class Mixed64(Vertex):
 
 
 class Smooth(Vertex):
-    """Slices under a branch that depends on data."""
+    """Uses slices in a branch that depends on data."""
 
     x: Input[Vector[FLOAT]]
     flag: Input[INT]
@@ -286,7 +288,7 @@ class Smooth(Vertex):
 
 
 class Shift(Vertex):
-    """The right side is there before anything is stored."""
+    """Computes the right side in full before it stores anything."""
 
     x: InOut[Vector[HALF]]
     times: Input[INT]
@@ -299,7 +301,7 @@ class Shift(Vertex):
 
 
 class Residual(Vertex):
-    """Local arrays."""
+    """Uses local arrays."""
 
     x: Input[Vector[FLOAT]]
     h: Input[Vector[HALF]]
@@ -321,7 +323,7 @@ class Residual(Vertex):
 
 
 class Relax(Vertex):
-    """A slice statement alone: the trace knows it, too."""
+    """Uses statements on slices without a loop; a trace can follow them, too."""
 
     x: Input[Vector[FLOAT]]
     y: Output[Vector[FLOAT]]
@@ -332,7 +334,7 @@ class Relax(Vertex):
 
 
 class Tape(Vertex):
-    """The largest of each row, none in a row without one."""
+    """Finds the largest number above `least` in each row; -1 stands for a row without one."""
 
     x: Input[Vector[Vector[FLOAT]]]
     least: Input[FLOAT]
@@ -353,7 +355,7 @@ class Tape(Vertex):
 
 
 class Scaled(Vertex):
-    """Rows that are written, one by one and as a whole."""
+    """Writes rows element by element, and as slices."""
 
     x: InOut[Vector[Vector[FLOAT]]]
     which: Input[INT]
@@ -370,7 +372,7 @@ class Scaled(Vertex):
 
 
 class Heat(Vertex):
-    """A step of heat on a plate: rows, and rows within rows."""
+    """Computes a time step of heat on a plate, by rows and by rows within rows."""
 
     old: Input[Vector[Vector[FLOAT]]]
     new: Output[Vector[Vector[FLOAT]]]
@@ -390,7 +392,7 @@ class Heat(Vertex):
 
 
 class Kernel(Vertex):
-    """A matrix of constants, written in the class."""
+    """Uses a matrix of constants that the class defines."""
 
     x: Input[Vector[Vector[FLOAT]]]
     y: Output[Vector[Vector[FLOAT]]]
@@ -407,7 +409,7 @@ class Kernel(Vertex):
 
 
 class Steps(Vertex):
-    """A walk over a grid: pairs of constants, chosen by data."""
+    """Walks over a grid by pairs of constants, which data chooses."""
 
     moves: Input[Vector[INT]]
     seen: InOut[Vector[Vector[INT]]]
@@ -428,7 +430,7 @@ class Steps(Vertex):
 
 
 class TopThree(Vertex):
-    """A short list that is kept in order."""
+    """Keeps a short list in order."""
 
     x: Input[Vector[FLOAT]]
     best: Output[Vector[FLOAT]]
@@ -447,7 +449,7 @@ class TopThree(Vertex):
 
 
 class EditDistance(Vertex):
-    """Two rows of a table, which change places."""
+    """Uses two rows of a table, which swap their roles."""
 
     a: Input[Vector[INT]]
     b: Input[Vector[INT]]
@@ -466,8 +468,7 @@ class EditDistance(Vertex):
 
 
 class Stack(Vertex):
-    """A tree in arrays, gone through with a stack of a fixed size and a grid that is a list of
-    lists."""
+    """Traverses a tree in arrays, with a stack of fixed size and a grid as a list of lists."""
 
     left: Input[Vector[INT]]
     right: Input[Vector[INT]]
@@ -493,7 +494,7 @@ class Stack(Vertex):
 
 
 class Mirrored(Vertex):
-    """Slices with steps, which are read and written."""
+    """Reads and writes slices with steps."""
 
     x: Input[Vector[FLOAT]]
     step: Input[INT]
@@ -525,7 +526,7 @@ class Rounded(Vertex):
 
 
 class Digits(Vertex):
-    """Numbers rounded to digits: Python's own work."""
+    """Rounds numbers to decimal digits by round() of Python."""
 
     x: Input[Vector[FLOAT]]
     y: Output[Vector[FLOAT]]
@@ -536,7 +537,7 @@ class Digits(Vertex):
 
 
 class Rotated(Vertex):
-    """A matrix times vectors, and arrays of computed numbers."""
+    """Multiplies a matrix and vectors, and uses arrays of computed numbers."""
 
     angle: Input[FLOAT]
     x: InOut[Vector[Vector[FLOAT]]]
@@ -555,7 +556,7 @@ class Rotated(Vertex):
 
 
 class Fitted(Vertex):
-    """A line through points by normal equations: numpy's own solver."""
+    """Fits a line to points by normal equations, with the solver of numpy."""
 
     t: Input[Vector[FLOAT]]
     y: Input[Vector[FLOAT]]
@@ -579,7 +580,7 @@ class Fitted(Vertex):
 
 
 class Sorted(Vertex):
-    """Functions of whole arrays behind a branch."""
+    """Calls functions of full arrays in a branch."""
 
     x: InOut[Vector[FLOAT]]
     median: Output[FLOAT]
@@ -593,7 +594,7 @@ class Sorted(Vertex):
 
 
 class Settled(Vertex):
-    """Done, or not yet: what compute() returns."""
+    """Returns from compute() whether it is done."""
 
     x: InOut[Vector[FLOAT]]
     rounds: InOut[INT]
@@ -608,7 +609,7 @@ class Settled(Vertex):
 
 
 class Horner(Vertex):
-    """Constants: of the class, of the vertex, and a function inside compute()."""
+    """Uses constants of the class, of the vertex, and a function inside compute()."""
 
     terms: INT
     x: Input[Vector[FLOAT]]
@@ -630,7 +631,7 @@ class Horner(Vertex):
 
 
 class Ragged(Vertex):
-    """Lists of vectors of unequal lengths."""
+    """Takes lists of vectors of different lengths."""
 
     x: Input[VectorList[FLOAT]]
     y: InOut[VectorList[FLOAT]]
@@ -659,7 +660,7 @@ class Ragged(Vertex):
 
 
 class RaggedShares(MultiVertex):
-    """Each worker has rows of its own, and reads the first element of all."""
+    """Each worker has rows of its own, and reads the first element of all rows."""
 
     x: InOut[VectorList[FLOAT]]
 
@@ -678,7 +679,7 @@ f4, f2, i4 = np.float32, np.float16, np.int32
 
 
 def tree(r, n, nodes=15):
-    """A binary tree for each vertex: the children of a node come after it."""
+    """Return a binary tree for each vertex; children have larger numbers than their parent."""
     left, right = np.full((n, nodes), -1, i4), np.full((n, nodes), -1, i4)
     for k in range(n):
         for child in range(1, nodes):
@@ -707,7 +708,7 @@ EVERY = [0, -1, 1, 2**31 - 1, -(2**31), 2**30, 12345]
 
 
 def odd(r, n, k):
-    """Whole numbers of all sizes."""
+    """Return integers of all sizes."""
     x = ints(r, -(2**31), 2**31 - 1, n, k) >> r.integers(0, 31, (n, k)).astype(i4)
     x.reshape(-1)[: len(EVERY)] = EVERY[: x.size]
     return x
@@ -944,7 +945,7 @@ class TooFar(Vertex):
 
 
 class Huge(Vertex):
-    """Python's integers without an end."""
+    """Uses integers of Python that grow beyond any dtype."""
 
     n: Input[INT]
     y: Output[LONGLONG]

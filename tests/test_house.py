@@ -53,9 +53,7 @@ SHUT = {
     ("frontends", "show"),
 }
 
-MOST_PRIVATE_USES = 129  # of the kit's private names in all files of the tests
-# These still import from test modules beside them.
-BORROWERS = {"tests/lessons/test_drawn.py", "tests/lessons/test_passing.py"}
+MOST_PRIVATE_USES = 126  # of the kit's private names in all files of the tests
 LONGEST_CELL = 25
 LONGEST_OUTPUT = 15
 HEAVIEST_NOTEBOOK = 300 * 1024  # bytes
@@ -649,7 +647,6 @@ def test_no_test_module_imports_from_another() -> None:
         label(path): private_names.tests_imported(path.read_text(encoding="utf-8"))
         for folder in (ROOT / "tests", ROOT / "docs", ROOT / "bench")
         for path in sorted(folder.rglob("*.py"))
-        if path.relative_to(ROOT).as_posix() not in BORROWERS
     }
     assert len(imported) > 200
     assert {name: modules for name, modules in imported.items() if modules} == {}

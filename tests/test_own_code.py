@@ -124,15 +124,17 @@ def test_a_missing_argument_is_named_for_both_packages() -> None:
 
 def test_a_vertex_of_the_course_is_the_kits() -> None:
     """trial: estimates of one's own are refused in answers alone."""
-    assert trial._kits(Belief) and not trial._kits(Double)
+    is_kits = trial._kits
+    assert is_kits(Belief) and not is_kits(Double)
     mine = types.new_class("Mine", (), {}, lambda names: names.update(__module__="ipu_teachers.x"))
-    assert not trial._kits(mine)  # type: ignore[arg-type]
+    assert not is_kits(mine)  # type: ignore[arg-type]
 
 
 def test_what_an_answer_rebinds_is_put_back_in_both_packages() -> None:
     """time_limit: the names of both packages are watched; functions of both may stay."""
-    assert not time_limit._learners(check) and not time_limit._learners(popops.add)
-    assert time_limit._learners(module)
+    is_learners = time_limit._learners
+    assert not is_learners(check) and not is_learners(popops.add)
+    assert is_learners(module)
     before = ipu_course.checking.bound.least_cycles  # type: ignore[attr-defined]
 
     def answer(work: Any, bytes_in: Any, bytes_out: Any, sync: Any) -> Any:

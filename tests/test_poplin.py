@@ -84,17 +84,12 @@ def sums_of_halves(a: Array, b: Array, plan: poplin.MatMulPlan, panel: int) -> A
     for i, j in np.ndindex(out.shape):
         blocks = []
         for number in range(plan.inner_blocks):
-            steps = []
+            total = np.float64(0)
             for step in range(plan.inner_steps):
-                total = np.float64(0)
                 begin, end = plan.inner(step)[number]
                 for low in range(begin, end, panel):
                     high = min(low + panel, end)
                     total = np.float64(np.float16(total + a[i, low:high] @ b[low:high, j]))
-                steps.append(total)
-            total = steps[0]
-            for part in steps[1:]:
-                total = np.float64(np.float16(total + part))
             blocks.append(total)
         whole = blocks[0]
         for part in blocks[1:]:

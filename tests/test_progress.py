@@ -301,7 +301,7 @@ def test_a_loop_that_is_quick_or_hidden_shows_nothing(
         end = time.monotonic() + 5 * progress.EVERY
         b.until(lambda: time.monotonic() > end)
         # A look that came after the next step of the clock would still find that this grew.
-        wait(lambda: progress._grows is None or progress._grows.still > 0)
+        wait(lambda: not (growth := progress._grows) or growth.still > 0)
 
     for _ in range(5):
         build(0.9)

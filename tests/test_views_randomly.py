@@ -270,7 +270,7 @@ def facts(report: Report) -> set[float]:
     for block in report.execution.blocks(0):
         amounts |= {round(block.cycles), round(block.cycles_from), round(block.cycles_to)}
     amounts.add(round(sum(block.cycles for block in report.execution.blocks(0))))
-    for sizes in parts_of_programs(report):
+    for sizes in [*parts_of_programs(report), *parts_of_one_name(report)]:
         amounts |= {float(size) for size in sizes}
         shares |= {size / whole for size in sizes for whole in (total, sizes[-1]) if whole}
     memory = report.memory
@@ -286,6 +286,8 @@ def facts(report: Report) -> set[float]:
     shares |= {float(h) / report.target.bytes_per_tile for h in held.tolist()}
     for place in live_by_hand(report):
         amounts |= set(place)
+        always_live, _, _, everything, _ = place
+        shares |= {always_live / everything} if everything else set()
     return {round(a, 1) for a in amounts} | {round(100 * s, 1) for s in shares}
 
 
@@ -305,6 +307,19 @@ def parts_of_programs(report: Report) -> list[list[float]]:
                         kinds[phase.kind] = kinds.get(phase.kind, 0) + runs[step] * phase.cycles
                 found.append([*kinds.values(), sum(kinds.values())])
     return found
+
+
+def parts_of_one_name(report: Report) -> list[list[float]]:
+    """Cycles of all steps with one name together, on each IPU."""
+    runs = report.executions.tolist()
+    found: dict[tuple[str, int], float] = {}
+    for step, times in enumerate(runs):
+        for ipu in range(report.target.num_ipus):
+            if times and not report.overlap.idle[step, ipu]:
+                key = report.step_cost(step).name, ipu
+                cycles = sum(phase.cycles for phase in report.phases(step, ipu))
+                found[key] = found.get(key, 0) + times * cycles
+    return [[cycles] for cycles in found.values()]
 
 
 def live_by_hand(report: Report) -> list[tuple[int, ...]]:

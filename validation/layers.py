@@ -96,7 +96,8 @@ def _built(dtype: type[DType], batch: int, ins: int, outs: int, groups: int, ver
         tensor: Tensor = create(graph, dtype, *shapes, name, **sums)
         return tensor
 
-    x, weights = operand("lhs", outs, ins, "x"), operand("rhs", outs, ins, "weights")
+    x = operand("lhs", outs, ins, "x")
+    weights = operand("rhs", outs, ins, "weights")
     gradient = operand("lhs", ins, outs, "gradient")
     bias = graph.add_variable(dtype, (groups, outs), "bias")
     poputil.map_tensor_linearly(graph, bias)

@@ -104,7 +104,9 @@ def _by_definition(code: int, bits: int, bias: int) -> float:
     steps = mantissa + (1 << bits if exponent else 0)
     power = max(exponent, 1) - bias - bits
     size = steps * 2.0**power
-    return float("nan") if code == NOT_A_NUMBER else -size if code > NOT_A_NUMBER else size
+    if code == NOT_A_NUMBER:
+        return float("nan")
+    return -size if code > NOT_A_NUMBER else size
 
 
 def generators() -> list[Row]:

@@ -26,10 +26,8 @@ def rounds() -> int:
     vertex = graph.add_vertex(compute_set, CountToHundred)
     graph.set_tile_mapping(vertex, 1)
     graph.set_perf_estimate(vertex, 3600)
-    load, store = (
-        Copy(graph.add_remote_buffer("load", FLOAT, 256), loaded),
-        Copy(stored, graph.add_remote_buffer("store", FLOAT, 256)),
-    )
+    load = Copy(graph.add_remote_buffer("load", FLOAT, 256), loaded)
+    store = Copy(stored, graph.add_remote_buffer("store", FLOAT, 256))
     steps: list[Program] = [load]
     for number in range(ROUNDS):
         steps += [

@@ -91,13 +91,9 @@ def number(value: float | None) -> str:
     """Return a figure as text, with a number of digits that depends on its size."""
     if value is None:
         return "-"
-    return (
-        f"{value:,.0f}"
-        if value == int(value)
-        else f"{value:,.4g}"
-        if abs(value) < 100
-        else f"{value:,.1f}"
-    )
+    if value == int(value):
+        return f"{value:,.0f}"
+    return f"{value:,.4g}" if abs(value) < 100 else f"{value:,.1f}"
 
 
 def lines(title: str, rows: Sequence[Row]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Grids on many tiles: halos filled by copies on Graphcore's model, and a blur on chips of Mk1."""
+"""Grids on many tiles: halos filled by copies on Graphcore's model, and a blur on GC2 chips."""
 
 from __future__ import annotations
 

@@ -112,17 +112,14 @@ def build(
     their operations.
     """
     tiles = graph.target.num_tiles
-    matrix, vector = (
-        graph.add_variable(FLOAT, (rows, cols), "matrix"),
-        graph.add_variable(FLOAT, (cols,), "vector"),
-    )
-    partials, result = (
-        graph.add_variable(FLOAT, (rows, split), "partials"),
-        graph.add_variable(FLOAT, (rows,), "result"),
-    )
+    matrix = graph.add_variable(FLOAT, (rows, cols), "matrix")
+    vector = graph.add_variable(FLOAT, (cols,), "vector")
+    partials = graph.add_variable(FLOAT, (rows, split), "partials")
+    result = graph.add_variable(FLOAT, (rows,), "result")
     for i in range(cols):
         graph.set_tile_mapping(vector[i], i * tiles // cols)
-    multiply, reduce = graph.add_compute_set("multiply"), graph.add_compute_set("reduce")
+    multiply = graph.add_compute_set("multiply")
+    reduce = graph.add_compute_set("reduce")
     for piece in range(split):
         begin = piece * cols // split
         end = (piece + 1) * cols // split

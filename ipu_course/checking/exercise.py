@@ -50,7 +50,11 @@ class Exercise:
 
 @dataclass(frozen=True)
 class PredictedValue:
-    """One value of a prediction: its label, its unit, and the values that are allowed."""
+    """One value of a prediction: its label, its unit, and the values that are allowed.
+
+    `choices`: the allowed words; () for a number. `whole`: only integers are allowed. `low` and
+    `high`: the limits of a number, both included.
+    """
 
     label: str
     unit: str = ""

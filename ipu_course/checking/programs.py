@@ -29,7 +29,7 @@ def device_of(tiles: int = TILES, ipus: int = 1, **machine: float | str) -> Devi
 
 
 def graph_of(tiles: int = TILES, ipus: int = 1, replicas: int = 1) -> Graph:
-    """Return an empty graph for a machine of this size."""
+    """Return an empty graph for a machine with this many tiles per IPU."""
     return Graph(device_of(tiles, ipus), replication_factor=replicas)
 
 

@@ -137,7 +137,7 @@ class Puzzle:
         return self._verdict(verdict)
 
     def _verdict(self, verdict: Verdict) -> Verdict:
-        """Return a verdict in the words of a puzzle."""
+        """Return a verdict on an order, in the words of a puzzle."""
         message = "solved, with help" if verdict else "not yet in order"
         rows = verdict.rows
         if verdict:

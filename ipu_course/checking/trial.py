@@ -107,7 +107,7 @@ class Var:
 
     @property
     def after(self) -> Sequence[Array]:
-        """The value expected after each run."""
+        """The expected value after each run; empty if the value is not checked."""
         return self.given if self.kept else self.right
 
     def place(self, graph: Graph, tensor: Tensor) -> None:
@@ -295,11 +295,13 @@ def equal(learner_run: Ran, reference_run: Ran) -> bool:
 
 @dataclass(frozen=True)
 class Trial:
-    """The conditions for running answers; `tried` describes them in words.
+    """The conditions for running answers.
 
-    `runs`: the number of consecutive runs of one loaded engine. `ready(run)` is called once the
-    program is loaded, before the streams are connected: it may refuse the program, or prepare the
-    run.
+    `tried` describes them in words. `tensors` and `streams`: the variables and streams of the
+    graph, by name; an answer is called with them. `more`: its further arguments. `form`: the
+    function that builds the program of an answer. `runs`: the number of consecutive runs of one
+    loaded engine. `ready(run)` is called once the program is loaded, before the streams are
+    connected: it may refuse the program, or prepare the run.
     """
 
     tried: str
@@ -450,7 +452,9 @@ class Wrong:
 class Ran:
     """An answer's program in its graph and, after `run`, its results.
 
-    `came`: for each run, the values by tensor name. `sent`: the values by stream.
+    `results`: the tensors that the answer returned. `came`: for each run, the values by tensor
+    name. `sent`: the values by stream. `error`: the error with which the program ended, or None.
+    `endless`: whether each run was stopped as endless.
     """
 
     trial: Trial
@@ -493,7 +497,10 @@ class Ran:
 
     @property
     def goes_on(self) -> bool:
-        """Whether the first run is right, a later one is not, and vertices have state."""
+        """Whether a wrong run continues from the first one, which is right.
+
+        That is assumed if the first run is right, a later one is not, and vertices have state.
+        """
         wrong = [difference for name in self.trial.tensors if (difference := self.wrong(name))]
         tables = (
             table

@@ -128,7 +128,10 @@ class Layers:
         return bytes_per_step
 
     def largest(self, places: Array, sizes: Array) -> list[str]:
-        """Return the names of the three largest of some variables."""
+        """Return the names of the three largest variables, the largest first.
+
+        `places`: which variables to choose from. `sizes`: the size of each.
+        """
         order = [int(i) for i in np.argsort(-sizes, kind="stable") if places[i]]
         return [self.names[i] for i in order[:3]]
 
@@ -1082,7 +1085,13 @@ def _places(answer: Callable[[Graph, int, int], Tensor]) -> Passed:
     )
 
 
-def _tensor(answer: Answer, description: str, graph: Graph, moments: int, channels: int) -> Tensor:
+def _tensor(
+    answer: Callable[[Graph, int, int], Tensor],
+    description: str,
+    graph: Graph,
+    moments: int,
+    channels: int,
+) -> Tensor:
     """Return the tensor that an answer creates."""
     returned_value = call_made(answer, description, graph, moments, channels)
     if not isinstance(returned_value, Tensor):

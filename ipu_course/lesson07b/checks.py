@@ -146,7 +146,7 @@ def backward_trial(layer: Shape) -> tuple[Trial, tuple[Array, Array, Array]]:
     return Trial(description, tensors, form=form, agree=_as_near), slopes_of(x, w, dy, padding)
 
 
-def _backward(answer: Answer) -> Passed:
+def _backward(answer: Callable[..., tuple[Tensor, Tensor, Tensor]]) -> Passed:
     for layer in LAYERS:
         trial, rights = backward_trial(layer)
         run = trial.through(answer, "07b.2")
@@ -357,7 +357,7 @@ def _network() -> tuple[Network, int]:
 
 
 class Network(Protocol):
-    """The lesson's Cnn, as this check uses it."""
+    """The lesson's Cnn, with the methods that an answer of 07b.6 calls."""
 
     batch: int
     engine: Engine
@@ -510,7 +510,7 @@ def _together(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built
     return form(answer, replace(trial, more=(trial.replicas, together)), graph, parts)
 
 
-def _joined(answer: Answer) -> Passed:
+def _joined(answer: Callable[..., tuple[Tensor, Tensor]]) -> Passed:
     for replicas, samples in ((2, 3), (4, 7), (1, 8)):
         draw = np.random.default_rng(707)
         x = draw.normal(size=(replicas, samples, CHANNELS)) * 2 + np.arange(replicas)[:, None, None]

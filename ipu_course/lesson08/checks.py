@@ -468,7 +468,7 @@ def _fits(answer: Callable[..., list[int]]) -> Passed:
 ORDER = [*((FORWARD, i) for i in range(3)), (BACKWARD, 2), (RECOMPUTE, 0), (BACKWARD, 1)]
 
 
-def _drops(answer: Answer) -> Passed:
+def _drops(answer: Callable[..., Tensor]) -> Passed:
     trial = _dropping(f"{name_of(answer)} for {len(ORDER)} steps of 3 layers, with two seeds")
     trial_run = trial.of(answer)
     trial_run.refuse_changed("draw with the seed as it is. What tells draws apart is the modifier.")

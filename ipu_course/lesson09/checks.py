@@ -132,7 +132,7 @@ def _seen(run: Ran, rows: int) -> tuple[Array, int, type[BaseException | None]]:
     return contents, len(run.came), type(run.error)
 
 
-def _counted(answer: Answer) -> Passed:
+def _counted(answer: Callable[..., Program]) -> Passed:
     wrong = []
     built = {}
     for rows, special in ((5, ""), (11, "there are 11 rows"), (1, "there is one row")):
@@ -202,7 +202,7 @@ def one_layer(layers: int = 1) -> int:
     return int(memory.held_per_tile.max()) + (layers - 1) * LAYER
 
 
-def _resident(answer: Answer) -> Passed:
+def _resident(answer: Callable[..., Program]) -> Passed:
     full: dict[int, Ran] = {}
     for layers in (3, 8, 16):
         trial = _deep(f"{name_of(answer)} with {counted(layers, 'layer')}", layers)
@@ -376,7 +376,7 @@ def turn_cycles(layers: int) -> int:
     return load + (layers - 1) * (max(load, work) + sum(spans["Copy"])) + work
 
 
-def _turns(answer: Answer) -> Passed:
+def _turns(answer: Callable[..., Program]) -> Passed:
     for layers in (4, 3, 1, 8):
         description = f"{name_of(answer)} for {counted(layers, 'layer')} on two IPUs"
         machine, program, events = _order(answer, layers, description)
@@ -408,7 +408,9 @@ def _turns(answer: Answer) -> Passed:
     return Passed(words, bars, report, bound=bound)
 
 
-def _order(answer: Answer, layers: int, description: str) -> tuple[TwoIPUs, Program, list[Event]]:
+def _order(
+    answer: Callable[..., Program], layers: int, description: str
+) -> tuple[TwoIPUs, Program, list[Event]]:
     """Return the two IPUs, an answer's program for them, and the program's events in order."""
     machine = TwoIPUs(layers)
     steps = (machine.load, machine.compute, machine.cross)
@@ -433,7 +435,7 @@ def _as_long(layers: int, done: list[Event], report: Report, like: Answer) -> bo
 # --- 09.4 -----------------------------------------------------------------------------------------
 
 
-def _factors(answer: Answer) -> Passed:
+def _factors(answer: Callable[[int, int], int]) -> Passed:
     drawn = ((413, 100), (629, 90), (960, 671))
     cases: dict[str, tuple[int, int]] = {f"drawn, {case}": case for case in drawn}
     cases |= {"the work is longer than the load": (443, 671), "nothing to load": (0, 500)}
@@ -492,7 +494,7 @@ def _outside(run: Ran) -> tuple[Array, bool]:
     return np.concatenate([*rows, np.zeros(0)]), all(isinstance(end, Tensor) for end in ends)
 
 
-def _momentum(answer: Answer) -> Passed:
+def _momentum(answer: Callable[..., None]) -> Passed:
     for numbers in (30, 1040, 3):
         description = f"{name_of(answer)} with {numbers:,} weights on {REPLICAS} IPUs, run twice"
         trial = _training(description, numbers)
@@ -609,7 +611,7 @@ def listed(text: str) -> list[Transfer]:
     return [(kind, source, target) for kind, source, target in map(str.split, text.split(", "))]
 
 
-def _shared(answer: Answer) -> Passed:
+def _shared(answer: Callable[[Sequence[Transfer]], list[int]]) -> Passed:
     draw = np.random.default_rng(906)
     cases = {f"drawn, {name}": (listed(text),) for name, text in FIXED.items()}
     cases |= {f"drawn, {count} of them": (_transfers(count, draw),) for count in (7, 10, 12)}

@@ -66,7 +66,7 @@ def table_of(stages: int, batches: int) -> list[list[int]]:
     return [[int(b) for b in row] for row in table]
 
 
-def _ticks(answer: Answer) -> Passed:
+def _ticks(answer: Callable[[int, int], list[list[int]]]) -> Passed:
     drawn = {f"drawn, {case}": case for case in ((4, 6), (3, 5), (2, 7))}
     special = {"there is one stage": (1, 4), "fewer micro-batches than stages": (5, 2)}
     advice = "draw three stages and four micro-batches, a line for each tick."
@@ -112,7 +112,7 @@ def _cuts_alike(cuts: list[Cut], like: Callable[[list[int], int], list[int]]) ->
     return all([*like(*case)] == row for case, row in cuts)
 
 
-def _cuts(answer: Answer) -> Passed:
+def _cuts(answer: Callable[[list[int], int], list[int]]) -> Passed:
     draw = np.random.default_rng(1005).integers
     drawn = [(draw(1, 15, n).tolist(), ipus) for n, ipus in ((11, 3), (9, 4), (10, 2))]
     actual = []
@@ -279,7 +279,7 @@ def _senders(report: Report) -> show.Picture | None:
     )
 
 
-def _built(answer: Answer) -> Passed:
+def _built(answer: Callable[..., Program]) -> Passed:
     for stages, batches in ((3, 2), (4, 8)):
         description = f"{name_of(answer)} with {stages} stages and {batches} micro-batches"
         trial = _through_stages(description, stages, batches)
@@ -341,7 +341,7 @@ def in_rounds(stages: int, batches: int) -> Schedule:
     return [[work for work in now if 0 <= work[2] < batches] for now in every]
 
 
-def _stored(answer: Answer) -> Passed:
+def _stored(answer: Callable[[Schedule, int], list[int]]) -> Passed:
     cases: dict[str, tuple[Schedule, int]] = {}
     for stages in (3, 2, 4, 8):
         for schedule in SCHEDULES:
@@ -428,7 +428,7 @@ def _rounds(report: Report) -> show.View:
         return show.bsp(report)
 
 
-def _reduced(answer: Answer) -> Passed:
+def _reduced(answer: Callable[..., None]) -> Passed:
     for numbers, ipus in ((30, 4), (3, 4), (520, 2), (52_000, 4)):
         description = f"{name_of(answer)} with {numbers:,} numbers on each of {ipus} IPUs"
         trial = _reducing(description, numbers, ipus)
@@ -464,7 +464,7 @@ def _reduced(answer: Answer) -> Passed:
 # --- 10.6 -----------------------------------------------------------------------------------------
 
 
-def _from_where(answer: Answer) -> Passed:
+def _from_where(answer: Callable[..., int]) -> Passed:
     def right(first: tuple[int, int], second: tuple[int, int]) -> int:
         sizes = np.arange(40_001)
         costs = [1000 * fixed + per_element * sizes for fixed, per_element in (first, second)]
@@ -526,7 +526,7 @@ def _nearly(learner_run: Ran, reference_run: Ran) -> bool:
     return all(np.allclose(a["w"], b["w"], rtol=0, atol=1e-4) for a, b in pairs)
 
 
-def _together(answer: Answer) -> Passed:
+def _together(answer: Callable[..., None]) -> Passed:
     for replicas, batch in ((2, 3), (4, 5), (1, 8)):
         description = (
             f"{name_of(answer)} on {replicas} replicas with {batch} samples each, run twice"
@@ -584,7 +584,7 @@ def _sorted(returned_value: Groups, description: str) -> Groups:
     return sorted(across), sorted(within)
 
 
-def _grouped(answer: Answer) -> Passed:
+def _grouped(answer: Callable[[int, int], Groups]) -> Passed:
     cases = [(4, 2), (2, 3), (3, 1), (1, 4), (2, 2)]
     actual = [_sorted(call(answer, *case), call_text(answer, case)) for case in cases]
 

@@ -112,7 +112,7 @@ def _plates() -> tuple[Trial, ...]:
     )
 
 
-def _heat(answer: Answer) -> Passed:
+def _heat(answer: Callable[..., Program]) -> Passed:
     reports = []
     for trial in _plates():
         run = trial.through(answer, "14.1")
@@ -266,7 +266,7 @@ def distances(rows: Sequence[Sequence[int]], begin: int) -> list[int]:
 
 
 def some_edges(n: int, many: int, seed: int) -> list[tuple[int, int]]:
-    """Return `many` edges drawn at random."""
+    """Return `many` random edges between `n` vertices."""
     draw = np.random.default_rng(seed)
     return [(int(a), int(b)) for a, b in draw.integers(0, n, (many, 2))]
 
@@ -369,7 +369,7 @@ def _waves(run: Ran) -> int:
     return sum(p.executions for p in run.report.compute_sets if p.name == "wave")
 
 
-def _search(answer: Answer) -> Passed:
+def _search(answer: Callable[..., Program]) -> Passed:
     runs = [trial.through(answer, "14.3") for trial in _graphs()]
 
     def alike(like: Answer) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -79,7 +80,7 @@ class Group:
 
     @property
     def way(self) -> str:
-        """How the vertices run: "batch", "scalar" or "loop".
+        """The way in which the vertices run: "batch", "scalar" or "loop".
 
         A batch runs them all together, "scalar" is a translated loop over the elements of each
         vertex, and "loop" is plain Python.
@@ -108,7 +109,7 @@ class Grouper:
 
     def __init__(self, graph: FrozenGraph) -> None:
         self.graph = graph
-        self._traces: dict[object, tuple[Trace, ...]] = {}
+        self._traces: dict[Hashable, tuple[Trace, ...]] = {}
         self._shapes: list[FieldShape] = []
         numbers: dict[FieldShape, int] = {}
         ids = []

@@ -66,7 +66,7 @@ def parts_of(layouts: Iterable[Layout | ListLayout]) -> Parts:
 def touched_runs(layouts: Sequence[Layout | ListLayout]) -> Runs:
     """Return the runs of elements that each layout covers, region after region.
 
-    Within a region, each element counts once, and the runs ascend.
+    In each region, every element counts once, and the runs ascend.
     """
     parts = parts_of(layouts)
     runs = _runs(

@@ -81,7 +81,7 @@ class _Merger:
         self._numbers: dict[tuple[int, ...], int] = {}  # old step numbers -> index in `kept`
         # by compute step: (bytes read, bytes written)
         self._bytes: dict[int, tuple[Extent, ...]] = {}
-        self._buffers: dict[str, int] = {}  # by handle: a number for each remote buffer
+        self._buffers: dict[str, int] = {}  # a number for each remote buffer, by handle
 
     def node(self, node: Node) -> Node:
         """Return the node with the copies below it merged."""

@@ -5,7 +5,7 @@ A step does something. All other nodes decide which steps run next.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -92,6 +92,8 @@ Step = (
     | EqualStep
 )
 
+Side = Tensor | DataStream | None  # read or written by a step; streams have no tile memory
+
 
 def parts(step: Step) -> tuple[Step, ...]:
     """Return the steps that a step was merged from, the compute set first; or (itself,)."""
@@ -121,11 +123,11 @@ def moves(step: Step) -> list[tuple[Tensor, Tensor]]:
     return [(a, b) for a, b in sides if isinstance(a, Tensor) and isinstance(b, Tensor)]
 
 
-def touched(part: Step) -> tuple[tuple[object, ...], tuple[object, ...]]:
-    """Return (what a part of a step reads, what it writes): tensors, streams and None.
+def touched(part: Step) -> tuple[tuple[Side, ...], tuple[Side, ...]]:
+    """Return (sides that a part of a step reads, sides that it writes).
 
-    `part` is one of the `parts` of a step. The fields of a compute set's vertices are not included.
-    A WriteUndef writes its tensor.
+    A side is a tensor, a stream or None. `part` is one of the `parts` of a step. The fields of a
+    compute set's vertices are not included. A WriteUndef writes its tensor.
     """
     match part:
         case ExecuteStep():
@@ -147,7 +149,7 @@ def touched(part: Step) -> tuple[tuple[object, ...], tuple[object, ...]]:
     return (), ()
 
 
-def extent_of(sides: Iterable[object]) -> tuple[Array, Array]:
+def extent_of(sides: Iterable[Side]) -> tuple[Array, Array]:
     """Return (start, stop) of the bytes of all tensors among `sides`."""
     empty: Array = np.zeros(0, np.int64)
     extents = (side.byte_extent() for side in sides if isinstance(side, Tensor))
@@ -216,7 +218,7 @@ class ProgramFreezer:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.steps: list[Step] = []
-        self._numbers: dict[object, int] = {}
+        self._numbers: dict[Hashable, int] = {}
 
     def freeze(self, program: p.Program) -> Node:
         """Return the node of a program.
@@ -309,7 +311,8 @@ class ProgramFreezer:
 
     def _step(self, program: p.Program, step: Step) -> int:
         """Return the number of a program's step, which is added if it is new."""
-        # Two executions of a compute set are one step; other programs are told apart by identity.
+        # Two executions of a compute set are one step. Other programs are distinguished by
+        # identity.
         key = (
             ("execute", program.compute_set.id, id(program.out))
             if isinstance(program, p.Execute)

@@ -22,7 +22,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ipu_teach._support.own_code import is_own_module
-from ipu_teach.compile.trace import TraceStopped
+from ipu_teach.compile.trace import TraceStopped, Value
 
 LARGEST_COPY = 1 << 20  # in bytes; a larger array is assumed to be a table that is only read
 _DRAWING = (random, secrets, np.random)
@@ -36,7 +36,7 @@ SLEEPS = "time.sleep() is called, for every vertex"
 
 
 class _Stopping:
-    """A stand-in for a module or a generator that returns a different value at every use.
+    """A replacement for a module or a generator that returns a different value at every use.
 
     Any use stops the trace. `fault` and `next_step` are texts of the error for a codelet that uses
     it where that is not allowed.
@@ -50,7 +50,7 @@ class _Stopping:
     def __getattr__(self, name: str) -> NoReturn:
         raise TraceStopped(SLEEPS if name == "sleep" else self.reason)
 
-    def __call__(self, *args: object, **kwargs: object) -> NoReturn:
+    def __call__(self, *args: Value, **kwargs: Value) -> NoReturn:
         raise TraceStopped(self.reason)
 
 
@@ -68,7 +68,7 @@ CLOCK = _Stopping(
 
 
 def stopping(value: object) -> _Stopping | None:
-    """Return the stand-in for `value` in a trace if each use returns a different value.
+    """Return the replacement for `value` in a trace if each use returns a different value.
 
     Otherwise return None.
     """
@@ -121,9 +121,9 @@ def _loaded(function: FunctionType, owner: type) -> Iterator[Any]:
     while codes:
         code = codes.pop()
         codes += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
-        before: object = None
+        before = None
         for step in dis.get_instructions(code):
-            value: object = None
+            value = None
             if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
                 value = function.__globals__.get(step.argval)
             elif step.opname == "LOAD_DEREF":

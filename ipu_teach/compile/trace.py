@@ -1,4 +1,4 @@
-"""Run a codelet once on stand-ins that record its operations.
+"""Run a codelet once on recording values, and list its operations.
 
 `compute()` is called with `Traced` values. Each has a *sample*: numpy's result for one vertex,
 which fixes shapes, dtypes and memory order by numpy's own rules. Every array operation becomes an
@@ -15,7 +15,7 @@ from __future__ import annotations
 import operator
 import sys
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from dis import get_instructions
 from functools import lru_cache, partial
@@ -377,7 +377,7 @@ def _refuse_integer_power(base: Value, exponent: Value) -> None:
         raise TraceStopped("an integer power, which fails for a negative exponent,")
 
 
-def is_ref(value: Any, number: int) -> bool:
+def is_ref(value: Ref | Value, number: int) -> bool:
     """Return whether `value` refers to the traced value of that number.
 
     An Op's arguments can be arrays, for which `==` compares elements.
@@ -457,7 +457,7 @@ def _stopping(reason: str) -> Callable[..., NoReturn]:
 
 
 class Traced(NDArrayOperatorsMixin):
-    """A stand-in for one value of every vertex.
+    """A value that represents one value of every vertex, and records its operations.
 
     It behaves like the numpy array or number that a single vertex would see.
     """
@@ -728,7 +728,7 @@ class Traced(NDArrayOperatorsMixin):
         )
 
     def __array_function__(
-        self, fn: Function, types: object, args: Arguments, kwargs: Options
+        self, fn: Function, types: Iterable[type], args: Arguments, kwargs: Options
     ) -> Any:
         trace = self._trace
         if fn in VIEWS:

@@ -95,7 +95,7 @@ def _pick(trace: Trace, better: np.ufunc) -> Function:
     np.greater or np.less.
     """
 
-    def pick(*values: Any, **kwargs: Any) -> Any:
+    def pick(*values: Any, **kwargs: Value) -> Any:
         items = list(values[0]) if len(values) == 1 else list(values)
         if kwargs or not any(isinstance(v, Traced) for v in items):
             return getattr(builtins, "max" if better is np.greater else "min")(*values, **kwargs)
@@ -184,11 +184,11 @@ def _rebuild(compute: FunctionType, trace: Trace) -> FunctionType:
     return rebuilt
 
 
-def _traced_isinstance(value: object, kinds: type | tuple[type, ...]) -> bool:
+def _traced_isinstance(value: Value, kinds: type | tuple[type, ...]) -> bool:
     return isinstance(sample_of(value), kinds)
 
 
-def _traced_type(value: object, *rest: Any) -> Any:
+def _traced_type(value: Value, *rest: Any) -> Any:
     return type(sample_of(value), *rest)
 
 

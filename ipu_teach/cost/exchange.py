@@ -7,7 +7,7 @@
   rate, if no tile outside such a pair listens too. Then a second receiver would make a broadcast
   faster and a third slower; so `shared_bus_speedup` is 1 by default.
 * A tile also waits for its own instructions: a SEND moves at most `exchange_send_words`, and
-  turning to another sender takes `exchange_setup_instructions`.
+  selecting another sender takes `exchange_setup_instructions`.
 * The first word arrives `exchange_latency_cycles` after the phase began, later on far rows and from
   far senders (`lag`). The last word of a sender takes as long to arrive.
 * The phase lasts as long as its busiest tile, or its busiest direction.
@@ -49,7 +49,7 @@ class Traffic:
     Attributes:
         received, sent: bytes.
         together_received, together_sent: the part of these bytes that both tiles of a pair receive.
-        sources: the number of times that a tile turns to another sender.
+        sources: the number of times that a tile selects another sender.
         sends: SEND instructions.
         link_received, link_sent: int64[ipus], bytes that the tiles of an IPU receive from other
             IPUs, and send to them.
@@ -158,7 +158,7 @@ def exchange_cycles(num_bytes: int | Array, target: Target) -> Array:
 def arrival_cycles(target: Target) -> Array:
     """Return int64[tiles]: cycles from the start of a phase until each tile can receive a word.
 
-    By then the tile has turned to a sender.
+    By then the tile has selected a sender.
     """
     row, *_ = _place(np.arange(target.num_tiles), target)
     first: Array = target.exchange_latency_cycles + target.exchange_cycles_per_row * row

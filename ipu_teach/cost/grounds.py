@@ -35,7 +35,8 @@ def codelet_ground(groups: Iterable[Group]) -> str:
         if np.any(is_estimated):
             grounds.add(GIVEN)
         if not np.all(is_estimated):
-            grounds.add(GRAPHCORE if of_library(codelet) else GIVEN if has_cost_given else COUNTED)
+            source = GIVEN if has_cost_given else COUNTED
+            grounds.add(GRAPHCORE if of_library(codelet) else source)
     return weakest(grounds or {COUNTED})
 
 

@@ -236,7 +236,7 @@ class MemoryLedger:
         """
         peak, peak_place, *_ = self._peak
         return [
-            int((sum(passing.values(), np.zeros_like(peak)) * (peak_place == n) * (peak > 0)).sum())
+            int(sum(passing.values(), np.zeros_like(peak))[(peak_place == n) & (peak > 0)].sum())
             for n, passing in enumerate(self.passing)
         ]
 
@@ -418,7 +418,8 @@ def _passing(graph: FrozenGraph, step: Step, exchange: tuple[Traffic, ...]) -> d
     transfer = with_host(step)
     if transfer is None:
         return {}
-    (moved,), (_, to_device) = exchange, transfer
+    (moved,) = exchange
+    _, to_device = transfer
     return {LANDING: moved.sent if to_device else moved.received}
 
 

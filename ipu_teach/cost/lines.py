@@ -222,7 +222,8 @@ def lines_of_pieces(
     charges: list[Charge] = []
     for piece, executions in zip(code.pieces, pieces, strict=True):
         for price in piece if executions else ():
-            (name, kind, spot), amount = price[0], executions * piece_cycles((price,), target)
+            name, kind, spot = price[0]
+            amount = executions * piece_cycles((price,), target)
             rest = amount * 2 // 3 if kind == WORD else 0
             charges += [
                 (STARTS if name == LOOP else "scalar", spot, amount - rest),
@@ -397,5 +398,6 @@ def told(turn: Turn) -> str:
     for name, places in turn.stored.items():
         pairs = zip(places, turn.held[name], strict=False)
         shown = ((f"[{place}]" if place != () else "") + f" = {value!s}" for place, value in pairs)
-        parts.append(f"stores {name}{', '.join(shown)}{', …' * (len(places) > MOST_TOLD)}")
+        ellipsis = ", …" if len(places) > MOST_TOLD else ""
+        parts.append(f"stores {name}{', '.join(shown)}{ellipsis}")
     return "; ".join(parts)

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ipu_teach.compile.freeze import FrozenGraph
-from ipu_teach.compile.programs import Node, Step, extent_of, parts, touched
+from ipu_teach.compile.programs import Node, Side, Step, extent_of, parts, touched
 from ipu_teach.graph.tile_map import covered, joined
 from ipu_teach.types import Array
 
@@ -75,7 +75,7 @@ class Accesses:
             self._found[number] = self._access(self.compiled.steps[number])
         return self._found[number]
 
-    def touched(self, *tensors: object) -> Array:
+    def touched(self, *tensors: Side) -> Array:
         """Return the variables with an element in one of the tensors.
 
         Objects that are not tensors are not in tile memory, and are ignored.
@@ -153,7 +153,8 @@ class _Place:
         if kind in ("RepeatWhileTrue", "RepeatWhileFalse"):
             condition, _ = parts
             return condition.uses | (self._after_condition() & ~condition.fills), condition.fills
-        uses, fills = accesses.none(), accesses.none()
+        uses = accesses.none()
+        fills = accesses.none()
         for part in reversed(parts):
             uses = part.uses | (uses & ~part.fills)
             fills = fills | part.fills

@@ -150,7 +150,8 @@ class StepCost:
         A group is occupied as long as its slowest member. Its members take part with their I/O
         tiles, their computing tiles, or both.
         """
-        shape, (groups, size, _) = at_work.shape, at_work.shape
+        shape = at_work.shape
+        groups, size, _ = shape
         takes_part = np.broadcast_to(at_work.any(axis=1, keepdims=True), shape)
         links = [self.link_cycles(target, ipu) for ipu in range(groups * size)]
         lasts = self.sync_cycles + np.reshape(links, (groups, size)).max(axis=1)

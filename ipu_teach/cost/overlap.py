@@ -100,8 +100,10 @@ class Overlap:
     def _walk(self, meet: Array) -> None:
         """Compute the clocks step by step, for a run in which only some IPUs wait together."""
         steps, ipus = self.lasts.shape
-        self._waited, self._held = np.zeros((ipus, ipus), np.int64), np.zeros((steps, ipus), int)
-        every, before = np.zeros(ipus, np.int64), np.zeros(ipus, np.int64)
+        self._waited = np.zeros((ipus, ipus), np.int64)
+        self._held = np.zeros((steps, ipus), int)
+        every = np.zeros(ipus, np.int64)
+        before = np.zeros(ipus, np.int64)
         clocks = every
         self._walked = np.zeros((len(self.order), ipus), np.int64)
         for place, step in enumerate([*self.order.tolist(), -1]):

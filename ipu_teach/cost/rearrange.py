@@ -71,7 +71,8 @@ def copied(
     tile = tile[part]
     place = local(tile_map, low[part] + begin - first[part])
     size = end - begin
-    local_rows, away = np.flatnonzero(owner == tile), np.flatnonzero(owner != tile)
+    local_rows = np.flatnonzero(owner == tile)
+    away = np.flatnonzero(owner != tile)
     # a tile's pieces are contiguous even if those of other tiles come between them
     local_rows = local_rows[order_of(tile[local_rows])]
     moved = _joined(

@@ -308,7 +308,8 @@ class Tally:
         product = op.kind == "product"
         self.loaded.add(place)
         if root in trace.regions:
-            name = OF_PRODUCT if product else AGAIN if again else ""
+            plain = AGAIN if again else ""
+            name = OF_PRODUCT if product else plain
         elif again or product or self.made.get(root) == self.loops:
             return
         else:

@@ -81,7 +81,8 @@ def _messages(tile_map: TileMap, tile: Array, start: Array, stop: Array) -> Tran
     if not len(owner):
         return NOTHING
     cuts = np.unique(np.concatenate((begin, end)))
-    first, last = np.searchsorted(cuts, begin), np.searchsorted(cuts, end)
+    first = np.searchsorted(cuts, begin)
+    last = np.searchsorted(cuts, end)
     if int((last - first).sum()) > MOST_PIECES:
         return _pairs(owner, to, end - begin)
     row, piece = expand(first, last - first)

@@ -4,7 +4,7 @@ The same plan runs on both; only the table of functions differs. On a GPU, a ste
 kernels and never waits for the host. Copies, + - x /, square roots, comparisons and integers have
 numpy's bits. Sums, products of matrices and transcendental functions are close, because their sums
 have another order. Work that a GPU cannot do for all vertices together runs on the host (see
-`host_fallback`). The CuPy table follows CuPy's documentation and was tested with a stand-in for
+`host_fallback`). The CuPy table follows CuPy's documentation and was tested with an imitation of
 CuPy that has its gaps; it has not been run on a device yet.
 """
 
@@ -14,7 +14,7 @@ import ctypes
 import operator
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache, partial
 from typing import Any, TypeAlias
@@ -59,7 +59,7 @@ class Backend:
         self.vecdot: Callable[..., Array] = np.vecdot
         self.clip: Callable[..., Array] = np.clip
         self.may_share_memory: Callable[..., bool] = np.may_share_memory
-        self._rows: dict[tuple[object, ...], Array] = {}
+        self._rows: dict[Hashable, Array] = {}
 
     def runs(self, trace: Trace) -> bool:
         """Return whether the backend can run a complete kernel for all vertices together."""
@@ -128,7 +128,7 @@ GPU_TYPES = "?bhilqBHILQefd"
 
 
 class CupyBackend(Backend):
-    """The same table on a GPU.
+    """The table of array functions on a GPU.
 
     `cupy` is the module; memory is that of its current device. CuPy's kernels do not check whether
     the result overlaps an operand, so operands that partly overlap it are copied first.
@@ -250,7 +250,7 @@ class CupyBackend(Backend):
         self._cupy.copyto(to, source, casting, where)
 
 
-def _cuts(value: object, place: Array, trace: Trace) -> bool:
+def _cuts(value: Operand | Ref, place: Array, trace: Trace) -> bool:
     """Return whether a store converts floats to integers.
 
     The results of values out of range then differ between a GPU and a processor.

@@ -240,7 +240,7 @@ class Definedness:
         )
         self._undefs = {number: self.bytes_of(tensor.byte_extent()) for number, tensor in undefs}
         self._accesses: list[MemoryAccess] = []
-        # by WriteUndef: the numbers of the steps that access its variables
+        # the numbers of the steps that access its variables, by WriteUndef
         self._users: dict[int, set[int]] = {undef: set() for undef in self._undefs}
         for step in compiled.steps:
             self.add(step)

@@ -168,7 +168,7 @@ def host_values(
 
 
 def find_buffer(
-    buffers: Mapping[str, RemoteBuffer], handle: object, row: object, replica: object, call: str
+    buffers: Mapping[str, RemoteBuffer], handle: str, row: int, replica: int, call: str
 ) -> tuple[RemoteBuffer, int]:
     """Return (the buffer with that handle, index of its row among those of all replicas).
 

@@ -128,7 +128,7 @@ class Nest:
             if part.count <= limit or len(self.shape) == 1:
                 yield part
                 continue
-            # A single step along this axis is too large, so it is divided along the next axis.
+            # A single step along this axis exceeds the limit. The next axis is divided instead.
             for piece in Nest(part.first, self.shape[1:], base, self.steps[:, 1:]).pieces(limit):
                 yield Nest(piece.first, (1, *piece.shape), piece.base, self.steps)
 

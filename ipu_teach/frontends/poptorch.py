@@ -874,9 +874,8 @@ class PoplarExecutor(WithoutSome):
             self._calls += 1
             if self.training:
                 gradients.hide(self.module)
-        mode = self._mode()
         outputs = {
-            name: tensor_of(_selected(outs[name], mode, self.options), dtype)
+            name: tensor_of(self._selected(outs[name]), dtype)
             for name, dtype in captured.outputs.items()
         }
         loss = captured.loss_at
@@ -903,6 +902,10 @@ class PoplarExecutor(WithoutSome):
             raise InvalidOptionError("""OutputMode.Sum cannot sum an output of torch.bool.
                 next:  return it as numbers: output.float().""")
         return mode
+
+    def _selected(self, out: Array) -> Array:
+        """Return the outputs that the mode selects from `out`; see the function `_selected`."""
+        return _selected(out, self._mode(), self.options)
 
     # --- reports ---
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 Codelet = TypeVar("Codelet", bound=type[Vertex])
 # The shape of a region, or a tuple of the shapes of the vectors in a list.
 RegionShape: TypeAlias = Shape | tuple[Shape, ...]
-Shapes = Mapping[str, RegionShape]  # by field name
+Shapes = Mapping[str, RegionShape]  # the shape of each field, by its name
 # A function of the shapes and the target that returns modelled cycles.
 Estimator = Callable[[Shapes, "Target"], int]
 
@@ -86,7 +86,7 @@ class Codelets:
                 classes[name] = cls
         self.named.update(classes)
 
-    def has(self, name: object) -> bool:
+    def has(self, name: str) -> bool:
         """Return whether `find(name)` would return a class."""
         return self._find(name) is not None
 
@@ -106,7 +106,7 @@ class Codelets:
             )
         return codelet
 
-    def _find(self, name: object) -> type[Vertex] | None:
+    def _find(self, name: str) -> type[Vertex] | None:
         if not isinstance(name, str):
             return None
         codelet = self.named.get(name) or _marked.get(name)
@@ -124,7 +124,7 @@ class Codelets:
                 return instance(generic, tuple(dtypes))
         return codelet
 
-    def register(self, codelet: object, function: object) -> None:
+    def register(self, codelet: type[Vertex] | str, function: Estimator) -> None:
         """Let `function(shapes, target)` return the cycles of each vertex of a codelet."""
         cls = (
             self.find(codelet)

@@ -58,7 +58,7 @@ def register(
     return item
 
 
-def check_handle(handle: object, call: str) -> None:
+def check_handle(handle: str, call: str) -> None:
     """Raise `GraphObjectCreationError`, which names `call`, if a handle is not text."""
     if not isinstance(handle, str):
         raise GraphObjectCreationError(f"""{call} was given the handle {shown(handle)}.

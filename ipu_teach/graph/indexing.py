@@ -160,7 +160,7 @@ def _cut_positions(tensor: Tensor, key: Key) -> tuple[int, Form]:
     return picked.offset, picked.form
 
 
-def _axes(part: object) -> int:
+def _axes(part: IndexPart) -> int:
     """Return how many dimensions a part of a key covers, or -1 if it is not an index."""
     if not isinstance(part, (list, np.ndarray)):
         if part is Ellipsis:
@@ -213,7 +213,7 @@ def slice_bounds(tensor: Tensor, part: slice, axis: int) -> tuple[int, int, int]
     return part.indices(tensor.shape[axis])
 
 
-def out_of_range(tensor: Tensor, index: object, axis: int) -> PoplarIndexError:
+def out_of_range(tensor: Tensor, index: int, axis: int) -> PoplarIndexError:
     """Return the error for an index beyond the end of dimension `axis`."""
     length = tensor.shape[axis]
     return PoplarIndexError(f"""Index {shown(index)} is outside dimension {axis}, which has

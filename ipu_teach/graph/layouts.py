@@ -6,7 +6,7 @@ interns its layouts, so that a million edges need a million numbers and not a mi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -258,7 +258,7 @@ class Layouts:
     def __init__(self, graph: Graph) -> None:
         self.all: list[Layout | ListLayout] = []
         self._graph = graph
-        self._interned: dict[Any, Any] = {}
+        self._interned: dict[Hashable, Any] = {}
 
     def form(self, dtype: type[DType], layout: Layout) -> Form:
         """Return the form of tensors with this dtype and layout."""

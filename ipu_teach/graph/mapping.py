@@ -9,6 +9,7 @@ from math import prod
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from ipu_teach.errors import InvalidTileMappingError, counted, shown
 from ipu_teach.graph.layouts import as_array, as_shape, is_whole
@@ -68,7 +69,7 @@ class Tiles:
             else f"use a tile from 0 to {self.count - 1}.",
         )
 
-    def numbers(self, tiles: object, subject: str) -> Array:
+    def numbers(self, tiles: ArrayLike, subject: str) -> Array:
         """Return the machine's numbers of `tiles`, as an array of the same shape.
 
         Raises `InvalidTileMappingError`, which names `subject` (what is mapped).
@@ -86,7 +87,7 @@ class Tiles:
             self.number(flat[bad[0]], f"{subject}, number {bad[0]}")
         return numbers if self.chosen is None else self.chosen[numbers]
 
-    def of_rows(self, tensor: Tensor, subject: str, tiles: object) -> tuple[Array, Array, Array]:
+    def of_rows(self, tensor: Tensor, subject: str, tiles: ArrayLike) -> tuple[Array, Array, Array]:
         """Return (begin, end, tile) of the pieces of a tensor whose row i is on `tiles[i]`.
 
         `subject` is the tensor's description, for errors.

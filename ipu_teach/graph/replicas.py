@@ -45,7 +45,7 @@ class Replication:
         return self.count == count or self.part is self.whole
 
 
-def target_of_one(target: Target, count: object) -> Target:
+def target_of_one(target: Target, count: int) -> Target:
     """Return the machine of each of `count` replicas. Raises `GraphReplicationError`."""
     ipus = target.num_ipus
     if not is_whole(count) or not 1 <= count <= MOST_REPLICAS:
@@ -71,7 +71,7 @@ def join(top_level: Graph, part: Graph, count: int) -> None:
     top_level.replication.part = part
     part.replication.count = count
     part.replication.whole = top_level
-    # one set of names for both graphs
+    # the two graphs share one set of names
     part.streams = top_level.streams
     part.host_accesses = top_level.host_accesses
     part.remote_buffers = top_level.remote_buffers

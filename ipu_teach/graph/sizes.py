@@ -23,7 +23,7 @@ from ipu_teach.graph.vertex_table import UNCONNECTED, FieldRef, FieldValue, Vert
 MOST_PARTS = 10**6
 
 
-def set_field_size(ref: FieldRef, size: object) -> None:
+def set_field_size(ref: FieldRef, size: int) -> None:
     """Set the size of a field, as `Graph.set_field_size` does."""
     table = ref.vertex.table
     row = ref.vertex.row

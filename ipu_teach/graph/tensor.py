@@ -291,9 +291,7 @@ class Tensor(WithoutSome, WithoutValue):
 
         The indices are those of the first dimensions. Raises `PoplarIndexError`.
         """
-        index_list: object = (
-            indices[0] if len(indices) == 1 and not is_whole(indices[0]) else indices
-        )
+        index_list = indices[0] if len(indices) == 1 and not is_whole(indices[0]) else indices
         wanted = as_shape(index_list)
         if wanted is None:
             raise PoplarIndexError(

@@ -366,7 +366,7 @@ def run_on(cls: type[Vertex], regions: Mapping[str, FieldArrays]) -> Any:
     return next(iter(results.values())) if len(results) == 1 else results
 
 
-def unknown_field(cls: type[Vertex], name: object) -> UnknownFieldError:
+def unknown_field(cls: type[Vertex], name: str) -> UnknownFieldError:
     """Return the error for a field `name` that `cls` does not have."""
     return UnknownFieldError(f"""{cls.__name__} has no field {shown(name)}.
         next:  {did_you_mean(name, cls.fields)}Its fields are {_listed(cls)}.""")
@@ -517,7 +517,7 @@ def _parse(cls: type[Vertex], name: str, annotation: Any, default: ArrayLike | N
     )
 
 
-def _refuse_quarter(field: str, dtype: object) -> None:
+def _refuse_quarter(field: str, dtype: type | TypeVar | None) -> None:
     """Raise `VertexDefinitionError` for a field of 8-bit floats, which codelets cannot compute."""
     if isinstance(dtype, type) and issubclass(dtype, QUARTER):
         raise VertexDefinitionError(f"""{field} is a field of {dtype}, and codelets do not compute
@@ -587,7 +587,7 @@ def _call_region(cls: type[Vertex], field: Field, values: Mapping[str, Any]) -> 
     return region
 
 
-def _is_size(value: object) -> bool:
+def _is_size(value: ArrayLike) -> bool:
     """Return whether `call` accepts `value` as the size of an Output: an int, a list or a tuple."""
     return all(
         isinstance(n, (int, np.integer))

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 FieldContent: TypeAlias = Tensor | Sequence[Tensor] | ArrayLike
 FieldValue: TypeAlias = FieldContent | None  # None leaves the field unconnected or unwritten
 UNCONNECTED = -1
-# of one vertex: ten minutes of the chip; sums over very many vertices stay within 64 bits
+# the maximum for one vertex, ten minutes of the chip; sums over very many vertices fit 64 bits
 MOST_CYCLES = 10**12
 
 
@@ -68,7 +68,7 @@ class VertexTable:
         self.order = array("i")
         self.tiles = array("i")
         self.estimates: array[int] | None = None
-        self.names: dict[int, str] = {}  # by row; few rows have a name
+        self.names: dict[int, str] = {}  # the names of the few rows that have one
         # the lines that added the rows, and that mapped them to tiles
         self.added = RowLines()
         self.placed = RowLines()
@@ -316,7 +316,7 @@ class FieldRef:
 
     __slots__ = ("vertex", "name", "index")
 
-    def __init__(self, vertex: VertexRef, name: str, index: object = None) -> None:
+    def __init__(self, vertex: VertexRef, name: str, index: int | None = None) -> None:
         self.vertex = vertex
         self.name = name
         self.index = index

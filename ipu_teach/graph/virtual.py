@@ -14,7 +14,7 @@ from ipu_teach.types import Array
 
 
 class VirtualGraph(Graph):
-    """Some tiles of a graph as a separate graph, created by `Graph.create_virtual_graph`.
+    """A separate graph with some tiles of another, created by `Graph.create_virtual_graph`.
 
     All objects that are added to it belong to the top-level graph. It differs from that graph only
     in its tile numbers and its `target`.
@@ -72,7 +72,7 @@ def _choose(parent: Graph, arguments: tuple[TileChoice, ...]) -> Array:
     return numbers
 
 
-def _refused(arguments: tuple[object, ...], advice: str) -> InvalidTileMappingError:
+def _refused(arguments: tuple[TileChoice, ...], advice: str) -> InvalidTileMappingError:
     words = ", ".join(shown(g) for g in arguments)
     return InvalidTileMappingError(
         f"create_virtual_graph({words}) chooses no tiles of the graph.", next_step=advice

@@ -19,7 +19,7 @@ from ipu_teach.errors import InvalidOptionError, did_you_mean, shown
 from ipu_teach.poplibs.library import calling
 from ipu_teach.types import FLOAT, HALF, DType
 
-Options = Mapping[str, object]  # as users pass them
+Options = Mapping[str, object]  # the options as users pass them
 Value = bool | float | str | type[DType] | None
 Settled = dict[str, Any]  # values by option; their types depend on the option's `kind`
 _BOOLS: dict[str, Value] = {"true": True, "false": False}

@@ -43,7 +43,7 @@ class LinearScales:
 class NonLinearityScales:
     """The scaling factors of a non-linearity, for its output and for the gradient of its input.
 
-    `output` scales the deviation of the output from its mean, because a factor cannot remove the
+    `output` scales the difference of the output from its mean, because a factor cannot remove the
     mean.
     """
 

@@ -146,7 +146,8 @@ class Comparison:
 
 
 def _line(change: Change) -> str:
-    name, note = plain(change.name), plain(change.note)
+    name = plain(change.name)
+    note = plain(change.note)
     numbers = f"{change.before:>14,.0f} {change.after:>14,.0f} {change.change:>+14,.0f}"
     return f"  {name[:34]:<34} {numbers}" + (f"  {note}" if note else "")
 
@@ -173,6 +174,8 @@ def _by_name(
     aspect: str, a: Mapping[str, float], b: Mapping[str, float], notes: dict[str, str] | None = None
 ) -> list[Change]:
     largest_sum = max(sum(a.values()), sum(b.values())) or 1
+    presence = dict.fromkeys(a.keys() - b.keys(), "only before")
+    presence |= dict.fromkeys(b.keys() - a.keys(), "only after")
     return [
         Change(
             aspect,
@@ -180,9 +183,7 @@ def _by_name(
             before=a.get(name, 0),
             after=b.get(name, 0),
             share=abs(b.get(name, 0) - a.get(name, 0)) / largest_sum,
-            note=(notes or {}).get(
-                name, "only after" if name not in a else "only before" if name not in b else ""
-            ),
+            note=(notes or {}).get(name, presence.get(name, "")),
         )
         for name in dict.fromkeys([*a, *b])
         if a.get(name, 0) != b.get(name, 0) or (notes or {}).get(name)
@@ -221,7 +222,8 @@ def _total(report: Report) -> dict[str, float]:
 
 
 def _machine(aspect: str, before: Report, after: Report) -> list[Change]:
-    a, b = vars(before.target), vars(after.target)
+    a = vars(before.target)
+    b = vars(after.target)
     changed = [name for name in a if a[name] != b[name]]
     return [
         Change(aspect, name, before=0, after=0, share=1, note=f"{a[name]} before, {b[name]} after")

@@ -175,7 +175,8 @@ class HostTrace:
                 waited[around[-1].name] += event.duration
         rows = []
         for name, of in by_stream.items():
-            size, seconds = sum(e.bytes for e in of), sum(e.duration for e in of)
+            size = sum(e.bytes for e in of)
+            seconds = sum(e.duration for e in of)
             rows.append(
                 StreamUse(
                     name.removesuffix(f": {COPY}"),

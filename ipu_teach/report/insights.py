@@ -87,7 +87,8 @@ def _fit(report: Report) -> Iterator[Insight]:
     bytes_held = report.memory.held_per_tile
     limit = report.target.bytes_per_tile
     tile = int(np.argmax(bytes_held))
-    peak, over = int(bytes_held[tile]), int((bytes_held > limit).sum())
+    peak = int(bytes_held[tile])
+    over = int((bytes_held > limit).sum())
     share = f"{peak:,} of {limit:,} bytes ({100 * peak / limit:.1f} %)"
     if over:
         part, size = max(report.memory.by_category(tile).items(), key=lambda item: item[1])
@@ -296,7 +297,8 @@ def _shares(report: Report) -> Iterator[Insight]:
     shares = report.proportions
     words = ", ".join(f"{name} {100 * share:.1f} %" for name, share in shares.items() if share)
     dominant = max(shares, key=lambda name: shares[name])
-    advice, lesson = "", ""
+    advice = ""
+    lesson = ""
     if shares["host exchange"] > STREAMING:
         advice = (
             "most of the run is the host's link: stream more at a time, or keep data on the device "

@@ -162,7 +162,8 @@ class StepLog:
 
     def snapshot(self, going: Sequence[int] = (), run: ProgramRun | None = None) -> RunLog:
         """Return the log so far, including the steps `going` of the current `run`."""
-        order, tail = np.array(self.order, np.int32), np.array(going, np.int32)
+        order = np.array(self.order, np.int32)
+        tail = np.array(going, np.int32)
         counts = _sum(self.counts(), np.bincount(tail))
         order = np.concatenate((order, tail[: self.most - len(order)]))
         rows = self._rows + self._rows_of(going)[0] if self._all_rows else self._rows

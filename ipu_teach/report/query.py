@@ -402,7 +402,8 @@ def ipus(report: Report) -> Table[IpuRow]:
     for ipu, (waits, holding) in enumerate(
         zip(overlap.waits, overlap.waits.sum(axis=0).tolist(), strict=True)
     ):
-        idle, longest = int(waits.sum()), int(waits.argmax())
+        idle = int(waits.sum())
+        longest = int(waits.argmax())
         by = report.step_cost(int(overlap.holding(ipu).argmax())).name if holding else ""
         shared = int((overlap.shared - overlap.idle)[:, ipu].sum())
         rows.append(

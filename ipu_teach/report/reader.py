@@ -96,7 +96,8 @@ class StoredProfile(Profile):
         costs = tuple(
             cost.at(
                 target,
-                (step.sync != NO_SYNC) * sync_cycles + (sync_of(group, target) if group else 0),
+                (sync_cycles if step.sync != NO_SYNC else 0)
+                + (sync_of(group, target) if group else 0),
             )
             for cost, step in zip(self.costs, self.steps, strict=True)
             for group in (together(cost.kind, step.sync == EXTERNAL, target, self.replicas),)
@@ -220,7 +221,8 @@ def _messages(part: s.HeaderValue) -> Transfers:
 
 
 def _memory(part: s.HeaderValue, target: Target) -> MemoryLedger:
-    variables, programs = part.known["variables"], part.known["programs"]
+    variables = part.known["variables"]
+    programs = part.known["programs"]
     variable = part.known["rows"] = s.column(below="variables").read(part["variable"])
     if np.any(np.diff(variable) < 0):
         part["variable"].fail("a column of ascending numbers")

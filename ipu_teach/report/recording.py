@@ -197,8 +197,6 @@ class Recording:
     def __repr__(self) -> str:
         missed = f"; {counted(self.missed, 'step')} after it was full" if self.missed else ""
         names = ", ".join(map(self.name, self.tracks))
-        steps, changes = (
-            counted(len(self.steps), "step"),
-            counted(self._entries - len(self.steps), "change"),
-        )
+        steps = counted(len(self.steps), "step")
+        changes = counted(self._entries - len(self.steps), "change")
         return f"Recording of {names}: {steps}, {changes}{missed}"

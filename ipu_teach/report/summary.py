@@ -10,7 +10,7 @@ import numpy as np
 
 from ipu_teach._support.flags import flagged
 from ipu_teach.cost.phases import HOST, LINKS, STREAMING
-from ipu_teach.errors import InvalidOptionError, did_you_mean, shown
+from ipu_teach.errors import InvalidOptionError, counted, did_you_mean, shown
 from ipu_teach.report.query import IpuRow, folded
 from ipu_teach.report.report import Report
 from ipu_teach.report.table import Table, plain
@@ -134,13 +134,11 @@ def _memory(report: Report) -> list[str]:
 
 
 def _unrecorded(report: Report) -> list[str]:
-    """Return a line on the steps that are missing from the report, or no line."""
+    """Return a line about the steps that are missing from the report, or [] if none is."""
     missing = report.unrecorded_steps
-    return (
-        [f"{missing:,} step{'s' if missing > 1 else ''} ran unrecorded, with profiling disabled."]
-        if missing
-        else []
-    )
+    if not missing:
+        return []
+    return [f"{counted(missing, 'step')} ran unrecorded, with profiling disabled."]
 
 
 def _execution(report: Report) -> list[str]:
@@ -261,7 +259,8 @@ def _vertex_types(report: Report) -> list[str]:
 def _variables(report: Report, maximum: int = 100) -> list[str]:
     memory = report.memory
     bytes_held = memory.by_variable()
-    names, sizes = list(bytes_held), list(bytes_held.values())
+    names = list(bytes_held)
+    sizes = list(bytes_held.values())
     groups = folded(names, sizes)
     lines = ["Variable storage:"]
     for name, rows in groups[:maximum]:

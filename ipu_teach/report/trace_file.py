@@ -41,7 +41,8 @@ def chrome_trace(
 
     After `most_events` events the trace ends, and says how many steps are missing.
     """
-    chosen, marked = _chosen(report, tiles), _chosen(report, blocks)
+    chosen = _chosen(report, tiles)
+    marked = _chosen(report, blocks)
     microseconds = 1e6 / report.target.tile_clock_frequency
     events: list[_Event] = [
         _name("process_name", DEVICE, 0, f"{report.target.ipu_version}, modelled")
@@ -151,7 +152,8 @@ def _span(
     """
     # Viewers use whole nanoseconds. Both ends are rounded, so that adjacent intervals stay
     # adjacent, and inner ones stay inside.
-    first, last = round(start * scale * 1000), round((start + lasts) * scale * 1000)
+    first = round(start * scale * 1000)
+    last = round((start + lasts) * scale * 1000)
     event = {
         "name": name,
         "cat": kind,

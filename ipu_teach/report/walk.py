@@ -100,7 +100,8 @@ class Walk:
         self._entered = {
             p for p in places if self._varies or any(below in self._kept for below in p.walk())
         }
-        self._at, self._end = 0, 0
+        self._at = 0
+        self._end = 0
         last = len(self._steps) if most is None else min(most, len(self._steps))
         runs = [(run.program, run.first, run.last) for run in report.runs] or [(0, 0, last)]
         self.read: list[int] = []  # the steps of the run before which a predicate was read

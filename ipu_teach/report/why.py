@@ -149,7 +149,7 @@ def _cycles(report: Report, number: int) -> int:
 
 
 def lost(phase: Phase) -> float:
-    """Return the cycles of a phase in which a tile waits, on average."""
+    """Return the cycles that a tile waits in a phase, on average over all tiles."""
     return 0.0 if phase.busy is None else phase.cycles - float(phase.busy.mean())
 
 
@@ -174,7 +174,7 @@ def lost_in(report: Report, number: int) -> float:
 def _lost_between_sets(report: Report) -> float:
     """Return the cycles that a tile waits because its IPU waits, on average over all tiles.
 
-    I/O tiles count as an IPU of their own.
+    The I/O tiles of an IPU count as a separate IPU.
     """
     target = report.target
     if target.num_sets == 1:
@@ -185,7 +185,7 @@ def _lost_between_sets(report: Report) -> float:
 
 
 def codelets_on(report: Report, number: int, tile: int) -> list[tuple[str, int]]:
-    """Return (codelet, its number of tiles) for the codelets that a step executes on a tile."""
+    """Return (codelet, number of tiles that have it) for the codelets of a step on a tile."""
     parts_on_tile = (p for p in report.profile.parts(number) if tile in p.on)
     return [(report.profile.codelets[p.codelet].name, len(p.on)) for p in parts_on_tile]
 
@@ -202,7 +202,7 @@ def _name(report: Report, number: int, times: int = 1) -> str:
 
 
 def _step(report: Report, step: object) -> int:
-    """Return the number of the compiled step that `what` names."""
+    """Return the number of the compiled step that `step` stands for."""
     order = report.step_numbers
     if is_whole(step):
         if not 0 <= step < len(order):
@@ -256,7 +256,7 @@ def _long(
 def _none_dominates(
     report: Report, executed: list[Executions], longest: Executions
 ) -> Iterator[Cause]:
-    """Yield that no step takes a large share, and the kind of phase that takes most."""
+    """Yield two causes: no step takes a large share, and the kind of phase that takes most."""
     steps = len(executed)
     taken = longest.total(partial(_cycles, report))
     yield Cause(
@@ -396,7 +396,7 @@ def _gathered(report: Report, number: int, tile: int) -> int:
 
 
 def _computed(report: Report, number: int, phase: Phase, tile: int) -> Iterator[Cause]:
-    """Yield what the figures show of why a tile computes longest."""
+    """Yield the causes, as far as figures show them, why a tile computes longest."""
     cost = report.step_cost(number)
     target = report.target
     vertices = report.profile.vertices_on(number)
@@ -445,10 +445,11 @@ def _computed(report: Report, number: int, phase: Phase, tile: int) -> Iterator[
 
 
 def _moved(report: Report, number: int, phase: Phase, tile: int) -> Iterator[Cause]:
-    """Yield what the figures show of why a tile exchanges longest."""
+    """Yield the causes, as far as figures show them, why a tile exchanges longest."""
     traffic = report.step_cost(number).exchange[phase.exchange]
     target = report.target
-    into, out = int(traffic.received[tile]), int(traffic.sent[tile])
+    into = int(traffic.received[tile])
+    out = int(traffic.sent[tile])
     way = int(arrival_cycles(target)[tile]) if into else 0
     receiving, sending, issuing = (int(b[tile]) for b in traffic.bounds(target))
     parts = (
@@ -517,9 +518,9 @@ def _memory(report: Report, tile: int) -> Iterator[Cause]:
 
 
 def _several(report: Report, tile: int, category: str, sizes: dict[str, int]) -> Iterator[Cause]:
-    """Yield the number of variables or constants that fill a tile, and the line that makes most.
+    """Yield the number of variables or constants that fill a tile, and the line that adds most.
 
-    None of them is half of the total.
+    It is for the case that none of them is half of the total.
     """
     name, size = next(iter(sizes.items()))
     noun = category.lower()

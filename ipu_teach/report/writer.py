@@ -115,7 +115,8 @@ class Besides:
     )
 
 
-NOTES, BESIDES = s.keyed(Notes), s.keyed(Besides)
+NOTES = s.keyed(Notes)
+BESIDES = s.keyed(Besides)
 
 
 def serialize(profile: Profile, run_log: RunLog, besides: Besides) -> bytes:

@@ -26,11 +26,11 @@ from ipu_teach.show.scene import Bar, Drawing, Matrix, Partners, Scene, Still, T
 from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
 
-MOST_BINS = 64  # of the matrix each way; more tiles share them
+MOST_BINS = 64  # rows and columns of the matrix; more tiles share them
 MOST_EXCHANGES = 40
-FILLED = 0.6  # of all pairs: beyond that everybody speaks to everybody
-USUAL = 0.95  # of the messages: beyond that the others are odd ones
-FEW = 0.25  # of the tiles of the other side: so few speak to all, or hear all
+FILLED = 0.6  # share of all pairs from which on the pattern is all to all
+USUAL = 0.95  # share of the messages that must fit a pattern
+FEW = 0.25  # at most this share of the other side's tiles makes several broadcasts or gathers
 NOTHING, MARGIN, LINK = 0, 6, 7  # codes; between the first two five steps of bytes
 LINKS = replace(palette.LINKS, name="over a link between IPUs", pattern="")
 SIDE = 272.0
@@ -182,7 +182,7 @@ def ring_of_ipus(pairs: Array) -> str:
         return ""
     ring = [min(after)]
     while onward := after[ring[-1]] - set(ring):
-        ring.append(max(onward))  # of the two directions, the one that PopLibs calls clockwise
+        ring.append(max(onward))  # the direction that PopLibs calls clockwise
         if ring[-1] not in after:
             return ""
     is_ring = len(ring) == len(after) and ring[0] in after[ring[-1]]

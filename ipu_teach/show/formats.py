@@ -138,8 +138,8 @@ def formats(
 def _landed(
     coin: float, dtype: type[DType], throws: int, thrown: ArrayLike | None, seed: int
 ) -> tuple[Array, Array]:
-    """Return (float[2] the numbers below and above the value, float[throws] the result of each
-    stochastic rounding)."""
+    """Return (float[2] the representable numbers below and above the value, float[n] the results
+    of stochastic rounding)."""
     number = isinstance(coin, (int, float)) and not isinstance(coin, bool) and isfinite(coin)
     if not number or not is_whole(throws) or not 1 <= throws <= MOST_THROWS:
         subject = f"{shown(throws)} throws" if number else f"the coin {shown(coin)}"

@@ -76,6 +76,8 @@ class Term(int):
         return Term(int.__rsub__(self, other), f"{other} - {_part(self, PRODUCT)}", SUM)
 
     def __mul__(self, other: int) -> Term:
+        if not isinstance(other, int):
+            return NotImplemented  # a list is repeated
         if not self or not other:
             return Term(0, "0")
         if other == 1 or (self == 1 and isinstance(other, Term)):
@@ -84,6 +86,8 @@ class Term(int):
         return Term(int.__mul__(self, other), text, PRODUCT)
 
     def __rmul__(self, other: int) -> Term:
+        if not isinstance(other, int):
+            return NotImplemented  # a list is repeated
         if not self or not other:
             return Term(0, "0")
         if other == 1 or self == 1:
@@ -147,7 +151,7 @@ def formula_of(codelet: type[Vertex], shapes: Shapes, target: Target) -> Formula
         return None
     target = priced_for(codelet, target)
     calls: list[tuple[Callable[..., int], dict[str, object], object]] = []
-    depth = 0  # of calls within the estimators
+    depth = 0  # how many calls of estimators are active
 
     def observe(frame: FrameType, event: str, returned: object) -> None:
         nonlocal depth

@@ -79,8 +79,8 @@ def write(scene: Scene, path: Path, ending: str, frame: int | None, width: int, 
 
 
 def _places(frames: int) -> Iterator[tuple[int, float]]:
-    """Yield (frame, progress) for every picture of a gif. Of a long run, only the ends of evenly
-    spaced frames are taken."""
+    """Yield (frame, progress) for every picture of a gif. A long run has only the ends of evenly
+    spaced frames."""
     if frames * STEPS <= MOST_PICTURES:
         yield from ((f, (k + 1) / STEPS) for f in range(frames) for k in range(STEPS))
     else:

@@ -238,8 +238,8 @@ def _layers(drawing: Drawing, count: int) -> Iterator[tuple[bool, Array, Array, 
 
 
 def pixels_in_turn(spent: Array) -> Array:
-    """Return int[rows, columns]: the code of each pixel, such that every code of a row gets its
-    share of the pixels, however short its pieces are. `spent` is float[rows, codes, columns];
+    """Return int[rows, columns]: the code of each pixel, so that every code of a row gets its
+    share of the pixels, also if its pieces are short. `spent` is float[rows, codes, columns];
     each pixel takes the code that is owed most."""
     rows, _, columns = spent.shape
     pixels = np.zeros((rows, columns), np.int64)
@@ -518,7 +518,7 @@ def _tape_raster(
     at = np.linspace(0, before[last], columns + 1)
     # the frame of each edge
     within = np.clip(np.searchsorted(before[first : last + 1], at, "right") - 1, 0, len(run) - 1)
-    rasters: dict[int, Array] = {}  # by drawing: float[lanes, codes], the time of each code
+    rasters: dict[int, Array] = {}  # for each drawing float[lanes, codes]: the time of each code
     spent = np.zeros((mark.count, codes, columns + 1))
     total = np.zeros((mark.count, codes))
     edges_of = np.split(np.arange(columns + 1), np.searchsorted(within, np.arange(1, len(run))))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 HEAT_COLOURS = 48
-INK = "#777777"  # of titles: readable on light pages and on dark ones
+INK = "#777777"  # titles in it are readable on light and on dark pages
 
 
 class _Colours(TypedDict, total=False):

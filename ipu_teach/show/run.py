@@ -73,7 +73,7 @@ MOST_TENSORS = 6
 MOST_FRAMES = 3000
 # (cells of a tensor on a tile, changes), until the scene is small enough.
 SIZES = ((16, 8000), (16, 5000), (8, 5000), (8, 3000), (4, 3000), (4, 1500), (2, 1500), (1, 700))
-# of a scene: the page with the script and the picture has then less than 150 kB
+# The page of such a scene, with the script and the picture, has less than 150 kB.
 MOST_BYTES = 70_000
 
 
@@ -121,9 +121,10 @@ class _Maker:
         self.per_ipu = self.report.target.tiles_per_ipu
         self.stills: list[Still] = []
         self.sources: dict[str, int] = {}
-        # by still: whether tiles send to tiles in it, and the bytes of its messages
+        # for each still, whether tiles send to tiles in it, and the bytes of its messages
         self.moved: dict[int, tuple[bool, int]] = {}
-        self.rounds: dict[int, int] = {}  # by still, the step that a Repeat runs, if it begins one
+        # for a still with which a step of a Repeat begins, that step
+        self.rounds: dict[int, int] = {}
         self._choose_cells(per)
         self._count_rounds()
         self.gains = self._gains()  # how much longer each recorded step makes the run
@@ -140,7 +141,7 @@ class _Maker:
         rank = np.arange(len(ipu)) - np.searchsorted(ipu, ipu)  # within the IPU
         self.most = max(1, MOST_TILES // self.ipus)
         self.tiles = self.held[rank < self.most][:MOST_TILES]
-        # by box and row
+        # elements in each box (row of the array) of each tensor (column)
         counts = np.array(
             [[np.count_nonzero(t == tile) for t in tiles] for tile in self.tiles.tolist()]
         )
@@ -245,7 +246,8 @@ class _Maker:
             stills = [self.stills[i] for i in frames.tolist()]
             begins = np.arange(self.recording.first, len(self.report.step_numbers))
             return resting("run", stills, self.report, at, begins=begins)
-        middle = len(frames) // 2  # of beats that move the same amount, the one nearest to it
+        # beats that move equally much are ranked by their distance from the middle
+        middle = len(frames) // 2
         known = self._known(numbers, len(frames))
         enough = known >= known.max() / 2  # a beat that writes little shows little
 
@@ -360,7 +362,7 @@ class _Maker:
 
         The frames cover as many supersteps as change at most `max_frames` cells.
         """
-        changing: Counter[int] = Counter()  # by the place of a step: how many cells it changes
+        changing: Counter[int] = Counter()  # cells that each step changes, by the step's place
         for own_cells, track in zip(self.own, self.tracks, strict=True):
             drawn = np.zeros(len(track.address), bool)
             drawn[own_cells] = True
@@ -371,7 +373,8 @@ class _Maker:
                 changing[place] += int(np.count_nonzero(drawn[at]))
         kinds: dict[int, tuple[list[int], int]] = {}
         frames: list[int] = []
-        lasts: list[int] = []  # by frame; for a step that overlaps with others, only its last beats
+        # cycles of each frame; of overlapping steps, only the last beats count
+        lasts: list[int] = []
         changed_in: dict[int, int] = {}
         device_steps = 0
         for place, step in enumerate(self.recording.steps[self.begins :], self.begins):
@@ -727,8 +730,8 @@ def _joined(names: Sequence[str]) -> str:
 def _signed_bounds(low: float, high: float, whole_numbers: bool) -> Array:
     """Return float[6]: the bounds between the seven colours of values from `low` to `high`.
 
-    Of floats both signs share a scale. Of whole numbers each sign has its own, and only 0 is in the
-    middle: a mark such as -1 then differs from 0.
+    For floats, both signs share a scale. For whole numbers, each sign has a scale of its own, and 0
+    alone has the middle colour: a mark such as -1 then differs from 0.
     """
     sides = np.array([1, 3, 5]) / 7
     if not whole_numbers:

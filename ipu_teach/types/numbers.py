@@ -51,7 +51,7 @@ class Histogram:
         return f"as {self.dtype.__name__} {text}"
 
 
-def grid_of(dtype: object, subject: str) -> tuple[Grid, int]:
+def grid_of(dtype: type[DType], subject: str) -> tuple[Grid, int]:
     """Return the grid and the scale of FLOAT, HALF or QUARTER[format, scale].
 
     The numbers of the dtype are those of the grid times 2**scale. Raises `PoplarTypeError`, which

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache, lru_cache
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -94,7 +94,7 @@ def _is_unsigned_array(value: object) -> bool:
 
 
 Words = Annotated[
-    Any,
+    Array,
     Taken(_is_unsigned_array, "give an array of uint32, a random word for each value."),
 ]
 Codes = Annotated[ArrayLike, Taken(_is_bytes, "give whole numbers from 0 to 255.")]

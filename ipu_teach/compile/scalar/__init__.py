@@ -143,7 +143,7 @@ def _walk(codelet: type[Vertex], lists: frozenset[str]) -> WalkedCode:
     }
 
 
-def _code(codelet: type[Vertex], compute: object, walk: _Walk) -> ScalarCode | str:
+def _code(codelet: type[Vertex], compute: Function, walk: _Walk) -> ScalarCode | str:
     """Return the code of one walk, or the reason why there is none."""
     if not isinstance(compute, FunctionType):
         return (

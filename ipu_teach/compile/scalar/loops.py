@@ -74,7 +74,7 @@ class Loops(Statements):
                 break
             lenient = not done  # the last walk refuses a name that no iteration assigns
             del self.operations[start[0] :]
-            _, self.count, self.missed = start  # so that generated names are the same again
+            _, self.count, self.missed = start  # keeps the generated names the same
             self.cost.clear()
             entry = merged
         else:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ipu_teach.compile.scalar.expressions import Expressions, is_constant
-from ipu_teach.compile.scalar.kinds import is_number
+from ipu_teach.compile.scalar.kinds import Function, is_number
 from ipu_teach.compile.scalar.operations import Finish, Leave, Operation
 from ipu_teach.compile.scalar.values import (
     Arr,
@@ -233,7 +233,7 @@ class Statements(Expressions):
         mark_generated(ast.Expression(result), node)
         return result
 
-    def _calls(self, node: ast.Call, *functions: object) -> bool:
+    def _calls(self, node: ast.Call, *functions: Function) -> bool:
         """Return whether a call is one of these builtins."""
         if not isinstance(node.func, ast.Name) or node.func.id in self.scope.local:
             return False

@@ -37,8 +37,8 @@ Price = tuple[str, str, Spot]
 PricedPiece = tuple[tuple[Price, int], ...]
 # A Price of an operation on complete regions. An empty name takes one cycle per data path.
 PieceRate = tuple[str, str, Spot]
-WORD = "word"  # a type of price: an instruction of a store of less than a word
-# Names of prices that are not numpy operations; the layer above knows the instructions:
+WORD = "word"  # a type of price, for an instruction of a store of less than a word
+# Names of prices that are not numpy operations; the layer above knows the instructions.
 FUSED = "a sum of a product"  # a sum that may be fused with its product
 LOOP = "a loop"  # the start of a loop over vectors
 AGAIN = "again"  # a region that is loaded again in the same loop
@@ -81,7 +81,7 @@ class Writer:
         self.slots: dict[str, str] = {}
         self.loops: list[tuple[Function, str]] = []  # numpy's own loops, called by address
         self.tables: dict[str, ConstantTable] = {}
-        self.boxes: dict[str, set[str]] = {}  # by list or table: the types of its numbers
+        self.boxes: dict[str, set[str]] = {}  # the types of numbers, by list or table
         # attributes of the vertex that a function of its class assigns
         self.assigned: set[str] = set()
         # generated variables that do not count as data, such as the flag of a loop's first
@@ -99,15 +99,15 @@ class Writer:
         self.vectors = False  # whether there is work on complete regions
         # the line and the text of code that only CPython's text can run, or ""
         self.uncompiled = ""
-        # by loop, and whether it depends on data: (state before, state at its head)
+        # (state before, state at its head) of each loop, by loop and whether it depends on data
         self.settled: dict[tuple[ast.AST, bool], list[tuple[State, State]]] = {}
         self.trees: dict[Hashable, ast.FunctionDef] = {}
         self.lambdas: dict[ast.Lambda, ast.FunctionDef] = {}
         # the values used from outside the source, by owner and name
         self.outer_values: dict[tuple[object, str], object] = {}
-        # by counter: (first number, end) of a loop that counts up by one
+        # (first number, end) of each loop that counts up by one, by its counter
         self.ranges: dict[str, tuple[str, str]] = {}
-        # by a loop's counter: the checks that are done before the loop
+        # the checks that are done before a loop, by its counter
         self.ahead: dict[str, set[str]] = {}
         self.reset()
 
@@ -123,7 +123,7 @@ class Writer:
         self.loaded: set[str] = set()  # regions that the current loop over vectors has loaded
         # by temporary array: the value of `loops_over` when it was computed
         self.temporaries: dict[str, int] = {}
-        # by temporary array: its first use in a later loop
+        # the first use of a temporary array in a later loop, by array
         self.spilled: dict[str, ast.AST] = {}
         self.state: State = {}
         self.scopes: list[Scope] = []

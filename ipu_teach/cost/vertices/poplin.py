@@ -78,7 +78,8 @@ def conv_partial_1x1(
     """
     units = conv_units(dtype, partials, target)
     in_group = panel_depth(dtype, target)
-    deep, wide = ceil_div(depth, in_group), ceil_div(columns, units)
+    deep = ceil_div(depth, in_group)
+    wide = ceil_div(columns, units)
     load = _weight_load(units, in_group * dtype.size, target, interleaved)
     # HALF with all 16 units, or with FLOAT sums, keeps its state between calls; the other path is
     # older and slower
@@ -136,7 +137,8 @@ def conv_partial_1x1_quarter(
     workers = target.num_worker_contexts
     units = 16
     in_group = 32
-    deep, wide = ceil_div(depth, in_group), ceil_div(columns, units)
+    deep = ceil_div(depth, in_group)
+    wide = ceil_div(columns, units)
     load = _weight_load(units, in_group, target, interleaved)
     worker = {0: 21, 1: 35, 2: 40, 3: 44}
     zeroing = {n: cycles - (5 if n else 0) for n, cycles in worker.items()}

@@ -48,7 +48,8 @@ def unary_op_1d(
     `op` is an operation such as "RELU".
     """
     rate = find(UNARY_IN_PLACE if in_place else UNARY, op, dtype, "UnaryOp1D")
-    base = 55 if in_place else 33 if op == "EXPONENT" else 17
+    outside = 33 if op == "EXPONENT" else 17
+    base = 55 if in_place else outside
     return target.num_worker_contexts * (base + _unary(rate, share(n, target), dtype, target)) + 20
 
 
@@ -76,7 +77,8 @@ def binary_op_1d(
 
     `op` is an operation such as "ADD".
     """
-    base = 58 if in_place else 29 if dtype is FLOAT else 26
+    outside = 29 if dtype is FLOAT else 26
+    base = 58 if in_place else outside
     inner = _binary(op, share(n, target), dtype, target, "BinaryOp1D")
     return target.num_worker_contexts * (base + inner) + SUPERVISOR_OVERHEAD
 
@@ -191,7 +193,8 @@ def _cast(n: Size, source: type[DType], destination: type[DType], target: Target
     # PopLibs has no estimate of the first eight
     if eights is not None and source.size == destination.size == 1:
         return 4 + eights * ceil_div(n, 8)
-    loads, stores = target.get_vector_width(source), target.get_vector_width(destination)
+    loads = target.get_vector_width(source)
+    stores = target.get_vector_width(destination)
     if not floats:
         return 19 + 2 * n
     group = min(2 * loads, stores)  # two loads and one store a cycle

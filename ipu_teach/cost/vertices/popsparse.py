@@ -102,7 +102,8 @@ def dynamic_product(
 
 
 def _dynamic_elements(rows: Size, blocks: Size, n: Size, dtype: type[DType]) -> Size:
-    rows_of_worker, per_row = ceil_div(rows, 6), ceil_div(blocks, larger(rows, 1))
+    rows_of_worker = ceil_div(rows, 6)
+    per_row = ceil_div(blocks, larger(rows, 1))
     if dtype is FLOAT:
         cycles = either(n // 4 > 0, 12 + n // 4 * 3 * per_row, 0)
         cycles = cycles + either(n // 2 % 2 > 0, 8 + n // 2 * 2 * per_row, 0)

@@ -29,7 +29,7 @@ def dynamic_slice_1d(columns: Size, rows: Size, dtype: type[DType], target: Targ
     columns. As in PopLibs, elements that do not fill a data path are left out.
     """
     words = share(columns * (2 if dtype.size == 8 else 1), target)
-    start, turn, width = (72, 70, 4) if dtype.size == 1 else (35, 24, 4 if dtype.size == 2 else 2)
+    start, turn, width = {1: (72, 70, 4), 2: (35, 24, 4)}.get(dtype.size, (35, 24, 2))
     return (
         SUPERVISOR_OVERHEAD
         + 14

@@ -38,7 +38,7 @@ class Buffers:
         self._released: dict[int, list[int]] = defaultdict(list)
         for root, number in last.items():
             self._released[number].append(root)
-        # by value: the distance between elements of one vertex, where other vertices are between
+        # the distance between elements of one vertex, by value, where other vertices are between
         # them
         self.spread: dict[int, int] = {}
 

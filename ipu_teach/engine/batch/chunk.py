@@ -281,7 +281,7 @@ class Chunk(Operations):
             else self.xp.array(np.asarray(value))
         )
         extra = source.ndim - place.ndim
-        # as in numpy, an assignment drops leading axes of length 1
+        # an assignment drops leading axes of length 1, as in numpy
         if isinstance(value, Ref) and extra > 0:
             source = source.reshape(*source.shape[: self.axes], *source.shape[self.axes + extra :])
         if "line" in op.kwargs:

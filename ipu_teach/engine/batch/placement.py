@@ -22,7 +22,7 @@ SHORT_ROW = 8
 
 @dataclass(eq=False)
 class GroupPlacement:
-    """The places from which the regions of a group's vertices are taken.
+    """The memory that each region of a group's vertices uses.
 
     * `nests`: the vertices as nests
     * `column`: by root, the number in the nests of each region that takes part in them

@@ -21,7 +21,7 @@ import numpy as np
 
 from ipu_teach.compile.groups import Group
 from ipu_teach.compile.trace import Op, Ref, Trace
-from ipu_teach.engine.backend import Call
+from ipu_teach.engine.backend import Call, Operand
 from ipu_teach.graph.registers import ESR, Registers
 from ipu_teach.types import HALF, Array, generator, to_half
 from ipu_teach.types.regions import OnePtrArray
@@ -90,7 +90,7 @@ class RoundedStores:
         self._rounding = rounding
         self._worker = worker
         self._running = running
-        # by number of a store: the start of its words in the vertex's stream
+        # the start of a store's words in the vertex's stream, by the number of the store
         self._words: dict[int, int] = {}
         taken = 0
         elements = 0
@@ -214,7 +214,7 @@ def narrows(trace: Trace, op: Op) -> bool:
     return _wide(stored, np.asarray(stored).dtype)
 
 
-def _wide(value: object, dtype: AnyDType) -> bool:
+def _wide(value: Operand, dtype: AnyDType) -> bool:
     """Return whether a value is a float wider than half, and not Python's own float.
 
     A numpy float64 is an instance of Python's float, so the exact type is compared.

@@ -8,7 +8,6 @@ byte for each byte of memory, at the same addresses.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -21,6 +20,8 @@ from ipu_teach.engine.tile_arrays import Memory
 from ipu_teach.engine.views import regions_of
 from ipu_teach.types import Array
 from ipu_teach.types.regions import FieldArrays as FieldArrays
+
+TextArgument = FieldArrays | memoryview  # an argument of CPython's text
 
 
 class FieldPlace:
@@ -143,7 +144,7 @@ class Fields:
             name: elements(defined, self.places[name].flat.itemsize) for name in code.marked
         }
         # there is a bit for each worker
-        kind: Any = np.uint8 if len(group.workers) <= 8 else np.uint64
+        kind: type[np.uint8 | np.uint64] = np.uint8 if len(group.workers) <= 8 else np.uint64
         self.marks = {name: self._marks(name, kind) for name in code.marked}
         self.reads = (
             {name: np.zeros(len(self.places[name].flat), kind) for name in code.marked}
@@ -159,7 +160,7 @@ class Fields:
             if p.index is None
         ]
 
-    def _marks(self, name: str, kind: Any) -> Array:
+    def _marks(self, name: str, kind: type[np.uint8 | np.uint64]) -> Array:
         """Return the array that marks stores: `defined` itself for a field used in place."""
         place = self.places[name]
         if self.code.multi:
@@ -168,9 +169,11 @@ class Fields:
             return self.defined[name]
         return np.zeros(len(place.flat), self.defined[name].dtype)
 
-    def arguments(self, vertex: int, numbers: VertexFloats | None) -> list[Any]:
+    def arguments(self, vertex: int, numbers: VertexFloats | None) -> list[TextArgument]:
         """Return the arguments of CPython's text for a vertex: fields, marks, marks of reads."""
-        arguments: list[Any] = [place.view(place.flat, vertex) for place in self.places.values()]
+        arguments: list[TextArgument] = [
+            place.view(place.flat, vertex) for place in self.places.values()
+        ]
         arguments = arguments if numbers is None else [numbers.stored(view) for view in arguments]
         for name, flat in [*self.marks.items(), *self.reads.items()]:
             view = self.places[name].view(flat, vertex)

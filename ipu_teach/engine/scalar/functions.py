@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 from ipu_teach.compile.scalar import ScalarCode
 from ipu_teach.engine.fp.vertex_floats import VertexFloats
 from ipu_teach.engine.scalar import compiled
+from ipu_teach.engine.scalar.fields import TextArgument
 from ipu_teach.engine.scalar.function_text import python_text
 from ipu_teach.target import Target
 from ipu_teach.types import Array
@@ -58,7 +59,7 @@ class CodeletFunctions:
     def caller(
         self,
         workers: int,
-        regions: list[Any],
+        regions: Sequence[TextArgument],
         numbers: VertexFloats | None,
         limit: int,
         longer: Callable[[int], int] = int,

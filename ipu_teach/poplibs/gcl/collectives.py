@@ -37,7 +37,7 @@ __all__ = [
     "reduce_scatter_within_replica",
 ]
 Data = Tensor | Sequence[Tensor] | Sequence[Sequence[Tensor]]
-Result = Any  # of the form of `data`: the decorator `variant` cannot relate the two types
+Result = Any  # it has the form of `data`, but the decorator `variant` cannot relate the two types
 Kind = type[Ipus] | type[Replicas]
 ALL = CommGroup()
 

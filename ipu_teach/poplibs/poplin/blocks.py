@@ -27,12 +27,13 @@ def add_multiplications(
     operands: tuple[Tensor, Tensor, Tensor],
     parts: tuple[list[Part], list[Part], list[Part], list[Part]],
     tiles: Array,
+    is_first: bool,
 ) -> None:
     """Add a vertex for each block of a [groups, m, k] times b [groups, k, n], and each group in it.
 
     `operands`: a, b and the sums [inner blocks, groups, m, columns], whose first column is that of
     the first block. `parts`: of the groups, of m, of n and of k, and `tiles` the tile of each
-    block, [groups, m, n, k], to which the sums are mapped.
+    block, [groups, m, n, k]. If `is_first`, the sums are mapped to these tiles.
     """
     a, b, sums = operands
     groups, rows, columns, inner = parts
@@ -46,7 +47,8 @@ def add_multiplications(
     flat_sums = sums.reshape((sums.shape[0] * sums.shape[1], *sums.shape[2:]))
     number = i * sums.shape[1] + group
     own_columns = [(low - columns[0][0], high - columns[0][0]) for low, high in columns]
-    _map_blocks(graph, flat_sums, number, (rows, r), (own_columns, c), tile)
+    if is_first:
+        _map_blocks(graph, flat_sums, number, (rows, r), (own_columns, c), tile)
     edges = {
         "a": _blocks(a, group, (rows, r), (inner, i)),
         "b": _blocks(b, group, (inner, i), (columns, c)),

@@ -19,7 +19,7 @@ from ipu_teach.poplibs.poplin.matmul_codelets import adder, multiplier
 from ipu_teach.poplibs.poplin.plan import MatMulPlan, PlanningCache, Product, planned, product_of
 from ipu_teach.poplibs.poplin.strided import Strided, tiles_of
 from ipu_teach.poplibs.poplin.wishes import MEMORY_PROPORTION, Wish, wish_of
-from ipu_teach.poplibs.popops import add_in_place, cast, scaled_add_to, zero
+from ipu_teach.poplibs.popops import cast, scaled_add_to, zero
 from ipu_teach.poplibs.popops.operands import check_factor, check_finite
 from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.types import FLOAT, HALF, QUARTER, UNSIGNED_CHAR, Array, DType
@@ -70,9 +70,7 @@ def mat_mul() -> None:
 
     The value of a block is numpy's `a_block @ b_block` in the precision of the sums. Partial sums
     are added first to last, and the result is rounded once. It is on the tiles that computed it.
-    Compute sets: multiply, and perhaps reduce or cast; an empty product has none. A product that
-    does not fit into memory takes several steps: those of the inner dimension make sums of their
-    own, which are added to those so far, as in PopLibs (poplin/ConvModel.cpp). If a tile would
+    Compute sets: multiply, and perhaps reduce or cast; an empty product has none. If a tile would
     have to gather the rows of a transposed view element by element, another tile takes its block,
     or one more compute set transposes the blocks. Modelled cycles: the plan's. Raises
     `PoplibsError` and `InvalidOptionError`.
@@ -231,7 +229,7 @@ def _multiply(
     suffix: str,
 ) -> Tensor:
     """Return the sums [inner_blocks, groups, m, columns of the step]: a compute set for each step
-    of the inner dimension, and one that adds the step's sums to those so far."""
+    of the inner dimension."""
     full_product = plan.product
     c_low = plan.columns(step)[0][0]
     c_high = plan.columns(step)[-1][1]
@@ -245,24 +243,25 @@ def _multiply(
         left, right = (
             t.reinterpret(UNSIGNED_CHAR) if issubclass(t.dtype, QUARTER) else t for t in (a, b)
         )
-        sums = partials
-        if inner_step:
-            sums = graph.add_variable(full_product.partials, shape, f"{name}/sums{suffix}{number}")
         compute_set = graph.add_compute_set(f"{name}/multiply{suffix}{number}")
         codelet = multiplier(
-            plan.method, a.dtype, b.dtype, full_product.partials, full_product.wide_loads
+            plan.method,
+            a.dtype,
+            b.dtype,
+            full_product.partials,
+            inner_step > 0,
+            full_product.wide_loads,
         )
         add_multiplications(
             graph,
             compute_set,
             codelet,
-            (left, right, sums),
+            (left, right, partials),
             (plan.groups(), plan.rows(), plan.columns(step), plan.inner(inner_step)),
             tiles,
+            inner_step == 0,
         )
         prog.add(Execute(compute_set))
-        if inner_step:
-            add_in_place(graph, partials, sums, prog, f"{name}/add{suffix}{number}")
     return partials
 
 

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ipu_teach.cost import vertices
-from ipu_teach.graph import Input, Output, SupervisorVertex, Vector, Vertex
+from ipu_teach.graph import InOut, Input, Output, SupervisorVertex, Vector, Vertex
 from ipu_teach.poplibs.laying import Word, typed
 from ipu_teach.poplibs.poplin.plan import multiply_cycles
 from ipu_teach.target import Target
@@ -47,6 +47,15 @@ class ConvPartial(SupervisorVertex):
         )
 
 
+class ConvPartialMore(ConvPartial):
+    """out += a @ b."""
+
+    out: InOut[Vector[Vector[HALF]]]
+
+    def compute(self) -> None:
+        self.out += self.a @ self.b
+
+
 class ConvPartialHalf(ConvPartial):
     """out = a @ b of halves, added in single precision."""
 
@@ -54,11 +63,29 @@ class ConvPartialHalf(ConvPartial):
         self.out = self.a.astype(np.float32) @ self.b.astype(np.float32)
 
 
+class ConvPartialHalfMore(ConvPartialMore):
+    """out += a @ b of halves, added in single precision."""
+
+    def compute(self) -> None:
+        self.out += self.a.astype(np.float32) @ self.b.astype(np.float32)
+
+
 class ConvPartialHalfSums(ConvPartial):
     """out = a @ b of halves, with sums that are halves between panels."""
 
     def compute(self) -> None:
-        self.out = _in_panels(self.a.astype(np.float32), self.b.astype(np.float32), HALF_PANEL)
+        self.out = _in_panels(
+            self.a.astype(np.float32), self.b.astype(np.float32), HALF_PANEL, None
+        )
+
+
+class ConvPartialHalfSumsMore(ConvPartialMore):
+    """out += a @ b of halves, with sums that are halves between panels."""
+
+    def compute(self) -> None:
+        self.out = _in_panels(
+            self.a.astype(np.float32), self.b.astype(np.float32), HALF_PANEL, self.out
+        )
 
 
 class ConvPartialQuarter(SupervisorVertex):
@@ -72,7 +99,7 @@ class ConvPartialQuarter(SupervisorVertex):
     wide: ClassVar[bool]
 
     def compute(self) -> None:
-        self.out = _in_panels(*self.numbers(), QUARTER_PANEL)
+        self.out = _in_panels(*self.numbers(), QUARTER_PANEL, None)
 
     def numbers(self) -> tuple[Any, Any]:
         """Return the numbers that the codes of a and b represent."""
@@ -83,6 +110,15 @@ class ConvPartialQuarter(SupervisorVertex):
     def cycles(self, target: Target) -> int:
         shape = len(self.a), self.a.shape[1], self.out.shape[1]
         return int(vertices.conv_partial_1x1_quarter(*shape, target, interleaved=self.wide))
+
+
+class ConvPartialQuarterMore(ConvPartialQuarter):
+    """out += a @ b of 8-bit floats, given as codes."""
+
+    out: InOut[Vector[Vector[HALF]]]
+
+    def compute(self) -> None:
+        self.out = _in_panels(*self.numbers(), QUARTER_PANEL, self.out)
 
 
 class ReduceAdd(SupervisorVertex):
@@ -135,10 +171,9 @@ class SplitTranspose(Transpose):
         return int(vertices.split_transpose(self.x.shape, self.fields["x"].dtype, target))
 
 
-def _in_panels(a: Any, b: Any, depth: int) -> Any:
+def _in_panels(a: Any, b: Any, depth: int, total: Any) -> Any:
     """Return the product of single-precision arrays, panel by panel, each panel's sum added to a
-    half."""
-    total: Any = None
+    half. `total`: halves, or None."""
     for k in range(0, max(1, a.shape[1]), depth):  # a block may be empty, and is 0 then
         panel = a[:, k : k + depth] @ b[k : k + depth]
         total = (panel if total is None else panel + total.astype(np.float32)).astype(np.float16)
@@ -146,17 +181,26 @@ def _in_panels(a: Any, b: Any, depth: int) -> Any:
 
 
 def multiplier(
-    method: str, a: type[DType], b: type[DType], sums: type[DType], wide: bool
+    method: str, a: type[DType], b: type[DType], sums: type[DType], accumulates: bool, wide: bool
 ) -> type[Vertex]:
-    """Return the vertex for operands and sums of these types. With `wide`, it loads 128 bits."""
+    """Return the vertex for operands and sums of these types. With `accumulates`, it adds to the
+    present values; with `wide`, it loads 128 bits."""
     name = "ConvPartialHorizontalMac" if method == "HMAC" else "ConvPartial1x1"
-    words: list[Word] = [*dict.fromkeys((a, sums)), "128bit" * wide]
+    words: list[Word] = [
+        *dict.fromkeys((a, sums)),
+        "accumulate" if accumulates else "",
+        "128bit" if wide else "",
+    ]
     if issubclass(a, QUARTER) and issubclass(b, QUARTER):
         words[1:1] = [b]
-        return typed(ConvPartialQuarter, words, {}, name, a_type=a, b_type=b, wide=wide)
-    base: type[Vertex] = ConvPartialHalf if sums is FLOAT else ConvPartialHalfSums
+        base: type[Vertex] = ConvPartialQuarterMore if accumulates else ConvPartialQuarter
+        return typed(base, words, {}, name, a_type=a, b_type=b, wide=wide)
     if a is FLOAT:
-        base = ConvPartial
+        base = ConvPartialMore if accumulates else ConvPartial
+    elif sums is FLOAT:
+        base = ConvPartialHalfMore if accumulates else ConvPartialHalf
+    else:
+        base = ConvPartialHalfSumsMore if accumulates else ConvPartialHalfSums
     return typed(base, words, {FLOAT: a, HALF: sums}, name, method=method, wide=wide)
 
 

@@ -4,9 +4,7 @@
 columns. A tile takes one block of each and computes g x m x n sums. If the inner dimension is
 partitioned, the tiles that share a block of the result add their sums in a second superstep. A
 product that does not fit into memory that way is done in several steps, one after the other: some
-columns at a time, or a part of the inner dimension at a time. The sums of such a part are added to
-those so far in a superstep of their own, as PopLibs does (addInPlaceEstimate of
-poplin/ConvModel.cpp): its vertices overwrite their sums.
+columns at a time, or a part of the inner dimension at a time, which adds to the sums so far.
 
 The search is exhaustive: every partition is costed, as arrays, for machines of up to
 `MOST_EXHAUSTIVE` tiles. Costs are PopLibs' own estimates of its vertices
@@ -387,7 +385,7 @@ def _best(product: Product, target: Target, proportion: float) -> MatMulPlan:
         plans: list[MatMulPlan] = []
         for inner_steps, column_steps in level:
             sizes = _sizes(product, cuts, inner_steps, column_steps)
-            memory = _temporary_bytes(product, sizes, inner_steps)
+            memory = _temporary_bytes(product, sizes)
             fits = memory <= limit
             if not fits.any():
                 smallest = int(np.argmin(memory))
@@ -455,15 +453,13 @@ def _sizes(product: Product, cuts: Costs, inner_steps: int, column_steps: int) -
     }
 
 
-def _temporary_bytes(product: Product, sizes: Costs, inner_steps: int) -> Array:
+def _temporary_bytes(product: Product, sizes: Costs) -> Array:
     """Return int64: the temporary bytes on the fullest tile while its blocks are multiplied, or
-    while sums are added. Steps of the inner dimension need their own sums beside those so far."""
+    while sums are added."""
     groups, rows, inner, columns, parts, *_ = sizes.values()
     blocks = groups * inner * (rows + columns) * product.dtype.size
     sums = groups * rows * columns
     partial_bytes = np.where((parts > 1) | (not product.finished), sums * product.partials.size, 0)
-    if inner_steps > 1:
-        partial_bytes = partial_bytes + sums * product.partials.size
     shared = np.where(parts > 1, -(-sums // parts) * (parts - 1) * product.partials.size, 0)
     peak_bytes: Array = partial_bytes + np.maximum(blocks, shared)
     return peak_bytes
@@ -530,7 +526,7 @@ def _cheapest(
     """Return the cheapest plan among those that fit, with its costs."""
     cuts = {name: values[fits] for name, values in cuts.items()}
     sizes = {name: values[fits] for name, values in sizes.items()}
-    memory = _temporary_bytes(product, sizes, inner_steps)
+    memory = _temporary_bytes(product, sizes)
     best: tuple[int, int, str, Costs] | None = None
     for method in METHODS[: 1 if issubclass(product.dtype, QUARTER) else None]:
         parts = _costs(product, target, sizes, method, inner_steps, column_steps)
@@ -572,12 +568,6 @@ def _costs(
             share, parts, product.partials, target, out=product.out, interleaved=fast
         )
     )
-    accumulate: Array = np.zeros(len(parts), np.int64)
-    if inner_steps > 1:
-        add = vertices.binary_op_1d("ADD", sums, product.partials, target, in_place=True)
-        accumulate = (
-            column_steps * (inner_steps - 1) * (np.asarray(add) + target.internal_sync_cycles)
-        )
     casts: Array = np.zeros(len(parts), np.int64)
     if not product.finished:
         cast = (
@@ -589,7 +579,6 @@ def _costs(
         "exchange of blocks": steps
         * exchange_cycles(groups * inner * (rows + columns) * product.dtype.size, target),
         "multiply": steps * groups * _multiply_cycles(product, target, sizes, method),
-        "add steps": accumulate,
         "exchange of sums": np.where(
             split,
             column_steps * exchange_cycles(share * (parts - 1) * product.partials.size, target),

@@ -101,7 +101,7 @@ def _normal_below(x: Array) -> Array:
     """Return the probability that a standard normal number is below x."""
     away = np.absolute(x) * np.float32(np.sqrt(0.5))
     t = 1 / (1 + _ERF_SCALE * away)
-    tail = _ERF[0]
+    tail: np.float32 | Array = _ERF[0]
     for coefficient in _ERF[1:]:
         tail = tail * t + coefficient
     tail = 0.5 * (tail * t * np.exp(-(away * away)))

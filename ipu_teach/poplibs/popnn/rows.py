@@ -78,8 +78,9 @@ def best_parts(
 
     `whole(rows)`: the cycles of a worker that takes so many complete rows. `split(size, parts)`:
     those of a worker with one part of that size, over all supersteps. There are `more_supersteps`
-    more of these than for whole rows, each with a sync and the latency of an exchange. The numbers
-    considered are powers of two, one and a half times those, and all the workers' share.
+    more of these than for whole rows, each with a sync and the latencies of the exchanges before
+    and after it. The numbers considered are powers of two, one and a half times those, and all the
+    workers' share.
     """
     rows, columns = shape
     contexts = target.num_worker_contexts
@@ -87,7 +88,7 @@ def best_parts(
     max_parts = min(workers // rows, columns) if rows else 0
     powers = (n for k in range(16) for n in (2 << k, 3 << k) if n < max_parts)
     candidates = {max_parts, *powers} - {0, 1}
-    superstep = target.internal_sync_cycles + int(arrival_cycles(target).max())
+    superstep = target.internal_sync_cycles + 2 * int(arrival_cycles(target).max())
 
     def cycles(parts: int) -> int:
         return contexts * split(-(-columns // parts), parts) + more_supersteps * superstep

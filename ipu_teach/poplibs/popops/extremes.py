@@ -2,8 +2,8 @@
 
 A worker takes 3 cycles per element (PopLibs' estimate). The workers of a tile share a row if that
 is faster. A long row is divided into chunks on different tiles, and a tree of vertices combines
-their results, as `sort_plan` plans it for one element. Of equal elements the first is found. If a
-row contains NaN, the first NaN is found.
+their results, as `sort_plan` plans it for one element. If several are equal, the first is found. If
+a row contains NaN, the first NaN is found.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ K = TypeVar("K")
 class Extreme(SupervisorVertex, Generic[K]):
     """place = the position of the largest (or smallest) element of each row; best = that element.
 
-    Of equal elements, the first one counts.
+    If several are equal, the first one counts.
     """
 
     x: Input[Vector[Vector[K]]]

@@ -214,7 +214,7 @@ def _best(
 def _cuts(sizes: tuple[int, int, int], tiles: int) -> Iterator[tuple[int, int, int]]:
     """Yield (parts of columns, parts of rows, parts of lookups) that leave a tile for each block.
 
-    Of the numbers of parts of the lookups, only some are tried, each at least 10 % above the last.
+    Only some numbers of parts of the lookups are tried, each at least 10 % above the last.
     """
     counts = [1]
     for parts in _counts(sizes[2], tiles):

@@ -85,7 +85,7 @@ class SortRowsKV(SupervisorVertex, Generic[K, V]):
 class RankPair(SupervisorVertex, Generic[K]):
     """counts = for each key of two sorted runs, how many keys of the other run come before it.
 
-    Of equal keys, those of `first` come first.
+    If keys are equal, those of `first` come first.
     """
 
     first: Input[Vector[K]]
