@@ -57,7 +57,11 @@ class LossType(Enum):
 
 
 def cross_entropy(
-    outputs: Array, expected: Array, scale: Array, outputs_scale: Array, first: int | Array = 0
+    outputs: Array,
+    expected: Array,
+    scale: Array,
+    outputs_scale: Array | np.float32,
+    first: int | Array = 0,
 ) -> tuple[Array, Array]:
     """Return (loss, deltas) in FLOAT for outputs [rows, classes] and expected classes [rows].
 
