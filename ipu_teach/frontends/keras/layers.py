@@ -284,8 +284,8 @@ def _margins(
 ) -> dict[str, list[int]]:
     """Return the padding before ("lower") and after ("upper") the field, which is 0 for "valid".
 
-    For "same", there are as many windows as the field has strides. Of an odd padding, the larger
-    part is after the field.
+    For "same", there are as many windows as the field has strides. If the padding is odd, the
+    larger part is after the field.
     """
     totals = [0] * len(kernel)
     if padding == "same":

@@ -111,7 +111,7 @@ class _Layers:
         self._name_layers()
 
     def _name_layers(self) -> None:
-        """Give each layer without a name the name of its kind, with a number if it is taken.
+        """Name each layer without a name after its kind, with a number for duplicates.
 
         Raises `ModelError` if two layers have the same name.
         """

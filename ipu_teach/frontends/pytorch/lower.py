@@ -163,7 +163,7 @@ class Lowerer:
         )
 
     def _input(self, name: str, node: torch.fx.Node) -> None:
-        """Add an input. If the name is taken, "_" is appended to it."""
+        """Add an input. Append "_" to its name until no other value has this name."""
         example = node.meta["val"]
         used_names = {*self.graph.variables, *self.graph.inputs, *_RESERVED}
         unique = name
