@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ipu_teach._api import *
     from ipu_teach._api import __all__ as __all__
 
-else:  # a type checker is to complain about unknown names
+else:  # hidden from type checkers, so that they report unknown names
     import sys
     from importlib import import_module
     from importlib.util import find_spec

@@ -180,7 +180,7 @@ class ParseError(GraphObjectLoadError):
 
 
 class NoSizeSpecifiedError(PoplarError):
-    """A Vector of state, or a list of regions that is connected part by part, has no size."""
+    """The size is missing for a Vector of state, or for a list of regions connected in parts."""
 
 
 class InvalidPerfEstimateError(PoplarError):
@@ -341,7 +341,7 @@ def missing(
 class WithoutSome:
     """A base class for classes that lack some names of their counterparts in Poplar.
 
-    The use of such a name raises an error with the advice in `not_here`, by name.
+    The use of such a name raises an error with the advice that `not_here` has for it.
     """
 
     __slots__ = ()

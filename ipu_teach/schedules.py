@@ -72,9 +72,9 @@ def recompute(layers: int, keep: Collection[int]) -> list[Step]:
             next:  list those whose inputs are kept; one in {every} is keep=range(0, {layers},
             {every}).""")
     if not len(keep):
-        raise InvalidOptionError(f"""recompute() was given an empty keep. The input of layer 0 is
-            always there.
-            next:  keep=[0] keeps nothing else; keep=range({layers}) keeps all of them.""")
+        raise InvalidOptionError(f"""recompute() was given an empty keep, but the input of layer
+            0 is always kept.
+            next:  write keep=[0] for that input alone, or keep=range({layers}) for all inputs.""")
     for layer in keep:
         if not is_whole(layer) or not 0 <= layer < layers:
             raise InvalidOptionError(f"""recompute() was given layer {shown(layer)} to
@@ -196,8 +196,8 @@ def stash(ticks: Given, stages: Annotated[int, Between(1, MOST)]) -> list[int]:
     back = {(s, b) for now in every for kind, s, b in now if kind == BACKWARD}
     for _, s, _ in (work for now in every for work in now):
         if not 0 <= s < stages:
-            raise InvalidOptionError(f"""stash() was given {counted(stages, "stage")}, and ticks of
-                stage {s}.
+            raise InvalidOptionError(f"""stash() was given {counted(stages, "stage")}, but
+                ticks of stage {s}.
                 next:  give the number of stages that the ticks were made for.""")
     in_flight = [0] * stages
     peak = [0] * stages

@@ -182,7 +182,10 @@ def pooled(kernel: Any, padding: Any = (0, 0)) -> object:
         (lambda: BUILDER.aiOnnx.relu(ID), "relu() was given the id "),
         (lambda: popart.SGD({"lossScaling": (0.0, True)}), "SGD() was given 0.0 as lossScaling."),
         (lambda: popart.TensorInfo("FLOT", (1,)), "TensorInfo() was given 'FLOT' as dtype."),
-        (lambda: train(state={"velocty": X}), "sgd() was given a state with 'velocty'."),
+        (
+            lambda: train(state={"velocty": X}),
+            "sgd() was given a state with the unknown entry 'velocty'.",
+        ),
         (lambda: train(state=[X]), "sgd() was given [x: FLOAT[4, 3]] as state."),
         (
             lambda: pooled((2, 2)),

@@ -683,7 +683,7 @@ def test_errors() -> None:
     ).report
     assert (
         option_error(lambda: show.sweep({}))
-        == "show.sweep() was given nothing that has run.\n  next:  give it a report at least."
+        == "show.sweep() was given no run.\n  next:  give it at least one report."
     )
     assert option_error(lambda: show.sweep({3: empty})) == (
         "show.sweep() was given a report in which nothing has run.\n  next:  engine.run(), then "
@@ -738,7 +738,7 @@ def test_errors() -> None:
         )
     for coin in (0.5, 1e6):
         assert option_error(lambda c=coin: show.formats([1.0], HALF, coin=c)).startswith(
-            f"show.formats() was given the coin {coin}, which is not between two numbers of HALF."
+            f"show.formats() was given coin={coin}, which HALF does not have to round."
         )
     assert option_error(lambda: show.machine("ipu2")) == (  # type: ignore[arg-type]
         "show.machine() was given 'ipu2', which is not a machine.\n  next:  give a target, a "

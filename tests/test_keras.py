@@ -553,7 +553,7 @@ WRONG: dict[str, tuple[Any, str]] = {
     ),
     "over": (
         lambda: perceptron(1, 4).fit(X.reshape(160, 64)[:150], Y[:150], 8, verbose=0),
-        r"150 samples should make 18 batches and 6 samples more, but a run takes 32 samples: batch 8 \* steps 4 \* "
+        r"150 samples were given for 18 batches and 6 samples more, but a run takes 32 samples: batch 8 \* steps 4 \* "
         r"accumulation 1 \* replicas 1.*as in x\[:128\].*drop_remainder=True",
     ),
     "no whole runs": (
@@ -562,7 +562,7 @@ WRONG: dict[str, tuple[Any, str]] = {
     ),
     "too few": (
         lambda: perceptron().fit(X.reshape(160, 64), Y, 8, verbose=0, steps_per_epoch=21),
-        "should make 21 batches",
+        "were given for 21 batches",
     ),
     "half a run": (
         lambda: perceptron(2, 3).fit(X.reshape(160, 64), Y, 8),

@@ -126,7 +126,7 @@ def test_gradients_have_the_same_bits_and_memory_falls() -> None:
         (
             8,
             [],
-            "given an empty keep. The input of layer 0 is always there.\n  next:  keep=[0] keeps",
+            "given an empty keep, but the input of layer 0 is always kept.\n  next:  write keep=[0]",
         ),
         (
             8,

@@ -286,11 +286,11 @@ def test_what_code_does_not_take() -> None:
         == "show.code() was given 3, which is not a report.\n  next:  give it engine.report."
     )
     assert told(show.code, report, "Mixd") == (
-        "show.code() was asked for 'Mixd', of which no vertex ran.\n"
+        "show.code() was asked for 'Mixd', but no vertex of it ran.\n"
         "  next:  did you mean 'Mixed'? those of Mixed, Thirds, Alone, Large did."
     )
     assert told(show.code, report, Vertex).startswith(
-        "show.code() was asked for 'Vertex', of which no vertex ran.\n  next:  those"
+        "show.code() was asked for 'Vertex', but no vertex of it ran.\n  next:  those"
     )
     for asked, advice in (
         (report, "show.code(observe(Large, …)) counts them for one vertex."),
@@ -383,8 +383,8 @@ def test_what_turns_does_not_take() -> None:
         "outside of the loops."
     )
     assert told(show.turns, Two, 1, **one) == (
-        "show.turns() was asked who wrote 1, and Two has 2 fields that it writes.\n  next:  say in "
-        'which: ("NAME", 1).'
+        "show.turns() was asked who wrote 1, but Two writes 2 fields.\n  next:  name "
+        'the field: ("NAME", 1).'
     )
     assert told(show.turns, Two, ("z", 1), **one) == (
         "Two has no field 'z'.\n  next:  Its fields are x: InOut[Vector[FLOAT]], y: "
@@ -740,7 +740,7 @@ def test_what_tile_does_not_take() -> None:
         == "show.tile() was given a run without vertices.\n  next:  execute a compute set."
     )
     assert told(show.code, engine.report).endswith(
-        ", of which no vertex ran.\n  next:  execute a compute set."
+        ", but no vertex of it ran.\n  next:  execute a compute set."
     )
 
 

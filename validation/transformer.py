@@ -1,8 +1,8 @@
-"""The products of a vision transformer, SigLIP of 729 tokens, in Poplar's SDK on a chip.
+"""The matrix products of a vision transformer (SigLIP, 729 tokens), measured on a chip.
 
 The chip has 1,472 tiles. For each product, the recordings have the cycles of the slowest tile in
-the compute set that multiplies. The plans are not published. Ours are those of
-`poplin.plan_mat_mul`, without any hint about how to partition.
+the compute set that multiplies. Poplar's plans for them are not
+published. The kit uses the plans that `poplin.plan_mat_mul` chooses.
 """
 
 from __future__ import annotations

@@ -184,7 +184,7 @@ def rounding_or_logic(again: Callable[[], str]) -> str:
     try:
         with in_float64():
             return "" if again() else ROUNDED
-    except Exception:  # an answer that fails in float64 stays unexplained
+    except Exception:  # an answer that raises an error in float64 gets no explanation
         return ""
 
 

@@ -104,30 +104,30 @@ def differences(solved: Path, target: Path) -> list[str]:
             f"{target.name}: {len(actual['cells'])} cells, and {len(wanted['cells'])} in the "
             "solved notebook"
         )
-    for number, (right, cell) in enumerate(
+    for cell_number, (wanted_cell, actual_cell) in enumerate(
         zip(wanted["cells"], actual["cells"], strict=False), start=1
     ):
-        if source_of(right) != source_of(cell):
-            lines = source_of(cell).splitlines()
-            line = next(
+        if source_of(wanted_cell) != source_of(actual_cell):
+            actual_lines = source_of(actual_cell).splitlines()
+            first_difference = next(
                 (
                     n
-                    for n, text in enumerate(source_of(right).splitlines())
-                    if lines[n : n + 1] != [text]
+                    for n, text in enumerate(source_of(wanted_cell).splitlines())
+                    if actual_lines[n : n + 1] != [text]
                 ),
                 0,
             )
             faults.append(
-                f"{target.name}: cell {number} differs in line {line + 1}: "
-                f"{''.join(lines[line : line + 1]).strip()!r}"
+                f"{target.name}: cell {cell_number} differs in line {first_difference + 1}: "
+                f"{''.join(actual_lines[first_difference : first_difference + 1]).strip()!r}"
             )
-        elif right != cell:
+        elif wanted_cell != actual_cell:
             difference = (
                 "its outputs"
-                if right.get("outputs") != cell.get("outputs")
+                if wanted_cell.get("outputs") != actual_cell.get("outputs")
                 else "its metadata, kind, id or number"
             )
-            faults.append(f"{target.name}: cell {number} differs in {difference}")
+            faults.append(f"{target.name}: cell {cell_number} differs in {difference}")
     return faults or [f"{target.name}: the notebook's metadata differ"]
 
 

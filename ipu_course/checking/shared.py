@@ -153,7 +153,7 @@ def alone(answer: object) -> str | None:
             ast.literal_eval(repr(thing))
             line = f"{name} = {thing!r}"
         del parts[name]
-        parts[name] = line  # after the definitions that it needs
+        parts[name] = line  # moved behind the definitions that it needs
 
     try:
         add(last_name(ast.parse(text_of(answer))), answer)

@@ -39,7 +39,7 @@ from ipu_teach.show.touched import touched
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
-# each way and tile; derived from the tests of Graphcore's tutorial 6, see
+# per tile and direction; derived from the tests of Graphcore's tutorial 6, see
 # Target.exchange_bytes_per_cycle
 BYTES_PER_CYCLE = 4
 SLACK = 1.05  # budget, as a multiple of the reference's cost

@@ -526,41 +526,41 @@ FAULTS = {
 
 
 def _faults(answer: Callable[..., Program]) -> Passed:
-    for (mapped, written), (kind, effect) in FAULTS.items():
+    for (mapped, written), (error_type, omission) in FAULTS.items():
         description = f"the program with mapped={mapped}, written={written}"
-        fired = _fired(answer, mapped, written, description)
-        if fired is None:
-            why = f"this is the case in which {effect}, and the machine had nothing to object to."
+        error = _fired(answer, mapped, written, description)
+        if error is None:
+            why = f"this is the case in which {omission}, and the machine had nothing to object to."
             raise NotYet(
                 description,
                 "no error",
-                expected=kind.__name__,
+                expected=error_type.__name__,
                 why=why,
                 next_step="leave that line out when it is not wanted: use an if.",
             )
-        if not isinstance(fired, kind):
-            why = f"another error came. Only one thing may be missing here: {effect}."
+        if not isinstance(error, error_type):
+            why = f"another error came. Only one thing may be missing here: {omission}."
             raise NotYet(
                 description,
-                f"{type(fired).__name__}: {getattr(fired, 'tried', fired)}",
-                expected=kind.__name__,
+                f"{type(error).__name__}: {getattr(error, 'tried', error)}",
+                expected=error_type.__name__,
                 why=why,
                 next_step="do the rest.",
             )
     description = "the program with mapped=True, written=True"
-    fired = _fired(answer, True, True, description)
-    if fired is not None:
+    error = _fired(answer, True, True, description)
+    if error is not None:
         why = "with both done, neither error may come. One of the two lines is still missing."
         raise NotYet(
             description,
-            f"{type(fired).__name__}: {getattr(fired, 'tried', fired)}",
+            f"{type(error).__name__}: {getattr(error, 'tried', error)}",
             expected="no error",
             why=why,
             next_step="do both.",
         )
     return Passed(
         "each error in turn, and then neither",
-        evidence=[kind.__name__ for kind, _ in FAULTS.values()],
+        evidence=[error_type.__name__ for error_type, _ in FAULTS.values()],
     )
 
 

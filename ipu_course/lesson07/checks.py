@@ -334,7 +334,7 @@ def _lost_steps(description: str, program: Program, actual: int, steps: int) -> 
 
 
 def _too_early(description: str, error: UninitialisedReadError) -> NotYet:
-    """Return the refusal of a read before any write, in this exercise's terms."""
+    """Return the verdict on a value that was read too early, in terms of the exercise."""
     actual = said_by(error)
     for name in ("images", "labels", "loss"):
         if f"'{name}'" in error.tried or f"{name}[" in error.tried:

@@ -301,7 +301,7 @@ def _pool(answer: Callable[..., Array]) -> Passed:
 
 # --- 07b.5 ----------------------------------------------------------------------------------------
 
-DEEP = 16  # rows of a panel of HALF with sums of HALF on ipu2
+DEEP = 16  # rows of a panel on ipu2, if values and sums are HALF
 ACROSS = 16  # columns of such a panel
 
 

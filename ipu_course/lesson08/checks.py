@@ -162,9 +162,9 @@ def _prices(answer: Callable[..., tuple[int, int]]) -> Passed:
 
 
 def _steps_of(steps: Order, description: str, layers: int) -> Order:
-    """Return a list of steps as plain tuples.
+    """Return the steps of an answer as plain tuples.
 
-    :raises NotYet: if the returned value is no list of steps.
+    :raises NotYet: if `steps` is not a list of steps.
     """
     pairs = []
     advice = 'a step is a pair, as ("forward", 0); return a list of them.'

@@ -245,7 +245,7 @@ def _resident(answer: Callable[..., Program]) -> Passed:
 
 # --- 09.3 -----------------------------------------------------------------------------------------
 
-Event = tuple[str, int, int]  # (load, compute or cross; the row, if there is one; the IPU)
+Event = tuple[str, int, int]  # ("load", "compute" or "cross", row, IPU)
 
 
 class TwoIPUs:

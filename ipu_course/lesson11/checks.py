@@ -483,9 +483,9 @@ class Descent:
         return updated
 
     def _eight(self, values: Array, form: QuarterFormat, scale: int) -> Array:
-        """Return the values as an 8-bit tensor represents them.
+        """Return `values` rounded to the 8-bit format `form` with this scale.
 
-        :raises _Wrong: if these values may not be converted in this way.
+        :raises _Wrong: if the exercise asks for another format or scale for these values.
         """
         metadata = QuarterMetadata(form, scale)
         shapes = {self.x.shape: "x", self.w.shape: "w", self.t.shape: "error"}

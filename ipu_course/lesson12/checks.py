@@ -434,7 +434,8 @@ def moved_blocks(
 
 @cache
 def _layer(rows: int, columns: int, b: int, blocks: int, moved: int) -> Regrowth:
-    """Return the present blocks, the weights and the gradients of a layer, and `moved`."""
+    """Return a random layer: the blocks that are not zero, the weights, the gradients, and `moved`,
+    the number of blocks to move."""
     draw = np.random.default_rng(1206 + rows)
     is_present = draw.permutation(rows * columns).reshape(rows, columns) < blocks
     weights = draw.standard_normal((rows, columns, b, b)) * is_present[:, :, None, None]

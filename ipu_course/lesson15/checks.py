@@ -513,7 +513,7 @@ def _layout(pixels: Array, tiles: int) -> View:
 # --- 15.5: the capstone ---------------------------------------------------------------------------
 
 WORDS = 20  # the fewest words of the paragraph
-LESS = 0.8  # the largest share of the earlier cycles or bytes
+LESS = 0.8  # at most this share of the earlier cycles or bytes counts as less
 EQUAL = 1e-4  # relative to the largest result: allows for sums in another order
 KEPT = "capstone.md"
 Measured = tuple[Report, dict[str, Array]]  # a report, and results by name

@@ -115,19 +115,23 @@ def _runs(
     Where `is_listed` is True, they are the runs of the elements that `keys_of` returns; for the
     other layouts, they are those that `strided` returns.
     """
-    lists = np.flatnonzero(is_listed)
-    positions = [layouts[i].positions.reshape(-1) for i in lists.tolist()]
-    owner, start, length = _listed_runs(positions, keys_of)
-    rest = np.flatnonzero(~np.array(is_listed, bool))
-    pieces = [strided(layouts[i]) for i in rest.tolist()]
-    if pieces:
-        of_rest = np.repeat(rest, [len(starts) for starts, _ in pieces])
-        owner = np.concatenate((lists[owner], of_rest))
-        order = order_of(owner)
-        owner = owner[order]
-        start = np.concatenate((start, *(starts for starts, _ in pieces)))[order]
-        length = np.concatenate((length, *(lengths for _, lengths in pieces)))[order]
-    return Runs(pointers_of(np.bincount(owner, minlength=len(layouts))), start, length)
+    listed = np.flatnonzero(is_listed)
+    positions = [layouts[i].positions.reshape(-1) for i in listed.tolist()]
+    layout_of_run, run_starts, run_lengths = _listed_runs(positions, keys_of)
+    not_listed = np.flatnonzero(~np.array(is_listed, bool))
+    strided_runs = [strided(layouts[i]) for i in not_listed.tolist()]
+    if strided_runs:
+        owner_of_strided = np.repeat(not_listed, [len(starts) for starts, _ in strided_runs])
+        layout_of_run = np.concatenate((listed[layout_of_run], owner_of_strided))
+        order = order_of(layout_of_run)
+        layout_of_run = layout_of_run[order]
+        run_starts = np.concatenate((run_starts, *(starts for starts, _ in strided_runs)))[order]
+        run_lengths = np.concatenate((run_lengths, *(lengths for _, lengths in strided_runs)))[
+            order
+        ]
+    return Runs(
+        pointers_of(np.bincount(layout_of_run, minlength=len(layouts))), run_starts, run_lengths
+    )
 
 
 def _listed_runs(

@@ -332,19 +332,21 @@ def _functions(codelet: type[Vertex]) -> list[FunctionType]:
 
 def without_cost(codelet: type[Vertex], lines: LineCosts) -> list[Statement]:
     """Return the statements of the same methods that are not in `lines`."""
-    lines_with_cost = {statement.line for statement in lines}
+    statements_with_cost = {statement.line for statement in lines}
     statements = list[Statement]()
     for function in _functions(codelet):
-        method = function.__qualname__.split(".<locals>.")[-1]
-        if any(line.method == method for line in lines_with_cost):
-            starts = _statements(function).items()
+        method_name = function.__qualname__.split(".<locals>.")[-1]
+        if any(line.method == method_name for line in statements_with_cost):
+            statement_of_line = _statements(function).items()
             statements += (
-                Statement(method, n, text) for n, (first, text, _) in starts if n == first
+                Statement(method_name, line_number, text)
+                for line_number, (first_line, text, _) in statement_of_line
+                if line_number == first_line
             )
     return [
         statement
         for statement in dict.fromkeys(statements)
-        if statement not in lines_with_cost and statement.text[0] not in "\"'"
+        if statement not in statements_with_cost and statement.text[0] not in "\"'"
     ]
 
 

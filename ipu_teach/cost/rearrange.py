@@ -53,7 +53,7 @@ def copy_cycles(pieces: Array, size: Array, target: Target) -> tuple[Array, Arra
 
 
 def local(tile_map: TileMap, byte: Array) -> Array:
-    """Return a place for each byte, so that successive bytes of a tile have successive places."""
+    """Return an index for each byte; successive bytes of one tile have successive indices."""
     place: Array = byte + tile_map.shift[np.searchsorted(tile_map.start, byte, "right") - 1]
     return place
 

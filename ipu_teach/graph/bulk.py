@@ -25,7 +25,7 @@ from ipu_teach.graph.vertex_table import (
 )
 from ipu_teach.types import Array, DType, to_host_array
 
-MOST_VERTICES = 10**8  # in one call; their columns take 4 GB
+MOST_VERTICES = 10**8  # the limit of one call: their columns take 4 GB
 
 if TYPE_CHECKING:
     from ipu_teach.graph.graph import Graph

@@ -19,7 +19,7 @@ from ipu_teach.types import Array, DType
 if TYPE_CHECKING:
     from ipu_teach.graph.tensor import Tensor
 
-EXTERNAL = -2  # the tile of elements on tiles outside a virtual graph
+EXTERNAL = -2  # stands for any tile outside a virtual graph
 MIN_BYTES_PER_TILE = 128  # graphcore/poplibs, lib/poputil/TileMapping.cpp
 
 TileRanges = list[tuple[int, int]]

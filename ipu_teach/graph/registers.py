@@ -27,8 +27,8 @@ DIV0 = 1 << 1
 OFLO = 1 << 2
 ESR = 1 << 19
 NANOO = 1 << 20
-# The kit's own bit: an overflow of a half stops the run where it is stored. Other exceptions do not
-# stop it.
+# A bit that Poplar does not have: the run stops where a half that overflowed is stored. Other
+# exceptions do not stop it.
 STOP_ON_NANOO = 1 << 31
 SEED_WORDS = 4  # words of a generator's state, for each worker
 

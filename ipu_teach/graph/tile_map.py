@@ -178,9 +178,9 @@ def _merged(blocks: list[TileMap]) -> TileMap:
 
 
 def order_of(numbers: Array) -> Array:
-    """Return the stable sorting order of integers of 0 or more, such as tiles or groups.
+    """Return the indices that stably sort non-negative integers, such as tiles or groups.
 
-    Numbers below 65,536 are sorted many times as fast.
+    Sorting is many times faster if all of them are below 65,536.
     """
     return np.argsort(
         numbers.astype(np.uint16) if numbers.max(initial=0) < 2**16 else numbers, kind="stable"
@@ -290,8 +290,8 @@ def paint(log: Array, memory_bytes: int) -> TileMap:
     if len(log) == 0:
         return TileMap(np.zeros(1, np.int64), np.full(1, UNMAPPED, np.int32))
     log = log[np.argsort(log[:, 0], kind="stable")] if not _overlapping(log) else _flatten(log)
-    start, stop, tile = log.T
-    edges: Array = np.stack((start, stop), axis=1).reshape(-1)
+    boundaries, stop, tile = log.T
+    edges: Array = np.stack((boundaries, stop), axis=1).reshape(-1)
     tiles: Array = np.stack((tile, np.full_like(tile, UNMAPPED)), axis=1).reshape(-1)
     # Drop pieces of no length, such as the gap between two adjacent pieces. `change` below also
     # drops a piece that only continues the piece before it.

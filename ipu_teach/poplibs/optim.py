@@ -100,7 +100,7 @@ class _Step:
         for name in self.restored:
             if name not in names:
                 raise refused(
-                    f"was given a state with {shown(name)}.",
+                    f"was given a state with the unknown entry {shown(name)}.",
                     next_step=f"{did_you_mean(name, names)}It keeps {listed}.",
                 )
         if self.restored and (lost := [name for name in names if name not in self.restored]):

@@ -82,7 +82,7 @@ def non_linearity_scales(kind: NonLinearityType | str) -> NonLinearityScales:
     chosen = kind_of(kind)
     if chosen.by_row:
         raise refused(f"""was given {chosen.name}, whose elements depend on each other.
-            next:  for softmax of n classes multiply by n: its outputs are about 1 / n.""")
+            next:  for a softmax over n classes, multiply its output by n: each is about 1 / n.""")
     return _scales(chosen)
 
 

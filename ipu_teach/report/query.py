@@ -499,7 +499,7 @@ class LivenessStep:
 
     @property
     def variables(self) -> dict[str, int]:
-        """The bytes of each variable that is live here but not always, largest first."""
+        """The bytes of each variable that is live in this step but not in all, largest first."""
         return self._memory.live_at(self.number)
 
 

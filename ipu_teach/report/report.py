@@ -261,7 +261,7 @@ class Report(WithoutSome):
             number
         ]
 
-    # Questions, by libpva's names
+    # queries, named as in libpva
 
     variables = cached_property(query.variables)
     exchanges = cached_property(query.exchanges)

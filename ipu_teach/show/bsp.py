@@ -651,28 +651,35 @@ class _Builder:
             receivers = tuple(transfers.receivers[i] for i in rows.tolist())
             transfers = Transfers(transfers.source[rows], transfers.size[rows], receivers)
         messages = self._between_cells(transfers)
-        fans = [len(receivers) for receivers in transfers.receivers if len(receivers) > 1]
-        if len(transfers) == 1 and fans:
-            return tuple(messages), f"1 message, heard by {fans[0]:,} tiles"
+        receiver_counts = [
+            len(receivers) for receivers in transfers.receivers if len(receivers) > 1
+        ]
+        if len(transfers) == 1 and receiver_counts:
+            return tuple(messages), f"1 message, heard by {receiver_counts[0]:,} tiles"
         summary = counted(len(transfers), "message")
-        if fans:
-            summary += f", {len(fans):,} of them to several tiles"
+        if receiver_counts:
+            summary += f", {len(receiver_counts):,} of them to several tiles"
         if len(messages) <= MOST_MESSAGES:
             return tuple(messages), summary
         slowest_cell = int(np.argmax(busy))
-        links = [m for m in messages if self._is_link(m)]  # few, and each stands for many messages
-        local = [
+        link_messages = [
+            m for m in messages if self._is_link(m)
+        ]  # few, and each stands for many messages
+        of_slowest_cell = [
             m
             for m in messages
             if not self._is_link(m) and (slowest_cell == m.source or slowest_cell in m.receivers)
         ]
-        local = sorted(local, key=lambda m: -m.size)[:MOST_OF_ONE]
-        summary += f"; drawn are {len(local):,} of {self.cell_name} {slowest_cell}"
-        if links:
-            summary += f" and {counted(len(links), 'arrow')} between IPUs"
-        if len(links) + len(local) > MOST_SPOKES and self.grid.side < SMALLEST_LABEL:
+        of_slowest_cell = sorted(of_slowest_cell, key=lambda m: -m.size)[:MOST_OF_ONE]
+        summary += f"; drawn are {len(of_slowest_cell):,} of {self.cell_name} {slowest_cell}"
+        if link_messages:
+            summary += f" and {counted(len(link_messages), 'arrow')} between IPUs"
+        if (
+            len(link_messages) + len(of_slowest_cell) > MOST_SPOKES
+            and self.grid.side < SMALLEST_LABEL
+        ):
             summary += ", a frame for who sends, a dot for who receives"
-        return (*links, *local), summary
+        return (*link_messages, *of_slowest_cell), summary
 
     def _between_cells(self, transfers: Transfers) -> list[Message]:
         """Return a message for each sender and set of receivers, as cells.

@@ -119,8 +119,8 @@ def _of_run(report: Report, codelet: type[Vertex] | str | None) -> View:
     if not isinstance(chosen, type) or chosen not in groups_of:
         requested = getattr(codelet, "__name__", codelet)
         advice = f"those of {', '.join(named)} did" if named else "execute a compute set"
-        raise InvalidOptionError(f"""show.code() was asked for {shown(requested)}, of which no
-            vertex ran.
+        raise InvalidOptionError(f"""show.code() was asked for {shown(requested)}, but no vertex
+            of it ran.
             next:  {did_you_mean(requested, named)}{advice}.""")
     name = chosen.__name__
     total = spent[chosen]

@@ -151,9 +151,9 @@ def _landed(
     landed = np.ldexp(grid.round(np.full(throws + 2, coin / 2.0**scale), words), scale)
     ends = np.sort(landed[-2:])
     if ends[0] == ends[1] or not np.isfinite(ends).all():
-        raise InvalidOptionError(f"""show.formats() was given the coin {shown(coin)}, which is not
-            between two numbers of {dtype.__name__}.
-            next:  give one that has to be rounded: show.formats(values, HALF, coin=0.1).""")
+        raise InvalidOptionError(f"""show.formats() was given coin={shown(coin)}, which
+            {dtype.__name__} does not have to round.
+            next:  give a number that it rounds: show.formats(values, HALF, coin=0.1).""")
     if thrown is None:
         return ends, landed[:-2]
     sizes_of(thrown, "show.formats()")

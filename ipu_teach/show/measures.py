@@ -4,7 +4,7 @@ static/measures.js. Lengths are in units of the drawing."""
 from __future__ import annotations
 
 GAP = 0.6  # between blocks of cells, in cells
-NAME = 6.4  # width of a letter of a name, about
+NAME = 6.4  # approximate width of one letter of a name
 SMALLEST_LABEL = 13.0  # cells and lanes smaller than this are not labelled
 TWO_LINES = 2.6  # a cell so many times as high has its name and its letter
 MOST_RECTANGLES = 64  # of one group of marks; more become a raster of one pixel a value

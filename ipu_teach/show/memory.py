@@ -302,7 +302,10 @@ def _variables(report: Report, shown: Array, maximum: int) -> list[object]:
 
 
 def _fullest_of(total: Array, tiles_per_cell: int, tiles_per_ipu: int) -> Array:
-    """Return int64[cells]: the fullest tile of every `tiles_per_cell` neighbours on an IPU."""
+    """Return int64[cells]: the number of the fullest tile among the tiles of each cell.
+
+    A cell stands for `tiles_per_cell` neighbours on one IPU.
+    """
     if tiles_per_cell == 1:
         return np.arange(len(total))
     fullest = []

@@ -17,7 +17,7 @@ from ipu_teach.graph.tile_map import expand
 from ipu_teach.show.scene import Origins, element
 from ipu_teach.types import Array
 
-HOST = -1  # in the place of a tile
+HOST = -1  # stands for the host where a tile number is expected
 
 Pair = tuple[int, int]  # from a tile to a tile
 

@@ -52,7 +52,7 @@ def patches(x: Tensor, matrix: Tensor, other: Tensor | None = None) -> View:
         if not isinstance(tensor, Tensor):
             raise InvalidOptionError(f"""show.patches() was given {shown(tensor)}, which is not a
                 tensor.
-                next:  give it an image and a matrix that is a view of it.""")
+                next:  give an image tensor, and a matrix that is a view of that image.""")
     if x.rank != 4 or x.shape[0] != 1 or not 0 < x.num_elements <= MOST_ELEMENTS:
         raise InvalidOptionError(f"""show.patches() was given an image of shape {x.shape}.
             next:  give one of shape [1, rows, columns, channels], with at most {MOST_ELEMENTS}

@@ -576,7 +576,7 @@ class Scene:
 
     @cached_property
     def begins(self) -> Array:
-        """float[frames + 1]: when each frame begins, and the end."""
+        """float[frames + 1]: the cycle at which each frame begins, and the last one ends."""
         cycles = np.array([still.cycles for still in self.stills])[self.frames]
         return np.append(0.0, np.cumsum(cycles)) if self.clock is None else self.clock
 

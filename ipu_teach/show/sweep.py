@@ -85,7 +85,7 @@ def sweep(
             rows": b}}.""")
     if all(run is None for *_, run in runs[:MOST]):
         raise InvalidOptionError(
-            "show.sweep() was given nothing that has run.", next_step="give it a report at least."
+            "show.sweep() was given no run.", next_step="give it at least one report."
         )
     notes = (f"The picture shows {MOST} of {len(runs):,}.",) if len(runs) > MOST else ()
     return View(_scene(runs[:MOST], parameter, unit, notes, weak=weak))
@@ -145,8 +145,8 @@ def _scene(runs: list[Run], parameter: str, unit: str, notes: tuple[str, ...], w
         if said
         else f"each {rows[best][1]} {unit}"
     )
-    # Heights are whole numbers: those of reports their cycles, others ten thousandths of the
-    # largest that is not cut.
+    # Heights are whole numbers: cycles for reports, and for other figures ten-thousandths of the
+    # largest one that is not cut.
     longest = float(times[worst])
     # of several runs, those far above the others are cut, so that the others can be told apart
     near = times[times <= 3 * np.median(times[valid_runs])].max()

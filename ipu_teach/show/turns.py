@@ -155,9 +155,9 @@ def _wrote(observation: Observed, element: Any) -> tuple[str, list[Turn]]:
         field = fields[0]
         index = list(elements)
     else:
-        raise InvalidOptionError(f"""show.turns() was asked who wrote {shown(element)}, and
-            {observation.codelet.__name__} has {counted(len(fields), "field")} that it writes.
-            next:  say in which: ("NAME", {shown(element)}).""")
+        raise InvalidOptionError(f"""show.turns() was asked who wrote {shown(element)}, but
+            {observation.codelet.__name__} writes {counted(len(fields), "field")}.
+            next:  name the field: ("NAME", {shown(element)}).""")
     if field not in observation.codelet.fields:
         raise unknown_field(observation.codelet, field)
     place = field + (f"[{', '.join(map(str, index))}]" if index else "")

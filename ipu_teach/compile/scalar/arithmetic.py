@@ -227,7 +227,7 @@ class Arithmetic(Writer):
         return f"loops[{k}], loops[{k + 1}]"
 
     def by_loop(self, ufunc: Function, t: str, xs: list[str]) -> str:
-        """Return the text of a call of numpy's own loop for one or two elements of type `t`."""
+        """Return source code that calls numpy's own loop for one or two elements of type `t`."""
         letter = dtype_of(t).char
         is_half = t == "f2"
         arguments = ", ".join(f"half_bits({x})" if is_half else x for x in xs)

@@ -293,7 +293,7 @@ class Statements(Expressions):
             for n in nodes
         )
 
-    # Branches
+    # --- branches ---
 
     def fork(self, test: ast.expr, yes: Callable[[], None], no: Callable[[], None]) -> None:
         """Walk one branch or the other, depending on the truth of an expression."""

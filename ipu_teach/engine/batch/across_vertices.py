@@ -169,7 +169,7 @@ def _simple(trace: Trace, op: Op, shape: tuple[int, ...]) -> bool:
             and target.dtype.kind == "u"
             and np.asarray(trace.samples[value.id]).dtype.kind == "f"
         ):
-            return False  # kernels.store_unsigned handles these
+            return False  # kernels.store_unsigned handles unsigned types
         return (
             is_whole
             and not op.kwargs

@@ -86,17 +86,21 @@ class GroupPlacement:
     def place(self, root: int, nest: Nest) -> Array:
         """Return a region of every vertex of a nest, in place."""
         region = self.regions[root]
-        number = self.column[root]
-        sample = self.trace.samples[root]
-        size = region.field.dtype.numpy.itemsize
-        inner = (
-            sample.strides if region.contiguous else tuple(s * size for s in region.strides or ())
+        column = self.column[root]
+        one_region = self.trace.samples[root]
+        itemsize = region.field.dtype.numpy.itemsize
+        inner_strides = (
+            one_region.strides
+            if region.contiguous
+            else tuple(s * itemsize for s in region.strides or ())
         )
-        steps = nest.steps[number].tolist()
-        lead = tuple(1 if step == 0 else n for n, step in zip(nest.shape, steps, strict=True))
-        flat = self.memory.flat(region.field.dtype)[int(nest.base[number]) :]
-        strides = (*(s * size for s in steps), *inner)
-        view: Array = self.memory.backend.as_strided(flat, (*lead, *sample.shape), strides)
+        steps = nest.steps[column].tolist()
+        lead_shape = tuple(1 if step == 0 else n for n, step in zip(nest.shape, steps, strict=True))
+        flat = self.memory.flat(region.field.dtype)[int(nest.base[column]) :]
+        strides = (*(s * itemsize for s in steps), *inner_strides)
+        view: Array = self.memory.backend.as_strided(
+            flat, (*lead_shape, *one_region.shape), strides
+        )
         return view
 
 

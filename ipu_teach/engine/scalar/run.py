@@ -66,7 +66,7 @@ class _Long(BaseException):
 
 
 class _Patience:
-    """The processor time, `until`, up to which CPython's text may continue with a vertex."""
+    """The processor time, `until`, at which the loop in CPython has to give up a vertex."""
 
     until = inf
 
@@ -260,7 +260,7 @@ class ScalarRun:
             .T.copy()
         )
         dims: list[int] = []
-        # (start, length) of each vector in a list, by the index in `dims` of their first entry
+        # from the index in `dims` of a list's first entry to (start, length) of each of its vectors
         tables: dict[int, list[int]] = {}
         for place in places:
             dims += [number for axis in place.dims for number in axis]

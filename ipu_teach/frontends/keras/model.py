@@ -638,7 +638,7 @@ def _steps(factors: dict[str, int], data: Dataset, requested: int | None) -> int
     listed = counted(steps, "batch", "batches")
     if remainder:
         listed += f" and {counted(remainder, 'sample')} more"
-    raise ModelError(f"""{counted(data.samples, "sample")} should make {listed}, but a run takes
+    raise ModelError(f"""{counted(data.samples, "sample")} were given for {listed}, but a run takes
         {samples_per_run:,} samples: {batch_product("batch", data.size, factors)}.
         next:  give a multiple of {samples_per_run:,} samples, as in x[:{fits * data.size}];
         Dataset.batch({data.size}, drop_remainder=True) drops an incomplete last batch.""")

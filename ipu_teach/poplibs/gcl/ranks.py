@@ -157,7 +157,7 @@ class Ranks(ABC, Generic[V]):
         m, over = divmod(rows[0].num_elements, self.size)
         if over:
             raise refused(f"""was given {rows[0].num_elements:,} elements for {self.size} parts.
-                next:  pad them to a multiple of {self.size}; part i goes to number i.""")
+                next:  pad them to a multiple of {self.size}; member i gets part i.""")
         to = self.rows(result := self.like(value))
         side_by_side(
             [

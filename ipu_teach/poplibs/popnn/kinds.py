@@ -71,7 +71,7 @@ def kind_of(kind: NonLinearityType | str) -> NonLinearityType:
 
 _ROOT = np.float32(np.sqrt(2 / np.pi))
 _CUBIC = np.float32(0.044715)  # Hendrycks and Gimpel, arXiv:1606.08415
-_FLAT = np.float32(1e6)  # the square of an x for which tanh is 1 or -1
+_FLAT = np.float32(1e6)  # for x with at least this square, tanh(x) rounds to 1 or -1
 # the coefficients of Abramowitz and Stegun, 7.1.26, which is exact to 1.5e-7
 _ERF = tuple(
     np.float32(c) for c in (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)

@@ -50,7 +50,7 @@ from ipu_teach.types import BOOL, FLOAT, HALF, UNSIGNED_INT, UNSIGNED_SHORT, Arr
 
 __all__ = ["PoolParams", "PoolingType", "pool", "pool_input_gradient"]
 
-_FAR = -(2**50)  # a distance that makes any sum of places negative
+_FAR = -(2**50)  # an offset so large that every sum with it is negative
 _TIES = ("all", "first")
 MOST_PLACES = 2**26  # limit of kernel size times number of windows, in one dimension
 

@@ -93,9 +93,9 @@ class MultiSlice(SupervisorVertex):
 
 
 class MultiUpdate(SupervisorVertex):
-    """rows of base whose numbers are offsets = updates, from first to last.
+    """Set the rows of base that `offsets` names to the rows of updates, in their order.
 
-    `first` is the number of the first row of base; other numbers without a row are skipped.
+    The first row of base has the number `first`; offsets without a row are skipped.
     """
 
     base: InOut[Vector[Vector[FLOAT]]]

@@ -183,7 +183,7 @@ class DynamicSparseGradW(_OfBucket):
 
 
 class DynamicSparseGradWMore(DynamicSparseGradW):
-    """grads += the gradients as in `DynamicSparseGradW`, for the operands of a further step."""
+    """Add the gradients of one more step to `grads`; computed as in `DynamicSparseGradW`."""
 
     grads: InOut[Vector[HALF]]
     first = False

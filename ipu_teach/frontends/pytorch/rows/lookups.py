@@ -342,7 +342,7 @@ def _scatter_add(
 def _added(graph: Ir, rows: Value, places: Value, updates: Value) -> Value:
     """Return `rows` with updates added at `places`. Raises `Unfit` for BOOL."""
     if rows.dtype is BOOL:
-        raise Unfit("booleans cannot be added", "x.int(), and compare the result with 0.")
+        raise Unfit("booleans cannot be added", "call x.int(), and compare the result with 0.")
     return graph.op("scatter_add", rows, places, updates)
 
 

@@ -120,15 +120,15 @@ def _reached(x: Value, weights: Value, field: Ints, sizes: Sizes) -> tuple[list[
     The upper padding is chosen so that a convolution of this part has exactly the shape of x;
     output padding makes it smaller than the lower padding. Outside of the part, the output is 0.
     """
-    inner = []
+    reached_shape = []
     upper = []
-    for n, kernel, size, stride, low, dilation in zip(
+    for n, kernel, output_length, stride, lower, dilation in zip(
         x.shape[2:], weights.shape[2:], field, *(sizes[k] for k in NAMES), strict=True
     ):
-        end = (n - 1) * stride + dilation * (kernel - 1) + 1 - low
-        inner.append(min(size, end))
-        upper.append(max(end - size, 0))
-    return inner, {**sizes, "upper": tuple(upper)}
+        end = (n - 1) * stride + dilation * (kernel - 1) + 1 - lower
+        reached_shape.append(min(output_length, end))
+        upper.append(max(end - output_length, 0))
+    return reached_shape, {**sizes, "upper": tuple(upper)}
 
 
 def _transposed(
