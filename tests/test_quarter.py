@@ -123,6 +123,8 @@ def test_every_dtype_is_found_by_its_name() -> None:
         "QUARTER[F143, 32]",
         "QUARTER[F144, 0]",
         "QUARTER[F143, --1]",
+        "QUARTER[F143, -0]",
+        "QUARTER[F143, 02]",
         "DOUBLE",
         "",
     ):

@@ -32,6 +32,7 @@ from ipu_teach import (
     Tensor,
     Vector,
     Vertex,
+    compile_graph,
     show,
 )
 from ipu_teach.errors import (
@@ -411,6 +412,14 @@ def counting(m: Machine) -> tuple[Tensor, Tensor, Execute]:
     m.graph.create_host_write("n", n)
     m.graph.create_host_read("left", n)
     return n, on, Execute(cs)
+
+
+def test_progress_counts_the_compute_sets_of_all_replicas() -> None:
+    m = Machine()
+    steps: list[tuple[int, int]] = []
+    compile_graph(m.graph, m.scale(), progress=lambda step, total: steps.append((step, total)))
+    assert steps[0] == (0, steps[-1][1]) and steps[-1][0] == steps[-1][1]
+    assert [step for step, _ in steps] == list(range(len(steps)))
 
 
 def test_replicas_that_agree_go_on_together() -> None:

@@ -346,7 +346,8 @@ def _kept_of(saved: list[int], description: str, layers: int) -> list[int]:
     :raises NotYet: if the answer did not return valid layers.
     """
     advice = "return a list of layers: [0, 4, 9]."
-    if not isinstance(saved, (list, tuple, set, frozenset, range, np.ndarray)):
+    is_list = isinstance(saved, (list, tuple, set, frozenset, range, np.ndarray))
+    if not is_list or getattr(saved, "ndim", 1) == 0:
         raise NotYet(description, returned(saved, ", which names no layers"), next_step=advice)
     for layer in saved:
         if not isinstance(plain(layer), int) or not 0 <= layer < layers:

@@ -75,8 +75,6 @@ def compile_programs(
 
     The errors of `checks` are raised too.
     """
-    total = len(graph.compute_sets) + 2
-    progress(0, total)
     graph = graph.get_top_level_graph()
     image = Compiled.image
     if graph.replication.part is not None:
@@ -84,6 +82,8 @@ def compile_programs(
         graph = expanded.graph
         image = expanded.image
         programs = image(list(programs))
+    total = len(graph.compute_sets) + 2
+    progress(0, total)
     freezer = ProgramFreezer(graph)
     nodes = tuple(freezer.freeze(program) for program in programs)
     frozen = FrozenGraph(graph)

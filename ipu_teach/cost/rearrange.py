@@ -30,7 +30,7 @@ from ipu_teach.types import Array
 
 START, PIECE = 36, 44.5  # worker cycles of a copy vertex
 IN_PLACE = 4  # our choice: up to this many pieces are received in their places
-RUNS_AT_A_TIME = 1 << 19  # so many runs take some 50 MB
+RUNS_AT_A_TIME = 1 << 19  # this number of runs takes about 50 MB
 
 # int64[tiles] each: the pieces that a tile moves within its memory, and their total bytes
 Moves = tuple[Array, Array]

@@ -168,10 +168,11 @@ def compile_graph(
     `options`, `strict` and `merge_copies` are as for `Engine`. `progress(step, total)` is called as
     the work advances, at the end with step = total.
 
-    :raises GraphMemoryAllocationError: if a tile has too little memory; the error has the report in
-        `error.report`. With the option `debug.allowOutOfMemory`, the executable is returned, and
-        only loading it fails. The error is also raised if the program needs more memory than this
-        computer has; if it needs more than is free, there is a `HostMemoryWarning`.
+    :raises GraphMemoryAllocationError: if a tile or the streaming memory is too small. The error
+        has the report in `error.report`, or None if the fields of one vertex exceed a tile. With
+        the option `debug.allowOutOfMemory`, the executable is returned, and only loading it fails.
+        It is also raised, without a report, if the program needs more memory than this computer
+        has; if it needs more than is free, there is a `HostMemoryWarning`.
 
     The errors of a wrong graph or program are raised too.
     """

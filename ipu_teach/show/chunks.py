@@ -163,7 +163,10 @@ class Chunks:
             yield at, labels, again
 
     def _joined(self, parts: list[Array], ipu: Array, round_: int) -> tuple[Array, bool]:
-        """Join labels element by element, on these IPUs; return whether a sum repeats a part."""
+        """Return (labels joined element by element on these IPUs, whether a part is added twice).
+
+        A part counts as added twice if it arrived in `round_` and the sum already contains it.
+        """
         labels = parts[0]
         again = False
         for added in parts[1:]:

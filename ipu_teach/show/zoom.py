@@ -38,8 +38,11 @@ def paint_zoom(mark: Zoom, still: Still, level: int) -> Iterator[Shape]:
 
 
 def _parts(mark: Zoom, level: int, x: float, y: float, side: float) -> Iterator[Shape]:
-    """Yield a square of equal parts, row by row, with lines in the colour of the paper between
-    them. The first part shows its own parts while it is large."""
+    """Yield equal parts, row by row in a square, which the last rows may not fill.
+
+    Lines in the colour of the paper are between parts of at least `SMALLEST`. The first part shows
+    its own parts while it is large.
+    """
     count = mark.counts[level]
     columns = int(np.ceil(np.sqrt(mark.counts[level])))
     full, rest, cell = *divmod(count, columns), side / columns

@@ -241,7 +241,7 @@ def dtype_named(name: str) -> type[DType] | None:
 
     Return None if there is no such dtype.
     """
-    match = re.fullmatch(r"QUARTER\[(F143|F152), (-?[0-9]{1,2})\]", name)
+    match = re.fullmatch(r"QUARTER\[(F143|F152), (0|-?[1-9][0-9]?)\]", name)
     if match is None:
         return next((t for t in ALL if t.__name__ == name), None)
     scale = int(match[2])

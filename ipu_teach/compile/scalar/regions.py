@@ -81,7 +81,10 @@ class Regions(VariableWalk):
     # Elements
 
     def keys(self, owner: Arr, node: ast.expr) -> list[Num] | None:
-        """Return the numbers of an index that selects a single element, or else None."""
+        """Return the numbers of an index that selects a single element.
+
+        Return None for a row, a slice or a vector of a list. Raises `Refused` for any other index.
+        """
         parts = node.elts if isinstance(node, ast.Tuple) else [node]
         if (
             len(parts) != len(owner.dims)

@@ -342,7 +342,7 @@ class Statements(Expressions):
         self._leave(is_continue=True)
 
     def _leave(self, is_continue: bool) -> None:
-        """Walk a break or a continue in the learner's source."""
+        """Walk a break or a continue, from the learner's source or from a generated loop."""
         self.flush()
         if self.control and not is_continue:
             self.scope.parted = True

@@ -160,9 +160,9 @@ class Writer:
 
     @contextmanager
     def compiled_alone(self, alone: bool = True) -> Iterator[None]:
-        """Return a context in which lines are emitted only to the compiled text.
+        """Return a context in which, if `alone`, lines are emitted only to the compiled text.
 
-        CPython's text does the same in another way.
+        CPython's text then does the same in another way. Otherwise lines go to both texts.
         """
         before, self.is_compiled_only = self.is_compiled_only, alone
         try:

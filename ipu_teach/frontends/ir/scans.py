@@ -231,9 +231,9 @@ def _unpacked(
 
 
 def _lays(low: Lowering, op: Op, place: int) -> Tensor | None:
-    """Return the body's preferred tile mapping for an input that is the same in all steps.
+    """Return a new tensor with the tile mapping that the body prefers for an input.
 
-    Return None for other inputs, and if the body has no preference.
+    Return None for an input that changes from step to step, and if the body has no preference.
     """
     body: Ir = op.attrs["body"]
     first_constant = op.attrs["along"] + op.attrs["kept"]

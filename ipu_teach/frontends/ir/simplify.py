@@ -119,7 +119,10 @@ def _times_one(op: Op, maker: Maker) -> Value | None:
 
 
 def _plus_zero(op: Op, maker: Maker) -> Value | None:
-    """Simplify x - 0 and x + -0 to x. x + 0 stays, because -0 + 0 is 0."""
+    """Simplify x - 0, x + -0 and -0 + x to x, and for integers also x + 0 and 0 + x.
+
+    For floats, x + 0 stays, because -0 + 0 is 0.
+    """
     a, b = op.inputs
     sign = -1 if op.kind == "add" else 1
     if _is_zero(b, sign):
