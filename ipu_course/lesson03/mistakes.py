@@ -139,7 +139,7 @@ def softmax(graph, x, program):
 
 
 # %% 03.1: numpy
-# error in the answer: TypeError
+# error in the answer: in np.exp()
 def softmax(graph, x, program):
     return np.exp(x) / np.exp(x).sum(axis=1)
 
