@@ -384,26 +384,6 @@ class WithoutValue:
             line:  {self._line()}
             next:  {advice}""")
 
-    def __array_ufunc__(
-        self, ufunc: np.ufunc, method: str, *inputs: object, **_: object
-    ) -> NoReturn:
-        """Refuse a function of numpy. A number of numpy on the left of an operator calls it too."""
-        name = ufunc.__name__
-        operator = _OPERATOR_OF.get(name, name)
-        if len(inputs) == 2 and operator in (*_COUNTED, *_REFLECTED):
-            left, right = inputs
-            if left is self:
-                getattr(self, f"__{operator}__")(right)
-            getattr(self, f"__{_REFLECTED.get(operator, 'r' + operator)}__")(left)
-        call = _CALL_OF.get(name, name if name in _EQUAL_NAMES else "")
-        advice = (
-            f"let the device do it: popops.{call}(graph, {_OPERANDS[len(inputs) == 2]}, program) "
-            "returns a tensor."
-            if call
-            else "let the device do it: popops.map computes expressions of several operations."
-        )
-        self._refuse(f"np.{name}()", advice)
-
     def __eq__(self, other: object) -> bool:
         if isinstance(other, WithoutValue):
             return self._same(other)
@@ -448,50 +428,6 @@ _COUNTED = {
     "rshift": (">>", "popops.shift_right"),
 }
 _IN_PLACE = ("add", "sub", "mul", "truediv")
-# numpy's functions behind Python's operators, and the operators with exchanged operands
-_OPERATOR_OF = {
-    "subtract": "sub",
-    "multiply": "mul",
-    "divide": "truediv",
-    "true_divide": "truediv",
-    "floor_divide": "floordiv",
-    "remainder": "mod",
-    "power": "pow",
-    "bitwise_and": "and",
-    "bitwise_or": "or",
-    "bitwise_xor": "xor",
-    "left_shift": "lshift",
-    "right_shift": "rshift",
-    "less": "lt",
-    "less_equal": "le",
-    "greater": "gt",
-    "greater_equal": "ge",
-    "equal": "eq",
-    "not_equal": "ne",
-}
-_REFLECTED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
-# numpy's other functions of single numbers, by the names of popops
-_CALL_OF = {
-    "maximum": "max",
-    "minimum": "min",
-    "negative": "neg",
-    "absolute": "abs",
-    "fabs": "abs",
-    "sign": "signum",
-    "rint": "nearby_int",
-    "reciprocal": "inv",
-    "isnan": "is_nan",
-    "isinf": "is_inf",
-    "isfinite": "is_finite",
-    "invert": "bitwise_not",
-    "arcsin": "asin",
-    "arctan2": "atan2",
-}
-_EQUAL_NAMES = {
-    *("cbrt", "ceil", "cos", "exp", "exp2", "expm1", "floor", "log", "log1p", "logical_and"),
-    *("logical_not", "logical_or", "sin", "sqrt", "square", "tan", "tanh", "trunc"),
-}
-_OPERANDS = ("tensor", "a, b")
 _ALONE = {"neg": ("-", "neg"), "invert": ("~", "bitwise_not"), "abs": ("abs of ", "abs")}
 
 

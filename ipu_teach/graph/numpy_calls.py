@@ -50,6 +50,49 @@ CALLS: Mapping[str, str] = {
     "zeros_like": "graph.clone(a)",
     "copy": "graph.clone(a)",
 }
+# Functions of single numbers: their names in popops, if these differ.
+POPOPS: Mapping[str, str] = {
+    **{name: name for name in ("cbrt", "ceil", "cos", "exp", "exp2", "expm1", "floor", "log")},
+    **{name: name for name in ("log1p", "logical_and", "logical_not", "logical_or", "sin")},
+    **{name: name for name in ("sqrt", "square", "tan", "tanh", "trunc")},
+    "maximum": "max",
+    "minimum": "min",
+    "negative": "neg",
+    "absolute": "abs",
+    "fabs": "abs",
+    "sign": "signum",
+    "rint": "nearby_int",
+    "reciprocal": "inv",
+    "isnan": "is_nan",
+    "isinf": "is_inf",
+    "isfinite": "is_finite",
+    "invert": "bitwise_not",
+    "arcsin": "asin",
+    "arctan2": "atan2",
+}
+# The functions behind Python's operators: the method of the left operand and of the right one.
+OPERATORS: Mapping[str, tuple[str, str]] = {
+    "add": ("__add__", "__radd__"),
+    "subtract": ("__sub__", "__rsub__"),
+    "multiply": ("__mul__", "__rmul__"),
+    "divide": ("__truediv__", "__rtruediv__"),
+    "true_divide": ("__truediv__", "__rtruediv__"),
+    "floor_divide": ("__floordiv__", "__rfloordiv__"),
+    "remainder": ("__mod__", "__rmod__"),
+    "power": ("__pow__", "__rpow__"),
+    "matmul": ("__matmul__", "__rmatmul__"),
+    "bitwise_and": ("__and__", "__rand__"),
+    "bitwise_or": ("__or__", "__ror__"),
+    "bitwise_xor": ("__xor__", "__rxor__"),
+    "left_shift": ("__lshift__", "__rlshift__"),
+    "right_shift": ("__rshift__", "__rrshift__"),
+    "less": ("__lt__", "__gt__"),
+    "less_equal": ("__le__", "__ge__"),
+    "greater": ("__gt__", "__lt__"),
+    "greater_equal": ("__ge__", "__le__"),
+    "equal": ("__eq__", "__eq__"),
+    "not_equal": ("__ne__", "__ne__"),
+}
 _FURTHER: Mapping[str, str] = {
     "zeros_like": " Then popops.zero(graph, copy, program).",
     "copy": " Then Copy(a, copy) copies the values.",
@@ -64,3 +107,13 @@ def call_for(name: str) -> str:
         return ""
     operands = "tensors a and b" if re.search(r"\bb\b", CALLS[name]) else "a tensor a"
     return f"{CALLS[name]}, for {operands}.{_FURTHER.get(name, '')}"
+
+
+def call_for_numbers(name: str, operands: int) -> str:
+    """Return advice for the function `name` of single numbers, with one or two operands."""
+    if name not in POPOPS:
+        return "let the device do it: popops.map computes expressions of several operations."
+    tensors = "a, b" if operands == 2 else "tensor"
+    return (
+        f"let the device do it: popops.{POPOPS[name]}(graph, {tensors}, program) returns a tensor."
+    )

@@ -39,7 +39,7 @@ from ipu_teach.graph.layouts import (
     is_whole,
     refuse_to_list,
 )
-from ipu_teach.graph.numpy_calls import call_for
+from ipu_teach.graph.numpy_calls import OPERATORS, call_for, call_for_numbers
 from ipu_teach.graph.source import caller, in_words
 from ipu_teach.graph.variable_table import VariableInterval
 from ipu_teach.types import BOOL, QUARTER, Array, DType, QuarterMetadata, as_dtype, metadata_of
@@ -153,6 +153,19 @@ class Tensor(WithoutSome, WithoutValue):
             where: {self!r}
             next:  to see its values: graph.create_host_read(handle, tensor), then
             engine.read_tensor(handle) after a run.""")
+
+    def __array_ufunc__(
+        self, ufunc: np.ufunc, method: str, *inputs: object, **_: object
+    ) -> NoReturn:
+        """Refuse a function of numpy, or an operator with a number or array of numpy."""
+        name = ufunc.__name__
+        if len(inputs) == 2 and name in OPERATORS:
+            left, right = inputs
+            of_left, of_right = OPERATORS[name]
+            if left is self:
+                getattr(self, of_left)(right)
+            getattr(self, of_right)(left)
+        self._refuse(f"np.{name}()", call_for_numbers(name, len(inputs)))
 
     def __array_function__(self, function: Callable[..., object], *_: object) -> NoReturn:
         name = function.__name__
