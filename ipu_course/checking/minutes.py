@@ -7,23 +7,12 @@ in notebooks/index.ipynb and its row in README.md. `run.py learner` writes all t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 from ipu_course.checking import notebooks
-from ipu_course.checking.exercise import Lesson, catalogue
+from ipu_course.checking.exercise import catalogue
 from ipu_course.checking.naming import lesson_of
 from ipu_teach._support.places import write_whole
-
-
-def _places(lesson: Lesson) -> Iterator[tuple[Path, str]]:
-    """Yield each file that repeats the lesson's minutes, and a pattern of the text before them."""
-    row = re.escape(f"{lesson.number} {lesson.title}")
-    for solved in notebooks.lessons(solved=True):
-        if lesson_of(solved.stem) == lesson.number:
-            yield solved, r'"\*(?=\d+ minutes\.)'
-    yield notebooks.NOTEBOOKS / notebooks.INDEX, rf"\| \[{row}\]\([^)]+\) \| "
-    yield notebooks.NOTEBOOKS.parent / "README.md", rf"(?m:^)\| {row} \| "
 
 
 def write_minutes() -> list[Path]:
@@ -31,15 +20,25 @@ def write_minutes() -> list[Path]:
 
     Return the files that changed. A missing file or row is left out; the tests ask for it.
     """
-    originals: dict[Path, str] = {}
-    texts: dict[Path, str] = {}
+    index = notebooks.NOTEBOOKS / notebooks.INDEX
+    readme = notebooks.NOTEBOOKS.parent / "README.md"
+    solved = {lesson_of(path.stem): path for path in notebooks.lessons(solved=True)}
+    originals = {
+        path: path.read_text("utf-8", errors="replace")
+        for path in (index, readme, *solved.values())
+        if path.exists()
+    }
+    texts = dict(originals)
     for lesson in catalogue():
-        for path, before in _places(lesson):
-            if path not in texts:
-                exists = path.exists()
-                texts[path] = path.read_text("utf-8", errors="replace") if exists else ""
-                originals[path] = texts[path]
-            texts[path] = re.sub(rf"({before})\d+", rf"\g<1>{lesson.minutes}", texts[path])
+        row = re.escape(f"{lesson.number} {lesson.title}")
+        places = {
+            solved.get(lesson.number): r'"\*(?=\d+ minutes\.)',
+            index: rf"\| \[{row}\]\([^)]+\) \| ",
+            readme: rf"(?m:^)\| {row} \| ",
+        }
+        for path, before in places.items():
+            if path in texts:
+                texts[path] = re.sub(rf"({before})\d+", rf"\g<1>{lesson.minutes}", texts[path])
     changed = [path for path, text in texts.items() if text != originals[path]]
     for path in changed:
         write_whole(path, texts[path])

@@ -446,6 +446,9 @@ def countdown(graph, left, ticks):
 # %% 02.4: counts up
 # why:  RepeatWhileFalse goes on while left is 0, and here it is not.
 # next: use RepeatWhileTrue.
+from ipu_teach.program import RepeatWhileFalse
+
+
 def countdown(graph, left, ticks):
     tick = Sequence()
     popops.add_in_place(graph, left, 1, tick)
@@ -484,6 +487,9 @@ def countdown(graph, left, ticks):
 # %% 02.4: while it is 0
 # why:  RepeatWhileFalse goes on while left is 0, and here it is not.
 # next: use RepeatWhileTrue.
+from ipu_teach.program import RepeatWhileFalse
+
+
 def countdown(graph, left, ticks):
     tick = Sequence()
     popops.sub_in_place(graph, left, 1, tick)

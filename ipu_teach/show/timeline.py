@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -417,14 +418,15 @@ class _Maker:
         """Return the title: where most of the time goes."""
         if self.several:
             return ipus_title(self.report)
-        spent, _ = self._by_name()
+        spent, _ = self._by_name
         worst, cycles = spent.most_common(1)[0]
         share = 100 * cycles / spent.total()
         shown = f"the first {self.steps:,} supersteps" if self.steps < self.report.num_steps else ""
         return f"{share:.1f} % of {shown or 'the time'} goes to {worst}"
 
+    @cached_property
     def _by_name(self) -> tuple[Counter[str], Counter[str]]:
-        """Return (the cycles, the supersteps) of the steps of each name."""
+        """The cycles and the supersteps of all steps with one name, by that name."""
         spent = Counter[str]()
         supersteps = Counter[str]()
         for step, times in self.runs.items():
@@ -437,7 +439,7 @@ class _Maker:
         report = self.report
         if self.several:
             return f"{run_of(report)}. {ipus_at_work(report)}"
-        spent, supersteps = self._by_name()
+        spent, supersteps = self._by_name
         worst, cycles = spent.most_common(1)[0]
         part = self.steps < report.num_steps
         max_steps = f"In the first {self.steps:,}, most" if part else "Most"

@@ -15,7 +15,7 @@ from ipu_course.checking.exercise import catalogue
 from ipu_course.checking.gaps import read_notebook, reference, source_of, without_check
 from ipu_course.checking.learner import learners_form
 from ipu_course.checking.learner_calls import Verdict
-from ipu_course.checking.mistakes import Mistake
+from ipu_course.checking.mistakes import Mistake, given
 from ipu_course.checking.naming import lesson_of
 from ipu_course.classroom.replay import definitions as defined_in
 
@@ -55,8 +55,11 @@ def run_cell(code: str, names: Names, exercise: str) -> tuple[Any, ...]:
 
 
 def verdict_on(answer: Mistake, names_of: NamesOf) -> Verdict:
-    """Return the verdict on a known answer, run among the names that its lesson defines."""
+    """Return the verdict on a known answer, run among the names that its lesson defines.
+
+    A mistake written in another way also has the names of the first cell of its file.
+    """
     names = names_of(lesson_of(answer.exercise))
-    if answer.exercise == "02.4":  # imported by the cell of the exercise, in the gap
-        exec("from ipu_teach.program import RepeatWhileFalse", names)
+    if answer.kind == "like":
+        names |= given(answer.path)
     return check(answer.exercise, *run_cell(answer.code, names, answer.exercise))
