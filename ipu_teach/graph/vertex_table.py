@@ -244,18 +244,20 @@ class VertexTable:
 
         The column of estimates has -1 for rows without an estimate.
         """
-        if type(cycles) is not int or not 0 <= cycles <= MOST_CYCLES:
-            cycles = _cycles(cycles, stop - start, vertex)
+        if type(cycles) is int and 0 <= cycles <= MOST_CYCLES:
+            rows: int | Array = cycles
+        else:
+            rows = _cycles(cycles, stop - start, vertex)
         if self.estimates is None:
             self.estimates = array("q")
         missing = stop - len(self.estimates)
         if missing > 0:
             self.estimates.extend([-1] * missing)
-        if stop - start == 1 and type(cycles) is int:
-            self.estimates[start] = cycles
+        if stop - start == 1 and isinstance(rows, int):
+            self.estimates[start] = rows
         else:
             self.estimates[start:stop] = array(
-                "q", np.broadcast_to(np.asarray(cycles, np.int64), (stop - start,)).tobytes()
+                "q", np.broadcast_to(np.asarray(rows, np.int64), (stop - start,)).tobytes()
             )
 
 
