@@ -272,6 +272,39 @@ def test_every_formula_gives_the_cycles_of_its_vertex() -> None:
     assert len(checked) >= 6, checked
 
 
+@pytest.mark.parametrize("view", [show.code, lambda report: show.tile(report, 0)])
+def test_an_estimate_takes_the_place_of_the_formula(view: Any) -> None:
+    device = IPUModel("ipu2", tiles_per_ipu=1).create_device()
+
+    def one_vertex(codelet: type[Vertex] | None, estimate: int = 0) -> Report:
+        graph, program = Graph(device), Sequence()
+        x = graph.add_variable(FLOAT, (64,), "x")
+        graph.set_tile_mapping(x, 0)
+        graph.set_initial_value(x, 0.5)
+        if codelet is None:
+            popops.tanh_in_place(graph, x, program)
+        else:
+            compute_set = graph.add_compute_set("tanh")
+            (field,) = codelet.fields
+            vertex = graph.add_vertex(compute_set, codelet, {field: x})
+            graph.set_tile_mapping(vertex, 0)
+            if estimate:
+                graph.set_perf_estimate(vertex, estimate)
+            program.add(Execute(compute_set))
+        engine = Engine(graph, program)
+        engine.load(device)
+        engine.run()
+        return engine.report
+
+    report = one_vertex(None)
+    ((group, _),) = model_of(report, "code").vertices(0)
+    formula = formula_of(group.table.codelet, group.shapes, report.target)
+    assert formula is not None
+    for estimate, is_shown in ((0, True), (12345, False)):
+        scene = view(one_vertex(group.table.codelet, estimate)).scene
+        assert (formula.text in scene.json()) == is_shown
+
+
 def test_a_codelet_of_ones_own_has_no_formula() -> None:
     model = model_of(mixed_report(), "code")
     for step in np.flatnonzero(mixed_report().executions).tolist():

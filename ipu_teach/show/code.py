@@ -42,7 +42,7 @@ WORST = CHOSEN.lettered("M", "line that takes most")
 START = HUES[2].lettered("S", "start of vertices")
 PART = HUES[6].lettered("P", "part of a line, or the whole")
 CODES = (LINE, WORST, START, PART)
-# What the cycles of a line go to.
+# the kinds of work on which a line spends cycles
 NAMED = {
     "scalar": "single elements, an instruction each",
     STARTS: "start of loops over vectors",
@@ -164,12 +164,10 @@ def _of_run(report: Report, codelet: type[Vertex] | str | None) -> View:
 
 
 class BySize(NamedTuple):
-    """The vertices of a library that have one formula: how often they ran, their cycles together,
-    and those of each."""
+    """The number of runs of the vertices with one formula, and their total cycles."""
 
     runs: int
     cycles: int
-    each: int
 
 
 def _by_formula(groups_run: GroupsRun, target: Target) -> dict[Formula, BySize]:
@@ -177,12 +175,11 @@ def _by_formula(groups_run: GroupsRun, target: Target) -> dict[Formula, BySize]:
     by_size: dict[Formula, BySize] = {}
     for times, group, cycles in groups_run:
         formula = formula_of(group.table.codelet, group.shapes, target)
-        if formula is None or np.any(group.table.estimates[group.rows] >= 0):
+        if formula is None or np.any(cycles != formula.cycles):  # an estimate replaces it
             continue
-        each = int(cycles[0])
-        runs, spent, _ = by_size.get(formula, (0, 0, each))
+        runs, spent = by_size.get(formula, (0, 0))
         count = times * len(cycles)
-        by_size[formula] = BySize(runs + count, spent + each * count, each)
+        by_size[formula] = BySize(runs + count, spent + formula.cycles * count)
     return dict(sorted(by_size.items(), key=lambda entry: -entry[1].cycles))
 
 
@@ -190,9 +187,9 @@ def formula_rows(by_size: Mapping[Formula, BySize], total: float) -> Iterator[Co
     """Yield two rows for each of the costliest sizes: the size, and the formula with its numbers;
     then one for all other sizes."""
     entries = list(by_size.items())
-    for formula, (runs, cycles, each) in entries[:MOST_SIZES]:
+    for formula, (runs, cycles) in entries[:MOST_SIZES]:
         yield row(1, formula.named_sizes, runs, cycles, total, LINE)
-        text = f"{formula.text} = {each:,} cycles"
+        text = f"{formula.text} = {formula.cycles:,} cycles"
         yield 2, text, ("",) * len(COLUMNS), 0.0, CODES.index(LINE)
     rest = entries[MOST_SIZES:]
     if rest:
@@ -252,9 +249,11 @@ def _view(
         worst_line = f"; most in line {worst[1].rstrip(':')}, {percent(worst[3])}"
         title = f"Line {worst[1].partition(':')[0]} takes {percent(worst[3])} of {name}"
     elif by_size:
-        costliest, entry = next(iter(by_size.items()))
-        worst_line = f"; most with {costliest.named_sizes}: {costliest.text} = {entry.each:,} each"
-        each = sorted({entry.each for entry in by_size.values()})
+        costliest = next(iter(by_size))
+        worst_line = (
+            f"; most with {costliest.named_sizes}: {costliest.text} = {costliest.cycles:,} each"
+        )
+        each = sorted({formula.cycles for formula in by_size})
         cycles = f"{each[0]:,}" if len(each) == 1 else f"{each[0]:,} to {each[-1]:,}"
         title = f"A vertex of {name} takes {cycles} modelled cycles, by a formula"
     else:

@@ -80,8 +80,10 @@ class Term(int):
             return NotImplemented  # a list is repeated
         if not self or not other:
             return Term(0, "0")
-        if other == 1 or (self == 1 and isinstance(other, Term)):
-            return self if other == 1 else Term(other, _part(other, ATOM))
+        if other == 1:
+            return self
+        if self == 1 and isinstance(other, Term):
+            return other
         text = f"{_part(self, PRODUCT)} * {_part(other, ATOM)}"
         return Term(int.__mul__(self, other), text, PRODUCT)
 
@@ -133,6 +135,7 @@ class Formula:
 
     sizes: tuple[tuple[str, int], ...]
     text: str
+    cycles: int
 
     @property
     def named_sizes(self) -> str:
@@ -183,7 +186,7 @@ def formula_of(codelet: type[Vertex], shapes: Shapes, target: Target) -> Formula
     if not isinstance(total, Term) or total != cycles or len(total.text) > LONGEST:
         return None
     sizes = tuple((name, int(term)) for name, term in terms.items() if isinstance(term, Term))
-    return Formula(sizes, total.text)
+    return Formula(sizes, total.text, cycles)
 
 
 def _with_text(value: object) -> object:

@@ -377,8 +377,8 @@ def _code(model: CostModel, used: list[Any], vertices_held: list[Held]) -> list[
             vertex for vertex in rows_of_codelet if vertex[0] < 2 and any(vertex[2])
         ]  # show.code has more
         rows += counted_ or [row(1, why(codelet), None, total, total, PART)]
-        formula = formula_of(codelet, vertex.group.shapes, model.target)
-        if formula is not None and not counted_:
+        formula = None if counted_ else formula_of(codelet, vertex.group.shapes, model.target)
+        if formula is not None and formula.cycles == total:
             rows[-1] = row(1, formula.named_sizes, None, total, total, PART)
             text = f"{formula.text} = {total:,} cycles"
             rows.append((2, text, ("",) * len(COLUMNS), 0.0, CODES.index(PART)))
