@@ -97,14 +97,16 @@ class Exchange:
         """The bytes that arrive in the run."""
         return self.runs * self.total
 
+    def between(self, tiles_per_ipu: int) -> int:
+        """Return the bytes that go to another IPU in one execution; 0 if `tiles_per_ipu` is 0."""
+        if not tiles_per_ipu:
+            return 0
+        return int(self.size[self.source // tiles_per_ipu != self.to // tiles_per_ipu].sum())
+
     def rank(self, tiles_per_ipu: int) -> tuple[int, int]:
         """Return the key by which exchanges are compared: the bytes that go to another IPU in the
         run (0 with one IPU), and all bytes in the run."""
-        between = 0
-        if tiles_per_ipu:
-            is_link = self.source // tiles_per_ipu != self.to // tiles_per_ipu
-            between = self.runs * int(self.size[is_link].sum())
-        return between, self.arriving
+        return self.runs * self.between(tiles_per_ipu), self.arriving
 
 
 def _exchanges(report: Report) -> list[Exchange]:
@@ -275,7 +277,7 @@ def _scene(
     scene = panels.scene(
         "exchange",
         titled(report, _title(picked[poster], per_ipu)),
-        _sentence(every, picked[poster], tiles, per_ipu),
+        _sentence(every, picked[poster], stills[poster].note, tiles),
         foot=44,
         codes=(*_codes(bounds), LINKS),
         stills=stills,
@@ -346,11 +348,7 @@ def _note(exchange: Exchange, per_ipu: int) -> str:
     name, pattern_name = pattern(exchange.source, exchange.to, per_ipu)
     pairs = len(np.unique(np.stack((exchange.source, exchange.to)), axis=1).T)
     several = pairs != len(exchange.transfers) and name != "broadcast"
-    over = (
-        int(exchange.size[exchange.source // per_ipu != exchange.to // per_ipu].sum())
-        if per_ipu
-        else 0
-    )
+    over = exchange.between(per_ipu)
     how_many = "all" if over == exchange.total else f"{over:,} of them"
     last = exchange.slowest
     who = f"tile {last[0]} is" if len(last) == 1 else f"{len(last):,} tiles are"
@@ -379,9 +377,8 @@ def _title(resting_at: Exchange, per_ipu: int) -> str:
     return f"{name[0].upper()}{name[1:]}: {texts}"
 
 
-def _sentence(every: list[Exchange], resting_at: Exchange, tiles: int, per_ipu: int) -> str:
-    """Return the exchange at which the picture rests, and the bytes of the run."""
-    note = _note(resting_at, per_ipu)
+def _sentence(every: list[Exchange], resting_at: Exchange, note: str, tiles: int) -> str:
+    """Return the exchange at which the picture rests, with its note, and the bytes of the run."""
     others = "the only one" if len(every) == 1 else f"one of {len(every):,} different ones"
     total = sum(exchange.arriving for exchange in every)
     return (

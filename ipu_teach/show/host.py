@@ -13,7 +13,7 @@ from collections import Counter
 from ipu_teach.cost.phases import HOST, STREAMING
 from ipu_teach.errors import InvalidOptionError, counted
 from ipu_teach.report import Report
-from ipu_teach.report.host_trace import TO_DEVICE, TO_HOST, is_run, is_wait
+from ipu_teach.report.host_trace import TO_DEVICE, is_run, is_wait
 from ipu_teach.show import palette
 from ipu_teach.show.palette import Code
 from ipu_teach.show.panels import Panels, Piece
@@ -120,17 +120,16 @@ def _table(report: Report) -> Table:
     columns = ["transfers", "bytes", "modelled cycles"]
     columns += ["rows"] if any(step.moves for step in report.profile.steps) else []
     trace = report.host
-    measured = {}
+    measured = Counter[str]()
     if trace.events and not trace.modelled:
-        measured = {(use.direction, use.name): use.seconds for use in trace.streams()}
+        for use in trace.streams():
+            way = "to device" if use.direction == TO_DEVICE else "to host"
+            measured[f"{way}: {label(use.name, 24)}"] += use.seconds  # type: ignore[assignment]
     rows = []
     for name, sums in _sums(report).items():
         texts = [f"{sums[column]:,}" if column in sums else "" for column in columns]
-        way, _, stream = name.partition(": ")
-        direction = {"to device": TO_DEVICE, "to host": TO_HOST}.get(way, "")
-        seconds = measured.get((direction, stream))
         if measured:
-            texts.append("" if seconds is None else f"{1e6 * seconds:,.0f}")
+            texts.append(f"{1e6 * measured[name]:,.0f}" if name in measured else "")
         rows.append((name, *texts))
     if measured:
         blanks = [""] * (len(columns) - 1)

@@ -110,6 +110,7 @@ def _scene(report: Report, walk: Walk, all_places: list[WalkPlace]) -> Scene:
             "IPUs work at the same time: a part has the cycles of the IPU that has most to do in "
             "it, and what share they are of that IPU's clock."
         )
+    steps = _by_title(all_places, spent)
     programs = counted(len(walk.roots), "program")
     note = f"{counted(len(all_places), 'part')}, {number(total)} modelled cycles"
     ipus = list(report.target.sets) * several
@@ -125,8 +126,8 @@ def _scene(report: Report, walk: Walk, all_places: list[WalkPlace]) -> Scene:
     )
     return panels.scene(
         "program",
-        titled(report, _title(all_places, total, spent)),
-        _sentence(walk, all_places, total, spent, target=report.target),
+        titled(report, _title(steps, total)),
+        _sentence(walk, len(all_places), steps, total, spent=spent, target=report.target),
         foot=10,
         codes=palette.PHASES,
         stills=(Still(programs, note, 0, 0, first=True),),
@@ -261,9 +262,8 @@ def _by_title(places: Sequence[WalkPlace], spent: CyclesOf) -> list[Spent]:
     return list(by_title.values())
 
 
-def _title(places: Sequence[WalkPlace], total: float, spent: CyclesOf) -> str:
+def _title(steps: list[Spent], total: float) -> str:
     """Return which step takes most of the cycles."""
-    steps = _by_title(places, spent)
     if not total or not steps:
         return "Nothing that takes time has run"
     worst = max(steps, key=lambda step: float(step.cycles.max()))
@@ -272,20 +272,20 @@ def _title(places: Sequence[WalkPlace], total: float, spent: CyclesOf) -> str:
 
 
 def _sentence(
-    walk: Walk, places: Sequence[WalkPlace], total: float, spent: CyclesOf, target: Target
+    walk: Walk, count: int, steps: list[Spent], total: float, *, spent: CyclesOf, target: Target
 ) -> str:
     """Return how large the programs are, and which step takes most of the busiest IPU's cycles."""
     clocks = [sum(clock) for clock in zip(*(spent[root] for root in walk.roots), strict=True)]
     ipu = clocks.index(max(clocks))
     text = (
-        f"{counted(len(walk.roots), 'program')} of {counted(len(places), 'part')}, "
+        f"{counted(len(walk.roots), 'program')} of {counted(count, 'part')}, "
         f"{number(total)} modelled cycles"
     )
     if target.num_ipus > 1:
         text += f" on {target.num_ipus} IPUs"
     if not total:
         return f"{text}: nothing that takes time has run."
-    worst = max(_by_title(places, spent), key=lambda step: float(step.cycles[ipu]))
+    worst = max(steps, key=lambda step: float(step.cycles[ipu]))
     cycles = float(worst.cycles[ipu])
     busiest = "most of them"
     if len(clocks) > 1:

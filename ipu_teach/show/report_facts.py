@@ -295,9 +295,9 @@ def ipus_title(report: Report) -> str:
     longest_held = rows.largest("held_cycles", 1)[0]
     if not longest_held.held_cycles:
         spent = Counter[str]()
-        for n, times in zip(*np.unique(report.step_numbers, return_counts=True), strict=True):
-            for phase in report.phases(int(n)):
-                spent[phase.kind] += int(times) * phase.cycles
+        for n in np.flatnonzero(report.executions).tolist():
+            for phase in report.phases(n):
+                spent[phase.kind] += int(report.executions[n]) * phase.cycles
         kind, cycles = spent.most_common(1)[0]
         share = 100 * cycles / (sum(spent.values()) or 1)
         return f"No IPU waits for another; {share:.1f} % of the time is {kind}"

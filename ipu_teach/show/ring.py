@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -307,20 +308,18 @@ class _RingScene:
         wide = WIDE / shown
         pitch = min(22.0, SIDE / len(pairs))
         cells: list[Cell] = []
+        complete: list[tuple[int, int]] = []
         for k, round_ in enumerate(self.rounds[:shown]):
             for row, pair in enumerate(pairs):
                 if pair in round_.sizes:
                     chunk = self._largest(k, pair)
+                    if chunk is not None and chunk.complete:
+                        complete.append((row, k))
                     code = len(codes) if chunk is None else chunk.began // ipus_per_code
                     origin = "" if chunk is None else f"{chunk.began}"
                     texts = (f"{round_.sizes[pair]:,}", origin)
                     description = f"round {k + 1}: {self._message(k, pair)}"
                     cells.append((row, k, code, texts, description))
-        complete = [
-            (row, k)
-            for row, k, *_ in cells
-            if (chunk := self._largest(k, pairs[row])) is not None and chunk.complete
-        ]
         heading = "all rounds: bytes in the colour of the chunk"
         if complete:
             heading += "; framed: a complete sum"
@@ -364,8 +363,9 @@ class _RingScene:
         began = "" if chunk.began < 0 else f"{chunk.began}"
         return began, "complete" if chunk.complete else "", f"{chunk.size:,}"
 
+    @cached_property
     def _complete(self) -> list[bool]:
-        """Return, for each round, whether all chunks in it are complete sums."""
+        """For each round, whether all chunks in it are complete sums."""
         return [
             bool(messages) and all(c.complete for chunks in messages.values() for c in chunks)
             for messages in self.chunks
@@ -373,12 +373,12 @@ class _RingScene:
 
     def _poster(self) -> int:
         """Return the first round with complete sums, else the first round."""
-        complete = self._complete()[:MOST_ROUNDS]
+        complete = self._complete[:MOST_ROUNDS]
         return complete.index(True) if True in complete else 0
 
     def _title(self) -> str:
         """Return the round after which the sums are complete, else the number of rounds."""
-        complete = self._complete()
+        complete = self._complete
         rounds = counted(len(self.rounds), "round")
         if True in complete and (first := complete.index(True)):
             begins = f"After round {first} the sums are complete"

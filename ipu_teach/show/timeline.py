@@ -422,7 +422,7 @@ class _Maker:
         worst, cycles = spent.most_common(1)[0]
         share = 100 * cycles / spent.total()
         shown = f"the first {self.steps:,} supersteps" if self.steps < self.report.num_steps else ""
-        return f"{share:.1f} % of {shown or 'the time'} goes to {worst}"
+        return f"{share:.1f} % of {shown or 'the time'} goes to {label(worst, 48)}"
 
     @cached_property
     def _by_name(self) -> tuple[Counter[str], Counter[str]]:
@@ -430,8 +430,9 @@ class _Maker:
         spent = Counter[str]()
         supersteps = Counter[str]()
         for step, times in self.runs.items():
-            name = step_name(self.report, step)
-            spent[name] += times * self.report.step_cost(step).cycles
+            cost = self.report.step_cost(step)
+            name = f"{cost.kind} {cost.name}".strip()
+            spent[name] += times * cost.cycles
             supersteps[name] += times
         return spent, supersteps
 
@@ -444,7 +445,7 @@ class _Maker:
         part = self.steps < report.num_steps
         max_steps = f"In the first {self.steps:,}, most" if part else "Most"
         return (
-            f"{run_of(report)}. {max_steps} of the time goes to {worst}: "
+            f"{run_of(report)}. {max_steps} of the time goes to {label(worst, 48)}: "
             f"{number(cycles)} in {counted(supersteps[worst], 'superstep')}, "
             f"{100 * cycles / spent.total():.1f} %."
         )
