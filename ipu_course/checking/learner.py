@@ -59,9 +59,10 @@ def pairs() -> list[tuple[Path, Path]]:
 
 def write() -> int:
     """Write every learner's notebook again, after the minutes of the lessons; return 0."""
+    known = pairs()
     for path in write_minutes():
         print(f"{path.name}: minutes written")
-    for solved, target in pairs():
+    for solved, target in known:
         text = as_text(learners_form(read_notebook(solved), solved.name))
         same = target.exists() and target.read_text(encoding="utf-8", errors="replace") == text
         if not same:

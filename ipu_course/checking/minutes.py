@@ -24,7 +24,7 @@ def write_minutes() -> list[Path]:
     readme = notebooks.NOTEBOOKS.parent / "README.md"
     solved = {lesson_of(path.stem): path for path in notebooks.lessons(solved=True)}
     originals = {
-        path: path.read_text("utf-8", errors="replace")
+        path: path.read_text("utf-8", errors="surrogateescape")
         for path in (index, readme, *solved.values())
         if path.exists()
     }
@@ -41,5 +41,6 @@ def write_minutes() -> list[Path]:
                 texts[path] = re.sub(rf"({before})\d+", rf"\g<1>{lesson.minutes}", texts[path])
     changed = [path for path, text in texts.items() if text != originals[path]]
     for path in changed:
-        write_whole(path, texts[path])
+        # bytes that are not UTF-8 are kept, and read_notebook refuses them
+        write_whole(path, texts[path].encode("utf-8", errors="surrogateescape"))
     return changed

@@ -90,20 +90,15 @@ TileMapping = list[list[tuple[int, int]]]  # for each tile, the (begin, end) of 
 
 def _balanced_grains(description: str, mapping: TileMapping, count: int, grain: int) -> None:
     """Raise `NotYet` unless a mapping of `count` elements is linear, in whole grains, and even."""
-    _refuse_unmapped(description, mapping, count)
-    _refuse_cut_grains(description, mapping, count, grain)
+    sizes = [sum(end - begin for begin, end in pieces) for pieces in mapping]
+    _refuse_unmapped(description, mapping, sizes, count)
+    _refuse_cut_grains(description, mapping, sizes, count, grain)
     _refuse_other_orders(description, mapping)
-    _refuse_uneven(description, mapping, grain)
+    _refuse_uneven(description, mapping, sizes, grain)
 
 
-def _sizes(mapping: TileMapping) -> list[int]:
-    """Return the number of elements on each tile."""
-    return [sum(end - begin for begin, end in pieces) for pieces in mapping]
-
-
-def _refuse_unmapped(description: str, mapping: TileMapping, count: int) -> None:
+def _refuse_unmapped(description: str, mapping: TileMapping, sizes: list[int], count: int) -> None:
     """Raise `NotYet` if an element is on no tile."""
-    sizes = _sizes(mapping)
     if sum(sizes) < count:
         covered = np.zeros(count, bool)
         for begin, end in (piece for pieces in mapping for piece in pieces):
@@ -122,9 +117,10 @@ def _refuse_unmapped(description: str, mapping: TileMapping, count: int) -> None
         )
 
 
-def _refuse_cut_grains(description: str, mapping: TileMapping, count: int, grain: int) -> None:
+def _refuse_cut_grains(
+    description: str, mapping: TileMapping, sizes: list[int], count: int, grain: int
+) -> None:
     """Raise `NotYet` if a grain is divided between tiles."""
-    sizes = _sizes(mapping)
     for tile, pieces in enumerate(mapping):
         for begin, end in pieces:
             if begin % grain or (end % grain and end != count):
@@ -169,9 +165,9 @@ def _refuse_other_orders(description: str, mapping: TileMapping) -> None:
         )
 
 
-def _refuse_uneven(description: str, mapping: TileMapping, grain: int) -> None:
+def _refuse_uneven(description: str, mapping: TileMapping, sizes: list[int], grain: int) -> None:
     """Raise `NotYet` if the numbers of grains on the tiles differ by more than 1."""
-    grains = [-(-size // grain) for size in _sizes(mapping)]
+    grains = [-(-size // grain) for size in sizes]
     if max(grains) - min(grains) > 1:
         full = grains.index(max(grains))
         empty = grains.index(min(grains))

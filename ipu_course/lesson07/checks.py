@@ -944,7 +944,7 @@ def _fed_by(answer: Feeds, clock: _Clock, description: str) -> tuple[DataStream,
     batch = graph.add_variable(FLOAT, (size,), "batch")
     graph.set_tile_mapping(batch, 0)
     returned_value = call_made(answer, description, graph, clock.reader, size)
-    stream, callback = _pair(description, returned_value, graph, size)
+    stream, callback = _pair(description, returned_value, size)
     received: list[Array] = []
 
     def step(values: Array) -> None:
@@ -959,7 +959,7 @@ def _fed_by(answer: Feeds, clock: _Clock, description: str) -> tuple[DataStream,
     with answering(description):
         engine.connect_stream_to_callback(stream.handle, callback)
         engine.run()
-    _in_order(description, np.array(received), clock.batches, clock)
+    _in_order(description, np.array(received), clock.batches)
     if clock.ahead > MOST_READY + 1:  # plus the one in progress
         actual = f"{clock.ahead:,} batches taken from the reader and not yet used"
         why = f"a list of your own takes the host's memory, too: there is room for {MOST_READY}."
@@ -1079,7 +1079,7 @@ def _counting_up(answer: Answer) -> Passed:
 
 
 def _pair(
-    description: str, returned_value: tuple[DataStream, StreamCallback], graph: Graph, size: int
+    description: str, returned_value: tuple[DataStream, StreamCallback], size: int
 ) -> tuple[DataStream, StreamCallback]:
     """Return a stream and its callback.
 
@@ -1129,7 +1129,7 @@ def _pair(
     return stream, callback
 
 
-def _in_order(description: str, received: Array, batches: Array, clock: _Clock) -> None:
+def _in_order(description: str, received: Array, batches: Array) -> None:
     """Raise `NotYet` unless every step got its own batch."""
     if np.array_equal(received, batches):
         return
