@@ -11,12 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import is_dataclass
 from inspect import Parameter, Signature
 from types import UnionType
-from typing import Annotated, Any, TypeAlias, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
+from ipu_teach.arguments import Hint
 from ipu_teach.errors import shown
 from ipu_teach.graph.tensor import Tensor
-
-Hint: TypeAlias = Any  # an annotation; typing has no common type for them
 
 
 def in_order(

@@ -31,6 +31,7 @@ from ipu_teach.poplibs.popnn.rows import (
     check_labels,
     check_matrix,
     parts_of_rows,
+    reduction_cycles,
 )
 from ipu_teach.poplibs.popops.fills import MASKED_LABEL_CODE
 from ipu_teach.poplibs.popops.operands import Operand, check_factor, check_finite
@@ -173,15 +174,7 @@ class SumLosses(Vertex):
         self.loss = np.sum(self.losses)
 
     def cycles(self, target: Target) -> int:
-        return _sum_cycles(len(self.losses), target)
-
-
-def _sum_cycles(parts: int, target: Target) -> int:
-    """Return the worker cycles of one sum.
-
-    PopLibs' estimator subtracts one output, so it gets two.
-    """
-    return int(vertices.reduce_contiguous(2, parts, FLOAT, target))
+        return reduction_cycles(len(self.losses), FLOAT, target)
 
 
 class SumSquared(Vertex):
@@ -372,7 +365,7 @@ def _parts(graph: Graph, outputs: Tensor, squared: bool) -> int:
         return int(transform(rows * outputs.shape[1], outputs.dtype))
 
     def split(size: int, parts: int) -> int:
-        return int(transform(size, outputs.dtype)) + _sum_cycles(parts, graph.target)
+        return int(transform(size, outputs.dtype)) + reduction_cycles(parts, FLOAT, graph.target)
 
     return best_parts(outputs.shape, graph.target, whole, split)
 

@@ -246,11 +246,8 @@ def _statistics(
 ) -> tuple[Tensor, Tensor]:
     norm = cut(kind, graph, x, num_groups, grouping=grouping)
     name = debug_context
-    size = norm.size
-    over_replicas = None
-    if over:
-        over_replicas = over[0]
-        size *= over[1]
+    over_replicas, replicas = over or (None, 1)
+    size = norm.size * replicas
     _check_statistics(x, eps, size, unbiased_var_estimate)
     partials = _partials(partials_type, x)
     means = partial(sums, graph, scale=1 / size, prog=prog, over_replicas=over_replicas)
@@ -382,11 +379,8 @@ def _gradients(
 ) -> Tensor:
     norm = cut_by(kind, graph, whitened, grouping, inv_std_dev=inv_std_dev)
     partials = _partials(partials_type, whitened)
-    size = norm.size
-    over_replicas = None
-    if over:
-        over_replicas = over[0]
-        size *= over[1]
+    over_replicas, replicas = over or (None, 1)
+    size = norm.size * replicas
     x = whitened
     name = debug_context
     _check_like(x, dy)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ipu_teach.cost import vertices
 from ipu_teach.cost.exchange import arrival_cycles
 from ipu_teach.graph import Graph, Tensor, Vertex
 from ipu_teach.poplibs.laying import Edges, shared, step
@@ -13,7 +14,15 @@ from ipu_teach.poplibs.library import check_dtype, check_tensor, refused
 from ipu_teach.poplibs.placing import balanced_partition, dealt
 from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
-from ipu_teach.types import FLOAT, HALF, UNSIGNED_INT
+from ipu_teach.types import FLOAT, HALF, UNSIGNED_INT, DType
+
+
+def reduction_cycles(elements: int, dtype: type[DType], target: Target) -> int:
+    """Return the worker cycles of the sum, or the maximum, of one row.
+
+    PopLibs' estimator subtracts one output, so it gets two.
+    """
+    return int(vertices.reduce_contiguous(2, elements, dtype, target))
 
 
 def by_workers(graph: Graph, operands: dict[str, Tensor], **state: Any) -> list[tuple[int, Edges]]:

@@ -22,7 +22,13 @@ from ipu_teach.cost import vertices
 from ipu_teach.graph import Graph, InOut, Input, Output, Tensor, Vector, Vertex
 from ipu_teach.poplibs.laying import Edges, step, typed
 from ipu_teach.poplibs.library import OWN, check_alike, library
-from ipu_teach.poplibs.popnn.rows import best_parts, by_rows, check_matrix, parts_of_rows
+from ipu_teach.poplibs.popnn.rows import (
+    best_parts,
+    by_rows,
+    check_matrix,
+    parts_of_rows,
+    reduction_cycles,
+)
 from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, Array, DType
@@ -122,7 +128,7 @@ class SoftmaxPartMaximum(Vertex):
         self.maximum = np.max(self.x)
 
     def cycles(self, target: Target) -> int:
-        return _reduction(len(self.x), self.fields["x"].dtype, target)
+        return reduction_cycles(len(self.x), self.fields["x"].dtype, target)
 
 
 class SoftmaxPartSum(Vertex):
@@ -148,7 +154,7 @@ class SoftmaxPartSum(Vertex):
         return _sum_cycles(len(self.x), len(self.maxima), self.fields["x"].dtype, target)
 
 
-class SoftmaxPart(Vertex):
+class SoftmaxPartResult(Vertex):
     """out = `scale` times the exponentials of a part of a row, divided by the sum of the row.
 
     With `logarithm`, out = their exponents, less the logarithm of the sum. HALF stands for the
@@ -210,14 +216,6 @@ class SoftmaxGradPart(Vertex):
 # --- worker cycles ---
 
 
-def _reduction(elements: int, dtype: type[DType], target: Target) -> int:
-    """Return the worker cycles of the sum, or the maximum, of one row.
-
-    PopLibs' estimator subtracts one output, so it gets two.
-    """
-    return int(vertices.reduce_contiguous(2, elements, dtype, target))
-
-
 def _logarithm_cycles(rows: int, classes: int, dtype: type[DType], target: Target) -> int:
     regions = [classes] * rows
     reduction = vertices.reduce_contiguous(rows + 1, classes, dtype, target)
@@ -238,7 +236,7 @@ def _sum_cycles(elements: int, parts: int, dtype: type[DType], target: Target) -
     """Return the difference from the row's maximum, the exponentials and their sum."""
     shift = vertices.binary_op_2d("SUBTRACT", [elements], dtype, target)
     exponents = vertices.unary_op_2d("EXPONENT", [elements], dtype, target)
-    sums = _reduction(elements, dtype, target) + _reduction(parts, FLOAT, target)
+    sums = reduction_cycles(elements, dtype, target) + reduction_cycles(parts, FLOAT, target)
     return int(shift + exponents) + sums
 
 
@@ -250,18 +248,18 @@ def _result_cycles(
     of_row = vertices.unary_op_2d("LOGARITHM" if logarithm else "INVERSE", [1], dtype, target)
     of_element = "SUBTRACT" if logarithm else "MULTIPLY"
     results = vertices.binary_op_2d(of_element, [elements], dtype, target)
-    return int(results + of_row) + _reduction(parts, FLOAT, target)
+    return int(results + of_row) + reduction_cycles(parts, FLOAT, target)
 
 
 def _gradient_sum_cycles(elements: int, dtype: type[DType], target: Target) -> int:
     products = vertices.binary_op_2d("MULTIPLY", [elements], dtype, target)
-    return int(products) + _reduction(elements, dtype, target)
+    return int(products) + reduction_cycles(elements, dtype, target)
 
 
 def _gradient_part_cycles(elements: int, parts: int, dtype: type[DType], target: Target) -> int:
     products = vertices.binary_op_2d("MULTIPLY", [elements], dtype, target)
     differences = vertices.binary_op_2d("SUBTRACT", [elements], dtype, target)
-    return int(products + differences) + _reduction(parts, FLOAT, target)
+    return int(products + differences) + reduction_cycles(parts, FLOAT, target)
 
 
 # --- the functions ---
@@ -330,7 +328,7 @@ def _by_parts(
         return int(cycles(rows, x.shape[1], dtype, target))
 
     def split(size: int, parts: int) -> int:
-        sums = _reduction(size, dtype, target) + _sum_cycles(size, parts, dtype, target)
+        sums = reduction_cycles(size, dtype, target) + _sum_cycles(size, parts, dtype, target)
         return sums + _result_cycles(size, parts, dtype, logarithm, target)
 
     parts = best_parts(x.shape, target, whole, split, 2)
@@ -356,7 +354,7 @@ def _by_parts(
     maximum = typed(SoftmaxPartMaximum, [dtype], {HALF: dtype})
     total = typed(SoftmaxPartSum, words, {HALF: dtype}, logarithm=logarithm)
     last = typed(
-        SoftmaxPart,
+        SoftmaxPartResult,
         [*words, "scaled" if scale != 1 else ""],
         {HALF: dtype},
         logarithm=logarithm,

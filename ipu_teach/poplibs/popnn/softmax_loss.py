@@ -24,6 +24,7 @@ from ipu_teach.poplibs.popnn.rows import (
     check_labels,
     check_matrix,
     parts_of_rows,
+    reduction_cycles,
 )
 from ipu_teach.poplibs.popops.fills import MASKED_LABEL_CODE
 from ipu_teach.poplibs.poputil import like
@@ -141,18 +142,14 @@ class SoftmaxRowLoss(Vertex):
 
     def cycles(self, target: Target) -> int:
         parts = len(self.maxima)
-        return _merge_cycles(parts, target) + _expected_cycles(1, target) + _sum(parts, target)
+        return (
+            _merge_cycles(parts, target)
+            + _expected_cycles(1, target)
+            + reduction_cycles(parts, FLOAT, target)
+        )
 
 
 # --- worker cycles ---
-
-
-def _sum(elements: int, target: Target) -> int:
-    """Return the worker cycles of the sum, or the maximum, of one row.
-
-    PopLibs' estimator subtracts one output, so it gets two.
-    """
-    return int(vertices.reduce_contiguous(2, elements, FLOAT, target))
 
 
 def _shift_and_exponents(elements: int, target: Target) -> int:
@@ -181,14 +178,16 @@ def _row_cycles(rows: int, classes: int, dtype: type[DType], target: Target) -> 
 
 
 def _part_cycles(elements: int, dtype: type[DType], target: Target) -> int:
-    shifted = 2 * _sum(elements, target) + _shift_and_exponents(elements, target)
+    shifted = 2 * reduction_cycles(elements, FLOAT, target) + _shift_and_exponents(elements, target)
     return shifted + _widening(elements, dtype, target) + int(vertices.select([1]))
 
 
 def _merge_cycles(parts: int, target: Target) -> int:
     """Return the worker cycles of the maximum and the sum of a row, from those of its parts."""
     products = vertices.binary_op_2d("MULTIPLY", [parts], FLOAT, target)
-    return int(2 * _sum(parts, target) + _shift_and_exponents(parts, target) + products)
+    return int(
+        2 * reduction_cycles(parts, FLOAT, target) + _shift_and_exponents(parts, target) + products
+    )
 
 
 def _deltas_cycles(elements: int, parts: int, target: Target) -> int:

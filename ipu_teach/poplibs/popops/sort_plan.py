@@ -176,7 +176,6 @@ class _Planner:
 
     def _merge(self, columns: int, run: int) -> int:
         size = sum(dtype.size for dtype in self.dtypes)
-        size = sum(dtype.size for dtype in self.dtypes)
         sorting = vertices.sort_rows(
             self.rows, columns, run, self.k, dtypes=self.dtypes, target=self.target
         )

@@ -117,7 +117,6 @@ def _checked(
     The expression contains the numbers among the operands; it is None if all are tensors.
     """
     operation = TERNARY[op]
-    masks: list[Tensor] = []
     if op == "SELECT":
         mask = arguments[2]
         check_tensor(graph, ORDINALS[2], mask)
@@ -133,10 +132,10 @@ def _checked(
                 f"{arguments[0]} and {arguments[1]}",
                 "make one of them a tensor.",
             )
-        masks = [mask]
+        operands = [*checked(graph, operation, *arguments[:2]), mask]
     else:
         check_tensor(graph, ORDINALS[0], arguments[0])
-    operands = [*checked(graph, operation, *arguments[: 3 - len(masks)]), *masks]
+        operands = list(checked(graph, operation, *arguments))
     tensors = tensors_of(operands)
     common_shape(tensors)
     if len(tensors) == 3:
