@@ -26,6 +26,7 @@ from torch import nn  # noqa: E402
 from torch.nn import functional as F  # noqa: E402
 
 from ipu_teach import poptorch  # noqa: E402
+from ipu_teach.frontends.poptorch import _selected  # noqa: E402
 from ipu_teach.frontends.pytorch import markers  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*isinstance.treespec:FutureWarning")
@@ -428,7 +429,7 @@ def test_a_call_takes_iterations_accumulation_and_replicas() -> None:
     for mode, kept in (("Final", [10, 11]), ("Sum", None), ("EveryN", [4, 5, 10, 11])):
         training.options.outputMode(poptorch.OutputMode[mode], 3)
         # the selection alone: a call would train on
-        chosen = training._selected(losses.detach().numpy())
+        chosen = _selected(losses.detach().numpy(), poptorch.OutputMode[mode], training.options)
         wanted = losses.reshape(6, 2).sum(0) if kept is None else losses[kept]
         np.testing.assert_allclose(chosen, wanted.numpy(), 1e-6)
 

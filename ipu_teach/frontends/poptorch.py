@@ -720,7 +720,7 @@ class PoplarExecutor(WithoutSome):
                 next:  use trainingModel(module, options, optimizer).""")
         groups = optimizers.groups_of(optimizer, self.module)
         old = optimizers.groups_of(self.optimizer, self.module)
-        scaling = [float(getattr(o, "loss_scaling", 1.0)) for o in (optimizer, self.optimizer)]
+        scaling = [_loss_scaling(o) for o in (optimizer, self.optimizer)]
         is_equal = [replace(g, rate=0) for g in groups] == [replace(g, rate=0) for g in old]
         if self.run is not None and not (is_equal and scaling[0] == scaling[1]):
             raise ModelError("""setOptimizer() was given an optimiser that differs in more than its
@@ -753,7 +753,7 @@ class PoplarExecutor(WithoutSome):
                 (replace(g, rate=0.0, numbers={}, names=()), dict(g.numbers), list(g.names or ()))
                 for g in optimizers.groups_of(self.optimizer, self.module)
             ]
-        scaling = getattr(self.optimizer, "loss_scaling", 1.0)
+        scaling = _loss_scaling(self.optimizer)
         module = description(self.module, names, self.training)
         return call.constants, module, fingerprint([settings, scaling]), groups
 
@@ -820,7 +820,7 @@ class PoplarExecutor(WithoutSome):
                 step = _inference_step(graph, self.options)
             else:
                 groups = optimizers.groups_of(self.optimizer, self.module)
-                scale = float(getattr(self.optimizer, "loss_scaling", 1.0))
+                scale = _loss_scaling(self.optimizer)
                 step = _training_step(captured, self.options, groups, scale)
             steps = 1 if step.schedule and not self.training else self.options.iterations
             library_options = _lowering_options(self.options)
@@ -853,7 +853,7 @@ class PoplarExecutor(WithoutSome):
         """
         call = Arguments(self.module, args, kwargs)
         arrays = self._prepare(call)
-        self._mode()
+        mode = self._mode()
         compiled = self._compiled()
         captured = compiled.captured
         if self.isAttachedToDevice():
@@ -875,7 +875,7 @@ class PoplarExecutor(WithoutSome):
             if self.training:
                 gradients.hide(self.module)
         outputs = {
-            name: tensor_of(self._selected(outs[name]), dtype)
+            name: tensor_of(_selected(outs[name], mode, self.options), dtype)
             for name, dtype in captured.outputs.items()
         }
         loss = captured.loss_at
@@ -902,10 +902,6 @@ class PoplarExecutor(WithoutSome):
             raise InvalidOptionError("""OutputMode.Sum cannot sum an output of torch.bool.
                 next:  return it as numbers: output.float().""")
         return mode
-
-    def _selected(self, out: Array) -> Array:
-        """Return the outputs that the mode selects from `out`; see the function `_selected`."""
-        return _selected(out, self._mode(), self.options)
 
     # --- reports ---
 
@@ -939,7 +935,7 @@ def _captured(
     """
     args, kwargs = call.micro_batch(count)
     places = [i for i, n in enumerate(call.tensors) if n in marked]
-    scale = float(getattr(optimizer, "loss_scaling", 1.0))
+    scale = _loss_scaling(optimizer)
     is_training = optimizer is not None
     captured = capture.capture_module(
         module, args, kwargs, marked=places, training=is_training, scale=scale
@@ -1025,6 +1021,11 @@ def _refuse_shapes(
         for {_as_text(old)}: {batch_product("batch_size", batch, factors)}.
         next:  give batches of one size (drop_last=True of a DataLoader), or destroy() the
         executor, so that the next call compiles again.""")
+
+
+def _loss_scaling(optimizer: torch.optim.Optimizer | None) -> float:
+    """Return the factor by which the optimiser scales the loss; 1 if it has none."""
+    return float(getattr(optimizer, "loss_scaling", 1.0))
 
 
 def _selected(out: Array, mode: OutputMode, options: Options) -> Array:

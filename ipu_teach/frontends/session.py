@@ -46,8 +46,7 @@ class CheckedOptions:
             raise ModelError(f"""{type(self).__name__} has no option {name!r}.
                 next:  {did_you_mean(name, known)}there are {", ".join(known)}.""")
         hint = _hints(type(self).__init__).get(name)
-        if hint is not None:
-            check(type(self).__name__, name, value, hint, refuse=misuse)
+        check(type(self).__name__, name, value, hint, refuse=misuse)
         super().__setattr__(name, value)
 
 

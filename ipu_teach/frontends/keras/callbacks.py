@@ -27,7 +27,7 @@ class Callback:
     Set `model.stop_training` to True to end the training after the current epoch.
     """
 
-    model: Model  # set by fit
+    model: Model = None  # type: ignore[assignment]  # set by fit
 
     def on_train_begin(self) -> None:
         """Do nothing by default; `fit` calls this at the start of a training."""

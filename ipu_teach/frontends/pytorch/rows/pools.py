@@ -155,14 +155,6 @@ def _complete(field: int, kernel: int, stride: int, lower: int, upper: int) -> i
     return max((count - 1) * stride + kernel - field - lower, 0)
 
 
-def _max_windows(graph: Ir, x: Value, outputs: Ints, sizes: Sizes) -> Windows:
-    """Return the windows of a maximum pool.
-
-    `sizes` are the kernel, the stride, the padding and the dilation, in this order.
-    """
-    return Windows(graph, x, list(map(_axis, x.shape[2:], outputs, *sizes.values())))
-
-
 def _uses_places(results: Results, backward: str) -> bool:
     """Return whether anything but the pool's own backward pass reads positions of maxima."""
     readers = [
@@ -185,10 +177,11 @@ def _max_pool_row(rank: int) -> None:
     ) -> list[Value]:  # fmt: skip
         _check_floats(x)
         full = _batched(graph, x, rank)
-        is_dilated = any(d != 1 for d in ir.sized(rank, d=dilation)["d"])
+        sizes = ir.sized(rank, k=kernel, s=stride or kernel, p=padding, d=dilation)
+        is_dilated = any(d != 1 for d in sizes["d"])
         if is_dilated or _uses_places(results, f"{name}_backward"):
-            sizes = ir.sized(rank, k=kernel, s=stride or kernel, p=padding, d=dilation)
-            windows = _max_windows(graph, full, results.shape[-rank:], sizes)
+            axes = map(_axis, full.shape[2:], results.shape[-rank:], *sizes.values())
+            windows = Windows(graph, full, list(axes))
             return [reshape(graph, v, results.shape) for v in windows.largest(full)]
         options = _options(
             rank, full, kernel=kernel, stride=stride, padding=padding, ceil_mode=ceil_mode
