@@ -192,6 +192,8 @@ def test_operators_with_numbers_of_numpy_name_the_operator(call: Any, words: str
         (lambda a: a.reshape((-1, -1)), TensorCreationError, "whole numbers, none negative"),
         (lambda a: a.reshape((-1, 0)), TensorCreationError, "whole numbers, none negative"),
         (lambda a: a.transpose(1, 0), PoplarTypeError, "dim_shuffle((1, 0))."),
+        (lambda a: a.transpose((1, 0)), PoplarTypeError, "dim_shuffle((1, 0))."),
+        (lambda a: a.expand(0).transpose(0, 2, 1), PoplarTypeError, "dim_shuffle((0, 2, 1))."),
     ],
 )
 def test_shapes_in_the_form_of_numpy(call: Any, error: type[Exception], next_step: str) -> None:

@@ -11,9 +11,9 @@ from ipu_teach.compile.checks import vertex_name
 from ipu_teach.compile.freeze import FrozenGraph, FrozenTable
 from ipu_teach.compile.scalar import ScalarCode, scalar_code
 from ipu_teach.compile.trace import Trace
-from ipu_teach.compile.tracer import FieldShape, is_list, trace_codelet
+from ipu_teach.compile.tracer import is_list, trace_codelet
 from ipu_teach.compile.workers import merge_traces
-from ipu_teach.graph.codelet_registry import Estimator
+from ipu_teach.graph.codelet_registry import Estimator, RegionShape
 from ipu_teach.graph.registers import RegisterVertex
 from ipu_teach.graph.tensor import Layout
 from ipu_teach.graph.tile_map import order_of
@@ -34,7 +34,7 @@ class Group:
 
     table: FrozenTable
     rows: Array
-    shapes: dict[str, FieldShape]
+    shapes: dict[str, RegionShape]
     trace: Trace
     workers: tuple[tuple[int, Trace], ...] = ()
     estimator: Estimator | None = None
@@ -110,11 +110,11 @@ class Grouper:
     def __init__(self, graph: FrozenGraph) -> None:
         self.graph = graph
         self._traces: dict[Hashable, tuple[Trace, ...]] = {}
-        self._shapes: list[FieldShape] = []
-        numbers: dict[FieldShape, int] = {}
+        self._shapes: list[RegionShape] = []
+        numbers: dict[RegionShape, int] = {}
         ids = []
         for layout in graph.layouts:
-            shape: FieldShape = (
+            shape: RegionShape = (
                 layout.shape
                 if isinstance(layout, Layout)
                 else tuple(p.shape for _, p in layout.parts)
@@ -146,7 +146,7 @@ class Grouper:
         The codelet is traced if no earlier group had its shapes.
         """
         row = int(rows[0])
-        shapes: dict[str, FieldShape] = {}
+        shapes: dict[str, RegionShape] = {}
         for name, declared in table.fields.items():
             shape = self._shapes[self._shape_of_layout[table.layouts[name][row]]]
             shapes[name] = () if declared.depth == 0 else shape
@@ -171,7 +171,7 @@ class Grouper:
         )
 
     def _scalar(
-        self, codelet: type[Vertex], shapes: dict[str, FieldShape], num_workers: int
+        self, codelet: type[Vertex], shapes: dict[str, RegionShape], num_workers: int
     ) -> ScalarCode | str:
         """Return the scalar loop for vertices of these shapes, or the reason why there is none."""
         lists = frozenset(name for name, shape in shapes.items() if is_list(shape))
@@ -184,7 +184,7 @@ class Grouper:
 
 
 def _traces(
-    table: FrozenTable, row: int, shapes: dict[str, FieldShape], num_workers: int
+    table: FrozenTable, row: int, shapes: dict[str, RegionShape], num_workers: int
 ) -> tuple[Trace, ...]:
     """Return the traces of the vertex in a row: one, or one per worker of a MultiVertex."""
     codelet = table.codelet

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 from numpy.typing import ArrayLike, DTypeLike
 
+from ipu_teach.arguments import Function
 from ipu_teach.compile.weak_scalars import Weak, are_promoted, fits
 from ipu_teach.errors import CodeletError
 from ipu_teach.graph.source import file_name
@@ -34,8 +35,6 @@ from ipu_teach.types import Array
 from ipu_teach.types.regions import no_size, to_unsigned
 from ipu_teach.types.rounding import AnyDType
 
-# Results of numpy functions: numpy's stubs type most of them as Any.
-Function: TypeAlias = Callable[..., Any]
 Sample: TypeAlias = Array | np.generic
 Value: TypeAlias = "Traced | ArrayLike"  # an argument of a traced function
 # The arguments of any numpy function: numpy's protocols pass on whatever a codelet has written.

@@ -18,6 +18,7 @@ from typing import Any, TypeGuard
 import numpy as np
 from numpy.typing import DTypeLike
 
+from ipu_teach.arguments import Function
 from ipu_teach.compile.matrices import matrix_fault
 from ipu_teach.compile.purity import (
     RANDOM,
@@ -29,7 +30,6 @@ from ipu_teach.compile.purity import (
     stopping,
 )
 from ipu_teach.compile.trace import (
-    Function,
     Trace,
     Traced,
     TraceStopped,
@@ -43,6 +43,8 @@ from ipu_teach.compile.trace import (
     weak_of,
 )
 from ipu_teach.errors import CodeletError
+from ipu_teach.graph.codelet_registry import RegionShape
+from ipu_teach.graph.layouts import Shape
 from ipu_teach.graph.vertex import Field, VectorList, Vertex
 from ipu_teach.types import Array
 
@@ -200,18 +202,16 @@ _ONE_AT_A_TIME = threading.RLock()
 # Another thread may draw a random number during a trace. The codelet itself is assumed to draw if
 # there is a draw during each of this many traces.
 MOST_TRACES = 8
-Shape = tuple[int, ...]
-FieldShape = Shape | tuple[Shape, ...]
 
 
-def is_list(shape: FieldShape) -> bool:
+def is_list(shape: RegionShape) -> bool:
     """Return whether a field is a list of regions, each with its own shape."""
     return bool(shape) and isinstance(shape[0], tuple)
 
 
 def trace_codelet(
     codelet: type[Vertex],
-    shapes: dict[str, FieldShape],
+    shapes: dict[str, RegionShape],
     vertex_name: str,
     num_workers: int,
     worker: tuple[int, ...] = (),
@@ -240,7 +240,7 @@ def trace_codelet(
 
 def _traced(
     codelet: type[Vertex],
-    shapes: dict[str, FieldShape],
+    shapes: dict[str, RegionShape],
     vertex_name: str,
     num_workers: int,
     worker: tuple[int, ...],

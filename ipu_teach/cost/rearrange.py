@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -219,7 +220,9 @@ def _moves(
     moved, total = np.zeros((2, graph.target.num_tiles), np.int64)
     # the arrays of all runs of a large field at once would take gigabytes
     portion = np.cumsum(vectors.runs.count[layout]) // RUNS_AT_A_TIME
-    for part in np.split(np.arange(len(layout)), np.flatnonzero(np.diff(portion)) + 1):
+    cuts = np.flatnonzero(np.diff(portion)) + 1
+    for first, last in pairwise([0, *cuts.tolist(), len(layout)]):
+        part = slice(first, last)
         count, size = _moves_of(
             graph, field.dtype.size, vectors, tile[part], offset[part], layout[part]
         )

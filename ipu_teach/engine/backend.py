@@ -21,7 +21,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ipu_teach.compile.trace import Arguments, Function, Op, Options, Ref, Trace
+from ipu_teach.arguments import Function
+from ipu_teach.compile.trace import Arguments, Op, Options, Ref, Trace
 from ipu_teach.errors import InvalidOptionError, shown
 from ipu_teach.types import Array
 

@@ -97,7 +97,7 @@ _FURTHER: Mapping[str, str] = {
     "zeros_like": " Then popops.zero(graph, copy, program).",
     "copy": " Then Copy(a, copy) copies the values.",
 }
-_ALIASES: Mapping[str, str] = {"amax": "max", "amin": "min", "matmul": "dot"}
+_ALIASES: Mapping[str, str] = {"amax": "max", "amin": "min"}
 
 
 def call_for(name: str) -> str:

@@ -118,6 +118,5 @@ def connect_part(ref: FieldRef, value: FieldValue) -> None:
         )
     table.check(field, value, part=True)
     parts[index] = value
-    connected = [part for part in parts if part is not None]
-    if len(connected) == len(parts):
-        table.connect(row, name, connected)
+    if not any(part is None for part in parts):
+        table.connect(row, name, [part for part in parts if part is not None])

@@ -535,9 +535,10 @@ class Tensor(WithoutSome, WithoutValue):
         dimensions, which `dim_shuffle` takes.
         """
         if axes:
+            order = axes[0] if len(axes) == 1 else axes
             raise PoplarTypeError(f"""transpose() takes no arguments, and got {shown(axes)}.
                 where: {self!r}
-                next:  give the order of dimensions to dim_shuffle((1, 0)).""")
+                next:  give the order of dimensions to dim_shuffle: dim_shuffle({shown(order)}).""")
         if self.rank != 2:
             raise PoplarIndexError(f"""transpose() is for matrices; this tensor has shape
                 {self.shape}.

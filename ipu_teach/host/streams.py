@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from ipu_teach.arguments import Function
 from ipu_teach.errors import (
     IPUTeachError,
     StreamConnectionError,
@@ -26,8 +27,6 @@ from ipu_teach.report.host_times import TIMELINE, tracepoint
 from ipu_teach.report.host_trace import COPY, STREAMS, TO_DEVICE, TO_HOST
 from ipu_teach.types import Array, to_host_array
 
-# A function of the user, which is called according to its parameters.
-Function: TypeAlias = Callable[..., Any]
 # An object of the user: connected to a stream, passed to a function, or returned by one.
 Connected: TypeAlias = Any
 Feed: TypeAlias = Callable[[], Array]

@@ -29,9 +29,9 @@ from dataclasses import dataclass
 from operator import is_
 from types import FunctionType
 
+from ipu_teach.arguments import Function
 from ipu_teach.compile.scalar.calls import outside, scope_of, tree_of
 from ipu_teach.compile.scalar.comprehensions import Comprehensions
-from ipu_teach.compile.scalar.kinds import Function
 from ipu_teach.compile.scalar.operations import Operation
 from ipu_teach.compile.scalar.values import ConstantTable, Num, Refused
 from ipu_teach.compile.scalar.writer import PieceRate, PricedPiece, Spot

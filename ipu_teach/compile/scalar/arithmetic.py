@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from ipu_teach.arguments import Function
 from ipu_teach.compile.scalar.kinds import (
     BOOLS,
     FLOATS,
     INTS,
     SAMPLES,
     WEAK,
-    Function,
     dtype_of,
     is_number,
     kind_of,

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from ipu_teach.arguments import Function
 from ipu_teach.compile.matrices import ASYMMETRY
 from ipu_teach.compile.scalar.arrays import Arrays
 from ipu_teach.compile.scalar.kinds import (
     SAMPLES,
     SLOT,
     ZERO,
-    Function,
     dtype_of,
     kind_of,
     numpys,

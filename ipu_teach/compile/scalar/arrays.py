@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from ipu_teach.arguments import Function
 from ipu_teach.compile.scalar.arithmetic import BINARY, POWERS
 from ipu_teach.compile.scalar.kinds import (
     FLOATS,
     SAMPLES,
     SLOT,
     ZERO,
-    Function,
     dtype_of,
     kind_of,
     reach,

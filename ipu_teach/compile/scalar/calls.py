@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
+from ipu_teach.arguments import Function
 from ipu_teach.compile.purity import enclosed
 from ipu_teach.compile.scalar.functions import Functions
 from ipu_teach.compile.scalar.kinds import (
     INTS,
     SAMPLES,
-    Function,
     dtype_of,
     held_dtype,
     numpys,

@@ -6,9 +6,9 @@ import ast
 import sys
 from copy import deepcopy
 
+from ipu_teach.arguments import Function
 from ipu_teach.compile.scalar.calls import stored_names
 from ipu_teach.compile.scalar.expressions import place_of
-from ipu_teach.compile.scalar.kinds import Function
 from ipu_teach.compile.scalar.loops import Loops, numbered
 from ipu_teach.compile.scalar.statements import Substitution, mark_generated
 from ipu_teach.compile.scalar.values import (

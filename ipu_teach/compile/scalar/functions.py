@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ipu_teach.arguments import Function
 from ipu_teach.compile.scalar.arithmetic import BINARY
 from ipu_teach.compile.scalar.array_functions import ArrayFunctions
 from ipu_teach.compile.scalar.kinds import (
@@ -25,7 +26,6 @@ from ipu_teach.compile.scalar.kinds import (
     SAMPLES,
     SLOT,
     ZERO,
-    Function,
     kind_of,
     numpys,
 )

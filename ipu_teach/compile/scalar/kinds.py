@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike
 
+from ipu_teach.arguments import Function
 from ipu_teach.types.rounding import AnyDType
 
-# A function of numbers or arrays, Python's or numpy's, whose stubs type most results as Any.
-Function: TypeAlias = Callable[..., Any]
 Constant: TypeAlias = bool | int | float | np.generic | None
 SAMPLES: dict[str, Any] = {
     "wb": True,

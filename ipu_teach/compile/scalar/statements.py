@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from ipu_teach.arguments import Function
 from ipu_teach.compile.scalar.expressions import Expressions, is_constant
-from ipu_teach.compile.scalar.kinds import Function, is_number
+from ipu_teach.compile.scalar.kinds import is_number
 from ipu_teach.compile.scalar.operations import Finish, Leave, Operation
 from ipu_teach.compile.scalar.values import (
     Arr,

@@ -14,7 +14,8 @@ from dataclasses import replace
 from itertools import product
 from typing import Any, NoReturn
 
-from ipu_teach.compile.scalar.kinds import CODES, SLOT, ZERO, Function, dtype_of, gives, held_dtype
+from ipu_teach.arguments import Function
+from ipu_teach.compile.scalar.kinds import CODES, SLOT, ZERO, dtype_of, gives, held_dtype
 from ipu_teach.compile.scalar.operations import Block, Count, CountRegion, Line, Operation
 from ipu_teach.compile.scalar.values import (
     Constant,

@@ -9,10 +9,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from ipu_teach.arguments import Function
 from ipu_teach.compile.checks import vertex_name
 from ipu_teach.compile.freeze import FrozenTable
 from ipu_teach.compile.matrices import is_unsuitable, note, warn_of_noted
-from ipu_teach.compile.trace import Function
 from ipu_teach.compile.tracer import compute_error
 from ipu_teach.engine.backend import Operand
 from ipu_teach.graph.vertex import Vertex

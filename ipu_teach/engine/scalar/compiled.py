@@ -25,7 +25,7 @@ import numpy as np
 from ipu_teach import datasets
 from ipu_teach._support.places import write_whole
 from ipu_teach._support.progress import working
-from ipu_teach.compile.trace import Function
+from ipu_teach.arguments import Function
 from ipu_teach.types import Array
 
 Loop = Callable[..., int]
