@@ -20,13 +20,13 @@ import numpy as np
 
 from ipu_teach.cost import vertices
 from ipu_teach.graph import Graph, InOut, Input, Output, Tensor, Vector, Vertex
-from ipu_teach.poplibs.laying import Edges, step, typed
+from ipu_teach.poplibs.laying import typed
 from ipu_teach.poplibs.library import OWN, check_alike, library
 from ipu_teach.poplibs.popnn.rows import (
+    RowPartColumns,
     best_parts,
     by_rows,
     check_matrix,
-    parts_of_rows,
     reduction_cycles,
 )
 from ipu_teach.program import Sequence as Program
@@ -340,16 +340,12 @@ def _by_parts(
     kept = graph.add_variable(
         FLOAT, x.shape, f"{name}/{'exponents' if logarithm else 'exponentials'}"
     )
-    largest: list[tuple[int, Edges]] = []
-    sums: list[tuple[int, Edges]] = []
-    results: list[tuple[int, Edges]] = []
-    for piece in parts_of_rows(graph, x.shape, parts):
-        tile, row, part = piece.tile, piece.row, piece.part
-        ours: Edges = {"x": piece.of(x)}
-        stored: Edges = {"kept": piece.of(kept)}
-        largest.append((tile, ours | {"maximum": maxima[row, part]}))
-        sums.append((tile, ours | stored | {"maxima": maxima[row], "total": totals[row, part]}))
-        results.append((tile, stored | {"totals": totals[row], "out": piece.of(out)}))
+    columns = RowPartColumns(graph, x.shape, parts)
+    for cells in (maxima, totals):
+        columns.map_cells(cells)
+    columns.map_elements(kept)
+    if is_new:
+        columns.map_elements(out)
     words = [dtype, "log" if logarithm else ""]
     maximum = typed(SoftmaxPartMaximum, [dtype], {HALF: dtype})
     total = typed(SoftmaxPartSum, words, {HALF: dtype}, logarithm=logarithm)
@@ -360,9 +356,26 @@ def _by_parts(
         logarithm=logarithm,
         scale=scale,
     )
-    step(graph, prog, f"{name}/maxima", maximum, largest, ["maximum"])
-    step(graph, prog, f"{name}/sums", total, sums, ["kept", "total"])
-    step(graph, prog, name, last, results, ["out"] if is_new else [])
+    elements = columns.elements(x)
+    of_kept = columns.elements(kept)
+    columns.step(prog, f"{name}/maxima", maximum, {"x": elements, "maximum": columns.cells(maxima)})
+    columns.step(
+        prog,
+        f"{name}/sums",
+        total,
+        {
+            "x": elements,
+            "kept": of_kept,
+            "maxima": columns.rows(maxima),
+            "total": columns.cells(totals),
+        },
+    )
+    columns.step(
+        prog,
+        name,
+        last,
+        {"kept": of_kept, "totals": columns.rows(totals), "out": columns.elements(out)},
+    )
     return True
 
 
@@ -415,14 +428,12 @@ def _gradient_by_parts(
     name: str,
 ) -> None:
     totals = graph.add_variable(FLOAT, (y.shape[0], parts), f"{name}/totals")
-    sums: list[tuple[int, Edges]] = []
-    results: list[tuple[int, Edges]] = []
-    for piece in parts_of_rows(graph, y.shape, parts):
-        ours: Edges = {"y": piece.of(y), "gradient": piece.of(out_gradient)}
-        sums.append((piece.tile, ours | {"total": totals[piece.row, piece.part]}))
-        row: Edges = {"totals": totals[piece.row], "out": piece.of(gradient)}
-        results.append((piece.tile, ours | row))
+    columns = RowPartColumns(graph, y.shape, parts)
+    columns.map_cells(totals)
+    columns.map_elements(gradient)
     total = typed(SoftmaxGradPartSum, [y.dtype], {HALF: y.dtype})
     last = typed(SoftmaxGradPart, [y.dtype], {HALF: y.dtype})
-    step(graph, prog, f"{name}/sums", total, sums, ["total"])
-    step(graph, prog, name, last, results, ["out"])
+    operands = {"y": columns.elements(y), "gradient": columns.elements(out_gradient)}
+    columns.step(prog, f"{name}/sums", total, operands | {"total": columns.cells(totals)})
+    results = {"totals": columns.rows(totals), "out": columns.elements(gradient)}
+    columns.step(prog, name, last, operands | results)
