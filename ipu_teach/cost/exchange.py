@@ -228,12 +228,12 @@ def traffic(tile_map: TileMap, target: Target, tile: Array, start: Array, stop: 
     The bytes may be on any tile, including that tile itself.
     """
     receiver, begin, end, owner = crossing(tile_map, tile, start, stop)
-    # each byte is sent once, so `sender` has the union over all receivers
-    sender, s_begin, s_end = union(owner, begin, end)
-    separate = moved(target, owner, receiver, end - begin)
     together_received, together_sent = _heard_together(
         tile_map, target, receiver, begin=begin, end=end
     )
+    separate = moved(target, owner, receiver, end - begin)
+    # each byte is sent once, so `sender` has the union over all receivers
+    sender, s_begin, s_end = union(owner, begin, end)
     owner_ipu = owner // target.tiles_per_ipu
     receiver_ipu = receiver // target.tiles_per_ipu
     abroad = owner_ipu != receiver_ipu
@@ -444,34 +444,42 @@ def _heard_together(
     none = np.zeros(target.num_tiles, np.int64)
     if not len(tile):
         return none, none
-    ipu, local = np.divmod(tile, target.tiles_per_ipu)
-    pairs = -(-target.tiles_per_ipu // 2)
+    ipu, tile_on_ipu = np.divmod(tile, target.tiles_per_ipu)
+    pairs_per_ipu = -(-target.tiles_per_ipu // 2)
     span = int(end.max()) + 1
-    base = (ipu * pairs + local // 2) * span
-    # The last bit distinguishes ends from beginnings, so that plain numbers can be sorted. The
-    # edges of each tile are already in order.
-    edge = np.sort(
-        np.stack((base + begin << 1, base + end << 1 | 1), axis=1).reshape(-1), kind="stable"
-    )
-    listening = np.cumsum(1 - 2 * (edge & 1))
-    edge = edge >> 1
-    pair, start = np.divmod(edge[:-1], span)
-    stop = start + np.diff(edge)
-    alone = (listening[:-1] == 1) & (stop > start)
-    both = (listening[:-1] == 2) & (stop > start)
+    # Each pair of tiles has its own range of `span` numbers. The last bit distinguishes ends from
+    # beginnings, so that plain numbers can be sorted. The bounds of each tile are already in order.
+    base = (ipu * pairs_per_ipu + tile_on_ipu // 2) * span
+    bounds = np.stack((base + begin << 1, base + end << 1 | 1), axis=1).reshape(-1)
+    del ipu, tile_on_ipu, base
+    bounds.sort(kind="stable")
+    # the number of tiles of the pair, 0 to 2, that receive the bytes after each bound
+    num_receivers = np.cumsum(1 - 2 * (bounds & 1).astype(np.int8), dtype=np.int8)[:-1]
+    bounds >>= 1
+    length = np.diff(bounds)
+    alone_at = np.flatnonzero((num_receivers == 1) & (length > 0))
+    both_at = np.flatnonzero((num_receivers == 2) & (length > 0))
     # Bytes that one tile of any pair receives without its partner are sent at the plain rate, also
     # to complete pairs.
-    s_start, s_stop = joined(start[alone], stop[alone])
-    pair = pair[both]
-    start = start[both]
-    stop = stop[both]
-    fast = stop - start - (covered(s_start, s_stop, stop) - covered(s_start, s_stop, start))
-    first = pair // pairs * target.tiles_per_ipu + pair % pairs * 2
-    received = total_of(first, fast, target.num_tiles) + total_of(first + 1, fast, target.num_tiles)
-    u_start, u_stop = joined(start, stop)
-    _, u_start, u_stop, owner = tile_map.split(u_start, u_stop)
-    fast = u_stop - u_start - (covered(s_start, s_stop, u_stop) - covered(s_start, s_stop, u_start))
-    return received, total_of(owner.astype(np.int64), fast, target.num_tiles)
+    alone_start = bounds[alone_at] % span
+    alone_start, alone_stop = joined(alone_start, alone_start + length[alone_at])
+    pair, both_start = np.divmod(bounds[both_at], span)
+    both_stop = both_start + length[both_at]
+    del bounds, num_receivers, length, alone_at, both_at
+
+    def fast_bytes(start: Array, stop: Array) -> Array:
+        """Return how many bytes of each [start, stop) no tile receives without its partner."""
+        slow: Array = covered(alone_start, alone_stop, stop)
+        slow = slow - covered(alone_start, alone_stop, start)
+        return stop - start - slow
+
+    first_tile = pair // pairs_per_ipu * target.tiles_per_ipu + pair % pairs_per_ipu * 2
+    fast = fast_bytes(both_start, both_stop)
+    received = total_of(first_tile, fast, target.num_tiles)
+    received += total_of(first_tile + 1, fast, target.num_tiles)
+    _, start, stop, owner = tile_map.split(*joined(both_start, both_stop))
+    sent = total_of(owner.astype(np.int64), fast_bytes(start, stop), target.num_tiles)
+    return received, sent
 
 
 def crossing(
