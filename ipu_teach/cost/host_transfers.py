@@ -101,13 +101,13 @@ def _pieces_by_ipu(graph: FrozenGraph, tensor: Tensor) -> tuple[Array, Array, Ar
     Each IPU has its own host link, so the pieces of IPU 0 come first, then those of IPU 1.
     """
     run_starts, run_lengths = tensor.layout.runs
-    parts = []
+    pieces = []
     for first_run in range(0, max(len(run_starts), 1), RUNS_AT_A_TIME):
         runs = slice(first_run, first_run + RUNS_AT_A_TIME)
         begin = (tensor.offset + run_starts[runs]) * tensor.dtype.size
         end = begin + run_lengths[runs] * tensor.dtype.size
-        parts.append(graph.tile_map.split(begin, end)[1:])
-    begin, end, tile = (np.concatenate(column) for column in zip(*parts, strict=True))
+        pieces.append(graph.tile_map.split(begin, end)[1:])
+    begin, end, tile = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
     if graph.target.num_ipus > 1:
         order = np.argsort(tile // graph.target.tiles_per_ipu, kind="stable")
         begin = begin[order]
@@ -116,30 +116,34 @@ def _pieces_by_ipu(graph: FrozenGraph, tensor: Tensor) -> tuple[Array, Array, Ar
     return begin, end, tile.astype(np.int64)
 
 
-def _landed(target: Target, packet: Array, owner: Array, packets: Array) -> tuple[Array, Array]:
+def _landed(
+    target: Target, packet: Array, owner: Array, packets_by_ipu: Array
+) -> tuple[Array, Array]:
     """Return (tile on which each piece arrives, packets by tile) of pieces sorted by packet.
 
-    `packets` is the number of packets of each IPU.
+    `packets_by_ipu` is the number of packets of each IPU.
     """
     if not len(packet):
         return owner, np.zeros(target.num_tiles, np.int64)
-    first = np.flatnonzero(np.append(True, np.diff(packet) > 0))
-    low = np.minimum.reduceat(owner, first)
-    high = np.maximum.reduceat(owner, first)
-    tile = low.copy()
-    end = np.cumsum(packets)
+    packet_starts = np.flatnonzero(np.append(True, np.diff(packet) > 0))
+    lowest_owner = np.minimum.reduceat(owner, packet_starts)
+    highest_owner = np.maximum.reduceat(owner, packet_starts)
+    arrival_tile = lowest_owner.copy()
+    end_packet = np.cumsum(packets_by_ipu)
     for ipu in range(target.num_ipus):
-        mixed = np.arange(end[ipu] - packets[ipu], end[ipu])
-        mixed = mixed[low[mixed] != high[mixed]]
-        begin = ipu * target.tiles_per_ipu
-        count = target.tiles_per_ipu
-        if len(mixed) and high[mixed].max() < begin + target.io_tiles:
-            count = target.io_tiles  # packets of I/O tiles arrive on I/O tiles only
-        per_replica, remainder = divmod(len(mixed), count)
-        tile[mixed] = begin + np.repeat(
-            np.arange(count), per_replica + (np.arange(count) < remainder)
+        mixed_packets = np.arange(end_packet[ipu] - packets_by_ipu[ipu], end_packet[ipu])
+        mixed_packets = mixed_packets[lowest_owner[mixed_packets] != highest_owner[mixed_packets]]
+        first_tile = ipu * target.tiles_per_ipu
+        num_tiles = target.tiles_per_ipu
+        if len(mixed_packets) and highest_owner[mixed_packets].max() < first_tile + target.io_tiles:
+            num_tiles = target.io_tiles  # packets of I/O tiles arrive on I/O tiles only
+        packets_per_tile, remainder = divmod(len(mixed_packets), num_tiles)
+        arrival_tile[mixed_packets] = first_tile + np.repeat(
+            np.arange(num_tiles), packets_per_tile + (np.arange(num_tiles) < remainder)
         )
-    return tile[packet], np.bincount(tile, minlength=target.num_tiles).astype(np.int64)
+    return arrival_tile[packet], np.bincount(arrival_tile, minlength=target.num_tiles).astype(
+        np.int64
+    )
 
 
 def host_traffic(graph: FrozenGraph, tensors: Sequence[Tensor], to_device: bool) -> Traffic:
@@ -180,12 +184,14 @@ def with_host(step: Step) -> tuple[tuple[Tensor, ...], bool] | None:
 
 def host_links(graph: FrozenGraph, tensors: Sequence[Tensor]) -> tuple[int, ...]:
     """Return the bytes of transfers between `tensors` and the host, by `Target.sets`."""
-    count = graph.target.num_sets
-    if count == 1:
+    num_sets = graph.target.num_sets
+    if num_sets == 1:
         return (sum(tensor.num_elements * tensor.dtype.size for tensor in tensors),)
-    landed = landing(graph, *tensors)
-    where = graph.target.set_of(landed.owner)
-    return tuple(np.bincount(where, landed.end - landed.begin, count).astype(np.int64).tolist())
+    pieces = landing(graph, *tensors)
+    set_of_piece = graph.target.set_of(pieces.owner)
+    return tuple(
+        np.bincount(set_of_piece, pieces.end - pieces.begin, num_sets).astype(np.int64).tolist()
+    )
 
 
 def host_cycles(links: Sequence[int], target: Target, streaming: bool = False) -> int:
