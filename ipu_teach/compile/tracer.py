@@ -266,9 +266,9 @@ def _traced(
         shape = shapes[name]
         if is_list(shape):
             regions[name] = VectorList(
-                _region(trace, declared, region_shape, region_index)
-                for region_index, region_shape in enumerate(shape)
-            )  # type: ignore[arg-type]
+                _region(trace, declared, part_shape, part)  # type: ignore[arg-type]
+                for part, part_shape in enumerate(shape)
+            )
         else:
             regions[name] = _region(trace, declared, shape, 0)  # type: ignore[arg-type]
     vertex = codelet.bind(regions, num_workers)

@@ -55,7 +55,7 @@ def step_grounds(
     """Return the cycles of one step by ground.
 
     `external` is True if several IPUs wait for each other before the step. `codelets` has the
-    cycles of each codelet, and `codelet_grounds` the ground of each codelet.
+    cycles by codelet, and `codelet_grounds` what these cycles are based on.
     """
 
     def weakest_of(*names: str) -> str:

@@ -51,7 +51,7 @@ def check_variables(compiled: Compiled, marks: bool) -> None:
 
 
 def _check(needed_bytes: int, place: str, advice: str) -> None:
-    """Raise an error or warn if this computer lacks `needed_bytes` bytes of memory."""
+    """Raise an error or warn if this computer has less than `needed_bytes` of memory."""
     free_bytes = free_memory()
     total_bytes = all_memory()
     is_beyond = total_bytes is not None and needed_bytes > total_bytes

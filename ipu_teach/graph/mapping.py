@@ -232,7 +232,7 @@ class MappingLog:
 def pieces_by_tile(tensor: Tensor, tile_map: TileTable) -> tuple[Array, Array, Array]:
     """Return (begin, count, tile) of the pieces of `tensor` that are each on one tile.
 
-    `run_begins` counts elements in the order of the tensor. The tile of unmapped pieces is -1.
+    `begin` counts elements in the order of the tensor. The tile of unmapped pieces is -1.
     """
     element_bytes = tensor.dtype.size
     starts, lengths = tensor.layout.runs

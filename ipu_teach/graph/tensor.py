@@ -519,7 +519,7 @@ class Tensor(WithoutSome, WithoutValue):
         return Tensor.of(self.graph, wanted, self.offset, self.layout)
 
     def dim_shuffle(self, permutation: Sequence[int]) -> Tensor:
-        """Reorder the dimensions: dimension i of the result is dimension `permutation[dimension]`.
+        """Reorder the dimensions: dimension i of the result is dimension `permutation[i]`.
 
         Raises `PoplarIndexError`.
         """
@@ -560,7 +560,7 @@ class Tensor(WithoutSome, WithoutValue):
         return self.dim_shuffle((1, 0))
 
     def dim_shuffle_partial(self, source: Sequence[int], destination: Sequence[int]) -> Tensor:
-        """Move dimension `source[position]` to position `destination[position]` for each i.
+        """Move dimension `source[i]` to position `destination[i]` for each i.
 
         The other dimensions keep their order. Raises `PoplarIndexError`.
         """
@@ -769,7 +769,7 @@ def concat(a: Tensor, b: Tensor, /, dim: int = 0) -> Tensor: ...
 
 
 def concat(*parts: Tensor | Sequence[Tensor] | int, dim: int = 0) -> Tensor:
-    """Join views along `dim` into one view: `concat([end_offset, next_tensor, c], dim)` or `concat(end_offset, next_tensor, dim)`.
+    """Join views along `dim` into one view: `concat([a, b, c], dim)` or `concat(a, b, dim)`.
 
     Nothing is copied. The views must have the same dtype, and the same length in the other
     dimensions. Raises `PoplarTypeError`, `TensorCreationError` and `PoplarIndexError`.

@@ -56,7 +56,7 @@ class Lists(Calls):
         return array
 
     def filled(self, node: ast.BinOp, rows: ast.expr | None = None) -> Arr:
-        """Return `[a] * size`, or a list of such lists with `rows` rows."""
+        """Return `[a] * n`, or a list of such lists with `rows` rows."""
         fill = self.fixed(self.num(node.left.elts[0]))  # type: ignore[attr-defined]
         sizes = [
             self.not_none(size)
@@ -340,7 +340,7 @@ class Expressions(Lists):
         return self._logic([part(k) for k in range(len(node.ops))], True, node)
 
     def _is(self, node: ast.Compare) -> Num:
-        """Return `left is None` or `left is not None`."""
+        """Return `a is None` or `a is not None`."""
         left = self.value(node.left)
         right = node.comparators[0]
         is_positive = isinstance(node.ops[0], ast.Is)
@@ -362,7 +362,7 @@ class Expressions(Lists):
         )
 
     def _is_in(self, node: ast.Compare) -> Num:
-        """Return `left in (1, 2, 3)`, which compares the items one by one until one is equal."""
+        """Return `a in (1, 2, 3)`, which compares the items one by one until one is equal."""
         (constants_node,) = node.comparators
         is_positive = isinstance(node.ops[0], ast.In)
         values = (

@@ -22,7 +22,7 @@ def wide_items(
 
     `index` contains the positions in `flat` of the elements of `buffer`, in the order of its
     memory. The result is None if the positions do not form equal runs, or if items would have fewer
-    than `minimum_bytes` bytes.
+    than `minimum_bytes`.
     """
     itemsize = flat.itemsize
     index = index.reshape(-1)

@@ -229,7 +229,7 @@ class ScalarRun:
         self.fields.store(self.stored, v)
         self.stored = v + 1
         self.cycles[v] = UNKNOWN
-        run_loop(self.site, only=v)
+        run_loop(self.site, only_vertex=v)
 
     # By compiled code
 
