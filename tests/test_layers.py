@@ -343,7 +343,7 @@ def test_rules_for_ties_are_looked_at() -> None:
         call(graph, average, x, y, y, prog)
     assert str(caught.value) == (
         "pool_input_gradient() was given x, pooled or ties for AVG pooling.\n"
-        "  next:  leave them out, with None for x and pooled: only MAX has a largest element."
+        "  next:  leave them out, with None for x and pooled: only MAX uses them."
     )
 
 

@@ -1299,7 +1299,7 @@ reduce() was given the dimensions '0'.
 popops.reduce(graph, x, [0, -2], prog)
 reduce() was given the dimensions [0, -2], one of them twice.
   where: Tensor('x', FLOAT, shape (4, 3))
-  next:  name each once.
+  next:  name each dimension once.
 
 popops.reduce(graph, x, [0], prog, "MEAN")
 reduce() was given the operation 'MEAN'.

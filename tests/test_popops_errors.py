@@ -140,20 +140,20 @@ reduce() with LOG_ADD works on FLOAT and HALF, but x is UNSIGNED_INT.
 popops.reduce(graph, x, [0], prog, out_type=INT)
 reduce() reduces FLOAT to FLOAT, but was asked for INT.
   where: Tensor('x', FLOAT, shape (4, 3))
-  next:  convert the result with popops.cast; only HALF and FLOAT are converted here.
+  next:  convert the result with popops.cast; a reduction converts only HALF and FLOAT.
 
 popops.reduce(graph, x, [0], prog, ReduceParams("MAX", scale=2))
 reduce() with MAX was given scale.
-  next:  only ADD and SQUARE_ADD take scale and update.
+  next:  leave scale out: only ADD and SQUARE_ADD take scale and update.
 
 popops.reduce(graph, x, [0], prog, ReduceParams("ADD", update=True))
-reduce() was given update, but no output to add to.
-  next:  use reduce_with_output, or the outputs of reduce_many.
+reduce() was given update, but no output to which to add the result.
+  next:  use reduce_with_output, or give outputs to reduce_many.
 
 popops.reduce(graph, x, [0], prog, ReduceParams("ADD", scale=x))
 reduce() needs scale as a number, or as a FLOAT tensor of one element.
   where: Tensor('x', FLOAT, shape (4, 3))
-  next:  make it with graph.add_variable(FLOAT, ()).
+  next:  create the tensor with graph.add_variable(FLOAT, ()).
 
 popops.reduce(graph, labels, [0], prog, ReduceParams("ADD", scale=2))
 reduce() scales FLOAT and HALF, but x is UNSIGNED_INT.
@@ -171,7 +171,7 @@ reduce_many() was given [Tensor('x', FLOAT, shape (4, 3))].
 
 popops.reduce_many(graph, [SingleReduceOp(x, [0])], prog, outputs=[])
 reduce_many() was given 1 reduction and the outputs [].
-  next:  give a list with one tensor for each, or none at all.
+  next:  give a list with one tensor for each reduction, or leave outputs out.
 
 popops.scaled_subtract_from(graph, x, y, h, prog)
 scaled_subtract_from() needs k as one element of FLOAT; it was given 12 of HALF.
