@@ -1394,12 +1394,12 @@ softmax() was given 1 as x.
 popnn.calc_loss(graph, x, v, v, y, prog)
 calc_loss() needs expected as 4 class numbers (UNSIGNED_INT); it was given 4 of FLOAT.
   where: Tensor('v', FLOAT, shape (4,))
-  next:  give one for each row; cast them with popops.cast.
+  next:  give one index for each row, and cast indices with popops.cast.
 
 popnn.calc_loss(graph, x, labels[:3], v, y, prog)
 calc_loss() needs expected as 4 class numbers (UNSIGNED_INT); it was given 3 of UNSIGNED_INT.
   where: Tensor(a view of 'labels', UNSIGNED_INT, shape (3,))
-  next:  give one for each row; cast them with popops.cast.
+  next:  give one index for each row, and cast indices with popops.cast.
 
 popnn.calc_loss(graph, x, labels, v[:3], y, prog)
 calc_loss() was given two shapes that differ: (3,) and (4,).

@@ -272,12 +272,12 @@ counted_for_loop() needs counter and limit as one element each, both INT or both
 popops.dynamic_slice(graph, x, v, [0], [1], prog)
 dynamic_slice() needs offset as 1 element of UNSIGNED_INT, one for each dimension; it was given 4 of FLOAT.
   where: Tensor('v', FLOAT, shape (4,))
-  next:  cast it with popops.cast, or reshape it.
+  next:  cast offset with popops.cast, or reshape it.
 
 popops.dynamic_slice(graph, x, labels[:1], [0], [5], prog)
 dynamic_slice() was given the sizes [5] for dimensions of 4.
   where: Tensor('x', FLOAT, shape (4, 3))
-  next:  give a list with a size for each, from 1 to its length.
+  next:  give a list with a size for each dimension, from 1 to its length.
 
 popops.dynamic_slice(graph, x, labels[:1], [], [], prog)
 dynamic_slice() was given the dimensions [].
@@ -307,7 +307,7 @@ multi_update_add() needs scale as one element of FLOAT; it was given 12 of FLOAT
 popops.gather(graph, x, labels, 1, [1], [1, 9], [0], [0], prog)
 gather() was given [1, 9] as slice_sizes.
   where: Tensor('x', FLOAT, shape (4, 3))
-  next:  give a size for each dimension of x, from 1 to its length, and 1 for those in collapsed_slice_dims.
+  next:  give a size for each dimension of x, from 1 to its length, and 1 for the dimensions in collapsed_slice_dims.
 
 popops.gather(graph, x, v, 1, [1], [1, 3], [0], [0], prog)
 gather() works on indices of INT and UNSIGNED_INT; they are FLOAT.
@@ -317,7 +317,7 @@ gather() works on indices of INT and UNSIGNED_INT; they are FLOAT.
 popops.gather(graph, x, labels, 2, [1], [1, 3], [0], [0], prog)
 gather() was given 2 as index_vector_dim.
   where: Tensor('labels', UNSIGNED_INT, shape (4,))
-  next:  give a dimension of indices, or 1 where each number stands alone.
+  next:  give a dimension of indices, or 1 if each number is an index.
 
 popops.gather(graph, x, labels, 1, [5], [1, 3], [0], [0], prog)
 gather() was given [5] as offset_dims.
@@ -326,12 +326,12 @@ gather() was given [5] as offset_dims.
 popops.scatter(graph, x, labels, y[:2], 1, [1], [0], [0], prog)
 scatter() was given two shapes that differ: (4,) and (2,).
   where: x Tensor('x', FLOAT, shape (4, 3)) and updates Tensor(a view of 'y', FLOAT, shape (2, 3))
-  next:  updates has the dimensions of indices without index_vector_dim, and the window's.
+  next:  updates has the dimensions of indices without index_vector_dim, and those of a slice.
 
 popops.select_scalar_from_rows(graph, x, labels[:2], prog)
 select_scalar_from_rows() needs indices as 4 column numbers (UNSIGNED_INT); it was given 2 of UNSIGNED_INT.
   where: Tensor(a view of 'labels', UNSIGNED_INT, shape (2,))
-  next:  give one for each row; cast them with popops.cast.
+  next:  give one index for each row, and cast indices with popops.cast.
 
 popops.top_k(graph, 3, x, prog)
 top_k() was given 3 as params.

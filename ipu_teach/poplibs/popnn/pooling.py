@@ -108,16 +108,12 @@ class PoolParams:
             object.__setattr__(self, name, tuple(map(int, value)))
         for d, (size, kernel, _, padding_lower, padding_upper) in enumerate(self._axes()):
             context = f"in dimension {d} of the field"
-            if (
-                min(
-                    size + padding_lower, size + padding_upper, size + padding_lower + padding_upper
-                )
-                < 1
-            ):
+            padded_size = size + padding_lower + padding_upper
+            if min(size + padding_lower, size + padding_upper, padded_size) < 1:
                 advice = f"keep at least one of its {size} elements."
                 raise _wrong("padding", (padding_lower, padding_upper), advice, f" {context}")
-            if kernel > size + padding_lower + padding_upper:
-                problem = f" {context}, which has {size + padding_lower + padding_upper} elements with its padding"
+            if kernel > padded_size:
+                problem = f" {context}, which has {padded_size} elements with its padding"
                 raise _wrong("a kernel of", kernel, "make it smaller, or pad the field.", problem)
             if (num_places := kernel * self.output_field[d]) > MOST_PLACES:
                 problem = f" {context}: its windows have {num_places:,} places"

@@ -125,4 +125,4 @@ def check_labels(graph: Graph, outputs: Tensor, expected: Tensor) -> None:
         raise refused(f"""needs expected as {outputs.shape[0]} class numbers (UNSIGNED_INT); it was
             given {expected.shape[0]} of {expected.dtype.__name__}.
             where: {expected!r}
-            next:  give one for each row; cast them with popops.cast.""")
+            next:  give one index for each row, and cast indices with popops.cast.""")

@@ -140,7 +140,8 @@ def reduce(
 
     Up to 8 long columns (with at least 32 times as many rows as columns; for SQUARE_ADD, at least
     32 rows) are divided by rows over the six workers of a tile, as `poputil.balanced_partition`
-    divides, and the workers' results are reduced first to last. Sums of HALF are accumulated in FLOAT
+    divides, and the workers' results are reduced first to last; in the second method, a worker may
+    reduce complete columns instead. Sums of HALF are accumulated in FLOAT
     and rounded once, unless `options` set "accumType.inVertex" (the sums within a vertex) or
     "accumType.interTile" (the results between the compute sets).
 
