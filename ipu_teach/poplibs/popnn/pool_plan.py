@@ -131,8 +131,8 @@ def _best(
     """
     sizes = (shape[1] // group_size, shape[0], *shape[2:])
     partitions = np.ones((1, 0), np.int64)
-    for fetched_bytes in sizes:  # all partitions that have a tile for each block
-        candidates = sensible_parts(fetched_bytes, fetched_bytes)
+    for size in sizes:  # build all partitions that have a tile for each block
+        candidates = sensible_parts(size, size)
         partitions = np.hstack(
             [
                 np.repeat(partitions, len(candidates), 0),
