@@ -102,8 +102,8 @@ class Lowering:
         num_ipus = self.whole.target.num_ipus
         if ir.stages > num_ipus:
             raise ModelError(f"""The graph has {ir.stages} stages for each of
-                {counted(ir.replicas, "replica")}, but the device has only {counted(num_ipus, "IPU")}
-                for each replica.
+                {counted(ir.replicas, "replica")}, but the device has only
+                {counted(num_ipus, "IPU")} for each replica.
                 next:  give the device more IPUs: num_ipus={ir.stages * ir.replicas} or more.""")
         self.graphs = [
             self.whole.create_virtual_graph(stage * tiles_per_stage, (stage + 1) * tiles_per_stage)
@@ -571,8 +571,8 @@ class _Pipeline:
         if len({tensor.dtype for tensor in flat_tensors}) > 1:
             if {tensor.dtype.size for tensor in flat_tensors} != {4}:
                 value_names = ", ".join(map(repr, values))
-                raise ModelError(f"""{value_names} cross from one stage to another, but their dtypes have
-                    different sizes.
+                raise ModelError(f"""{value_names} cross from one stage to another, but their
+                    dtypes have different sizes.
                     next:  end the stage elsewhere, or cast these values to one dtype before its
                     end.""")
             flat_tensors = [tensor.reinterpret(UNSIGNED_INT) for tensor in flat_tensors]

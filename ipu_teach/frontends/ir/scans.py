@@ -64,8 +64,8 @@ def scan(
     `after, outs = step(graph, x, carried)` adds the operations of one step to the graph that it
     gets. It is called once, during this call. `xs` are values [steps, …], and `x` contains the part
     of each for one step. `carried` are the values that one step hands to the next, before the step,
-    and `carried_results` after it. A step may also read other values, which are the same in all steps. Random
-    numbers are the same in all steps, too.
+    and `after` those after the step. A step may also read other values, which are the same in all
+    steps. Random numbers are the same in all steps, too.
 
     Raises `ModelError` without `xs`, for a value of another graph, for a step that changes a
     variable, and for carried values whose shape or dtype changes.

@@ -209,11 +209,17 @@ def lower_learners(
     name = operation._schema.name
     if name in LOWERINGS:
         return LOWERINGS[name](graph, *args, **kwargs)
-    names = (argument.name for argument in operation._schema.arguments)
-    named = {**dict(zip(names, args, strict=False)), **kwargs}
-    values = [v for v in named.values() if isinstance(v, Value)]
-    numbers = {k: v for k, v in named.items() if not isinstance(v, Value)}
-    outs = graph.emit(name.partition("::")[2], *values, **numbers)
+    argument_names = (argument.name for argument in operation._schema.arguments)
+    arguments = {**dict(zip(argument_names, args, strict=False)), **kwargs}
+    values = [
+        argument_value for argument_value in arguments.values() if isinstance(argument_value, Value)
+    ]
+    attributes = {
+        argument_name: argument_value
+        for argument_name, argument_value in arguments.items()
+        if not isinstance(argument_value, Value)
+    }
+    outs = graph.emit(name.partition("::")[2], *values, **attributes)
     return outs[0] if len(operation._schema.returns) == 1 else list(outs)
 
 
