@@ -486,7 +486,7 @@ plan_reduce() was given the operation 'MEAN'.
 
 poputil.clone_to_ipu(graph, x, 1)
 clone_to_ipu() was given IPU 1 of 1.
-  next:  IPUs are counted from 0; make a device with more: IPUModel(num_ipus=2).
+  next:  count IPUs from 0, or make a device with more IPUs: IPUModel(num_ipus=2).
 
 poputil.expand_to_match_ranks(x, 3)
 expand_to_match_ranks() was given 3 as b.
