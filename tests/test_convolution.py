@@ -316,12 +316,12 @@ def some(**changes: Any) -> ConvParams:
         (
             {"kernel": (3, 3, 3)},
             "was given kernel=(3, 3, 3) for a field of 2 dimensions.\n  next:  give a number, or "
-            "one for each dimension.",
+            "a list with a number for each dimension.",
         ),
         (
             {"input_field": ()},
-            "was given input_field=() for a field of 0 dimensions.\n  next:  give a number, or one "
-            "for each dimension.",
+            "was given input_field=() for a field of 0 dimensions.\n  next:  give a number, or a "
+            "list with a number for each dimension.",
         ),
         ({"stride": 0}, "was given 0 as stride.\n  next:  give a whole number of 1 or more."),
         (

@@ -1428,12 +1428,12 @@ calc_loss() was given None as deltas.
 popnn.calc_accuracy(graph, x, labels, v, prog)
 calc_accuracy() needs a single INT as num_correct.
   where: Tensor('v', FLOAT, shape (4,))
-  next:  make it with graph.add_variable(INT, ()).
+  next:  create num_correct with graph.add_variable(INT, ()).
 
 popnn.calc_accuracy(graph, x, labels, one, prog)
 calc_accuracy() needs a single INT as num_correct.
   where: Tensor('one', FLOAT, shape (1,))
-  next:  make it with graph.add_variable(INT, ()).
+  next:  create num_correct with graph.add_variable(INT, ()).
 
 popnn.calc_accuracy(graph, x, x, count, prog)
 calc_accuracy() needs expected with 1 dimension; it has 2.

@@ -441,7 +441,7 @@ calc_loss() was given 0 as model_output_scaling.
 
 popnn.calc_loss(graph, x, x, loss, x, prog, loss_type="SUM_SQUARED_LOSS", model_output_scaling=2)
 calc_loss() with SUM_SQUARED_LOSS was given a tensor as its scale, or model_output_scaling.
-  next:  give deltas_scale as a number; the others are for CROSS_ENTROPY_LOSS.
+  next:  give only deltas_scale, as a number; CROSS_ENTROPY_LOSS takes the others.
 
 popnn.non_linearity_input_gradient(graph, "SOFTMAX_SCALED", x, x, prog)
 non_linearity_input_gradient() has no gradient of SOFTMAX_SCALED.

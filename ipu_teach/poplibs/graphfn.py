@@ -98,10 +98,10 @@ class _GraphFunction:
     ) -> None:
         self._kind = kind = type(self).__name__
         check_name(debug_context)
-        listed = isinstance(signature, (list, tuple)) and all(
-            isinstance(a, Argument) for a in signature
+        is_signature_valid = isinstance(signature, (list, tuple)) and all(
+            isinstance(entry, Argument) for entry in signature
         )
-        if not listed:
+        if not is_signature_valid:
             raise PoplibsError(f"""{kind}() was given the signature {shown(signature)}.
                 next:  give a list of arguments: [input(x, "x"), output(y, "y")].""")
         if not callable(fn):
@@ -114,17 +114,17 @@ class _GraphFunction:
         # a call's tensors must have the shapes and dtypes of these; the entry for an argument that
         # an inlined function creates is None
         self._models: list[Tensor | None]
-        names = [self._name(number) for number in range(len(signature))]
-        for name, argument in zip(names, signature, strict=True):
+        argument_names = [self._name(number) for number in range(len(signature))]
+        for name, argument in zip(argument_names, signature, strict=True):
             if argument.tensor is not None:
                 check_tensor(graph, name, argument.tensor)
         label = debug_context or "graphfn"
         if inlined:
-            self._models = [a.tensor for a in signature]
+            self._models = [entry.tensor for entry in signature]
             return
         clones = [
-            None if a.tensor is None else graph.clone(a.tensor, f"{label}/{name}")
-            for name, a in zip(names, signature, strict=True)
+            None if entry.tensor is None else graph.clone(entry.tensor, f"{label}/{name}")
+            for name, entry in zip(argument_names, signature, strict=True)
         ]
         body_args = list(clones)
         body = Steps(name=label)

@@ -108,8 +108,8 @@ def _linear_mapping(
     grain_elements = target.get_vector_width(dtype) if grain_size is None else grain_size
     min_elements = least_elements(dtype) if min_elements_per_tile is None else min_elements_per_tile
     if not is_count(grain_elements, 1) or not is_count(min_elements, 0):
-        raise PoplibsError(f"""A linear mapping was asked for with grain {shown(grain_elements)} and at least
-            {shown(min_elements)} elements a tile.
+        raise PoplibsError(f"""A linear mapping was asked for with grain {shown(grain_elements)}
+            and at least {shown(min_elements)} elements a tile.
             next:  give whole numbers: a grain of 1 or more, and elements of 0 or more.""")
     return linear_mapping(num_elements, target.num_tiles, int(grain_elements), int(min_elements))
 
@@ -151,8 +151,9 @@ def broadcast_to_match(
         raise as_given(tensor, "tensor", "give a tensor.")
     if isinstance(shape, Tensor):
         a, b = expand_to_match_ranks(tensor, shape)
-        common = tuple(q if p == 1 else p for p, q in zip(a.shape, b.shape, strict=True))
-        return seen_in(a, common), seen_in(b, common)
+        sizes = zip(a.shape, b.shape, strict=True)
+        common_shape = tuple(b_size if a_size == 1 else a_size for a_size, b_size in sizes)
+        return seen_in(a, common_shape), seen_in(b, common_shape)
     return seen_in(tensor, check_shape(shape))
 
 

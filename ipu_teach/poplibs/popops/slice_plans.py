@@ -122,9 +122,9 @@ class SlicePlan:
         return (
             f"SlicePlan([{self.entries:,}, {self.columns:,}] {self.dtype.__name__}, "
             f"{self.lookups:,} lookups: rows in {self.row_parts:,}, columns in "
-            f"{self.column_parts:,}, lookups in {self.lookup_parts:,}; modelled cycles: {part_texts}; a "
-            f"tile holds {self.table_bytes:,} bytes of the table, and {self.temporary_bytes:,} for "
-            f"a while)"
+            f"{self.column_parts:,}, lookups in {self.lookup_parts:,}; modelled cycles: "
+            f"{part_texts}; a tile holds {self.table_bytes:,} bytes of the table, and "
+            f"{self.temporary_bytes:,} for a while)"
         )
 
     def _repr_html_(self) -> str:
@@ -192,32 +192,34 @@ def _best(
     target: Target,
     options: tuple[tuple[str, Value], ...],
 ) -> SlicePlan:
-    chosen = dict(options)
-    needs_all = chosen["usedForUpdate"] and chosen["operationForUpdate"] != "add"
+    settled_options = dict(options)
+    must_see_all = (
+        settled_options["usedForUpdate"] and settled_options["operationForUpdate"] != "add"
+    )
     plans = [
         planned(
             sizes,
             dtype,
             target,
-            row_parts=rows,
-            column_parts=columns,
-            chosen=chosen,
-            lookup_parts=lookups,
+            row_parts=row_parts,
+            column_parts=column_parts,
+            chosen=settled_options,
+            lookup_parts=lookup_parts,
         )
-        for columns, rows, lookups in _cuts(sizes, target.num_tiles)
-        if lookups == 1 or not needs_all
+        for column_parts, row_parts, lookup_parts in _cuts(sizes, target.num_tiles)
+        if lookup_parts == 1 or not must_see_all
     ]
-    share = chosen["availableMemoryProportion"]
-    if isinstance(share, float):
-        limit = share * target.bytes_per_tile
-        plans = [p for p in plans if p.temporary_bytes <= limit] or [
-            min(plans, key=lambda p: p.temporary_bytes)
+    memory_proportion = settled_options["availableMemoryProportion"]
+    if isinstance(memory_proportion, float):
+        byte_limit = memory_proportion * target.bytes_per_tile
+        plans = [candidate for candidate in plans if candidate.temporary_bytes <= byte_limit] or [
+            min(plans, key=lambda candidate: candidate.temporary_bytes)
         ]
 
     def memory(plan: SlicePlan) -> int:
         return plan.table_bytes + plan.temporary_bytes
 
-    if chosen["planMinimisationTarget"] == "cycles":
+    if settled_options["planMinimisationTarget"] == "cycles":
         return min(plans, key=lambda plan: (plan.cycles, memory(plan)))
     return min(plans, key=lambda plan: (memory(plan), plan.cycles))
 
