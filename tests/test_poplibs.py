@@ -1187,7 +1187,7 @@ add() was given 5 as debug_context.
 
 popops.add(graph, 1, 2, prog)
 add() was given 1 and 2.
-  next:  one operand at least must be a tensor.
+  next:  give at least one tensor.
 
 popops.add(graph, "x", y, prog)
 add() was given 'x' as its first operand.
@@ -1261,12 +1261,12 @@ scaled_add_to() was given two dtypes that differ: FLOAT and UNSIGNED_INT.
 popops.scaled_add_to(graph, x, v, 1, prog)
 scaled_add_to() was given two shapes that differ: (4, 3) and (4,).
   where: Tensor('x', FLOAT, shape (4, 3)) and Tensor('v', FLOAT, shape (4,))
-  next:  slice one, or poputil.broadcast_to_match.
+  next:  slice one of them, or use poputil.broadcast_to_match.
 
 popops.scaled_add_to(graph, x, y, x, prog)
 scaled_add_to() needs k as one element of FLOAT; it was given 12 of FLOAT.
   where: Tensor('x', FLOAT, shape (4, 3))
-  next:  give a number, or a tensor of one element; for a factor each, popops.mul.
+  next:  give a number, or a tensor of one element; popops.mul takes a factor for each element.
 
 popops.scaled_add_to(graph, x, y, "1", prog)
 scaled_add_to() was given '1' as k.

@@ -88,7 +88,7 @@ map() was given Tensor('x', FLOAT, shape (4, 3)), which is not an expression.
 
 popops.map(graph, expr._1, [], prog)
 map() was given the tensors [].
-  next:  give a list of 1 to 8 tensors; the expression's _1 is the first.
+  next:  give a list of 1 to 8 tensors; _1 in the expression is the first tensor.
 
 popops.map(graph, expr._1, [x.transpose(), x], prog)
 map() was given shapes (3, 4) and (4, 3), which do not broadcast.
@@ -98,7 +98,7 @@ map() was given shapes (3, 4) and (4, 3), which do not broadcast.
 popops.map_in_place(graph, expr._1 > 0, [x], prog)
 map_in_place() gives BOOL of shape (4, 3), and its first tensor is FLOAT of shape (4, 3).
   where: Gt(_1, 0) of Tensor('x', FLOAT, shape (4, 3))
-  next:  use map(), which makes a new tensor; or expr.Cast.
+  next:  use map(), which returns a new tensor, or convert with expr.Cast.
 
 expr.PlaceHolder(9)
 PlaceHolder() was given 9.
@@ -120,7 +120,7 @@ select() chooses by BOOL, but its third operand is FLOAT.
 popops.select(graph, 1, 2, flag, prog)
 select() was given two numbers.
   where: 1 and 2
-  next:  make one of them a tensor.
+  next:  give a tensor as a or b.
 
 popops.clamp(graph, x, h, 1, prog)
 clamp() was given two dtypes that differ: FLOAT and HALF.
@@ -176,7 +176,7 @@ reduce_many() was given 1 reduction and the outputs [].
 popops.scaled_subtract_from(graph, x, y, h, prog)
 scaled_subtract_from() needs k as one element of FLOAT; it was given 12 of HALF.
   where: Tensor('h', HALF, shape (4, 3))
-  next:  give a number, or a tensor of one element; for a factor each, popops.mul.
+  next:  give a number, or a tensor of one element; popops.mul takes a factor for each element.
 
 popops.scaled_add_to(graph, x, y, 1, prog, options={"optimiseForSpeed": True})
 scaled_add_to() has no option 'optimiseForSpeed'.
@@ -258,7 +258,7 @@ The body of counted_loop() returned None.
 
 popops.counted_loop(graph, 0.5, 5, 1, print)
 counted_loop() was given 0.5 as begin.
-  next:  give a whole number that an INT holds.
+  next:  give a whole number from -2**31 to 2**31 - 1.
 
 popops.create_sliceable_tensor(graph, FLOAT, (4, 3), [2])
 create_sliceable_tensor() was given the dimensions [2] for the shape (4, 3).
@@ -267,7 +267,7 @@ create_sliceable_tensor() was given the dimensions [2] for the shape (4, 3).
 popops.counted_for_loop(graph, count, 0, one, 1, prog)
 counted_for_loop() needs counter and limit as one element each, both INT or both UNSIGNED_INT.
   where: counter Tensor('count', INT, shape ()) and limit Tensor('one', FLOAT, shape (1,))
-  next:  make them with graph.add_variable(INT, ()).
+  next:  create both tensors with graph.add_variable(INT, ()).
 
 popops.dynamic_slice(graph, x, v, [0], [1], prog)
 dynamic_slice() needs offset as 1 element of UNSIGNED_INT, one for each dimension; it was given 4 of FLOAT.
@@ -302,7 +302,7 @@ multi_slice() needs offsets [slices, 1] of UNSIGNED_INT or INT, a number for eac
 popops.multi_update_add(graph, x, x.expand([1]), labels.expand([1]), x, [0], [1], prog)
 multi_update_add() needs scale as one element of FLOAT; it was given 12 of FLOAT.
   where: Tensor('x', FLOAT, shape (4, 3))
-  next:  give a number, or a tensor of one element; for a factor each, popops.mul.
+  next:  give a number, or a tensor of one element; popops.mul takes a factor for each element.
 
 popops.gather(graph, x, labels, 1, [1], [1, 9], [0], [0], prog)
 gather() was given [1, 9] as slice_sizes.
@@ -364,7 +364,7 @@ sort() works on numbers, but x is BOOL.
 popops.normalise_image(graph, x, 1, v, v, prog)
 normalise_image() needs offsets and scales as 3 numbers each, both FLOAT or both HALF; offsets has shape (4,) of FLOAT.
   where: Tensor('v', FLOAT, shape (4,))
-  next:  give one number for each channel.
+  next:  give tensors with a number for each channel.
 
 popops.reduce(graph, x, [0], prog, options={"accumType.intertile": FLOAT})
 reduce() has no option 'accumType.intertile'.
@@ -372,7 +372,7 @@ reduce() has no option 'accumType.intertile'.
 
 popops.reduce(graph, labels, [0], prog, options={"accumType.interTile": HALF})
 reduce() was given an accumType for UNSIGNED_INT.
-  next:  leave it out: only FLOAT and HALF have a choice.
+  next:  leave the option out: it is only for FLOAT and HALF.
 
 popops.reduce(graph, x, [0], [3])
 reduce() was given [3] as prog.

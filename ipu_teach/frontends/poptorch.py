@@ -609,7 +609,7 @@ class PoplarExecutor(WithoutSome):
         self.copyWeightsToDevice()
 
     def _refuse_shared(self) -> None:
-        """Raise `ModelError` if another attached executor shares tensors that either one changes."""
+        """Raise `ModelError` if another attached executor shares tensors that either changes."""
         tensors = tensors_of(self.module)
         for peer in list(_attached):
             if peer is self:
@@ -809,8 +809,7 @@ class PoplarExecutor(WithoutSome):
     def _compile(self, call: Arguments, num_micro_batches: int, marked: frozenset[str]) -> None:
         """Capture and compile the module for a call, in place of the previous program, if any.
 
-        `num_micro_batches` is the number of micro-batches, and `marked` are the inputs that may contain the
-        label that a loss ignores.
+        `marked` contains the inputs that may contain the label that a loss ignores.
         """
         name = type(self.module).__name__
         with working(f"compile {name}") as work:
@@ -945,8 +944,7 @@ def _captured(
 ) -> capture.Captured:
     """Return the captured module. Raises `ModelError` if it is trained without gradients.
 
-    `num_micro_batches` is the number of micro-batches in the call, and `marked` are the inputs that may contain
-    the label that a loss ignores.
+    `marked` contains the inputs that may contain the label that a loss ignores.
     """
     args, kwargs = call.micro_batch(num_micro_batches)
     marked_positions = [

@@ -62,14 +62,14 @@ def autodiff(
     grads: Gradients = {}
     with differentiated.at(part=BACKWARD):
         if isinstance(scale, Value):
-            first = scale
+            loss_gradient = scale
         else:
-            first = differentiated.constant(scale, loss.dtype, loss.shape)
-        if first.shape != loss.shape:
-            first = differentiated.op("reshape", first, shape=loss.shape)
-        grads[loss] = first
+            loss_gradient = differentiated.constant(scale, loss.dtype, loss.shape)
+        if loss_gradient.shape != loss.shape:
+            loss_gradient = differentiated.op("reshape", loss_gradient, shape=loss.shape)
+        grads[loss] = loss_gradient
         add_gradients(differentiated, forward, grads, targets)
-    target_grads = {v: g for v, g in grads.items() if v in targets}
+    target_grads = {v: gradient for v, gradient in grads.items() if v in targets}
     ops = without_unused_backward(differentiated, target_grads.values())
     return differentiated.but(ops=ops), target_grads
 
@@ -80,15 +80,17 @@ def _with_saved_state(ir: Ir, targets: set[Value]) -> list[Op]:
     Because of a copy, the gradient of an operation reads the same value as the operation itself.
     Only operations that depend on `targets` read copies, because only they have gradients.
     """
-    last = {op.inputs[0]: place for place, op in enumerate(ir.ops) if OPS[op.kind].in_place}
+    last_change = {
+        op.inputs[0]: position for position, op in enumerate(ir.ops) if OPS[op.kind].in_place
+    }
     reached = set(targets)
     ops = []
-    for place, op in enumerate(ir.ops):
+    for position, op in enumerate(ir.ops):
         swaps: Swaps = {}
         if not OPS[op.kind].in_place and reached.intersection(op.inputs):
             reached.update(v for v in op.outs if v.floating)
             for value in op.inputs:
-                if value.floating and last.get(value, -1) > place and value not in swaps:
+                if value.floating and last_change.get(value, -1) > position and value not in swaps:
                     saved = swaps[value] = Value(value.shape, value.dtype, f"{value.name}/copy")
                     ops.append(replace(op, kind="copy", inputs=(value,), outs=(saved,), attrs={}))
         ops.append(swapped(op, swaps))
@@ -109,7 +111,9 @@ def add_gradients(ir: Ir, ops: Sequence[Op], grads: Gradients, targets: set[Valu
             reached.update(v for v in op.outs if v.floating)
     for op in reversed(ops):
         result_grads = [grads.get(v) for v in op.outs]
-        if not reached.intersection(op.inputs) or all(g is None for g in result_grads):
+        if not reached.intersection(op.inputs) or all(
+            gradient is None for gradient in result_grads
+        ):
             continue
         grad = row_of(op.kind).grad
         if grad is None:
@@ -120,16 +124,16 @@ def add_gradients(ir: Ir, ops: Sequence[Op], grads: Gradients, targets: set[Valu
         context = op.context
         context["part"] = BACKWARD
         with ir.at(**context):
-            for value, g in zip(op.inputs, grad(ir, op, *result_grads), strict=True):
-                if g is None or value not in reached:
+            for value, gradient in zip(op.inputs, grad(ir, op, *result_grads), strict=True):
+                if gradient is None or value not in reached:
                     continue
-                if g.shape != value.shape:
+                if gradient.shape != value.shape:
                     raise op.error(
-                        f"The gradient of {op.kind} has the shape {list(g.shape)} for an input "
-                        f"of the shape {list(value.shape)}.",
+                        f"The gradient of {op.kind} has the shape {list(gradient.shape)} for an "
+                        f"input of the shape {list(value.shape)}.",
                         "return a gradient with the shape of each input from the row's grad.",
                     )
-                grads[value] = ir.op("add", grads[value], g) if value in grads else g
+                grads[value] = ir.op("add", grads[value], gradient) if value in grads else gradient
 
 
 def without_unused_backward(ir: Ir, targets: Iterable[Value]) -> list[Op]:

@@ -99,7 +99,9 @@ def recompute(
     forward pass, variables and inputs.
     """
     maker = ir.maker()
-    changed = {op.inputs[0] for op in ir.ops if OPS[op.kind].in_place and op.part == FORWARD}
+    changed_variables = {
+        op.inputs[0] for op in ir.ops if OPS[op.kind].in_place and op.part == FORWARD
+    }
     if isinstance(keep, str):
         saved = _least_alive(ir, maker)
     else:
@@ -110,22 +112,24 @@ def recompute(
                     of the graph's forward pass.
                     next:  give results of the forward pass of this graph.""")
     for op in ir.ops:
-        far = [v for v in op.inputs if v in maker and _section(maker[v])[1:] != _section(op)[1:]]
-        saved.update(far)
-        if changed.intersection(op.inputs):
+        values_of_sections = [
+            v for v in op.inputs if v in maker and _section(maker[v])[1:] != _section(op)[1:]
+        ]
+        saved.update(values_of_sections)
+        if changed_variables.intersection(op.inputs):
             saved.update(op.outs)
     swaps: Swaps = {}
     ops: list[Op] = []
-    place = {op: i for i, op in enumerate(ir.ops)}
+    position = {op: index for index, op in enumerate(ir.ops)}
     for op in ir.ops:
         if op.part != BACKWARD:
             ops.append(op)
             continue
-        for source in sorted(_missing(op, maker, saved, swaps), key=place.__getitem__):
+        for source in sorted(_missing(op, maker, saved, swaps), key=position.__getitem__):
             outs = tuple(Value(v.shape, v.dtype, f"{v.name}/again") for v in source.outs)
             ops.append(replace(swapped(source, swaps), outs=outs, part=BACKWARD))
-            both = zip(source.outs, outs, strict=True)
-            swaps.update({v: again for v, again in both if v not in saved})
+            value_pairs = zip(source.outs, outs, strict=True)
+            swaps.update({v: recomputed for v, recomputed in value_pairs if v not in saved})
         ops.append(swapped(op, swaps))
     return ir.but(ops=ops)
 
@@ -350,13 +354,20 @@ def phased(ir: Ir) -> Ir:
     of the same phase also exchange values through streaming memory.
     """
     body = [op for op in ir.ops if op.part != UPDATE]
-    changed = {op.inputs[0] for op in body if OPS[op.kind].in_place}
-    names = {v.name for op in body for v in op.inputs if v.kind == VARIABLE and v not in changed}
+    changed_variables = {op.inputs[0] for op in body if OPS[op.kind].in_place}
+    names = {
+        v.name
+        for op in body
+        for v in op.inputs
+        if v.kind == VARIABLE and v not in changed_variables
+    }
     result = off_chip(off_chip(ir, names))
     maker = result.maker()
     ops = result.ops
     result.ops = []
-    crossing = {v for op in ops for v in op.inputs if v in maker and _are_apart(maker[v], op)}
+    values_to_store = {
+        v for op in ops for v in op.inputs if v in maker and _are_apart(maker[v], op)
+    }
     stored: Swaps = {}
     loaded: dict[tuple[Value, tuple[str, int, int]], Value] = {}
     for op in ops:
@@ -370,7 +381,7 @@ def phased(ir: Ir) -> Ir:
                 swaps[value] = loaded[key]
         result.ops.append(swapped(op, swaps))
         for value in op.outs:
-            if value in crossing:
+            if value in values_to_store:
                 stored[value] = _variable(result, value, f"{value.name}.stored", remote=True)
                 with result.at(**op.context):
                     result.emit("assign", stored[value], value)

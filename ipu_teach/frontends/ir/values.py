@@ -405,8 +405,8 @@ class Ir:
         host_values = np.asarray(value)
         if shape is not None and host_values.ndim and host_values.shape != tuple(shape):
             raise misuse(
-                f"constant() was given numbers of the shape {list(host_values.shape)} for the shape "
-                f"{list(shape)}.",
+                f"constant() was given numbers of the shape {list(host_values.shape)} for the "
+                f"shape {list(shape)}.",
                 "give one number for all elements, or an array without a shape.",
             )
         try:
@@ -510,15 +510,17 @@ class Ir:
         Such a constant gets the dtype of the first value that is not BOOL. Raises `ModelError` for
         a value of another graph, and for an input that is not numeric.
         """
-        dtypes = [v.dtype for v in inputs if isinstance(v, Value)]
-        first = dtypes[0] if dtypes else FLOAT
-        dtype = next((d for d in dtypes if d is not BOOL), first)
-        for place, value in enumerate(inputs):
+        value_dtypes = [v.dtype for v in inputs if isinstance(v, Value)]
+        first_dtype = value_dtypes[0] if value_dtypes else FLOAT
+        dtype = next(
+            (value_dtype for value_dtype in value_dtypes if value_dtype is not BOOL), first_dtype
+        )
+        for position, value in enumerate(inputs):
             if isinstance(value, Value):
                 self.check_own(kind, value)
             elif not is_numeric(value):
                 raise misuse(
-                    f"{kind} was given {shown(value)} as input {place}.",
+                    f"{kind} was given {shown(value)} as input {position}.",
                     "give a value of the graph, or real numbers.",
                 )
         return tuple(v if isinstance(v, Value) else self.constant(v, dtype) for v in inputs)
@@ -529,10 +531,14 @@ class Ir:
         Return an empty tuple unless all inputs are constants with equal elements and the operation
         is in `FOLDS` or `UNIFORM_VIEWS`.
         """
-        numbers = [v.number for v in inputs if v.number is not None]
-        if len(numbers) < len(inputs) or not numbers or kind not in (*FOLDS, *UNIFORM_VIEWS):
+        constant_numbers = [v.number for v in inputs if v.number is not None]
+        if (
+            len(constant_numbers) < len(inputs)
+            or not constant_numbers
+            or kind not in (*FOLDS, *UNIFORM_VIEWS)
+        ):
             return ()
-        value = FOLDS[kind](*numbers) if kind in FOLDS else numbers[0]
+        value = FOLDS[kind](*constant_numbers) if kind in FOLDS else constant_numbers[0]
         return (self.constant(value, outs[0].dtype, tuple(outs[0].shape)),)
 
     def home(self, variable: Value, otherwise: int = 0) -> int:
