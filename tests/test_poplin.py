@@ -636,7 +636,7 @@ mat_mul() was given the option 'fullyConnectedPass' as 'FWD'.
 
 poplin.mat_mul(graph, x, x, prog, options={"available_memory_proportion": 0.3}, available_memory_proportion=0.2)
 mat_mul() was given 'availableMemoryProportion' as an option and as a keyword.
-  next:  give it once.
+  next:  give the option once.
 
 poplin.mat_mul(graph, x, x, prog, cache={})
 mat_mul() was given {} as cache.

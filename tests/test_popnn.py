@@ -415,7 +415,7 @@ relu() was given x with 12 of its 12 elements on no tile.
 popnn.non_linearity_input_gradient(graph, "TANH", x, x[:2], prog)
 non_linearity_input_gradient() was given two shapes that differ: (4, 3) and (2, 3).
   where: act Tensor('x', FLOAT, shape (4, 3)) and out_gradient Tensor(a view of 'x', FLOAT, shape (2, 3))
-  next:  give what the forward call returned, or was given.
+  next:  give the result or the input of the forward call as act.
 
 popnn.non_linearity_input_gradient(graph, "SOFTMAX", x, h, prog)
 softmax_input_gradient() was given two dtypes that differ: FLOAT and HALF.

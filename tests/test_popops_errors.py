@@ -65,7 +65,7 @@ exp_with_output() was given two dtypes that differ: HALF and FLOAT.
 
 popops.map(graph, expr._1 + expr._2, [x], prog)
 The expression names _2, and 1 tensors were given.
-  next:  give as many tensors as the expression names; _1 is the first.
+  next:  give as many tensors as the expression names; _1 is the first tensor.
 
 popops.map(graph, expr._1 + expr._2, [x, h], prog)
 Add was given two dtypes: _1 is FLOAT, and _2 is HALF.
@@ -75,7 +75,7 @@ Add was given two dtypes: _1 is FLOAT, and _2 is HALF.
 popops.map(graph, expr.Exp(expr._1), [count], prog)
 Exp works on FLOAT and HALF; it was given INT.
   where: in Exp(_1)
-  next:  convert it: expr.Cast(_1, FLOAT).
+  next:  convert the operand: expr.Cast(_1, FLOAT).
 
 popops.map(graph, expr.Select(expr._1, expr._1, expr._1), [x], prog)
 Select chooses by BOOL, but _1 is FLOAT.
@@ -110,7 +110,7 @@ Add() was given 1 operands.
 
 bool(expr._1 > 0)
 Python asked whether the expression Gt(_1, 0) is true.
-  next:  use expr.Select, expr.And or expr.Or, which choose by element; an expression has no value while the graph is built.
+  next:  use expr.Select, expr.And or expr.Or, which decide for each element; an expression has no value while the graph is built.
 
 popops.select(graph, x, y, v, prog)
 select() chooses by BOOL, but its third operand is FLOAT.
@@ -434,7 +434,7 @@ sequence_slice() was given two dtypes that differ: FLOAT and HALF.
 popops.sequence_slice(graph, x, y, labels, labels[:2], labels, False, prog)
 sequence_slice() needs n, in_offset and out_offset of UNSIGNED_INT, equally long; in_offset has 2 of UNSIGNED_INT.
   where: Tensor(a view of 'labels', UNSIGNED_INT, shape (2,))
-  next:  give one of each for every run; cast them with popops.cast.
+  next:  give all three an element for each run, and cast them with popops.cast.
 
 popops.sequence_slice(graph, x, x.transpose(), labels, labels, labels, False, prog)
 sequence_slice() was given two shapes of a row that differ: (3,) and (4,).
