@@ -17,6 +17,7 @@ import numpy as np
 
 from ipu_teach.arguments import (
     Among,
+    Hint,
     Natural,
     Numbers,
     Taken,
@@ -27,7 +28,7 @@ from ipu_teach.arguments import (
     is_numeric,
 )
 from ipu_teach.errors import ModelError, PoplibsError, UnknownOperationError, did_you_mean, shown
-from ipu_teach.frontends.ir.attributes import Attribute, Element, Hint, attributes_of, misfit
+from ipu_teach.frontends.ir.attributes import Attribute, Element, attributes_of, misfit
 from ipu_teach.graph import Tensor
 from ipu_teach.graph.source import caller, in_words
 from ipu_teach.types import BOOL, FLOAT, HALF, INT, UNSIGNED_INT, Array, DType

@@ -165,8 +165,8 @@ def _over(
         or (callback is None and replica_count % (total_samples // samples_per_replica))
     ):
         raise refused(
-            f"was given {shown(total_samples)} as norm_batch_size, for {samples_per_replica} samples on each of "
-            f"{replica_count} replicas.",
+            f"was given {shown(total_samples)} as norm_batch_size, for {samples_per_replica} "
+            f"samples on each of {replica_count} replicas.",
             x,
             f"give {samples_per_replica} times a divisor of {replica_count}.",
         )
