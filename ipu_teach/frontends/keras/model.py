@@ -294,7 +294,7 @@ class Model:
         return without_unused(graph)
 
     def _compiled_loss(self, mode: str) -> Loss:
-        """Return the loss. Raises `ModelError` before `compile`; the error names the call `mode`."""
+        """Return the loss. Raises `ModelError` before `compile`, naming the call `mode`."""
         if self._loss is None:
             raise ModelError(f"""{mode}() was called before compile().
                 next:  call model.compile(optimizer="sgd", loss=…) first.""")

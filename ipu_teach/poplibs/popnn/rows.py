@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from ipu_teach.cost import vertices
 from ipu_teach.cost.exchange import arrival_cycles
 from ipu_teach.graph import Graph, Tensor, Vertex
+from ipu_teach.graph.bulk import Column
 from ipu_teach.poplibs.laying import Edges, shared, step
 from ipu_teach.poplibs.library import check_dtype, check_tensor, refused
 from ipu_teach.poplibs.placing import balanced_partition, dealt
-from ipu_teach.program import Sequence as Program
+from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, UNSIGNED_INT, DType
 
@@ -79,6 +82,55 @@ def parts_of_rows(graph: Graph, shape: tuple[int, ...], parts: int) -> list[RowP
         (row, part, begin, end) for row in range(num_rows) for part, (begin, end) in numbered_spans
     ]
     return [RowPart(tile, *row_part) for tile, row_part in dealt(row_parts, graph.target.num_tiles)]
+
+
+class RowPartColumns:
+    """Edges of a vertex for each part of each row; all vertices are added in one call."""
+
+    def __init__(self, graph: Graph, shape: tuple[int, ...], parts: int) -> None:
+        self._graph = graph
+        self._parts = parts_of_rows(graph, shape, parts)
+        self._tiles = np.array([part.tile for part in self._parts], np.int64)
+        self._rows = np.array([part.row for part in self._parts], np.int64)
+        self._numbers = np.array([part.part for part in self._parts], np.int64)
+        self._begins = np.array([part.begin for part in self._parts], np.int64)
+        self._sizes = np.array([part.end - part.begin for part in self._parts], np.int64)
+
+    def elements(self, matrix: Tensor) -> Column:
+        """Return a column of edges: for each part, its elements of `matrix` [rows, columns]."""
+        strides = matrix.layout.strides
+        if strides is None:
+            return Column.of(part.of(matrix) for part in self._parts)
+        sizes, form_numbers = np.unique(self._sizes, return_inverse=True)
+        offsets = matrix.offset + self._rows * strides[0] + self._begins * strides[1]
+        return Column(offsets, form_numbers, [matrix[0, :size].form for size in sizes.tolist()])
+
+    def cells(self, variable: Tensor) -> Column:
+        """Return a column of edges: for each part, its own element of a variable [rows, parts]."""
+        offsets = variable.offset + self._rows * variable.shape[1] + self._numbers
+        return Column(offsets, np.zeros_like(offsets), [variable[0, 0].form])
+
+    def rows(self, variable: Tensor) -> Column:
+        """Return a column of edges: for each part, its row of a variable [rows, parts]."""
+        return Column.of(variable[row] for row in range(variable.shape[0])).at(self._rows)
+
+    def map_elements(self, variable: Tensor) -> None:
+        """Map the elements of a variable [rows, columns] to the tiles of their parts."""
+        begins = self._rows * variable.shape[1] + self._begins
+        self._graph.map_pieces(variable, begins, self._sizes, self._tiles)
+
+    def map_cells(self, variable: Tensor) -> None:
+        """Map the elements of a variable [rows, parts] to the tiles of their parts."""
+        begins = self._rows * variable.shape[1] + self._numbers
+        self._graph.map_pieces(variable, begins, np.ones_like(begins), self._tiles)
+
+    def step(
+        self, prog: Program, name: str, codelet: type[Vertex], edges: Mapping[str, Column]
+    ) -> None:
+        """Append a compute set with a vertex of the class `codelet` for each part."""
+        into = self._graph.add_compute_set(name)
+        self._graph.add_columns(into, codelet, self._tiles, edges, {})
+        prog.add(Execute(into))
 
 
 def best_parts(

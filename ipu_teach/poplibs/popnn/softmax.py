@@ -20,13 +20,13 @@ import numpy as np
 
 from ipu_teach.cost import vertices
 from ipu_teach.graph import Graph, InOut, Input, Output, Tensor, Vector, Vertex
-from ipu_teach.poplibs.laying import Edges, step, typed
+from ipu_teach.poplibs.laying import typed
 from ipu_teach.poplibs.library import OWN, check_alike, library
 from ipu_teach.poplibs.popnn.rows import (
+    RowPartColumns,
     best_parts,
     by_rows,
     check_matrix,
-    parts_of_rows,
     reduction_cycles,
 )
 from ipu_teach.program import Sequence as Program
@@ -331,10 +331,9 @@ def _by_parts(
         return int(cycles(num_rows, x.shape[1], dtype, target))
 
     def part_cycles(part_length: int, num_parts: int) -> int:
-        sum_work = reduction_cycles(part_length, dtype, target) + _sum_cycles(
-            part_length, num_parts, dtype, target
-        )
-        return sum_work + _result_cycles(part_length, num_parts, dtype, logarithm, target)
+        cycles = reduction_cycles(part_length, dtype, target)
+        cycles += _sum_cycles(part_length, num_parts, dtype, target)
+        return cycles + _result_cycles(part_length, num_parts, dtype, logarithm, target)
 
     num_parts = best_parts(x.shape, target, row_cycles, part_cycles, 2)
     if num_parts == 1:
@@ -345,23 +344,12 @@ def _by_parts(
     kept = graph.add_variable(
         FLOAT, x.shape, f"{name}/{'exponents' if logarithm else 'exponentials'}"
     )
-    maximum_work: list[tuple[int, Edges]] = []
-    sum_work: list[tuple[int, Edges]] = []
-    result_work: list[tuple[int, Edges]] = []
-    for row_part in parts_of_rows(graph, x.shape, num_parts):
-        tile, row_number, part_number = row_part.tile, row_part.row, row_part.part
-        inputs: Edges = {"x": row_part.of(x)}
-        stored: Edges = {"kept": row_part.of(kept)}
-        maximum_work.append((tile, inputs | {"maximum": maxima[row_number, part_number]}))
-        sum_work.append(
-            (
-                tile,
-                inputs
-                | stored
-                | {"maxima": maxima[row_number], "total": totals[row_number, part_number]},
-            )
-        )
-        result_work.append((tile, stored | {"totals": totals[row_number], "out": row_part.of(out)}))
+    columns = RowPartColumns(graph, x.shape, num_parts)
+    for cells in (maxima, totals):
+        columns.map_cells(cells)
+    columns.map_elements(kept)
+    if is_new:
+        columns.map_elements(out)
     name_words = [dtype, "log" if logarithm else ""]
     maximum_codelet = typed(SoftmaxPartMaximum, [dtype], {HALF: dtype})
     sum_codelet = typed(SoftmaxPartSum, name_words, {HALF: dtype}, logarithm=logarithm)
@@ -372,9 +360,27 @@ def _by_parts(
         logarithm=logarithm,
         scale=scale,
     )
-    step(graph, prog, f"{name}/maxima", maximum_codelet, maximum_work, ["maximum"])
-    step(graph, prog, f"{name}/sums", sum_codelet, sum_work, ["kept", "total"])
-    step(graph, prog, name, result_codelet, result_work, ["out"] if is_new else [])
+    x_column = columns.elements(x)
+    kept_column = columns.elements(kept)
+    edges = {"x": x_column, "maximum": columns.cells(maxima)}
+    columns.step(prog, f"{name}/maxima", maximum_codelet, edges)
+    columns.step(
+        prog,
+        f"{name}/sums",
+        sum_codelet,
+        {
+            "x": x_column,
+            "kept": kept_column,
+            "maxima": columns.rows(maxima),
+            "total": columns.cells(totals),
+        },
+    )
+    columns.step(
+        prog,
+        name,
+        result_codelet,
+        {"kept": kept_column, "totals": columns.rows(totals), "out": columns.elements(out)},
+    )
     return True
 
 
@@ -428,14 +434,12 @@ def _gradient_by_parts(
     name: str,
 ) -> None:
     totals = graph.add_variable(FLOAT, (y.shape[0], num_parts), f"{name}/totals")
-    sum_work: list[tuple[int, Edges]] = []
-    result_work: list[tuple[int, Edges]] = []
-    for row_part in parts_of_rows(graph, y.shape, num_parts):
-        inputs: Edges = {"y": row_part.of(y), "gradient": row_part.of(out_gradient)}
-        sum_work.append((row_part.tile, inputs | {"total": totals[row_part.row, row_part.part]}))
-        outputs: Edges = {"totals": totals[row_part.row], "out": row_part.of(gradient)}
-        result_work.append((row_part.tile, inputs | outputs))
+    columns = RowPartColumns(graph, y.shape, num_parts)
+    columns.map_cells(totals)
+    columns.map_elements(gradient)
     sum_codelet = typed(SoftmaxGradPartSum, [y.dtype], {HALF: y.dtype})
     result_codelet = typed(SoftmaxGradPart, [y.dtype], {HALF: y.dtype})
-    step(graph, prog, f"{name}/sums", sum_codelet, sum_work, ["total"])
-    step(graph, prog, name, result_codelet, result_work, ["out"])
+    operands = {"y": columns.elements(y), "gradient": columns.elements(out_gradient)}
+    columns.step(prog, f"{name}/sums", sum_codelet, operands | {"total": columns.cells(totals)})
+    results = {"totals": columns.rows(totals), "out": columns.elements(gradient)}
+    columns.step(prog, name, result_codelet, operands | results)
