@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from all_reduces import all_reduce_report
+from programs import replicas
 from view_programs import pipeline_training
 
 from ipu_teach import FLOAT, Engine, Graph, Input, IPUModel, Output, Report, Vector, Vertex, show
@@ -325,6 +326,62 @@ def test_a_slider_keeps_the_axis_so_that_the_barrier_moves() -> None:
     ]
     share = explore.view.scene.drawings[0].span / longest
     assert barrier == [pytest.approx(lanes.x + lanes.width * share)]
+
+
+def idle_of_stretches(report: Report) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Return int64[stretches, IPUs]: the cycles that each IPU waits, from the steps one by one."""
+    begins = report.overlap.begins
+    idle = np.repeat(np.diff(begins)[:, None], report.target.num_sets, axis=1)
+    for step in report.steps():
+        works = report.profile.at_work(step.step) if step.cost.global_exchange_cycles else None
+        for ipu, share in enumerate(step.ipus):
+            if works is None or works[ipu]:
+                stretch = int(np.searchsorted(begins, share.start, "right")) - 1
+                idle[stretch, ipu] -= share.cycles
+    return idle
+
+
+@pytest.mark.parametrize("name", ["pipeline", "replicas"])
+def test_a_title_of_several_ipus_is_about_the_place_at_which_the_picture_rests(name: str) -> None:
+    if name == "pipeline":
+        report = pipeline_training("grouped", 4, 8)[0]
+    else:
+        report = replicas.main(4, 6).report
+    idle = idle_of_stretches(report)
+    assert idle.sum(axis=0).tolist() == [row.waiting_cycles for row in report.ipus]
+    for view in (show.bsp(report), show.timeline(report)):
+        scene = view.scene
+        stills = [scene.stills[i] for i in scene.frames.tolist()]
+        place = sum(still.first for still in stills[: scene.poster + 1])
+        said = re.search(r"make.? (\d+) others? wait ([\d,]+) cycles in stretch (\d+)", scene.title)
+        assert said and int(said[3]) == place, scene.title
+        waits = idle[place - 1]
+        assert waits.sum() == idle.sum(axis=1).max()  # the longest waiting of the run
+        assert (waits > 0).sum() == int(said[1]) and waits.max() == int(said[2].replace(",", ""))
+        # who is said to wait is seen waiting, and what is of the run is said to be
+        assert "In the whole run, " in scene.sentence
+        assert sum(still.cycles for still in stills) == report.total_cycles
+    scene = show.bsp(report).scene
+    rest = scene.stills[int(scene.frames[scene.poster])]
+    codes = np.array([scene.codes[c].name for c in np.asarray(rest.cells["tiles"][0]).tolist()])
+    ipu = report.target.set_of(np.arange(report.target.num_tiles))
+    assert (codes[(waits > 0)[ipu]] == "waiting").all() and not (codes == "waiting").all()
+    for still in scene.stills:  # a frame has its own length, and a phase of another one is told
+        longer = re.search(r"a part of that phase, which takes ([\d,]+) cycles", still.note)
+        assert not longer or int(longer[1].replace(",", "")) > still.cycles
+        share = re.search(r"is the slowest, ([\d,]+) modelled", still.note)
+        if share and not longer:
+            assert int(share[1].replace(",", "")) <= still.cycles, still.note
+
+
+def test_a_run_of_several_ipus_that_is_not_shown_to_its_end_says_so_in_the_title() -> None:
+    report = pipeline_training("grouped", 8, 24)[0]
+    scene = show.bsp(report).scene
+    shown = sum(scene.stills[i].cycles for i in scene.frames.tolist())
+    assert shown < report.total_cycles
+    assert scene.title.endswith(
+        f"(shown: the first {shown:,} of {report.total_cycles:,.0f} cycles)"
+    )
 
 
 def test_each_view_says_its_question_first_and_has_a_finding_as_title() -> None:
