@@ -15,7 +15,7 @@ all messages from one IPU to another.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import NamedTuple
@@ -423,31 +423,23 @@ class _Builder:
     ) -> tuple[int, str]:
         """Return (the frame at which the picture rests, a title about that frame).
 
-        It is in the longest waiting of IPUs, else at the longest compute phase.
+        It is at the end of the longest waiting of IPUs, else at the longest compute phase.
         """
         numbers: list[int] = frames.tolist()
-
-        def longest(candidates: Iterable[int]) -> int:
-            """Return the frame that computes longest; else the longest that is not a sync."""
-
-            def rank(frame: int) -> tuple[bool, bool, float]:
-                still = stills[numbers[frame]]
-                return still.code == STATE[COMPUTE], still.code != STATE[SYNC], still.cycles
-
-            return max(candidates, key=rank)
 
         firsts = [frame for frame, i in enumerate(numbers) if stills[i].first]
         wait = longest_wait_of(self.stretches, self.order[: len(firsts)].tolist())
         if self.has_several and wait is not None:
             place, ipu_wait = wait
             edges = self._edges(self.stretches[int(self.order[place])])
-            inside = [
-                firsts[place] + k
-                for k, (begin, end) in enumerate(pairwise(edges))
-                if end > ipu_wait.begin and end <= ipu_wait.end
-            ]
-            return longest(inside), ipu_wait.text(place)
-        frame = longest(range(len(numbers)))
+            last = max(k for k, begin in enumerate(edges[:-1]) if begin < ipu_wait.end)
+            return firsts[place] + last, ipu_wait.text(place)
+
+        def rank(frame: int) -> tuple[bool, bool, float]:
+            still = stills[numbers[frame]]
+            return still.code == STATE[COMPUTE], still.code != STATE[SYNC], still.cycles
+
+        frame = max(range(len(numbers)), key=rank)  # that computes longest; else not a sync
         return frame, self._title(stills, stills_of, numbers[frame])
 
     def _title(self, stills: list[Still], stills_of: list[range], number: int) -> str:
@@ -500,8 +492,9 @@ class _Builder:
         panels.marks.append(Flows("messages", "tiles"))
         ends = self.ends_of(SIDE)
         if self.is_sorted:
-            by_ipu = ", IPU by IPU" if self.has_several else ""
-            heading = f"the {self.group}, slowest first{by_ipu}"
+            tiles_per_lane = number(self.by_tile.tiles / self.lanes)
+            in_each = " in each IPU" if self.has_several else ""
+            heading = f"slowest first{in_each}, {tiles_per_lane} tiles a lane"
             lanes = Lanes("lanes", heading, count=self.lanes, ends=ends)
         else:
             heading = f"the {self.group}, tile by tile"
@@ -659,12 +652,14 @@ class _Builder:
             ipus_of.setdefault(work, []).extend(np.unique(set_of_tile[span.tiles]).tolist())
         working = sorted(ipu for ipus in ipus_of.values() for ipu in ipus)
         texts = []
+        if len(active) == 1 and len(working) == 1:
+            ipus_of.clear()  # the label of the frame tells that work
         for work, ipus in list(ipus_of.items())[:MOST_TOLD]:
             who = named_ipus([names[ipu] for ipu in sorted(ipus)])
             texts.append(f"{'all IPUs' if len(ipus) == len(names) > 1 else who}: {work}")
-        told = sum(len(ipus) for ipus in list(ipus_of.values())[:MOST_TOLD])
-        if len(working) > told:
-            texts.append(f"{len(working) - told} more at work")
+        untold = sum(len(ipus) for ipus in list(ipus_of.values())[MOST_TOLD:])
+        if untold:
+            texts.append(f"{untold} more at work")
         idle = len(names) - len(working)
         if idle > 0:
             texts.append("the other waits" if idle == 1 else f"the other {idle} wait")

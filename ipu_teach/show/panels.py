@@ -193,9 +193,10 @@ def grid(
     gap = NAMED * (across - 1) if named else 0.0
     side = room / (across * columns + GAP * (across - 1))
     side = round(min(largest, side, (room - gap) / (across * columns)), 3)
-    heading = heading or counted(target.num_tiles, "tile") + (
-        f" on {ipus} IPUs" if ipus > 1 else ""
-    )
+    if not heading:
+        heading = counted(target.num_tiles, "tile") + f" on {ipus} IPUs" * (ipus > 1)
+        if cells < target.tiles_per_ipu:
+            heading += f"; each square is {-(-target.tiles_per_ipu // cells)} tiles"
     return Cells(
         name,
         heading,

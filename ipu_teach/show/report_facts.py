@@ -295,8 +295,10 @@ def _in_phase(phase: Phase, members: Array | None) -> tuple[Array, Array]:
 
 
 def _waits_text(waits: Array) -> str:
-    """Return how long the tiles that wait do so; `waits` is in cycles, some of them not 0."""
-    waits = waits[waits > 0]
+    """Return how long the tiles that are not the slowest wait; `waits` is in cycles."""
+    waits = waits[waits > waits.min()]
+    if not len(waits):
+        return "no tile is slower than another"
     shortest, longest = int(waits.min()), int(waits.max())
     if len(waits) == 1:
         return f"1 other waits {number(longest)} cycles"
@@ -327,7 +329,7 @@ def waits_title(phase: Phase, members: Array | None = None) -> str:
     """Return the beginning of a title: which tiles of a phase make how many others wait, and how
     long. `members` is as in `waited_for`."""
     tiles, waits = _in_phase(phase, members)
-    if not waits.any():
+    if waits.min() == waits.max():
         return "All tiles take equally long" if len(tiles) > 1 else "One tile does all the work"
     last = tiles[waits == waits.min()]
     count = int((waits > waits.min()).sum())

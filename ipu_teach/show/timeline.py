@@ -472,9 +472,9 @@ class _Maker:
         spent, supersteps = self._by_name
         worst, cycles = spent.most_common(1)[0]
         part = self.steps < report.num_steps
-        max_steps = f"In the first {self.steps:,}, most" if part else "Most"
+        where = f"In the first {self.steps:,}, the" if part else "The"
         return (
-            f"{run_of(report)}. {max_steps} of the time goes to {label(worst, 48)}: "
+            f"{run_of(report)}. {where} largest part of the time goes to {label(worst, 48)}: "
             f"{number(cycles)} in {counted(supersteps[worst], 'superstep')}, "
             f"{100 * cycles / spent.total():.1f} %."
         )
