@@ -511,6 +511,15 @@ def test_a_machine_says_what_is_of_a_tile_of_an_ipu_and_of_all() -> None:
     ]
 
 
+def test_a_share_that_is_not_nothing_is_not_called_0() -> None:
+    report = pipeline_training("grouped", 4, 8)[0]
+    share = 100 * report.host_exchange_cycles / report.total_cycles
+    assert 0 < share < 0.05
+    scene = show.host(report).scene
+    assert scene.title == "Less than 0.1 % of the run is transfer with the host"
+    assert scene.stills[0].note.endswith(" modelled cycles, less than 0.1 %")
+
+
 def test_each_view_says_its_question_first_and_has_a_finding_as_title() -> None:
     views = [name for name in dir(show) if name in show.__all__]
     asked = [n for n in views if str(getattr(show, n).__doc__).strip().splitlines()[0][-1] == "?"]

@@ -240,7 +240,7 @@ def test_two_timelines_stand_on_one_scale() -> None:
         assert outer[0] == flame.x and outer[2] == pytest.approx(share * flame.width, abs=1)
     more = 100 * second.total_cycles / first.total_cycles - 100
     assert scene.sentence.startswith(
-        f"Two runs on one axis of time: the second takes {more:.1f} % more than the first. First: "
+        f"Two runs on one axis of time: the second takes {more:.1f} % more cycles than the first. First: "
     )
     assert show.timeline(first).scene.sentence in scene.sentence
     assert {row[0] for row in scene.table[1]} == {"first", "second"}
@@ -567,6 +567,11 @@ def test_two_reports_over_each_other() -> None:
     # an area and a line: not by colour alone
     assert curve.series[0].base is not None and curve.series[1].base is None
     assert view_.data[0]["bytes on all tiles (b)"] == f"{by_hand(large)[0][0]:,}"
+    without = show.liveness(large, at="everywhere", always=False).scene
+    step = without.stills[int(without.frames[without.poster])]
+    passing = by_hand(large)[0][2] - int(large.memory.always_live_bytes_per_tile.sum())
+    assert f"{passing:,} bytes on all tiles, " in step.note and f"{passing:,} " in without.title
+    assert "without what is always live" in step.note
     longer = show.liveness(small, programs.branching()[0])
     assert (
         "a has no such step" in longer.scene.stills[-1].note and longer.data[-1]["what (a)"] == ""
@@ -874,6 +879,14 @@ def test_a_picture_that_rests_elsewhere_has_the_title_of_that_place() -> None:
     still = scene.stills[int(scene.frames[scene.poster])]
     assert scene.title.lower().startswith(still.label.lower())
     assert "bytes arrive" in scene.title
+    for view_ in (show.bsp, show.balance, show.timeline):  # another place than by default
+        usual, chosen = view_(report).scene, view_(report, at=4).scene
+        still = chosen.stills[int(chosen.frames[chosen.poster])]
+        assert chosen.poster != usual.poster and chosen.title != usual.title
+        assert still.label.lower() in chosen.title.lower()
+    live = show.liveness(report, at="everywhere").scene
+    assert live.title.startswith("In step 3, Execute everywhere, ")
+    assert f", {by_hand(report)[0][2]:,} bytes are live" in live.title
 
 
 PATTERNS = {

@@ -646,8 +646,8 @@ def test_a_frame_of_the_animation_is_what_all_ipus_do_meanwhile() -> None:
         assert "".join(scene.codes[c].letter for c in np.asarray(code).tolist()) == letters
         assert np.asarray(busy).tolist() == until and scene.codes[then].name == "waiting"
     assert slow[1].note == (
-        "IPU 1: compute of slow, the other waits; in IPU 1 tile 2 is the slowest, 300 modelled "
-        "cycles; 50.0 % of IPU 1's tiles' time in this phase is waiting: 1 other waits 300 cycles. "
+        "the other waits; in IPU 1 tile 2 is the slowest, 300 modelled cycles; "
+        "50.0 % of IPU 1's tiles' time in this phase is waiting: 1 other waits 300 cycles. "
         "This is a part of that phase, which takes 300 cycles"
     )
     last = scene.stills[int(scene.frames[scene.poster])]

@@ -169,15 +169,10 @@ class _Run:
         IPUs that have this phase at the same time, equally long)."""
         last: Array = np.zeros(self.tiles, bool)
         ipus = 0
-        for span, _ in self.phases(lost.stretch):
-            phase = span.phase
-            busy = np.where(span.tiles, phase.busy, -1)
-            if (phase.kind, phase.cycles, span.start) == (
-                longest.phase.kind,
-                longest.phase.cycles,
-                longest.start,
-            ):
-                last |= span.tiles & (busy == busy.max())
+        moment = longest.phase.kind, longest.phase.cycles, longest.start
+        for span, busy in self.phases(lost.stretch):
+            if (span.phase.kind, span.phase.cycles, span.start) == moment:
+                last[np.flatnonzero(span.tiles)[busy == busy.max()]] = True
                 ipus += 1
         return last, ipus
 

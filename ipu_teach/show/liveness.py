@@ -497,8 +497,9 @@ def _still(runs: list[_Run], steps: tuple[int, ...], lanes: bool) -> Still:
         fullest = run.fullest_text(at)
         each = " each" if fullest.startswith("tiles") else ""
         words = (
-            f"{run.bytes[0][:, at].sum():,} bytes on all tiles, {run.bytes[1][:, at].sum():,} on "
-            f"{fullest}{each}; of what comes and goes: {run.live[at]}"
+            f"{run.height[0][at]:,} bytes on all tiles, {run.height[1][at]:,} on {fullest}{each}"
+            f"{'' if run.always else ', without what is always live'}; of what comes and goes: "
+            f"{run.live[at]}"
         )
         parts.append(f"{'ab'[which]}: {words}" if len(runs) > 1 else words)
         head = head or run.names[at]
@@ -522,10 +523,11 @@ def _title(runs: list[_Run]) -> str:
         first = "first " if steps.startswith("steps") else ""
         return f"Most is live in {steps}, {first}{runs[0].names[at]}: {peaks[0]:,} bytes{rest}"
     change = 100 * abs(peaks[1] - peaks[0]) / peaks[0] if peaks[0] else 0.0
+    kind = "memory" if runs[0].always else "memory that comes and goes"
     if not change:
-        return "Both runs need equally much memory at their peaks"
+        return f"Both runs need equally much {kind} at their peaks"
     comparison = "more" if peaks[1] > peaks[0] else "less"
-    title = f"At its peak the second run needs {change:.1f} % {comparison} memory than the first"
+    title = f"At its peak the second run needs {change:.1f} % {comparison} {kind} than the first"
     fits = [int(run.height[1].max()) <= _limit(runs) for run in runs]
     if runs[0].always and fits[0] != fits[1]:
         title += f"; only the {('first', 'second')[fits[1]]} fits in {_limit(runs):,} bytes a tile"

@@ -147,12 +147,14 @@ def _below(first: Scene, second: Scene) -> Scene:
         lanes = {name: (n + drawings, a, b) for name, (n, a, b) in named.items()}
         source = still.source + len(first.sources) if still.source >= 0 else still.source
         moved.append(replace(still, lanes=lanes, source=source))
-    less = f"{abs(100 - 100 * two / first_end):.1f} % {'less' if two <= first_end else 'more'}"
+    comparison = "fewer" if two <= first_end else "more"
+    change = f"takes {abs(100 - 100 * two / first_end):.1f} % {comparison} cycles than the first"
+    title = "Both runs take equally long" if first_end == two else f"The second run {change}"
     return replace(
         first,
-        title="Both runs take equally long" if first_end == two else f"The second run takes {less}",
-        sentence=f"Two runs on one axis of time: the second takes {less} than the first. First: "
-        f"{first.sentence} Second: {second.sentence}",
+        title=title,
+        sentence=f"Two runs on one axis of time: the second {change}. First: {first.sentence} "
+        f"Second: {second.sentence}",
         height=first.height + second.height - 24,
         marks=tuple(marks),
         stills=(*first.stills, *moved),
@@ -433,9 +435,9 @@ class _Maker:
                 return order.index(int(np.argmax(spent))), no_wait_title(self.report)
             place, ipu_wait = wait
             waited = [sum(end - begin for _, begin, end, _ in s.waits) for s in self.stretches]
-            cycles = [stretch.cycles for stretch in self.stretches]
-            ipus = self.report.target.num_sets
-            share = 100 * sum(waited[i] for i in order) / sum(ipus * cycles[i] for i in order)
+            lengths = [stretch.cycles for stretch in self.stretches]
+            ipu_cycles = self.report.target.num_sets * sum(lengths[i] for i in order)
+            share = 100 * sum(waited[i] for i in order) / ipu_cycles
             return place, f"{share:.1f} % of the IPUs' time is waiting: {ipu_wait.text(place)}"
         spent_by_name, _ = self._by_name
         worst, cycles = spent_by_name.most_common(1)[0]
