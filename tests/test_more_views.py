@@ -192,8 +192,8 @@ def test_the_timeline_says_where_the_time_goes() -> None:
     most = 3 * next(c for c in report.compute_sets if c.name == "everywhere").cycles
     assert most > report.step_cost(0).cycles and type(most) is int
     assert repr(show.timeline(report)) == (
-        f"A run of 7 supersteps on 13 tiles, {report.total_cycles:,} modelled cycles. Most of the "
-        f"time goes to Execute everywhere: {most:,} in 3 supersteps, "
+        f"A run of 7 supersteps on 13 tiles, {report.total_cycles:,} modelled cycles. The "
+        f"largest part of the time goes to Execute everywhere: {most:,} in 3 supersteps, "
         f"{100 * most / report.total_cycles:.1f} %."
     )
     rows = {row["name"]: row for row in show.timeline(report).data}
@@ -240,7 +240,7 @@ def test_two_timelines_stand_on_one_scale() -> None:
         assert outer[0] == flame.x and outer[2] == pytest.approx(share * flame.width, abs=1)
     more = 100 * second.total_cycles / first.total_cycles - 100
     assert scene.sentence.startswith(
-        f"Two runs on one axis of time: the second takes {more:.1f} % more than the first. First: "
+        f"Two runs on one axis of time: the second takes {more:.1f} % more cycles than the first. First: "
     )
     assert show.timeline(first).scene.sentence in scene.sentence
     assert {row[0] for row in scene.table[1]} == {"first", "second"}
@@ -359,16 +359,22 @@ def test_the_memory_names_the_fullest_tile_and_the_limit() -> None:
     fullest = int(used.argmax())
     always = int(report.memory.always_live_bytes_per_tile[fullest])
     share = 100 * used[fullest] / 638976
-    equal = sum(1 for other in used.tolist() if other == max(used)) - 1
-    assert equal
+    first, second, *others = np.flatnonzero(used == used.max()).tolist()
+    assert first == fullest and len(others) > 2
+    ties = f"tiles {first}, {second} and {len(others)} others"
     text = (
-        f"the fullest tile is {fullest}, and {equal} more are as full: {used[fullest]:,} of 638,976 bytes ({share:.1f} %), "
-        f"{always:,} always live"
+        f"the fullest are {ties}: {used[fullest]:,} of 638,976 bytes ({share:.1f} %), "
+        f"{always:,} always live on tile {fullest}"
+    )
+    largest = max(report.memory.bytes_per_tile_by_category.values(), key=lambda b: int(b[fullest]))
+    part = f"the largest part, {100 * largest[fullest] / used[fullest]:.0f} %, is "
+    assert f"{ties} are fullest, {share:.1f} % of their memory: {part}" in (
+        show.memory(report).scene.title.replace("Tiles", "tiles")
     )
     view_ = show.memory(report)
     assert repr(view_).endswith(text + ".") and view_.scene.stills[0].note == text
     assert repr(view_).startswith(
-        f"The memory of 13 tiles, modelled: {int(used.sum()):,} bytes, most of all stacks "
+        f"The memory of 13 tiles, modelled: {int(used.sum()):,} bytes; the largest parts are stacks "
     )
     assert view_.data[0]["tile"] == f"{fullest}" and view_.data[0]["bytes"] == f"{used[fullest]:,}"
     assert len(view_.data) == 13
@@ -425,7 +431,7 @@ def test_a_tile_over_its_limit_goes_past_the_line() -> None:
     assert isinstance(gauge, Lanes) and gauge.limit == 638_976
     # a poster has room for what says so, beside the end of the axis
     axis = f"{int(scene.drawings[0].span):,} bytes"
-    assert gauge.heading == "the line: a tile's limit"
+    assert gauge.heading == "line: a tile's limit"
     assert 6.6 * len(gauge.heading + axis) < gauge.width
     number, start, stop = scene.stills[0].lanes["gauge"]
     assert stop == scene.drawings[number].span > gauge.limit  # all of it is drawn, live too
@@ -561,6 +567,11 @@ def test_two_reports_over_each_other() -> None:
     # an area and a line: not by colour alone
     assert curve.series[0].base is not None and curve.series[1].base is None
     assert view_.data[0]["bytes on all tiles (b)"] == f"{by_hand(large)[0][0]:,}"
+    without = show.liveness(large, at="everywhere", always=False).scene
+    step = without.stills[int(without.frames[without.poster])]
+    passing = by_hand(large)[0][2] - int(large.memory.always_live_bytes_per_tile.sum())
+    assert f"{passing:,} bytes on all tiles, " in step.note and f"{passing:,} " in without.title
+    assert "without what is always live" in step.note
     longer = show.liveness(small, programs.branching()[0])
     assert (
         "a has no such step" in longer.scene.stills[-1].note and longer.data[-1]["what (a)"] == ""
@@ -786,8 +797,8 @@ def test_large_trees_are_folded_and_cut() -> None:
     few = show.program(
         run(graph, Sequence(*(Sequence(Copy(a, b)) for _ in range(20))))
     ).scene.marks[0]
-    # one level is open, the next would be too many
-    assert isinstance(few, Tree) and len(few.visible()) == 21
+    # one level is open, the next would be too many; and the step that the title names is seen
+    assert isinstance(few, Tree) and len(few.visible()) == 22
 
 
 # --- exchange -------------------------------------------------------------------------------------
@@ -868,6 +879,14 @@ def test_a_picture_that_rests_elsewhere_has_the_title_of_that_place() -> None:
     still = scene.stills[int(scene.frames[scene.poster])]
     assert scene.title.lower().startswith(still.label.lower())
     assert "bytes arrive" in scene.title
+    for view_ in (show.bsp, show.balance, show.timeline):  # another place than by default
+        usual, chosen = view_(report).scene, view_(report, at=4).scene
+        still = chosen.stills[int(chosen.frames[chosen.poster])]
+        assert chosen.poster != usual.poster and chosen.title != usual.title
+        assert still.label.lower() in chosen.title.lower()
+    live = show.liveness(report, at="everywhere").scene
+    assert live.title.startswith("In step 3, Execute everywhere, ")
+    assert f", {by_hand(report)[0][2]:,} bytes are live" in live.title
 
 
 PATTERNS = {
@@ -1055,7 +1074,11 @@ def test_the_balance_is_the_reports(tiles: int) -> None:
     assert worst.busy is not None
     with_work = (tiles + 2) // 3
     first, *ties = [t for t, busy in enumerate(worst.busy.tolist()) if busy == worst.cycles]
-    who = f"tile {first} and {len(ties)} more take " if ties else f"tile {first} takes "
+    who = f"tile {first} takes "
+    if ties:
+        named = [first, *ties] if len(ties) < 4 else [first, ties[0]]
+        rest = f"{len(ties) - 1} others" if len(ties) >= 4 else named.pop()
+        who = f"tiles {', '.join(map(str, named))} and {rest} take "
     assert still.note == (
         f"{100 * share:.1f} % of the tiles' time in this superstep is waiting, most in compute: "
         f"{who}{int(worst.cycles):,}, the median tile 0; tile {first} executes Total on "
@@ -1091,8 +1114,8 @@ def test_the_balance_is_the_reports(tiles: int) -> None:
     for tile in (first, *ties):  # those for which the others wait
         fifths[tile] = "!"
     assert letters == fifths
-    last = f"{1 + len(ties)} tiles" if ties else f"tile {first}"
-    assert scene.title.endswith(f"waiting, most of it for {last} in Execute some work")
+    last = who.partition(" take")[0]
+    assert scene.title.endswith(f"waiting, all of it for {last} in Execute some work")
     histogram = still.about["histogram"][1]["n"]
     assert histogram.sum() == tiles and histogram[-1] >= 1
 

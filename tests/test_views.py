@@ -549,7 +549,10 @@ def test_the_host_has_a_lane_where_it_takes_part() -> None:
 
 def test_a_run_keeps_its_name() -> None:
     report = programs.uneven(called="training")
-    assert show.bsp(report).scene.title == "training: Tile 0 makes 12 others wait in 'total'"
+    assert (
+        show.bsp(report).scene.title
+        == "training: Tile 0 makes 12 others wait up to 144 cycles in 'total'"
+    )
     assert show.program(report).data[0]["part"] == "training: Sequence"
     flame = show.timeline(report).scene.marks[0]
     assert isinstance(flame, Flame) and flame.names[0] == "training: Sequence"

@@ -211,9 +211,12 @@ def grid(
     gap = NAMED * (across - 1) if has_names else 0.0
     cell_side = room / (across * columns + GAP * (across - 1))
     cell_side = round(min(largest, cell_side, (room - gap) / (across * columns)), 3)
-    heading = heading or counted(target.num_tiles, "tile") + (
-        f" on {ipus} IPUs" if ipus > 1 else ""
-    )
+    if not heading:
+        heading = counted(target.num_tiles, "tile")
+        if ipus > 1:
+            heading += f" on {ipus} IPUs"
+        if cells_per_ipu < target.tiles_per_ipu:
+            heading += f"; each square is {-(-target.tiles_per_ipu // cells_per_ipu)} tiles"
     return Cells(
         name,
         heading,

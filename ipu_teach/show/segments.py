@@ -27,7 +27,19 @@ from ipu_teach.types import Array
 
 WAIT = STATES.index(palette.WAIT)
 MOST_TOLD = 16  # a text lists at most this many IPUs
+MOST_NAMED = 4  # a text names at most this many tiles, steps or IPUs; of more, the first two
 MOST_ENDS = 8  # at most this many IPUs have their number beside their lanes
+
+
+def named_ipus(names: Sequence[str]) -> str:
+    """Return the names of IPUs as a text; of more than four, the first two and the number of the
+    others."""
+    listed = [*names]
+    if len(listed) == 1:
+        return listed[0]
+    if len(listed) > MOST_NAMED:
+        listed = [*listed[:2], f"{len(listed) - 2:,} others"]
+    return f"{', '.join(listed[:-1])} and {listed[-1]}"
 
 
 @dataclass(frozen=True)
@@ -135,6 +147,18 @@ class Segment:
         """Return the name and the end of each IPU, for the first 16; `after` follows the name."""
         ends = zip(self.names, self.ends[:MOST_TOLD], strict=False)
         return ", ".join(f"{name}{after}{end:,}" for name, end in ends)
+
+    def finish_text(self) -> str:
+        """Return after how many cycles each IPU has finished, the earliest first."""
+        ends = sorted(set(self.ends))
+        if len(ends) == 1:
+            return f"all {len(self.ends)} IPUs finish together"
+        groups = [
+            f"{named_ipus([n for n, e in zip(self.names, self.ends, strict=True) if e == end])} "
+            f"after {number(end)}"
+            for end in (*ends[: MOST_TOLD - 1], ends[-1])[: len(ends)]
+        ]
+        return f"finished are {', '.join(groups)}"
 
     def lasts(self, part: IPUStep) -> bool:
         """Return whether the part is executed by the last IPU, or by all IPUs together."""

@@ -82,21 +82,28 @@ def tiles(tensor: Tensor, other: Tensor | None = None) -> View:
 
 def _scene(tensors: list[Tensor]) -> Scene:
     target = tensors[0].graph.target
-    colours, per_tile = palette.of_tiles(target.num_tiles)
+    colours, tiles_per_colour = palette.of_tiles(target.num_tiles)
     panels = Panels()
     room = (WIDTH - 32 - 24 * (len(tensors) - 1)) / len(tensors)
     channels: dict[str, tuple[int | Array, float | Array, int]] = {}
     for which, tensor in enumerate(tensors):
         cells, where = _elements(tensor, f"elements {which}", room, panels.notes)
         panels.put(cells, left=16 + which * (room + 24))
-        channels[cells.name] = _still(_code(where, per_tile))
+        channels[cells.name] = _still(_code(where, tiles_per_colour))
     panels.below(34 if target.num_ipus == 1 else 48)  # the IPUs have their names above them
     sizes = bytes_by_tile(tensors)
     numbers = np.arange(target.num_tiles)
-    codes_held = np.where(sizes > 0, _code(numbers, per_tile), EMPTY)
+    codes_held = np.where(sizes > 0, _code(numbers, tiles_per_colour), EMPTY)
     say = "tile {i}: {bytes} bytes"
     values = {"bytes": sizes}
-    panels.put(grid("tiles", target, TILES, largest=LARGEST, key=numbers, say=say, values=values))
+    heading = counted(target.num_tiles, "tile") + f" on {target.num_ipus} IPUs" * (
+        target.num_ipus > 1
+    )
+    if tiles_per_colour > 1:
+        up_to = "up to " * (target.num_tiles % tiles_per_colour > 0)
+        heading += f"; each colour is {up_to}{tiles_per_colour} tiles"
+    about: dict[str, Any] = {"key": numbers, "say": say, "values": values}
+    panels.put(grid("tiles", target, TILES, heading, largest=LARGEST, **about))
     largest = int(sizes.max())
     heading = "bytes, tile by tile"
     if target.num_tiles <= MOST_LANES:
@@ -107,15 +114,15 @@ def _scene(tensors: list[Tensor]) -> Scene:
     else:
         ranked = quantiles(sizes, MOST_LANES)
         ends = ("fullest", "emptiest")
-        heading = "bytes of a tile, fullest first"
+        tiles_per_lane = number(target.num_tiles / MOST_LANES)
+        heading = f"bytes of a tile, fullest first, {tiles_per_lane} tiles a lane"
         ranks = "lane {i} of the tiles sorted by bytes: {bytes} bytes a tile"
         lanes = Lanes(
             "bytes", heading, count=MOST_LANES, say=ranks, values={"bytes": ranked}, ends=ends
         )
         drawing = Drawing(largest, (Bar(BYTES, 0, ranked, largest),), "bytes")
         panels.notes.append(
-            f"The {MOST_LANES} lanes are the tiles sorted by bytes, "
-            f"{number(target.num_tiles / MOST_LANES)} to a lane."
+            f"The {MOST_LANES} lanes are the tiles sorted by bytes, {tiles_per_lane} to a lane."
         )
     panels.put(lanes, left=300 if lanes.ends else 260, high=TILES, drawing=drawing)
     words = " and ".join(map(_words, tensors))
@@ -190,6 +197,10 @@ def _elements(tensor: Tensor, name: str, room: float, notes: list[str]) -> tuple
         else:  # a narrow page has no room for all of it
             notes.append(f"{_name(tensor)} is drawn as {sheets_of}, {by}.")
     if wide * tall > 1:
+        square = f"{tall:,} x {wide:,} to a square"
+        if len(f"{heading}, {square}") > LONGEST_HEADING:  # the title has the name, too
+            heading = heading.removeprefix(f"{_name(tensor)}, ")
+        heading += f", {square}"
         notes.append(
             f"A cell of {_name(tensor)} stands for up to {tall:,} x {wide:,} elements and shows "
             "the tile of the first."
@@ -274,8 +285,9 @@ def _still(codes: Array) -> tuple[Array, int, int]:
     return codes, 1, int(codes[0])
 
 
-def _code(where: Array, per_tile: int) -> Array:
-    return np.where(where < 0, NOWHERE, BYTES + 1 + where // per_tile)
+def _code(where: Array, tiles_per_colour: int) -> Array:
+    """Return the code of the colour of each tile in `where`; -1 is an unmapped element."""
+    return np.where(where < 0, NOWHERE, BYTES + 1 + where // tiles_per_colour)
 
 
 def _name(tensor: Tensor) -> str:
