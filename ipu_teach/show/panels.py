@@ -256,7 +256,7 @@ def boxes_in_rows(
     places = np.array([(c * wide, r * pitch, 0.94 * wide, 0.9 * pitch) for r, c, *_ in cells])
     shapes: list[Shape] = [Boxes(int(code), places[codes == code]) for code in np.unique(codes)]
     for row, column, code, texts, _ in cells:
-        text = next((t for t in texts if (len(t) + 0.5) * LETTER < wide and pitch > 10), "")
+        text = next((t for t in texts if has_room(t, wide) and pitch > 10), "")
         at = (column + 0.47) * wide, (row + 0.45) * pitch + 4
         shapes += [Words(*at, text, 11 if wide > 36 else 9, "middle", code)] * bool(text)
     for row in range(0, len(rows), int(np.ceil(12 / pitch))):
@@ -272,6 +272,11 @@ def boxes_in_rows(
         labels=cell_texts,
         say="{label}",
     )
+
+
+def has_room(text: str, wide: float) -> bool:
+    """Return whether a box of this width has room for a text of 11 units."""
+    return (len(text) + 0.5) * LETTER < wide
 
 
 def painted(
