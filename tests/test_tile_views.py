@@ -233,7 +233,22 @@ def test_a_formula_of_the_library_is_said_instead_of_lines() -> None:
     assert eval(expression, {"ceil": ceil}) == cycles(each)
     assert cycles(each) * int(size["times"]) == cycles(size["cycles"])
     assert f"{expression} = {each} each." in repr(made).splitlines()[0]
-    assert made.scene.title.startswith(f"A vertex of {name} takes {each} modelled cycles")
+    assert made.scene.title == (
+        f"{name} has no Python lines: a formula gives a vertex {each} modelled cycles"
+    )
+    assert "line" not in {made.scene.codes[i].name for i in made.scene.legend}
+    every = report.cycles_by_codelet()
+    vertices = sum(
+        int(times) * len(spent)
+        for step, times in enumerate(report.executions.tolist())
+        for _, spent in (model_of(report, "code").vertices(step) if times else ())
+    )
+    # all vertices of this program belong to the library
+    assert made.scene.sentence.endswith(
+        f" {vertices} vertices of libraries, 100.0 % of the cycles of all vertices, have no Python "
+        f"lines here: a formula gives the cycles of {vertices}."
+    )
+    assert sum(every.values()) >= cycles(head["cycles"])
     (codelet,) = (row for row in show.tile(report, 0).scene.marks if isinstance(row, Tree))
     assert any(expression[:40] in text for text in codelet.labels)
 
@@ -303,6 +318,42 @@ def test_an_estimate_takes_the_place_of_the_formula(view: Any) -> None:
     for estimate, is_shown in ((0, True), (12345, False)):
         scene = view(one_vertex(group.table.codelet, estimate)).scene
         assert (formula.text in scene.json()) == is_shown
+        # no word says that a formula gives what is an estimate
+        assert ("by an estimate of the program, not by lines" in scene.json()) != is_shown
+        assert is_shown or "by a formula" not in scene.json()
+        if scene.view == "code":
+            source = (
+                "a formula gives the cycles of 1" if is_shown else "an estimate gives those of 1"
+            )
+            assert scene.sentence.endswith(
+                " 1 vertex of libraries, 100.0 % of the cycles of all vertices, has no Python lines "
+                f"here: {source}."
+            )
+
+
+def test_vertices_of_a_library_are_counted_beside_the_lines_of_a_codelet() -> None:
+    device = IPUModel("ipu2", tiles_per_ipu=2).create_device()
+    graph = Graph(device)
+    x = graph.add_variable(FLOAT, (64,), "x")
+    out = graph.add_variable(FLOAT, (), "out")
+    for tensor in (x, out):
+        graph.set_tile_mapping(tensor, 0)
+    graph.set_initial_value(x, 0.5)
+    compute_set = graph.add_compute_set("added")
+    graph.set_tile_mapping(graph.add_vertex(compute_set, Added, x=x, out=out), 0)
+    program = Sequence(Execute(compute_set))
+    popops.tanh_in_place(graph, x, program)
+    popops.tanh_in_place(graph, x, program)
+    engine = Engine(graph, program)
+    engine.load_and_run(device)
+    spent = engine.report.cycles_by_codelet()
+    share = 100 * (1 - spent["Added"] / sum(spent.values()))
+    scene = show.code(engine.report, "Added").scene
+    assert scene.title.startswith("Line ")
+    assert scene.sentence.endswith(
+        f" 2 vertices of libraries, {share:.1f} % of the cycles of all vertices, have no Python lines "
+        "here: a formula gives the cycles of 2."
+    )
 
 
 def test_a_codelet_of_ones_own_has_no_formula() -> None:

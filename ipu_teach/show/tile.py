@@ -23,7 +23,17 @@ from ipu_teach.errors import InvalidOptionError, counted, did_you_mean, shown
 from ipu_teach.graph.variable_table import without_replica
 from ipu_teach.report import Report
 from ipu_teach.show import palette
-from ipu_teach.show.code import CODES, COLUMNS, PART, CodeRow, line_rows, row, tree, why
+from ipu_teach.show.code import (
+    CODES,
+    COLUMNS,
+    PART,
+    CodeRow,
+    has_estimate,
+    line_rows,
+    row,
+    tree,
+    why,
+)
 from ipu_teach.show.formula import formula_of
 from ipu_teach.show.pack import pack
 from ipu_teach.show.panels import Panels
@@ -376,7 +386,8 @@ def _code(model: CostModel, used: list[Any], vertices_held: list[Held]) -> list[
         counted_ = [
             vertex for vertex in rows_of_codelet if vertex[0] < 2 and any(vertex[2])
         ]  # show.code has more
-        rows += counted_ or [row(1, why(codelet), None, total, total, PART)]
+        reason = why(codelet, bool(has_estimate(vertex.group)[vertex.group.rows == vertex.row]))
+        rows += counted_ or [row(1, reason, None, total, total, PART)]
         formula = None if counted_ else formula_of(codelet, vertex.group.shapes, model.target)
         if formula is not None and formula.cycles == total:
             rows[-1] = row(1, formula.named_sizes, None, total, total, PART)
