@@ -712,8 +712,8 @@ def test_steps_and_vertices_that_have_the_tile_to_themselves() -> None:
     lanes = lanes_of(made, 2)
     assert all([bar[:2] for bar in lane] == [(0, thirds), (thirds, alone)] for lane in lanes)
     assert (
-        f"{thirds + alone:,} modelled cycles = {thirds + alone:,} of vertices that have it to "
-        "themselves" in repr(show.tile(report, 0, "whole"))
+        f"{thirds + alone:,} modelled cycles = {thirds + alone:,} of vertices that use all "
+        "workers; 2 vertices. Its memory" in repr(show.tile(report, 0, "whole"))
     )
     assert "it waits" in repr(show.tile(report, 12, "whole")) and "for tile 0" in repr(
         show.tile(report, 12, "whole")
@@ -725,6 +725,41 @@ def test_steps_and_vertices_that_have_the_tile_to_themselves() -> None:
         tree.labels[0] == "Mixed, vertex 1"
         and tree.labels[1] == "given or decided by data, not by lines"
     )
+
+
+def test_the_title_names_the_last_worker_and_how_many_share_the_maximum() -> None:
+    """Counted here: the ends of the workers in the table, and the cycles of the tiles."""
+    for report in (mixed_report(), work(13, 26)[0], work(13, 6 * 13)[0], work(7, 7 * 8)[0]):
+        for step in dict.fromkeys(report.step_numbers.tolist()):
+            spent = report.step_cost(step).compute_cycles
+            if not spent.any():
+                continue
+            name = report.step_cost(step).name
+            made = show.tile(report, int(spent.argmax()), step)
+            ends: dict[str, int] = {}
+            for row in made.data:
+                end = cycles(row["start"]) + cycles(row["cycles"])
+                for worker in "012345" if row["worker"] == "all" else row["worker"]:
+                    ends[worker] = max(end, ends.get(worker, 0))
+            last = [worker for worker, end in sorted(ends.items()) if end == max(ends.values())]
+            said = made.scene.title.rpartition("; ")[2]
+            if len(last) == 6:
+                assert said == "all 6 workers end together"
+            elif len(last) == 1:
+                assert said == f"worker {last[0]} is last"
+            else:
+                assert said == f"workers {', '.join(last[:-1])} and {last[-1]} are last"
+            equal, waiting = int((spent == spent.max()).sum()), int((spent < spent.max()).sum())
+            if equal > 1 and waiting:
+                assert f" in {name!r}, like {equal - 1} other" in made.scene.title
+                assert f"; {waiting} tile" in made.scene.title
+                late = show.tile(report, int(spent.argmin()), step).scene.sentence
+                first = int(spent.argmax())
+                assert f"for tile {first} and {equal - 1} other" in late
+            elif waiting:
+                assert f" in {name!r} and makes {waiting} other" in made.scene.title
+            else:
+                assert f" in {name!r} and takes as long as all others" in made.scene.title
 
 
 def test_a_tile_without_work_waits_and_holds() -> None:
