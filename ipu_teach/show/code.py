@@ -201,11 +201,14 @@ def _without_lines(groups_of: Mapping[type[Vertex], GroupsRun], total: int) -> s
     if not runs:
         return ""
     has = "has" if runs == 1 else "have"
-    sources = [f"a formula gives the cycles of {runs - estimated:,}"] * (runs > estimated)
-    sources += [f"an estimate gives those of {estimated:,}"] * bool(estimated)
+    source = (
+        f"a formula gives the cycles of {runs - estimated:,}, an estimate those of {estimated:,}"
+    )
+    if estimated in (0, runs):
+        source = f"{'an estimate' if estimated else 'a formula'} gives the cycles"
     return (
         f" {counted(runs, 'vertex', 'vertices')} of libraries, {percent(spent / (total or 1))} of "
-        f"the cycles of all vertices, {has} no Python lines here: {', '.join(sources)}."
+        f"the cycles of all vertices, {has} no Python lines here: {source}."
     )
 
 
@@ -418,7 +421,14 @@ def _wrapped(whole_row: CodeRow) -> Iterator[CodeRow]:
     if any(cells) or len(text) <= WIDEST_TEXT or not text.endswith(" cycles"):
         yield whole_row
         return
-    first, *rest = wrap(text, WIDEST_TEXT, break_long_words=False, break_on_hyphens=False)
+    expression, _, result = text.rpartition(" = ")
+    lines = wrap(expression, WIDEST_TEXT, break_long_words=False, break_on_hyphens=False)
+    result = f"= {result}"
+    if len(lines[-1]) + 1 + len(result) > WIDEST_TEXT:
+        lines.append(result)
+    else:
+        lines[-1] += f" {result}"
+    first, *rest = lines
     yield depth, first, cells, share, code
     for line in rest:
         yield depth, INDENT + line, cells, share, code
