@@ -438,6 +438,24 @@ def test_turns_are_those_of_a_plain_loop() -> None:
     )
 
 
+class Added3(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+
+    def compute(self):
+        for j in range(len(self.out)):
+            self.out[j] = 0
+            for i in range(3):
+                self.out[j] += self.x[i]
+
+
+def test_of_several_turns_that_wrote_an_element_the_last_is_named() -> None:
+    made = show.turns(Added3, 1, x=[1, 2, 4], out=2)
+    assert made.scene.title == "Turn 3 of line 4 wrote out[1] last, after 2 other turns"
+    assert " wrote out[1] last, after 2 other turns: " in repr(made)
+    assert show.turns(Prefix, 5, x=np.ones(7), y=7).scene.title == "Turn 6 of line 3 wrote y[5]"
+
+
 def test_of_many_turns_those_around_the_writer_are_shown() -> None:
     made = show.turns(Prefix, 500, x=np.ones(700), y=700)
     assert marked(made) == [30] and len(made.data) == 700 and len(made._repr_html_()) < 40_000
