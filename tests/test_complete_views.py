@@ -221,6 +221,57 @@ def test_a_matrix_has_every_byte(name: str) -> None:
         assert any(np.array_equal(drawn, table) for table in binned)
 
 
+@pytest.mark.parametrize("case", RECORDED)
+def test_a_run_rests_where_its_title_says_what_moves_and_what_changes(case: str) -> None:
+    recording = RECORDED[case]()
+    assert recording.report is not None
+    scene = show.run(recording).scene
+    still = scene.stills[int(scene.frames[scene.poster])]
+    messages = [m for m in still.flows["messages"] if m.source >= 0]
+    begin = max(f for f in range(scene.poster + 1) if scene.stills[int(scene.frames[f])].first)
+    place = sum(scene.stills[int(i)].first for i in scene.frames[: begin + 1]) - 1
+    changed = [  # numbers that differ before and after the superstep, counted one by one
+        int(element)
+        for track in recording.tracks
+        for at_place, elements, *_ in track.changes
+        if at_place == place
+        for element in elements
+    ]
+    size = sum(message.size for message in messages)
+    between = f"{len(messages)} messages, {size:,} bytes, go from "
+    assert scene.title.startswith(between), scene.title
+    assert f"; then {len(changed):,} numbers change (thick lines" in scene.title
+    # the picture at rest marks the cells whose numbers the superstep then changes
+    numbers = scene.numbers["board"]
+    after = next(
+        (f for f, i in enumerate(scene.frames) if f > begin and scene.stills[int(i)].first),
+        len(scene.frames),
+    )
+    drawn = numbers.cell[(numbers.frame >= begin) & (numbers.frame < after)]
+    assert len(drawn) and {*drawn.tolist()} <= {*still.touches["board"][1].tolist()}
+    undrawn = f"; {len(drawn):,} are drawn)" if len(drawn) < len(changed) else ")"
+    assert scene.title.endswith(f"change (thick lines{undrawn}")
+
+
+def test_a_run_without_messages_says_so_in_its_title() -> None:
+    recording = stencil(13, 3, 1)
+    scene = show.run(recording, at=0).scene
+    assert scene.title.startswith(
+        "24 messages, 96 bytes, go from tile to tile in Execute blur; then"
+    )
+    graph = Graph(IPUModel("ipu2", tiles_per_ipu=2).create_device())
+    x = graph.add_variable(FLOAT, (4,), "x")
+    graph.set_tile_mapping(x, 1)
+    graph.set_initial_value(x, 1.0)
+    y = graph.add_variable(FLOAT, (4,), "y")
+    graph.set_tile_mapping(y, 1)
+    engine = Engine(graph, Copy(x, y))
+    recording = engine.record(x, y)
+    engine.load_and_run(IPUModel("ipu2", tiles_per_ipu=2).create_device())
+    title = show.run(recording).scene.title
+    assert title == "In Copy 'x' to 'y' 4 numbers change (thick lines); none moves between tiles"
+
+
 @pytest.mark.parametrize("count", [2, 4])
 def test_a_ring_has_every_byte_and_says_nothing_that_was_not_followed(count: int) -> None:
     report = all_reduce_report(count, 77, "clockwise_ring", tiles=3)
@@ -235,7 +286,7 @@ def test_a_ring_has_every_byte_and_says_nothing_that_was_not_followed(count: int
         rows = [r for r in view.data if r["superstep"] == row["superstep"]]
         same = [r for r in rows if (int(r["from IPU"]), int(r["to IPU"])) == pair]
         assert sum(int(r["bytes"].replace(",", "")) for r in same) == crossing[pair]
-        assert row["began on IPU"]
+        assert row["chunk"]
 
 
 @pytest.mark.parametrize("repeats", [40, 400])

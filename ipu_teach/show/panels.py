@@ -289,18 +289,11 @@ def boxes_in_rows(
     )
     shapes: list[Shape] = [Boxes(int(code), places[codes == code]) for code in np.unique(codes)]
     for row, column, code, texts, _ in cells:
-        text = next(
-            (
-                candidate
-                for candidate in texts
-                if (len(candidate) + 0.5) * LETTER < column_width and pitch > 10
-            ),
-            "",
-        )
+        text = next((t for t in texts if has_room(t, column_width) and pitch > 10), "")
         text_position = (column + 0.47) * column_width, (row + 0.45) * pitch + 4
-        shapes += [
-            Words(*text_position, text, 11 if column_width > 36 else 9, "middle", code)
-        ] * bool(text)
+        if text:
+            size = 11 if column_width > 36 else 9
+            shapes.append(Words(*text_position, text, size, "middle", code))
     for row in range(0, len(rows), int(np.ceil(12 / pitch))):
         shapes.append(Words(-6, (row + 0.45) * pitch + 4, rows[row], 11, anchor="end"))
     cell_texts = [cell[-1] for cell in cells]
@@ -314,6 +307,11 @@ def boxes_in_rows(
         labels=cell_texts,
         say="{label}",
     )
+
+
+def has_room(text: str, wide: float) -> bool:
+    """Return whether a box of this width has room for a text of 11 units."""
+    return (len(text) + 0.5) * LETTER < wide
 
 
 def painted(
