@@ -90,7 +90,7 @@ def compare(
     }
     if not wrong:
         return Passed(
-            f"{name_of(answer)} on {len(cases)} sets of numbers, drawn at random",
+            f"{name_of(answer)} on {len(cases)} fixed sets of numbers",
             evidence=tuple(results.values()),
         )
     fault = next((name for name in wrong if name.startswith(ORDINARY)), next(iter(wrong)))

@@ -46,6 +46,7 @@ SIGNS = {
     Kind.NOT_ATTEMPTED: "○",
     Kind.ERROR: "!",
     Kind.UNJUDGED: "?",
+    Kind.SHOWN: "→",
 }
 
 # background of a passed heading, readable on dark and on light pages
@@ -96,15 +97,29 @@ def _tried(name: str, answers: tuple[object, ...]) -> Verdict:
     exercise = find_exercise(name, "check")
     given_out = name in _handed_out and bool(answers) and answers[0] is _handed_out[name]
     with first_lines():
-        verdict = judged(exercise, answers, given_out)
-    if verdict and not given_out:
+        verdict = judged(exercise, answers)
+    if given_out:
+        return _not_solved(exercise, verdict)
+    if verdict:
         _passed[name] = answers[0]
         _shared[name] = verdict.shared
-    if verdict.kind is not Kind.NOT_ATTEMPTED and not given_out:
+    if verdict.kind is not Kind.NOT_ATTEMPTED:
         text = alone(answers[0]) if verdict and len(answers) == 1 else None
         learned().change(name, lambda record: _count(record, verdict, text))
         return _with_a_way_out(exercise, verdict)
     return verdict
+
+
+def _not_solved(exercise: Exercise, verdict: Verdict) -> Verdict:
+    """Return the verdict on the reference answer that given() returned, which never counts."""
+    if not verdict:
+        return verdict
+    kind = Kind.SHOWN
+    rows = (
+        ("came", "this is the reference answer, which passes."),
+        ("next", f'write your own; hint("{exercise.name}") helps.'),
+    )
+    return Verdict(f"{exercise.name} {exercise.title}: {kind.value}", SIGNS[kind], rows, kind=kind)
 
 
 def refusals(record: Record) -> int:
@@ -154,11 +169,8 @@ def _count(record: Record, verdict: Verdict, text: str | None) -> None:
         record["state"] = "solved" if kind is Kind.PASSED else "not yet"
 
 
-def judged(exercise: Exercise, answers: tuple[object, ...], given_out: bool = False) -> Verdict:
-    """Return the verdict on an answer, without counting it.
-
-    `given_out`: the answer is the reference answer that given() returned.
-    """
+def judged(exercise: Exercise, answers: tuple[object, ...]) -> Verdict:
+    """Return the verdict on an answer, without counting it."""
 
     def judge(*arguments: object) -> Passed:
         refuse_other_kinds(exercise, arguments)
@@ -170,14 +182,9 @@ def judged(exercise: Exercise, answers: tuple[object, ...], given_out: bool = Fa
     if kind is Kind.NOT_ATTEMPTED:
         rows = (("next", f'fill the gap; hint("{exercise.name}") helps.'),)
     further = exercise.thought if kind is Kind.PASSED else ""
-    message = (
-        f"{kind.value}, with the reference answer"
-        if given_out and kind is Kind.PASSED
-        else kind.value
-    )
     filled = tuple((label, text) for label, text in (*rows, ("further", further)) if text)
     return Verdict(
-        f"{exercise.name} {exercise.title}: {message}",
+        f"{exercise.name} {exercise.title}: {kind.value}",
         SIGNS[kind],
         rows=filled,
         bars=verdict.bars,

@@ -22,11 +22,12 @@ from ipu_course import check, given, hint, predict, progress
 from ipu_course.checking import learner_calls, mistakes
 from ipu_course.checking.calling import is_blank
 from ipu_course.checking.comparing import compare
-from ipu_course.checking.exercise import catalogue
+from ipu_course.checking.exercise import Lesson, catalogue
+from ipu_course.checking.gaps import reference
 from ipu_course.checking.quoting import difference
 from ipu_course.checking.state import learned
 from ipu_course.checking.verdict_panel import Bars, Panel
-from ipu_course.checking.verdicts import NotYet
+from ipu_course.checking.verdicts import Kind, NotYet
 from ipu_course.lesson01 import checks as lesson01
 from ipu_teach import FLOAT, Graph, IPUModel
 from ipu_teach.errors import LessonError, UnknownExerciseError
@@ -67,8 +68,8 @@ class Tags(HTMLParser):
 
 def test_a_verdict_as_text() -> None:
     assert repr(check("01.1", right)) == (
-        "01.1 The time of a superstep: passed\n  tried:   right on 7 sets of numbers, drawn at "
-        "random\n  further: ask your function: how much longer may tile 4 work before the "
+        "01.1 The time of a superstep: passed\n  tried:   right on 7 fixed sets of numbers\n"
+        "  further: ask your function: how much longer may tile 4 work before the "
         "superstep takes longer?\n           That much is free."
     )
     assert repr(check("01.1", blank)) == (
@@ -437,7 +438,8 @@ def test_given_is_the_reference_until_ones_own_passes(capsys: pytest.CaptureFixt
     )
     assert learned().record("01.1") == {"state": "given"}
     verdict = check("01.1", handed)
-    assert verdict and "passed, with the reference answer" in repr(verdict)
+    assert not verdict and verdict.kind is Kind.SHOWN
+    assert repr(verdict).splitlines()[0] == "01.1 The time of a superstep: shown, not solved"
     assert learned().record("01.1") == {"state": "given"}  # which is not solved
     check("01.1", right)
     assert given("01.1") is right
@@ -451,9 +453,22 @@ def test_an_answer_of_ones_own_counts_beside_what_the_lesson_gave(
     graph = names_of("01")["graph"]
     handed = eval("given('01.5')", {**names_of("01"), "given": given})
     assert handed == ("thirds", 3, 4)
-    assert "with the reference answer" in repr(check("01.5", handed, graph))
-    assert "with the reference answer" not in repr(check("01.5", ("thirds", 4, int("3")), graph))
+    assert check("01.5", handed, graph).kind is Kind.SHOWN
+    assert check("01.5", ("thirds", 4, int("3")), graph).kind is Kind.PASSED
     assert learned().record("01.5")["state"] == "solved"
+
+
+@pytest.mark.parametrize("lesson", catalogue(), ids=lambda lesson: lesson.number)
+def test_what_is_given_is_shown_and_not_solved(
+    lesson: Lesson, names_of: Callable[[str], Names]
+) -> None:
+    """In every lesson, for the first exercise and the last whose check takes the answer alone."""
+    names = names_of(lesson.number) | {"given": given}
+    alone = [e.name for e in lesson.exercises if len(reference(e.name).answers) == 1]
+    for exercise in (alone[0], alone[-1]):
+        verdict = check(exercise, eval(f"given({exercise!r})", names))
+        assert not verdict and "shown, not solved" in repr(verdict)
+        assert learned().record(exercise) == {"state": "given"}
 
 
 def test_given_says_which_names_are_missing() -> None:
