@@ -300,10 +300,11 @@ def hint(name: str) -> Panel:
 _MISSING = object()
 
 
-def predict(name: str, value: object = _MISSING, *, actual: object = _MISSING) -> Panel:
+def predict(name: str, *values: object, actual: object = _MISSING) -> Panel:
     """Store your prediction before a run, and compare it with the result after the run.
 
-    Before: `predict("01.0", 250)`. After: `predict("01.0", actual=cycles)`.
+    Before: `predict("01.0", 250)`. After: `predict("01.0", actual=cycles)`. Several values are given
+    as a tuple or one after another.
 
     The first prediction is locked. It counts that you made one, whether or not it is right. A
     prediction from an earlier lesson comes back as `predict("01.0 again", …)` with other numbers:
@@ -313,9 +314,10 @@ def predict(name: str, value: object = _MISSING, *, actual: object = _MISSING) -
     :raises UnknownExerciseError: if there is no such prediction.
     """
     question = find_question(name)
+    value = _MISSING if not values else values[0] if len(values) == 1 else values
     if value is not _MISSING and not is_blank(value) and actual is _MISSING:
         try:
-            question.values(value)
+            question.guessed(value)
         except AnswerKindError as error:
             fault = (("came", error.tried), ("next", error.next_step))
             question_row = (
@@ -344,21 +346,21 @@ def predict(name: str, value: object = _MISSING, *, actual: object = _MISSING) -
             "○",
             (("next", question.asks()),),
         )
-    values = question.values(value)
+    guesses = question.values(value)
     if locked:
         message = (
             "it is made and locked; a second guess would not be one"
-            if locked != values
+            if locked != guesses
             else "it is locked already"
         )
         return Panel(
             f"{head}: locked", "■", (("you guessed", question.said(locked)), ("kept", message))
         )
-    _lock(question, values)
+    _lock(question, guesses)
     return Panel(
         f"{head}: locked",
         "■",
-        (("you guessed", question.said(values)), ("next", "now run it and see.")),
+        (("you guessed", question.said(guesses)), ("next", "now run it and see.")),
     )
 
 
