@@ -23,14 +23,14 @@ from ipu_course.checking.exercise import (
     find_question,
     refuse_other_kinds,
 )
-from ipu_course.checking.gaps import Names, Reference, names_needed, reference
+from ipu_course.checking.gaps import Names, Reference, gaps_in, names_needed, reference
 from ipu_course.checking.printed import first_lines
 from ipu_course.checking.quoting import name_of
 from ipu_course.checking.shared import Shared, alone, code_of, parsed
 from ipu_course.checking.state import MOST_COUNTED, Record, learned, whole
 from ipu_course.checking.verdict_panel import Panel
 from ipu_course.checking.verdicts import Kind, Passed
-from ipu_teach.errors import AnswerKindError, LessonError
+from ipu_teach.errors import AnswerKindError, LessonError, UnknownExerciseError
 
 _passed: dict[str, Any] = {}  # the answers that passed in this kernel, by exercise
 _handed_out: dict[str, Any] = {}  # the reference answers that given() returned
@@ -39,6 +39,7 @@ _shared: dict[str, Shared | None] = {}  # the lines of share() for the answers t
 
 DONE = ("solved", "with help", "given")  # states that no further attempt changes back
 MOST_REASONS = 8  # reasons for refusals stored per exercise
+IN_THE_GAP = "in place of the gap"  # heading of the hint that is code
 LONGEST_REASON = 160  # characters of a stored reason
 SIGNS = {
     Kind.PASSED: "✓",
@@ -277,24 +278,43 @@ def verify(line: str, *answers: object) -> Panel:
 
 
 def hint(name: str) -> Panel:
-    """Return the next hint for an exercise, below the earlier ones, and count it."""
+    """Return the next hint for an exercise, below the earlier ones, and count it.
+
+    The last hint is the code of the reference answer, which replaces the gap as it is. Without the
+    solved notebook there is no such hint.
+    """
     exercise = find_exercise(name, "hint")
+    code = _code_of_gap(name)
+    count = len(exercise.hints) + bool(code)
 
     def show_one_more(record: Record) -> None:
-        record["hints"] = min(whole(record.get("hints")) + 1, len(exercise.hints))
+        record["hints"] = min(whole(record.get("hints")) + 1, count)
 
     learned().change(name, show_one_more)
     shown_now = whole(learned().record(name).get("hints")) or 1
     rows = [(f"hint {i}", text) for i, text in enumerate(exercise.hints[:shown_now], start=1)]
-    if shown_now == len(exercise.hints):
+    if shown_now == count:
         rows.append(
             ("then", f'that was the last. given("{name}") goes on with the reference answer.')
         )
     else:
-        rows.append(("then", f'hint("{name}") again gives the next.'))
+        message = ", which is code." if code and shown_now == count - 1 else "."
+        rows.append(("then", f'hint("{name}") again gives the next{message}'))
     return Panel(
-        f"{name} {exercise.title}: hint {shown_now} of {len(exercise.hints)}", "→", tuple(rows)
+        f"{name} {exercise.title}: hint {shown_now} of {count}",
+        "→",
+        tuple(rows),
+        code=((IN_THE_GAP, code),) if code and shown_now == count else (),
     )
+
+
+def _code_of_gap(name: str) -> str:
+    """Return the reference's code for an exercise's gap; "" if the solved notebook is not here."""
+    try:
+        (gap,) = gaps_in(reference(name).cell)
+    except UnknownExerciseError:
+        return ""
+    return gap.answer.strip("\n")
 
 
 _MISSING = object()
@@ -303,8 +323,8 @@ _MISSING = object()
 def predict(name: str, *values: object, actual: object = _MISSING) -> Panel:
     """Store your prediction before a run, and compare it with the result after the run.
 
-    Before: `predict("01.0", 250)`. After: `predict("01.0", actual=cycles)`. Several values are given
-    as a tuple or one after another.
+    Before: `predict("01.0", 250)`. After: `predict("01.0", actual=cycles)`. Several values are a
+    tuple, or arguments one after another.
 
     The first prediction is locked. It counts that you made one, whether or not it is right. A
     prediction from an earlier lesson comes back as `predict("01.0 again", …)` with other numbers:

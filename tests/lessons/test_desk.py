@@ -198,7 +198,7 @@ def test_records_that_were_edited_by_hand_do_no_harm() -> None:
     )
     learned().change("01.3", lambda r: r.update(prediction=["x", None]))
     check("01.1", right)
-    assert "hint 1 of 3" in repr(hint("01.1"))
+    assert "hint 1 of 4" in repr(hint("01.1"))
     assert "no prediction yet" in repr(predict("01.3", ...))
     assert "✓ solved" in repr(progress())
     assert learned().record("01.1")["attempts"] == 1
@@ -367,16 +367,28 @@ def test_calls_without_sense_say_what_to_do(
 
 @pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.name)
 def test_hints_come_one_at_a_time_and_are_remembered(exercise: Any) -> None:
-    count = len(exercise.hints)
+    count = len(exercise.hints) + 1
+    assert count >= 3
     for number in range(1, count + 2):
-        text = " ".join(repr(hint(exercise.name)).split())
+        panel = hint(exercise.name)
+        text = " ".join(repr(panel).split())
         last = min(number, count)
         assert f"hint {last} of {count}" in text
         assert [" ".join(step.split()) in text for step in exercise.hints] == [
-            i < last for i in range(count)
+            i < last for i in range(count - 1)
         ]
-        assert ("that was the last" in text) == (last == count)
+        assert ("that was the last" in text) == bool(panel.code) == (last == count)
     assert learned().record(exercise.name)["hints"] == count
+
+
+def test_without_the_solved_notebook_the_last_hint_is_in_words(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from ipu_course.checking import notebooks
+
+    monkeypatch.setattr(notebooks, "NOTEBOOKS", tmp_path)
+    panels = [hint("01.1") for _ in range(4)]
+    assert repr(panels[-1]).splitlines()[0].endswith("hint 3 of 3") and not panels[-1].code
 
 
 # --- predict --------------------------------------------------------------------------------------
@@ -451,7 +463,9 @@ QUESTIONS = [
 ]
 
 
-@pytest.mark.parametrize(("lesson", "question"), QUESTIONS, ids=lambda part: getattr(part, "name", ""))
+@pytest.mark.parametrize(
+    ("lesson", "question"), QUESTIONS, ids=lambda part: getattr(part, "name", "")
+)
 def test_a_question_shows_how_to_answer_and_not_the_answer(lesson: str, question: Question) -> None:
     text = " ".join(repr(predict(question.name, ...)).split())
     example = re.search(r"such as (\(.*?\)|'.*?'|[\d.]+)[;.]", text)
@@ -629,7 +643,11 @@ def test_a_script_that_is_run_has_the_verdict_printed(
         ("01.0", [1, 2], "give a number from 0 on"),
         ("07.0", 0.97, 'can be read in two ways. next: give "0.97 %" or 97, whichever you mean.'),
         ("07.0", "0.97", 'give "0.97 %" or 97'),
-        ("10.0", 0.5, "give a pair of shares (with 4 micro-batches; with 16 micro-batches), such as"),
+        (
+            "10.0",
+            0.5,
+            "give a pair of shares (with 4 micro-batches; with 16 micro-batches), such as",
+        ),
         ("10.6", "ring", "give 3 words (for 520; for 5,200; for 52,000), such as ('everybody',"),
         ("01.0", "20 %", "a number from 0 on"),
         ("02.0", "1.5", "a whole number from 0 on"),
