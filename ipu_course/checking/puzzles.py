@@ -13,6 +13,10 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from html import escape
+from io import StringIO
+from textwrap import dedent
+from token import NEWLINE
+from tokenize import generate_tokens
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -41,6 +45,23 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 HELPED = "with help"
 
 
+def statements_of(answer: str) -> list[str]:
+    """Return the lines of an answer; a statement over several lines counts as one of them.
+
+    A comment belongs to the statement below it.
+    """
+    lines = answer.splitlines()
+    statements: list[str] = []
+    first = 0
+    for token in generate_tokens(StringIO(dedent(answer) + "\n").readline):
+        if token.type == NEWLINE:
+            statements.append(
+                "\n".join(line for line in lines[first : token.end[0]] if line.strip())
+            )
+            first = token.end[0]
+    return statements
+
+
 class Puzzle:
     """The lines of an exercise's puzzle; a notebook shows them as a list that can be rearranged.
 
@@ -52,7 +73,7 @@ class Puzzle:
         self.names = names
         self.reference = complete_reference(exercise.name, names)
         (gap,) = gaps_in(self.reference.cell)
-        right = [line for line in gap.answer.splitlines() if line.strip()]
+        right = statements_of(gap.answer)
         wrong = []
         for decoy, instead in exercise.decoys:
             like = next(line for line in right if line.strip() == instead)
@@ -86,7 +107,8 @@ class Puzzle:
             (
                 "lines",
                 "\n".join(
-                    f" {letter}  {line}" for letter, line in zip(LETTERS, self.lines, strict=False)
+                    f" {letter}  {line}".replace("\n", "\n    ")
+                    for letter, line in zip(LETTERS, self.lines, strict=False)
                 ),
             ),
             ("next", f"give the letters in the order that you think right: {call}."),
@@ -179,7 +201,7 @@ def puzzle(name: str, order: Order | None = None) -> Puzzle | Panel:
         return Panel(
             f"{head} does not fit",
             "○",
-            (("next", f'its answers differ too much; hint("{name}") helps.'),),
+            (("next", f'its answer has fewer than three lines. hint("{name}") helps.'),),
         )
     remaining = REFUSALS - refusals(learned().record(name))
     if remaining > 0:

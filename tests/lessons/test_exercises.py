@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 from answers import EXERCISES, NamesOf, blank_cell, run_cell, verdict_on
