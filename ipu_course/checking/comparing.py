@@ -67,8 +67,12 @@ def gives_alike(
     """
 
     def outcome(function: Callable[..., object], case: tuple[object, ...]) -> object:
+        parts = (
+            part.copy() if isinstance(part, (list, set, dict, np.ndarray)) else part
+            for part in case
+        )
         try:
-            return function(*case)
+            return function(*parts)
         except Exception as error:
             return type(error)
 

@@ -36,8 +36,8 @@ class Exercise:
     a further question or another approach. `takes`: a description of each argument of check() after
     the name, usually "a function", or words for a value. `precision`: the floating-point precision
     that is required, where results are not whole numbers. `decoys`: lines of known wrong answers
-    for the puzzle, each with the line of the reference answer that it replaces; empty where right
-    answers have little in common.
+    for the puzzle, each with the line of the reference answer that it replaces; empty where the
+    answer has fewer than three lines.
     """
 
     name: str

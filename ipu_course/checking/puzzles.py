@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ipu_course.checking.exercise import REFUSALS, Exercise, find_exercise
-from ipu_course.checking.gaps import Names, Reference, gaps_in
+from ipu_course.checking.gaps import Names, Reference, gaps_in, reference
 from ipu_course.checking.learner_calls import (
     SIGNS,
     Verdict,
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 Order = str | Sequence[str | int]  # letters of lines, or their numbers from 1 on
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 HELPED = "with help"
+LEAST = 3  # lines of an answer that has a puzzle
 
 
 def statements_of(answer: str) -> list[str]:
@@ -201,7 +202,7 @@ def puzzle(name: str, order: Order | None = None) -> Puzzle | Panel:
         return Panel(
             f"{head} does not fit",
             "○",
-            (("next", f'its answer has fewer than three lines. hint("{name}") helps.'),),
+            (("next", f'its answer is {_short_of(name)}. hint("{name}") helps.'),),
         )
     remaining = REFUSALS - refusals(learned().record(name))
     if remaining > 0:
@@ -217,6 +218,13 @@ def puzzle(name: str, order: Order | None = None) -> Puzzle | Panel:
     if order is None:
         return shuffled
     return shuffled.tried(_places(name, order, len(shuffled.lines)))
+
+
+def _short_of(name: str) -> str:
+    """Return why an exercise has no puzzle, in words: it has one if its answer has three lines."""
+    (gap,) = gaps_in(reference(name).cell)
+    lines = len(statements_of(gap.answer))
+    return counted(lines, "line") if lines < LEAST else "a program of your own choice"
 
 
 def _places(name: str, order: Order, count: int) -> list[int]:

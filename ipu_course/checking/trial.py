@@ -319,6 +319,7 @@ class Trial:
     most_rounds: int = 0
     ready: Callable[[Ran], None] = lambda run: None
     agree: Callable[[Ran, Ran], bool] = equal  # whether the learner's run equals another answer's
+    beside: Callable[[], Sequence[Trial]] = tuple  # the trials of the exercise, this one among them
 
     def build(self, answer: Answer) -> Ran:
         """Return the answer's program in its own graph, not yet run.
@@ -411,11 +412,15 @@ class Trial:
         return known.reason(**figures) if known else ("", advice)
 
     def another(self) -> Trial | None:
-        """Return the trial with other values, if its runs are the only case; else None.
+        """Return a second case, if the runs of this trial are a single one; else None.
 
-        The other values are those of the tensors of floating-point numbers, in another order.
-        Without such values, or with a stream to the device, there is no other case.
+        It is another trial of the exercise, or this one with the values of the tensors of
+        floating-point numbers in another order. Without such values, or with a stream to the
+        device, there is no second case.
         """
+        for trial in self.beside():
+            if trial.tried != self.tried:
+                return trial
         if any(isinstance(kind, StreamIn) for kind in self.streams.values()):
             return None
         given = {
