@@ -131,7 +131,7 @@ def compare(
     why = known
     if actual and results[fault] is None and any(result is not None for result in results.values()):
         actual = "None"
-        why = (
+        why = known or (
             "one way through the function ends without a `return`; elsewhere it returns something."
         )
     if not why and len(wrong) > 2 and _is_one_number(results.values()):
