@@ -24,8 +24,8 @@ The tests judge every mistake as an answer, and docs/mistakes.md is made from th
 attempts, which only the tests use, have the same form with two more comments: `like: the busy
 share`, a mistake written in another way, and `passed: words of the verdict`, a right answer.
 
-A wrong answer of either file may also have the comment `clause`, which quotes the words of the
-exercise's text that it breaks, and no others: `python3 run.py clauses 01.3` lists them.
+A wrong answer of either file may also have the comment `clause`. It quotes the words of the
+exercise's text that the answer breaks; `python3 run.py clauses 01.3` lists them.
 """
 
 from __future__ import annotations
