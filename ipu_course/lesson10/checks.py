@@ -138,7 +138,9 @@ def _cuts(answer: Callable[[list[int], int], list[int]]) -> Passed:
             least_slowest(tuple(costs), ipus), slowest(costs, row), "of the slowest"
         )
         if bars_of_case.yours > bars_of_case.budget:
-            refused = refusing("10.2", partial(_cuts_alike, actual))
+            other = drawn[2] if costs is not drawn[2][0] else drawn[1]
+            cases = [*actual, (other, [*answer(list(other[0]), other[1])])]
+            refused = refusing("10.2", partial(_cuts_alike, cases))
             advice = "there are few ways to cut: try them all, and keep the best."
             raise refused(description, quoted(row), "", advice, bars=bars_of_case)
         bars = bars or bars_of_case

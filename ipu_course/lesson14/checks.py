@@ -483,7 +483,8 @@ def _knots() -> tuple[Trial, ...]:
         parts = len(bounds) - 1
         tensors = {name: Var(INT, len(x), 0, [np.array(x)]) for name, x in lists.items()}
         tensors["counts"] = Var(INT, parts, by_rows, right=[np.zeros(parts, int)])
-        trials.append(Trial(message, tensors, more=(rows,), form=_counting, agree=_as_many))
+        trial = Trial(message, tensors, more=(rows,), form=_counting, agree=_as_many, beside=_knots)
+        trials.append(trial)
     return tuple(trials)
 
 

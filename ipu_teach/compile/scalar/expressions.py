@@ -189,7 +189,7 @@ class Expressions(Lists):
         if value is None:
             if self.dry:
                 raise Unreached
-            self.refuse(node, f"{node.id} is not assigned")
+            self.refuse(node, f"the name {node.id}, which is not assigned,")
         if isinstance(value, Num) and value.maybe:
             self.bail(f"{scope.prefix}{node.id}_tag == -1", node)
         return value if node.id not in self.known else replace(value, data=False)

@@ -178,7 +178,7 @@ class Regions(VariableWalk):
         if not array.readable:
             self.refuse(
                 node,
-                f"the Output {array.buf[2:]} is read",
+                f"reading the Output {array.buf[2:]}",
                 "an InOut, or a local variable that is assigned once",
             )
         offset = self.place(array, keys, node)
@@ -389,10 +389,10 @@ class Regions(VariableWalk):
         """Refuse a store into an array that cannot be written."""
         field = self.codelet.fields.get(array.buf[2:])
         if array.box:
-            self.refuse(node, "a table is assigned", "an InOut")
+            self.refuse(node, "an assignment to a table", "an InOut")
         if field is not None and field.written:
-            self.refuse(node, f"what .reshape() gives of {field.name} is assigned", "its elements")
-        self.refuse(node, f"the Input {array.buf[2:]} is assigned", "an InOut")
+            self.refuse(node, f"an assignment to {field.name}.reshape()", "its elements")
+        self.refuse(node, f"an assignment to the Input {array.buf[2:]}", "an InOut")
 
     def _slice(
         self, slice_node: ast.Slice, axis_length: str, node: ast.AST
