@@ -112,6 +112,15 @@ def fused(etas, lams, keep):
     return eta[:keep] - left @ eta[keep:], lam[:keep, :keep] - left @ lam[keep:, :keep]
 
 
+# %% 15.1: lam first
+# why:  both are right, and they have changed places.
+# next: return eta, lam.
+def fused(etas, lams, keep):
+    eta, lam = etas.sum(axis=0), lams.sum(axis=0)
+    gain = lam[:keep, keep:] @ np.linalg.inv(lam[keep:, keep:])
+    return lam[:keep, :keep] - gain @ lam[keep:, :keep], eta[:keep] - gain @ eta[keep:]
+
+
 # %% 15.1: nothing forgotten
 # why:  this is the product, of all variables. The others are still in it.
 # next: now forget those from keep on.
@@ -291,6 +300,27 @@ def pulls(apart, stiff, far):
 # next: take abs(apart).
 def pulls(apart, stiff, far):
     return stiff * far / max(apart, far)
+
+
+# %% 15.w2: the force
+# why:  this is the force, stiffness times distance. Asked is the stiffness, which falls beyond far.
+# next: leave abs(apart) out: stiff within far, and stiff * far / abs(apart) beyond.
+def pulls(apart, stiff, far):
+    return stiff * min(abs(apart), far)
+
+
+# %% 15.w2: the force with its sign
+# why:  this is the force, with its direction. Asked is the stiffness, which is never negative.
+# next: stiff within far, and stiff * far / abs(apart) beyond.
+def pulls(apart, stiff, far):
+    return stiff * max(-far, min(apart, far))
+
+
+# %% 15.w2: negative beyond far
+# why:  beyond far this divides by apart with its sign, and the result is negative where apart is.
+# next: divide by abs(apart).
+def pulls(apart, stiff, far):
+    return stiff if abs(apart) <= far else stiff * far / apart
 
 
 # %% 15.3: it never gives way
@@ -552,6 +582,17 @@ def place(height, width, tiles, most):
     return pixels, pixels[:, :-1], pixels[:-1]
 
 
+# %% 15.4: only cuts without empty blocks
+# not yet: pixels into 13 blocks leaves some empty.
+def place(height, width, tiles, most):
+    ways = [(down, tiles // down) for down in range(1, tiles + 1) if tiles % down == 0]
+    ways = [(down, across) for down, across in ways if down <= height and across <= width]
+    down, across = min(ways, key=lambda way: (way[0] - 1) * width + (way[1] - 1) * height)
+    rows, columns = np.arange(height) * down // height, np.arange(width) * across // width
+    pixels = rows[:, None] * across + columns
+    return pixels, pixels[:, :-1], pixels[:-1]
+
+
 # %% 15.5: fewer steps
 # not yet: they do not compute the same
 paragraph = """The pieces were dealt out like cards, so both neighbours of each lay on another
@@ -639,6 +680,24 @@ tile. Side by side only those at the rim of a tile have a neighbour elsewhere.""
 
 def faster(target):
     return rod(target, lambda graph, rod: graph.set_tile_mapping(rod, 0))[0]
+
+
+# %% 15.5: the results for an initial value
+# not yet: nothing is computed on the device
+paragraph = """The pieces were dealt out like cards, so both neighbours of each lay on another
+tile. What comes out is known from the last run, and here it is only handed out."""
+
+
+def faster(target):
+    rod = before(target)[1]["rod"]
+    graph = Graph(target)
+    kept = graph.add_variable(FLOAT, rod.shape, "kept")
+    graph.set_tile_mapping(kept, 0)
+    graph.set_initial_value(kept, rod)
+    graph.create_host_read("rod", kept)
+    engine = Engine(graph, Sequence())
+    engine.load_and_run(Device(target))
+    return engine.report, {"rod": engine.read_tensor("rod")}
 
 
 # %% 15.5: it says itself what it costs
