@@ -496,8 +496,8 @@ def _counted_wrongly(wrong: list[tuple[int, int, int]], run: Ran) -> NotYet:
         )
         advice = "let the device look: RepeatWhileTrue(condition, left, round)."
     elif not why and endless:
-        why = "what the loop looks at never becomes 0."
-        advice = "take 1 from left in every round."
+        why = f"from {start} the loop never ends: no look finds what would end it."
+        advice = f"follow a countdown from {start} by hand: what is left at each look?"
     elif not why and len(wrong) == 1 and start == max(STARTS):
         why = (
             f"the smaller ones are right. A countdown from {start} needs more rounds than were "
@@ -600,12 +600,16 @@ def _fired(
                 and "of 'source'" not in broken.error.tried
             ):
                 why = "the fault is to be in source, and in nothing else."
+                advice = "do all of the rest."
+                if broken.error.tried.startswith("Copy to 'source' reads"):
+                    why = "this copies target into source, and nothing was written into target."
+                    advice = "the first of the two is read: Copy(source, target)."
                 raise NotYet(
                     description,
                     said_by(broken.error),
                     expected="an error about source",
                     why=why,
-                    next_step="do all of the rest.",
+                    next_step=advice,
                 ) from None
             return broken.error
         raise
@@ -624,18 +628,20 @@ def _refuse_other_target(engine: Engine, description: str, values: Array) -> Non
         turned = not difference(actual, values[::-1], 0)
         sentence = f"source was filled with {number(float(actual[0]))} in place of `values`."
         why = ""
+        advice = "copy source into target: Copy(source, target)."
         if blank:
             why = "nothing was written into target."
         elif turned:
             why = "the order is turned round."
         elif (actual == actual[0]).all():
             why = sentence
+            advice = "where written is true: graph.set_initial_value(source, values)."
         raise NotYet(
             description,
             f"target: {where}",
             expected=quoted(values),
             why=why,
-            next_step="copy source into target.",
+            next_step=advice,
         )
 
 

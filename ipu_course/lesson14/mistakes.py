@@ -611,8 +611,8 @@ class Triangles(Vertex):
 
 
 # %% 14.4: any third one
-# why:  any vertex in both rows counts as the third, so each triangle is counted once for each of its
-#   edges, and a vertex that knows itself makes more.
+# why:  any vertex in both rows counts as the third, so each triangle is counted once for each of
+#   its edges, and a vertex that knows itself makes more.
 # next: of the third vertex ask that it is larger than b.
 class Triangles(Vertex):
     offsets: Input[Vector[INT]]

@@ -358,3 +358,25 @@ def copying(graph, source, target, values, mapped, written):
         program.add(Copy(held, source))
     program.add(Copy(source, target))
     return program
+
+
+# %% 02.5: set_initial_value(source, 0)
+# not yet: where written is true: graph.set_initial_value(source, values).
+def copying(graph, source, target, values, mapped, written):
+    graph.set_tile_mapping(target, 0)
+    if mapped:
+        graph.set_tile_mapping(source, 0)
+    if written:
+        graph.set_initial_value(source, 0)
+    return Copy(source, target)
+
+
+# %% 02.5: the other way
+# not yet: this copies target into source
+def copying(graph, source, target, values, mapped, written):
+    graph.set_tile_mapping(target, 0)
+    if mapped:
+        graph.set_tile_mapping(source, 0)
+    if written:
+        graph.set_initial_value(source, values)
+    return Copy(target, source)
