@@ -469,8 +469,25 @@ def _countdown(answer: Callable[..., Program]) -> Passed:
         raise NotYet(
             "a countdown", actual, expected="a loop that decides", why=why, next_step=advice
         )
+    _refuse_ticks_at_once(answer)
     description = f"countdowns from {', '.join(map(str, STARTS))}, all with one compiled program"
     return Passed(description, evidence=run.engine.report)
+
+
+def _refuse_ticks_at_once(answer: Callable[..., Program]) -> None:
+    """Raise `NotYet` if a countdown that is stopped on its way has not ticked once a round."""
+    start = np.array(2 * MOST_ROUNDS)
+    tensors = {"left": Var(INT, (), 0, [start], [ZERO]), "ticks": Var(INT, (), 0, [ZERO], [start])}
+    run = Trial("a countdown", tensors, most_rounds=MOST_ROUNDS).of(answer)
+    ticks, left = int(run.came[0]["ticks"]), int(run.came[0]["left"])
+    if abs(ticks + left - start) > 1:
+        raise NotYet(
+            f"a countdown from {start:,}, stopped after {run.rounds:,} rounds",
+            f"{ticks:,} ticks, and {left:,} left",
+            expected=f"{start - left:,} ticks: one for each that was taken",
+            why="the ticks are not counted round by round.",
+            next_step="take 1 from left and add 1 to ticks in the same round.",
+        )
 
 
 def _counted_wrongly(wrong: list[tuple[int, int, int]], run: Ran) -> NotYet:

@@ -436,8 +436,8 @@ def _mean_and_variance(answer: Callable[..., Sequence[Tensor]]) -> Passed:
             if reducing <= 2:
                 calls = sets - reducing
                 why = (
-                    f"the reductions have {counted(reducing, 'compute set')}, and {calls} more come "
-                    "after them: each call has one of its own."
+                    f"the reductions have {counted(reducing, 'compute set')}, and {calls} more "
+                    "come after them: each call has one of its own."
                 )
                 advice = "put those calls into one expression, for one popops.map."
             bars = Bars(MOST_SETS, sets, "compute sets")

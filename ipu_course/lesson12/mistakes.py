@@ -712,6 +712,13 @@ def slots(blocks, buckets):
     return int(np.ceil(-(-blocks // buckets) * 1.3))
 
 
+# %% 12.w2: 0.3 of a block
+# why:  0.3 of a block is added, and asked is 0.3 of the even share.
+# next: times 1.3.
+def slots(blocks, buckets):
+    return int(np.ceil(blocks / buckets + 0.3))
+
+
 # %% 12.5: blocks too many
 # why:  this is how many blocks are too many in the fullest part. Many of them travel together.
 # next: in a step a part fills all the room of one bucket, and not the room of one block.
@@ -891,6 +898,19 @@ def prune_and_regrow(there, weights, slopes, moved):
     after.flat[np.argsort(-wanted, axis=None)[:moved]] = True
     kept[~after] = 0
     return after, kept
+
+
+# %% 12.6: slopes by sign
+# why:  slopes are added up with their signs, so that loud blocks count as small where they cancel.
+# next: add up squares, of the slopes as well.
+def prune_and_regrow(there, weights, slopes, moved):
+    present, values = there.copy(), weights.copy()
+    sizes = np.where(there, (weights**2).sum(axis=(2, 3)), np.inf)
+    loud = np.where(there, -np.inf, slopes.sum(axis=(2, 3)))
+    gone = np.unravel_index(np.argsort(sizes, axis=None)[:moved], there.shape)
+    new = np.unravel_index(np.argsort(-loud, axis=None)[:moved], there.shape)
+    present[gone], present[new], values[gone] = False, True, 0
+    return present, values
 
 
 # %% 12.6: by the largest value of a block

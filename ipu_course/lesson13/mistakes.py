@@ -330,6 +330,17 @@ def comes_back(mode, n, batch, micro, replicas, training):
     return count, batch * count
 
 
+# %% 13.3: one Sum for all replicas
+# why:  a Sum is added up on each replica by itself, and each hands over its own.
+# next: times replicas, as for the last one.
+def comes_back(mode, n, batch, micro, replicas, training):
+    if mode == "Default":
+        mode = "Final" if training else "All"
+    count = {"All": micro, "EveryN": micro // n}.get(mode, 1) * replicas
+    count = 1 if mode == "Sum" else count
+    return batch * count, count
+
+
 # %% 13.3: rows alone
 # why:  this is the number of rows. How many losses there are is asked for, too.
 # next: return both, with a comma between them.

@@ -28,7 +28,20 @@ from ipu_course.checking.trial import (
 )
 from ipu_course.checking.verdict_panel import Bars
 from ipu_course.checking.verdicts import NotYet, Passed, refusing
-from ipu_teach import FLOAT, INT, Graph, InOut, Input, Output, Tensor, Vector, Vertex, concat, show
+from ipu_teach import (
+    FLOAT,
+    INT,
+    ComputeSet,
+    Graph,
+    InOut,
+    Input,
+    Output,
+    Tensor,
+    Vector,
+    Vertex,
+    concat,
+    show,
+)
 from ipu_teach.errors import counted, shown
 from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence as Steps
 from ipu_teach.report import Recording
@@ -136,12 +149,42 @@ def _heat(answer: Callable[..., Program]) -> Passed:
                     trial.tried, "a Copy in the loop", expected="none", why=why, next_step=advice
                 )
         _refuse_elsewhere(run, len(trial.more[0]))
+        _refuse_more_steps(run, trial.more[1])
         reports.append(run.report)
     few = _plates()[2]
     built = {n: replace(few, tried="", more=(few.more[0], n)).build(answer) for n in (2, 7)}
     why = "a loop written in Python writes every step down, and each needs room on all tiles."
     refuse_growing(built, "pairs", why, "Repeat(pairs, …) has its body once.")
     return Passed(f"{len(reports)} plates", evidence=reports)
+
+
+def _refuse_more_steps(run: Ran, pairs: int) -> None:
+    """Raise `NotYet` if vertices write numbers of a block oftener than in 2 * `pairs` steps."""
+    plates = [run.tensors["plate"], run.tensors["other"]]
+    written = sum(
+        times * len(places)
+        for compute_set, times in _executions(run.program)
+        for tensor in plates
+        for places, _ in _written(run.graph, compute_set, tensor)
+    )
+    steps = written / np.prod([n - 2 for n in plates[0].shape])
+    if steps > 2 * pairs:
+        raise NotYet(
+            run.trial.tried,
+            f"{steps:g} steps",
+            expected=f"{2 * pairs}",
+            why="plate is right, and there is work that nobody reads.",
+            next_step="Repeat(pairs, …) around one step to other and one back, and no more.",
+        )
+
+
+def _executions(program: Program, times: int = 1) -> Iterator[tuple[ComputeSet, int]]:
+    """Yield each compute set of a program, and how often it runs."""
+    if isinstance(program, Execute):
+        yield program.compute_set, times
+    for child in program.children():
+        rounds = program.count if isinstance(program, Repeat) else 1
+        yield from _executions(child, times * rounds)
 
 
 def _refuse_elsewhere(run: Ran, blocks: int) -> None:
@@ -171,22 +214,27 @@ def _refuse_elsewhere(run: Ran, blocks: int) -> None:
             )
 
 
+def _written(graph: Graph, compute_set: ComputeSet, tensor: Tensor) -> Iterator[tuple[Array, int]]:
+    """Yield (elements, tile) for each part of a contiguous FLOAT tensor that a vertex writes."""
+    for table in compute_set.tables.values():
+        for name, edge in table.edges.items():
+            if not edge.written or edge.dtype is not FLOAT:
+                continue
+            columns = zip(table.offsets[name], table.layouts[name], table.tiles, strict=True)
+            for offset, layout, tile in columns:
+                for start, part in graph.layouts[layout].parts:
+                    places = offset + start + part.positions.ravel() - tensor.offset
+                    yield places[(places >= 0) & (places < tensor.num_elements)], int(tile)
+
+
 def _written_elsewhere(graph: Graph, tensor: Tensor) -> Iterator[tuple[int, int, int]]:
     """Yield (element, tile of the vertex, tile of the element) of vertices that write a contiguous
     FLOAT tensor from another tile."""
     homes = tiles_of(graph, tensor).ravel()
     for compute_set in graph.compute_sets:
-        for table in compute_set.tables.values():
-            for name, edge in table.edges.items():
-                if not edge.written or edge.dtype is not FLOAT:
-                    continue
-                columns = zip(table.offsets[name], table.layouts[name], table.tiles, strict=True)
-                for offset, layout, tile in columns:
-                    for start, part in graph.layouts[layout].parts:
-                        places = offset + start + part.positions.ravel() - tensor.offset
-                        places = places[(places >= 0) & (places < len(homes))]
-                        for place in places[homes[places] != tile][:1]:
-                            yield int(place), int(tile), int(homes[place])
+        for places, tile in _written(graph, compute_set, tensor):
+            for place in places[homes[places] != tile][:1]:
+                yield int(place), tile, int(homes[place])
 
 
 # --- 14.2 -----------------------------------------------------------------------------------------

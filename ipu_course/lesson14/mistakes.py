@@ -111,6 +111,22 @@ def heat(graph, plate, other, blocks, pairs):
     return Sequence(Copy(plate, other), Repeat(2 * pairs, Sequence(forth, back)))
 
 
+# %% 14.1: a step too many
+# not yet: there is work that nobody reads
+def heat(graph, plate, other, blocks, pairs):
+    def step(source, into):
+        compute_set = graph.add_compute_set("step")
+        for tile, (top, bottom, left, right) in enumerate(blocks):
+            around = source[top - 1 : bottom + 1, left - 1 : right + 1]
+            out = into[top:bottom, left:right]
+            vertex = graph.add_vertex(compute_set, Mean, around=around, out=out)
+            graph.set_tile_mapping(vertex, tile)
+        return Execute(compute_set)
+
+    forth, back = step(plate, other), step(other, plate)
+    return Sequence(Copy(plate, other), forth, Repeat(pairs, Sequence(back, forth)))
+
+
 # %% 14.1: one round for all
 # why:  these are two steps, whatever pairs is.
 # next: put a Repeat of pairs around both.

@@ -50,6 +50,13 @@ def information(mean, variance):
     return mean, 1 / variance
 
 
+# %% 15.w1: by the standard deviation
+# why:  both are divided by the root of the variance. lam is one over the variance itself.
+# next: leave the root out.
+def information(mean, variance):
+    return mean / variance**0.5, 1 / variance**0.5
+
+
 # %% 15.1: covariances added
 # why:  this adds covariances, as for a sum of two quantities. Here both speak of the same one.
 # next: add lams: who knows more has the larger one.
@@ -189,6 +196,26 @@ class Variable(Vertex):
             self.sent[side][1] = lam - self.came[side][1]
         self.belief[0] = eta
         self.belief[1] = lam
+
+
+# %% 15.2: lam for the variance
+# why:  the second number of the belief is lam. Its variance is asked for.
+# next: 1 / lam.
+class Variable(Vertex):
+    prior: Input[Vector[FLOAT]]
+    came: Input[Vector[Vector[FLOAT]]]
+    sent: Output[Vector[Vector[FLOAT]]]
+    belief: Output[Vector[FLOAT]]
+
+    def compute(self):
+        eta, lam = self.prior[0], self.prior[1]
+        for side in range(len(self.came)):
+            eta += self.came[side, 0]
+            lam += self.came[side, 1]
+        self.belief[0], self.belief[1] = eta / lam, lam
+        for side in range(len(self.came)):
+            self.sent[side, 0] = eta - self.came[side, 0]
+            self.sent[side, 1] = lam - self.came[side, 1]
 
 
 # %% 15.2: lam is not taken away
@@ -358,6 +385,26 @@ class Gives(Vertex):
         pull = self.stiff * self.far / (abs(self.mean_a - self.mean_b) + 1e-9)
         self.to_b = self.from_a * (pull / (pull + self.from_a[1]))
         self.to_a = self.from_b * (pull / (pull + self.from_b[1]))
+
+
+# %% 15.3: the force
+# why:  this takes the force, stiffness times distance, for the stiffness.
+# next: stiff within far, and stiff * far / apart beyond.
+class Gives(Vertex):
+    from_a: Input[Vector[FLOAT]]
+    from_b: Input[Vector[FLOAT]]
+    mean_a: Input[FLOAT]
+    mean_b: Input[FLOAT]
+    stiff: Input[FLOAT]
+    far: Input[FLOAT]
+    to_a: Output[Vector[FLOAT]]
+    to_b: Output[Vector[FLOAT]]
+
+    def compute(self):
+        pull = self.stiff * np.minimum(np.abs(self.mean_a - self.mean_b), self.far)
+        for k in range(2):
+            self.to_b[k] = self.from_a[k] * pull / (pull + self.from_a[1])
+            self.to_a[k] = self.from_b[k] * pull / (pull + self.from_b[1])
 
 
 # %% 15.3: the sign of the difference

@@ -312,6 +312,24 @@ def countdown(graph, left, ticks):
     return RepeatWhileTrue(Sequence(), left, body)
 
 
+# %% 02.4: ticks at once
+# not yet: one for each that was taken
+def countdown(graph, left, ticks):
+    body = Sequence()
+    popops.sub_in_place(graph, left, 1, body)
+    return Sequence(Copy(left, ticks), RepeatWhileTrue(Sequence(), left, body))
+
+
+# %% 02.4: a comparison before each round
+# passed: all with one compiled program
+def countdown(graph, left, ticks):
+    look, body = Sequence(), Sequence()
+    more = popops.gt(graph, left, 0, look)
+    popops.sub_in_place(graph, left, 1, body)
+    popops.add_in_place(graph, ticks, 1, body)
+    return RepeatWhileTrue(look, more, body)
+
+
 # %% 02.5: every element on its tile
 # passed: each error in turn
 def copying(graph, source, target, values, mapped, written):

@@ -341,6 +341,23 @@ def bands(counts, tiles):
     return begins
 
 
+# %% 12.2: the tiles without rows first
+# passed: 5 patterns
+def bands(counts, tiles):
+    def fill(limit):
+        begins, load = [0], 0
+        for row, blocks in enumerate(counts):
+            if load + blocks > limit:
+                begins, load = [*begins, row], 0
+            load += blocks
+        return begins
+
+    limit = max(counts)
+    while len(fill(limit)) > tiles:
+        limit += 1
+    return [0] * (tiles - len(fill(limit))) + fill(limit)
+
+
 # %% 12.3: the largest of those that are quicker
 # passed: sets of numbers
 def break_even(size, n, block):
@@ -581,6 +598,12 @@ def slots(blocks, buckets):
     return int(np.ceil(blocks * 1.3 / buckets))
 
 
+# %% 12.w2: a third of a block
+# like: 0.3 of a block
+def slots(blocks, buckets):
+    return -int(-(blocks / buckets + 0.3) // 1)
+
+
 # %% 12.5: block by block
 # passed: sets of numbers
 def steps(counts, slots):
@@ -791,3 +814,16 @@ def prune_and_regrow(there, weights, slopes, moved):
     for at in np.argsort(-loud, axis=None)[:moved]:
         there[np.unravel_index(at, there.shape)] = True
     return there, weights
+
+
+# %% 12.6: loud by sign
+# like: slopes by sign
+def prune_and_regrow(there, weights, slopes, moved):
+    present, values = there.copy(), weights.copy()
+    sizes = np.where(there, np.square(weights).sum(axis=(2, 3)), np.inf).ravel()
+    loud = np.where(there, -np.inf, slopes.sum(axis=(2, 3))).ravel()
+    for place in np.argsort(sizes)[:moved]:
+        present.flat[place] = False
+        values[np.unravel_index(place, there.shape)] = 0
+    present.flat[np.argsort(loud)[::-1][:moved]] = True
+    return present, values

@@ -214,6 +214,30 @@ def comes_back(mode, n, batch, micro, replicas, training):
     return batch * (micro // every), micro // every
 
 
+# %% 13.3: a Sum of all replicas
+# like: one Sum for all replicas
+def comes_back(mode, n, batch, micro, replicas, training):
+    if mode == "Sum":
+        return batch, 1
+    if mode == "Default":
+        mode = "Final" if training else "All"
+    count = {"All": micro, "Final": 1, "EveryN": micro // n}[mode]
+    return batch * count * replicas, count * replicas
+
+
+# %% 13.3: by match
+# passed: sets of numbers
+def comes_back(mode, n, batch, micro, replicas, training):
+    match mode, training:
+        case ("All", _) | ("Default", False):
+            times = micro
+        case "EveryN", _:
+            times = len(range(n, micro + 1, n))
+        case _:
+            times = 1
+    return np.array([times * replicas * batch, times * replicas])
+
+
 # %% 13.4: a factor
 # passed: slopes 0.1, 3, -0.5, 0, 1
 def leaky(low, x, slope, g=None):
@@ -292,6 +316,15 @@ def leaky(low, x, slope, g=None):
 def leaky(low, x, slope, g=None):
     first = x if g is None else g
     return low.call(popops.map, expr.Select(expr._2 > 0, expr._1, slope * expr._1), [first, x])
+
+
+# %% 13.4: the larger and the smaller
+# passed: slopes 0.1, 3, -0.5, 0, 1
+def leaky(low, x, slope, g=None):
+    if g is None:
+        parts = expr.Max(expr._1, 0) + slope * expr.Min(expr._1, 0)
+        return low.call(popops.map, parts, [x])
+    return low.call(popops.map, expr.Select(expr._2 * slope, expr._2, expr._1 <= 0), [x, g])
 
 
 # %% 13.5: tried first

@@ -20,6 +20,13 @@ def information(mean, variance):
     return [eta, variance]
 
 
+# %% 15.w1: divided by the root
+# like: by the standard deviation
+def information(mean, variance):
+    deviation = np.sqrt(variance)
+    return [mean / deviation, 1 / deviation]
+
+
 # %% 15.1: by covariances
 # passed: 6 products
 def fused(etas, lams, keep):
@@ -215,6 +222,26 @@ class Variable(Vertex):
         self.belief[1] = 1 / lam
 
 
+# %% 15.2: the belief in information form
+# like: lam for the variance
+class Variable(Vertex):
+    prior: Input[Vector[FLOAT]]
+    came: Input[Vector[Vector[FLOAT]]]
+    sent: Output[Vector[Vector[FLOAT]]]
+    belief: Output[Vector[FLOAT]]
+
+    def compute(self):
+        eta, lam = self.prior[0], self.prior[1]
+        for side in range(len(self.came)):
+            eta += self.came[side][0]
+            lam += self.came[side][1]
+        for side in range(len(self.came)):
+            self.sent[side][0] = eta - self.came[side][0]
+            self.sent[side][1] = lam - self.came[side][1]
+        self.belief[1] = lam
+        self.belief[0] = eta / lam
+
+
 # %% 15.w2: by a condition
 # passed: sets of numbers
 def pulls(apart, stiff, far):
@@ -405,6 +432,28 @@ class Gives(Vertex):
         pull = self.stiff
         if gap > self.far:
             pull = self.stiff * self.far / gap
+        for k in range(2):
+            self.to_b[k] = self.from_a[k] * pull / (pull + self.from_a[1])
+            self.to_a[k] = self.from_b[k] * pull / (pull + self.from_b[1])
+
+
+# %% 15.3: the force for the stiffness
+# like: the force
+class Gives(Vertex):
+    from_a: Input[Vector[FLOAT]]
+    from_b: Input[Vector[FLOAT]]
+    mean_a: Input[FLOAT]
+    mean_b: Input[FLOAT]
+    stiff: Input[FLOAT]
+    far: Input[FLOAT]
+    to_a: Output[Vector[FLOAT]]
+    to_b: Output[Vector[FLOAT]]
+
+    def compute(self):
+        gap = abs(self.mean_a - self.mean_b)
+        pull = self.stiff * gap
+        if gap > self.far:
+            pull = self.stiff * self.far
         for k in range(2):
             self.to_b[k] = self.from_a[k] * pull / (pull + self.from_a[1])
             self.to_a[k] = self.from_b[k] * pull / (pull + self.from_b[1])
