@@ -240,7 +240,7 @@ def test_two_timelines_stand_on_one_scale() -> None:
         assert outer[0] == flame.x and outer[2] == pytest.approx(share * flame.width, abs=1)
     more = 100 * second.total_cycles / first.total_cycles - 100
     assert scene.sentence.startswith(
-        f"Two runs on one axis of time: the second takes {more:.1f} % more cycles than the first. First: "
+        f"Two runs on one axis of time. The second run takes {more:.1f} % more cycles than the first. "
     )
     assert show.timeline(first).scene.sentence in scene.sentence
     assert {row[0] for row in scene.table[1]} == {"first", "second"}

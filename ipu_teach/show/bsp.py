@@ -43,8 +43,8 @@ from ipu_teach.show.report_facts import (
     no_time,
     part_of_run,
     phase_cycles,
+    refuse_at_of_two,
     run_of,
-    seen_whole,
     slowest,
     state_of,
     titled,
@@ -136,7 +136,7 @@ def bsp(
         raise InvalidOptionError("""show.bsp() was asked for lanes in pairs, but was not given a
             second run on as many tiles.
             next:  give it two such runs, or leave out paired=True.""")
-    seen_whole("bsp", other, at)
+    refuse_at_of_two("bsp", other, at)
     if other is not None:
         scene = _two([_builder(report, 1), _builder(other, 1)])
         return because(View(in_pairs(scene) if paired else scene), report, why)

@@ -28,8 +28,8 @@ from ipu_teach.show.report_facts import (
     checked,
     linked,
     no_time,
+    refuse_at_of_two,
     rests,
-    seen_whole,
     tiles_named,
 )
 from ipu_teach.show.scene import Bar, Curve, Drawing, Lanes, Scene, Series, Still, Table, label
@@ -83,7 +83,7 @@ def liveness(
     Raises `InvalidOptionError` if an argument is not a report, for programs without a step, for a
     step that did not run, and for another axis.
     """
-    seen_whole("liveness", other, at)
+    refuse_at_of_two("liveness", other, at)
     if axis not in AXES:
         raise InvalidOptionError(f"""show.liveness() was given axis={shown(axis)}.
             next:  {did_you_mean(axis, AXES)}Give "steps" or "cycles".""")
@@ -393,7 +393,7 @@ def _scene(runs: list[_Run], at: At, max_columns: int) -> Scene:
 
 
 def _lanes(runs: list[_Run], panels: Panels) -> list[Lane]:
-    """Return the lanes of the largest variables that come and go, in the order in run_number they begin
+    """Return the lanes of the largest variables that come and go, in the order in which they begin
     to live. Add a note if there are more variables."""
     lanes = [
         (f"{name} ({'ab'[run_number]})" if len(runs) > 1 else name, size, ranges, run_number)
@@ -516,9 +516,9 @@ def _still(runs: list[_Run], steps: tuple[int, ...], lanes: bool) -> Still:
         fullest = run.fullest_text(step)
         each = " each" if fullest.startswith("tiles") else ""
         text = (
-            f"{run.height[0][step]:,} bytes on all tiles, {run.height[1][step]:,} on {fullest}{each}"
-            f"{'' if run.always else ', without what is always live'}; of what comes and goes: "
-            f"{run.live[step]}"
+            f"{run.height[0][step]:,} bytes on all tiles, {run.height[1][step]:,} on {fullest}"
+            f"{each}{'' if run.always else ', without what is always live'}; of what comes and "
+            f"goes: {run.live[step]}"
         )
         texts.append(f"{'ab'[run_number]}: {text}" if len(runs) > 1 else text)
         name = name or run.names[step]
