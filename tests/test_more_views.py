@@ -269,7 +269,10 @@ def test_a_long_run_is_cut_and_deep_programs_too() -> None:
     scene = show.timeline(report).scene
     assert len(scene.frames) <= 3_000 and len(scene.json()) <= 150_000
     assert f"The picture shows the first {len(scene.frames):,} of 4,001 supersteps." in scene.notes
-    assert f"In the first {len(scene.frames):,}, most of the time goes to" in scene.sentence
+    assert (
+        f"In the first {len(scene.frames):,}, the largest part of the time goes to"
+        in scene.sentence
+    )
     flame = scene.marks[0]
     assert isinstance(flame, Flame) and flame.last.max() == len(scene.frames)
     graph, a, b = two_variables()

@@ -219,7 +219,7 @@ def _builder(report: Report, tiles_per_cell: int, max_edges: int = MOST_EDGES) -
 
 def _two(builders: list[_Builder]) -> Scene:
     """Return two runs as tapes on one axis; frames are supersteps, those of the first run first."""
-    span = max(builder.report.total_cycles for builder in builders)
+    axis_cycles = max(builder.report.total_cycles for builder in builders)
     stills: list[Still] = []
     frames: list[int] = []
     rows: list[tuple[str, ...]] = []
@@ -233,16 +233,18 @@ def _two(builders: list[_Builder]) -> Scene:
             stills.append(_stretch_still(name, builder, stretch, len(panels.drawings)))
             panels.drawings.append(builder.by_tile.drawing(stretch))
         panels.first(shown, report.num_steps, "supersteps", f"Of the {name} the picture shows")
-        _put_tape(panels, name, builder, span)
+        _put_tape(panels, name, builder, axis_cycles)
         panels.notes += builder.by_tile.notes
         rows += [(name, *row) for row in builder.table(list(STATE))[1]]
     if not any(still.cycles for still in stills):
         raise no_time("bsp")
     first, second = (builder.report.total_cycles for builder in builders)
-    part = abs(second - first) / first if first else 0.0
+    share = abs(second - first) / first if first else 0.0
     comparison = "more" if second > first else "fewer"
     change = (
-        f" The second takes {100 * part:.1f} % {comparison} cycles than the first." if part else ""
+        f" The second takes {100 * share:.1f} % {comparison} cycles than the first."
+        if share
+        else ""
     )
     panels.notes.insert(0, change.strip() or "Both take equally long.")
     return panels.scene(
