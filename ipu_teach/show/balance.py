@@ -103,7 +103,7 @@ class _Run:
     """The waiting in the run of a report.
 
     Attributes:
-        group: what a frame is, "superstep" or "stretch".
+        group: the unit of a frame, "superstep" or "stretch".
         order: int64: the number of the stretch at each place of the run.
         all: the distinct stretches, with their waiting.
         cycles: the cycles of the run.

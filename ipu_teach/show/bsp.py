@@ -88,8 +88,8 @@ MOST_FRAMES = 3000  # of a run
 FIRST_FRAMES = 256
 MANY_FRAMES = 384
 FEW_FRAMES = 100
-MOST_EDGES = 96  # between the frames of a stretch; a longer one has the phases of one IPU
-MOST_OF_TWO = 500  # supersteps of each of two runs
+MOST_EDGES = 96  # A stretch with more begins and ends of phases has the phases of one IPU.
+MOST_OF_TWO = 500  # supersteps of each of two runs.
 MOST_LANES = 64  # on a machine of more tiles, the lanes are sorted
 MOST_MESSAGES = 64  # of one exchange that are all drawn
 MOST_TOLD = 16  # phases, or IPUs, in the note of a frame
@@ -157,7 +157,8 @@ def _fitted(report: Report, contents: Carried) -> Scene:
     target = report.target
     has_several = target.num_ipus > 1
     tiles_per_cell = -(-target.num_tiles // MOST_CELLS)
-    frames: dict[int, tuple[int, int]] = {}  # by frame: (superstep of the run, exchange)
+    # for each frame, the superstep of the run and the number of the exchange
+    frames: dict[int, tuple[int, int]] = {}
     if contents and not has_several:
         order = enumerate(report.step_numbers.tolist())
         frames = dict(
@@ -648,7 +649,7 @@ class _Builder:
         """Return a description of the work of each IPU at some time."""
         names = self.report.target.sets
         set_of_tile = self.report.target.set_of(np.arange(self.report.target.num_tiles))
-        ipus_of: dict[str, list[int]] = {}  # by their work
+        ipus_of: dict[str, list[int]] = {}  # the numbers of the IPUs that do the same work
         for span in active:
             work = f"{span.phase.kind} of {self._name(span.part)}"
             ipus_of.setdefault(work, []).extend(np.unique(set_of_tile[span.tiles]).tolist())

@@ -100,8 +100,7 @@ def _scene(report: Report, max_steps: int) -> Scene:
 
 
 def _share(cycles: float, total: float) -> str:
-    """Return a share of the run, in per cent; one that would be rounded to 0 is said to be less
-    than 0.1 %."""
+    """Return a share of the run, in per cent; "less than 0.1 %" instead of 0.0 % if it is not 0."""
     share = 100 * cycles / total
     return "less than 0.1 %" if 0 < share < 0.05 else f"{share:.1f} %"
 

@@ -31,13 +31,14 @@ CODES = (
     palette.FILL[0].lettered("B", "the size before"),
     *LOADS,
 )
-PIPES = {  # by pipe: the figure that gives its width
+PIPES = {  # the figure that gives the width of each pipe
     "memory": "data_path_width",
     "exchange": "exchange_bytes_per_cycle",
     "links": "link_bytes_per_cycle",
     "host": "host_bytes_per_second",
 }
-WHOSE = {"memory": " a cycle and tile", "host": " and IPU"}  # by pipe: the end of the figure's unit
+# the unit of a pipe's figure ends with this
+WHOSE = {"memory": " a cycle and tile", "host": " and IPU"}
 SIZES = (0, 1, 4, 16, 64)  # IPUs; 0 is a tile
 
 

@@ -39,9 +39,9 @@ def program(report: Report) -> View:
 
     The view shows the programs in `report` as a tree, with the runs and the cycles of each part.
     Nothing needs to have run. The step that takes most is unfolded, unless that would show more
-    than 60 rows; if no step takes 10 %, the title says that the cycles are spread. Of a tree of
-    more than 1,000 parts, the first 1,000 are shown; the view says so. The steps that ran show
-    which way an If or a loop went.
+    than 60 rows; if no step takes 10 %, the title says that the cycles are spread. Trees of more
+    than 1,000 parts are shown up to there; the view says so. The steps that ran show which way an
+    If or a loop went.
 
     :raises InvalidOptionError: if `report` is not a report, or has no program.
     """
@@ -305,7 +305,7 @@ def _path_to(target: WalkPlace, places: Sequence[WalkPlace]) -> Array:
     """Return int64[parts]: 1 for each part that contains `target`, so that its row shows when
     these parts are unfolded. `places` are in the order of the rows."""
     path: Array = np.zeros(len(places), np.int64)
-    depth = 0  # of the part that is looked for; 0 until the row of the target
+    depth = 0  # The next part of the path is less deep; 0 until the row of the target.
     for row in reversed(range(len(places))):
         if places[row] is target:
             depth = target.depth

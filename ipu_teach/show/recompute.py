@@ -1,4 +1,4 @@
-"""The view `recompute`: what is alive and what it costs, for each choice of the inputs kept.
+"""The view `recompute`: the live inputs of a chain and their cost, for several choices.
 
 On the left are the steps of the schedule, with a lane for the input of each layer. On the right is
 a dot for each choice: further down means less memory, further left means faster. A line joins the

@@ -1,4 +1,4 @@
-"""What several views need of a report: checks, names, texts about waiting, and where to rest."""
+"""Functions about a report for several views: checks, names, texts about waiting, and rests."""
 
 from __future__ import annotations
 
@@ -403,7 +403,7 @@ def longest_wait(stretch: Segment) -> IPUWait | None:
     waiting = {ipu for ipu, _ in waits}
     longest = max(cycles for _, cycles in waits)
     begin = end - longest
-    steps: set[int] = set()  # of the last IPU, while the others wait for it
+    steps: set[int] = set()  # steps that the last IPU executes while the others wait for it
     holders = {last}
     for part in stretch.parts:
         ipus = range(len(stretch.ends)) if part.ipu is None else (part.ipu,)
@@ -428,8 +428,8 @@ def longest_wait_of(
 ) -> tuple[int, IPUWait] | None:
     """Return (place, wait) of the longest waiting of IPUs in a run, or None if no IPU waits.
 
-    `order` has the number of the stretch at each place of the run, or of its first part. Of equal
-    waits it is the first.
+    `order` has the number of the stretch at each place of the run, or of its first part. If waits
+    are equal, the first one counts.
     """
     waits = {which: longest_wait(stretches[which]) for which in set(order)}
     places = [(place, wait) for place, which in enumerate(order) if (wait := waits[which])]

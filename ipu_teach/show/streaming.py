@@ -132,8 +132,9 @@ class _Run:
         order = self.report.step_numbers[: len(self.ends)]
         memory = self.report.memory
         steps = np.array([node.step for node in memory.liveness.places])
-        is_live: dict[int, Array] = {}  # by variable, bool[steps]: at which it is live
-        next_load: dict[int, int] = {}  # by variable: the superstep that loads it next
+        # For each variable: bool[steps], whether it is live, and the superstep of its next load.
+        is_live: dict[int, Array] = {}
+        next_load: dict[int, int] = {}
         for move in reversed(self.moves):
             begin, end = self.spans[move.index]
             transfer = move.what
@@ -200,7 +201,7 @@ def _scene(run: _Run, max_steps: int) -> Scene:
     end_shown = int(run.ends[:max_steps].max())
 
     def cut(pieces: Iterable[Piece]) -> list[Piece]:
-        """Return the pieces up to the end of what is shown."""
+        """Return the pieces up to the end of the shown part of the run."""
         return [(c, a, min(long, end_shown - a)) for c, a, long in pieces if a < end_shown]
 
     def pieces_of(code: int, pieces: Iterable[tuple[int, int]]) -> list[Piece]:
