@@ -166,7 +166,7 @@ def _fitted(report: Report, contents: Carried) -> Scene:
         )
     builder = _builder(report, tiles_per_cell)
     if has_several and builder.is_cut(MANY_FRAMES):
-        builder = _builder(report, tiles_per_cell, max_edges=0)
+        builder.merge_frames()
     max_frames = FIRST_FRAMES if has_several else MOST_FRAMES
     while True:
         scene = with_content(builder.scene(max_frames), contents, frames)
@@ -414,6 +414,11 @@ class _Builder:
         frames = np.cumsum([sizes[i] for i in self.order.tolist()])
         shown = self.order[: max(1, int(np.searchsorted(frames, max_frames, "right")))]
         return 1 + max(shown.tolist(), default=0)
+
+    def merge_frames(self) -> None:
+        """Make each frame a phase of the IPU that ends its stretch last."""
+        self.max_edges = 0
+        self._edges_of.clear()
 
     def is_cut(self, max_frames: int) -> bool:
         """Return whether the run has more than `max_frames` frames."""
