@@ -240,7 +240,7 @@ def test_two_timelines_stand_on_one_scale() -> None:
         assert outer[0] == flame.x and outer[2] == pytest.approx(share * flame.width, abs=1)
     more = 100 * second.total_cycles / first.total_cycles - 100
     assert scene.sentence.startswith(
-        f"Two runs on one axis of time: the second takes {more:.1f} % more cycles than the first. First: "
+        f"Two runs on one axis of time. The second run takes {more:.1f} % more cycles than the first. "
     )
     assert show.timeline(first).scene.sentence in scene.sentence
     assert {row[0] for row in scene.table[1]} == {"first", "second"}
@@ -269,7 +269,10 @@ def test_a_long_run_is_cut_and_deep_programs_too() -> None:
     scene = show.timeline(report).scene
     assert len(scene.frames) <= 3_000 and len(scene.json()) <= 150_000
     assert f"The picture shows the first {len(scene.frames):,} of 4,001 supersteps." in scene.notes
-    assert f"In the first {len(scene.frames):,}, most of the time goes to" in scene.sentence
+    assert (
+        f"In the first {len(scene.frames):,}, the largest part of the time goes to"
+        in scene.sentence
+    )
     flame = scene.marks[0]
     assert isinstance(flame, Flame) and flame.last.max() == len(scene.frames)
     graph, a, b = two_variables()
