@@ -369,7 +369,7 @@ def _codes(bounds: Array) -> tuple[Code, ...]:
         for i, (bound, shade) in enumerate(zip(bounds.tolist(), shades, strict=True))
     ]
     unused = [palette.REST] * (5 - len(steps))
-    margin = palette.BYTES.lettered("B", "arriving from a sender, above, and at a receiver, beside")
+    margin = palette.BYTES.lettered("B", "bytes by sender, above, and by receiver, beside")
     return (palette.PAPER, *steps, *unused, margin)
 
 

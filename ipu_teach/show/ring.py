@@ -375,15 +375,20 @@ class _RingScene:
         return next(len(group) for group in self.groups if pair[0] in group)
 
     def _heading(self, wide: float) -> str:
-        """Return the heading of all rounds, which explains the texts in boxes so wide."""
-        pair = self.pairs[0]
-        count = self._count(pair)
-        example = Chunk(max((n for n, _ in self._keys), default=-1), 0, max(1, count - 1), False, 0)
-        fitting = (text for text in self._fractions(pair, example) if has_room(text, wide))
-        if not (text := next(fitting, "")):
+        """Return the heading of all rounds, which explains a text in boxes so wide."""
+        sent = [
+            (pair, chunk)
+            for messages in self.chunks
+            for pair, chunks in messages.items()
+            for chunk in chunks[:1]
+        ]
+        # the example is the largest sum that is not complete, if there is one
+        pair, example = max(sent, key=lambda sent: (not sent[1].complete, sent[1].parts))
+        fractions = self._fractions(pair, example)
+        if not (text := next((text for text in fractions if has_room(text, wide)), "")):
             return "all rounds: the colour of a box is its chunk"
         chunk = f"chunk {example.number}, " if example.number >= 0 and ":" in text else ""
-        return f"all rounds; {text}: {chunk}the sum of {example.parts} of {count} IPUs"
+        return f"all rounds; {text}: {chunk}the sum of {example.parts} of {self._count(pair)} IPUs"
 
     def _fractions(self, pair: Pair, chunk: Chunk) -> tuple[str, ...]:
         """Return the chunk and the number of IPUs in its sum, in words and in short."""
