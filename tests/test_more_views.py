@@ -889,7 +889,7 @@ LIKEWISE = [
     ("ring", 64, lambda t: [(t + 1) % 64], "send to the tile 1 further on, all round"),
     ("ring", 64, lambda t: [(t + 32) % 64], "send to the tile 32 further on, all round"),
     ("ring", 64, lambda t: [(t - 1) % 64, (t + 1) % 64], "to the tiles next to them, all round"),
-    ("neighbours", 64, lambda t: [t - 1 if t else 63, (t + 1) % 63], "but for 4 pairs"),
+    ("neighbours", 64, lambda t: [t - 1 if t else 63, (t + 1) % 63], "except for 4 pairs"),
     ("neighbours", 64, lambda t: [d for d in (t - 8, t + 8) if 0 <= d < 64], "the tiles 8 away"),
     (
         "neighbours",
