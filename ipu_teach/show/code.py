@@ -100,7 +100,7 @@ def _of_run(report: Report, codelet: type[Vertex] | str | None) -> View:
     """Return the view of all vertices of a codelet in a run."""
     model = model_of(report, "code")
     groups_of = defaultdict[type[Vertex], GroupsRun](list)
-    # by codelet, the row (0, the first) that stands for each step that executes it
+    # The number of the row (the first, 0) that is linked to each step of a codelet.
     shown_by = defaultdict[type[Vertex], dict[int, int]](dict)
     # worker cycles of moving edges into and out of their places, in the steps that need it
     moved = Counter[type[Vertex]]()

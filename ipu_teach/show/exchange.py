@@ -42,10 +42,14 @@ def exchange(run: Report | Recording, *, at: At = None, largest: int | None = No
     time that an exchange runs. Bytes are counted where they arrive; the words also have the bytes
     of the messages, which are fewer if a message goes to several tiles.
 
-    The patterns are one pair, one to many, many to one, one to one, fan-out (each receiver has one
-    sender), fan-in (each sender has one receiver), neighbours, shift (all send equally far), ring
-    (equally far all round, between tiles or IPUs) and all to all (each tile of the exchange sends
-    to each other one). Any other pattern is many to many.
+    The patterns:
+
+    * one pair, one to many, many to one, one to one: the number of senders and receivers;
+    * fan-out: each receiver has one sender; fan-in: each sender has one receiver;
+    * neighbours, shift: all send equally far, in both directions or in one;
+    * ring: equally far all round, between tiles or IPUs;
+    * all to all: each tile of the exchange sends to each other one;
+    * many to many: none of these.
 
     More than 64 tiles share 64 columns and rows. The view shows at most 40 exchanges, those in
     which most bytes arrive, and fewer if the scene would be larger than 150 kB; it says so.

@@ -82,8 +82,8 @@ NONE: Array = np.zeros(0, np.int64)
 class Elements:
     """Elements that compiled steps read, write and move, given by the byte `address` of each.
 
-    `tile` has their tiles. Of the elements that vertices read from other tiles, only those that
-    arrive on the tiles in `seen` are recorded.
+    `tile` has their tiles. Reads of vertices from other tiles are recorded only for vertices on the
+    tiles in `seen`.
     """
 
     def __init__(self, model: CostModel, address: Array, names: Names, seen: Array) -> None:

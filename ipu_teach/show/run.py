@@ -508,8 +508,8 @@ class _Maker:
     def _messages(self, phase: Phase, does: Step) -> Iterator[Message]:
         """Yield the messages of a phase, with the cells that each carries.
 
-        Within an IPU there is one message for each pair of tiles. Between IPUs there is one for
-        each pair of IPUs, from first box to first box.
+        There is one message for each pair of tiles of an IPU, and one for each pair of IPUs, from
+        first box to first box.
         """
         if phase.kind in (HOST, STREAMING):
             under_way = [(does.comes or does.goes, does.after)]
