@@ -223,7 +223,7 @@ def test_the_rows_of_two_ipus_say_what_each_does_and_for_which_it_waits(
         "IPU 1: slow: 400 modelled cycles, from 0 to 400.",
         "IPU 0: waits for IPU 1: 240 modelled cycles, from 160 to 400.",
     ]
-    assert status(page).startswith("Stretch 2 of 5. ")  # the longest
+    assert status(page).startswith("Stretch 1 of 5. ")  # the longest waiting of IPUs
     assert page.get_by_role("button", name="This stretch").is_visible()
     assert "z shows one stretch" in (page.locator(".ipu-live").get_attribute("aria-label") or "")
 
