@@ -1007,7 +1007,7 @@ def test_messages_are_told_beside_the_pairs_of_tiles() -> None:
             graph.set_tile_mapping(part, t)
     note = show.exchange(run(graph, Execute(compute_set))).scene.stills[0].note
     assert (
-        "64 bytes arrive from 8 messages of 32 bytes, some to several tiles, between 12 pairs of "
+        "64 bytes arrive from 8 messages of 32 bytes in all, some to several tiles, between 12 pairs of "
         "tiles; most arrive from 4 tiles, 16 each, and at 4 tiles, 16 each;"
     ) in note
 
@@ -1019,7 +1019,9 @@ def test_all_figures_of_an_exchange_count_the_bytes_that_arrive() -> None:
     delivered, received = (np.asarray(bar.length) for bar in scene.drawings[0].bars)
     assert delivered.tolist() == table.sum(axis=0).tolist() == [100, 20, 0, 0, 0, 0]
     assert received.tolist() == table.sum(axis=1).tolist() == [0, 20, 40, 20, 20, 20]
-    assert "120 bytes arrive from 2 messages of 40 bytes, some to several tiles" in still.note
+    assert (
+        "120 bytes arrive from 2 messages of 40 bytes in all, some to several tiles" in still.note
+    )
     assert "most arrive from tile 0, 100, and at tile 2, 40;" in still.note
     words = [s.text for s in paint(scene, scene.poster) if isinstance(s, Words)]
     assert words.count("20 out") == 5  # of tile 0, whose bar is their sum

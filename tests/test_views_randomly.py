@@ -8,6 +8,7 @@ nothing of `show`.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
@@ -250,7 +251,9 @@ def facts(report: Report) -> set[float]:
                 for s, to in zip(sent.source.tolist(), sent.receivers, strict=True)
                 for t in to
             }
-            amounts |= {round(len(pairs) / len({s for s, _ in pairs}), 1)} if pairs else set()
+            delivered = np.bincount(np.repeat(sent.source, heard), np.repeat(sent.size, heard))
+            amounts |= {int(sent.size.sum()), int(delivered.max(initial=0))}
+            amounts |= {*Counter(s for s, _ in pairs).values()}  # how many tiles a tile sends to
             ipu_of = np.arange(tiles) // report.target.tiles_per_ipu
             links = zip(sent.source, sent.size, sent.receivers, strict=True)
             far = sum(int(size) * (ipu_of[to] != ipu_of[s]).sum() for s, size, to in links)

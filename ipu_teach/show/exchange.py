@@ -408,8 +408,9 @@ def _note(exchange: Exchange, per_ipu: int) -> str:
     over = exchange.between(per_ipu)
     how_many = "all" if over == exchange.total else f"{over:,} of them"
     sent = int(transfers.size.sum())
-    to_several = " to several tiles" if len(transfers) == 1 else ", some to several tiles"
-    of_bytes = f" of {counted(sent, 'byte')}{to_several}" if sent < exchange.total else ""
+    to_several = " to" if len(transfers) == 1 else " in all, some to"
+    of_bytes = f" of {counted(sent, 'byte')}{to_several} several tiles"
+    of_bytes *= sent < exchange.total
     last = exchange.slowest_tiles
     who = f"tile {last[0]} is" if len(last) == 1 else f"{len(last):,} tiles are"
     delivered = np.bincount(exchange.sender, exchange.size_bytes).astype(np.int64)
