@@ -197,9 +197,10 @@ class MemoryLedger:
         return self._named(self.variable[rows], self.size[rows])
 
     def at_fullest(self, tile: int | None = None, category: str = "") -> dict[str, int]:
-        """Return the bytes by variable name that are present at a tile's peak, or at that of each tile.
+        """Return the bytes by variable name that are present at a tile's peak.
 
-        With `category`, only variables of that category count.
+        They are those of all tiles, each at its own peak, if `tile` is None. With `category`, only
+        variables of that category count.
         """
         rows = self._at_peak & (True if tile is None else self.tile == tile)
         if category:

@@ -210,7 +210,10 @@ class StepCost:
         return links.reshape(target.num_ipus, -1)
 
     def at(self, target: Target, sync_cycles: int) -> StepCost:
-        """Return the same step with other sync cycles, and its transfers at the rates of `target`."""
+        """Return the same step with other `sync_cycles`.
+
+        The cycles of its transfers are those at the rates of `target`.
+        """
         per_tile = [t.tile_cycles(target) for t in self.exchange]
         return replace(
             self,
@@ -320,7 +323,10 @@ class CostModel:
         return ledger(self.compiled, exchanges, self.target)
 
     def check_memory(self) -> None:
-        """Raise `GraphMemoryAllocationError` if the data exceed a tile's or the streaming memory."""
+        """Raise `GraphMemoryAllocationError` if the program does not fit into memory.
+
+        Both the memory of each tile and streaming memory are checked.
+        """
         check_streaming(self.compiled.remote_buffers.values(), self.target)
         limit = self.target.bytes_per_tile
         if self.compiled.graph.memory_bytes > limit or at_most(self.compiled, self.target) > limit:

@@ -24,7 +24,7 @@ from ipu_teach.compile.scalar.kinds import (
 from ipu_teach.compile.scalar.values import LIMIT, Constant, Known, Num, Refused, StaticValue
 from ipu_teach.compile.scalar.writer import FUSED, Make, Writer
 
-# By operator: its sign, its function of Python's numbers, and numpy's name for it.
+# For each operator: its sign, its function of Python's numbers, and numpy's name for it.
 BINARY: dict[type, tuple[str, Function, str]] = {
     ast.Add: ("+", operator.add, "add"),
     ast.Sub: ("-", operator.sub, "subtract"),
@@ -53,7 +53,7 @@ UNARY: dict[type, tuple[str, Function, str]] = {
 COMPARE = frozenset(("<", "<=", ">", ">=", "==", "!="))
 POWERS = {2: "square", 0.5: "sqrt", -1: "reciprocal"}
 _DIVISION = {"//": "floordiv", "%": "mod"}
-_SINGLE = ("f4", "f8", "wf")  # FLOAT, and the types that would be FLOAT in a C++ codelet
+_SINGLE = ("f4", "f8", "wf")  # These are FLOAT, and the types that would be FLOAT in a C++ codelet.
 _NOT_FINITE = {"inf": "np.inf", "-inf": "(-np.inf)", "nan": "np.nan"}
 
 
@@ -61,7 +61,7 @@ class Arithmetic(Writer):
     """Binary and unary operators, conversions, and the rounding of stores."""
 
     def convert(self, text: str, source_type: str, target_type: str, node: ast.AST) -> str:
-        """Return the text of a number, converted to the type in which it is calculated with.
+        """Return the compiled text of a number as an operand of a calculation in another type.
 
         `text` is the number, of `source_type`, and the calculation is in `target_type`.
         """
@@ -103,17 +103,16 @@ class Arithmetic(Writer):
         return f"wrap({text}, {8 * int(t[1])}, {t[0] == 'i'})"
 
     def put(self, text: str, source_type: str, target_type: str, node: ast.AST) -> str:
-        """Return the text of a number that is stored in an element.
+        """Return the compiled text of a number as it is stored in an element.
 
-        `text` is the number, of `source_type`, and the element is of `target_type`.
-
-        The number is converted as by an assignment in numpy. A value that does not fit is left to
-        the plain loop.
+        `text` is the number, of `source_type`, and the element is of `target_type`. The number is
+        converted as by an assignment in numpy. A value that does not fit is left to the plain loop.
         """
         if target_type in FLOATS or target_type in BOOLS:
             return self.convert(text, source_type, target_type, node)
         if source_type in FLOATS:
-            if target_type[0] == "u":  # processors differ for values that do not fit
+            # Processors differ in what they do with values that do not fit.
+            if target_type[0] == "u":
                 self.bail(
                     f"not ({text} > -1 and {text} < {2.0 ** min(8 * int(target_type[1]), 61)})",
                     node,
@@ -184,9 +183,9 @@ class Arithmetic(Writer):
     ) -> Make:
         """Return a function for `dispatch` that computes an operator.
 
-        `op` is the operator's sign, and `fn` its function. `const` and `bounds` contain the
-        operands' constants and bounds, or None. The function returns (type of the result, text);
-        the type is found by computing an example.
+        `op` is the sign of the operator, and `fn` its function. `const` and `bounds` contain the
+        constants and the bounds of the operands, or None. The returned function returns (type of
+        the result, text). The type is found by computing an example.
         """
 
         def make(types: list[str], texts: list[str]) -> tuple[str, str]:
@@ -335,7 +334,7 @@ class Arithmetic(Writer):
         return result
 
     def priced(self, name: str, types: dict[str, str], data: bool) -> None:
-        """Count an operation by the type of its result: numpy's own type if there is one."""
+        """Count an operation by the type of its result, which is numpy's own type if there is one."""
         if data:
             self.spend(name, dtype_of(_strong(types)).name)
 
@@ -348,7 +347,7 @@ class Arithmetic(Writer):
                 with np.errstate(all="raise"):
                     return self.constant(fn(left.const, right.const))
             except (ArithmeticError, ValueError, TypeError, Refused):
-                pass  # the error is raised at run time, if the operation is reached
+                pass  # The error is raised at run time, if the operation is reached.
         slots, tag = self.dispatch(
             [left, right],
             self.arith(
@@ -412,7 +411,10 @@ class Arithmetic(Writer):
         return slots["wb"]
 
     def known_ahead(self, value: object) -> Num | StaticValue:
-        """Return a value from outside the learner's function: a number, or a `StaticValue`."""
+        """Return a value from outside the learner's function.
+
+        The result is a number if the value is one, or else a `StaticValue`.
+        """
         return self.constant(value) if is_number(value) else StaticValue(value)
 
     def constant(self, value: Any) -> Num:
@@ -455,7 +457,10 @@ def _strong(types: dict[str, str]) -> str:
 
 
 def _of_product(node: ast.AST, left: Num, right: Num, types: dict[str, str]) -> bool:
-    """Return whether an operand is a product that is written in place, and so is used only here."""
+    """Return whether an operand is a product that is written in place.
+
+    Such a product is used only here, so that it can be fused with this operation.
+    """
     operand_nodes = (
         (node.left, node.right)
         if isinstance(node, ast.BinOp)
@@ -478,7 +483,7 @@ def _by_power(op: str, a: str, b: str) -> str:
 
 
 def _affine(sign: str, a: Num, b: Num) -> tuple[str, int] | None:
-    """Return (loop counter, constant) if the result is their sum, or None."""
+    """Return (loop counter, constant) if the result of an operator is their sum, else None."""
     if a.affine is not None and b.const is not None and sign in "+-":
         return a.affine[0], a.affine[1] + (b.const if sign == "+" else -b.const)
     if b.affine is not None and a.const is not None and sign == "+":

@@ -96,7 +96,7 @@ class ArrayFunctions(Arrays):
                 any(isinstance(argument, Num) and argument.data for argument in args),
             )
         else:
-            # whether the function has its own price
+            # A function that is elementwise or an ufunc has its own price.
             has_price = function in ELEMENTWISE or isinstance(function, np.ufunc)
             self.spend_on_all(
                 "vec", largest_argument, function.__name__ if has_price else "each", type_code
@@ -157,7 +157,7 @@ class ArrayFunctions(Arrays):
         if not dims:
             element = self.named(self.convert(f"{out}[0]", "f8", t, node))
             return Num({t: element}, name, data=True)
-        # true if numpy raises an error, or an argument contains a NaN
+        # The first result is NaN if numpy raises an error, or if an argument contains a NaN.
         self.bail(f"{out}[0] != {out}[0]", node)
         return self._result_array(Vec(dims, "f8", lambda k: f"{out}[{k}]", name), t, node)
 

@@ -40,8 +40,8 @@ from ipu_teach.compile.scalar.writer import (
 )
 from ipu_teach.compile.trace import REDUCTIONS
 
-# By numpy's reduction: its initial value, and the text that adds one number. A reduction without an
-# initial value starts with the first number.
+# For each of numpy's reductions: its initial value, and the text that adds one number. A reduction
+# without an initial value starts with the first number.
 REDUCED = {
     "add": ("np.int64(0)", "{} + np.int64({})"),
     "multiply": ("np.int64(1)", "{} * np.int64({})"),
@@ -56,10 +56,10 @@ class Arrays(Regions):
     """Statements over all elements of arrays."""
 
     def as_vec(self, a: Value, node: ast.AST, load: str = "") -> Vec:
-        """Return an operand of a statement over complete regions.
+        """Return a value as an operand of a statement over complete regions.
 
-        `load` is the name of the price of its load. By default, it is AGAIN if the current loop has
-        already loaded the region.
+        `load` is the name of the price of loading it. By default, it is AGAIN if the current loop
+        has already loaded the region.
         """
         if isinstance(a, Vec):
             return a
@@ -122,7 +122,8 @@ class Arrays(Regions):
     def vector(self, kind: type, left: Value, right: Value, node: ast.AST) -> Vec:
         """Return the result of an operator on complete regions.
 
-        It is computed where it is stored. Except for powers, IEEE fixes the bits of each element.
+        The result is computed where it is stored. Except for powers, IEEE fixes the bits of each
+        element.
         """
         sign, fn, name = BINARY[kind]
         left, right = (
@@ -256,9 +257,8 @@ class Arrays(Regions):
         self._fits(source, region, node)
         if element_type not in FLOATS and source.type != element_type and source.dims:
             self.require_python(node)
-        if (
-            destination.buf in source.bufs
-        ):  # numpy evaluates the right side completely before it stores
+        # numpy evaluates the right side completely before it stores the result.
+        if destination.buf in source.bufs:
             copied = self._materialised(source, False)
             source = replace(source, item=lambda index: f"{copied.buf}[{index}]")
         index = self.new("i")
@@ -295,7 +295,7 @@ class Arrays(Regions):
             self.bail(f"{vec.n} == 0", node)
         is_float_loop = vec.type in FLOATS and result_type == vec.type
         is_half = vec.type == "f2"
-        # elements of a local array of halves are stored as singles
+        # Elements of a local array of halves are stored as singles.
         is_local_half = is_half and is_float_loop and (isinstance(value, Vec) or value.local)
         if len(vec.dims) > 1 or self.multi or is_local_half or "u8" in (result_type, vec.type):
             self.require_python(node)
@@ -317,7 +317,7 @@ class Arrays(Regions):
             offset = f"{offset} + {stride}"
             length = f"{length} - 1"
         elif is_half:
-            start_text = f"np.uint16({15360 * int(initial_number)})"  # 15360: the bits of 1.0
+            start_text = f"np.uint16({15360 * int(initial_number)})"  # 15360 has the bits of 1.0.
         else:
             start_text = f"np.{dtype_of(result_type).name}({initial_number})"
         call = (
@@ -340,7 +340,7 @@ class Arrays(Regions):
         self.emit(None, f"{name} = {py}")
         result = Vec(dims, result_type, lambda k: "", name, size=f"np.size({name})")
         for vec, field in ((left_vec, left), (right_vec, right)):
-            # a vector field is read again for each number of the result
+            # A vector field is read again for each number of the result.
             if dims and len(vec.dims) == 1 and isinstance(field, Arr) and not field.local:
                 self.spend_on_all(
                     "loads",
@@ -430,7 +430,10 @@ class Arrays(Regions):
         )
 
     def end_loop(self, result: Vec | None = None) -> None:
-        """Count the end of a loop over vectors. With `result`, count one loop per element of it."""
+        """Count the end of a loop over vectors.
+
+        With `result`, count one loop for each of its elements.
+        """
         if result is None:
             self.spend(LOOP)
         else:

@@ -42,13 +42,13 @@ from ipu_teach.graph.vertex import Vertex
 
 LIKE = (np.zeros_like, np.ones_like, np.empty_like)
 MAKERS = (np.zeros, np.ones, np.empty, np.full, *LIKE)
-# Functions of arrays that CPython's text calls unchanged.
+# CPython's text calls these functions of arrays unchanged.
 BY_NUMPY = (
     STATIC_SHAPE
     | ELEMENTWISE
     | {*DENSE, np.arange, np.linspace, np.power, np.arctan2, np.hypot, np.astype}
 )
-MOST_CALLS = 8  # maximum depth of nested calls of the learner's functions
+MOST_CALLS = 8  # Calls of the learner's functions may be nested this deeply.
 
 
 class Calls(Functions):
@@ -66,7 +66,7 @@ class Calls(Functions):
             "a call with *",
         )
         bound: list[Value] = []
-        if isinstance(f, tuple):  # true for a method of an array
+        if isinstance(f, tuple):  # A method of an array is a tuple (function, array).
             bound = [f[1]]
             f = f[0]
         if not isinstance(f, Hashable) or not callable(f):
@@ -81,9 +81,9 @@ class Calls(Functions):
     def _array_call(
         self, f: Function, node: ast.Call, bound: list[Value], named: dict[str, ast.expr]
     ) -> Value | None:
-        """Return the result of a function that makes, reshapes or reduces an array, or None.
+        """Return the result of a function that makes, reshapes or reduces an array.
 
-        `bound` contains the array of a method call.
+        The result is None for any other function. `bound` contains the array of a method call.
         """
         if f in MAKERS:
             return self._new_array(f, node, named)
@@ -105,7 +105,10 @@ class Calls(Functions):
         return None
 
     def _builtin_call(self, f: Function, node: ast.Call, named: dict[str, ast.expr]) -> Num | None:
-        """Return the result of len(), max(), min(), or float() of a literal; or None."""
+        """Return the result of len(), max() or min(), or of float() of a literal.
+
+        The result is None for any other function.
+        """
         if not named and f is len and len(node.args) == 1:
             return self._len(node)
         if not named and f in (max, min):
@@ -177,7 +180,7 @@ class Calls(Functions):
         return self.constant(len(items))
 
     def _better(self, f: Function, best: Num, item: Num, node: ast.AST) -> Num:
-        """Return the result of the builtin max or min: `item` if it is better than `best`."""
+        """Return a step of the builtin max or min: `item` if it is better than `best`, else `best`."""
         is_better = self.binary(ast.Gt if f is max else ast.Lt, item, best, node)
         var = "." + self.new("l")
         data = item.data or best.data
@@ -188,7 +191,7 @@ class Calls(Functions):
         self.loaded |= loaded
         result: Num = self.state.pop(var)
         self.priced("where", result.alts, data)
-        self.spend(data=data)  # a trace counts a read of the single element that np.where returns
+        self.spend(data=data)  # A trace counts a read of the single element that np.where returns.
         return result
 
     def _new_array(self, f: Function, node: ast.Call, named: dict[str, ast.expr]) -> Arr:
@@ -302,9 +305,9 @@ class Calls(Functions):
     # The learner's own functions
 
     def _inline(self, f: FunctionType | Inner, node: ast.Call) -> Value:
-        """Return the result of a method or function, inlined as a loop of one iteration.
+        """Return the result of a method or function of the learner.
 
-        So `return` becomes a `break`.
+        Its body is inlined as a loop of one iteration, so that `return` becomes a `break`.
         """
         function = f.tree if isinstance(f, Inner) else f
         name = ast.unparse(node.func)
@@ -359,7 +362,7 @@ class Calls(Functions):
         return self.constant(None) if result is None else result
 
     def _takes_self(self, node: ast.Call) -> bool:
-        """Return whether a call is self.method() of a method that takes the vertex."""
+        """Return whether a call is that of a method of the vertex, such as self.method()."""
         f = node.func
         if not (
             isinstance(f, ast.Attribute)
@@ -414,7 +417,7 @@ def tree_of(f: FunctionType) -> ast.FunctionDef:
         tree = ast.parse(
             "\n" * (f.__code__.co_firstlineno - 1) + dedent(inspect.getsource(f))
         ).body[0]
-    # the function was typed at a prompt, or created by exec
+    # The function was typed at a prompt, or created by exec.
     except (OSError, TypeError, SyntaxError):
         raise Refused(
             f"{f.__qualname__}, whose text is not to be had,",

@@ -16,7 +16,7 @@ from ipu_teach.compile.scalar.values import (
     Num,
 )
 
-# since Python 3.12, sum() of floats compensates for rounding errors
+# Since Python 3.12, sum() of floats compensates for rounding errors.
 COMPENSATED = sys.version_info >= (3, 12)
 
 
@@ -57,9 +57,9 @@ class Comprehensions(Loops):
         return result
 
     def generated(self, text: str, names: dict[str, ast.expr], node: ast.AST) -> ast.Module:
-        """Return statements from `text`, with expressions in place of `names`.
+        """Return the statements in `text`, in which each of `names` is replaced by its expression.
 
-        The variables that they assign become variables of the walked function.
+        The variables that the statements assign become variables of the walked function.
         """
         substitution = Substitution(names)
         module = ast.Module(
@@ -145,7 +145,7 @@ for T in I:
     else:
         A = M(A, E)
 """
-# Python's reductions, as loops.
+# These texts are Python's reductions, written as loops.
 _LOOPS = {
     sum: "A = S\nfor T in I:\n    A = A + E",
     any: "A = False\nfor T in I:\n    if E:\n        A = True\n        break",

@@ -33,7 +33,7 @@ from ipu_teach.compile.scalar.values import INSTEAD, Arr, Constant, Num, Value, 
 from ipu_teach.compile.scalar.writer import Make
 from ipu_teach.compile.trace import ROUNDED
 
-# Functions whose result IEEE fixes to the bit, and their compiled text.
+# IEEE fixes the result of these functions to the bit. The text is their compiled text.
 EXACT: dict[Function, str] = {
     abs: "abs",
     np.sqrt: "np.sqrt",
@@ -48,7 +48,7 @@ EXACT: dict[Function, str] = {
     np.positive: "",
     np.square: "square",
 }
-# Tests of a number: the expression for floats, and for integers.
+# For each test of a number: the expression for floats, and that for integers.
 TESTS: dict[Function, tuple[str, str]] = {
     np.isnan: ("({0} != {0})", "False"),
     np.isinf: ("(abs({0}) == np.inf)", "False"),
@@ -64,8 +64,8 @@ LOGICAL: dict[Function, str] = {
     np.logical_xor: "({} != {})",
     np.logical_not: "(not {})",
 }
-# The larger or the smaller of two numbers. The last two ignore NaN; for floats, numpy's loop
-# computes them.
+# These functions return the larger or the smaller of two numbers. The last two ignore NaN; for
+# floats, numpy's loop computes them.
 EXTREMES: dict[Function, str] = {
     np.maximum: "np_max",
     np.minimum: "np_min",
@@ -73,7 +73,8 @@ EXTREMES: dict[Function, str] = {
     np.fmin: "np_min",
 }
 BY_OPERATOR = {getattr(np, name): sign for sign, _, name in BINARY.values() if sign != "**"}
-# Functions for which numpy's own loop is called, because its results differ from other libraries'.
+# For these functions, numpy's own loop is called, because its results differ from those of other
+# libraries.
 BY_LOOP = frozenset(
     (
         np.exp,
@@ -111,7 +112,7 @@ BY_LOOP = frozenset(
         np.heaviside,
     )
 )
-# Functions of `math` for which numba has a function with the same bits.
+# numba has a function with the same bits for these functions of `math`.
 MATH = frozenset(
     (
         math.sqrt,
@@ -144,9 +145,9 @@ DOMAIN = {
 }
 _NO_POLE = "({0} > 0.0 or {0} != np.floor({0}))"
 _DIVIDES = "abs({0}) < np.inf and {1} != 0.0"
-# Functions of `math` that are called directly, each with the condition under which it raises no
-# error; otherwise CPython's text runs. Some take fewer arguments than in Python. Functions that are
-# new in Python 3.11 are added if they exist.
+# These functions of `math` are called directly. The condition is that under which a function raises
+# no error; otherwise CPython's text runs. Some take fewer arguments than in Python. Functions that
+# are new in Python 3.11 are added if they exist.
 CALLED: dict[Function, str] = {
     math.erf: "",
     math.erfc: "",
@@ -171,10 +172,10 @@ CALLED |= {
     for name, condition in (("exp2", "abs({0}) < 1000.0"), ("cbrt", ""))
     if hasattr(math, name)
 }
-MOST_ARGUMENTS = 3  # maximum number of arguments of a function in CALLED
-# Functions that return integers.
+MOST_ARGUMENTS = 3  # A function in CALLED has at most this number of arguments.
+# These functions return integers.
 WHOLE = {math.floor: "np.floor", math.ceil: "np.ceil", math.trunc: "np.trunc", round: "np.rint"}
-# numpy's names of Python's functions, under which they are priced
+# Python's functions are priced under these names of numpy.
 NUMPYS = {
     "acos": "arccos",
     "acosh": "arccosh",
@@ -231,12 +232,12 @@ class Functions(ArrayFunctions):
         slots, tag = self.dispatch(nums, make)
         data = any(argument.data for argument in nums)
         bound = nums[0].bound if f in (abs, int) else None
-        if f is int and FLOATS & nums[0].alts.keys():  # bounds exist only for integers
+        if f is int and FLOATS & nums[0].alts.keys():  # Only integers have bounds.
             bound = None
         if is_ufunc:
             self.priced(name, slots, data)
         elif f is bool:
-            pass  # free
+            pass  # bool() is free.
         elif isinstance(f, type):
             self.spend(data=data)
         else:
@@ -251,7 +252,7 @@ class Functions(ArrayFunctions):
             return lambda ts, xs: self._test(f, ts[0], xs[0], node)
         if f in LOGICAL:
             return lambda ts, xs: self._logical(f, ts, xs, node)
-        if f in BY_OPERATOR:  # numpy's functions also convert Python's numbers to numpy's
+        if f in BY_OPERATOR:  # numpy's functions also convert Python's numbers to numpy's.
             return self.arith(BY_OPERATOR[f], f, node, const=[None, None], bounds=[None, None])
         if f in EXTREMES:
             return lambda ts, xs: self._extreme(f, ts, xs, node)
@@ -348,7 +349,7 @@ class Functions(ArrayFunctions):
 
     def _better_of(self, name: str, r: str, a: str, b: str, node: ast.AST) -> str:
         """Return the text of `np_max` or `np_min` (`name`) of two numbers of type `r`."""
-        if r in FLOATS:  # processors differ in the choice between 0 and -0
+        if r in FLOATS:  # Processors differ in the choice between 0 and -0.
             self.bail(f"{a} == 0 and {b} == 0 and np.signbit({a}) != np.signbit({b})", node)
         return f"{name}({a}, {b})"
 

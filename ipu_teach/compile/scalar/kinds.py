@@ -31,13 +31,14 @@ SAMPLES: dict[str, Any] = {
     "f8": np.float64(1),
     "no": None,
 }
-CODES = {t: k for k, t in enumerate(SAMPLES)}  # the values of tags
+# Each type has a number, which is the value of a tag.
+CODES = {t: k for k, t in enumerate(SAMPLES)}
 INTS = frozenset(("wi", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"))
 FLOATS = frozenset(("wf", "f2", "f4", "f8"))
 BOOLS = frozenset(("b1", "wb"))
 WEAK = frozenset(("wb", "wi", "wf"))
-# By type: its slot, which is the type of its variables in the compiled text. Integers are int64,
-# except uint64; halves are singles.
+# For each type: its slot, which is the type of its variables in the compiled text. Integers are
+# int64, except uint64; halves are singles.
 SLOT = {
     **dict.fromkeys(INTS, "i"),
     "u8": "u",
@@ -49,7 +50,7 @@ SLOT = {
     "wb": "b",
     "no": "b",
 }
-# By slot: the text of zero, and that of the dtype.
+# For each slot: the text of zero, and that of its dtype.
 ZERO = {"i": "np.int64(0)", "u": "np.uint64(0)", "f": "np.float32(0)", "d": "0.0", "b": "False"}
 HELD = {"i": "np.int64", "u": "np.uint64", "f": "np.float32", "d": "np.float64", "b": "np.bool_"}
 
@@ -58,7 +59,7 @@ def kind_of(value: object) -> str:
     """Return the type of a number; "no" for None, and "?" for anything else."""
     if value is None:
         return "no"
-    # tested first, because np.float64 is also a float, but not weak
+    # numpy's numbers are tested first, because np.float64 is also a float, but not weak.
     if isinstance(value, np.generic):
         return str(value.dtype.str[1:])
     return "w" + type(value).__name__[0] if type(value) in (bool, int, float) else "?"

@@ -16,7 +16,11 @@ class VariableWalk(Arithmetic):
     """Assignments to names, and the joining of states."""
 
     def assign(self, name: str, value: Value, node: ast.AST) -> None:
-        """Assign a value to a variable: to its slot, its tag for several types, and its state."""
+        """Assign a value to a variable of the texts, and record it in the state of the walk.
+
+        A variable with several possible types has a slot for each, and a tag that contains the
+        type.
+        """
         if isinstance(value, Vec):
             value = self._materialised(value)
             self.temporaries[value.py] = self.loops_over
@@ -91,7 +95,7 @@ class VariableWalk(Arithmetic):
     def _materialised(self, value: Vec, python: bool = True) -> Arr:
         """Return an expression over complete regions as a local array.
 
-        Without `python`, it exists only in the compiled text.
+        If `python` is False, the array exists only in the compiled text.
         """
         array_name = self.new("a")
         index = self.new("i")
@@ -153,7 +157,7 @@ class VariableWalk(Arithmetic):
                 for knowledge in values
             ):
                 boxes = sorted({knowledge.box for knowledge in values})
-                # from here on, the lists share one set of types
+                # From here on, the lists share one set of types.
                 self.boxes |= dict.fromkeys(boxes, set().union(*(self.boxes[box] for box in boxes)))
                 result[name] = replace(values[0], box=boxes[0])
             else:
