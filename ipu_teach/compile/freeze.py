@@ -296,9 +296,10 @@ class FrozenGraph:
         return self._intervals(table, field, rows, rows)
 
     def touched(self, table: FrozenTable, field: str) -> Intervals:
-        """Return the same bytes as `intervals`, merged within each stretch of vertices (see `stretches`).
+        """Return the same bytes as `intervals`, merged within each stretch of vertices.
 
-        The attribute `row` of the result is the first vertex of the stretch.
+        `stretches` explains the term. The attribute `row` of the result is the first vertex of the
+        stretch.
         """
         if (table, field) not in self._touched:
             first_rows = self.stretches(table, field)
@@ -405,7 +406,7 @@ class FrozenGraph:
         return values[numbers] if len(distinct) != 1 else np.full(len(numbers), values[distinct[0]])
 
     def _intervals(self, table: FrozenTable, field: str, first: Array, last: Array) -> Intervals:
-        """Return the bytes that rows access through `field`, merged for the rows first[i] to last[i].
+        """Return the bytes that the rows first[i] to last[i] access through `field`, for all i.
 
         Such rows form a stretch, so each run of their common layout is one interval of bytes.
         """

@@ -334,7 +334,7 @@ class Arithmetic(Writer):
         return result
 
     def priced(self, name: str, types: dict[str, str], data: bool) -> None:
-        """Count an operation by the type of its result, which is numpy's own type if there is one."""
+        """Count an operation by the type of its result: numpy's own type, if there is one."""
         if data:
             self.spend(name, dtype_of(_strong(types)).name)
 

@@ -180,7 +180,7 @@ class Calls(Functions):
         return self.constant(len(items))
 
     def _better(self, f: Function, best: Num, item: Num, node: ast.AST) -> Num:
-        """Return a step of the builtin max or min: `item` if it is better than `best`, else `best`."""
+        """Return a step of the builtin max or min: the better one of `best` and `item`."""
         is_better = self.binary(ast.Gt if f is max else ast.Lt, item, best, node)
         var = "." + self.new("l")
         data = item.data or best.data

@@ -144,7 +144,10 @@ class Expressions(Lists):
         return value
 
     def nums(self, nodes: list[ast.expr]) -> list[Num]:
-        """Return the values of expressions that must be numbers, from left to right, as `operands` does."""
+        """Return the values of expressions that must be numbers, from left to right.
+
+        They are evaluated as by `operands`.
+        """
         return self.operands(nodes, self.num)
 
     def operands(self, nodes: list[ast.expr], read: Callable[[ast.expr], Item]) -> list[Item]:
