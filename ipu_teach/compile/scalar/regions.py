@@ -271,7 +271,7 @@ class Regions(VariableWalk):
             )
 
     def _marks(self, t: str) -> str:
-        """Return the text of the change that a store of type `t` makes to the mark of its element."""
+        """Return the text of the change that a store of type `t` makes to a mark."""
         return "|= wbit" if self.multi else f"= {MARKS[int(t[1])]}"
 
     def _stored(self, array: Arr, x: str) -> str:

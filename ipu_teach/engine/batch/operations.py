@@ -45,9 +45,9 @@ class Operations:
         self.values: dict[int, Array] = {}
 
     def operand(self, value: Any, rank: int) -> Any:
-        """Return an argument with its axes aligned: the vertices' axes first, then those of its own value.
+        """Return an argument with its axes aligned, those of the vertices first.
 
-        The result has at least `rank` axes of its own value.
+        The axes of its own value follow. There are at least `rank` of them.
         """
         if not isinstance(value, Ref):
             return self.xp.operand(value)

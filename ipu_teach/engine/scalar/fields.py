@@ -210,7 +210,7 @@ class Fields:
             flat.fill(0)
 
     def restore(self, vertex: int | None = None) -> None:
-        """Restore the fields of one vertex, or of all vertices, to the state when `load` was called.
+        """Restore the fields of one vertex, or of all, to the state when `load` was called.
 
         Their marks are restored too.
         """
@@ -227,7 +227,10 @@ class Fields:
                     mark_part[...] = 0
 
     def store(self, first_vertex: int, end_vertex: int) -> None:
-        """Copy back the fields that the vertices `first_vertex` to `end_vertex - 1` wrote, and mark them."""
+        """Copy back the fields that some vertices wrote, and mark the elements that they stored.
+
+        They are the vertices from `first_vertex` to before `end_vertex`.
+        """
         for place in self.places.values():
             place.store(first_vertex, end_vertex)
         for name, flat in self.marks.items():
