@@ -161,7 +161,7 @@ class FrozenGraph:
             )
             for cs in graph.compute_sets
         )
-        # The layouts are taken after `_freeze_table`, which adds those of state fields.
+        # `_freeze_table` adds layouts of state fields, so it must run before this line.
         self.layouts: tuple[Layout | ListLayout, ...] = tuple(graph.layouts)
         self.tile_map = self._tile_map(graph, state_pieces)
         self._starts = [v.start for v in self.variables]

@@ -265,7 +265,7 @@ class CostModel:
         self.target: Target = target or compiled.graph.target
         self._steps: dict[int, StepCost] = {}
         self._by_set: dict[int, tuple[Array, Array]] = {}
-        # The data that compiled steps move does not depend on rates, so it is computed once.
+        # The data that compiled steps move is independent of rates, and is computed once.
         self._exchanges: dict[int, tuple[Traffic, ...]] = {}
 
     def at(self, target: Target) -> CostModel:

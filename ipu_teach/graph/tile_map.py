@@ -35,7 +35,7 @@ class TileMap:
 
     @cached_property
     def shift(self) -> Array:
-        """The distances from addresses to positions at which the pieces of each tile are contiguous.
+        """The distances from addresses to positions at which each tile's pieces are contiguous.
 
         It is int64[pieces]: byte b of piece i moves to b + `shift[i]`. The pieces of a tile keep
         their order.
@@ -158,7 +158,7 @@ class TileTable:
         ]
 
     def _covering(self, first_blocks: Array, last_blocks: Array) -> TileMap:
-        """Return a tile map that contains the blocks first_blocks[i] to last_blocks[i], for all i."""
+        """Return a tile map of the blocks from first_blocks[i] to last_blocks[i], for all i."""
         if len(self._blocks) == 1 or not first_blocks.size:
             return self._blocks[0]
         lowest_block = int(first_blocks.min())

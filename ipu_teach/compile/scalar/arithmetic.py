@@ -111,7 +111,7 @@ class Arithmetic(Writer):
         if target_type in FLOATS or target_type in BOOLS:
             return self.convert(text, source_type, target_type, node)
         if source_type in FLOATS:
-            # Processors differ in what they do with values that do not fit.
+            # Processors convert values that do not fit in different ways.
             if target_type[0] == "u":
                 self.bail(
                     f"not ({text} > -1 and {text} < {2.0 ** min(8 * int(target_type[1]), 61)})",
