@@ -240,14 +240,14 @@ def trace_codelet(
     :raises CodeletError: if the codelet itself is at fault.
     """
     with _ONE_AT_A_TIME:
-        first = before = random_state()
+        initial_state = state_before = random_state()
         for _ in range(MOST_TRACES):
             trace = _traced(codelet, shapes, vertex_name, num_workers=num_workers, worker=worker)
-            after = random_state()
-            if after == before:
+            state_after = random_state()
+            if state_after == state_before:
                 return trace
-            before = after
-        set_random_state(first)
+            state_before = state_after
+        set_random_state(initial_state)
         trace.stopped = trace.stopped or f"{place(codelet)}: {RANDOM.reason}"
         return trace
 

@@ -538,26 +538,30 @@ def check(memory: MemoryLedger) -> None:
     fullest_tile = int(np.argmax(bytes_held))
     if bytes_held[fullest_tile] <= bytes_per_tile:
         return
-    num_full_tiles = int(np.count_nonzero(bytes_held > bytes_per_tile))
-    largest = [
+    num_tiles_over = int(np.count_nonzero(bytes_held > bytes_per_tile))
+    variable_texts = [
         f"{name!r} {size:,}" for name, size in memory.at_fullest(fullest_tile, VARIABLES).items()
     ]
     constants = memory.at_fullest(fullest_tile, CONSTANTS)
     constants_count = f" ({len(constants):,} of them)" if len(constants) > 1 else ""
-    others = [
+    other_texts = [
         f"{name.lower()} {size:,}{constants_count if name == CONSTANTS else ''}"
         for name, size in memory.by_category(fullest_tile).items()
         if size and name != VARIABLES
     ]
-    omitted = f", and {counted(len(largest) - 10, 'smaller one')}" if len(largest) > 10 else ""
+    omitted = (
+        f", and {counted(len(variable_texts) - 10, 'smaller one')}"
+        if len(variable_texts) > 10
+        else ""
+    )
     error = GraphMemoryAllocationError(
         "Out of memory: Cannot fit all variable data onto one or more tiles. "
-        f"{num_full_tiles} of {memory.num_tiles} tiles "
-        f"{'holds' if num_full_tiles == 1 else 'hold'} too much.",
+        f"{num_tiles_over} of {memory.num_tiles} tiles "
+        f"{'holds' if num_tiles_over == 1 else 'hold'} too much.",
         where=f"the fullest is tile {fullest_tile}: {int(bytes_held[fullest_tile]):,} of "
         f"{bytes_per_tile:,} bytes. Its variables: "
-        + (", ".join(largest[:10]) + omitted or "none")
-        + (f". Also: {', '.join(others)}." if others else "."),
+        + (", ".join(variable_texts[:10]) + omitted or "none")
+        + (f". Also: {', '.join(other_texts)}." if other_texts else "."),
         next_step=(
             "spread the variables over more tiles (poputil.map_tensor_linearly), use a smaller "
             "dtype, or more tiles."

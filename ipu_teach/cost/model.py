@@ -587,8 +587,8 @@ def _titled(graph: FrozenGraph, step: Step) -> tuple[str, str]:
             return "Execute", graph.compute_sets[step.compute_set].name
         case CopyStep(source=DataStream() as stream) | CopyStep(destination=DataStream() as stream):
             return "StreamCopy", stream.handle
-        case MergedStep(copies=(RemoteCopyStep() as first, *others)):
-            return "RemoteCopy", several(1 + len(others), first.buffer.handle)
+        case MergedStep(copies=(RemoteCopyStep() as first_copy, *further_copies)):
+            return "RemoteCopy", several(1 + len(further_copies), first_copy.buffer.handle)
         case CopyStep() | MergedStep():
             copies = moves(step)
             source, destination = (side.graph.describe(side) for side in copies[0])

@@ -86,7 +86,9 @@ class ScalarCode:
     def marked(self) -> tuple[str, ...]:
         """The fields whose stores are marked."""
         return tuple(
-            n for n, f in self.fields.items() if f.kind == "output" or (self.multi and f.written)
+            n
+            for n, function in self.fields.items()
+            if function.kind == "output" or (self.multi and function.written)
         )
 
 
@@ -152,7 +154,8 @@ def _code(codelet: type[Vertex], compute: Function, walk: _Walk) -> ScalarCode |
             "loop"
         )
     if not all(
-        isinstance(f.dtype, type) and issubclass(f.dtype, DType) for f in codelet.fields.values()
+        isinstance(function.dtype, type) and issubclass(function.dtype, DType)
+        for function in codelet.fields.values()
     ):
         return f"{codelet.__name__}: a template does not run as a scalar loop"
     try:

@@ -311,7 +311,7 @@ class Expressions(Lists):
                 [a],
                 make=self.signed(sign, fn, node),
                 name=name,
-                form=f"({sign}{{}})",
+                text_format=f"({sign}{{}})",
                 node=node,
             )
         a = self.single(a, node.operand)

@@ -66,13 +66,13 @@ def kind_of(value: object) -> str:
 
 
 @lru_cache(None, typed=True)
-def gives(f: Function, *operands: str | Constant) -> str:
-    """Return the type of `f` of operands of these types, found by computing an example.
+def gives(function: Function, *operands: str | Constant) -> str:
+    """Return the type of `function` of operands of these types, found by computing an example.
 
     An operand may also be a number instead of a type.
     """
     with np.errstate(all="ignore"):
-        return kind_of(f(*(SAMPLES[x] if isinstance(x, str) else x for x in operands)))
+        return kind_of(function(*(SAMPLES[x] if isinstance(x, str) else x for x in operands)))
 
 
 def is_number(value: object) -> bool:
@@ -82,16 +82,16 @@ def is_number(value: object) -> bool:
 
 def reach(types: Iterable[str]) -> int | None:
     """Return the largest integer of these numpy types, or None if one has more than 32 bits."""
-    sizes = [8 * int(t[1]) for t in types if t[0] in "iu"]
+    sizes = [8 * int(type_code[1]) for type_code in types if type_code[0] in "iu"]
     return None if max(sizes, default=0) > 32 else 2 ** max(sizes, default=0)
 
 
-def dtype_of(t: str) -> AnyDType:
+def dtype_of(type_code: str) -> AnyDType:
     """Return numpy's dtype for a type.
 
     For Python's numbers, it is the dtype that represents them.
     """
-    return np.dtype({"wb": "?", "wi": "i8", "wf": "f8"}.get(t, t))
+    return np.dtype({"wb": "?", "wi": "i8", "wf": "f8"}.get(type_code, type_code))
 
 
 def numpys(dtype: DTypeLike) -> str:
@@ -99,6 +99,6 @@ def numpys(dtype: DTypeLike) -> str:
     return f"np.{np.dtype(dtype).name.replace('bool', 'bool_')}"
 
 
-def held_dtype(t: str) -> str:
+def held_dtype(type_code: str) -> str:
     """Return the text of the dtype of a local array in the compiled text."""
-    return HELD["f"] if t == "f2" else numpys(dtype_of(t))
+    return HELD["f"] if type_code == "f2" else numpys(dtype_of(type_code))

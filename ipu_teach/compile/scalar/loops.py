@@ -124,15 +124,15 @@ class Loops(Statements):
         has_return = bool(scope.returns) and _returns(node.body)
         if has_return:
             self.both(f"{flag} = False")
-        data = head(breaks)
-        self.control += data
+        depends_on_data = head(breaks)
+        self.control += depends_on_data
         self.block(node.body)
         self.flush()
         self.loaded.clear()
         ends = ([self.state] if self.live else []) + continues
-        self.control -= data
+        self.control -= depends_on_data
         self.open.pop()
-        if data and isinstance(node, ast.For):
+        if depends_on_data and isinstance(node, ast.For):
             self.spend(times=2)
             with self.under("else:", "else:"):
                 self.flush()
@@ -234,16 +234,16 @@ class Loops(Statements):
     def _sequence(self, node: ast.expr) -> LoopSequence:
         """Return the sequence over which a `for` iterates."""
         if isinstance(node, ast.Call):
-            f = self.value(node.func)
-            f = f.value if isinstance(f, StaticValue) else None
-            if f is range and not node.keywords and 1 <= len(node.args) <= 3:
+            function = self.value(node.func)
+            function = function.value if isinstance(function, StaticValue) else None
+            if function is range and not node.keywords and 1 <= len(node.args) <= 3:
                 return self._range(node)
             start_nodes = [
                 *node.args[1:],
                 *(position.value for position in node.keywords if position.arg == "start"),
             ]
             if (
-                f is enumerate
+                function is enumerate
                 and node.args
                 and len(start_nodes) == len(node.args) - 1 + len(node.keywords) <= 1
             ):
@@ -259,9 +259,9 @@ class Loops(Statements):
                 for position in node.keywords
                 if position.arg == "strict" and isinstance(position.value, ast.Constant)
             ]
-            if f is zip and node.args and len(strict) == len(node.keywords):
+            if function is zip and node.args and len(strict) == len(node.keywords):
                 return self._zip(node, any(position.value.value for position in strict))  # type: ignore[attr-defined]
-            if f is reversed and len(node.args) == 1:
+            if function is reversed and len(node.args) == 1:
                 inner_sequence = self._sequence(node.args[0])
                 length_name = self.new("n")
                 self.emit(
@@ -302,14 +302,14 @@ class Loops(Statements):
             self.bail(f"{sequence.count} != {length_name}", node)
             self.emit(None, f"assert {sequence.size} == {python_length}")
         text = f"zip({', '.join(zipped.py for zipped in sequences)})"
-        data = any(zipped.data for zipped in sequences)
+        depends_on_data = any(zipped.data for zipped in sequences)
         counted = any(zipped.counted for zipped in sequences)
         return LoopSequence(
             length_name,
             lambda position: [zipped.item(position) for zipped in sequences],
             py=text,
             size=python_length,
-            data=data,
+            data=depends_on_data,
             counted=counted,
         )
 

@@ -161,8 +161,8 @@ class Regions(VariableWalk):
         if len(a.alts) == 1 and "u8" not in a.alts:
             return a.only[1]
 
-        def make(ts: list[str], xs: list[str]) -> tuple[str, str]:
-            return "i8", f"np.int64({xs[0]})" if ts[0] == "u8" else xs[0]
+        def make(types: list[str], texts: list[str]) -> tuple[str, str]:
+            return "i8", f"np.int64({texts[0]})" if types[0] == "u8" else texts[0]
 
         return self.dispatch([a], make)[0]["i8"]
 
@@ -183,9 +183,9 @@ class Regions(VariableWalk):
                 "an InOut, or a local variable that is assigned once",
             )
         offset = self.place(array, keys, node)
-        data = not array.free or any(index.data for index in keys)
+        depends_on_data = not array.free or any(index.data for index in keys)
         key_text = ("][" if array.box else ", ").join(index.py for index in keys) or "()"
-        self.spend(data=data)
+        self.spend(data=depends_on_data)
         if array.box:
             table = self.tables.get(array.box)
             types = sorted(self.boxes[array.box])
@@ -217,7 +217,7 @@ class Regions(VariableWalk):
                 {type_code: values[SLOT[type_code]] for type_code in types},
                 f"{array.py}[{key_text}]",
                 tag,
-                data,
+                depends_on_data,
                 bound=bound,
             )
         is_preloaded = not keys and not array.writable  # A scalar field is read before the loop.
@@ -231,7 +231,7 @@ class Regions(VariableWalk):
                 f"r_{array.buf}[np.uintp({offset})] |= wbit", f"r_{array.mark}[{key_text}] |= wbit"
             )
         py = array.py if is_preloaded else f"{array.py}[{key_text}]"
-        return Num({array.type: name}, py, data=data, bound=reach([array.type]))
+        return Num({array.type: name}, py, data=depends_on_data, bound=reach([array.type]))
 
     def write(self, array: Arr, keys: list[Num], value: Any, node: ast.AST) -> None:
         """Store a number in an element."""
@@ -270,9 +270,9 @@ class Regions(VariableWalk):
                 f"m_{array.buf}[{offset_text}] {marking}", f"{array.mark}[{key_text}] {marking}"
             )
 
-    def _marks(self, t: str) -> str:
-        """Return the text of the change that a store of type `t` makes to a mark."""
-        return "|= wbit" if self.multi else f"= {MARKS[int(t[1])]}"
+    def _marks(self, type_code: str) -> str:
+        """Return the text of the change that a store of type `type_code` makes to a mark."""
+        return "|= wbit" if self.multi else f"= {MARKS[int(type_code[1])]}"
 
     def _stored(self, array: Arr, x: str) -> str:
         """Return the compiled text of a number in the form in which the buffer stores it."""

@@ -89,7 +89,7 @@ class VariableWalk(Arithmetic):
         if not value.box:
             return [""]
         types = self.boxes[value.box]
-        suffixes = [f"_{slot}" for slot in sorted({SLOT[t] for t in types})]
+        suffixes = [f"_{slot}" for slot in sorted({SLOT[type_code] for type_code in types})]
         return [*suffixes, "_tag"] if len(types) > 1 else suffixes
 
     def _materialised(self, value: Vec, python: bool = True) -> Arr:
@@ -126,7 +126,7 @@ class VariableWalk(Arithmetic):
             return a
         name = self.new("p")
         self.emit(None, f"{name} = {a.py}")
-        slots, tag = self.dispatch([a], lambda ts, xs: (ts[0], xs[0]), none=True)
+        slots, tag = self.dispatch([a], lambda types, texts: (types[0], texts[0]), none=True)
         return replace(a, alts=slots, tag=tag, py=name)
 
     def joined(self, *states: State) -> State:
@@ -188,7 +188,7 @@ class VariableWalk(Arithmetic):
             if any(number_bound is None for number_bound in bounds)
             else max(number_bound for number_bound in bounds if number_bound is not None)
         )
-        data = any(number.data for number in numbers)
+        depends_on_data = any(number.data for number in numbers)
         affine = (
             numbers[0].affine
             if all(number.affine == numbers[0].affine for number in numbers)
@@ -198,7 +198,7 @@ class VariableWalk(Arithmetic):
             dict(sorted(alts.items())),
             numbers[0].py,
             numbers[0].tag,
-            data=data,
+            data=depends_on_data,
             bound=bound,
             maybe=may_be_missing,
             affine=affine,

@@ -210,9 +210,9 @@ class Writer:
             number = self.lines.setdefault(self.spot, len(self.lines))
             self.notify_watch(f"lines[{number}] += 1")
 
-    def empty(self, name: str, count: str, t: str) -> None:
+    def empty(self, name: str, count: str, type_code: str) -> None:
         """Add a local array of `count` elements to the compiled text."""
-        self.emit(f"{name} = np.empty({count}, {held_dtype(t)})")
+        self.emit(f"{name} = np.empty({count}, {held_dtype(type_code)})")
 
     def refuse(self, node: ast.AST, why: str, instead: str = "") -> NoReturn:
         """Raise `Refused` for a construct that is not translated."""
@@ -222,10 +222,10 @@ class Writer:
         if condition:
             self.refuse(node, why, instead)
 
-    def type_of(self, f: Function, operands: Sequence[str | Constant], node: ast.AST) -> str:
-        """Return the type of `f` of some operands; see `gives`."""
+    def type_of(self, function: Function, operands: Sequence[str | Constant], node: ast.AST) -> str:
+        """Return the type of `function` of some operands; see `gives`."""
         try:
-            return gives(f, *operands)
+            return gives(function, *operands)
         except Exception as error:
             self.refuse(node, str(error))
 
