@@ -38,9 +38,9 @@ def check_graph(
 ) -> dict[int, str]:
     """Run every check of the graph, in the order in which the errors help a learner most.
 
-    Without `refuse_races`, a race is not an error, and the result maps the ids of the compute sets
-    with a race to its description. Without `refuse_large`, a field may be larger than a tile's
-    memory.
+    With `refuse_races` False, a race is no error, and the result maps the id of each compute set
+    with a race to a description of the race. With `refuse_large` False, a field may be larger than
+    a tile's memory.
     """
     for compute_set, table in graph.tables():
         check_connected(compute_set, table)
@@ -148,7 +148,7 @@ def check_regions_fit(
     """
     bytes_per_tile = graph.target.bytes_per_tile
     largest_regions = [int(graph.region_bytes(table, name).max()) for name in table.fields]
-    # an upper bound: the memory of a vertex that had the largest region of every field
+    # The sum is an upper bound: the memory of a vertex that had the largest region of every field.
     if sum(largest_regions) <= bytes_per_tile:
         return
     bytes_by_field = {
@@ -181,7 +181,7 @@ def check_regions_fit(
             raise error
 
 
-Owners = list[tuple[FrozenTable, str]]  # fields of a compute set's tables
+Owners = list[tuple[FrozenTable, str]]  # An owner is a field of one of the compute set's tables.
 
 
 def _sorted(
@@ -289,9 +289,9 @@ def _are_independent(graph: FrozenGraph, reads: Owners, writes: Owners) -> bool:
 
 
 def _constant_in(graph: FrozenGraph, start: Array, stop: Array) -> tuple[str, int] | None:
-    """Return the first constant that overlaps some [start, stop), or None.
+    """Return the first constant that overlaps one of the intervals [start, stop), or None.
 
-    The result is (name, index of the first such interval).
+    The result is (name of the constant, index of the first interval that overlaps it).
     """
     for variable in graph.variables:
         overlaps = (start < variable.stop) & (stop > variable.start)
@@ -300,7 +300,7 @@ def _constant_in(graph: FrozenGraph, start: Array, stop: Array) -> tuple[str, in
     return None
 
 
-Access = tuple[tuple[FrozenTable, str], int]  # ((table, field), row)
+Access = tuple[tuple[FrozenTable, str], int]  # An access is ((table, field), row).
 
 
 def _race(
@@ -310,9 +310,10 @@ def _race(
     accesses: tuple[Access, Access],
     second_access: str,
 ) -> ComputeSetRaceError:
-    """Return the error for two accesses to a byte: a write, and a "read" or another "write".
+    """Return the error for two vertices that access the same byte in a compute set.
 
-    `byte` is the address, and `second_access` is the kind of the second access.
+    `byte` is its address, and `accesses` are the two accesses. The first is a write, and
+    `second_access` is "read" or "write".
     """
     ((table_a, field_a), row_a), ((table_b, field_b), row_b) = accesses
     name_a = vertex_name(table_a, row_a, field_a)
@@ -359,7 +360,8 @@ def _check_aliases(
 def check_program(graph: FrozenGraph, program: Program) -> None:
     """Check every Copy in a program.
 
-    Its two sides are disjoint, and it writes no element twice and no constant.
+    The two sides of a Copy must be disjoint, and it must not write an element twice or write a
+    constant.
     """
     if isinstance(program, Copy):
         _check_copy(graph, program)

@@ -88,7 +88,8 @@ class FrozenComputeSet:
     id: int
     name: str
     tables: tuple[FrozenTable, ...]
-    # every table contains the vertices of the first replica, then those of the second, and so on
+    # If there are several replicas, every table has the vertices of the first replica, then those
+    # of the second, and so on.
     replicas: int = 1
 
 
@@ -132,7 +133,8 @@ def _elements(layout: Layout | ListLayout) -> int:
 
 def numbers_in(ids: Array) -> list[int]:
     """Return the distinct values of `ids` (small non-negative integers) in ascending order."""
-    if len(ids) == 0 or ids.min() == ids.max():  # fast path: usually all are equal
+    # This is a fast path, because usually all values are equal.
+    if len(ids) == 0 or ids.min() == ids.max():
         return ids[:1].tolist()  # type: ignore[no-any-return]
     distinct: list[int] = np.flatnonzero(np.bincount(ids)).tolist()
     return distinct
@@ -159,16 +161,20 @@ class FrozenGraph:
             )
             for cs in graph.compute_sets
         )
-        # taken after _freeze_table, which adds the layouts of state fields
+        # `_freeze_table` adds layouts of state fields, so it must run before this line.
         self.layouts: tuple[Layout | ListLayout, ...] = tuple(graph.layouts)
         self.tile_map = self._tile_map(graph, state_pieces)
         self._starts = [v.start for v in self.variables]
-        # caches by table and field, because every analysis asks for them
+        # These are caches by table and field, because every analysis asks for the same values.
         self._stretches: dict[tuple[FrozenTable, str], Array] = {}
         self._touched: dict[tuple[FrozenTable, str], Intervals] = {}
 
     def _tile_map(self, graph: Graph, state_pieces: list[Array]) -> TileMap:
-        """Return the tile of every byte of the graph's variables, and of the state after them."""
+        """Return the tile of every byte of the graph's variables, and of the state of vertices.
+
+        The state is in memory behind the variables. `state_pieces` are its (start, stop, tile)
+        rows.
+        """
         tile_map = graph._mapping.table().pieces()
         if state_pieces:
             state = np.concatenate(state_pieces)
@@ -209,7 +215,8 @@ class FrozenGraph:
                     axis=1,
                 )
             )
-        estimates = np.broadcast_to(np.int64(-1), (num_vertices,))  # a broadcast takes no memory
+        # A broadcast array takes no memory.
+        estimates = np.broadcast_to(np.int64(-1), (num_vertices,))
         if table.estimates is not None:
             estimates = estimates.copy()
             estimates[: len(table.estimates)] = table.estimates
@@ -248,7 +255,7 @@ class FrozenGraph:
 
     @cached_property
     def _used_layouts(self) -> set[int]:
-        """The numbers of the layouts that a field of some vertex has."""
+        """The numbers of all layouts that the field of some vertex has."""
         return {
             number
             for _, table in self.tables()
@@ -258,9 +265,10 @@ class FrozenGraph:
 
     @cached_property
     def _runs(self) -> tuple[Array, Array, Array]:
-        """The contiguous runs of elements in every used layout, in CSR form.
+        """The contiguous runs of elements in every layout that is used.
 
-        The tuple is (pointers, starts relative to the first element, lengths).
+        The tuple is (pointers, starts, lengths). The runs of layout i are those from `pointers[i]`
+        to before `pointers[i + 1]`, and their starts are relative to the first element.
         """
         used_layouts = sorted(self._used_layouts)
         runs = touched_runs([self.layouts[number] for number in used_layouts])
@@ -270,7 +278,7 @@ class FrozenGraph:
 
     @cached_property
     def _shortest(self) -> Array:
-        """int64[layouts]: the length of the shortest run, or 0 if the layout has none."""
+        """The length of the shortest run of each layout, or 0 if it has no run: int64[layouts]."""
         pointers, _, lengths = self._runs
         shortest = np.zeros(len(self.layouts), np.int64)
         with_runs = np.flatnonzero(np.diff(pointers))
@@ -290,7 +298,8 @@ class FrozenGraph:
     def touched(self, table: FrozenTable, field: str) -> Intervals:
         """Return the same bytes as `intervals`, merged within each stretch of vertices.
 
-        `row` is then the first vertex of the stretch.
+        `stretches` explains the term. The attribute `row` of the result is the first vertex of the
+        stretch.
         """
         if (table, field) not in self._touched:
             first_rows = self.stretches(table, field)
@@ -354,7 +363,7 @@ class FrozenGraph:
     def positions(self, numbers: Array) -> Array:
         """Return the position of each element relative to the first: int64[layouts, elements].
 
-        `numbers` are layouts of the same size.
+        `numbers` are the numbers of layouts that all have the same size.
         """
         list_starts = self._lists[0][numbers]
         concatenated = self._lists[1]
@@ -387,9 +396,9 @@ class FrozenGraph:
         return list_starts, np.concatenate([np.zeros(0, np.int64), *positions_by_layout.values()])
 
     def each_layout(self, numbers: Array, of: Callable[[Layout | ListLayout], int]) -> Array:
-        """Return `of(layout)` for the layout with each number, as int64.
+        """Return `of(layout)` as int64 for the layout with each of `numbers`.
 
-        It is called once per layout.
+        `of` is called once per layout.
         """
         values = np.zeros(len(self.layouts), np.int64)
         distinct = numbers_in(numbers)
@@ -397,14 +406,18 @@ class FrozenGraph:
         return values[numbers] if len(distinct) != 1 else np.full(len(numbers), values[distinct[0]])
 
     def _intervals(self, table: FrozenTable, field: str, first: Array, last: Array) -> Intervals:
-        """Return the bytes of all regions in the rows `first[i]` to `last[i]`, run by run."""
+        """Return the bytes that the rows first[i] to last[i] access through `field`, for all i.
+
+        Such rows form a stretch, so each run of their common layout is one interval of bytes.
+        """
         pointers, run_starts, run_lengths = self._runs
         layouts = table.layouts[field][first]
         element_bytes = table.fields[field].dtype.size
         first_offsets, last_offsets = (table.offsets[field][rows] for rows in (first, last))
         runs_of_layout = np.diff(pointers)
         distinct_layouts = numbers_in(layouts)
-        # fast path: most regions are one contiguous run, usually all of the same layout
+        # This is a fast path, because most regions are one contiguous run, usually all of the same
+        # layout.
         if np.all(runs_of_layout[distinct_layouts] == 1):
             runs = pointers[distinct_layouts if len(distinct_layouts) == 1 else layouts]
         else:

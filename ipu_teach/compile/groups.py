@@ -20,7 +20,7 @@ from ipu_teach.graph.tile_map import order_of
 from ipu_teach.graph.vertex import Vertex, workers
 from ipu_teach.types import Array
 
-MOST_WORKERS = 64  # in a scalar loop, each worker is a bit of one integer
+MOST_WORKERS = 64  # A scalar loop represents each worker by a bit of one integer.
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,20 +38,21 @@ class Group:
     trace: Trace
     workers: tuple[tuple[int, Trace], ...] = ()
     estimator: Estimator | None = None
-    # For a codelet that cannot be traced: the loop translated from its source, or why there is
-    # none.
+    # For a codelet that cannot be traced, this is the loop translated from its source, or the
+    # reason why there is none.
     scalar: ScalarCode | None = None
     no_scalar: str = ""
 
-    # A description of the race because of which the vertices must run one after the other.
+    # This describes the race because of which the vertices must run one after the other.
     race: str = ""
 
     @property
     def unbatched(self) -> str:
         """The reason why these vertices do not run as one batch, or "" if they do.
 
-        It is the line that stopped the trace and why, or a race. If the vertices run as a plain
-        loop, the reason why there is no scalar loop follows, with its line if that is another one.
+        The reason is a race, or the line that stopped the trace and its problem. If the vertices
+        run as a plain loop, the reason why there is no scalar loop follows, with its line if that
+        is another line.
         """
         if self.is_bulk:
             return ""
@@ -75,7 +76,7 @@ class Group:
 
     @property
     def traces(self) -> list[Trace]:
-        """The traces that run: those of the workers of a MultiVertex, or the only one."""
+        """The traces that run: one per worker of a MultiVertex, or the only trace."""
         return [trace for _, trace in self.workers] or [self.trace]
 
     @property
@@ -94,7 +95,7 @@ class Group:
 def renumbered(numbers: Array) -> Array:
     """Return non-negative integers renumbered from 0 without gaps, in the same order."""
     largest = int(numbers.max(initial=0))
-    if largest > 8 * len(numbers):  # a table of all values would be larger than the array
+    if largest > 8 * len(numbers):  # A table of all values would be larger than the array.
         return np.unique(numbers, return_inverse=True)[1].reshape(-1)
     present = np.zeros(largest + 1, np.int64)
     present[numbers] = 1
@@ -130,9 +131,10 @@ class Grouper:
         key: Array = np.zeros(len(table), np.int64)
         for layouts in table.layouts.values():
             shapes = self._shape_of_layout[layouts]
-            # a shape that all vertices share does not divide them into groups
+            # A shape that all vertices share does not divide them into groups.
             if np.any(shapes != shapes[0]):
-                # Renumbered after each field, so that the key stays small enough for int64.
+                # The keys are renumbered after each field, so that they stay small enough for
+                # int64.
                 key = renumbered(key * len(self._shapes) + shapes)
         if not key.any():
             return [self._group(table, np.arange(len(table)))] if len(table) else []
@@ -141,9 +143,9 @@ class Grouper:
         return [self._group(table, rows) for rows in sorted(members, key=lambda r: int(r[0]))]
 
     def _group(self, table: FrozenTable, rows: Array) -> Group:
-        """Return the group of these rows.
+        """Return the group of the vertices in these rows.
 
-        The codelet is traced if no earlier group had its shapes.
+        Their codelet is traced if no earlier group had the same shapes.
         """
         row = int(rows[0])
         shapes: dict[str, RegionShape] = {}
@@ -186,7 +188,10 @@ class Grouper:
 def _traces(
     table: FrozenTable, row: int, shapes: dict[str, RegionShape], num_workers: int
 ) -> tuple[Trace, ...]:
-    """Return the traces of the vertex in a row: one, or one per worker of a MultiVertex."""
+    """Return the traces of the vertex in a row.
+
+    A MultiVertex has one per worker; any other vertex has only one.
+    """
     codelet = table.codelet
     vertex = vertex_name(table, row)
     return tuple(

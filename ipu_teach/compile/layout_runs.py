@@ -99,9 +99,9 @@ def ordered_runs(layouts: Sequence[Layout]) -> Runs:
 
 
 def pointers_of(counts: Array) -> Array:
-    """Return the start of each of several consecutive groups, and the end of the last one.
+    """Return the start of each of several consecutive groups, and the end of the last group.
 
-    `counts` are the sizes of the groups.
+    `counts` are the sizes of the groups, so the result has one more number.
     """
     return np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
 
@@ -148,8 +148,8 @@ def _listed_runs(
         return (np.zeros(0, np.int64),) * 3
     all_positions = np.concatenate(positions)
     list_index = np.repeat(np.arange(len(positions)), [len(listed) for listed in positions])
-    # Each list gets a range of numbers of its own, with a gap of one between them, so that a run
-    # ends at the end of each list.
+    # Each list gets a range of numbers of its own, with a gap of one before the next range, so that
+    # a run ends at the end of each list.
     lowest = all_positions.min(initial=0)
     numbers_per_list = np.ptp(all_positions) + 2 if len(all_positions) else 1
     sorted_keys = keys_of(list_index * numbers_per_list + all_positions - lowest)
@@ -159,7 +159,7 @@ def _listed_runs(
 
 
 def _first_occurrences(keys: Array) -> Array:
-    """Return the keys without repetitions, each at the place where it first occurs."""
+    """Return the distinct keys, in the order in which they first occur."""
     order = np.argsort(keys, kind="stable")
     is_first = np.ones(len(keys), bool)
     is_first[order[1:][np.diff(keys[order]) == 0]] = False

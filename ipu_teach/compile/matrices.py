@@ -29,11 +29,11 @@ class _Noted(threading.local):
 
 
 NOTED = _Noted()
-# By codelet: the lines for which a warning was shown.
+# For each codelet, these are the lines for which a warning was shown.
 _WARNED: WeakKeyDictionary[type[Vertex], set[str]] = WeakKeyDictionary()
 
 
-# The largest difference of two mirrored numbers in a symmetric matrix, relative to the diagonal.
+# In a symmetric matrix, two mirrored numbers differ by at most this, relative to the diagonal.
 # Rounding errors are smaller.
 ASYMMETRY = 0.01
 
@@ -100,7 +100,8 @@ def matrix_fault(error: BaseException, advice: str) -> tuple[str, str]:
     traceback = error.__traceback__
     name = ""
     matrix: Array = np.zeros((0, 0))
-    while traceback is not None:  # ends at the innermost function of numpy.linalg that has a matrix
+    # The loop ends at the innermost function of numpy.linalg that has a matrix.
+    while traceback is not None:
         argument = traceback.tb_frame.f_locals.get("a")
         is_linalg = traceback.tb_frame.f_globals.get("__package__") == "numpy.linalg"
         if is_linalg and np.ndim(argument) == 2:  # type: ignore[arg-type]

@@ -47,11 +47,12 @@ from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.tile_map import joined, meet
 from ipu_teach.types import Array
 
-# Byte intervals of several tensors in CSR form, (pointers, starts, stops): those of tensor i have
-# the indices from pointers[i] to before pointers[i + 1].
+# `Pieces` are byte intervals of several tensors, as (pointers, starts, stops). Tensor i has the
+# intervals from pointers[i] to before pointers[i + 1].
 Pieces = tuple[Array, Array, Array]
-Extent = tuple[Array, Array]  # byte intervals of one tensor: (starts, stops)
-# Kinds of copies that can be merged: by distance, or by direction between tiles and remote buffer.
+Extent = tuple[Array, Array]  # An extent is (starts, stops) of the byte intervals of one tensor.
+# Copies of the same kind can be merged. A kind is a distance, or the direction between tiles and a
+# remote buffer.
 WITHIN_AN_IPU = "within"
 BETWEEN_IPUS = "between"
 LOAD = "load"
@@ -61,7 +62,10 @@ STORE = "store"
 def merge_copy_steps(
     graph: FrozenGraph, programs: Iterable[Node], steps: Sequence[Step]
 ) -> tuple[tuple[Node, ...], tuple[Step, ...]]:
-    """Return (the programs with their copies merged, the remaining steps, renumbered)."""
+    """Return (programs, steps) in which independent copies are merged.
+
+    The remaining steps are numbered again from 0.
+    """
     merger = _Merger(graph, steps)
     return tuple(map(merger.node, programs)), tuple(merger.kept)
 
@@ -78,10 +82,11 @@ class _Merger:
         self.graph = graph
         self.steps = steps
         self.kept: list[Step] = []
-        self._numbers: dict[tuple[int, ...], int] = {}  # old step numbers -> index in `kept`
-        # by compute step: (bytes read, bytes written)
+        # It maps the numbers of old steps to the index in `kept` of the step that merges them.
+        self._numbers: dict[tuple[int, ...], int] = {}
+        # It maps the number of a compute step to (bytes read, bytes written).
         self._bytes: dict[int, tuple[Extent, ...]] = {}
-        self._buffers: dict[str, int] = {}  # a number for each remote buffer, by handle
+        self._buffers: dict[str, int] = {}  # It maps the handle of each remote buffer to a number.
 
     def node(self, node: Node) -> Node:
         """Return the node with the copies below it merged."""
@@ -111,7 +116,8 @@ class _Merger:
 
     def _parts(self, children: Sequence[Node]) -> Iterator[Node]:
         """Yield the children of a Sequence, with each group of independent copies as one node."""
-        absorbing: list[Node] = []  # the compute set before the copies, if it can absorb copies
+        # `absorbing` is the compute set before the copies, if it can absorb copies.
+        absorbing: list[Node] = []
         num_visited = 0
         for copy_kind, nodes in groupby(children, self._kind):
             copies = list(nodes)
@@ -121,7 +127,8 @@ class _Merger:
                 absorbing = copies[-1:] if can_absorb else []
                 yield from map(self.node, copies[: len(copies) - len(absorbing)])
                 continue
-            if copy_kind != WITHIN_AN_IPU and absorbing:  # a compute set absorbs no other kind
+            # A compute set absorbs no other kind of copies.
+            if copy_kind != WITHIN_AN_IPU and absorbing:
                 yield self._merged_node(absorbing)
                 absorbing = []
             extents = [self._extents(self.steps[copy.step]) for copy in copies]
@@ -194,7 +201,10 @@ class _Merger:
         return self._bytes[node.step]
 
     def _can_absorb(self, node: Node) -> bool:
-        """Return whether a node is a compute set that can absorb copies: one without I/O tiles."""
+        """Return whether a node is a compute set whose superstep can take in copies.
+
+        A compute set with vertices on I/O tiles cannot.
+        """
         step = self.steps[node.step] if node.step >= 0 else None
         return isinstance(step, ExecuteStep) and not any(
             self._tile_kind(table.tiles) for table in self.graph.executed(step)
@@ -229,7 +239,7 @@ class _Merger:
         if remote and not target.io_tiles or target.num_sets == 1:
             return kind
         by_replica: list[Sequence[Tensor]] = [tensors]
-        # each replica is judged separately
+        # A copy that concerns all replicas is judged by the tensors of each replica.
         if all(tensor.shape[:1] == (self.graph.replicas,) for tensor in tensors):
             by_replica = [
                 [tensor[replica] for tensor in tensors] for replica in range(self.graph.replicas)
@@ -262,7 +272,7 @@ class _Merger:
 
 
 def _pieces(extents: Sequence[Extent]) -> Pieces:
-    """Return the intervals of several tensors in CSR form."""
+    """Return the byte intervals of several tensors as `Pieces`."""
     start, stop = zip(*extents, strict=True)
     return np.cumsum([0, *map(len, start)]), np.concatenate(start), np.concatenate(stop)
 

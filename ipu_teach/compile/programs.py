@@ -73,7 +73,7 @@ class AbortStep:
     predicate: Tensor | None = None
 
 
-# These programs are immutable and complete, so they serve as their own steps.
+# These programs are immutable and complete, so they are used as steps.
 PrintStep = p.PrintTensor
 UndefStep = p.WriteUndef
 SyncStep = p.Sync
@@ -92,7 +92,8 @@ Step = (
     | EqualStep
 )
 
-Side = Tensor | DataStream | None  # read or written by a step; streams have no tile memory
+# A side is what a step reads or writes; a stream is not in tile memory.
+Side = Tensor | DataStream | None
 
 
 def parts(step: Step) -> tuple[Step, ...]:
@@ -105,7 +106,10 @@ def parts(step: Step) -> tuple[Step, ...]:
 
 
 def copies(step: Step) -> tuple[CopyStep, ...]:
-    """Return the copies in a step: the step itself, or those merged in it; () if there are none."""
+    """Return the copies between tensors or streams in a step.
+
+    They are the step itself, or the copies merged in it, or () if there are none.
+    """
     return tuple(part for part in parts(step) if isinstance(part, CopyStep))
 
 
@@ -310,9 +314,9 @@ class ProgramFreezer:
             )
 
     def _step(self, program: p.Program, step: Step) -> int:
-        """Return the number of a program's step, which is added if it is new."""
-        # Two executions of a compute set are one step. Other programs are distinguished by
-        # identity.
+        """Return the number of the step that a program becomes, and add the step if it is new."""
+        # Two executions of a compute set are the same step. Other programs are distinguished by
+        # their identity.
         key = (
             ("execute", program.compute_set.id, id(program.out))
             if isinstance(program, p.Execute)
@@ -337,7 +341,7 @@ def _copy(program: p.Copy) -> Step:
 
 
 def _title(program: p.Program, description: str) -> str:
-    """Return the title of a control program: its name, if it has one, before its description."""
+    """Return the title of a control program: its description, after its name if it has one."""
     return f"{program.name}: {description}" if program.name else description
 
 

@@ -24,7 +24,7 @@ import numpy as np
 from ipu_teach._support.own_code import is_own_module
 from ipu_teach.compile.trace import TraceStopped, Value
 
-LARGEST_COPY = 1 << 20  # in bytes; a larger array is assumed to be a table that is only read
+LARGEST_COPY = 1 << 20  # A larger array (in bytes) is assumed to be a table that is only read.
 _DRAWING = (random, secrets, np.random)
 _GENERATORS = (random.Random, np.random.Generator, np.random.RandomState)
 _STORES = {dis.opmap[name] for name in ("STORE_GLOBAL", "DELETE_GLOBAL", "STORE_DEREF")}
@@ -39,7 +39,7 @@ class _Stopping:
     """A replacement for a module or a generator that returns a different value at every use.
 
     Any use stops the trace. `fault` and `next_step` are texts of the error for a codelet that uses
-    it where that is not allowed.
+    the original where that is not allowed.
     """
 
     def __init__(self, reason: str, fault: str = "", next_step: str = "") -> None:
@@ -113,8 +113,8 @@ def draws_from(compute: FunctionType, owner: type) -> _Stopping | None:
 def _loaded(function: FunctionType, owner: type) -> Iterator[Any]:
     """Yield the values that a function loads from outside.
 
-    They are globals, variables of outer functions, attributes of its vertex that are not fields,
-    and `np.random`.
+    They are globals, variables of outer functions, class attributes of its vertex that are not
+    fields, and `np.random`. `owner` is the class of the vertex.
     """
     outer_variables = enclosed(function)
     codes = [function.__code__]
@@ -146,12 +146,13 @@ class Purity:
     """
 
     def __init__(self, compute: FunctionType, owner: type) -> None:
-        self.rebinds = ""  # an outer name that compute() would assign, or ""
-        self.printing: set[FunctionType] = set()  # the functions that call print()
-        self._copies: list[tuple[str, Any, Any]] = []  # (name, container, its copy)
+        self.rebinds = ""  # `rebinds` is an outer name that compute() would assign, or "".
+        self.printing: set[FunctionType] = set()  # `printing` has the functions that call print().
+        # Each entry is (name, container, copy of the container).
+        self._copies: list[tuple[str, Any, Any]] = []
         waiting = [compute]
         known = {compute}
-        while waiting:  # compute() and the functions that it calls by name
+        while waiting:  # The loop visits compute() and the functions that it calls by name.
             function = waiting.pop()
             self.rebinds = self.rebinds or next(
                 _rebound(function.__code__, function.__code__.co_freevars), ""
@@ -166,7 +167,10 @@ class Purity:
                     known.add(value)
 
     def settle(self) -> str:
-        """Restore all containers, and return why the trace must stop if one had changed, or ""."""
+        """Restore all containers that compute() has changed.
+
+        Return the reason why the trace must stop if there were any, or "".
+        """
         changed = ""
         for name, value, before in self._copies:
             if not _same(value, before):
@@ -177,7 +181,7 @@ class Purity:
 
 def random_state() -> RandomState:
     """Return the state of Python's and numpy's global generators, which all threads share."""
-    # pickled, because the arrays in numpy's state cannot be compared with ==
+    # The state is pickled, because the arrays in numpy's state cannot be compared with ==.
     return random.getstate(), pickle.dumps(np.random.get_state(legacy=False))
 
 

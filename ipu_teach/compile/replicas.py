@@ -31,10 +31,10 @@ Address = TypeVar("Address", int, Array)
 
 
 class Whole:
-    """The graph of the whole machine (`graph`), expanded from two others.
+    """The graph of the whole machine (`graph`), expanded from two other graphs.
 
     `top` is the top-level graph, and `part` is the graph of each replica. `image` maps an object of
-    these two to its counterpart in `graph`.
+    these two graphs to its counterpart in `graph`.
     """
 
     def __init__(self, top: Graph, part: Graph) -> None:
@@ -44,9 +44,11 @@ class Whole:
         self.graph = graph = Graph(top.target)
         graph.replicas = self.count
         graph.codelets = top.codelets
-        self._step = part.memory_bytes  # distance from one replica's memory to the next
+        # `_step` is the distance in bytes from one replica's memory to the next.
+        self._step = part.memory_bytes
         self._layouts: dict[tuple[int, int], Layout | ListLayout] = {}
-        # (original, image), by id(original); the reference to the original prevents reuse of its id
+        # It maps id(original) to (original, image). The reference to the original prevents another
+        # object from getting its id.
         self._images: dict[int, tuple[object, object]] = {}
         for replica in range(self.count):
             for variable in part.variables:
@@ -71,9 +73,10 @@ class Whole:
         graph.remote_buffers.update(top.remote_buffers)
 
     def image(self, original: Any) -> Any:
-        """Return the counterpart of a tensor, a program or a part of one: always the same object.
+        """Return the counterpart in `graph` of a tensor, a program, or a part of a program.
 
-        An object of any other graph is returned unchanged. The items of lists and dicts are mapped.
+        The same original always has the same counterpart. An object of any other graph is returned
+        unchanged. The items of lists and dicts are mapped.
         """
         match original:
             case list():
@@ -96,7 +99,8 @@ class Whole:
                 return replace(original, num_elements=original.num_elements * original.replicas)
             case Program():
                 image = copy(original)
-                self._images[id(original)] = original, image  # a program may contain itself
+                # The image is stored before its parts, because a program may contain itself.
+                self._images[id(original)] = original, image
                 vars(image).update(self.image(vars(original)))
                 if isinstance(image, CrossReplicaCopy) and len(image.sources) > 1:
                     image.source = concat([image.source[i : i + 1] for i in image.sources])
@@ -138,10 +142,10 @@ class Whole:
         return Tensor.of(self.graph, tensor.dtype, offset, layout)
 
     def _layout(self, layout: Layout | ListLayout, size: int) -> Layout | ListLayout:
-        """Return the image of a layout.
+        """Return the counterpart in `graph` of a layout.
 
-        It is a layout of the top-level graph with elements of `size` bytes, or a layout of one
-        replica if `size` is 0.
+        The layout belongs to the top-level graph and has elements of `size` bytes. If `size` is 0,
+        it belongs to the graph of one replica.
         """
         key = layout.id, size
         if key not in self._layouts:
@@ -202,7 +206,8 @@ class Whole:
             image.layouts[name].frombytes(_bytes(np.tile(layouts, num_replicas), np.int32))
         for name, values in table.state_values.items():
             image.state_values[name] = values * num_replicas
-        first_rows = [r * num_rows for r in range(num_replicas)]  # the first row of each replica
+        # `first_rows` has the first row of each replica.
+        first_rows = [r * num_rows for r in range(num_replicas)]
         image.sizes = {
             (n, first + row): element_bytes
             for (n, row), element_bytes in table.sizes.items()
@@ -228,7 +233,10 @@ def _bytes(values: Array, dtype: type[np.integer]) -> bytes:
 
 
 def _repeated(lines: RowLines, rows: int, first_rows: list[int]) -> RowLines:
-    """Return the source lines of `rows` rows, repeated from each of `first_rows` on."""
+    """Return the source lines of a table in which the first `rows` rows occur once per replica.
+
+    `first_rows` has the first row of each replica.
+    """
     repeated = RowLines()
     repeated.before = [
         (start + first_row, min(stop, rows) + first_row, line)

@@ -36,18 +36,18 @@ from ipu_teach.types.regions import no_size, to_unsigned
 from ipu_teach.types.rounding import AnyDType
 
 Sample: TypeAlias = Array | np.generic
-Value: TypeAlias = "Traced | ArrayLike"  # an argument of a traced function
+Value: TypeAlias = "Traced | ArrayLike"  # A value is an argument of a traced function.
 # The arguments of any numpy function: numpy's protocols pass on whatever a codelet has written.
 Arguments: TypeAlias = tuple[Any, ...]
 Options: TypeAlias = dict[str, Any]
-NO_VALUE: Any = vars(np)["_NoValue"]  # numpy passes this for a missing argument
-# (file, line, (name of the code object, offset of the instruction))
+NO_VALUE: Any = vars(np)["_NoValue"]  # numpy passes this object for a missing argument.
+# A position is (file, line, (name of the code object, offset of the instruction)).
 CodePosition = tuple[str, int, tuple[str, int]]
-MAX_OPS = 20_000  # compiling a longer trace would take more time than the vertex loop
+MAX_OPS = 20_000  # Compiling a longer trace would take more time than the vertex loop.
 TOO_LONG = f"compute() takes more than {MAX_OPS:,} steps for one vertex"
 
-# Functions that never fail and whose result's shape depends only on shapes. The kernel runs them
-# vertex by vertex.
+# These functions never fail, and the shape of their result depends only on shapes. The kernel runs
+# them vertex by vertex.
 STATIC_SHAPE = {
     np.argmax,
     np.argmin,
@@ -93,7 +93,8 @@ STATIC_SHAPE = {
 }
 ELEMENTWISE = {np.where, np.clip}
 LAPACK = vars(np.linalg)["_umath_linalg"]
-# Functions of one matrix, and numpy's loops that apply them to a series of matrices.
+# These are functions of one matrix, with numpy's loop that applies each of them to a series of
+# matrices.
 DENSE = {
     np.linalg.inv: LAPACK.inv,
     np.linalg.solve: LAPACK.solve,
@@ -128,7 +129,7 @@ VIEWS = {
     np.atleast_1d,
     np.broadcast_to,
 }
-# Methods of arrays that equal the numpy function of the same name.
+# These methods of arrays equal the numpy function of the same name.
 METHODS = {
     "all",
     "any",
@@ -244,15 +245,17 @@ class Trace:
     samples: list[Any] = field(default_factory=list)
     roots: list[int] = field(default_factory=list)
     regions: dict[int, tuple[str, int]] = field(default_factory=dict)
-    # By view of an Output: the elements that the codelet has written so far.
+    # For each view of an Output, this has the elements that the codelet has written so far.
     written: dict[int, Array] = field(default_factory=dict)
-    # The result of compute(): a value of every vertex, or True or False for all vertices. None
-    # counts as True.
+    # `returned` is the result of compute(): a value of every vertex, or True or False for all
+    # vertices. None counts as True.
     returned: Ref | bool = True
-    # The plain arrays among the arguments, each with a copy; the kernel reads them when it runs.
+    # `fixed` has the plain arrays among the arguments, each with a copy, because the kernel reads
+    # the arrays when it runs.
     fixed: list[tuple[Array, Array]] = field(default_factory=list)
     stopped: str = ""
-    # The reason why the vertices must run one by one, set if compute() prints their numbers.
+    # `prints` is the reason why the vertices must run one by one, if compute() prints their
+    # numbers.
     prints: str = ""
 
     def line(self) -> str:
@@ -272,14 +275,16 @@ class Trace:
         sample: Sample,
         root: int = -1,
     ) -> Traced:
-        """Record an op whose result is `sample`, a view of `root` if that is given.
+        """Record an op with `sample` as its result for one vertex.
+
+        `root` is the id of the value of which the result is a view, or -1 if it is a root itself.
 
         :raises TraceStopped: if there are already `MAX_OPS` ops.
         """
         if len(self.ops) >= MAX_OPS:
             raise TraceStopped(TOO_LONG)
         if kind == "each" and isinstance(sample, np.ndarray) and sample.base is not None:
-            sample = np.copy(sample)  # the copy keeps the memory order, but is no view
+            sample = np.copy(sample)  # The copy keeps the memory order, but is not a view.
         value_id = len(self.samples)
         self.samples.append(sample)
         self.roots.append(value_id if root < 0 else root)
@@ -411,7 +416,10 @@ def operand(value: Any) -> Any:
 
 
 def weak_of(value: Any) -> Weak:
-    """Return the plain numbers that `value` may be, or () if it is numpy's in every vertex."""
+    """Return the plain numbers that `value` may be in some vertices.
+
+    The result is () if it is numpy's number in every vertex.
+    """
     numbers: Weak = getattr(value, "_weak", ())
     return numbers
 
@@ -426,7 +434,10 @@ def as_stored(value: Any, dtype: AnyDType) -> Any:
 
 
 def promote_weak(args: Arguments) -> Arguments:
-    """Return an operation's arguments, with weak numbers as numpy's if another has their type."""
+    """Return the arguments of an operation, with some weak numbers as numpy's numbers.
+
+    A weak number (see `weak_scalars`) is converted if another argument has its type.
+    """
     weak = [arg for arg in args if weak_of(arg)]
     others = [arg for arg in args if not weak_of(arg)]
     if len({arg.dtype for arg in weak}) != 1 or not are_promoted(weak[0].dtype, others):
@@ -442,7 +453,7 @@ def sample_of(value: Any) -> Any:
 def stop_unless_static(value: Any, subject: str) -> None:
     """Stop the trace if an index or a shape contains traced values.
 
-    `subject` is what the reason calls the value.
+    `subject` is the description of the index or shape in the reason.
     """
     for index in value if isinstance(value, tuple) else (value,):
         bounds = (index.start, index.stop, index.step) if isinstance(index, slice) else (index,)
@@ -465,12 +476,13 @@ class Traced(NDArrayOperatorsMixin):
     It behaves like the numpy array or number that a single vertex would see.
     """
 
-    without_size = ""  # the field's name, if its layout is ONE_PTR
+    without_size = ""  # `without_size` is the field's name, if its layout is ONE_PTR.
 
     def __init__(self, trace: Trace, number: int, weak: Weak = ()) -> None:
         self._trace = trace
         self._id = number
-        self._weak = weak  # the plain numbers that it may be in some vertices; see `weak_scalars`
+        # `_weak` has the plain numbers that the value may be in some vertices; see `weak_scalars`.
+        self._weak = weak
 
     @property
     def _sample(self) -> Any:
@@ -511,7 +523,7 @@ class Traced(NDArrayOperatorsMixin):
         stop_unless_static(key, "an index")
         sample = self._sample[key]
         if not isinstance(self._sample, np.ndarray) and not isinstance(sample, np.ndarray):
-            return self  # a number with the index ()
+            return self  # A number with the index () is the number itself.
         if not isinstance(sample, np.ndarray):
             operand(self._place(key))
             return self._trace.add("read", item_of, (Ref(self._id), key), {}, sample=sample)
@@ -549,15 +561,19 @@ class Traced(NDArrayOperatorsMixin):
         ):
             raise TraceStopped("a write to a list of places")
         if isinstance(value, Traced) and _same_place(value._sample, target):
-            return  # numpy has already stored the result of `x[a:b] += y` in this view
-        # Lets numpy raise its own errors. Zeros replace the sample, whose values have no meaning.
+            return  # numpy has already stored the result of `x[a:b] += y` in this view.
+        # The assignment lets numpy raise its own errors. Zeros replace the sample, whose values
+        # have no meaning.
         np.empty(np.shape(target), self.dtype)[...] = (
             np.zeros_like(value._sample) if isinstance(value, Traced) else value
         )
         self._trace.store(self._place(key), value)
 
     def _set_where(self, mask: Traced, value: Value) -> None:
-        """Record `x[x < 0] = 0`: a choice by a mask between a number and the present elements."""
+        """Record an assignment such as `x[x < 0] = 0`.
+
+        The mask chooses, for each element, between a number and the present element.
+        """
         written = self._trace.written.get(self._id)
         if np.ndim(sample_of(value)) or (written is not None and not written.all()):
             raise TraceStopped("a write to places that depend on data")
@@ -763,7 +779,7 @@ class Traced(NDArrayOperatorsMixin):
             )
         if fn in DENSE and not kwargs:
             return _dense(trace, fn, args)
-        # such a call cannot fail
+        # np.take with one of these modes cannot fail, whatever the indices are.
         is_bounded = fn is np.take and kwargs.get("mode") in ("clip", "wrap")
         if fn not in STATIC_SHAPE | ELEMENTWISE and not is_bounded:
             return _refuse(fn)
@@ -796,7 +812,7 @@ class Traced(NDArrayOperatorsMixin):
     # Conversions that would need a value
 
     def __bool__(self) -> bool:
-        bool(self._sample)  # numpy raises its own error for an array of several elements
+        bool(self._sample)  # numpy raises its own error for an array of several elements.
         raise TraceStopped("a branch or a loop condition depends on data")
 
     __int__ = _stopping("int() of a value that depends on data")
@@ -834,7 +850,10 @@ def _refuse(fn: Function) -> NoReturn:
 
 
 def _dot(trace: Trace, a: Value, b: Value) -> Any:
-    """Record np.dot: as `@` where numpy computes both in the same way, else as np.dot."""
+    """Record np.dot of two arrays.
+
+    It is recorded as `@` where numpy computes both in the same way, and as np.dot elsewhere.
+    """
     samples = [np.asarray(sample_of(sample_value)) for sample_value in (a, b)]
     if any(sample_value.ndim == 0 for sample_value in samples):
         return np.multiply(a, b)

@@ -86,15 +86,15 @@ class _NumpyShim:
 
 
 def _is_array(values: Value, dtype: DTypeLike | None) -> TypeGuard[Traced]:
-    """Return whether np.asarray would return its argument itself."""
+    """Return whether np.asarray(values, dtype) would return `values` itself."""
     return isinstance(values, Traced) and values.ndim > 0 and dtype in (None, values.dtype)
 
 
 def _pick(trace: Trace, better: np.ufunc) -> Function:
-    """Return the builtin max or min for traced values.
+    """Return a form of the builtin max or min that takes traced values.
 
     As in Python, the first value stays unless a later one is strictly better. `better` is
-    np.greater or np.less.
+    np.greater for max and np.less for min.
     """
 
     def pick(*values: Any, **kwargs: Value) -> Any:
@@ -146,7 +146,7 @@ def _pick(trace: Trace, better: np.ufunc) -> Function:
 def _compared(better: np.ufunc, item: Any, best: Any) -> Any:
     """Return numpy's `better(item, best)` if Python's result is always the same.
 
-    :raises TraceStopped: if the two could differ.
+    :raises TraceStopped: if Python's result could differ from numpy's.
     """
     weak_value, python_value = (best, item) if weak_of(best) else (item, best)
     if not weak_of(weak_value) or hasattr(python_value, "dtype"):
@@ -184,10 +184,10 @@ def _rebuild(compute: FunctionType, trace: Trace) -> FunctionType:
     for name in set(names_of(compute.__code__)) & globals_.keys():
         globals_[name] = in_place_of(globals_[name])
     traced: dict[str, object] = {"max": _pick(trace, np.greater), "min": _pick(trace, np.less)}
-    # the replacements return what they would return for a single vertex
+    # The replacements return what the originals would return for a single vertex.
     traced["isinstance"] = _traced_isinstance
     traced["type"] = _traced_type
-    traced["print"] = _print_nothing  # the vertices print when they run
+    traced["print"] = _print_nothing  # The trace prints nothing; the vertices print when they run.
     globals_ = {**traced, **globals_}
     cells = tuple(
         CellType(in_place_of(closure[name])) if name in closure else CellType()
@@ -214,7 +214,7 @@ def _print_nothing(*values: Value, **options: Value) -> None:
 
 _ONE_AT_A_TIME = threading.RLock()
 # Another thread may draw a random number during a trace. The codelet itself is assumed to draw if
-# there is a draw during each of this many traces.
+# there is a draw during each of this number of traces.
 MOST_TRACES = 8
 
 
@@ -240,14 +240,14 @@ def trace_codelet(
     :raises CodeletError: if the codelet itself is at fault.
     """
     with _ONE_AT_A_TIME:
-        first = before = random_state()
+        initial_state = state_before = random_state()
         for _ in range(MOST_TRACES):
             trace = _traced(codelet, shapes, vertex_name, num_workers=num_workers, worker=worker)
-            after = random_state()
-            if after == before:
+            state_after = random_state()
+            if state_after == state_before:
                 return trace
-            before = after
-        set_random_state(first)
+            state_before = state_after
+        set_random_state(initial_state)
         trace.stopped = trace.stopped or f"{place(codelet)}: {RANDOM.reason}"
         return trace
 
@@ -259,7 +259,10 @@ def _traced(
     num_workers: int,
     worker: tuple[int, ...],
 ) -> Trace:
-    """Return one trace, as `trace_codelet` does, regardless of random numbers drawn meanwhile."""
+    """Return one trace, as `trace_codelet` does.
+
+    Random numbers that are drawn during the trace are not looked at.
+    """
     trace = Trace(codelet)
     regions: dict[str, Traced | list[Traced]] = {}
     for name, declared in codelet.fields.items():
@@ -291,7 +294,8 @@ def _traced(
                 operand(result) if isinstance(result, Traced) else bool(result)
             )
             trace.check_fixed()
-            if TraceStopped.raised != num_stops:  # true if a bare `except:` caught TraceStopped
+            # The counts differ if a bare `except:` caught TraceStopped.
+            if TraceStopped.raised != num_stops:
                 raise TraceStopped("what depends on data is hidden by an except")
     except TraceStopped as stop:
         trace.stopped = f"{source_line(codelet)}: {stop.reason}"

@@ -20,9 +20,10 @@ Weak = tuple[bool | int | float, ...]
 
 
 def fits(numbers: Weak, dtype: AnyDType, into: AnyDType) -> bool:
-    """Return whether numbers stored as `into` have the same bits directly and through `dtype`.
+    """Return whether it makes no difference if numbers pass through `dtype` on their way to `into`.
 
-    The result is False if a wider float is stored in a half: numpy's numbers may be rounded
+    That is so if they have the same bits when they are stored directly and through `dtype`. The
+    result is False if a wider float is stored in a half: numpy's numbers may be rounded
     stochastically there, and Python's are not.
     """
     is_narrowed = dtype.kind == "f" and into == np.float16 and dtype != into

@@ -93,9 +93,10 @@ def race_of(
 def _race(
     group: Group, vertex: int, name: str, index: str, conflict: tuple[int, str, int]
 ) -> ComputeSetRaceError:
-    """Return the error; `conflict` is (the writing worker, "reads" or "writes", the other worker).
+    """Return the error for a race between two workers.
 
-    `index` is the text of the element's index.
+    `conflict` is (the writing worker, "reads" or "writes", the other worker), and `index` is the
+    text of the element's index.
     """
     writer_id, access_verb, other_id = conflict
     return ComputeSetRaceError(f"""Worker {writer_id} of {group.table.codelet.__name__} writes
@@ -106,7 +107,7 @@ def _race(
 
 
 def _touched(trace: Trace) -> tuple[dict[int, Array], dict[int, Array]]:
-    """Return (read, written): for each region, a bool per element."""
+    """Return (read, written): for each region of a trace, a bool per element."""
     read = {root: np.zeros(trace.samples[root].size, bool) for root in trace.regions}
     written = {root: np.zeros(trace.samples[root].size, bool) for root in trace.regions}
     for op in trace.ops:

@@ -36,8 +36,8 @@ from ipu_teach.saving.schema import PerIpu, PerTile, column, since
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
-WORD = 4  # bytes that an exchange bus carries at once
-COLUMNS = 16  # columns of tiles on a chip; each has four tiles in a row
+WORD = 4  # An exchange bus carries this number of bytes at once.
+COLUMNS = 16  # A chip has this number of columns of tiles; each column has four tiles in a row.
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +82,7 @@ class Traffic:
         for name in ("pieces", "late", "far", "words"):
             if getattr(self, name) is not None:
                 continue
-            # older files have none of these
+            # Report files of older versions have none of these attributes.
             value = -(-self.sent // WORD) if name == "words" else np.zeros_like(self.stayed)
             object.__setattr__(self, name, value)
 
@@ -158,7 +158,7 @@ def exchange_cycles(num_bytes: int | Array, target: Target) -> Array:
 def arrival_cycles(target: Target) -> Array:
     """Return int64[tiles]: cycles from the start of a phase until each tile can receive a word.
 
-    By then the tile has selected a sender.
+    They include the time in which the tile selects its first sender.
     """
     row, *_ = _place(np.arange(target.num_tiles), target)
     first: Array = target.exchange_latency_cycles + target.exchange_cycles_per_row * row
@@ -166,10 +166,10 @@ def arrival_cycles(target: Target) -> Array:
 
 
 def _place(tile: Array, target: Target) -> tuple[Array, Array, Array]:
-    """Return (row, block within its column, column) of tiles.
+    """Return (row, block within its column, column) of each tile.
 
-    A pair of tiles takes a row, and a block has `exchange_rows` rows, numbered up one block and
-    down the next. Two blocks are a column.
+    The two tiles of a pair are in the same row. A block has `exchange_rows` rows, which are
+    numbered upwards in one block and downwards in the next. Two blocks form a column.
     """
     block, row = np.divmod(tile % target.tiles_per_ipu // 2, target.exchange_rows)
     return (
@@ -221,9 +221,9 @@ def lag(source: Array, destination: Array, target: Target) -> Array:
 
 
 def _effective(total_bytes: Array, fast_bytes: Array, target: Target) -> Array:
-    """Return the bytes at the plain rate that take as long as `total_bytes`.
+    """Return how many bytes at the plain rate take as long as `total_bytes`.
 
-    The bytes in `fast_bytes` arrive at the higher rate, and count for less.
+    `fast_bytes` of them arrive at the higher rate, so they count for less.
     """
     equivalent_bytes: Array = -(-fast_bytes // target.shared_bus_speedup)
     return total_bytes - fast_bytes + equivalent_bytes
@@ -239,7 +239,7 @@ def traffic(tile_map: TileMap, target: Target, tile: Array, start: Array, stop: 
         tile_map, target, receiver, begin=begin, end=end
     )
     separate = moved(target, owner, receiver, end - begin)
-    # each byte is sent once, so `sender` has the union over all receivers
+    # Each byte is sent once, so `sender` and its intervals are the union over all receivers.
     sender, sent_begin, sent_end = union(owner, begin, end)
     owner_ipu = owner // target.tiles_per_ipu
     receiver_ipu = receiver // target.tiles_per_ipu
@@ -267,10 +267,10 @@ def traffic(tile_map: TileMap, target: Target, tile: Array, start: Array, stop: 
 
 
 def moved(target: Target, source: Array, destination: Array, size: Array) -> Traffic:
-    """Return the traffic of pieces of `size` bytes, each sent from one tile to one other.
+    """Return the traffic of pieces of `size` bytes, each sent from one tile to one other tile.
 
-    The pieces are in the order in which they arrive at each destination. None has two receivers.
-    `sends` is counted as if all bytes that a tile sends were contiguous in its memory.
+    The pieces are in the order in which they arrive at each destination, and no piece has two
+    receivers. `sends` is counted as if all bytes that a tile sends were contiguous in its memory.
     """
     zeros = np.zeros(target.num_tiles, np.int64)
     sent = total_of(source, size, target.num_tiles)
@@ -309,9 +309,9 @@ def moved(target: Target, source: Array, destination: Array, size: Array) -> Tra
 
 
 def _far(target: Target, route: Array, size: Array) -> tuple[Array, Array]:
-    """Return the `late` and `far` of a `Traffic` with `size[i]` bytes on `route[i]`.
+    """Return the attributes `late` and `far` of a `Traffic` with `size[i]` bytes on `route[i]`.
 
-    A route is destination x tiles + source.
+    A route is a number: the destination tile times the number of tiles, plus the source tile.
     """
     late, far = np.zeros((2, target.num_tiles), np.int64)
     route, inverse = np.unique(route, return_inverse=True)
@@ -324,7 +324,7 @@ def _far(target: Target, route: Array, size: Array) -> tuple[Array, Array]:
     delay = np.maximum(delay, 0)
     size = total_of(inverse, size, len(route))
     order = np.lexsort((delay + exchange_cycles(size, target), destination))
-    # the slowest route is the last of each tile
+    # Routes are sorted by destination, then by cycles, so a tile's last route is its slowest.
     longest = order[np.append(np.diff(destination) > 0, True)[: len(route)]]
     late[destination[longest]] = delay[longest]
     far[destination[longest]] = size[longest]
@@ -334,10 +334,10 @@ def _far(target: Target, route: Array, size: Array) -> tuple[Array, Array]:
 def sends(
     tile_map: TileMap, target: Target, sender: Array, begin: Array, end: Array
 ) -> dict[str, Array]:
-    """Return the `sends` and `words` of a `Traffic` that sends the bytes [begin, end).
+    """Return the attributes `sends` and `words` of a `Traffic` that sends the bytes [begin, end).
 
     The pieces are sorted by sender, then by address. Pieces that are neighbours in the memory of
-    their tile share a SEND, up to its limit of words.
+    their tile share a SEND, up to the number of words that a SEND can move.
     """
     local_begin = local(tile_map, begin)
     is_adjacent = local_begin[1:] == local_begin[:-1] + (end - begin)[:-1]
@@ -346,7 +346,7 @@ def sends(
     run_bytes = np.add.reduceat(end - begin, run_starts) if len(run_starts) else begin
     first_word = local_begin // WORD
     end_word = -(-(local_begin + end - begin) // WORD)
-    # two pieces in one word send it once
+    # If two pieces share a word, the word is sent once.
     first_word[1:] = np.where(
         same_sender, np.maximum(first_word[1:], end_word[:-1]), first_word[1:]
     )
@@ -361,7 +361,7 @@ def reads(
 ) -> Traffic:
     """Return the traffic before a compute set runs, and the bytes that tiles gather for it.
 
-    `copies` share the superstep with the compute set.
+    `copies` are pairs (source, destination) that are copied in the same superstep.
     """
     pieces, stayed = edges(graph, compute_set, "output")
     if copies:
@@ -394,7 +394,11 @@ def edge_requests(
     without: str,
     copies: Sequence[tuple[Tensor, Tensor]] = (),
 ) -> tuple[Array, Array, Array]:
-    """Return `FrozenGraph.edge_bytes`, with the bytes of the same superstep's copies before it."""
+    """Return the bytes that copies and a compute set of the same superstep access.
+
+    The result is (tile, start, stop), as that of `FrozenGraph.edge_bytes`, with the bytes of
+    `copies` first. Fields of the kind `without` are left out.
+    """
     requests = graph.edge_bytes(compute_set, without)
     if not copies:
         return requests
@@ -413,7 +417,7 @@ def copy_traffic(graph: FrozenGraph, copies: Sequence[tuple[Tensor, Tensor]]) ->
 def copy_requests(
     graph: FrozenGraph, copies: Sequence[tuple[Tensor, Tensor]]
 ) -> tuple[Array, Array, Array]:
-    """Return (tile, start, stop): the source bytes that each tile needs for its destinations."""
+    """Return (tile, start, stop) of the source bytes that each tile needs for its destinations."""
     s_start, d_start, length, _ = copied_runs(copies)
     piece, d_begin, d_end, tile = graph.tile_map.split(d_start, d_start + length)
     begin = s_start[piece] + (d_begin - d_start[piece])
@@ -437,11 +441,11 @@ def copied_runs(copies: Sequence[tuple[Tensor, Tensor]]) -> tuple[Array, Array, 
 
 
 def aligned_runs(a: Tensor, b: Tensor) -> tuple[Array, Array, Array]:
-    """Return (start in a, start in b, length) of the runs that are contiguous in both views.
+    """Return (start in a, start in b, length) of the runs that are contiguous in both tensors.
 
-    They are in view order, in elements.
+    The runs are in the order of the views, and all numbers count elements.
     """
-    # a fast path, as most views are contiguous
+    # This is a fast path, because most views are contiguous.
     if a.num_elements and a.layout.contiguous and b.layout.contiguous:
         return np.array([a.offset]), np.array([b.offset]), np.array([a.num_elements])
     a_run_starts, a_run_lengths = a.layout.runs
@@ -464,7 +468,8 @@ def _heard_together(
 ) -> tuple[Array, Array]:
     """Return (received, sent), int64[tiles] each: bytes that only complete pairs of tiles receive.
 
-    The intervals [begin, end) of each tile are disjoint.
+    Two tiles that share an exchange bus form a pair. Tile `tile[i]` receives the bytes [begin[i],
+    end[i]); the intervals of each tile are disjoint.
     """
     zeros = np.zeros(target.num_tiles, np.int64)
     if not len(tile):
@@ -478,7 +483,8 @@ def _heard_together(
     bounds = np.stack((base + begin << 1, base + end << 1 | 1), axis=1).reshape(-1)
     del ipu, tile_on_ipu, base
     bounds.sort(kind="stable")
-    # the number of tiles of the pair, 0 to 2, that receive the bytes after each bound
+    # `num_receivers` is the number of tiles of the pair, 0 to 2, that receive the bytes after each
+    # bound.
     num_receivers = np.cumsum(1 - 2 * (bounds & 1).astype(np.int8), dtype=np.int8)[:-1]
     bounds >>= 1
     interval_bytes = np.diff(bounds)
@@ -510,14 +516,14 @@ def _heard_together(
 def crossing(
     tile_map: TileMap, tile: Array, start: Array, stop: Array
 ) -> tuple[Array, Array, Array, Array]:
-    """Return (tile, start, stop, owner) of the bytes that `tile[i]` accesses and another tile owns.
+    """Return (tile, start, stop, owner) of bytes that a tile accesses and another tile owns.
 
-    `tile[i]` accesses [start[i], stop[i]). In the result, each byte occurs once per accessing tile,
-    sorted by tile, then by address. Intervals are divided where the owner changes.
+    `tile[i]` accesses the bytes [start[i], stop[i]). In the result, each byte occurs once per
+    accessing tile, sorted by tile, then by address. Intervals are divided where the owner changes.
     """
     map_piece = np.searchsorted(tile_map.start, start, "right") - 1
     piece_stop = tile_map.stop[map_piece]
-    # most edges are on one tile, and need no sorting
+    # Most edges access only bytes of their own tile, and need no sorting.
     leaves_tile = (tile_map.tile[map_piece] != tile) | (stop > piece_stop)
     tile, start, stop = union(
         tile[leaves_tile].astype(np.int64), start[leaves_tile], stop[leaves_tile]
@@ -533,5 +539,5 @@ def crossing(
 
 
 def total_of(key: Array, size: Array, length: int) -> Array:
-    """Return int64[length]: the sums of `size` by `key`."""
+    """Return int64[length]: for each key, the sum of the sizes with that key."""
     return np.bincount(key, size, length).astype(np.int64)

@@ -27,12 +27,15 @@ _MOVES = (
     "argmax",
     "argmin",
     "roll",
-    "upper",  # the part that np.linalg.qr computed
+    "upper",  # "upper" returns a part of the result that np.linalg.qr has already computed.
 )
 
 
 def vertex_flops(group: Group) -> int:
-    """Return the operations of each vertex of `group`; -1 if its codelet could not be traced."""
+    """Return the floating-point operations of each vertex of `group`.
+
+    The result is -1 if the codelet could not be traced.
+    """
     if group.trace.stopped:
         return -1
     return sum(
@@ -50,9 +53,9 @@ def _flops(trace: Trace, op: Op) -> int:
     largest = max((int(s.size) for s in sources), default=0)
     if op.kind == "reduce":
         return max(0, largest - int(result.size))
-    if op.kind == "dense":  # a product and a sum in the innermost loops
+    if op.kind == "dense":  # The innermost loops consist of a product and a sum.
         m, n = sources[0].shape
-        # two operations for each element of the remainder and of the result
+        # Count two operations for each element of the remaining matrix and of the result.
         if _name(op.fn) == "qr":
             k = min(m, n)
             return sum(4 * (m - 1 - i) * (n + k - 2 - 2 * i) for i in range(k))

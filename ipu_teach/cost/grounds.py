@@ -26,7 +26,7 @@ _EXCHANGE = (
 
 
 def codelet_ground(groups: Iterable[Group]) -> str:
-    """Return the ground of the cycles of one codelet's vertices: the weakest of all of them."""
+    """Return the ground of the cycles of one codelet's vertices, the weakest of its groups."""
     grounds: set[str] = set()
     for group in groups:
         codelet = group.table.codelet
@@ -52,10 +52,10 @@ def step_grounds(
     codelet_grounds: Mapping[str, str],
     target: Target,
 ) -> Counter[str]:
-    """Return the cycles of one step by ground.
+    """Return the cycles of one step by ground, that is, by the evidence for them.
 
     `external` is True if several IPUs wait for each other before the step. `codelets` has the
-    cycles by codelet, and `codelet_grounds` what these cycles are based on.
+    cycles of each codelet, and `codelet_grounds` the ground of each codelet.
     """
 
     def weakest_of(*names: str) -> str:
@@ -79,7 +79,7 @@ def step_grounds(
         cycles_by_ground[codelet_grounds[name]] += share
         remaining -= share
     largest_codelet = max(codelets, key=lambda name: codelets[name]) if codelet_cycles else ""
-    # the remainder of the division, or the cycles of a copy inside a tile
+    # These are the cycles that the division left over, or those of a copy inside a tile.
     cycles_by_ground[
         codelet_grounds[largest_codelet]
         if largest_codelet
@@ -88,17 +88,17 @@ def step_grounds(
     return cycles_by_ground
 
 
-# a step that ran: the number of executions, its cost, whether several IPUs wait for each other, and
-# cycles and vertices by codelet
+# A step that ran is (number of executions, cost, whether several IPUs wait for each other, cycles
+# and vertices by codelet).
 StepRan = tuple[int, StepCost, bool, Mapping[str, int], Mapping[str, int]]
 
 
 def shares(
     steps_run: Iterable[StepRan], resting: Mapping[str, str], target: Target
 ) -> dict[str, float]:
-    """Return the share of a run's cycles by ground.
+    """Return the share of a run's cycles by ground. `resting` has the ground of each codelet.
 
-    "no estimate" is the share of its vertices that have no estimate.
+    "no estimate" is the share of the vertices that have no estimate.
     """
     cycles_by_ground: Counter[str] = Counter()
     missing = every = 0

@@ -78,14 +78,15 @@ def _landing(graph: FrozenGraph, tensor: Tensor) -> Landing:
     bytes_by_ipu = np.bincount(ipu, end - begin, target.num_ipus).astype(np.int64)
     packets_by_ipu = -(-bytes_by_ipu // packet_bytes)
     padding = packets_by_ipu * packet_bytes - bytes_by_ipu
-    # the position of each piece in one sequence of entire packets, those of IPU 0 first
+    # `position` is the place of each piece in one sequence of entire packets, those of IPU 0 first.
     position = np.cumsum(end - begin)
     position -= end - begin
     position += (np.cumsum(padding) - padding)[ipu]
     del ipu
     packet = position // packet_bytes
     num_packets = (position + (end - begin) - 1) // packet_bytes - packet + 1
-    position -= begin  # from here on the distance from an address to its position
+    # From here on, it is the distance from the address of a piece to its position.
+    position -= begin
     begin, end, owner, distance, packet = (
         np.repeat(column, num_packets) for column in (begin, end, owner, position, packet)
     )
@@ -119,9 +120,10 @@ def _pieces_by_ipu(graph: FrozenGraph, tensor: Tensor) -> tuple[Array, Array, Ar
 def _landed(
     target: Target, packet: Array, owner: Array, packets_by_ipu: Array
 ) -> tuple[Array, Array]:
-    """Return (tile on which each piece arrives, packets by tile) of pieces sorted by packet.
+    """Return (tile on which each piece arrives, number of packets that arrive on each tile).
 
-    `packets_by_ipu` is the number of packets of each IPU.
+    The pieces are sorted by packet: `packet` has the number of each piece's packet, and `owner` the
+    tile to which the piece is mapped. `packets_by_ipu` is the number of packets of each IPU.
     """
     if not len(packet):
         return owner, np.zeros(target.num_tiles, np.int64)
@@ -136,7 +138,7 @@ def _landed(
         first_tile = ipu * target.tiles_per_ipu
         num_tiles = target.tiles_per_ipu
         if len(mixed_packets) and highest_owner[mixed_packets].max() < first_tile + target.io_tiles:
-            num_tiles = target.io_tiles  # packets of I/O tiles arrive on I/O tiles only
+            num_tiles = target.io_tiles  # Packets of I/O tiles arrive on I/O tiles only.
         packets_per_tile, remainder = divmod(len(mixed_packets), num_tiles)
         arrival_tile[mixed_packets] = first_tile + np.repeat(
             np.arange(num_tiles), packets_per_tile + (np.arange(num_tiles) < remainder)
@@ -153,7 +155,7 @@ def host_traffic(graph: FrozenGraph, tensors: Sequence[Tensor], to_device: bool)
     begin, end, owner, landed = (
         column[is_elsewhere] for column in (pieces.begin, pieces.end, pieces.owner, pieces.landed)
     )
-    del pieces  # millions of pieces take 100 MB
+    del pieces  # This frees the columns, which take 100 MB for a tensor with millions of pieces.
     if to_device:
         return moved(graph.target, landed, owner, end - begin)
     exchanged = moved(graph.target, owner, landed, end - begin)
@@ -166,7 +168,7 @@ def host_traffic(graph: FrozenGraph, tensors: Sequence[Tensor], to_device: bool)
 def with_host(step: Step) -> tuple[tuple[Tensor, ...], bool] | None:
     """Return (tensors, whether data moves to them) of a step that transfers data with the host.
 
-    Remote buffers count too. Return None for other steps.
+    A transfer with a remote buffer counts too. The result is None for any other step.
     """
     match step:
         case RemoteCopyStep():
@@ -183,7 +185,7 @@ def with_host(step: Step) -> tuple[tuple[Tensor, ...], bool] | None:
 
 
 def host_links(graph: FrozenGraph, tensors: Sequence[Tensor]) -> tuple[int, ...]:
-    """Return the bytes of transfers between `tensors` and the host, by `Target.sets`."""
+    """Return the bytes of transfers between `tensors` and the host, for each of `Target.sets`."""
     num_sets = graph.target.num_sets
     if num_sets == 1:
         return (sum(tensor.num_elements * tensor.dtype.size for tensor in tensors),)
@@ -197,7 +199,8 @@ def host_links(graph: FrozenGraph, tensors: Sequence[Tensor]) -> tuple[int, ...]
 def host_cycles(links: Sequence[int], target: Target, streaming: bool = False) -> int:
     """Return the cycles of transfers on all host links at the same time, rounded up.
 
-    `links` has the bytes of each IPU. With `streaming`, they are transfers with streaming memory.
+    `links` has the bytes of each host link. With `streaming`, the transfers are with streaming
+    memory.
     """
     rate = target.streaming_bytes_per_cycle if streaming else target.host_bytes_per_cycle
     return math.ceil(max(links, default=0) / rate)

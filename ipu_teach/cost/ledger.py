@@ -61,7 +61,7 @@ CATEGORIES = (
     LANDING,
 )
 EXECUTABLE = (CODE, EXCHANGE_CODE, CONTROL)
-PASSING = (BUFFERS, LANDING)  # these exist only while one step runs
+PASSING = (BUFFERS, LANDING)  # Bytes of these categories exist only while one step runs.
 
 
 def _category(variable: Variable) -> str:
@@ -116,8 +116,8 @@ class MemoryLedger:
     def _peak(self) -> tuple[Array, Array, Array, Array]:
         """Four arrays about the bytes that are not always live.
 
-        They are the peak of each tile, the leaf of that peak, the bytes of all tiles at each leaf,
-        and the fullest tile at each leaf.
+        They are the peak of each tile, the leaf of the programs at which it occurs, the bytes of
+        all tiles at each leaf, and the fullest tile at each leaf.
         """
         live_by_leaf = self.liveness.live
         always = self.always_live_bytes_per_tile
@@ -160,18 +160,19 @@ class MemoryLedger:
 
     @cached_property
     def gaps_per_tile(self) -> Array:
-        """The bytes of gaps at each tile's peak: int64[tiles].
+        """The bytes of gaps between variables at each tile's peak: int64[tiles].
 
-        A variable starts on a new data path, so the rest of the previous one is lost.
+        A variable starts on a new data path, so the unused end of the previous variable's last path
+        is lost.
         """
         path = self.target.data_path_width // 8
         return total_of(self.tile[self._at_peak], -self.size[self._at_peak] % path, self.num_tiles)
 
     @property
     def held_per_tile(self) -> Array:
-        """The sum of `bytes_per_tile` and gaps, which must fit: int64[tiles].
+        """The sum of `bytes_per_tile` and gaps, which must fit into a tile's memory: int64[tiles].
 
-        "The fullest tile" means the one with the most of these bytes.
+        "The fullest tile" means the tile with the most of these bytes.
         """
         return self.bytes_per_tile + self.gaps_per_tile
 
@@ -196,9 +197,10 @@ class MemoryLedger:
         return self._named(self.variable[rows], self.size[rows])
 
     def at_fullest(self, tile: int | None = None, category: str = "") -> dict[str, int]:
-        """Return the bytes by variable name that are present at the peak of a tile, or of each.
+        """Return the bytes by variable name that are present at a tile's peak.
 
-        With `category`, only variables of that category count.
+        They are those of all tiles, each at its own peak, if `tile` is None. With `category`, only
+        variables of that category count.
         """
         rows = self._at_peak & (True if tile is None else self.tile == tile)
         if category:
@@ -286,9 +288,9 @@ class MemoryLedger:
         return by_category
 
     def by_category(self, tile: int | None = None) -> dict[str, int]:
-        """Return the bytes by category at each tile's peak, of one tile or of all together.
+        """Return the bytes by category at each tile's peak, of one tile or of all tiles together.
 
-        They add up to `bytes_per_tile`.
+        The bytes of all categories add up to `bytes_per_tile`.
         """
         return {
             category: int(size.sum() if tile is None else size[tile])
@@ -319,7 +321,7 @@ def ledger(
         variable_starts, variable_stops
     )
     is_mapped = (owner >= 0) & (piece_end > piece_begin)
-    # the rows are ordered by variable, then by tile
+    # Rows are ordered by variable, then by tile.
     pairs = variable_of_piece[is_mapped] * target.num_tiles + owner[is_mapped]
     distinct_pairs, row_of_piece = np.unique(pairs, return_inverse=True)
     variable, tile = np.divmod(distinct_pairs, target.num_tiles)
@@ -346,7 +348,7 @@ def _always(
 ) -> dict[str, Array]:
     """Return, by category, the bytes for each tile's vertices and its part of the programs.
 
-    The arrays are int64[tiles].
+    Each array is int64[tiles].
     """
     graph = compiled.graph
     pointers, code, stacks, headers, moving, control = (
@@ -362,7 +364,7 @@ def _always(
         code += np.where(has_vertices, target.vertex_code_bytes, 0)
         worker_stacks = target.num_worker_contexts * target.worker_stack_bytes
         stacks = np.maximum(stacks, np.where(has_vertices, worker_stacks, 0))
-    # Poplar has two copy vertices: one for contiguous bytes, one for several pieces
+    # Poplar has two copy vertices: one for contiguous bytes, and one for several pieces.
     copying = np.zeros((2, target.num_tiles), bool)
     for step, exchange in zip(compiled.steps, exchanges, strict=True):
         for traffic in exchange:
@@ -400,9 +402,9 @@ def control_code_bytes(
 ) -> Array:
     """Return the bytes of the code of one step, without its exchange: int64[tiles].
 
-    The code exists once, however often the step runs. All tiles sync. Only tiles that exchange or
-    copy, or are listed in `tiles` (which have vertices), need the full code. With `everywhere`, as
-    in a transfer with the host, all tiles need it.
+    The code exists once, however often the step runs. All tiles need the code of a sync. Only tiles
+    that exchange or copy, or that are in `tiles` because they have vertices, need the full code.
+    With `everywhere`, as in a transfer with the host, all tiles need it.
     """
     busy = np.full(target.num_tiles, everywhere)
     for vertex_tiles in tiles:
@@ -417,7 +419,7 @@ def _passing(graph: FrozenGraph, step: Step, exchange: tuple[Traffic, ...]) -> d
     """Return, by category, the bytes that are present only while a step runs: int64[tiles] each."""
     if isinstance(step, ExecuteStep):
         arriving, leaving = exchange
-        if step.copies:  # copied data goes straight to its variable, and needs no buffer
+        if step.copies:  # Copied data goes straight to its variable, so it needs no buffer.
             arriving = reads(graph, graph.compute_sets[step.compute_set])
         return {BUFFERS: arriving.received + arriving.stayed + leaving.sent + leaving.stayed}
     transfer = with_host(step)
@@ -431,7 +433,7 @@ def _passing(graph: FrozenGraph, step: Step, exchange: tuple[Traffic, ...]) -> d
 def pointer_bytes(graph: FrozenGraph, table: FrozenTable, target: Target) -> Array:
     """Return the bytes of the pointers and lengths in the vertices of a table: int64[tiles].
 
-    `VectorLayout` describes their sizes.
+    `VectorLayout` describes the size of a pointer and of a length.
     """
     bytes_per_tile = np.zeros(target.num_tiles, np.int64)
     vertices_per_tile = np.bincount(table.tiles, minlength=target.num_tiles)
@@ -444,9 +446,8 @@ def pointer_bytes(graph: FrozenGraph, table: FrozenTable, target: Target) -> Arr
                 field, target, graph.layouts[layout_numbers[0]]
             )
             continue
-        stretch_starts = graph.stretches(
-            table, name
-        )  # all vertices of a stretch have the same layout
+        # All vertices of a stretch (see `FrozenGraph.stretches`) have the same layout.
+        stretch_starts = graph.stretches(table, name)
         bytes_per_vertex = graph.each_layout(
             table.layouts[name][stretch_starts], partial(_pointer_bytes, field, target)
         )
@@ -476,11 +477,11 @@ def _pointer_bytes(field: Field, target: Target, layout: Layout | ListLayout) ->
         vector_bytes = word_bytes
     if field.depth == 1 and field.form == "edges":
         elements = sum(part.size for _, part in layout.parts)
-        return elements * word_bytes + 2 * word_bytes  # an address for each element
+        return elements * word_bytes + 2 * word_bytes  # The vertex has an address for each element.
     if field.depth == 1:
         return vector_bytes
     rows = layout.shape[0] if isinstance(layout, Layout) else len(layout.parts)
-    # a VectorList packs distance and length into a word
+    # A VectorList packs the distance and the length of a row into one word.
     return rows * (word_bytes if field.form == "list" else vector_bytes) + 2 * word_bytes
 
 
@@ -502,7 +503,7 @@ def at_most(compiled: Compiled, target: Target) -> int:
     bound += workers * target.worker_stack_bytes + target.supervisor_stack_bytes
     tables = [table for _, table in graph.tables()]
     bound += sum(int(pointer_bytes(graph, table, target).sum()) for table in tables)
-    # the 2 copy vertices are added
+    # The code of Poplar's two copy vertices is added.
     bound += (len({table.codelet for table in tables}) + 2) * target.vertex_code_bytes
     for step in compiled.steps:
         bound += target.control_code_bytes_per_step + 2 * workers * 3 * target.pointer_bytes
@@ -537,26 +538,30 @@ def check(memory: MemoryLedger) -> None:
     fullest_tile = int(np.argmax(bytes_held))
     if bytes_held[fullest_tile] <= bytes_per_tile:
         return
-    num_full_tiles = int(np.count_nonzero(bytes_held > bytes_per_tile))
-    largest = [
+    num_tiles_over = int(np.count_nonzero(bytes_held > bytes_per_tile))
+    variable_texts = [
         f"{name!r} {size:,}" for name, size in memory.at_fullest(fullest_tile, VARIABLES).items()
     ]
     constants = memory.at_fullest(fullest_tile, CONSTANTS)
     constants_count = f" ({len(constants):,} of them)" if len(constants) > 1 else ""
-    others = [
+    other_texts = [
         f"{name.lower()} {size:,}{constants_count if name == CONSTANTS else ''}"
         for name, size in memory.by_category(fullest_tile).items()
         if size and name != VARIABLES
     ]
-    omitted = f", and {counted(len(largest) - 10, 'smaller one')}" if len(largest) > 10 else ""
+    omitted = (
+        f", and {counted(len(variable_texts) - 10, 'smaller one')}"
+        if len(variable_texts) > 10
+        else ""
+    )
     error = GraphMemoryAllocationError(
         "Out of memory: Cannot fit all variable data onto one or more tiles. "
-        f"{num_full_tiles} of {memory.num_tiles} tiles "
-        f"{'holds' if num_full_tiles == 1 else 'hold'} too much.",
+        f"{num_tiles_over} of {memory.num_tiles} tiles "
+        f"{'holds' if num_tiles_over == 1 else 'hold'} too much.",
         where=f"the fullest is tile {fullest_tile}: {int(bytes_held[fullest_tile]):,} of "
         f"{bytes_per_tile:,} bytes. Its variables: "
-        + (", ".join(largest[:10]) + omitted or "none")
-        + (f". Also: {', '.join(others)}." if others else "."),
+        + (", ".join(variable_texts[:10]) + omitted or "none")
+        + (f". Also: {', '.join(other_texts)}." if other_texts else "."),
         next_step=(
             "spread the variables over more tiles (poputil.map_tensor_linearly), use a smaller "
             "dtype, or more tiles."

@@ -41,11 +41,12 @@ from ipu_teach.graph.source import file_name
 from ipu_teach.graph.vertex import Vertex
 from ipu_teach.target import Target
 
-MOST_PRINTED = 20  # the most iterations shown in a table
-MOST_TOLD = 3  # the most stored elements shown for an iteration
-PARTS = 32  # parts of a cycle, the unit in which lines are counted
-ROUNDED = "rounding"  # the part that rounds the total up
-Charge = tuple[str, Spot, int]  # (counter, place, number of units of `UNIT`)
+MOST_PRINTED = 20  # A table shows at most this number of iterations.
+MOST_TOLD = 3  # An iteration shows at most this number of stored elements.
+PARTS = 32  # Lines are counted in units of 1/32 of a cycle.
+ROUNDED = "rounding"  # This part rounds the total up to whole cycles.
+# A charge is (counter, place in the code, number of units of `UNIT`).
+Charge = tuple[str, Spot, int]
 
 
 class Statement(NamedTuple):
@@ -80,13 +81,13 @@ class LineCosts(list[LineCycles]):
 class Turn:
     """An iteration of a loop.
 
-    - `number` counts from 1 each time the loop begins, and `depth` is the number of loops around
-      it.
+    - `number` counts the iterations from 1 each time the loop begins, and `depth` is the number of
+      loops around it.
     - `cycles` are modelled and include those of inner loops.
-    - `values` has the local variables at its end, without large arrays.
+    - `values` has the local variables at the end of the iteration, without large arrays.
     - `stored` has, by field, the elements that were stored, also by inner loops: their numbers, or
-      their indices if there are several axes.
-    - `held` has the values at its end of the first three of these elements.
+      their indices if the field has several axes.
+    - `held` has, by field, the values of the first three stored elements at its end.
     """
 
     line: Statement
@@ -157,10 +158,10 @@ class Observed:
 
 
 def line_cycles(group: Group, row: int, target: Target) -> LineCosts:
-    """Return the lines of a traced vertex. Their cycles and the start add up to the vertex's.
+    """Return the lines of a traced vertex. Their cycles and those of its start are all its cycles.
 
     `row` is the vertex's row in the table of the group. The result is empty if the lines have no
-    counts: if the cycles depend on data, or are an estimate.
+    counts, because the cycles depend on data or are an estimate.
     """
     target = priced_for(group.table.codelet, target)
     stated_cycles = None
@@ -172,17 +173,17 @@ def line_cycles(group: Group, row: int, target: Target) -> LineCosts:
 
 
 def lines_of_traces(codelet: type[Vertex], traces: list[Trace], target: Target) -> LineCosts:
-    """Return the lines of a vertex from the traces of its workers, of which the slowest counts."""
+    """Return the lines of the slowest worker of a vertex, from the traces of all its workers."""
     slowest = max((Tally(trace, target) for trace in traces), key=lambda tally: tally.cycles)
     charges = ((counter, op.site[:2], amount) for counter, op, amount in slowest.charges)
     return listed(codelet, charges, _gone_through(slowest.trace), slowest.cycles, target)
 
 
 def _gone_through(trace: Trace) -> Iterator[tuple[Spot, int]]:
-    """Yield (place, number of executions) of each statement.
+    """Yield (place in the code, number of executions) of each statement of a trace.
 
-    An execution begins after a different statement, or where the position in the code goes back or
-    an instruction repeats.
+    A new execution of a statement begins after a different statement, or where the position in the
+    code goes back or an instruction repeats.
     """
     naming = naming_of(trace.codelet)
     first_spots = dict[tuple[Statement, str], Spot]()
@@ -217,10 +218,10 @@ def lines_of_pieces(
     times: list[int],
     beside: Mapping[tuple[str, int], int],
 ) -> LineCosts:
-    """Return the lines of a scalar loop.
+    """Return the lines of a scalar loop with their cycles, after a run that counted executions.
 
-    `pieces` and `times` are how often each piece and each line of the loop ran, and `beside` is the
-    work on regions.
+    A piece is a part of the code without branches. `pieces` and `times` are how often each piece
+    and each line of the loop ran. `beside` has the amount of work on regions by (counter, rate).
     """
     charges: list[Charge] = []
     for piece, executions in zip(code.pieces, pieces, strict=True):
@@ -239,9 +240,10 @@ def lines_of_pieces(
 
 
 def factor_of(codelet: type[Vertex], target: Target) -> int:
-    """Return how many tile cycles a cycle of the vertex's worker is, if it has the tile for itself.
+    """Return how many tile cycles one cycle of the vertex's worker counts for.
 
-    For an ordinary vertex the result is 1.
+    For an ordinary vertex the result is 1, because its cycles are worker cycles. It is more than 1
+    for a vertex that has the tile for itself.
     """
     return 1 if codelet.context == "worker" else target.num_worker_contexts
 
@@ -249,7 +251,7 @@ def factor_of(codelet: type[Vertex], target: Target) -> int:
 def start_of(codelet: type[Vertex], target: Target) -> int:
     """Return the cycles before a vertex executes its first line.
 
-    They are its own start, and the start of its workers by the tile's supervisor.
+    They are the vertex's own start, and the time in which the tile's supervisor starts its workers.
     """
     return factor_of(codelet, target) * VERTEX_OVERHEAD + launch_cycles(codelet)
 
@@ -261,9 +263,10 @@ def listed(
     cycles: int,
     target: Target,
 ) -> LineCosts:
-    """Return the lines with their parts of the `cycles` of a worker.
+    """Return the lines of a vertex, with the part of the worker's `cycles` that each line takes.
 
-    For a vertex that has the tile for itself, their cycles are tile cycles.
+    `charges` are the amounts of work by place in the code, and `times` how often each place ran. If
+    the vertex has the tile for itself, the result is in tile cycles.
     """
     factor = factor_of(codelet, target)
     counters: dict[str, Counter[Spot]] = {name: Counter() for name in COUNTERS}
@@ -271,9 +274,8 @@ def listed(
         counters[counter][spot] += amount
     amounts = [float(sum(counters[name].values())) for name in BESIDE]
     cycles_alone = np.array([together(row, target) for row in np.diag(amounts).tolist()])
-    if together(amounts, target) < sum(
-        cycles_alone
-    ):  # the three overlap, and only the longest counts
+    # The work, the loads and the stores overlap, and only the longest of them counts.
+    if together(amounts, target) < sum(cycles_alone):
         cycles_alone[np.arange(len(cycles_alone)) != np.argmax(cycles_alone)] = 0
     cycles_per_unit = dict.fromkeys(COUNTERS, 1.0) | dict(
         zip(BESIDE, (cycles_alone / np.maximum(amounts, 1)).tolist(), strict=True)
@@ -318,9 +320,9 @@ def listed(
 
 
 def naming_of(codelet: type[Vertex]) -> Callable[[Spot], Statement]:
-    """Return a function that returns the statement at a place of a codelet's code.
+    """Return a function that maps a place (file, line) in a codelet's code to its statement.
 
-    The places are in its methods, or in functions of its module.
+    The place is in one of the codelet's methods, or in a function of its module.
     """
     known = _functions(codelet)
 
@@ -349,7 +351,7 @@ def _functions(codelet: type[Vertex]) -> list[FunctionType]:
 
 
 def without_cost(codelet: type[Vertex], lines: LineCosts) -> list[Statement]:
-    """Return the statements of the same methods that are not in `lines`."""
+    """Return the statements of the methods in `lines` that `lines` itself does not contain."""
     statements_with_cost = {statement.line for statement in lines}
     statements = list[Statement]()
     for function in _functions(codelet):
@@ -369,7 +371,7 @@ def without_cost(codelet: type[Vertex], lines: LineCosts) -> list[Statement]:
 
 
 def indents(codelet: type[Vertex]) -> dict[tuple[str, int], int]:
-    """Return the level of indentation of each statement, by (method, line)."""
+    """Return the level of indentation of each statement of a codelet, by (method, line)."""
     return {
         (function.__qualname__.split(".<locals>.")[-1], first): level
         for function in _functions(codelet)
@@ -381,11 +383,11 @@ def indents(codelet: type[Vertex]) -> dict[tuple[str, int], int]:
 def _statements(function: FunctionType) -> dict[int, tuple[int, str, int]]:
     """Return (first line of its statement, text, level of indentation) for each line of a function.
 
-    The result is empty if the source text is not known.
+    The result is empty if the source text is not available.
     """
     try:
         text = dedent(inspect.getsource(function))
-        # outer statements come first
+        # `ast.walk` yields outer statements before inner ones.
         statement_nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.stmt)]
     except (OSError, TypeError, SyntaxError):
         return {}
@@ -415,12 +417,12 @@ def listing(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
 
 
 def in_cycles(cycles: float) -> str:
-    """Return cycles as text."""
+    """Return a number of cycles as text."""
     return f"{np.round(cycles, 2):,.10g}"
 
 
 def told(turn: Turn) -> str:
-    """Return an iteration's variables and stores as text."""
+    """Return the variables of an iteration, and the elements that it stored, as text."""
     texts = [f"{name} = {value!s}" for name, value in turn.values.items()]
     for name, places in turn.stored.items():
         pairs = zip(places, turn.held[name], strict=False)

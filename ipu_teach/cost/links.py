@@ -18,15 +18,20 @@ import numpy as np
 from ipu_teach.target import TORUS, Target
 from ipu_teach.types import Array
 
-Link = tuple[int, int]  # from an IPU to a neighbour
+Link = tuple[int, int]  # A link is a pair (IPU, neighbour).
 
 
 def route(source: int, destination: int, ring: int = 0) -> Iterator[Link]:
-    """Yield the links on the route from one IPU to another. `ring` is the result of `around`."""
+    """Yield the links on the route from one IPU to another.
+
+    `ring` is the result of `around`: the number of IPUs if the ends of the ladder are joined, else
+    0.
+    """
     up = destination // 2 - source // 2
     rungs = ring // 2
     ipu = source
-    if rungs and 2 * abs(up) > rungs:  # the other direction is shorter
+    # In a torus, the message takes the other direction if that is shorter.
+    if rungs and 2 * abs(up) > rungs:
         up -= rungs if up > 0 else -rungs
     across = source % 2 != destination % 2
     for hop in range(abs(up) + across):
@@ -40,13 +45,14 @@ def route(source: int, destination: int, ring: int = 0) -> Iterator[Link]:
 def ring_order(count: int) -> list[int]:
     """Return the IPUs clockwise around the ladder, as PopLibs' createRing orders them.
 
-    They go up one rail, 0 2 4, and down the other, 5 3 1. Neighbours in the list share a link.
+    With six IPUs, the order is up one rail, 0 2 4, and down the other, 5 3 1. Neighbours in the
+    list share a link.
     """
     return [*range(0, count, 2), *reversed(range(1, count, 2))]
 
 
 def around(target: Target) -> int:
-    """Return the number of IPUs if the ends of the ladder are joined, else 0."""
+    """Return the number of IPUs of `target` if the ends of its ladder are joined, else 0."""
     return target.num_ipus if target.ipu_link_topology == TORUS else 0
 
 
@@ -60,7 +66,7 @@ def links_of(target: Target) -> list[Link]:
 
 
 def link_rate(link: Link, target: Target) -> float:
-    """Return the bytes per cycle of a link, a rung or a rail."""
+    """Return the bytes per cycle of a link, which is a rung or a rail of the ladder."""
     rung = link[0] ^ link[1] == 1
     return target.link_bytes_per_cycle if rung else target.rail_bytes_per_cycle
 
@@ -68,7 +74,7 @@ def link_rate(link: Link, target: Target) -> float:
 def link_load(flows: Array, target: Target) -> tuple[Counter[Link], int]:
     """Return (bytes over each link in use, number of links of the longest route).
 
-    `flows` has the bytes from each IPU (first axis) to each other one.
+    `flows[i, j]` is the number of bytes from IPU i to IPU j.
     """
     load = Counter[Link]()
     longest = 0
@@ -87,9 +93,9 @@ def busy_cycles(link: Link, size: int, target: Target) -> int:
 
 
 def link_cycles(flows: Array, target: Target) -> int:
-    """Return the cycles of an exchange between IPUs: the busiest link and the longest route.
+    """Return the cycles of an exchange between IPUs, from its busiest link and its longest route.
 
-    `flows` is as in `link_load`.
+    `flows[i, j]` is the number of bytes from IPU i to IPU j.
     """
     load, longest = link_load(flows, target)
     latency = int(

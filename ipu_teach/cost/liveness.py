@@ -76,7 +76,7 @@ class Accesses:
         return self._found[number]
 
     def touched(self, *tensors: Side) -> Array:
-        """Return the variables with an element in one of the tensors.
+        """Return, as flags, the variables that have an element in one of the tensors.
 
         Objects that are not tensors are not in tile memory, and are ignored.
         """
@@ -102,9 +102,8 @@ class Accesses:
 
     def _touched(self, start: Array, stop: Array) -> Array:
         is_nonempty = stop > start
-        if is_nonempty.all() and len(
-            is_nonempty
-        ):  # most fields of a compute set are inside one variable
+        # This is a fast path, because most fields of a compute set are inside one variable.
+        if is_nonempty.all() and len(is_nonempty):
             contains_all: Array = (self.start <= start.min()) & (stop.max() <= self.stop)
             if contains_all.any():
                 return contains_all
@@ -124,9 +123,9 @@ class Accesses:
 
 
 class _Place:
-    """A node of a program, with its use of variables.
+    """A node of a program, with the variables that it uses.
 
-    `uses` has the variables whose values it needs, and `fills` those that it always overwrites
+    `uses` flags the variables whose values it needs, and `fills` those that it always overwrites
     completely before it reads them.
     """
 
@@ -134,7 +133,7 @@ class _Place:
         self.node = node
         self.children = tuple(_Place(child, accesses) for child in node.children)
         self.predicate = accesses.touched(node.predicate)
-        self.live = accesses.none()  # stays empty for a leaf that never runs
+        self.live = accesses.none()  # It stays empty for a leaf that never runs.
         if node.step >= 0:
             access = accesses.of(node.step)
             self.uses = access.reads
@@ -165,14 +164,17 @@ class _Place:
     def _after_condition(self) -> Array:
         """Return the variables that a while loop needs when it reads its predicate.
 
-        Those that are needed after the loop are left out.
+        Variables that are needed only after the loop are left out.
         """
         condition, body = self.children
         needed: Array = self.predicate | body.uses | (condition.uses & ~body.fills)
         return needed
 
     def flow(self, live_after: Array) -> None:
-        """Store which variables are live at each leaf below, if `live_after` are needed later."""
+        """Store at each leaf below this node which variables are live there.
+
+        `live_after` flags the variables that are needed after the node.
+        """
         kind = self.node.kind
         children = self.children
         if self.node.step >= 0:

@@ -51,11 +51,11 @@ HOST_LINKS = Codec(
     lambda v, _: v[0] if len(v) == 1 else list(v),
     lambda part: numbers().read(part) if isinstance(part.value, list) else (part.whole(0, MOST),),
 )
-# the kinds of steps that use a link to the host or to streaming memory
+# Steps of these kinds use a link to the host or to streaming memory.
 TRANSFERS = ("StreamCopy", "RemoteCopy")
-# steps before which no tile waits for another
+# Before a step of these types, no tile waits for another.
 UNSYNCED = (UndefStep, AbortStep, StampStep, EqualStep)
-# the kinds of these steps
+# `UNMET` has the kinds of the steps in `UNSYNCED`.
 UNMET = ("WriteUndef", "Abort", "CycleStamp", "AssumeEqualAcrossReplicas")
 
 
@@ -130,12 +130,13 @@ class StepCost:
             return np.array([external - 1]), np.array([self.cycles])
         if group and not external:
             return self._by_group(ipus.reshape(-1, group, ipus.shape[1]), target)
-        if external:  # the I/O tiles of all IPUs, or their computing tiles, or both
+        if external:  # The I/O tiles of all IPUs begin together, or their computing tiles, or both.
             group_of_set = np.where(np.broadcast_to(ipus.any(axis=0), ipus.shape), 0, -1).reshape(
                 -1
             )
             return group_of_set, np.where(group_of_set == 0, self.cycles, 0)
-        ipu_of_set = np.repeat(np.arange(len(ipus)), ipus.shape[1])  # for each set
+        # `ipu_of_set` has the IPU of each set of tiles.
+        ipu_of_set = np.repeat(np.arange(len(ipus)), ipus.shape[1])
         for_all_ipus = ipus.shape[1] > 1 and self.kind not in UNMET
         is_together: Array = np.asarray(ipus.all(axis=1) & for_all_ipus)[ipu_of_set]
         durations = np.array(
@@ -151,10 +152,11 @@ class StepCost:
         )
 
     def _by_group(self, at_work: Array, target: Target) -> tuple[Array, Array]:
-        """Return `by_set` for groups of IPUs; `at_work` is bool[groups, IPUs of each, sets].
+        """Return the same as `by_set`, for a step in which groups of IPUs take part together.
 
-        A group is occupied as long as its slowest member. Its members take part with their I/O
-        tiles, their computing tiles, or both.
+        `at_work` is bool[groups, IPUs of a group, sets of an IPU]. A group is occupied as long as
+        its slowest member. Its members take part with their I/O tiles, their computing tiles, or
+        both.
         """
         shape = at_work.shape
         groups, ipus_per_group, _ = shape
@@ -189,15 +191,18 @@ class StepCost:
         return np.asarray(has_work | ~has_work.any())
 
     def link_cycles(self, target: Target, ipu: int | None = None) -> int:
-        """Return the cycles on the link that the step uses, of the slowest IPU or of IPU `ipu`."""
+        """Return the cycles on the link to the host or to streaming memory that the step uses.
+
+        They are those of IPU `ipu`, or of the slowest IPU by default.
+        """
         links = self._links(target).sum(axis=1)
         local_links = links if ipu is None else links[ipu : ipu + 1]
         return host_cycles(local_links.tolist(), target, self.streaming)
 
     def _links(self, target: Target) -> Array:
-        """Return `host_links` as int64[ipus, sets of each].
+        """Return `host_links` as int64[IPUs, sets of an IPU].
 
-        If a file does not assign the bytes to sets, each set has all of them.
+        If a report file does not assign the bytes to sets, each set has all of them.
         """
         count = target.num_sets
         known = len(self.host_links) == count
@@ -205,7 +210,10 @@ class StepCost:
         return links.reshape(target.num_ipus, -1)
 
     def at(self, target: Target, sync_cycles: int) -> StepCost:
-        """Return the same step with another sync, and its transfers at the rates of `target`."""
+        """Return the same step with other `sync_cycles`.
+
+        The cycles of its transfers are those at the rates of `target`.
+        """
         per_tile = [t.tile_cycles(target) for t in self.exchange]
         return replace(
             self,
@@ -257,7 +265,7 @@ class CostModel:
         self.target: Target = target or compiled.graph.target
         self._steps: dict[int, StepCost] = {}
         self._by_set: dict[int, tuple[Array, Array]] = {}
-        # the data that compiled steps move does not depend on rates
+        # The data that compiled steps move is independent of rates, and is computed once.
         self._exchanges: dict[int, tuple[Traffic, ...]] = {}
 
     def at(self, target: Target) -> CostModel:
@@ -277,7 +285,10 @@ class CostModel:
         return model
 
     def priced(self, prices: object) -> CostModel:
-        """Return the costs with the user's codelets at these `target.PRICES`; None keeps them."""
+        """Return the costs with the user's codelets at other prices.
+
+        `prices` is one of `target.PRICES`; None keeps the present prices.
+        """
         if prices in (None, self.target.codelet_prices):
             return self
         return self.at(replace(self.target, codelet_prices=str(prices)))
@@ -312,7 +323,10 @@ class CostModel:
         return ledger(self.compiled, exchanges, self.target)
 
     def check_memory(self) -> None:
-        """Raise `GraphMemoryAllocationError` if data exceed a tile's or the streaming memory."""
+        """Raise `GraphMemoryAllocationError` if the program does not fit into memory.
+
+        Both the memory of each tile and streaming memory are checked.
+        """
         check_streaming(self.compiled.remote_buffers.values(), self.target)
         limit = self.target.bytes_per_tile
         if self.compiled.graph.memory_bytes > limit or at_most(self.compiled, self.target) > limit:
@@ -320,10 +334,12 @@ class CostModel:
 
     def check_reproducible(self) -> None:
         """Raise `CodeletError` for a codelet that draws random numbers or reads a clock."""
-        searched: set[type] = set()  # a codelet may be in many compute sets
+        # A codelet is searched once, even if it is in many compute sets.
+        searched: set[type] = set()
         for compute_set in self.compiled.graph.compute_sets:
             for group in self.groups[compute_set.id]:
-                # poprand's vertices use the generators of their tile
+                # Vertices of poprand use the random number generators of their tile, so they are
+                # reproducible.
                 if group.is_bulk or not group.trace.stopped:
                     continue
                 codelet = group.table.codelet
@@ -405,7 +421,7 @@ class CostModel:
     def vertices(self, number: int) -> Iterator[tuple[Group, Array]]:
         """Yield (group, modelled cycles) for each group of vertices that step `number` executes.
 
-        The cycles are int64[vertices].         Unknown cycles are `UNKNOWN`.
+        The cycles are int64[vertices], and `UNKNOWN` where there is no count and no estimate.
         """
         added_step = number - len(self.compiled.steps)
         step = self.compiled_step(number)
@@ -424,7 +440,8 @@ class CostModel:
     def vertex_cycles(self, number: int) -> tuple[Array, Array, Array, Array]:
         """Return (cycles, tiles, takes the entire tile, order) of every vertex of step `number`.
 
-        Unknown cycles are `UNKNOWN`.
+        Each array has one entry per vertex. Cycles are `UNKNOWN` where there is no count and no
+        estimate.
         """
         columns = [
             (
@@ -438,19 +455,20 @@ class CostModel:
         if not columns:
             empty = np.zeros(0, np.int64)
             return empty, empty, empty.astype(bool), empty
-        if len(columns) == 1:  # a single group is in order already
+        if len(columns) == 1:  # A single group is in order already.
             return columns[0]
         cycles, tiles, takes_entire_tile, order = (
             np.concatenate(column) for column in zip(*columns, strict=True)
         )
         positions = np.empty(len(order), np.int64)
-        positions[order] = np.arange(len(order))  # the order numbers all vertices from 0
+        # `order` numbers all vertices of the compute set from 0.
+        positions[order] = np.arange(len(order))
         return cycles[positions], tiles[positions], takes_entire_tile[positions], order[positions]
 
     def _executed(self, number: int) -> tuple[Array, Array, tuple[str, ...]]:
-        """Return what the vertices of step `number` cost.
+        """Return (compute cycles by tile, active cycles by tile, codelets without an estimate).
 
-        The result is (compute cycles by tile, active cycles by tile, codelets without an estimate).
+        They are those of the vertices that step `number` executes.
         """
         target = self.target
         cycles, tiles, alone, _ = self.vertex_cycles(number)
@@ -468,7 +486,10 @@ class CostModel:
         return compute, active, tuple(sorted(unknown))
 
     def _sync(self, group: int) -> int:
-        """Return the cycles of an internal sync, and with `group` of one of that many IPUs."""
+        """Return the cycles of the sync before a step in which `group` IPUs take part together.
+
+        0 stands for an internal sync, in which each IPU takes part by itself.
+        """
         return self.target.internal_sync_cycles + (sync_of(group, self.target) if group else 0)
 
     def by_set(self, number: int) -> tuple[Array, Array]:
@@ -514,7 +535,7 @@ class CostModel:
         transfer = with_host(step)
         host_bytes = (0,) if transfer is None else host_links(self.compiled.graph, transfer[0])
         compute, active, unknown = self._executed(number)
-        # cycles of moves inside tiles are added
+        # Moves inside the tiles take cycles too.
         for tile_cycles, worker_cycles in (t.copy_cycles(target) for t in exchange):
             compute = compute + tile_cycles
             active = active + worker_cycles
@@ -566,8 +587,8 @@ def _titled(graph: FrozenGraph, step: Step) -> tuple[str, str]:
             return "Execute", graph.compute_sets[step.compute_set].name
         case CopyStep(source=DataStream() as stream) | CopyStep(destination=DataStream() as stream):
             return "StreamCopy", stream.handle
-        case MergedStep(copies=(RemoteCopyStep() as first, *others)):
-            return "RemoteCopy", several(1 + len(others), first.buffer.handle)
+        case MergedStep(copies=(RemoteCopyStep() as first_copy, *further_copies)):
+            return "RemoteCopy", several(1 + len(further_copies), first_copy.buffer.handle)
         case CopyStep() | MergedStep():
             copies = moves(step)
             source, destination = (side.graph.describe(side) for side in copies[0])

@@ -43,7 +43,10 @@ def met(clocks: Array, meets: Array) -> Array:
 
 
 def of_all(meets: Array) -> Array:
-    """Return whether all sets begin a step together; `meets` is that of one step, or of several."""
+    """Return whether all sets begin a step together.
+
+    `meets` is that of one step, as `StepCost.by_set` returns it, or an array of such rows.
+    """
     return np.asarray((meets == 0).all(axis=-1))
 
 
@@ -69,26 +72,30 @@ class Overlap:
         self.order = order
         self.lasts = lasts
         self.meets = meets
-        # int64[steps, ipus], summed over all executions: the time for which steps that several IPUs
-        # begin together occupy each IPU, and the part of it in which the IPU takes no part
+        # Both are int64[steps, ipus], summed over all executions: the time for which steps that
+        # several IPUs begin together occupy each IPU, and the part of it in which the IPU takes no
+        # part.
         self.shared: Array = (
             np.bincount(order, minlength=len(lasts))[:, None] * lasts * (meets >= 0)
         )
         external = of_all(meets)
         at_work = np.ones(lasts.shape, bool) if at_work is None else at_work
         self.idle: Array = np.where(at_work, 0, self.shared)
-        # the IPU that one without a part in a step waits for, among those that begin it together
+        # This is the IPU for which an IPU waits that takes no part in a step, if both begin it
+        # together.
         self._first = np.repeat(at_work.argmax(axis=1)[:, None], lasts.shape[1], axis=1)
         for step, ipu in np.argwhere((meets > 0) & ~at_work).tolist():
             self._first[step, ipu] = (at_work & (meets == meets[step, ipu]))[step].argmax()
-        meet = np.zeros(len(order) + 1, bool)  # before which steps all IPUs wait for each other
+        # The flag of a step is True if all IPUs wait for each other before it.
+        meet = np.zeros(len(order) + 1, bool)
         meet[np.append(0, np.minimum(np.fromiter(joints, np.int64), len(order)))] = True
         meet[:-1] |= external[order]
         meet[1:] |= external[order]
-        self.cuts: Array = np.flatnonzero(meet[:-1])  # the first step of each stretch
-        # the time at which each stretch begins, and the end of the last one
+        self.cuts: Array = np.flatnonzero(meet[:-1])  # `cuts` has the first step of each stretch.
+        # `begins` has the time at which each stretch begins, and the end of the last one.
         self.begins: Array
-        # the `starts` of all steps, if some IPUs wait for each other within a stretch
+        # `_walked` has the `starts` of all steps, if some IPUs wait for each other within a
+        # stretch.
         self._walked: Array | None = None
         if ((meets >= 0).any(axis=1) & ~external)[order].any():
             self._walk(meet)
@@ -146,13 +153,15 @@ class Overlap:
         return elapsed[first - stretch_first :]
 
     def spans(self, first: int, last: int) -> tuple[Array, Array, Array]:
-        """Return `starts`, and when the first IPU begins and the last IPU ends each step.
+        """Return (starts, first begin, last end) of steps `first` to `last - 1`.
 
-        The last two are int64[last - first]. Only IPUs that take part in a step count.
+        `starts` is that of `Overlap.starts`. The other two are int64[last - first], the times at
+        which the first IPU begins and the last IPU ends each step. Only IPUs that take part in a
+        step count.
         """
         starts = self.starts(first, last)
         durations = self.lasts[self.order[first:last]]
-        # all IPUs pass a step that delays none
+        # A step that delays no IPU is passed by all of them.
         takes_part = (durations > 0) | ~np.any(durations > 0, axis=1, keepdims=True)
         first_begins = np.min(starts, axis=1, where=takes_part, initial=self.total)
         return (
@@ -184,10 +193,10 @@ class Overlap:
 
     @cached_property
     def waits(self) -> Array:
-        """The time for which each IPU (first axis) waits for each other one: int64[ipus, ipus].
+        """The time for which each IPU (first axis) waits for each other IPU: int64[ipus, ipus].
 
-        It waits for the last one to end a stretch, or for one at work in an external step in which
-        it takes no part.
+        It waits for the last IPU to end a stretch, or for an IPU at work in an external step in
+        which it takes no part itself.
         """
         lasts = np.diff(self.begins)
         ipus = self.lasts.shape[1]
@@ -200,9 +209,9 @@ class Overlap:
         return np.add(waited, idle).astype(np.int64)
 
     def holding(self, ipu: int) -> Array:
-        """Return the time that steps of one IPU take while others wait for it: int64[steps].
+        """Return the time that steps of IPU `ipu` take while others wait for it: int64[steps].
 
-        These are steps of the stretches that it ends, and external steps.
+        Others wait in the stretches that this IPU is the last to end, and in external steps.
         """
         if self._walked is None:
             earliest = np.min([self._work(peer) for peer in range(self.lasts.shape[1])], axis=0)

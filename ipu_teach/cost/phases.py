@@ -89,6 +89,7 @@ def link_cycles_of(step: StepCost, target: Target, own: int, meets: Array) -> in
     return max(step.link_cycles(target, ipu) for ipu in ipus)
 
 
-@lru_cache(maxsize=64)  # the same step is requested for each of several IPUs
+# The cache is for the same step, which is requested for each of several IPUs.
+@lru_cache(maxsize=64)
 def _moving(traffic: Traffic, target: Target) -> tuple[Array, Array]:
     return traffic.done(target), traffic.tile_cycles(target)

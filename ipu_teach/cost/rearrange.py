@@ -29,11 +29,12 @@ from ipu_teach.graph.tile_map import TileMap, expand, order_of
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
-START, PIECE = 36, 44.5  # worker cycles of a copy vertex
-IN_PLACE = 4  # our choice: up to this many pieces are received in their places
-RUNS_AT_A_TIME = 1 << 19  # this number of runs takes about 50 MB
+# A copy vertex takes this number of worker cycles to start, and this number for each piece.
+START, PIECE = 36, 44.5
+IN_PLACE = 4  # By our choice, up to this number of pieces are received in their final places.
+RUNS_AT_A_TIME = 1 << 19  # The arrays of this number of runs take about 50 MB.
 
-# int64[tiles] each: the pieces that a tile moves within its memory, and their total bytes
+# The moves within each tile are (number of pieces, total bytes), int64[tiles] each.
 Moves = tuple[Array, Array]
 
 
@@ -64,10 +65,10 @@ def local(tile_map: TileMap, byte: Array) -> Array:
 def copied(
     tile_map: TileMap, target: Target, source: Array, destination: Array, size: Array, copy: Array
 ) -> Moves:
-    """Return the moves within tiles when `size[i]` bytes at `source[i]` go to `destination[i]`.
+    """Return the moves within tiles when `size[i]` bytes are copied.
 
-    `copy` is the number of the copy. Each copy rearranges only its own data, even if several are
-    one step.
+    They are copied from byte `source[i]` to byte `destination[i]` by the Copy with the number
+    `copy[i]`. Each Copy rearranges only its own data, even if several are one step.
     """
     run, written_begin, written_end, tile = tile_map.split(destination, destination + size)
     read_begin = source[run] + written_begin - destination[run]
@@ -81,7 +82,8 @@ def copied(
     size = end - begin
     local_rows = np.flatnonzero(owner == tile)
     remote_rows = np.flatnonzero(owner != tile)
-    # a tile's pieces are contiguous even if those of other tiles come between them
+    # The pieces of a tile can be contiguous even if pieces of other tiles come between them in
+    # order.
     local_rows = local_rows[order_of(tile[local_rows])]
     moved = _joined(
         tile[local_rows],
@@ -123,13 +125,12 @@ def edges(graph: FrozenGraph, compute_set: FrozenComputeSet, without: str) -> Mo
 
 
 def _gathered(graph: FrozenGraph, table: FrozenTable, name: str) -> Moves:
-    """Return the pieces that tiles move for a field, and their bytes."""
+    """Return the moves (pieces, bytes) with which tiles gather or scatter one field of a table."""
     tile_map = graph.tile_map
     touched = graph.touched(table, name)
     stretch_starts = graph.stretches(table, name)
-    is_across_pieces = np.zeros(
-        len(table), bool
-    )  # rows whose field is not inside one piece of the map
+    # The flag of a row is True if its field is not inside one piece of the tile map.
+    is_across_pieces = np.zeros(len(table), bool)
     map_piece = np.searchsorted(tile_map.start, touched.start, "right") - 1
     is_across_pieces[touched.row[touched.stop > tile_map.stop[map_piece]]] = True
     layouts = table.layouts[name]
@@ -147,10 +148,10 @@ def _gathered(graph: FrozenGraph, table: FrozenTable, name: str) -> Moves:
 
 @dataclass(frozen=True, eq=False)
 class _Vectors:
-    """The vectors of a field for several layouts: the runs of elements, in the order of the vertex.
+    """The vectors of a field for several layouts, as contiguous runs in the order of the vertex.
 
-    `number` is the vector of each run, counted within its layout, and `count` the number of vectors
-    of each layout.
+    `number` is the vector to which each run belongs, counted within its layout, and `count` the
+    number of vectors of each layout.
     """
 
     runs: Runs
@@ -159,7 +160,7 @@ class _Vectors:
 
     @property
     def is_split(self) -> Array:
-        """Whether some vector of a layout has several runs: bool[layouts]."""
+        """Whether some vector of a layout consists of several runs: bool[layouts]."""
         owner = np.repeat(np.arange(len(self.count)), self.runs.count)
         follows = (np.diff(owner) == 0) & (np.diff(self.number) == 0)
         split: Array = np.bincount(owner[1:][follows], minlength=len(self.count)) > 0
@@ -226,14 +227,15 @@ def _moves(
     layout: Array,
     vectors: _Vectors,
 ) -> Moves:
-    """Return the pieces that tiles move for the field of some vertices, and their bytes.
+    """Return the moves (pieces, bytes) of tiles for one field of some vertices.
 
-    `rows` are the vertices' rows in the table, and `layout` the index of each in `vectors`.
+    `rows` are the vertices' rows in the table, and `layout` the index of each vertex's layout in
+    `vectors`.
     """
     field = table.fields[name]
     tile = table.tiles[rows].astype(np.int64)
     offset = table.offsets[name][rows]
-    if not field.written:  # data that several vertices of a tile read is gathered once
+    if not field.written:  # Data that several vertices of a tile read is gathered once.
         order = np.lexsort((offset, tile, layout))
         is_repeated = np.ones(max(len(order) - 1, 0), bool)
         for column in (layout, tile, offset):
@@ -243,7 +245,7 @@ def _moves(
         offset = offset[distinct_vertices]
         layout = layout[distinct_vertices]
     pieces, total_bytes = np.zeros((2, graph.target.num_tiles), np.int64)
-    # the arrays of all runs of a large field at once would take gigabytes
+    # The arrays of all runs of a large field would take gigabytes, so they are built in portions.
     portion = np.cumsum(vectors.runs.count[layout]) // RUNS_AT_A_TIME
     portion_starts = np.flatnonzero(np.diff(portion)) + 1
     for first_vertex, end_vertex in pairwise([0, *portion_starts.tolist(), len(layout)]):
@@ -264,9 +266,11 @@ def _moves_of(
     offset: Array,
     layout: Array,
 ) -> Moves:
-    """Return the moves of some vertices; `element_bytes` is the size of an element in bytes.
+    """Return the moves (pieces, bytes) of tiles for one field of some vertices.
 
-    Vertices share no moves, so those of all vertices are the sum.
+    Each vertex has an entry in `tile`, `offset` (of its field, in elements of `element_bytes`) and
+    `layout` (an index into `vectors`). Vertices share no moves, so the result is the sum over all
+    of them.
     """
     tile_map = graph.tile_map
     runs = vectors.runs

@@ -21,7 +21,8 @@ def busiest_worker(cycles: Array, tiles: Array, num_tiles: int, num_workers: int
 
     `cycles` and `tiles` have one entry for each vertex, in the order in which the vertices start.
     """
-    if np.any(tiles[1:] < tiles[:-1]):  # most programs add their vertices tile by tile
+    # Most programs add their vertices tile by tile, and need no sorting.
+    if np.any(tiles[1:] < tiles[:-1]):
         order = order_of(tiles)
         cycles = cycles[order]
         tiles = tiles[order]
@@ -50,11 +51,11 @@ def busiest_worker(cycles: Array, tiles: Array, num_tiles: int, num_workers: int
 def in_turn(
     cycles: Array, first: Array, count: Array, num_workers: int
 ) -> Iterator[tuple[Array, Array, Array, Array]]:
-    """Yield the start of one vertex on each tile, rank by rank.
+    """Yield the starts of the first vertex of each tile, then of the second, and so on.
 
-    Each item is (the tiles that have another vertex, the worker of each, the worker cycles after
-    which it starts, the index of the vertex). The vertices of tile i are `cycles[first[i]:first[i]
-    + count[i]]`.
+    Each item is (tiles that have another vertex, worker of each, worker cycles after which the
+    vertex starts, index of the vertex). The vertices of tile i are `cycles[first[i]:first[i] +
+    count[i]]`.
     """
     free = np.zeros((len(count), num_workers), np.int64)
     for rank in range(int(count.max(initial=0))):
@@ -68,7 +69,7 @@ def in_turn(
 def shared_out(cycles: Array, num_workers: int) -> tuple[Array, Array]:
     """Return (worker, worker cycles after which it starts) of every vertex of one tile, int64 each.
 
-    `cycles` are those of the vertices, in the order in which they start.
+    `cycles` are the worker cycles of the vertices, in the order in which they start.
     """
     worker_starts = [
         (worker[0], start_cycles[0])

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-SUM, PRODUCT, NAME = range(3)  # precedence of the outermost operation of a text
+SUM, PRODUCT, NAME = range(3)  # The precedence of a text is that of its outermost operation.
 
 
 def _joined(sign: str, holds: int) -> Callable[[Any, Any], Symbol]:
@@ -38,7 +38,7 @@ class Symbol:
 
 
 def largest(*amounts: Any) -> Any:
-    """Return the largest of some numbers, or the expression for it."""
+    """Return the largest of some numbers, or an expression for it if one of them is a `Symbol`."""
     if any(isinstance(amount, Symbol) for amount in amounts):
         return Symbol(f"max({', '.join(map(str, amounts))})", NAME)
     return max(amounts)

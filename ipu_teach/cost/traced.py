@@ -60,18 +60,18 @@ from ipu_teach.target import BY_HAND, Target
 from ipu_teach.types import FLOAT, HALF, INT, Array
 
 VERTEX_OVERHEAD = 5
-COMPILED_PRODUCT = 4  # instructions for a data path of a @ b: two loads, a product, a sum
-# cycles before each loop over vectors, as many as in PopLibs' HadamardProd and Select before each
-# region
+# A data path of a @ b takes four instructions: two loads, a product and a sum.
+COMPILED_PRODUCT = 4
+# Each loop over vectors takes this number of cycles before it, as many as a region in the
+# HadamardProd and Select of PopLibs.
 LOOP_START = 6
-# data paths that a worker's arithmetic registers hold: 16 words, without the pair that reads as
-# zero
+# A worker's arithmetic registers hold this number of data paths: 16 words, without the pair that
+# always reads as zero.
 REGISTERS = 7
 UNKNOWN = -1
-UNIT = 16  # the unit of counts is 1/16 of a cycle, so that 5.25 cycles are an integer
+UNIT = 16  # Counts have the unit of 1/16 of a cycle, so that 5.25 cycles are an integer.
 
-# numpy's functions that are several instructions, and the operations of PopLibs that they consist
-# of
+# Some functions of numpy consist of several operations of PopLibs, which are listed here.
 OPERATIONS: dict[str, tuple[str, ...]] = {
     "divide": ("DIVIDE",),
     "reciprocal": ("INVERSE",),
@@ -107,8 +107,9 @@ _WHOLE_OPERATIONS = {
     "sign": "SIGNUM",
 }
 _POWERS = {2: "square", 0.5: "sqrt", -1: "reciprocal"}
-_CLIP_WEIGHT = 2  # a minimum and a maximum, for a data path
-# Cycles an element: PopLibs' Select for np.where, and PopLibs' argmax for functions without a row.
+_CLIP_WEIGHT = 2  # A clip is a minimum and a maximum, for a data path.
+# Cycles for one element: of PopLibs' Select for np.where, and of PopLibs' argmax for functions
+# without a row of their own.
 _EACH = {"where": 5, "each": 3, LOOP: LOOP_START}
 
 
@@ -119,13 +120,13 @@ _EACH = {"where": 5, "each": 3, LOOP: LOOP_START}
 # for a branch that depends on data.
 _UPDATE = "move move move multiply fused"  # m[i, j] -= f * m[k, j]
 _SWAP = "move move move move"
-# Householder's reflections: of one column and an element below it, or a column to its right, or
-# both
+# These are Householder's reflections: of one column and an element below it, of a column to its
+# right, or of both.
 _BELOW = "move multiply fused move divide move move multiply move move"
 _BESIDE = "move subtract multiply add move"
 _REFLECTION = f"move move multiply fused {_UPDATE}"
-# Elimination, with the largest element of each column as its pivot. In an update, the later two
-# loops have the same ends, which are twice the iterations above minus the pairs.
+# Elimination uses the largest element of each column as its pivot. In an update, the two inner
+# loops have the same ends, so they have twice the iterations above minus the pairs.
 _ELIMINATION = (
     f"move absolute {_SWAP}",
     f"move absolute greater decide {_SWAP} move move divide",
@@ -133,21 +134,23 @@ _ELIMINATION = (
 )
 _LOOPS: dict[str, tuple[str, str, str]] = {
     "solve": _ELIMINATION,
-    "inv": (f"{_ELIMINATION[0]} move", *_ELIMINATION[1:]),  # for the columns of 1
+    # The additional move is for the columns of the identity.
+    "inv": (f"{_ELIMINATION[0]} move", *_ELIMINATION[1:]),
     "det": (f"{_ELIMINATION[0]} move equal decide multiply multiply", *_ELIMINATION[1:]),
     "cholesky": ("move sqrt move", "move move divide move move move", _UPDATE),
-    # the swaps of each column that is solved for, and the two passes through the triangles
+    # A column that is solved for takes its swaps, and two passes through the triangles.
     COLUMN: (f"{_SWAP} move move divide move", f"{_UPDATE} {_UPDATE} move", ""),
-    # of the square part: each column's reflection, applied to the columns behind it and to the
-    # result
+    # For the square part, the reflection of each column is applied to the columns behind it and to
+    # the result.
     "qr": (
         "move multiply sqrt greater decide greater decide multiply subtract divide move move"
         " move subtract move",
         f"{_BELOW} {_BESIDE} multiply move",
         f"{_REFLECTION} {_REFLECTION} {_REFLECTION} {_REFLECTION}",
     ),
-    TALL: (_BELOW, f"{_REFLECTION} {_REFLECTION}", ""),  # for each row beyond a square
-    WIDE: (_BESIDE, _REFLECTION, ""),  # for each column beyond a square
+    # This is the work for each row beyond a square.
+    TALL: (_BELOW, f"{_REFLECTION} {_REFLECTION}", ""),
+    WIDE: (_BESIDE, _REFLECTION, ""),  # This is the work for each column beyond a square.
 }
 
 
@@ -172,7 +175,8 @@ def array_cycles(name: str, dtype: np.dtype[Any], elements: Any, target: Target)
     if name == PRODUCT:
         return UNIT * (1 if by_hand else COMPILED_PRODUCT) * num_paths
     weight = UNIT * (_CLIP_WEIGHT if name == "clip" else 1)
-    if dtype.kind != "f" and name not in ("", AGAIN, OF_PRODUCT):  # integers have no vectors
+    # The chip has no vector instructions for integers.
+    if dtype.kind != "f" and name not in ("", AGAIN, OF_PRODUCT):
         rate = (UNARY | BINARY).get((_WHOLE_OPERATIONS.get(name, ""), INT))
         return (UNIT * rate.cycles // rate.elements if rate else weight) * _turns(elements, 1)
     poplar_dtype = HALF if dtype.itemsize == 2 else FLOAT
@@ -192,7 +196,7 @@ def single_cycles(name: str, dtype: np.dtype[Any], target: Target) -> float:
 
 
 def _dense_cycles(name: str, dtype: np.dtype[Any], n: Any, target: Target) -> Any:
-    """Return the cycles of one of the loops for functions of n x n matrices, in units of `UNIT`."""
+    """Return the cycles of loop `name` of a function of n x n matrices, in units of `UNIT`."""
 
     def units(instructions: str) -> int:
         rate_names = {"move": "", "decide": "", "fused": FUSED}
@@ -203,7 +207,8 @@ def _dense_cycles(name: str, dtype: np.dtype[Any], n: Any, target: Target) -> An
         return sum(round(UNIT * cycles) for cycles in cycles_of_each)
 
     cycles_per_row, cycles_per_pair, cycles_per_triple = map(units, _LOOPS[name])
-    if _LOOPS[name][2].count("fused") > 1:  # all elements of a square, not of half of it
+    # This update changes all elements of a square, not only half of them.
+    if _LOOPS[name][2].count("fused") > 1:
         cycles_per_pair -= cycles_per_triple // 2
     return (
         cycles_per_row * n
@@ -213,20 +218,23 @@ def _dense_cycles(name: str, dtype: np.dtype[Any], n: Any, target: Target) -> An
 
 
 def _turns(elements: Any, width: int) -> Any:
-    """Return the number of iterations that cover all elements; the last one may be partial."""
+    """Return how many iterations of `width` elements process all elements.
+
+    The last iteration may be partial.
+    """
     return (elements + (width - 1)) // width
 
 
 def _width(dtype: np.dtype[Any], target: Target) -> int:
-    """Return the elements of `dtype` that fill the data path."""
+    """Return how many elements of `dtype` fill the data path."""
     return max(1, target.data_path_width // (8 * dtype.itemsize))
 
 
 class Tally:
     """The instructions of a trace, by kind.
 
-    `charges` has, for each step of the trace, the one of `COUNTERS` that it adds to, the operation,
-    and its amount in units of `UNIT`.
+    `charges` has, for each operation that takes time, (the counter of `COUNTERS` that it adds to,
+    the operation, its amount in units of `UNIT`).
     """
 
     def __init__(self, trace: Trace, target: Target) -> None:
@@ -234,10 +242,11 @@ class Tally:
         self.target = target
         self.by_hand = target.codelet_prices == BY_HAND
         self.charges: list[tuple[str, Op, int]] = []
-        self.loops = 0  # the number of completed loops over vectors
-        self.loaded: set[Any] = set()  # by the current loop
-        self.made: dict[int, int] = {}  # the loop that computes each temporary array
-        self.written: set[int] = set()  # temporary arrays that were written to memory
+        self.loops = 0  # `loops` is the number of completed loops over vectors.
+        self.loaded: set[Any] = set()  # `loaded` has the regions that the current loop has loaded.
+        self.made: dict[int, int] = {}  # `made` has the loop that computes each temporary array.
+        # `written` has the temporary arrays that were written to memory.
+        self.written: set[int] = set()
         stored = {trace.roots[op.args[0].id] for op in trace.ops if op.kind == "store"}
         known = {n for n, f in trace.codelet.fields.items() if f.kind == "state" and not f.depth}
         self.constants = {
@@ -258,7 +267,7 @@ class Tally:
         elif op.kind == "store":
             into, value = op.args
             sample = samples[into.id]
-            if sample.ndim == 0:  # memory is written in words, and the rest of a word is read first
+            if sample.ndim == 0:  # Memory is written in words, so the rest of a word is read first.
                 self._charge("scalar", op, UNIT)
                 self._charge(WORDS, op, 0 if sample.dtype.itemsize >= 4 else 2 * UNIT)
                 return
@@ -271,7 +280,8 @@ class Tally:
             self._work(op)
 
     def _work(self, op: Op) -> None:
-        if op.fn is upper:  # a second result of the function before it
+        # `upper` is the second result of the function before it, so it takes no more cycles.
+        if op.fn is upper:
             self.made[op.result] = self.loops
             return
         refs = [a for a in op.args if isinstance(a, Ref)]
@@ -346,9 +356,9 @@ class Tally:
             self.charges.append((counter, op, units))
 
     def _fused(self, op: Op) -> bool:
-        """Return whether a sum or difference is one instruction with a product.
+        """Return whether a sum or difference and one of its operands are a single instruction.
 
-        The product must have no other use.
+        The operand must be a product that has no other use.
         """
         samples = self.trace.samples
         result_dtype = np.asarray(samples[op.result]).dtype
@@ -365,14 +375,16 @@ class Tally:
                 and np.asarray(samples[product.result]).dtype == result_dtype
                 and result_dtype.kind == "f"
             ):
-                if op.kind == "reduce":  # f32v2mac, f16v4cmac
+                if op.kind == "reduce":  # The chip has the instructions f32v2mac and f16v4cmac.
                     return True
-                if np.ndim(samples[op.result]):  # f32v2axpy, f16v4mix: of a number and a vector
+                # The chip has f32v2axpy and f16v4mix, whose product is that of a number and a
+                # vector.
+                if np.ndim(samples[op.result]):
                     return any(
                         np.ndim(samples[factor.id] if isinstance(factor, Ref) else factor) == 0
                         for factor in product.args
                     )
-                return bool(result_dtype.itemsize >= 4)  # f32mac
+                return bool(result_dtype.itemsize >= 4)  # The chip has f32mac.
         return False
 
     @property
@@ -424,7 +436,10 @@ def piece_cycles(piece: PricedPiece, target: Target) -> int:
 
 
 def priced_for(codelet: type[Vertex], target: Target) -> Target:
-    """Return `target` with the prices of a codelet; those of libraries are by hand."""
+    """Return `target` with the prices that apply to a codelet.
+
+    The codelets of libraries always have the prices of code written by hand.
+    """
     return replace(target, codelet_prices=BY_HAND) if of_library(codelet) else target
 
 
@@ -494,6 +509,6 @@ def vertex_cycles(group: Group, target: Target, measured: Array | None = None) -
     else:
         modelled = trace_cycles(group.trace, target)
         if codelet.context == "supervisor":
-            # a single worker does all the work
+            # Only one worker does all the work, so its cycles count for all workers.
             modelled = modelled * target.num_worker_contexts + start_cycles
     return np.where(estimates >= 0, estimates, modelled)

@@ -20,8 +20,8 @@ from ipu_teach.cost.host_transfers import landing, with_host
 from ipu_teach.graph.tile_map import TileMap, expand
 from ipu_teach.types import Array
 
-# the limit of pieces of memory, counted once for each receiver; above it, each receiver has its own
-# message
+# Above this number of pieces of memory, counted once for each receiver, each receiver gets its own
+# message.
 MOST_PIECES = 4_000_000
 
 
@@ -48,7 +48,8 @@ class Transfers:
 NOTHING = Transfers(np.zeros(0, np.int64), np.zeros(0, np.int64), ())
 
 
-@lru_cache(maxsize=8)  # the same step is requested for each of several IPUs
+# The cache is for the same step, which is requested for each of several IPUs.
+@lru_cache(maxsize=8)
 def transfers(graph: FrozenGraph, step: Step) -> tuple[Transfers, ...]:
     """Return the messages of each exchange of a step, in the order of `StepCost.exchange`.
 
@@ -59,7 +60,7 @@ def transfers(graph: FrozenGraph, step: Step) -> tuple[Transfers, ...]:
         arriving = _messages(
             graph.tile_map, *edge_requests(graph, compute_set, "output", moves(step))
         )
-        # data written on another tile moves from the vertex's tile to the owner's
+        # Data written to another tile moves from the tile of the vertex to that of the owner.
         vertex_tiles, begin, end, owner_tiles = crossing(
             graph.tile_map, *edge_requests(graph, compute_set, "input")
         )
@@ -82,7 +83,10 @@ def transfers(graph: FrozenGraph, step: Step) -> tuple[Transfers, ...]:
 
 
 def _messages(tile_map: TileMap, tile: Array, start: Array, stop: Array) -> Transfers:
-    """Return one message for each owner and set of tiles that need the same bytes."""
+    """Return one message for each owner and set of tiles that need the same bytes.
+
+    Tile `tile[i]` needs the bytes [start[i], stop[i]).
+    """
     receiver, begin, end, owner = crossing(tile_map, tile, start, stop)
     if not len(owner):
         return NOTHING
@@ -92,7 +96,8 @@ def _messages(tile_map: TileMap, tile: Array, start: Array, stop: Array) -> Tran
     if int((end_cuts - first_cuts).sum()) > MOST_PIECES:
         return _pairs(owner, receiver, end - begin)
     interval, piece = expand(first_cuts, end_cuts - first_cuts)
-    # A set of receivers is identified by the sum of a hash of each: equal sets have equal sums.
+    # A set of receivers is identified by the sum of the hashes of its tiles: equal sets have equal
+    # sums.
     receiver_hash = _mix(receiver.astype(np.uint64))[interval]
     order = np.argsort(piece, kind="stable")
     message_starts = np.flatnonzero(np.append(True, piece[order][1:] != piece[order][:-1]))
@@ -115,7 +120,7 @@ def _messages(tile_map: TileMap, tile: Array, start: Array, stop: Array) -> Tran
 
 
 def _pairs(source: Array, to: Array, size: Array) -> Transfers:
-    """Return one message for each pair of tiles."""
+    """Return one message for each pair of tiles, of `size[i]` bytes from `source[i]` to `to[i]`."""
     pairs, inverse = np.unique(source * 2**32 + to, return_inverse=True)
     total = np.bincount(inverse, size, len(pairs)).astype(np.int64)
     return _sorted(pairs // 2**32, total, tuple((pairs % 2**32).reshape(-1, 1)))
@@ -127,7 +132,10 @@ def _sorted(source: Array, size: Array, receivers: tuple[Array, ...]) -> Transfe
 
 
 def _mix(x: Array) -> Array:
-    """Return a hash of 64 bits that differs for any two numbers: the finaliser of splitmix64."""
+    """Return a 64-bit hash of each number, which is different for different numbers.
+
+    It is the finaliser of splitmix64.
+    """
     x = (x + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -27,8 +27,9 @@ from ipu_teach.errors import InvalidOptionError, shown
 from ipu_teach.types import Array
 
 Axis = int | tuple[int, ...] | None
-Operand: TypeAlias = Array | np.generic | bool | int | float  # an argument of a kernel
-# (function, usually of the array module, its arguments)
+# An operand is an argument of a kernel.
+Operand: TypeAlias = Array | np.generic | bool | int | float
+# A call is (function, usually of the array module, its arguments).
 Call = tuple[Function, Arguments]
 
 
@@ -47,7 +48,8 @@ class Backend:
 
     name = "numpy"
     on_host = True
-    # maximum bytes of temporaries; 0 means what the plan finds best for a processor's cache
+    # Temporaries take at most this number of bytes; 0 stands for the size that the plan finds best
+    # for a processor's cache.
     chunk_bytes = 0
 
     def __init__(self) -> None:
@@ -91,7 +93,7 @@ class Backend:
         } and out.dtype.kind == "f":
             # A Python number is converted here once, instead of in each call.
             args = [np.array(a, out.dtype) if isinstance(a, (int, float)) else a for a in args]
-        # np.maximum and np.minimum take `out` by name only
+        # np.maximum and np.minimum take `out` only by name.
         if kwargs or fn in (np.maximum, np.minimum):
             return partial(fn, out=out, **kwargs), tuple(args)
         return fn, (*args, out)
@@ -103,7 +105,7 @@ class Backend:
         return fn.reduce, (array, axis, None, out, keepdims)
 
     def _row(self, value: Operand, out: Array) -> Operand:
-        """Return a number as a row of copies.
+        """Return a number as a row of copies of it, as long as the last axis of `out`.
 
         numpy's maximum and minimum have no vector form for a single number.
         """
@@ -139,7 +141,7 @@ class CupyBackend(Backend):
 
     name = "cupy"
     on_host = False
-    # starting a kernel takes microseconds, so vertices run in one piece if possible
+    # Starting a kernel takes microseconds, so vertices run in one piece if possible.
     chunk_bytes = 256 * 1024 * 1024
 
     def __init__(self, cupy: Any) -> None:
@@ -277,7 +279,8 @@ def cuda_devices() -> int:
         driver = ctypes.CDLL(name)
         count = ctypes.c_int(0)
         works = driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0
-    except (OSError, AttributeError):  # there is no such library, or it lacks these functions
+    # There is no such library, or it does not have these functions.
+    except (OSError, AttributeError):
         return 0
     return count.value if works else 0
 
@@ -315,7 +318,7 @@ def _working_cupy(count: int) -> tuple[Any, str]:
         if (total, product) != (6, 2.0):
             return None, f"CuPy computes wrong here: {total} and {product} for 6 and 2"
         name = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)["name"].decode()
-    # CUDARuntimeError, CompileException, DynamicLibNotFoundError and others
+    # The exception may be CUDARuntimeError, CompileException, DynamicLibNotFoundError or another.
     except Exception as error:
         return (
             None,
@@ -330,7 +333,7 @@ def choose_backend(name: str | None) -> Backend:
 
     :raises InvalidOptionError: if there is no such backend, or CuPy does not run here.
     """
-    # compared as text, because the truth value of an array is ambiguous
+    # The name is compared as text, because the truth value of an array is ambiguous.
     if name is not None and shown(name) not in ("'numpy'", "'cupy'"):
         raise InvalidOptionError(f"""Engine was given backend={shown(name)}.
             next:  give "numpy", "cupy", or None for CuPy where it runs and else numpy.""")

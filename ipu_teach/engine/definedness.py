@@ -30,11 +30,13 @@ from ipu_teach.graph.tile_map import covered, expand, joined
 from ipu_teach.types import Array
 
 T = TypeVar("T")
-LONG = 64  # above this average size in bytes, it is faster to set the pieces one by one
+# If pieces have at least this average size in bytes, it is faster to set them one by one.
+LONG = 64
 
-Bytes = tuple[Array, Array]  # (starts, stops) of pieces of memory
-Reader = tuple[str, str, Line]  # (what reads, where it is, line of the program)
-# a function that returns (starts, stops, function from a piece's number to its reader) of a read
+Bytes = tuple[Array, Array]  # These are (starts, stops) of pieces of memory.
+Reader = tuple[str, str, Line]  # A reader is (what reads, where it is, line of the program).
+# A blame is a function that returns (starts, stops, function from a piece's number to its reader)
+# of a read.
 Blame = Callable[[], tuple[Array, Array, Callable[[int], Reader]]]
 NONE: Bytes = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 
@@ -81,7 +83,8 @@ class ByteSet:
             ):
                 bits[piece_start:piece_stop] = value
             return
-        # +1 at each start and -1 at each stop, so that the running sum is 1 inside the pieces
+        # `changes` has +1 at each start and -1 at each stop, so that its running sum is 1 inside
+        # the pieces.
         changes = np.zeros(highest - lowest, np.int8)
         changes[self.start - lowest] = 1
         changes[self.stop[:-1] - lowest] = -1
@@ -183,7 +186,7 @@ class MemoryAccess:
                     continue
                 intervals = self.graph.touched(table, name)
                 field_bytes = self.definedness.bytes_of((intervals.start, intervals.stop))
-                if field.kind != "output":  # an InOut must be defined before the step
+                if field.kind != "output":  # An InOut must be defined before the step.
                     self.reads.append((field_bytes, partial(self._edges, table, name)))
                     continue
                 if not is_traced:
@@ -233,10 +236,10 @@ class Definedness:
             [(variable.start, variable.stop) for variable in self.graph.variables], np.int64
         ).reshape(-1, 2)
         self._start, self._stop = np.ascontiguousarray(variable_bounds.T)
-        # np.full makes the system allocate the pages now
+        # np.full makes the system allocate the pages at once.
         self.defined = np.full(self.graph.memory_bytes, False)
         self.checked: set[int] = set()
-        self._whole: set[int] = set()  # variables that are completely defined
+        self._whole: set[int] = set()  # `_whole` has the variables that are completely defined.
         for tensor, _ in self.graph.initial_values:
             self._fill(self.bytes_of(tensor.byte_extent()))
         for dtype, start, values in self.graph.state_values:
@@ -252,12 +255,12 @@ class Definedness:
             undef_number: self.bytes_of(tensor.byte_extent()) for undef_number, tensor in undefs
         }
         self._accesses: list[MemoryAccess] = []
-        # the numbers of the steps that access its variables, by WriteUndef
+        # `_users` has, by WriteUndef, the numbers of the steps that access its variables.
         self._users: dict[int, set[int]] = {undef: set() for undef in self._undefs}
         for step in compiled.steps:
             self.add(step)
         self._waiting: set[int] = set()
-        # the WriteUndefs that the running step overwrites
+        # `_needless` has the WriteUndefs whose variables the running step overwrites.
         self._needless: set[int] = set()
         self._meetings: dict[tuple[int, int], str] = {}
 
@@ -389,7 +392,7 @@ class Definedness:
 
     def bytes_of(self, *pieces: Bytes) -> ByteSet:
         """Return the bytes of some pieces, which may overlap."""
-        # a fast path for the usual case of one piece within a variable
+        # This is a fast path for the usual case of one piece within a variable.
         if len(pieces) == 1 and len(pieces[0][0]) == 1 and pieces[0][0] < pieces[0][1]:
             start, stop = pieces[0]
             variable_number = int(np.searchsorted(self._start, pieces[0][0], "right")[0]) - 1
@@ -423,7 +426,7 @@ class Definedness:
 
 
 def _blame_for(pieces: Bytes, reader: str, line: Line) -> Blame:
-    """Return the blame of one reader for all pieces."""
+    """Return the blame (see `Blame`) of a read in which all pieces have the same reader."""
 
     def blame() -> tuple[Array, Array, Callable[[int], Reader]]:
         return (*pieces, lambda _: (reader, "", line))
@@ -432,7 +435,10 @@ def _blame_for(pieces: Bytes, reader: str, line: Line) -> Blame:
 
 
 def _in_part(group: Group, name: str) -> dict[int, Array]:
-    """Return the stored elements of each part of a field that is not completely stored."""
+    """Return which elements a group certainly stores, for each part of a field, as bool arrays.
+
+    A part that is completely stored is left out.
+    """
     if group.trace.stopped:
         return {}
     regions = [

@@ -204,7 +204,7 @@ class Engine(WithoutSome):
             mode=self._mode,
             work=work,
         )
-        with machine.interrupts:  # an interrupt takes effect only when the engine is loaded
+        with machine.interrupts:  # An interrupt takes effect only when the engine is loaded.
             self._take(machine, device)
 
     def _take(self, machine: Machine, device: Device) -> None:
@@ -309,7 +309,7 @@ class Engine(WithoutSome):
             steps = machine.take_steps()
             if not recording:
                 machine.log.unrecorded += len(steps)
-            elif self._current is not None:  # it is None if the run has reset the profile
+            elif self._current is not None:  # `_current` is None if the run has reset the profile.
                 machine.log.note(replace(self._current, last=machine.log.total + len(steps)))
                 machine.log.add(steps)
             self._current = None
@@ -522,7 +522,7 @@ class Engine(WithoutSome):
         if self._machine is None:
             return self._executable.report
         going = self._machine.steps_run if self._current is not None else ()
-        cost = self._machine.cost  # a run measures the steps whose cycles depend on data
+        cost = self._machine.cost  # A run measures the steps whose cycles depend on data.
         looped = self._machine.looped
         profile = (
             self._profile if cost is self._cost and not looped else CompiledProfile(cost, looped)

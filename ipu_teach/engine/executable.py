@@ -120,7 +120,7 @@ class Executable:
             return compile_graph(graph, programs, options, strict=checks)
         except (InvalidOptionError, NotOfferedError):
             raise
-        except Exception as error:  # a file that was not written by `save` may contain any graph
+        except Exception as error:  # A file that was not written by `save` may contain any graph.
             problem = (
                 error.tried
                 if isinstance(error, IPUTeachError)

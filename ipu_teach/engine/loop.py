@@ -25,8 +25,9 @@ from ipu_teach.graph.vertex import VectorList
 from ipu_teach.types import Array
 from ipu_teach.types.regions import FieldArrays
 
-Positions: TypeAlias = slice | Array  # an index into memory
-Back = list[tuple[Array, Positions, Array]]  # (memory, positions in it, values to write there)
+Positions: TypeAlias = slice | Array  # This is an index into memory.
+# Each item is (memory, positions in it, values to write there).
+Back = list[tuple[Array, Positions, Array]]
 
 
 def run_loop(site: Site, count: Counting | None = None, only_vertex: int | None = None) -> None:
@@ -40,7 +41,7 @@ def run_loop(site: Site, count: Counting | None = None, only_vertex: int | None 
     """
     group = site.group
     is_plain = site.rounding is None and site.watch is None
-    overwritten: Back = []  # the old values that the vertices so far have overwritten
+    overwritten: Back = []  # These are the old values that the vertices so far have overwritten.
     for vertex_number in range(len(group.rows)) if only_vertex is None else (only_vertex,):
         row = int(group.rows[vertex_number])
         vertex_floats = None if is_plain else VertexFloats(site, vertex_number)
@@ -102,7 +103,8 @@ class _Vertex:
         ]
         self.numbers = numbers
         self.regions: dict[str, FieldArrays] = {}
-        self.places: dict[str, list[Positions]] = {}  # the memory index of each part, by field
+        # `places` has, by field, the memory index of each part.
+        self.places: dict[str, list[Positions]] = {}
         self.back: Back = []
         for name, declared in self.table.fields.items():
             flat = site.memory.flat(declared.dtype)
@@ -138,7 +140,10 @@ class _Vertex:
 
 
 def _untrapped(vertex: _Vertex) -> dict[str, tuple[FieldArrays, FieldArrays]]:
-    """Return (before, after) of each written field of a vertex without traps; {} if it fails."""
+    """Return (before, after) of each written field of a vertex that runs without traps.
+
+    The result is empty if compute() fails.
+    """
     written = {
         name: region for name, region in vertex.regions.items() if vertex.table.fields[name].written
     }

@@ -111,10 +111,10 @@ class BoundSteps:
         return execute
 
     def _bound(self, step: p.ExecuteStep) -> tuple[Action, dict[int, tuple[Array, Array]]]:
-        """Return (function that runs a compute set, cycles of its vertices).
+        """Return (function that runs a compute set, cycles of its vertices that depend on data).
 
-        The compute set is bound for the present floating-point behaviour. The cycles are those that
-        depend on data, by group: (cycles, rows).
+        The compute set is bound for the present floating-point behaviour. The cycles are (cycles,
+        rows), by number of the group.
         """
         name = self.compiled.graph.compute_sets[step.compute_set].name
         answer_tensor = step.out
@@ -140,9 +140,8 @@ class BoundSteps:
         )
         loop_calls: list[Call] = []
         calls: list[Call] = []
-        fallback: list[Call] = (
-            calls if backend.on_host else []
-        )  # the calls that cannot run on a GPU
+        # `fallback` has the calls that cannot run on a GPU.
+        fallback: list[Call] = calls if backend.on_host else []
         bound_sites: list[Site] = []
         for _, group_of_sites in groupby(sites, key=lambda site: site.group.table):
             table_sites = list(group_of_sites)
@@ -247,7 +246,7 @@ class BoundSteps:
         )
 
     def _bind_part(self, part: p.CopyStep | p.RemoteCopyStep) -> Action:
-        """Return the function that runs a copy of either kind."""
+        """Return the function that runs a copy, be it of tensors or of rows of a remote buffer."""
         if isinstance(part, p.RemoteCopyStep):
             return self.remote[part.buffer.handle].bind(part)
         return self._bind_copy(part)
@@ -289,7 +288,10 @@ class BoundSteps:
         return copy
 
     def _bind_abort(self, step: p.AbortStep) -> Action:
-        """Return the function that stops the run, if there is no predicate or it is not zero."""
+        """Return the function of an Abort step.
+
+        It stops the run if the step has no predicate, or if the predicate is not zero.
+        """
         memory = self.memory
         predicate = step.predicate
 
@@ -311,7 +313,7 @@ class BoundSteps:
 
     def _stamp(self, step: p.StampStep) -> None:
         """Write the cycles since load, or since another stamp, as two words per replica."""
-        # the first word's position in each replica
+        # `first_words` has the position of the first word in each replica.
         first_words = step.tensor.positions().reshape(-1, 2)[:, 0]
         tiles = self.compiled.graph.tile_map.at(first_words * step.tensor.dtype.size)
         cycles = self.cycles()[self._cost.target.set_of(tiles)]
@@ -368,7 +370,7 @@ class Machine(BoundSteps):
         checks = mode.checks_reads
         note = self.log.moved
         self.remote = remote_rows(buffers, self.memory, checks, note) if buffers else {}
-        # the numbers of the steps of the current run, in order
+        # `steps_run` has the numbers of the steps of the current run, in order.
         self.steps_run: array[int] = array("i")
         self.print_to: TextIO | None = None
         self._feeds = feeds
@@ -379,25 +381,27 @@ class Machine(BoundSteps):
         self._changing = any(
             group.is_bulk for groups in compiled.groups.values() for group in groups
         )
-        self._registers: Registers | None = None  # it stays None if all registers stay zero
+        self._registers: Registers | None = None  # It stays None if all registers stay zero.
         if mode.behaviour or self._changing:
             self._registers = Registers(
                 target.num_tiles, target.num_worker_contexts, mode.behaviour, mode.seed
             )
         self.interrupts = Interrupts()
         self._pool = ThreadPoolExecutor(self.mode.threads) if self.mode.threads > 1 else None
-        # By step and group: (cycles of each vertex in the last execution, rows of the vertices).
+        # `_cycles` has, by step and group, (cycles of each vertex in the last execution, rows of
+        # the vertices).
         self._cycles: dict[int, dict[int, tuple[Array, Array]]] = {}
         self._defined = Definedness(compiled, self.memory.poison) if mode.checks_reads else None
-        # The array in which scalar loops mark their stores. Without checks it is never read.
+        # Scalar loops mark their stores in this array. Without checks, it is never read.
         self._marks = (
             np.zeros(compiled.graph.memory_bytes, bool)
             if self._defined is None
             else self._defined.defined
         )
-        # The clock of each set of tiles, after the first `_num_clocked` steps of this run.
+        # `_clock` has the clock of each set of tiles, after the first `_num_clocked` steps of this
+        # run.
         self._clock: Array = np.zeros(target.num_sets, np.int64)
-        self._past = 0  # the number of steps of earlier runs
+        self._past = 0  # `_past` is the number of steps of earlier runs.
         self._num_clocked = 0
         self._stamps = any(isinstance(step, p.StampStep) for step in compiled.steps)
         self._actions = [
@@ -410,13 +414,13 @@ class Machine(BoundSteps):
     def record(self, recording: Recording) -> None:
         """Let `recording` note the memory after every step from now on."""
         self._recording = recording
-        self._programs.clear()  # they were built without this recording
+        self._programs.clear()  # The programs were built without this recording.
         recording.begin(self.num_steps, self._look)
 
     def _look(self, tensor: Tensor) -> tuple[Array, Array]:
-        """Return (values of a tensor, bool: whether each element is written).
+        """Return (values of a tensor, whether each element is written).
 
-        Without checks, an element counts as written unless it contains the poison value.
+        If reads are not checked, an element counts as written unless it contains the poison value.
         """
         values = self.peek(tensor)
         if self._defined is not None:
@@ -458,7 +462,8 @@ class Machine(BoundSteps):
         """Return the steps of the finished run, and start a new list."""
         self._meet()
         steps = self.steps_run[:]
-        del self.steps_run[:]  # in place, because every step is bound to the `append` of this list
+        # The list is emptied in place, because every step is bound to its `append`.
+        del self.steps_run[:]
         self._past = self._past + len(steps)
         self._num_clocked = 0
         return steps

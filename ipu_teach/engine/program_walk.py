@@ -75,7 +75,7 @@ def refuse_unequal(values: Array, tensor: Tensor, reader: str, compared: Array) 
 
 
 def _repeat(count: int, actions: list[Action]) -> Action:
-    """Return a function that runs all parts in order, `count` times; once for a Sequence."""
+    """Return a function that runs all `actions` in order, `count` times (once for a Sequence)."""
 
     def run() -> None:
         for _ in range(count):
@@ -98,7 +98,7 @@ def _while(predicate: PredicateReader, wanted: bool, condition: Action, body: Ac
 
 
 def _switch(node: Node, control: PredicateReader, actions: list[Action]) -> Action:
-    """Return a function that runs the part of the case that `control` reads."""
+    """Return a function that runs the action of the case that `control` reads."""
     cases = dict(zip(node.cases, actions, strict=False))
     default = actions[-1]
 

@@ -25,7 +25,8 @@ from ipu_teach.graph.remote_buffer import RemoteBuffer
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.types import Array, poison, to_host_array
 
-FIRST = 2**26  # in bytes: written between two checks of the free memory, and left free
+# This number of bytes is written between two checks of the free memory, and is left free.
+FIRST = 2**26
 
 
 def remote_rows(
@@ -62,7 +63,8 @@ class RemoteRows:
         self._note = note
         self._memory = memory
         self._strict = strict
-        self._room = FIRST  # bytes that may be written before the free memory is checked
+        # `_room` is the number of bytes that may be written before the free memory is checked.
+        self._room = FIRST
         # Zeros take no memory until they are written, so a separate array marks written rows. The
         # rows of one replica follow those of another.
         rows = buffer.replicas * buffer.repeats

@@ -20,12 +20,14 @@ from ipu_teach.compile.tracer import is_list
 from ipu_teach.graph.tensor import Layout
 from ipu_teach.types import Array
 
-LEAST_RUN = 8  # from this average number of vertices per nest on, nests are faster than a gather
-MOST_NESTS = 64  # each nest costs a pass over some starts
+# If nests have on average this number of vertices or more, they are faster than a gather.
+LEAST_RUN = 8
+# There are at most this number of nests, because each costs a pass over some starts.
+MOST_NESTS = 64
 LEVELS = 3
-# After this many nests of about two vertices each (any two form one), the starts have no order.
+# If this number of nests have about two vertices each (any two form one), the starts have no order.
 HOPELESS = 8
-PREFIX = 256  # the number of vertices that are examined first
+PREFIX = 256  # This number of vertices is examined first.
 
 
 class Region:
@@ -62,7 +64,10 @@ class Region:
 
     @property
     def strides(self) -> tuple[int, ...] | None:
-        """The distance of neighbours along each axis, or None if it differs between vertices."""
+        """The distance between neighbouring elements along each axis of the region.
+
+        It is None if it differs between vertices.
+        """
         return self.layout(0).strides if len(self.numbers) == 1 else None
 
     @property
@@ -135,7 +140,8 @@ class Nest:
             if part.count <= most_vertices or len(self.shape) == 1:
                 yield part
                 continue
-            # A single step along this axis exceeds the limit. The next axis is divided instead.
+            # The vertices of a single index of this axis exceed the limit, so the next axis is
+            # divided.
             for piece in Nest(part.first, self.shape[1:], piece_base, self.steps[:, 1:]).pieces(
                 most_vertices
             ):
@@ -205,7 +211,7 @@ def _beginning(starts: Array, levels: int) -> tuple[tuple[int, ...], Array]:
     ):
         return single_run
     is_broken = ~has_same_step
-    # excludes the step from the end of one run to the start of the next
+    # This excludes the step from the end of one run to the start of the next.
     is_broken[run_length - 1 :: run_length] = False
     num_covered = int(np.argmax(is_broken)) + 1 if is_broken.any() else num_vertices
     num_runs = num_covered // run_length

@@ -39,7 +39,7 @@ class Way(Protocol):
     def can_stay(self, site: Site) -> bool:
         """Return whether this way can run in the machine's own memory, even on a GPU.
 
-        Otherwise it needs the host's memory.
+        If not, it runs in the host's copy of the memory.
         """
         return False
 
@@ -97,7 +97,8 @@ def _compiled_loop(site: Site) -> ScalarRun | None:
     code = scalar_code(site.group.table.codelet)
     if isinstance(code, str) or not program_of(code, site.target).compiles:
         return None
-    # Run in order of address: no vertex depends on another, and none of these raises an error.
+    # These run in the order of their addresses: no vertex depends on another, and none of them
+    # raises an error.
     widest = max(
         (Region(group, site.graph, name) for name in group.shapes),
         key=lambda r: np.ptp(r.starts) * r.bytes,
@@ -133,7 +134,7 @@ class Loop(Way):
 
 
 WAYS: tuple[Way, ...] = (Bulk(), Batch(), Scalar(), Loop())
-REFEREE: tuple[Way, ...] = (Bulk(), Loop())  # with vertex_loop=True
+REFEREE: tuple[Way, ...] = (Bulk(), Loop())  # These ways run the vertices with vertex_loop=True.
 
 
 def bind_across(sites: Sequence[Site]) -> list[Call] | None:

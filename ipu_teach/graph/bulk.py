@@ -25,7 +25,7 @@ from ipu_teach.graph.vertex_table import (
 )
 from ipu_teach.types import Array, DType, to_host_array
 
-MOST_VERTICES = 10**8  # the limit of one call: their columns take 4 GB
+MOST_VERTICES = 10**8  # One call adds at most this number of vertices, whose columns take 4 GB.
 
 if TYPE_CHECKING:
     from ipu_teach.graph.graph import Graph
@@ -38,9 +38,10 @@ def add_rows(
     tiles: ArrayLike,
     fields: Mapping[str, FieldValue],
 ) -> VertexRange:
-    """Add a vertex for each item of the leading axes, as `Graph.add_vertices` does, for one table.
+    """Add a vertex for each item of the first axes of the arguments, to one table.
 
-    All arguments are checked before the first column changes. `known` are the tiles of the graph.
+    It does so as `Graph.add_vertices`. All arguments are checked before the first column changes.
+    `known` are the tiles of the graph.
     """
     for name in fields:
         if name not in table.codelet.fields:
@@ -69,7 +70,7 @@ def add_rows(
 class Column(NamedTuple):
     """The edges of several vertices on one field.
 
-    `offset[i]` is the first element of vertex i's edge, and `forms[form[i]]` is its form.
+    The edge of vertex i begins at element `offset[i]` and has the form `forms[form[i]]`.
     """
 
     offset: Array
@@ -97,8 +98,8 @@ def listed_column(
 ) -> Column:
     """Return the column of `num_vertices` vertices with explicit element positions.
 
-    Each of `groups` is (numbers, positions) of vertices whose edges have the same shape:
-    `positions` is an int64 array of shape (vertices, *shape).
+    Each of `groups` is (numbers, positions) of vertices whose edges have the same shape. The
+    positions are an int64 array of shape (vertices, *shape).
     """
     offsets = np.zeros(num_vertices, np.int64)
     form_numbers = np.zeros(num_vertices, np.int64)
@@ -226,7 +227,10 @@ def _extend(
 
 
 def _count(table: VertexTable, tiles: Array, fields: Mapping[str, FieldValue]) -> int:
-    """Return the length of the vertex axis, on which tiles, tensors and state must agree."""
+    """Return the number of vertices, which is the length of the first axis of the arguments.
+
+    Tiles, tensors and state must agree on it, or have the length 1 to be shared.
+    """
     lengths: list[tuple[str, int]] = [] if tiles.ndim == 0 else [("tiles", len(tiles))]
     for name, value in fields.items():
         if name in table.state:
@@ -352,7 +356,7 @@ def _listed(graph: Graph, dtype: type[DType], rows: Array, shape: Shape) -> tupl
 
     Each of `rows` contains the element positions of a region of `shape`, relative to the first.
     """
-    if np.all(rows == rows[:1]):  # the usual case: regions of equal shape
+    if np.all(rows == rows[:1]):  # This is the usual case: regions of equal shape.
         distinct_rows = rows[:1]
         layout_of_row = np.zeros(rows.shape[:1], np.int64)
     else:

@@ -82,7 +82,8 @@ class Graph(WithoutSome):
     """
 
     not_here = not_here.GRAPH
-    # the number of replicas in the first axis of each tensor, in the graph of a whole machine
+    # In the graph of a whole machine, this is the number of replicas in the first axis of each
+    # tensor.
     replicas = 1
 
     def __init__(self, target: Target | Device, replication_factor: int = 1) -> None:
@@ -311,7 +312,7 @@ class Graph(WithoutSome):
             row = what.row
             placed_lines = table.placed
             frame = sys._getframe(1)
-            # inlined, as it is the most frequent case
+            # This is the most frequent case, so `Tiles.number` is inlined.
             if type(tile) is int and tiles.chosen is None and 0 <= tile < tiles.count:
                 table.tiles[row] = tile
             else:
@@ -341,7 +342,7 @@ class Graph(WithoutSome):
                     if is_array_of_rows
                     else self._tiles.of_intervals(what, description, tile)
                 )
-                # all pieces are valid, so a failed call adds nothing to the log
+                # All pieces are valid here, so a failed call adds nothing to the log.
                 self._mapping.add_pieces(what, *pieces)
         else:
             raise GraphObjectCreationError(f"""set_tile_mapping() was given {shown(what)}.
@@ -530,7 +531,7 @@ class Graph(WithoutSome):
                 add_offset(tensor.offset)
         except (AttributeError, KeyError, TypeError):
             usual = False
-        except BaseException:  # an interrupt must not leave a row that is only partly written
+        except BaseException:  # An interrupt must not leave a row that is only partly written.
             table.drop(row)
             raise
         if not usual:

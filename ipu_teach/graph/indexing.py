@@ -35,7 +35,7 @@ def cut(tensor: Tensor, key: Key) -> tuple[int, Form]:
     if len(indices) > len(layout.shape):
         return _cut_rarely(tensor, key)
     offset = tensor.offset
-    # for each part: None for an integer, the length of a slice, or (length, step)
+    # For each part: None for an integer, the length of a slice, or (length, step).
     lengths: list[int | tuple[int, int] | None] = []
     for axis, (index, length, stride) in enumerate(
         zip(indices, layout.shape, layout.strides, strict=False)
@@ -101,15 +101,17 @@ def _form_of(
     elif num_indexed == 1 and type(lengths[0]) is int:
         form.rows[lengths[0]] = new_form
     elif num_indexed == 2 and lengths[0] is None:
-        # caches the forms of the first part and of the second, which `Tensor.__getitem__` looks up
+        # This caches the forms of the first part and of the second, which `Tensor.__getitem__`
+        # looks up.
         tensor[indices[0]][indices[1]]
     return new_form
 
 
 def _cut_rarely(tensor: Tensor, key: Key) -> tuple[int, Form]:
-    """Return the offset and the form for a key with numpy integers, `...` or arrays.
+    """Return the offset and the form of `tensor[key]` for a rare key.
 
-    All of them become plain integers, slices and lists of positions.
+    Such keys have numpy integers, `...` or arrays, which become plain integers, slices and lists of
+    positions.
     """
     indices = key if isinstance(key, tuple) else (key,)
     check_key(tensor, indices, key)
@@ -161,7 +163,7 @@ def _cut_positions(tensor: Tensor, key: Key) -> tuple[int, Form]:
                 raise out_of_range(tensor, int(out_of_bounds.flat[0]), axis)
         axis += _axes(index) if index is not Ellipsis else tensor.rank - sum(map(_axes, indices))
     try:
-        # avoids a list of all positions, of which there may be very many
+        # This avoids a list of all positions, of which there may be very many.
         if tensor.rank == len(indices) == 1 and layout.strides and indices[0].dtype != bool:
             positions = indices[0] % layout.size * layout.strides[0]
         else:

@@ -22,11 +22,12 @@ if TYPE_CHECKING:
     from ipu_teach.graph.graph import Graph
 
 Shape = tuple[int, ...]
-Cuts = tuple[tuple[int | None, ...], ...]  # a key: (index) or (start, stop, step) of each axis
+Cuts = tuple[tuple[int | None, ...], ...]  # A key has (index) or (start, stop, step) of each axis.
 
-MOST_LISTED = 2**28  # pieces that a view may list one by one: 2 GB of positions
+# A view may list this number of pieces one by one, which takes 2 GB of positions.
+MOST_LISTED = 2**28
 MOST_DIMENSIONS = 32
-_SMALL = 4096  # shorter lists of positions are neither hashed nor stored in 32 bits
+_SMALL = 4096  # Shorter lists of positions are neither hashed nor stored in 32 bits.
 
 
 class Layout:
@@ -47,7 +48,7 @@ class Layout:
 
     @property
     def parts(self) -> tuple[tuple[int, Layout], ...]:
-        """This layout at offset 0, as the only part of a list of regions."""
+        """This layout in the form of `ListLayout.parts`: at offset 0, as the only part."""
         return ((0, self),)
 
     @cached_property
@@ -78,7 +79,7 @@ class Layout:
 
     @cached_property
     def runs(self) -> tuple[Array, Array]:
-        """(starts, lengths) of the contiguous pieces, in the order of the view."""
+        """The contiguous pieces of the view in its order, as (starts, lengths)."""
         if self.contiguous:
             n = 1 if self.size else 0
             return np.zeros(n, np.int64), np.full(n, self.size, np.int64)
@@ -88,7 +89,7 @@ class Layout:
 
     @cached_property
     def extent(self) -> tuple[Array, Array]:
-        """(starts, lengths) of the memory that the view covers, each element once, ascending."""
+        """The memory that the view covers, as ascending (starts, lengths), each element once."""
         if self.contiguous:
             return self.runs
         bounds = None
@@ -148,7 +149,10 @@ def _strided_runs(shape: Shape, strides: Shape) -> tuple[Array, Array]:
 
 
 def _merged(starts: Array, run: int) -> tuple[Array, Array]:
-    """Merge adjacent pieces of `run` elements each, and return (starts, lengths) in order."""
+    """Merge adjacent pieces of `run` elements each, and return (starts, lengths) in order.
+
+    `starts` are the starts of the pieces.
+    """
     if len(starts) == 0:
         return starts, starts
     first = np.append(True, np.diff(starts) != run)
@@ -171,7 +175,8 @@ def _strided_extent(shape: Shape, strides: Shape) -> tuple[Array, Array] | None:
     lowest = sum(
         (length - 1) * stride for length, stride in zip(shape, strides, strict=True) if stride < 0
     )
-    axes: list[tuple[int, int]] = []  # (stride, length), from the smallest stride to the largest
+    # Each axis is (stride, length), from the smallest stride to the largest.
+    axes: list[tuple[int, int]] = []
     covered_span = 0
     for stride, length in sorted(
         (abs(step), size) for size, step in zip(shape, strides, strict=True) if size > 1 and step
@@ -213,13 +218,13 @@ def _compact(positions: Array) -> Array:
 class Form:
     """A layout of elements of one dtype in one graph: a tensor without its offset.
 
-    Forms are interned, as layouts are. The form of a view of a tensor depends only on the tensor's
-    form and on the selection, so each form caches those of its views:
+    Forms are interned, as layouts are. The form of a view of a tensor depends only on the form of
+    the tensor and on the selection, so each form caches the forms of its views:
 
-    * `row`: that of one row
-    * `rows[n]`: that of n rows, which are `stride` elements apart
-    * `cuts[...]`: that of a selection by integers and slices
-    * `flat`: that of all elements in one dimension
+    * `row`: the form of one row
+    * `rows[n]`: the form of n rows, which are `stride` elements apart
+    * `cuts[...]`: the form of a selection by integers and slices
+    * `flat`: the form of all elements in one dimension
     * `picks[...]`: for a list of positions, (offset, form) of a selection by integers and slices
     """
 
@@ -284,9 +289,10 @@ class Layouts:
         """
         relative = np.asarray(relative, order="C")
         flat = relative.reshape(-1)
-        last = flat.size - 1  # looked at first, as there can be many positions
+        # The last position is looked at first, because there can be many positions.
+        last = flat.size - 1
         if last < 0 or flat[last] == last and np.array_equal(flat, np.arange(last + 1)):
-            # the positions turn out to be contiguous
+            # The positions turn out to be contiguous.
             return self.strided(relative.shape, dense(relative.shape))
         key = (relative.shape, _key_of(relative))
         layout: Layout | None = self._interned.get(key)

@@ -19,15 +19,15 @@ from ipu_teach.types import Array, DType
 if TYPE_CHECKING:
     from ipu_teach.graph.tensor import Tensor
 
-EXTERNAL = -2  # stands for any tile outside a virtual graph
-MIN_BYTES_PER_TILE = 128  # graphcore/poplibs, lib/poputil/TileMapping.cpp
+EXTERNAL = -2  # This number stands for any tile outside a virtual graph.
+MIN_BYTES_PER_TILE = 128  # The number is from graphcore/poplibs, lib/poputil/TileMapping.cpp.
 
 TileRanges = list[tuple[int, int]]
-TileChoice: TypeAlias = int | Sequence[int] | Array  # a number of tiles, or tile numbers
+TileChoice: TypeAlias = int | Sequence[int] | Array  # This is a number of tiles, or tile numbers.
 
 
 class VariableMappingMethod(Enum):
-    """The mapping of a new variable: none, or linear over all tiles in element order."""
+    """The tile mapping of a new variable: none, or linear over all tiles in element order."""
 
     NONE = "none"
     LINEAR = "linear"
@@ -88,9 +88,9 @@ class Tiles:
         return numbers if self.chosen is None else self.chosen[numbers]
 
     def of_rows(self, tensor: Tensor, subject: str, tiles: ArrayLike) -> tuple[Array, Array, Array]:
-        """Return (begin, end, tile) of the pieces of a tensor whose row i is on `tiles[i]`.
+        """Return (begin, end, tile) of the pieces of a tensor whose row i is on tile `tiles[i]`.
 
-        `subject` is the tensor's description, for errors.
+        Pieces are in elements of the tensor. `subject` is its description, for errors.
         """
         tile_numbers = self.numbers(tiles, subject)
         if tensor.rank == 0 or len(tile_numbers) != tensor.shape[0]:
@@ -140,7 +140,7 @@ class Tiles:
                 )
             tile_number = self.number(tile, tensor)
             for interval in intervals:
-                # true in the usual case
+                # `is_plain` is True in the usual case.
                 is_plain = type(interval) is tuple and [*map(type, interval)] == [int, int]
                 bounds = interval if is_plain else as_shape(interval)
                 if (
@@ -174,7 +174,8 @@ class MappingLog:
 
     def __init__(self) -> None:
         self.rows = array("q")
-        # appends the rows of the replicas' graphs that follow from their calls so far
+        # This function appends the rows of the replicas' graphs that follow from their calls so
+        # far.
         self.images: Callable[[], None] = lambda: None
         self._painted = 0
         self._table = TileTable([TileMap(np.zeros(1, np.int64), np.full(1, UNMAPPED, np.int32))])
@@ -253,7 +254,8 @@ def intervals_by_tile(begin: Array, count: Array, tile: Array) -> dict[int, Tile
 
     The arguments are the result of `pieces_by_tile`. Pieces with a negative tile are left out.
     """
-    if len(tile) == 1 and tile[0] >= 0:  # the usual case for small tensors, which are frequent
+    # This is the usual case for small tensors, which are frequent.
+    if len(tile) == 1 and tile[0] >= 0:
         return {int(tile[0]): [(int(begin[0]), int(begin[0] + count[0]))]}
     mapped_pieces = np.flatnonzero(tile >= 0)
     mapped_pieces = mapped_pieces[order_of(tile[mapped_pieces])]
@@ -277,11 +279,11 @@ def intervals_by_tile(begin: Array, count: Array, tile: Array) -> dict[int, Tile
 
 
 def linear_mapping(count: int, num_tiles: int, grain: int, min_elements: int) -> list[TileRanges]:
-    """Return, for each tile up to the last one in use, its interval of `count` elements, in order.
+    """Return the interval of `count` elements that each tile gets, up to the last tile in use.
 
-    The elements are distributed in groups of `grain`, as evenly as possible. A tile gets at most
-    `min_elements`, or an even share of all tiles if that is more; as few tiles as possible are
-    used.
+    The elements are distributed in order and in groups of `grain`, as evenly as possible. A tile
+    gets at most `min_elements`, or an even share of all tiles if that is more. As few tiles as
+    possible are used.
     """
     grains = -(-count // grain)
     grains_per_tile = max(-(-grains // num_tiles), -(-min_elements // grain), 1)

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-# Functions of numpy, and methods of its arrays with the same name.
+# These are functions of numpy, and methods of its arrays with the same name.
 CALLS: Mapping[str, str] = {
-    # views, which cost nothing
+    # The following return views, which cost nothing.
     "concatenate": "concat([a, b], 0)",
     "vstack": "concat([a, b], 0)",
     "hstack": "concat([a, b], 1)",
@@ -30,7 +30,7 @@ CALLS: Mapping[str, str] = {
     "flip": "a.reverse(0)",
     "split": "a.slices([(0, 2), (2, 4)])",
     "take": "a.index(2)",
-    # work for the device
+    # The following are work for the device.
     "sum": 'popops.reduce(graph, a, (0,), program, "ADD")',
     "prod": 'popops.reduce(graph, a, (0,), program, "MUL")',
     "max": 'popops.reduce(graph, a, (0,), program, "MAX")',
@@ -50,7 +50,7 @@ CALLS: Mapping[str, str] = {
     "zeros_like": "graph.clone(a)",
     "copy": "graph.clone(a)",
 }
-# Functions of single numbers: their names in popops, if these differ.
+# These are functions of single numbers, with their names in popops if these differ.
 POPOPS: Mapping[str, str] = {
     **{name: name for name in ("cbrt", "ceil", "cos", "exp", "exp2", "expm1", "floor", "log")},
     **{name: name for name in ("log1p", "logical_and", "logical_not", "logical_or", "sin")},
@@ -70,7 +70,8 @@ POPOPS: Mapping[str, str] = {
     "arcsin": "asin",
     "arctan2": "atan2",
 }
-# The functions behind Python's operators: the method of the left operand and of the right one.
+# For each function behind one of Python's operators: the method of the left operand, and that of
+# the right one.
 OPERATORS: Mapping[str, tuple[str, str]] = {
     "add": ("__add__", "__radd__"),
     "subtract": ("__sub__", "__rsub__"),

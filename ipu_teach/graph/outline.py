@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ipu_teach.graph.graph import Graph
     from ipu_teach.graph.tensor import Tensor
 
-MOST_ROWS = 15  # rows of a table; further rows are counted in the last row
+MOST_ROWS = 15  # A table has at most this number of rows; further rows are counted in the last row.
 
 
 def tensor_line(tensor: Tensor) -> str:
@@ -60,7 +60,7 @@ def bytes_by_tile(tensor: Tensor) -> tuple[Array, Array]:
 def tensor_table(tensor: Tensor) -> str:
     """Return an HTML table of the elements and bytes of a tensor on each tile."""
     tiles, bytes_on_tile = bytes_by_tile(tensor)
-    order = np.argsort(tiles == UNMAPPED, kind="stable")  # unmapped elements last
+    order = np.argsort(tiles == UNMAPPED, kind="stable")  # Unmapped elements come last.
     rows = [
         (
             "none" if tiles[position] == UNMAPPED else f"{tiles[position]}",

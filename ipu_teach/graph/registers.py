@@ -27,10 +27,10 @@ DIV0 = 1 << 1
 OFLO = 1 << 2
 ESR = 1 << 19
 NANOO = 1 << 20
-# A bit that Poplar does not have: the run stops where a half that overflowed is stored. Other
+# Poplar does not have this bit: the run stops where a half that overflowed is stored. Other
 # exceptions do not stop it.
 STOP_ON_NANOO = 1 << 31
-SEED_WORDS = 4  # words of a generator's state, for each worker
+SEED_WORDS = 4  # The state of a worker's generator has this number of words.
 
 
 @flagged
@@ -137,7 +137,7 @@ class SetFloatingPointBehaviour(RegisterVertex):
 
 
 class GetHwSeeds(RegisterVertex):
-    """out = the words of all generators of the tile, worker by worker."""
+    """Write the state words of all generators of the tile to `out`, worker by worker."""
 
     out: Output[Vector[UNSIGNED_INT]]
 
@@ -151,7 +151,7 @@ class GetHwSeeds(RegisterVertex):
 
 
 class SetHwSeeds(RegisterVertex):
-    """The words of all generators of the tile = seeds, worker by worker."""
+    """Set the state words of all generators of the tile to `seeds`, worker by worker."""
 
     seeds: Input[Vector[UNSIGNED_INT]]
 

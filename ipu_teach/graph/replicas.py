@@ -23,17 +23,18 @@ if TYPE_CHECKING:
     from ipu_teach.graph.graph import Graph
     from ipu_teach.target import Target
 
-# bytes from an image to the next; a view of one image covers at most half of them
+# An image begins this number of bytes after the previous one. A view of one image covers at most
+# half of them.
 APART = 2 * MOST_BYTES
-MOST_REPLICAS = 2**12  # the images of more replicas would need addresses of more than 63 bits
+MOST_REPLICAS = 2**12  # The images of more replicas would need addresses of more than 63 bits.
 
 
 @dataclass
 class Replication:
     """The replicas of a graph.
 
-    The graph of one replica has their number `count`, and the top-level graph `whole`. In the
-    top-level graph, `part` is the graph of one replica.
+    In the graph of one replica, `count` is the number of replicas, and `whole` is the top-level
+    graph. In the top-level graph, `part` is the graph of one replica.
     """
 
     count: int = 1
@@ -71,7 +72,7 @@ def join(top_level: Graph, part: Graph, count: int) -> None:
     top_level.replication.part = part
     part.replication.count = count
     part.replication.whole = top_level
-    # the two graphs share one set of names
+    # The two graphs share one set of names.
     part.streams = top_level.streams
     part.host_accesses = top_level.host_accesses
     part.remote_buffers = top_level.remote_buffers
@@ -93,7 +94,7 @@ def join(top_level: Graph, part: Graph, count: int) -> None:
 
 
 def whole_tensor(tensor: Tensor, graph: Graph, count: int, distance: int) -> Tensor:
-    """Return a tensor of shape (count, *s): `tensor`, of shape s, in each replica.
+    """Return a tensor of shape (count, *s) that contains `tensor`, of shape s, of each replica.
 
     The result belongs to `graph`. `distance` is the number of bytes from one replica's memory to
     the next.

@@ -20,13 +20,13 @@ def placeholders(codelet: type[Vertex]) -> list[TypeVar]:
 
 
 def instance(codelet: type[Vertex], dtypes: Sequence[object]) -> type[Vertex]:
-    """Return the vertex class of a template for `dtypes`: the same class each time.
+    """Return the vertex class of a template for `dtypes`, which is always the same class.
 
     Its name is as in C++: `Scale<float>`. If `dtypes` are TypeVars, return the template itself.
     """
     wanted = placeholders(codelet)
     if all(isinstance(d, TypeVar) for d in dtypes) and wanted:
-        return codelet  # a base class, as in `class Other(Scale[T])`
+        return codelet  # This is a base class, as in `class Other(Scale[T])`.
     if not wanted:
         raise VertexDefinitionError(f"""{codelet.__name__} is not a template.
             next:  use it as it is: {codelet.__name__}, without brackets.""")

@@ -218,7 +218,7 @@ class Tensor(WithoutSome, WithoutValue):
                 new_form = form.rows.get(stop - first_index)
         if new_form is None:
             return Tensor(*cut(self, key))
-        view = _new(Tensor)  # Tensor(…) would take 1.5 times as long
+        view = _new(Tensor)  # A call of Tensor(…) would take 1.5 times as long.
         view.offset = offset + first_index * form.stride
         view.form = new_form
         return view
@@ -648,7 +648,7 @@ class Tensor(WithoutSome, WithoutValue):
         return not self.contains_aliases() and not self.contains_constant()
 
     def intersects_with(self, other: Tensor) -> bool:
-        """Return whether an element belongs to both views."""
+        """Return whether some element belongs to this view and to `other`."""
         if not isinstance(other, Tensor):
             raise GraphObjectCreationError(
                 f"intersects_with() was given {shown(other)}.",

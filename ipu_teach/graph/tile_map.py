@@ -14,7 +14,7 @@ import numpy as np
 from ipu_teach.types import Array
 
 UNMAPPED = -1
-_BLOCK = 2048  # maximum number of pieces in a block; copying a block takes a few microseconds
+_BLOCK = 2048  # A block has at most this number of pieces; copying it takes a few microseconds.
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,10 +37,10 @@ class TileMap:
     def shift(self) -> Array:
         """The distances from addresses to positions at which each tile's pieces are contiguous.
 
-        int64[pieces]: byte b of piece i moves to b + `shift[i]`. The pieces of a tile keep their
-        order.
+        It is int64[pieces]: byte b of piece i moves to b + `shift[i]`. The pieces of a tile keep
+        their order.
         """
-        order = order_of(self.tile + 1)  # the tile of unmapped pieces is -1
+        order = order_of(self.tile + 1)  # The tile of unmapped pieces is -1.
         shift = -self.start
         size: Array = np.diff(self.start, append=self.start[-1])[order]
         shift[order] += np.cumsum(size) - size
@@ -57,7 +57,7 @@ class TileMap:
         Returns (index of the interval, start, stop, tile) of every piece.
         """
         first_pieces = np.searchsorted(self.start, start, "right") - 1
-        # most intervals are within one piece, and need no search for the last piece
+        # Most intervals are within one piece, and need no search for the last piece.
         longer_intervals = np.flatnonzero((stop > self.stop[first_pieces]) | (stop <= start))
         if not len(longer_intervals):
             return np.arange(len(first_pieces)), start, stop, self.tile[first_pieces]
@@ -90,7 +90,7 @@ class TileTable:
     def renumbered(self, tile_names: Array) -> TileTable:
         """Return the same table with tile `tile_names[t]` in place of tile t.
 
-        The last entry replaces `UNMAPPED`.
+        The last entry of `tile_names` replaces `UNMAPPED`.
         """
         table: TileTable = object.__new__(TileTable)
         table._blocks = self._blocks
@@ -123,11 +123,12 @@ class TileTable:
             return self
         first_blocks = np.searchsorted(self._first, top.start[painted_pieces], "right") - 1
         last_blocks = np.searchsorted(self._first, top.stop[painted_pieces], "left") - 1
-        # a group consists of pieces whose blocks overlap
+        # A group consists of pieces whose blocks overlap.
         group_starts = np.flatnonzero(first_blocks[1:] > last_blocks[:-1]) + 1
         group_bounds = [0, *group_starts.tolist(), len(painted_pieces)]
         blocks = list(self._blocks)
-        # from the last group to the first, so that the numbers of earlier blocks stay valid
+        # The groups are processed from the last to the first, so that the numbers of earlier blocks
+        # stay valid.
         for group_start, group_end in zip(group_bounds[-2::-1], group_bounds[:0:-1], strict=True):
             first_piece = int(painted_pieces[group_start])
             end_piece = int(painted_pieces[group_end - 1]) + 1
@@ -143,7 +144,7 @@ class TileTable:
     def _repainted(self, first_block: int, end_block: int, patch: TileMap) -> list[TileMap]:
         """Return the blocks `first_block` to `end_block` - 1 with `patch` painted over them."""
         result = over(_merged(self._blocks[first_block:end_block]), patch)
-        if end_block < len(self._blocks):  # a patch may end where the next block begins
+        if end_block < len(self._blocks):  # A patch may end where the next block begins.
             num_inside = int(np.searchsorted(result.start, self._first[end_block]))
             result = TileMap(result.start[:num_inside], result.tile[:num_inside])
         num_pieces = len(result.start)
@@ -157,7 +158,7 @@ class TileTable:
         ]
 
     def _covering(self, first_blocks: Array, last_blocks: Array) -> TileMap:
-        """Return a tile map of the blocks low[i] to high[i], for all i."""
+        """Return a tile map of the blocks from first_blocks[i] to last_blocks[i], for all i."""
         if len(self._blocks) == 1 or not first_blocks.size:
             return self._blocks[0]
         lowest_block = int(first_blocks.min())
@@ -209,7 +210,10 @@ def expand(first_number: Array, count: Array) -> tuple[Array, Array]:
 
 
 def covered(start: Array, stop: Array, position: Array) -> Array:
-    """Return how much of [0, place) the disjoint, ascending intervals [start, stop) cover."""
+    """Return how many numbers of [0, position) the intervals [start, stop) cover.
+
+    The intervals are disjoint and ascending. `position` may be an array.
+    """
     bytes_before: Array = np.concatenate(([0], np.cumsum(stop - start)))
     num_started = np.searchsorted(start, position, "right")
     bytes_past = np.where(num_started > 0, np.append(stop, 0)[num_started - 1] - position, 0)
@@ -218,9 +222,13 @@ def covered(start: Array, stop: Array, position: Array) -> Array:
 
 
 def union(key: Array, start: Array, stop: Array) -> tuple[Array, Array, Array]:
-    """Return (key, start, stop) of the union of each key's intervals, as disjoint intervals."""
+    """Return (key, start, stop) of the union of the intervals of each key.
+
+    The intervals in the result are disjoint, and ascend by key and start.
+    """
     numbers_per_key = int(stop.max(initial=0)) + 1
-    # places the keys next to each other on one axis, so that one sort is enough for all keys
+    # This places the intervals of all keys next to each other on one axis, so that one sort is
+    # enough.
     base = key * numbers_per_key
     merged_start, merged_stop = joined(base + start, base + stop)
     merged_key = merged_start // numbers_per_key
@@ -243,7 +251,7 @@ def joined(start: Array, stop: Array) -> tuple[Array, Array]:
         stop = stop[is_nonempty]
     length = stop - start
     start = ascending(start)
-    # regions of one shape end in the order in which they begin
+    # Regions of one shape end in the order in which they begin.
     stop = start + length[:1] if np.all(length == length[:1]) else ascending(stop)
     gap = start[1:] > stop[:-1]
     return start[np.append(True, gap)[: len(start)]], stop[np.append(gap, True)[: len(stop)]]
@@ -283,10 +291,11 @@ def combined(*columns: Array) -> Array:
 def meet(
     start: Array, stop: Array, other_start: Array, other_stop: Array
 ) -> tuple[int, int, int] | None:
-    """Find the first [low, high) that overlaps one of the disjoint, ascending [start, stop).
+    """Find the first of the intervals [other_start, other_stop) that overlaps one of [start, stop).
 
-    Returns its index, the index of the interval that it overlaps, and the first common byte; or
-    None if there is no overlap.
+    The intervals [start, stop) are disjoint and ascending. The result is (index of the first
+    interval that overlaps, index of the interval in [start, stop) that it overlaps, first common
+    byte), or None if there is no overlap.
     """
     if (
         not len(start)
@@ -294,7 +303,7 @@ def meet(
         or other_stop.max() <= start[0]
         or stop[-1] <= other_start.min()
     ):
-        return None  # the usual case: fields in different variables
+        return None  # This is the usual case: fields in different variables.
     possible_match = np.searchsorted(stop, other_start, "right")
     overlapping = np.flatnonzero(np.searchsorted(start, other_stop) > possible_match)
     if not overlapping.size:
@@ -337,7 +346,7 @@ def over(below: TileMap, top: TileMap) -> TileMap:
         return below
     first_changed = int(np.searchsorted(below.start, first_painted[0], "right")) - 1
     end_changed = int(np.searchsorted(below.start, top.start[-1], "right"))
-    # with return_counts, numpy sorts, which is faster than its hash table
+    # With return_counts, numpy sorts, which is faster than its hash table.
     piece_starts = np.unique(
         np.concatenate(
             (below.start[first_changed:end_changed], top.start[top.start >= first_painted[0]])

@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from ipu_teach.graph.tensor import Tensor
     from ipu_teach.target import Target
 
-ALIGNMENT = 64  # in bytes; a variable starts on a cache line, so every dtype is aligned in it
-# of one graph: more than any machine has, and few enough that no address overflows
+# A variable starts on a cache line (of this number of bytes), so every dtype is aligned in it.
+ALIGNMENT = 64
+# A graph has at most this number of bytes: more than any machine has, and few enough that no
+# address overflows.
 MOST_BYTES = 2**48
 _OF = re.compile(r", replica (\d+) of (\d+)$")
 

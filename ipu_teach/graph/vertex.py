@@ -75,7 +75,7 @@ class Vector(_Region, Generic[T, L]):
     `Vector[FLOAT, VectorLayout.ONE_PTR]`.
     """
 
-    if not TYPE_CHECKING:  # at run time, one or two arguments are accepted
+    if not TYPE_CHECKING:  # At run time, one or two arguments are accepted.
         __class_getitem__ = classmethod(GenericAlias)
 
 
@@ -114,10 +114,11 @@ class VectorList(Sized, list[Any], Generic[T, L]):
 
 
 _KINDS = {Input: "input", Output: "output", InOut: "inout"}
-# Names that the kit uses and no field may have.
+# The kit uses these names, so no field may have them.
 _RESERVED = frozenset(("bind", "call", "compute", "context", "cycles", "debug_context", "fields"))
-MOST_ELEMENTS = 2**28  # in an Output of `Vertex.call`
-# on the tile of a vertex without a graph; every IPU has six (Target.num_worker_contexts)
+MOST_ELEMENTS = 2**28  # An Output of `Vertex.call` has at most this number of elements.
+# The tile of a vertex without a graph has this number of workers; every IPU has six
+# (Target.num_worker_contexts).
 WORKERS = 6
 
 
@@ -208,7 +209,7 @@ class _FieldAccess:
                 region[...] = value
         except (ValueError, TypeError):
             if isinstance(value, (float, np.floating)) and not isinstance(region, list):
-                raise  # the value is NaN, which is no integer; its shape is not the problem
+                raise  # The value is NaN, which is no integer; its shape is not the problem.
             raise CodeletError(f"""{self.owner}.compute() assigns to
                 {field.name!r} a value that does not fit: {_misfit(field, region, value)}.
                 next:  assign one number, or as many as the field has.""") from None
@@ -233,7 +234,7 @@ class Vertex:
     _num_workers: int
     _instances: ClassVar[dict[tuple[type[DType], ...], type[Vertex]]]
 
-    if not TYPE_CHECKING:  # a type checker uses Generic instead
+    if not TYPE_CHECKING:  # A type checker uses Generic instead.
 
         def __class_getitem__(cls, dtypes: object) -> type[Vertex]:
             from ipu_teach.graph.templates import instance
@@ -289,7 +290,7 @@ class Vertex:
             next:  graph.add_vertex(compute_set, {type(self).__name__}, …); to try one,
             {type(self).__name__}.call(…).""")
 
-    if not TYPE_CHECKING:  # hidden so that a type checker reports undeclared names
+    if not TYPE_CHECKING:  # This is hidden so that a type checker reports undeclared names.
 
         def __getattr__(self, name: str) -> NoReturn:
             if name.startswith("__"):
@@ -395,7 +396,7 @@ def _misfit(field: Field, region: FieldArrays, value: Any) -> str:
         return f"the field is a list of {len(region)} vectors; the value is {shown(value)}"
     try:
         shape = value.shape if hasattr(value, "shape") else np.shape(value)
-    except ValueError:  # the value has rows of different lengths
+    except ValueError:  # The value has rows of different lengths.
         shape = ()
     if shape == ():
         return (

@@ -33,11 +33,12 @@ if TYPE_CHECKING:
     from ipu_teach.graph.compute_set import ComputeSet
     from ipu_teach.graph.graph import Graph
 
-# A tensor or a list of tensors for an edge, or numbers for state.
+# This is a tensor or a list of tensors for an edge, or numbers for state.
 FieldContent: TypeAlias = Tensor | Sequence[Tensor] | ArrayLike
-FieldValue: TypeAlias = FieldContent | None  # None leaves the field unconnected or unwritten
+FieldValue: TypeAlias = FieldContent | None  # None leaves the field unconnected or unwritten.
 UNCONNECTED = -1
-# the maximum for one vertex, ten minutes of the chip; sums over very many vertices fit 64 bits
+# A vertex has at most this number of cycles, ten minutes of the chip; sums over very many vertices
+# fit 64 bits.
 MOST_CYCLES = 10**12
 
 
@@ -52,24 +53,25 @@ class VertexTable:
         self.state = {name: f for name, f in codelet.fields.items() if f.kind == "state"}
         self.offsets = {name: array("q") for name in self.edges}
         self.layouts = {name: array("i") for name in self.edges}
-        # By field: the forms of tensors that were checked before, with their layouts' ids.
+        # For each field: the forms of tensors that were checked before, with the ids of their
+        # layouts.
         self.known: dict[str, dict[Form, int]] = {name: {} for name in self.edges}
         self.columns = [
             (n, self.known[n], self.layouts[n].append, self.offsets[n].append) for n in self.edges
         ]
-        # the maximum number of fields of a vertex that `Graph.add_vertex` can add without a full
-        # check
+        # `Graph.add_vertex` can add a vertex with at most this number of fields without a full
+        # check.
         self.most_usual = -1 if self.state else len(self.edges)
         self.state_values: dict[str, list[Any]] = {name: [] for name in self.state}
-        # By field name and row: the size of a Vector of state without a value, and the parts of a
-        # list that is connected part by part.
+        # For a field name and a row: the size of a Vector of state without a value, and the parts
+        # of a list that is connected part by part.
         self.sizes: dict[tuple[str, int], int] = {}
         self.parts: dict[tuple[str, int], list[Tensor | None]] = {}
         self.order = array("i")
         self.tiles = array("i")
         self.estimates: array[int] | None = None
-        self.names: dict[int, str] = {}  # the names of the few rows that have one
-        # the lines that added the rows, and that mapped them to tiles
+        self.names: dict[int, str] = {}  # `names` has the names of the few rows that have one.
+        # These are the lines that added the rows, and those that mapped them to tiles.
         self.added = RowLines()
         self.placed = RowLines()
 

@@ -21,7 +21,8 @@ class VirtualGraph(Graph):
     """
 
     def __init__(self, parent: Graph, *tiles: TileChoice) -> None:
-        # shared, not copied: a graph never reassigns the attributes that its __init__ set
+        # The attributes are shared, not copied: a graph never reassigns those that its __init__
+        # set.
         self.__dict__.update(parent.__dict__)
         parent_tiles = _choose(parent, tiles)
         chosen = parent._tiles.numbers(parent_tiles, "create_virtual_graph()")
@@ -31,7 +32,7 @@ class VirtualGraph(Graph):
         ipus = target.num_ipus if is_count else max(1, len(parent_tiles) // target.tiles_per_ipu)
         ipus = ipus if len(parent_tiles) % ipus == 0 else 1
         tiles_per_ipu = len(parent_tiles) // ipus
-        # the target has I/O tiles only if the tiles form complete IPUs
+        # The target has I/O tiles only if the tiles form complete IPUs.
         keeps_ipus = tiles_per_ipu == target.tiles_per_ipu and np.array_equal(
             parent_tiles % tiles_per_ipu, np.arange(len(parent_tiles)) % tiles_per_ipu
         )

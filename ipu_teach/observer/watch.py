@@ -45,11 +45,12 @@ from ipu_teach.graph.vertex import Vertex, regions_of, run_on, workers
 from ipu_teach.target import Target, make_target
 from ipu_teach.types import Array
 
-# The value of a local variable of a codelet: a number, an array, or any other object.
+# A local variable of a codelet is a number, an array, or any other object.
 Local: TypeAlias = Any
-MOST_TURNS = 10_000  # the most iterations of a vertex that are kept; all are counted
-MOST_NUMBERS = 16  # the largest array that is kept among the local variables
-# names of generated variables: marks end in "_m", and variables in a generator begin with "g_"
+MOST_TURNS = 10_000  # At most this number of iterations of a vertex is kept; all are counted.
+MOST_NUMBERS = 16  # Larger arrays among the local variables are not kept.
+# These are names of generated variables: marks end in "_m", and variables in a generator begin with
+# "g_".
 _GENERATED = re.compile("g_\\d+(?:[A-Zl]$|_)|.*_m$")
 
 
@@ -146,7 +147,8 @@ def _watched(
                 cycles = space["vertex"](
                     worker, count, FOREVER, int, *watched_regions, *marks.values(), *reads.values()
                 )
-        except Exception:  # compute() raises the same error, or continues with larger integers
+        # compute() itself raises the same error, or continues with larger integers.
+        except Exception:
             return []
         watch.cycles = -(-max(cycles, ~cycles) // UNIT)
         watches.append(watch)
@@ -169,12 +171,12 @@ class Watch:
         self.pieces = [0] * len(code.pieces)
         self.lines = [0] * len(code.lines)
         self.cycles = 0
-        # the amount of work on entire regions, by (counter, rate)
+        # This is the amount of work on entire regions, by (counter, rate).
         self.amounts: Counter[tuple[str, int]] = Counter()
         self.turns: list[Turn] = []
         self.count = 0
-        # the running loops, outermost first: (number of the loop, current iteration, units of
-        # cycles at its start, whether the iteration is kept)
+        # These are the running loops, outermost first: (number of the loop, current iteration,
+        # units of cycles at its start, whether the iteration is kept).
         self.open: list[tuple[int, Turn, int, bool]] = []
         name = naming_of(code.codelet)
         self.heads = [(name(spot), prefix) for spot, prefix in code.heads]
@@ -273,7 +275,7 @@ class Watch:
         return parts if isinstance(region, list) else parts[0]
 
     def _store(self, name: str, first_element: int, array: Array, place: Array) -> None:
-        """Record a store in `place`, a view of `array`, a part of field `name`.
+        """Record a store in `place`, a view of `array`, which is a part of field `name`.
 
         `first_element` is the number of the first element of `array` in the field.
         """

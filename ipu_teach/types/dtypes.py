@@ -36,7 +36,7 @@ from ipu_teach.types.quarter import (
 from ipu_teach.types.rounding import AnyDType, Array
 
 DOUBLE = np.dtype(np.float64)
-# True while a check runs an answer in float64, to tell rounding errors from wrong logic.
+# It is True while a check runs an answer in float64, to tell rounding errors from wrong logic.
 IN_DOUBLE = ContextVar("float64 holds FLOAT and HALF", default=False)
 
 
@@ -259,7 +259,7 @@ def _meant(value: object) -> str:
         return "use INT."
     try:
         meant = np.dtype(value) if isinstance(value, (str, type, np.dtype)) else None
-    except Exception:  # np.dtype parses strings in many ways, and raises many kinds of error
+    except Exception:  # np.dtype parses strings in many ways, and raises many kinds of errors.
         meant = None
     same = [t.__name__ for t in ALL if t.numpy == meant]
     if meant is not None and same:
@@ -310,7 +310,7 @@ def to_host_array(
     numpy_dtype = dtype.numpy
     if array.dtype == numpy_dtype or array.size == 0:
         return array.astype(numpy_dtype)
-    # integers of more than 64 bits
+    # An array of dtype object may contain integers of more than 64 bits.
     has_huge_integers = array.dtype.kind == "O" and all(
         type(element) is int for element in array.flat
     )

@@ -10,7 +10,7 @@ import numpy as np
 from ipu_teach.errors import CodeletError
 from ipu_teach.types.rounding import AnyDType, Array
 
-# The region of a field, or the regions of a list of vectors.
+# This is the region of a field, or the regions of a list of vectors.
 FieldArrays: TypeAlias = Array | list[Array]
 
 
@@ -32,7 +32,8 @@ def to_unsigned(values: Any, dtype: AnyDType) -> Any:
 class Sized:
     """A base class for regions: `len` works unless the layout of the field is ONE_PTR."""
 
-    without_size: str = ""  # the name of the ONE_PTR field; "" for views and computed arrays
+    # This is the name of the ONE_PTR field, and "" for views and computed arrays.
+    without_size: str = ""
 
     def __len__(self) -> int:
         if self.without_size:
@@ -51,7 +52,7 @@ class OnePtrArray(Sized, np.ndarray[Any, AnyDType]):
     def __array_wrap__(
         self, array: Array, context: object = None, return_scalar: bool = False
     ) -> Any:
-        if array is self:  # true for the result of an in-place operator
+        if array is self:  # The condition is true for the result of an in-place operator.
             return self
         plain = array.view(np.ndarray)
         return plain[()] if return_scalar else plain

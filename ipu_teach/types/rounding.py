@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 Array: TypeAlias = NDArray[Any]
 AnyDType: TypeAlias = np.dtype[Any]
 
-_EXPONENT_BITS = np.uint64(0x7FF0_0000_0000_0000)  # bits of a float64
+_EXPONENT_BITS = np.uint64(0x7FF0_0000_0000_0000)  # These are the exponent bits of a float64.
 
 
 class Overflow(Enum):
@@ -74,7 +74,8 @@ class Grid:
             magnitude = np.abs(np.asarray(values, np.float64))
             power = np.maximum(_power(magnitude), 2.0**self.least_exponent)
             quantum = power * 2.0**-self.mantissa_bits
-            steps = magnitude / quantum  # exact, as it is a division by a power of two
+            # The division is exact, because `quantum` is a power of two.
+            steps = magnitude / quantum
             if words is None:
                 whole_steps = np.rint(steps)
             else:

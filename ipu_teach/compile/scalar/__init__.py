@@ -39,7 +39,7 @@ from ipu_teach.compile.trace import place
 from ipu_teach.graph.vertex import Field, Vertex
 from ipu_teach.types import DType
 
-# maximum number of walks over the complete source, until the types in lists are known
+# The complete source is walked at most this number of times, until the types in lists are known.
 MOST_WALKS = 6
 
 
@@ -86,13 +86,15 @@ class ScalarCode:
     def marked(self) -> tuple[str, ...]:
         """The fields whose stores are marked."""
         return tuple(
-            n for n, f in self.fields.items() if f.kind == "output" or (self.multi and f.written)
+            n
+            for n, function in self.fields.items()
+            if function.kind == "output" or (self.multi and function.written)
         )
 
 
 WalkedCode = tuple[ScalarCode | str, dict[tuple[object, str], tuple[object, tuple[object, ...]]]]
 _known: dict[tuple[type[Vertex], frozenset[str]], WalkedCode] = {}
-MOST_KNOWN = 1024  # maximum number of codelets whose walk is cached
+MOST_KNOWN = 1024  # The walks of at most this number of codelets are cached.
 
 
 def scalar_code(codelet: type[Vertex], lists: frozenset[str] = frozenset()) -> ScalarCode | str:
@@ -106,7 +108,7 @@ def scalar_code(codelet: type[Vertex], lists: frozenset[str] = frozenset()) -> S
         _is_unchanged(owner, name, before) for (owner, name), before in cached[1].items()
     ):
         cached = _walk(codelet, lists)
-    _known[codelet, lists] = cached  # moves the latest use to the end
+    _known[codelet, lists] = cached  # This moves the latest use to the end of the cache.
     if len(_known) > MOST_KNOWN:
         del _known[next(iter(_known))]
     return cached[0]
@@ -152,7 +154,8 @@ def _code(codelet: type[Vertex], compute: Function, walk: _Walk) -> ScalarCode |
             "loop"
         )
     if not all(
-        isinstance(f.dtype, type) and issubclass(f.dtype, DType) for f in codelet.fields.values()
+        isinstance(function.dtype, type) and issubclass(function.dtype, DType)
+        for function in codelet.fields.values()
     ):
         return f"{codelet.__name__}: a template does not run as a scalar loop"
     try:

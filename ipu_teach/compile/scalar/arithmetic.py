@@ -24,7 +24,7 @@ from ipu_teach.compile.scalar.kinds import (
 from ipu_teach.compile.scalar.values import LIMIT, Constant, Known, Num, Refused, StaticValue
 from ipu_teach.compile.scalar.writer import FUSED, Make, Writer
 
-# By operator: its sign, its function of Python's numbers, and numpy's name for it.
+# For each operator: its sign, its function of Python's numbers, and numpy's name for it.
 BINARY: dict[type, tuple[str, Function, str]] = {
     ast.Add: ("+", operator.add, "add"),
     ast.Sub: ("-", operator.sub, "subtract"),
@@ -53,7 +53,7 @@ UNARY: dict[type, tuple[str, Function, str]] = {
 COMPARE = frozenset(("<", "<=", ">", ">=", "==", "!="))
 POWERS = {2: "square", 0.5: "sqrt", -1: "reciprocal"}
 _DIVISION = {"//": "floordiv", "%": "mod"}
-_SINGLE = ("f4", "f8", "wf")  # FLOAT, and the types that would be FLOAT in a C++ codelet
+_SINGLE = ("f4", "f8", "wf")  # These are FLOAT, and the types that would be FLOAT in a C++ codelet.
 _NOT_FINITE = {"inf": "np.inf", "-inf": "(-np.inf)", "nan": "np.nan"}
 
 
@@ -61,7 +61,7 @@ class Arithmetic(Writer):
     """Binary and unary operators, conversions, and the rounding of stores."""
 
     def convert(self, text: str, source_type: str, target_type: str, node: ast.AST) -> str:
-        """Return the text of a number, converted to the type in which it is calculated with.
+        """Return the compiled text of a number as an operand of a calculation in another type.
 
         `text` is the number, of `source_type`, and the calculation is in `target_type`.
         """
@@ -94,26 +94,25 @@ class Arithmetic(Writer):
                 return "np.uint64(0)" if target_type == "u8" else "np.int64(0)"
         return f"np.uint64({text})" if target_type == "u8" else text
 
-    def wrapped(self, text: str, t: str) -> str:
-        """Return the text of a calculation, rounded or wrapped to type `t`."""
-        if t in ("f4", "f8", "wf", "i8", "u8", "b1", "wb"):
-            return f"np.float32({text})" if t == "f4" else text
-        if t == "f2":
+    def wrapped(self, text: str, type_code: str) -> str:
+        """Return the text of a calculation, rounded or wrapped to type `type_code`."""
+        if type_code in ("f4", "f8", "wf", "i8", "u8", "b1", "wb"):
+            return f"np.float32({text})" if type_code == "f4" else text
+        if type_code == "f2":
             return f"to_half(np.float64({text}))"
-        return f"wrap({text}, {8 * int(t[1])}, {t[0] == 'i'})"
+        return f"wrap({text}, {8 * int(type_code[1])}, {type_code[0] == 'i'})"
 
     def put(self, text: str, source_type: str, target_type: str, node: ast.AST) -> str:
-        """Return the text of a number that is stored in an element.
+        """Return the compiled text of a number as it is stored in an element.
 
-        `text` is the number, of `source_type`, and the element is of `target_type`.
-
-        The number is converted as by an assignment in numpy. A value that does not fit is left to
-        the plain loop.
+        `text` is the number, of `source_type`, and the element is of `target_type`. The number is
+        converted as by an assignment in numpy. A value that does not fit is left to the plain loop.
         """
         if target_type in FLOATS or target_type in BOOLS:
             return self.convert(text, source_type, target_type, node)
         if source_type in FLOATS:
-            if target_type[0] == "u":  # processors differ for values that do not fit
+            # Processors convert values that do not fit in different ways.
+            if target_type[0] == "u":
                 self.bail(
                     f"not ({text} > -1 and {text} < {2.0 ** min(8 * int(target_type[1]), 61)})",
                     node,
@@ -163,19 +162,19 @@ class Arithmetic(Writer):
             self.bail(f"{text} < {lowest} or {text} > {highest}", node)
         return text
 
-    def storing(self, t: str, node: ast.AST) -> Make:
-        """Return a function for `dispatch` that stores a number in an element of type `t`."""
+    def storing(self, type_code: str, node: ast.AST) -> Make:
+        """Return a function for `dispatch` that stores a number in an element of a type."""
 
-        def make(ts: list[str], xs: list[str]) -> tuple[str, str]:
-            return t, self.put(xs[0], ts[0], t, node)
+        def make(types: list[str], texts: list[str]) -> tuple[str, str]:
+            return type_code, self.put(texts[0], types[0], type_code, node)
 
         return make
 
-    def converting(self, t: str, node: ast.AST) -> Make:
-        """Return a function for `dispatch` that uses a number as an operand of type `t`."""
+    def converting(self, type_code: str, node: ast.AST) -> Make:
+        """Return a function for `dispatch` that uses a number as an operand of type `type_code`."""
 
-        def make(ts: list[str], xs: list[str]) -> tuple[str, str]:
-            return t, self.convert(xs[0], ts[0], t, node)
+        def make(types: list[str], texts: list[str]) -> tuple[str, str]:
+            return type_code, self.convert(texts[0], types[0], type_code, node)
 
         return make
 
@@ -184,9 +183,9 @@ class Arithmetic(Writer):
     ) -> Make:
         """Return a function for `dispatch` that computes an operator.
 
-        `op` is the operator's sign, and `fn` its function. `const` and `bounds` contain the
-        operands' constants and bounds, or None. The function returns (type of the result, text);
-        the type is found by computing an example.
+        `op` is the sign of the operator, and `fn` its function. `const` and `bounds` contain the
+        constants and the bounds of the operands, or None. The returned function returns (type of
+        the result, text). The type is found by computing an example.
         """
 
         def make(types: list[str], texts: list[str]) -> tuple[str, str]:
@@ -256,13 +255,13 @@ class Arithmetic(Writer):
         k = 2 * self.loops.index((ufunc, types))
         return f"loops[{k}], loops[{k + 1}]"
 
-    def by_loop(self, ufunc: Function, t: str, xs: list[str]) -> str:
-        """Return source code that calls numpy's own loop for one or two elements of type `t`."""
-        letter = dtype_of(t).char
-        is_half = t == "f2"
-        arguments = ", ".join(f"half_bits({x})" if is_half else x for x in xs)
-        loop = self.loop_at(ufunc, f"{letter * len(xs)}->{letter}")
-        call = f"call_loop{len(xs)}({loop}, {arguments})"
+    def by_loop(self, ufunc: Function, type_code: str, texts: list[str]) -> str:
+        """Return source code that calls numpy's own loop for one or two elements of a type."""
+        letter = dtype_of(type_code).char
+        is_half = type_code == "f2"
+        arguments = ", ".join(f"half_bits({x})" if is_half else x for x in texts)
+        loop = self.loop_at(ufunc, f"{letter * len(texts)}->{letter}")
+        call = f"call_loop{len(texts)}({loop}, {arguments})"
         return f"half_value({call})" if is_half else call
 
     def _integers(
@@ -335,20 +334,20 @@ class Arithmetic(Writer):
         return result
 
     def priced(self, name: str, types: dict[str, str], data: bool) -> None:
-        """Count an operation by the type of its result: numpy's own type if there is one."""
+        """Count an operation by the type of its result: numpy's own type, if there is one."""
         if data:
             self.spend(name, dtype_of(_strong(types)).name)
 
     def binary(self, kind: type, left: Num, right: Num, node: ast.AST) -> Num:
         """Return `left op right` of two numbers."""
         sign, fn, name = BINARY[kind]
-        data = left.data or right.data
-        if left.const is not None and right.const is not None and not data:
+        depends_on_data = left.data or right.data
+        if left.const is not None and right.const is not None and not depends_on_data:
             try:
                 with np.errstate(all="raise"):
                     return self.constant(fn(left.const, right.const))
             except (ArithmeticError, ValueError, TypeError, Refused):
-                pass  # the error is raised at run time, if the operation is reached
+                pass  # The error is raised at run time, if the operation is reached.
         slots, tag = self.dispatch(
             [left, right],
             self.arith(
@@ -362,14 +361,14 @@ class Arithmetic(Writer):
             if name in ("add", "subtract") and _of_product(node, left, right, slots)
             else name,
             slots,
-            data,
+            depends_on_data,
         )
         affine = _affine(sign, left, right) if slots.keys() == {"wi"} else None
         return Num(
             slots,
             f"({left.py} {sign} {right.py})",
             tag,
-            data,
+            depends_on_data,
             bound=_bound(sign, left.bound, right.bound, slots),
             affine=affine,
         )
@@ -388,13 +387,13 @@ class Arithmetic(Writer):
     def signed(self, sign: str, fn: Function, node: ast.AST) -> Make:
         """Return the function that `dispatch` calls for a unary operator."""
 
-        def make(ts: list[str], xs: list[str]) -> tuple[str, str]:
-            r = self.type_of(fn, ts, node)
+        def make(types: list[str], texts: list[str]) -> tuple[str, str]:
+            r = self.type_of(fn, types, node)
             if r in BOOLS:
-                return r, f"(not {xs[0]})"
+                return r, f"(not {texts[0]})"
             if r in FLOATS | {"wi", "i8", "u8"}:
-                return r, f"({sign}{self.convert(xs[0], ts[0], r, node)})"
-            return r, self.wrapped(f"({sign}{self.convert(xs[0], ts[0], r, node)})", r)
+                return r, f"({sign}{self.convert(texts[0], types[0], r, node)})"
+            return r, self.wrapped(f"({sign}{self.convert(texts[0], types[0], r, node)})", r)
 
         return make
 
@@ -408,11 +407,16 @@ class Arithmetic(Writer):
 
         if len(number.alts) == 1:
             return text(*number.only)
-        slots, _ = self.dispatch([number], lambda ts, xs: ("wb", text(ts[0], xs[0])), none=True)
+        slots, _ = self.dispatch(
+            [number], lambda types, texts: ("wb", text(types[0], texts[0])), none=True
+        )
         return slots["wb"]
 
     def known_ahead(self, value: object) -> Num | StaticValue:
-        """Return a value from outside the learner's function: a number, or a `StaticValue`."""
+        """Return a value from outside the learner's function.
+
+        The result is a number if the value is one, or else a `StaticValue`.
+        """
         return self.constant(value) if is_number(value) else StaticValue(value)
 
     def constant(self, value: Any) -> Num:
@@ -451,11 +455,14 @@ class Arithmetic(Writer):
 
 def _strong(types: dict[str, str]) -> str:
     """Return the first of the types that is numpy's, or the first type if none is."""
-    return next((t for t in types if t not in WEAK), next(iter(types)))
+    return next((type_code for type_code in types if type_code not in WEAK), next(iter(types)))
 
 
 def _of_product(node: ast.AST, left: Num, right: Num, types: dict[str, str]) -> bool:
-    """Return whether an operand is a product that is written in place, and so is used only here."""
+    """Return whether an operand is a product that is written in place.
+
+    Such a product is used only here, so that it can be fused with this operation.
+    """
     operand_nodes = (
         (node.left, node.right)
         if isinstance(node, ast.BinOp)
@@ -478,7 +485,7 @@ def _by_power(op: str, a: str, b: str) -> str:
 
 
 def _affine(sign: str, a: Num, b: Num) -> tuple[str, int] | None:
-    """Return (loop counter, constant) if the result is their sum, or None."""
+    """Return (loop counter, constant) if the result of an operator is their sum, else None."""
     if a.affine is not None and b.const is not None and sign in "+-":
         return a.affine[0], a.affine[1] + (b.const if sign == "+" else -b.const)
     if b.affine is not None and a.const is not None and sign == "+":

@@ -79,7 +79,7 @@ class ArrayFunctions(Arrays):
         if function is np.linalg.qr:
             return self._factors(args[0], type_code, node)
         if function in DENSE:
-            return self._dense(function, args, name=name, t=type_code, node=node)
+            return self._dense(function, args, name=name, type_code=type_code, node=node)
         self.emit(None, f"{name} = {prefix}{function.__name__}({text})")
         sizes = [f"np.size({argument.py})" for argument in args if isinstance(argument, (Arr, Vec))]
         largest_argument = Vec(
@@ -96,7 +96,7 @@ class ArrayFunctions(Arrays):
                 any(isinstance(argument, Num) and argument.data for argument in args),
             )
         else:
-            # whether the function has its own price
+            # A function that is elementwise or an ufunc has its own price.
             has_price = function in ELEMENTWISE or isinstance(function, np.ufunc)
             self.spend_on_all(
                 "vec", largest_argument, function.__name__ if has_price else "each", type_code
@@ -111,27 +111,25 @@ class ArrayFunctions(Arrays):
         return Num({type_code: ZERO[SLOT[type_code]]}, name, data=True, bound=reach([type_code]))
 
     def _dense(
-        self, f: Function, operands: list[Vec], name: str, t: str, node: ast.AST
+        self, function: Function, operands: list[Vec], name: str, type_code: str, node: ast.AST
     ) -> Num | Arr:
         """Return the result of a function of a matrix, and count its price.
 
         `name` is the result in CPython's text. The compiled text calls numpy's own loop, which
         computes in double precision.
         """
-        self.emit(
-            None,
-            f"{name} = {self._noting_call(f)}, {', '.join(operand.py for operand in operands)})",
-        )
+        operand_texts = ", ".join(operand.py for operand in operands)
+        self.emit(None, f"{name} = {self._noting_call(function)}, {operand_texts})")
         (num_rows, num_columns) = operands[0].dims
         last_operand = operands[-1]
-        dims = () if f is np.linalg.det else last_operand.dims
-        row_vector = Vec((num_rows,), t, lambda k: "", "", size=f"len({operands[0].py})")
-        self.spend_on_all("vec", row_vector, f.__name__, t)
-        if f in (np.linalg.inv, np.linalg.solve):
+        dims = () if function is np.linalg.det else last_operand.dims
+        row_vector = Vec((num_rows,), type_code, lambda k: "", "", size=f"len({operands[0].py})")
+        self.spend_on_all("vec", row_vector, function.__name__, type_code)
+        if function in (np.linalg.inv, np.linalg.solve):
             times = (
                 ("", "") if len(dims) < 2 else (f"{dims[1]} * ", f"{last_operand.py}.shape[1] * ")
             )
-            self.spend_on_all("vec", row_vector, COLUMN, t, times=times)
+            self.spend_on_all("vec", row_vector, COLUMN, type_code, times=times)
         self.end_loop()
         self.bail(
             f"{num_rows} == 0 or {num_columns} != {num_rows} or "
@@ -139,12 +137,12 @@ class ArrayFunctions(Arrays):
             node,
         )
         buffers = [self._converted_copy(operand, "f8", node) for operand in operands]
-        self._bail_if_unsuitable(f, buffers[0], num_rows, num_rows, node=node)
+        self._bail_if_unsuitable(function, buffers[0], num_rows, num_rows, node=node)
         operand_ends = ", ".join(f"{buffer}, 0" for buffer in buffers)
         out = self.new("a")
         (result_rows, result_columns) = (*dims, "1", "1")[:2]
         self.empty(out, f"{result_rows} * {result_columns}", "f8")
-        loop = self.loop_at(DENSE[f], f"{'d' * len(operands)}->d")
+        loop = self.loop_at(DENSE[function], f"{'d' * len(operands)}->d")
         if len(operands) == 1:
             self.emit(f"matrix_loop({loop}, {operand_ends}, {out}, {num_rows}, {num_rows})")
         else:
@@ -155,13 +153,13 @@ class ArrayFunctions(Arrays):
         if self.multi:
             self.require_python(node)
         if not dims:
-            element = self.named(self.convert(f"{out}[0]", "f8", t, node))
-            return Num({t: element}, name, data=True)
-        # true if numpy raises an error, or an argument contains a NaN
+            element = self.named(self.convert(f"{out}[0]", "f8", type_code, node))
+            return Num({type_code: element}, name, data=True)
+        # The first result is NaN if numpy raises an error, or if an argument contains a NaN.
         self.bail(f"{out}[0] != {out}[0]", node)
-        return self._result_array(Vec(dims, "f8", lambda k: f"{out}[{k}]", name), t, node)
+        return self._result_array(Vec(dims, "f8", lambda k: f"{out}[{k}]", name), type_code, node)
 
-    def _factors(self, a: Vec, t: str, node: ast.AST) -> Factors:
+    def _factors(self, a: Vec, type_code: str, node: ast.AST) -> Factors:
         """Return the factors of np.linalg.qr.
 
         numpy's first loop leaves R in the upper triangle of the matrix. Below it are the vectors
@@ -178,12 +176,14 @@ class ArrayFunctions(Arrays):
             (TALL, f"max(0, {num_rows} - {num_columns}) * ", "max(0, {0}[0] - {0}[1]) * "),
             (WIDE, f"max(0, {num_columns} - {num_rows}) * ", "max(0, {0}[1] - {0}[0]) * "),
         ):
-            square_side = Vec((num_factors,), t, lambda _: "", "", size=f"min({a.py}.shape)")
+            square_side = Vec(
+                (num_factors,), type_code, lambda _: "", "", size=f"min({a.py}.shape)"
+            )
             self.spend_on_all(
                 "vec",
                 square_side,
                 name,
-                t,
+                type_code,
                 times=(compiled_times, python_times.format(f"{a.py}.shape")),
             )
         self.end_loop()
@@ -212,24 +212,24 @@ class ArrayFunctions(Arrays):
         q_dims = (num_rows, num_factors)
         r_dims = (num_factors, num_columns)
         return Factors(
-            self._result_array(Vec(*factor), t, node)
+            self._result_array(Vec(*factor), type_code, node)
             for factor in (
                 (q_dims, "f8", lambda index: f"{q_buffer}[{index}]", q_name),
                 (r_dims, "f8", r_element, r_name),
             )
         )
 
-    def _noting_call(self, f: Function) -> str:
+    def _noting_call(self, function: Function) -> str:
         """Return the beginning of a call in CPython's text that notes a fault of the matrix."""
-        return f"call_noting(np.linalg.{f.__name__}, {place(self.codelet, self.line)!r}"
+        return f"call_noting(np.linalg.{function.__name__}, {place(self.codelet, self.line)!r}"
 
     def _bail_if_unsuitable(
-        self, f: Function, buf: str, num_rows: str, num_columns: str, node: ast.AST
+        self, function: Function, buf: str, num_rows: str, num_columns: str, node: ast.AST
     ) -> None:
         """Leave the compiled text if a matrix has a fault, which CPython's text can note."""
         index = self.new("i")
         fault = "{0}[{1}] != {0}[{1}]"
-        if f is np.linalg.cholesky:
+        if function is np.linalg.cholesky:
             fault = (
                 "not abs({0}[{1}] - {0}[{1} % {2} * {2} + {1} // {2}]) <= {3} * np.sqrt(abs("
                 "{0}[{1} // {2} * ({2} + 1)] * {0}[{1} % {2} * ({2} + 1)]))"
@@ -237,12 +237,19 @@ class ArrayFunctions(Arrays):
         with self.under(f"for {index} in range({num_rows} * {num_columns}):"):
             self.bail(fault.format(buf, index, num_columns, ASYMMETRY), node)
 
-    def _result_array(self, v: Vec, t: str, node: ast.AST) -> Arr:
+    def _result_array(self, v: Vec, type_code: str, node: ast.AST) -> Arr:
         """Return the result of a numpy loop as an array, called `v.py` in CPython's text."""
         self.temporaries[v.py] = self.loops_over
         steps = (*v.dims[1:], "1")
         dims = tuple(zip(v.dims, steps, strict=True))
-        return Arr(self._converted_copy(v, t, node), t, dims=dims, off="0", py=v.py, local=True)
+        return Arr(
+            self._converted_copy(v, type_code, node),
+            type_code,
+            dims=dims,
+            off="0",
+            py=v.py,
+            local=True,
+        )
 
     def _converted_copy(self, v: Vec, to: str, node: ast.AST) -> str:
         """Return the name of a new array in the compiled text, with elements of type `to`."""

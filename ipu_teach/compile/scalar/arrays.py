@@ -40,8 +40,8 @@ from ipu_teach.compile.scalar.writer import (
 )
 from ipu_teach.compile.trace import REDUCTIONS
 
-# By numpy's reduction: its initial value, and the text that adds one number. A reduction without an
-# initial value starts with the first number.
+# For each of numpy's reductions: its initial value, and the text that adds one number. A reduction
+# without an initial value starts with the first number.
 REDUCED = {
     "add": ("np.int64(0)", "{} + np.int64({})"),
     "multiply": ("np.int64(1)", "{} * np.int64({})"),
@@ -56,10 +56,10 @@ class Arrays(Regions):
     """Statements over all elements of arrays."""
 
     def as_vec(self, a: Value, node: ast.AST, load: str = "") -> Vec:
-        """Return an operand of a statement over complete regions.
+        """Return a value as an operand of a statement over complete regions.
 
-        `load` is the name of the price of its load. By default, it is AGAIN if the current loop has
-        already loaded the region.
+        `load` is the name of the price of loading it. By default, it is AGAIN if the current loop
+        has already loaded the region.
         """
         if isinstance(a, Vec):
             return a
@@ -116,13 +116,14 @@ class Arrays(Regions):
         """Return the offset of element k of a vector or matrix, in row-major order."""
         if len(array.dims) == 1:
             return f"{array.off} + {k} * {array.dims[0][1]}"
-        (_, s), (n, t) = array.dims
-        return f"{array.off} + {k} // {n} * {s} + {k} % {n} * {t}"
+        (_, s), (n, type_code) = array.dims
+        return f"{array.off} + {k} // {n} * {s} + {k} % {n} * {type_code}"
 
     def vector(self, kind: type, left: Value, right: Value, node: ast.AST) -> Vec:
         """Return the result of an operator on complete regions.
 
-        It is computed where it is stored. Except for powers, IEEE fixes the bits of each element.
+        The result is computed where it is stored. Except for powers, IEEE fixes the bits of each
+        element.
         """
         sign, fn, name = BINARY[kind]
         left, right = (
@@ -138,7 +139,7 @@ class Arrays(Regions):
                 [left],
                 make=lambda types, texts: make(types * 2, texts * 2),
                 name="square",
-                form="({} ** 2)",
+                text_format="({} ** 2)",
                 node=node,
             )
         power = POWERS.get(right.const, name) if sign == "**" and isinstance(right, Num) else name
@@ -147,7 +148,7 @@ class Arrays(Regions):
             [left, right],
             make=make if sign != "**" else None,
             name=power,
-            form="({} " + sign + " {})",
+            text_format="({} " + sign + " {})",
             node=node,
         )
 
@@ -157,17 +158,17 @@ class Arrays(Regions):
         args: Sequence[Value],
         make: Make | None,
         name: str,
-        form: str,
+        text_format: str,
         node: ast.AST,
     ) -> Vec:
         """Return the result of a function of numbers, applied to complete regions.
 
-        `form` is a format of CPython's text. If `make` is None, the compiled text cannot compute
-        the function.
+        `text_format` is a format of CPython's text. If `make` is None, the compiled text cannot
+        compute the function.
         """
         operands = [self.as_vec(argument, node) for argument in args]
         longest = max(operands, key=lambda operand: len(operand.dims))
-        py = form.format(*(operand.py for operand in operands))
+        py = text_format.format(*(operand.py for operand in operands))
         for operand in operands:
             self._fits(operand, longest, node)
         types = [operand.type for operand in operands]
@@ -256,9 +257,8 @@ class Arrays(Regions):
         self._fits(source, region, node)
         if element_type not in FLOATS and source.type != element_type and source.dims:
             self.require_python(node)
-        if (
-            destination.buf in source.bufs
-        ):  # numpy evaluates the right side completely before it stores
+        # numpy evaluates the right side completely before it stores the result.
+        if destination.buf in source.bufs:
             copied = self._materialised(source, False)
             source = replace(source, item=lambda index: f"{copied.buf}[{index}]")
         index = self.new("i")
@@ -295,7 +295,7 @@ class Arrays(Regions):
             self.bail(f"{vec.n} == 0", node)
         is_float_loop = vec.type in FLOATS and result_type == vec.type
         is_half = vec.type == "f2"
-        # elements of a local array of halves are stored as singles
+        # Elements of a local array of halves are stored as singles.
         is_local_half = is_half and is_float_loop and (isinstance(value, Vec) or value.local)
         if len(vec.dims) > 1 or self.multi or is_local_half or "u8" in (result_type, vec.type):
             self.require_python(node)
@@ -317,7 +317,7 @@ class Arrays(Regions):
             offset = f"{offset} + {stride}"
             length = f"{length} - 1"
         elif is_half:
-            start_text = f"np.uint16({15360 * int(initial_number)})"  # 15360: the bits of 1.0
+            start_text = f"np.uint16({15360 * int(initial_number)})"  # 15360 has the bits of 1.0.
         else:
             start_text = f"np.{dtype_of(result_type).name}({initial_number})"
         call = (
@@ -328,19 +328,19 @@ class Arrays(Regions):
             {result_type: self.named(f"half_value({call})" if is_half else call)}, py, data=True
         )
 
-    def product(self, left: Value, right: Value, form: str, node: ast.AST) -> Num | Arr:
+    def product(self, left: Value, right: Value, text_format: str, node: ast.AST) -> Num | Arr:
         """Return a @ b of vectors and matrices, computed by numpy's own loop."""
         left_vec = self.as_vec(left, node, OF_PRODUCT)
         right_vec = self.as_vec(right, node, OF_PRODUCT)
         self.refuse_if(not left_vec.dims or not right_vec.dims, node, "@ of a number")
         result_type = self.type_of(operator.mul, [left_vec.type, right_vec.type], node)
-        py = form.format(left_vec.py, right_vec.py)
+        py = text_format.format(left_vec.py, right_vec.py)
         dims = (*left_vec.dims[:-1], *right_vec.dims[1:])
         name = self.new("a")
         self.emit(None, f"{name} = {py}")
         result = Vec(dims, result_type, lambda k: "", name, size=f"np.size({name})")
         for vec, field in ((left_vec, left), (right_vec, right)):
-            # a vector field is read again for each number of the result
+            # A vector field is read again for each number of the result.
             if dims and len(vec.dims) == 1 and isinstance(field, Arr) and not field.local:
                 self.spend_on_all(
                     "loads",
@@ -371,7 +371,7 @@ class Arrays(Regions):
             and result_type == left_vec.type == right_vec.type
             and result_type not in ("f2", "b1")
         )
-        if not has_loop or self.multi or (form != "({} @ {})" and dims):
+        if not has_loop or self.multi or (text_format != "({} @ {})" and dims):
             self.require_python(node)
         else:
             left_array, right_array = (
@@ -395,12 +395,17 @@ class Arrays(Regions):
         )
 
     def _emit_product(
-        self, left: tuple[Vec, Arr], right: tuple[Vec, Arr], name: str, t: str, node: ast.AST
+        self,
+        left: tuple[Vec, Arr],
+        right: tuple[Vec, Arr],
+        name: str,
+        type_code: str,
+        node: ast.AST,
     ) -> None:
-        """Write the call of numpy's loop for a product of type `t` into the new array `name`."""
+        """Write the call of numpy's loop for a product of two arrays into the new array `name`."""
         (left_vec, left_array) = left
         (right_vec, right_array) = right
-        letter = np.dtype(t).char
+        letter = np.dtype(type_code).char
         loop = self.loop_at(np.matmul, f"{letter}{letter}->{letter}")
         inner_length = self.named(left_vec.dims[-1])
         dims = (*left_vec.dims[:-1], *right_vec.dims[1:])
@@ -421,7 +426,7 @@ class Arrays(Regions):
                 num_columns,
             )
         )
-        self.empty(name, f"{num_rows} * {num_columns}", t)
+        self.empty(name, f"{num_rows} * {num_columns}", type_code)
         buffers = (
             f"{left_array.buf}, {left_array.off}, {right_array.buf}, {right_array.off}, {name}"
         )
@@ -430,7 +435,10 @@ class Arrays(Regions):
         )
 
     def end_loop(self, result: Vec | None = None) -> None:
-        """Count the end of a loop over vectors. With `result`, count one loop per element of it."""
+        """Count the end of a loop over vectors.
+
+        With `result`, count one loop for each of its elements.
+        """
         if result is None:
             self.spend(LOOP)
         else:

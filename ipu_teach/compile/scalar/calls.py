@@ -42,13 +42,13 @@ from ipu_teach.graph.vertex import Vertex
 
 LIKE = (np.zeros_like, np.ones_like, np.empty_like)
 MAKERS = (np.zeros, np.ones, np.empty, np.full, *LIKE)
-# Functions of arrays that CPython's text calls unchanged.
+# CPython's text calls these functions of arrays unchanged.
 BY_NUMPY = (
     STATIC_SHAPE
     | ELEMENTWISE
     | {*DENSE, np.arange, np.linspace, np.power, np.arctan2, np.hypot, np.astype}
 )
-MOST_CALLS = 8  # maximum depth of nested calls of the learner's functions
+MOST_CALLS = 8  # Calls of the learner's functions may be nested this deeply.
 
 
 class Calls(Functions):
@@ -66,7 +66,7 @@ class Calls(Functions):
             "a call with *",
         )
         bound: list[Value] = []
-        if isinstance(f, tuple):  # true for a method of an array
+        if isinstance(f, tuple):  # A method of an array is a tuple (function, array).
             bound = [f[1]]
             f = f[0]
         if not isinstance(f, Hashable) or not callable(f):
@@ -79,42 +79,54 @@ class Calls(Functions):
         return self._number_call(f, node, bound, named) if result is None else result
 
     def _array_call(
-        self, f: Function, node: ast.Call, bound: list[Value], named: dict[str, ast.expr]
+        self,
+        function: Function,
+        node: ast.Call,
+        bound_arrays: list[Value],
+        named: dict[str, ast.expr],
     ) -> Value | None:
-        """Return the result of a function that makes, reshapes or reduces an array, or None.
+        """Return the result of a function that makes, reshapes or reduces an array.
 
-        `bound` contains the array of a method call.
+        The result is None for any other function. `bound_arrays` contains the array of a method
+        call.
         """
-        if f in MAKERS:
-            return self._new_array(f, node, named)
+        if function in MAKERS:
+            return self._new_array(function, node, named)
         if (
-            f is np.array
+            function is np.array
             and named.keys() <= {"dtype"}
             and isinstance(node.args[0], (ast.List, ast.Tuple))
         ):
             return self._array_of(
                 node.args[0], next(iter([*node.args[1:], *named.values()]), None), node
             )
-        if f is np.reshape and not named:
-            return self.reshaped(*bound, *self.operands(node.args, self.value), node=node)
-        if f in (sum, any, all, max, min) and len(node.args) <= (2 if f is sum else 1):
-            return self.reduction_loop(f, node, named)
-        if f in (np.copy, np.array) and len(bound + node.args) == 1 and not named:
-            v = self.as_vec((bound or [self.value(node.args[0])])[0], node)
+        if function is np.reshape and not named:
+            return self.reshaped(*bound_arrays, *self.operands(node.args, self.value), node=node)
+        if function in (sum, any, all, max, min) and len(node.args) <= (
+            2 if function is sum else 1
+        ):
+            return self.reduction_loop(function, node, named)
+        if function in (np.copy, np.array) and len(bound_arrays + node.args) == 1 and not named:
+            v = self.as_vec((bound_arrays or [self.value(node.args[0])])[0], node)
             return self._materialised(replace(v, py=f"{v.py}.copy()"))
         return None
 
-    def _builtin_call(self, f: Function, node: ast.Call, named: dict[str, ast.expr]) -> Num | None:
-        """Return the result of len(), max(), min(), or float() of a literal; or None."""
-        if not named and f is len and len(node.args) == 1:
+    def _builtin_call(
+        self, function: Function, node: ast.Call, named: dict[str, ast.expr]
+    ) -> Num | None:
+        """Return the result of len(), max() or min(), or of float() of a literal.
+
+        The result is None for any other function.
+        """
+        if not named and function is len and len(node.args) == 1:
             return self._len(node)
-        if not named and f in (max, min):
+        if not named and function in (max, min):
             best: Num = self.fixed(self.num(node.args[0]))
             for arg in node.args[1:]:
-                best = self._better(f, best, self.fixed(self.num(arg)), node)
+                best = self._better(function, best, self.fixed(self.num(arg)), node)
             return best
         if (
-            f is float
+            function is float
             and len(node.args) == 1
             and isinstance(node.args[0], (ast.Constant, ast.UnaryOp))
         ):
@@ -125,40 +137,44 @@ class Calls(Functions):
         return None
 
     def _number_call(
-        self, f: Function, node: ast.Call, bound: list[Value], named: dict[str, ast.expr]
+        self,
+        function: Function,
+        node: ast.Call,
+        bound_arrays: list[Value],
+        named: dict[str, ast.expr],
     ) -> Value:
         """Return the result of any other function, of numbers or of complete arrays."""
-        if named and f not in BY_NUMPY:
+        if named and function not in BY_NUMPY:
             self.refuse(
                 node,
                 f"a named argument of {ast.unparse(node.func)}()",
-                INSTEAD.get(getattr(f, "__name__", ""), ""),
+                INSTEAD.get(getattr(function, "__name__", ""), ""),
             )
-        args = bound + self.operands(node.args, self.value)
-        if f in REDUCTIONS and len(args) == 1 and not named:
-            return self.reduced(f, args[0], node)
+        args = bound_arrays + self.operands(node.args, self.value)
+        if function in REDUCTIONS and len(args) == 1 and not named:
+            return self.reduced(function, args[0], node)
         if (
-            f is np.dot
+            function is np.dot
             and len(args) == 2
             and not named
             and all(isinstance(argument, (Arr, Vec)) for argument in args)
         ):
             return self.product(args[0], args[1], "np.dot({}, {})", node)
-        if f in (pow, divmod) and len(args) == 2:
+        if function in (pow, divmod) and len(args) == 2:
             base, exponent = map(self.single, args, node.args)
             return (
                 self.binary(ast.Pow, base, exponent, node)
-                if f is pow
+                if function is pow
                 else self._divmod(base, exponent, node)
             )
-        if f in BY_NUMPY and (named or not self.is_compiled(f, args)):
+        if function in BY_NUMPY and (named or not self.is_compiled(function, args)):
             return self.by_numpy(
-                f,
+                function,
                 args,
                 {keyword: self.value(node_of_value) for keyword, node_of_value in named.items()},
                 node,
             )
-        return self.of_numbers(f, args, node)
+        return self.of_numbers(function, args, node)
 
     def _divmod(self, a: Num, b: Num, node: ast.Call) -> list[Value]:
         """Return the quotient and the remainder of integers."""
@@ -176,22 +192,24 @@ class Calls(Functions):
         self.refuse_if(not isinstance(items, (list, tuple, str, np.ndarray)), node, "len()")
         return self.constant(len(items))
 
-    def _better(self, f: Function, best: Num, item: Num, node: ast.AST) -> Num:
-        """Return the result of the builtin max or min: `item` if it is better than `best`."""
-        is_better = self.binary(ast.Gt if f is max else ast.Lt, item, best, node)
+    def _better(self, function: Function, best: Num, item: Num, node: ast.AST) -> Num:
+        """Return a step of the builtin max or min: the better one of `best` and `item`."""
+        is_better = self.binary(ast.Gt if function is max else ast.Lt, item, best, node)
         var = "." + self.new("l")
-        data = item.data or best.data
+        depends_on_data = item.data or best.data
         loaded = set(self.loaded)
         self.branch(
             is_better, lambda: self.assign(var, item, node), lambda: self.assign(var, best, node)
         )
         self.loaded |= loaded
         result: Num = self.state.pop(var)
-        self.priced("where", result.alts, data)
-        self.spend(data=data)  # a trace counts a read of the single element that np.where returns
+        self.priced("where", result.alts, depends_on_data)
+        self.spend(
+            data=depends_on_data
+        )  # A trace counts a read of the single element that np.where returns.
         return result
 
-    def _new_array(self, f: Function, node: ast.Call, named: dict[str, ast.expr]) -> Arr:
+    def _new_array(self, function: Function, node: ast.Call, named: dict[str, ast.expr]) -> Arr:
         """Return the array of np.zeros, np.ones, np.empty, np.full or their `_like` forms."""
         arguments = list(node.args)
         named = dict(named)
@@ -199,7 +217,7 @@ class Calls(Functions):
         size_or_array: Any = self.value(arguments.pop(0)) if arguments else None
         default: Any = float
         if (
-            f in LIKE
+            function in LIKE
             and isinstance(size_or_array, Arr)
             and not size_or_array.box
             and not size_or_array.rows
@@ -208,11 +226,11 @@ class Calls(Functions):
             size_or_array = [
                 self.length(size_or_array, axis, node) for axis in range(len(size_or_array.dims))
             ]
-        if f is np.full and arguments:
+        if function is np.full and arguments:
             fill = self.single(self.value(arguments.pop(0)), node)
             default = dtype_of(next(iter(fill.alts)))
         dtype_node = named.pop("dtype", arguments.pop(0) if arguments else None)
-        self.refuse_if(named or arguments, node, f"this np.{f.__name__}()")
+        self.refuse_if(named or arguments, node, f"this np.{function.__name__}()")
         sizes = [
             self.single(size, node)
             for size in (size_or_array if isinstance(size_or_array, list) else [size_or_array])
@@ -223,7 +241,7 @@ class Calls(Functions):
         size_texts = [self.named(self.int64_text(size)) for size in sizes]
         self.bail(" or ".join(f"{size} < 0" for size in size_texts), node)
         num_elements = " * ".join(size_texts)
-        form_name = f.__name__.removesuffix("_like")
+        form_name = function.__name__.removesuffix("_like")
         name = self.new("a")
         shape = f"({', '.join(size.py for size in sizes)},)"
         if fill is not None:
@@ -302,9 +320,9 @@ class Calls(Functions):
     # The learner's own functions
 
     def _inline(self, f: FunctionType | Inner, node: ast.Call) -> Value:
-        """Return the result of a method or function, inlined as a loop of one iteration.
+        """Return the result of a method or function of the learner.
 
-        So `return` becomes a `break`.
+        Its body is inlined as a loop of one iteration, so that `return` becomes a `break`.
         """
         function = f.tree if isinstance(f, Inner) else f
         name = ast.unparse(node.func)
@@ -359,15 +377,15 @@ class Calls(Functions):
         return self.constant(None) if result is None else result
 
     def _takes_self(self, node: ast.Call) -> bool:
-        """Return whether a call is self.method() of a method that takes the vertex."""
-        f = node.func
+        """Return whether a call is that of a method of the vertex, such as self.method()."""
+        function = node.func
         if not (
-            isinstance(f, ast.Attribute)
-            and isinstance(f.value, ast.Name)
-            and f.value.id == self.scope.me
+            isinstance(function, ast.Attribute)
+            and isinstance(function.value, ast.Name)
+            and function.value.id == self.scope.me
         ):
             return False
-        return not isinstance(inspect.getattr_static(self.codelet, f.attr), staticmethod)
+        return not isinstance(inspect.getattr_static(self.codelet, function.attr), staticmethod)
 
     def _arguments(self, f: FunctionType | Inner, node: ast.Call) -> dict[str, Value]:
         """Return the values of the function's arguments by name, including defaults."""
@@ -405,44 +423,46 @@ def stored_names(tree: ast.AST) -> set[str]:
     }
 
 
-def tree_of(f: FunctionType) -> ast.FunctionDef:
+def tree_of(function: FunctionType) -> ast.FunctionDef:
     """Return the syntax tree of a function, with the line numbers of its file.
 
     :raises Refused: if the source is not available, or the function is decorated or a lambda.
     """
     try:
         tree = ast.parse(
-            "\n" * (f.__code__.co_firstlineno - 1) + dedent(inspect.getsource(f))
+            "\n" * (function.__code__.co_firstlineno - 1) + dedent(inspect.getsource(function))
         ).body[0]
-    # the function was typed at a prompt, or created by exec
+    # The function was typed at a prompt, or created by exec.
     except (OSError, TypeError, SyntaxError):
         raise Refused(
-            f"{f.__qualname__}, whose text is not to be had,",
+            f"{function.__qualname__}, whose text is not to be had,",
             0,
             "it in a file, or in a notebook's cell",
         ) from None
     if not isinstance(tree, ast.FunctionDef) or [
         ast.unparse(d) for d in tree.decorator_list
     ] not in ([], ["staticmethod"]):
-        raise Refused(f"{f.__qualname__}, which is not a plain function,")
+        raise Refused(f"{function.__qualname__}, which is not a plain function,")
     return tree
 
 
-def scope_of(f: FunctionType, me: str, codelet: type[Vertex], prefix: str) -> Scope:
+def scope_of(function: FunctionType, me: str, codelet: type[Vertex], prefix: str) -> Scope:
     """Return the scope of a function, with its local and its outer names.
 
     `me` is the function's name for the vertex, and `prefix` begins the names of its variables.
     """
-    names = outside(f)
+    names = outside(function)
     if me:
         names[me] = codelet
-    local = frozenset(f.__code__.co_varnames + f.__code__.co_cellvars) - {me}
-    return Scope(f, me=me, names=names, local=local, prefix=prefix, file=f.__code__.co_filename)
+    local = frozenset(function.__code__.co_varnames + function.__code__.co_cellvars) - {me}
+    return Scope(
+        function, me=me, names=names, local=local, prefix=prefix, file=function.__code__.co_filename
+    )
 
 
-def outside(f: FunctionType) -> dict[str, object]:
+def outside(function: FunctionType) -> dict[str, object]:
     """Return the current values of a function's outer names."""
-    names = {**vars(builtins), **f.__globals__}
-    for name in f.__code__.co_freevars:
+    names = {**vars(builtins), **function.__globals__}
+    for name in function.__code__.co_freevars:
         names.pop(name, None)
-    return names | enclosed(f)
+    return names | enclosed(function)

@@ -16,7 +16,7 @@ from ipu_teach.compile.scalar.values import (
     Num,
 )
 
-# since Python 3.12, sum() of floats compensates for rounding errors
+# Since Python 3.12, sum() of floats compensates for rounding errors.
 COMPENSATED = sys.version_info >= (3, 12)
 
 
@@ -57,9 +57,9 @@ class Comprehensions(Loops):
         return result
 
     def generated(self, text: str, names: dict[str, ast.expr], node: ast.AST) -> ast.Module:
-        """Return statements from `text`, with expressions in place of `names`.
+        """Return the statements in `text`, in which each of `names` is replaced by its expression.
 
-        The variables that they assign become variables of the walked function.
+        The variables that the statements assign become variables of the walked function.
         """
         substitution = Substitution(names)
         module = ast.Module(
@@ -74,27 +74,27 @@ class Comprehensions(Loops):
         }
         return module
 
-    def reduction_loop(self, f: Function, node: ast.Call, named: dict[str, ast.expr]) -> Num:
+    def reduction_loop(self, function: Function, node: ast.Call, named: dict[str, ast.expr]) -> Num:
         """Return sum, any, all, max or min of an iterable, written as a loop.
 
         `named` contains the keyword arguments of the call.
         """
         generator = node.args[0]
         prefix = self.new("g_")
-        if isinstance(generator, ast.ListComp) and f in (any, all):
-            self.refuse(node, f"{f.__name__}() of a list", "a generator")
+        if isinstance(generator, ast.ListComp) and function in (any, all):
+            self.refuse(node, f"{function.__name__}() of a list", "a generator")
         if not isinstance(generator, (ast.GeneratorExp, ast.ListComp)):
             element_name = ast.Name("T", ast.Load())
             generator = ast.GeneratorExp(
                 element_name, [ast.comprehension(element_name, generator, [], 0)]
             )
         allowed: set[str] = set()
-        if f is sum:
+        if function is sum:
             allowed = {"start"}
-        elif f in (max, min):
+        elif function in (max, min):
             allowed = {"default", "key"}
         if len(generator.generators) > 1 or named.keys() - allowed:
-            self.refuse(node, f"{f.__name__}() of this", "a loop")
+            self.refuse(node, f"{function.__name__}() of this", "a loop")
         names, conditions = _renamed_parts(generator, prefix, "ABFKX")
         names |= {"M": node.func, "D": named.get("default", ast.Constant(0))}
         names["S"] = [*node.args[1:], named.get("start", ast.Constant(0))][0]
@@ -104,7 +104,9 @@ class Comprehensions(Loops):
             else ast.Constant(0)
         )
         module = self.generated(
-            _LOOPS[f] if "key" not in named else _BY_KEY.format("><"[f is min]), names, node
+            _LOOPS[function] if "key" not in named else _BY_KEY.format("><"[function is min]),
+            names,
+            node,
         )
         loop = module.body[-1]
         assert isinstance(loop, ast.For)
@@ -126,7 +128,7 @@ class Comprehensions(Loops):
         mark_generated(module, node)
         self.block(module.body)
         result = self.num(ast.copy_location(ast.Name(prefix + "A", ast.Load()), node))
-        if f is sum and "wf" in result.alts and COMPENSATED:
+        if function is sum and "wf" in result.alts and COMPENSATED:
             self.summed.add(call_place)
             self.require_python(node)
             self.emit(None, f"{total_name} = sum({prefix}l)")
@@ -145,7 +147,7 @@ for T in I:
     else:
         A = M(A, E)
 """
-# Python's reductions, as loops.
+# These texts are Python's reductions, written as loops.
 _LOOPS = {
     sum: "A = S\nfor T in I:\n    A = A + E",
     any: "A = False\nfor T in I:\n    if E:\n        A = True\n        break",

@@ -75,9 +75,10 @@ class Lists(Calls):
         )
 
     def listed(self, sizes: list[Num], py: str, node: ast.AST, fill: Num | None = None) -> Arr:
-        """Return a new list of numbers.
+        """Return a new list of numbers, with one length in `sizes` for each axis.
 
-        `py` is the expression for it in CPython's text, and `fill` is the value of its elements.
+        `py` is the expression for the list in CPython's text, and `fill` is the value of its
+        elements.
         """
         list_place = place_of(node)
         name = self.new("a")
@@ -143,7 +144,10 @@ class Expressions(Lists):
         return value
 
     def nums(self, nodes: list[ast.expr]) -> list[Num]:
-        """Return the values of expressions that must be numbers, in the way of `operands`."""
+        """Return the values of expressions that must be numbers, from left to right.
+
+        They are evaluated as by `operands`.
+        """
         return self.operands(nodes, self.num)
 
     def operands(self, nodes: list[ast.expr], read: Callable[[ast.expr], Item]) -> list[Item]:
@@ -307,7 +311,7 @@ class Expressions(Lists):
                 [a],
                 make=self.signed(sign, fn, node),
                 name=name,
-                form=f"({sign}{{}})",
+                text_format=f"({sign}{{}})",
                 node=node,
             )
         a = self.single(a, node.operand)
@@ -391,12 +395,12 @@ class Expressions(Lists):
     def _logic(self, operands: list[Callable[[], Num]], is_and: bool, node: ast.AST) -> Num:
         """Return `and` or `or` of `operands`.
 
-        A part is evaluated only if the earlier parts do not decide.
+        An operand is evaluated only if the earlier ones do not decide.
         """
         variable = "." + self.new("l")
         value = operands[0]()
         self.assign(variable, value, node)
-        # the costs to count where the remaining parts are skipped
+        # Each entry has the costs to count where the remaining operands are skipped.
         skipped: list[Counter[Price]] = []
         depends_on_data = False
         for operand in operands[1:]:
@@ -477,5 +481,5 @@ def is_constant(node: ast.List | ast.Tuple) -> bool:
 
 
 def place_of(node: ast.AST) -> str:
-    """Return a text that identifies the place in the source where a list is made."""
+    """Return a text that identifies the place in the source at which a list is made."""
     return f"{getattr(node, 'lineno', 0)}:{getattr(node, 'col_offset', 0)}:{ast.unparse(node)}"

@@ -33,7 +33,7 @@ from ipu_teach.compile.scalar.values import INSTEAD, Arr, Constant, Num, Value, 
 from ipu_teach.compile.scalar.writer import Make
 from ipu_teach.compile.trace import ROUNDED
 
-# Functions whose result IEEE fixes to the bit, and their compiled text.
+# IEEE fixes the result of these functions to the bit. The text is their compiled text.
 EXACT: dict[Function, str] = {
     abs: "abs",
     np.sqrt: "np.sqrt",
@@ -48,7 +48,7 @@ EXACT: dict[Function, str] = {
     np.positive: "",
     np.square: "square",
 }
-# Tests of a number: the expression for floats, and for integers.
+# For each test of a number: the expression for floats, and that for integers.
 TESTS: dict[Function, tuple[str, str]] = {
     np.isnan: ("({0} != {0})", "False"),
     np.isinf: ("(abs({0}) == np.inf)", "False"),
@@ -64,8 +64,8 @@ LOGICAL: dict[Function, str] = {
     np.logical_xor: "({} != {})",
     np.logical_not: "(not {})",
 }
-# The larger or the smaller of two numbers. The last two ignore NaN; for floats, numpy's loop
-# computes them.
+# These functions return the larger or the smaller of two numbers. The last two ignore NaN; for
+# floats, numpy's loop computes them.
 EXTREMES: dict[Function, str] = {
     np.maximum: "np_max",
     np.minimum: "np_min",
@@ -73,7 +73,8 @@ EXTREMES: dict[Function, str] = {
     np.fmin: "np_min",
 }
 BY_OPERATOR = {getattr(np, name): sign for sign, _, name in BINARY.values() if sign != "**"}
-# Functions for which numpy's own loop is called, because its results differ from other libraries'.
+# For these functions, numpy's own loop is called, because its results differ from those of other
+# libraries.
 BY_LOOP = frozenset(
     (
         np.exp,
@@ -111,7 +112,7 @@ BY_LOOP = frozenset(
         np.heaviside,
     )
 )
-# Functions of `math` for which numba has a function with the same bits.
+# numba has a function with the same bits for these functions of `math`.
 MATH = frozenset(
     (
         math.sqrt,
@@ -144,9 +145,9 @@ DOMAIN = {
 }
 _NO_POLE = "({0} > 0.0 or {0} != np.floor({0}))"
 _DIVIDES = "abs({0}) < np.inf and {1} != 0.0"
-# Functions of `math` that are called directly, each with the condition under which it raises no
-# error; otherwise CPython's text runs. Some take fewer arguments than in Python. Functions that are
-# new in Python 3.11 are added if they exist.
+# These functions of `math` are called directly. The condition is that under which a function raises
+# no error; otherwise CPython's text runs. Some take fewer arguments than in Python. Functions that
+# are new in Python 3.11 are added if they exist.
 CALLED: dict[Function, str] = {
     math.erf: "",
     math.erfc: "",
@@ -171,10 +172,10 @@ CALLED |= {
     for name, condition in (("exp2", "abs({0}) < 1000.0"), ("cbrt", ""))
     if hasattr(math, name)
 }
-MOST_ARGUMENTS = 3  # maximum number of arguments of a function in CALLED
-# Functions that return integers.
+MOST_ARGUMENTS = 3  # A function in CALLED has at most this number of arguments.
+# These functions return integers.
 WHOLE = {math.floor: "np.floor", math.ceil: "np.ceil", math.trunc: "np.trunc", round: "np.rint"}
-# numpy's names of Python's functions, under which they are priced
+# Python's functions are priced under these names of numpy.
 NUMPYS = {
     "acos": "arccos",
     "acosh": "arccosh",
@@ -193,31 +194,35 @@ NUMBERS = frozenset(type(sample) for sample in SAMPLES.values())
 class Functions(ArrayFunctions):
     """The results of functions of single numbers in a scalar loop."""
 
-    def is_compiled(self, f: Function, args: list[Value]) -> bool:
-        """Return whether `f`, one of numpy's functions of arrays, has a form for these numbers."""
-        count = {np.round: 1, np.where: 3, np.clip: 3}.get(f, getattr(f, "nin", 0))
+    def is_compiled(self, function: Function, args: list[Value]) -> bool:
+        """Return whether one of numpy's functions of arrays has a form for these numbers."""
+        count = {np.round: 1, np.where: 3, np.clip: 3}.get(function, getattr(function, "nin", 0))
         return len(args) == count and all(isinstance(a, Num) for a in args)
 
-    def of_numbers(self, f: Function, args: list[Value], node: ast.Call) -> Num | Vec:
+    def of_numbers(self, function: Function, args: list[Value], node: ast.Call) -> Num | Vec:
         """Return the result of a function of Python or numpy.
 
         numpy's functions also take complete regions.
         """
-        make = self._make_of(f, args, node)
-        is_ufunc = f is abs or isinstance(f, np.ufunc)
-        if make is None or len(args) != (getattr(f, "nin", 1) if is_ufunc else len(node.args)):
+        make = self._make_of(function, args, node)
+        is_ufunc = function is abs or isinstance(function, np.ufunc)
+        if make is None or len(args) != (
+            getattr(function, "nin", 1) if is_ufunc else len(node.args)
+        ):
             self.refuse(
-                node, f"{ast.unparse(node.func)}()", INSTEAD.get(getattr(f, "__name__", ""), "")
+                node,
+                f"{ast.unparse(node.func)}()",
+                INSTEAD.get(getattr(function, "__name__", ""), ""),
             )
-        form = f"{text_of(f)}({', '.join('{}' for _ in args)})"
-        name = "absolute" if f is abs else f.__name__
+        text_format = f"{text_of(function)}({', '.join('{}' for _ in args)})"
+        name = "absolute" if function is abs else function.__name__
         if is_ufunc and any(isinstance(argument, (Arr, Vec)) for argument in args):
             return self.mapped(
-                f,
+                function,
                 args,
-                make=make if f is abs or f in ROUNDED or f in TESTS else None,
+                make=make if function is abs or function in ROUNDED or function in TESTS else None,
                 name=name,
-                form=form,
+                text_format=text_format,
                 node=node,
             )
         nums = (
@@ -229,86 +234,105 @@ class Functions(ArrayFunctions):
             ]
         )
         slots, tag = self.dispatch(nums, make)
-        data = any(argument.data for argument in nums)
-        bound = nums[0].bound if f in (abs, int) else None
-        if f is int and FLOATS & nums[0].alts.keys():  # bounds exist only for integers
+        depends_on_data = any(argument.data for argument in nums)
+        bound = nums[0].bound if function in (abs, int) else None
+        if function is int and FLOATS & nums[0].alts.keys():  # Only integers have bounds.
             bound = None
         if is_ufunc:
-            self.priced(name, slots, data)
-        elif f is bool:
-            pass  # free
-        elif isinstance(f, type):
-            self.spend(data=data)
+            self.priced(name, slots, depends_on_data)
+        elif function is bool:
+            pass  # bool() is free.
+        elif isinstance(function, type):
+            self.spend(data=depends_on_data)
         else:
-            self.spend(NUMPYS.get(name, name), "float32", data=data)
-        return Num(slots, form.format(*(argument.py for argument in nums)), tag, data, bound=bound)
+            self.spend(NUMPYS.get(name, name), "float32", data=depends_on_data)
+        return Num(
+            slots,
+            text_format.format(*(argument.py for argument in nums)),
+            tag,
+            depends_on_data,
+            bound=bound,
+        )
 
-    def _make_of(self, f: Function, args: list[Any], node: ast.AST) -> Make | None:
-        """Return the function that writes the compiled text, or None if there is none for `f`."""
-        if f in EXACT:
-            return lambda ts, xs: self._exact(f, ts[0], xs[0], node)
-        if f in TESTS:
-            return lambda ts, xs: self._test(f, ts[0], xs[0], node)
-        if f in LOGICAL:
-            return lambda ts, xs: self._logical(f, ts, xs, node)
-        if f in BY_OPERATOR:  # numpy's functions also convert Python's numbers to numpy's
-            return self.arith(BY_OPERATOR[f], f, node, const=[None, None], bounds=[None, None])
-        if f in EXTREMES:
-            return lambda ts, xs: self._extreme(f, ts, xs, node)
-        if f is np.clip:
-            return lambda ts, xs: self._clipped(ts, xs, node)
-        if f is np.where:
-            return lambda ts, xs: self._chosen(ts, xs, node)
-        if f in (np.copysign, math.copysign):
-            return lambda ts, xs: self._with_sign(f, ts, xs, node)
-        if f in BY_LOOP:
-            return lambda ts, xs: self._by_numpy_loop(f, args, ts, xs, node=node)
-        if isinstance(f, type) and f in NUMBERS and len(args) == 1:
-            return self.storing(kind_of(f(0)), node)
-        if f in WHOLE and len(args) == 1:
-            return lambda ts, xs: self._whole(f, ts[0], xs[0], node)
-        if f in CALLED and len(args) <= MOST_ARGUMENTS:
-            return lambda ts, xs: self._called(f, ts, xs, node)
-        if f is round:
-            return lambda ts, xs: self._rounded(f, args, ts, node)
-        return (lambda ts, xs: self._math(f, ts, xs, node)) if f in MATH else None
+    def _make_of(self, function: Function, args: list[Any], node: ast.AST) -> Make | None:
+        """Return the function that writes the compiled text of a function, or None if none can."""
+        if function in EXACT:
+            return lambda types, texts: self._exact(function, types[0], texts[0], node)
+        if function in TESTS:
+            return lambda types, texts: self._test(function, types[0], texts[0], node)
+        if function in LOGICAL:
+            return lambda types, texts: self._logical(function, types, texts, node)
+        if function in BY_OPERATOR:  # numpy's functions also convert Python's numbers to numpy's.
+            return self.arith(
+                BY_OPERATOR[function], function, node, const=[None, None], bounds=[None, None]
+            )
+        if function in EXTREMES:
+            return lambda types, texts: self._extreme(function, types, texts, node)
+        if function is np.clip:
+            return lambda types, texts: self._clipped(types, texts, node)
+        if function is np.where:
+            return lambda types, texts: self._chosen(types, texts, node)
+        if function in (np.copysign, math.copysign):
+            return lambda types, texts: self._with_sign(function, types, texts, node)
+        if function in BY_LOOP:
+            return lambda types, texts: self._by_numpy_loop(function, args, types, texts, node=node)
+        if isinstance(function, type) and function in NUMBERS and len(args) == 1:
+            return self.storing(kind_of(function(0)), node)
+        if function in WHOLE and len(args) == 1:
+            return lambda types, texts: self._whole(function, types[0], texts[0], node)
+        if function in CALLED and len(args) <= MOST_ARGUMENTS:
+            return lambda types, texts: self._called(function, types, texts, node)
+        if function is round:
+            return lambda types, texts: self._rounded(function, args, types, node)
+        return (
+            (lambda types, texts: self._math(function, types, texts, node))
+            if function in MATH
+            else None
+        )
 
-    def _logical(self, f: Function, ts: list[str], xs: list[str], node: ast.AST) -> tuple[str, str]:
+    def _logical(
+        self, function: Function, types: list[str], texts: list[str], node: ast.AST
+    ) -> tuple[str, str]:
         """Return (type, text) of a function in LOGICAL."""
-        truths = (self.convert(x, t, "b1", node) for x, t in zip(xs, ts, strict=True))
-        return "b1", LOGICAL[f].format(*truths)
+        truths = (
+            self.convert(x, type_code, "b1", node)
+            for x, type_code in zip(texts, types, strict=True)
+        )
+        return "b1", LOGICAL[function].format(*truths)
 
     def _rounded(
-        self, f: Function, args: list[Num], ts: list[str], node: ast.AST
+        self, function: Function, args: list[Num], types: list[str], node: ast.AST
     ) -> tuple[str, str]:
         """Return (type, text) of round() to a number of decimals."""
-        return self._python_only(f, [a.const or t for a, t in zip(args, ts, strict=True)], node)
+        return self._python_only(
+            function, [a.const or type_code for a, type_code in zip(args, types, strict=True)], node
+        )
 
     def _python_only(
-        self, f: Function, operands: Sequence[str | Constant], node: ast.AST
+        self, function: Function, operands: Sequence[str | Constant], node: ast.AST
     ) -> tuple[str, str]:
         """Return the type and a placeholder for a result that only CPython's text computes."""
-        r = self.type_of(f, operands, node)
-        self.refuse_if(r not in SAMPLES, node, f"{text_of(f)} of {operands[0]}")
+        r = self.type_of(function, operands, node)
+        self.refuse_if(r not in SAMPLES, node, f"{text_of(function)} of {operands[0]}")
         self.require_python(node)
         return r, ZERO[SLOT[r]]
 
     def _exact(
-        self, f: Function, operand_type: str, operand_text: str, node: ast.AST
+        self, function: Function, operand_type: str, operand_text: str, node: ast.AST
     ) -> tuple[str, str]:
         """Return (type, text) of a function in EXACT."""
-        result_type = self.type_of(f, [operand_type], node)
+        result_type = self.type_of(function, [operand_type], node)
         self.refuse_if(
-            result_type not in SAMPLES or (result_type in INTS and EXACT[f] == "np.sqrt"),
+            result_type not in SAMPLES or (result_type in INTS and EXACT[function] == "np.sqrt"),
             node,
-            f"{text_of(f)} of {operand_type}",
+            f"{text_of(function)} of {operand_type}",
         )
         operand_text = self.convert(operand_text, operand_type, result_type, node)
-        compiled_function = EXACT[f]
+        compiled_function = EXACT[function]
         if compiled_function == "square":
             return result_type, self.wrapped(f"({operand_text} * {operand_text})", result_type)
         if result_type in INTS:
-            self.refuse_if(f is np.rint, node, f"{text_of(f)} of whole numbers")
+            self.refuse_if(function is np.rint, node, f"{text_of(function)} of whole numbers")
             compiled_function = "" if compiled_function.startswith("np.") else compiled_function
             if result_type in ("wi", "u8", "i8"):
                 return result_type, operand_text if result_type[
@@ -316,74 +340,89 @@ class Functions(ArrayFunctions):
                 ] == "u" and compiled_function == "abs" else f"{compiled_function}({operand_text})"
         return result_type, self.wrapped(f"{compiled_function}({operand_text})", result_type)
 
-    def _test(self, f: Function, t: str, x: str, node: ast.AST) -> tuple[str, str]:
+    def _test(self, function: Function, type_code: str, x: str, node: ast.AST) -> tuple[str, str]:
         """Return (type, text) of a function in TESTS."""
-        r = self.type_of(f, [t], node)
-        if t not in FLOATS:
-            return r, TESTS[f][1].format(self.convert(x, t, "i8" if t in BOOLS else t, node))
-        if f is np.signbit:
+        r = self.type_of(function, [type_code], node)
+        if type_code not in FLOATS:
+            return r, TESTS[function][1].format(
+                self.convert(x, type_code, "i8" if type_code in BOOLS else type_code, node)
+            )
+        if function is np.signbit:
             self._bail_if_nan(x, node)
-        return r, TESTS[f][0].format(x)
+        return r, TESTS[function][0].format(x)
 
     def _bail_if_nan(self, x: str, node: ast.AST) -> None:
         """Leave a NaN to CPython's text, because its sign depends on the code that computed it."""
         self.bail(f"{x} != {x}", node)
 
     def _with_sign(
-        self, f: Function, ts: list[str], xs: list[str], node: ast.AST
+        self, function: Function, types: list[str], texts: list[str], node: ast.AST
     ) -> tuple[str, str]:
         """Return (type, text) of copysign."""
-        r = self.type_of(f, ts, node)
-        a, b = (self.put(x, t, r, node) for x, t in zip(xs, ts, strict=True))
+        r = self.type_of(function, types, node)
+        a, b = (self.put(x, type_code, r, node) for x, type_code in zip(texts, types, strict=True))
         self._bail_if_nan(b, node)
         return r, f"np.copysign({a}, {b})"
 
-    def _extreme(self, f: Function, ts: list[str], xs: list[str], node: ast.AST) -> tuple[str, str]:
+    def _extreme(
+        self, function: Function, types: list[str], texts: list[str], node: ast.AST
+    ) -> tuple[str, str]:
         """Return (type, text) of a function in EXTREMES."""
-        r = self.type_of(f, ts, node)
-        a, b = (self.convert(x, t, r, node) for x, t in zip(xs, ts, strict=True))
-        if r in FLOATS and f in (np.fmax, np.fmin):
-            return r, self.by_loop(f, r, [a, b])
-        return r, self._better_of(EXTREMES[f], r, a, b, node)
+        r = self.type_of(function, types, node)
+        a, b = (
+            self.convert(x, type_code, r, node) for x, type_code in zip(texts, types, strict=True)
+        )
+        if r in FLOATS and function in (np.fmax, np.fmin):
+            return r, self.by_loop(function, r, [a, b])
+        return r, self._better_of(EXTREMES[function], r, a, b, node)
 
     def _better_of(self, name: str, r: str, a: str, b: str, node: ast.AST) -> str:
         """Return the text of `np_max` or `np_min` (`name`) of two numbers of type `r`."""
-        if r in FLOATS:  # processors differ in the choice between 0 and -0
+        if r in FLOATS:  # Processors differ in the choice between 0 and -0.
             self.bail(f"{a} == 0 and {b} == 0 and np.signbit({a}) != np.signbit({b})", node)
         return f"{name}({a}, {b})"
 
-    def _clipped(self, ts: list[str], xs: list[str], node: ast.AST) -> tuple[str, str]:
+    def _clipped(self, types: list[str], texts: list[str], node: ast.AST) -> tuple[str, str]:
         """Return (type, text) of np.clip."""
-        r = self.type_of(np.clip, ts, node)
+        r = self.type_of(np.clip, types, node)
         if r not in FLOATS:
-            return self._python_only(np.clip, list(ts), node)
-        x, low, high = (self.convert(x, t, r, node) for x, t in zip(xs, ts, strict=True))
+            return self._python_only(np.clip, list(types), node)
+        x, low, high = (
+            self.convert(x, type_code, r, node) for x, type_code in zip(texts, types, strict=True)
+        )
         x = self.named(self._better_of("np_max", r, x, low, node))
         return r, self._better_of("np_min", r, x, high, node)
 
-    def _chosen(self, ts: list[str], xs: list[str], node: ast.AST) -> tuple[str, str]:
+    def _chosen(self, types: list[str], texts: list[str], node: ast.AST) -> tuple[str, str]:
         """Return (type, text) of np.where."""
-        r = self.type_of(chosen_number, ts, node)
-        a, b = (self.put(x, t, r, node) for x, t in zip(xs[1:], ts[1:], strict=True))
-        return r, f"({a} if {self.convert(xs[0], ts[0], 'b1', node)} else {b})"
+        r = self.type_of(chosen_number, types, node)
+        a, b = (
+            self.put(x, type_code, r, node)
+            for x, type_code in zip(texts[1:], types[1:], strict=True)
+        )
+        return r, f"({a} if {self.convert(texts[0], types[0], 'b1', node)} else {b})"
 
     def _by_numpy_loop(
-        self, f: Function, args: list[Num], types: list[str], texts: list[str], node: ast.AST
+        self, function: Function, args: list[Num], types: list[str], texts: list[str], node: ast.AST
     ) -> tuple[str, str]:
         """Return (type, text) of a function in BY_LOOP."""
-        if f is np.power and not set(types) & FLOATS:
+        if function is np.power and not set(types) & FLOATS:
             return self.arith(
-                "**", f, node, const=[argument.const for argument in args], bounds=[None, None]
+                "**",
+                function,
+                node,
+                const=[argument.const for argument in args],
+                bounds=[None, None],
             )(types, texts)
-        result_type = self.type_of(f, types, node)
-        if f is np.sign and result_type in INTS - {"u8"}:
+        result_type = self.type_of(function, types, node)
+        if function is np.sign and result_type in INTS - {"u8"}:
             operand_text = self.convert(texts[0], types[0], result_type, node)
             return result_type, f"(np.int64({operand_text} > 0) - np.int64({operand_text} < 0))"
-        if result_type not in FLOATS and f is np.sign:
-            return self._python_only(f, types, node)
-        self.refuse_if(result_type not in FLOATS, node, f"np.{f.__name__} of {types[0]}")
+        if result_type not in FLOATS and function is np.sign:
+            return self._python_only(function, types, node)
+        self.refuse_if(result_type not in FLOATS, node, f"np.{function.__name__} of {types[0]}")
         return result_type, self.by_loop(
-            f,
+            function,
             result_type,
             [
                 self.convert(operand_text, operand_type, result_type, node)
@@ -391,21 +430,28 @@ class Functions(ArrayFunctions):
             ],
         )
 
-    def _whole(self, f: Function, t: str, x: str, node: ast.AST) -> tuple[str, str]:
+    def _whole(self, function: Function, type_code: str, x: str, node: ast.AST) -> tuple[str, str]:
         """Return (type, text) of a Python function that returns an integer."""
-        r = self.type_of(f, [t], node)
-        return r, self.put(f"{WHOLE[f]}({x})" if t in FLOATS else x, t, r, node)
+        r = self.type_of(function, [type_code], node)
+        return r, self.put(
+            f"{WHOLE[function]}({x})" if type_code in FLOATS else x, type_code, r, node
+        )
 
-    def _called(self, f: Function, ts: list[str], xs: list[str], node: ast.AST) -> tuple[str, str]:
+    def _called(
+        self, function: Function, types: list[str], texts: list[str], node: ast.AST
+    ) -> tuple[str, str]:
         """Return (type, text) of a function in CALLED."""
-        xs = [self.named(self.put(x, t, "wf", node)) for x, t in zip(xs, ts, strict=True)]
-        if CALLED[f]:
-            self.bail(f"not ({CALLED[f].format(*xs)})", node)
-        loop = self.loop_at(f, f"{'d' * len(xs)}->d")
-        return "wf", f"call_double{len(xs)}({loop}, {', '.join(xs)})"
+        texts = [
+            self.named(self.put(x, type_code, "wf", node))
+            for x, type_code in zip(texts, types, strict=True)
+        ]
+        if CALLED[function]:
+            self.bail(f"not ({CALLED[function].format(*texts)})", node)
+        loop = self.loop_at(function, f"{'d' * len(texts)}->d")
+        return "wf", f"call_double{len(texts)}({loop}, {', '.join(texts)})"
 
     def _math(
-        self, f: Function, types: list[str], texts: list[str], node: ast.AST
+        self, function: Function, types: list[str], texts: list[str], node: ast.AST
     ) -> tuple[str, str]:
         """Return (type, text) of a function in MATH."""
         texts = [
@@ -413,10 +459,14 @@ class Functions(ArrayFunctions):
             for text_of_operand, operand_type in zip(texts, types, strict=True)
         ]
         call_text = (
-            f"np.sqrt({texts[0]})" if f is math.sqrt else f"math.{f.__name__}({', '.join(texts)})"
+            f"np.sqrt({texts[0]})"
+            if function is math.sqrt
+            else f"math.{function.__name__}({', '.join(texts)})"
         )
         result_name = self.named(
-            f"{call_text} if {DOMAIN[f].format(texts[0])} else np.nan" if f in DOMAIN else call_text
+            f"{call_text} if {DOMAIN[function].format(texts[0])} else np.nan"
+            if function in DOMAIN
+            else call_text
         )
         # Python handles errors and infinite results.
         self.bail(f"not ({result_name} - {result_name} == 0.0)", node)
@@ -428,10 +478,10 @@ def chosen_number(condition: ArrayLike, a: ArrayLike, b: ArrayLike) -> Any:
     return np.where(condition, a, b)[()]
 
 
-def text_of(f: Function) -> str:
+def text_of(function: Function) -> str:
     """Return the name of a function in CPython's text."""
-    if f in (abs, int, float, bool, round):
-        return str(f.__name__)
-    if isinstance(f, type):
-        return numpys(f)
-    return f"{'math' if inspect.isbuiltin(f) else 'np'}.{f.__name__}"
+    if function in (abs, int, float, bool, round):
+        return str(function.__name__)
+    if isinstance(function, type):
+        return numpys(function)
+    return f"{'math' if inspect.isbuiltin(function) else 'np'}.{function.__name__}"

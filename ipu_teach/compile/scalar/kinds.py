@@ -31,13 +31,14 @@ SAMPLES: dict[str, Any] = {
     "f8": np.float64(1),
     "no": None,
 }
-CODES = {t: k for k, t in enumerate(SAMPLES)}  # the values of tags
+# Each type has a number, which is the value of a tag.
+CODES = {t: k for k, t in enumerate(SAMPLES)}
 INTS = frozenset(("wi", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"))
 FLOATS = frozenset(("wf", "f2", "f4", "f8"))
 BOOLS = frozenset(("b1", "wb"))
 WEAK = frozenset(("wb", "wi", "wf"))
-# By type: its slot, which is the type of its variables in the compiled text. Integers are int64,
-# except uint64; halves are singles.
+# For each type: its slot, which is the type of its variables in the compiled text. Integers are
+# int64, except uint64; halves are singles.
 SLOT = {
     **dict.fromkeys(INTS, "i"),
     "u8": "u",
@@ -49,7 +50,7 @@ SLOT = {
     "wb": "b",
     "no": "b",
 }
-# By slot: the text of zero, and that of the dtype.
+# For each slot: the text of zero, and that of its dtype.
 ZERO = {"i": "np.int64(0)", "u": "np.uint64(0)", "f": "np.float32(0)", "d": "0.0", "b": "False"}
 HELD = {"i": "np.int64", "u": "np.uint64", "f": "np.float32", "d": "np.float64", "b": "np.bool_"}
 
@@ -58,20 +59,20 @@ def kind_of(value: object) -> str:
     """Return the type of a number; "no" for None, and "?" for anything else."""
     if value is None:
         return "no"
-    # tested first, because np.float64 is also a float, but not weak
+    # numpy's numbers are tested first, because np.float64 is also a float, but not weak.
     if isinstance(value, np.generic):
         return str(value.dtype.str[1:])
     return "w" + type(value).__name__[0] if type(value) in (bool, int, float) else "?"
 
 
 @lru_cache(None, typed=True)
-def gives(f: Function, *operands: str | Constant) -> str:
-    """Return the type of `f` of operands of these types, found by computing an example.
+def gives(function: Function, *operands: str | Constant) -> str:
+    """Return the type of `function` of operands of these types, found by computing an example.
 
     An operand may also be a number instead of a type.
     """
     with np.errstate(all="ignore"):
-        return kind_of(f(*(SAMPLES[x] if isinstance(x, str) else x for x in operands)))
+        return kind_of(function(*(SAMPLES[x] if isinstance(x, str) else x for x in operands)))
 
 
 def is_number(value: object) -> bool:
@@ -81,16 +82,16 @@ def is_number(value: object) -> bool:
 
 def reach(types: Iterable[str]) -> int | None:
     """Return the largest integer of these numpy types, or None if one has more than 32 bits."""
-    sizes = [8 * int(t[1]) for t in types if t[0] in "iu"]
+    sizes = [8 * int(type_code[1]) for type_code in types if type_code[0] in "iu"]
     return None if max(sizes, default=0) > 32 else 2 ** max(sizes, default=0)
 
 
-def dtype_of(t: str) -> AnyDType:
+def dtype_of(type_code: str) -> AnyDType:
     """Return numpy's dtype for a type.
 
     For Python's numbers, it is the dtype that represents them.
     """
-    return np.dtype({"wb": "?", "wi": "i8", "wf": "f8"}.get(t, t))
+    return np.dtype({"wb": "?", "wi": "i8", "wf": "f8"}.get(type_code, type_code))
 
 
 def numpys(dtype: DTypeLike) -> str:
@@ -98,6 +99,6 @@ def numpys(dtype: DTypeLike) -> str:
     return f"np.{np.dtype(dtype).name.replace('bool', 'bool_')}"
 
 
-def held_dtype(t: str) -> str:
+def held_dtype(type_code: str) -> str:
     """Return the text of the dtype of a local array in the compiled text."""
-    return HELD["f"] if t == "f2" else numpys(dtype_of(t))
+    return HELD["f"] if type_code == "f2" else numpys(dtype_of(type_code))

@@ -27,7 +27,7 @@ from ipu_teach.compile.scalar.values import (
 )
 from ipu_teach.compile.scalar.variable_walk import is_same_knowledge, is_same_state
 
-# maximum number of walks of a loop, until the knowledge at its head no longer changes
+# A loop is walked at most this number of times, until the knowledge at its head no longer changes.
 MOST_WALKS = 12
 
 
@@ -37,9 +37,9 @@ class Loops(Statements):
     def loop(self, head: Callable[[list[State]], bool], node: ast.For | ast.While) -> None:
         """Walk a loop until the knowledge at its head no longer changes.
 
-        The text of the last walk remains. `head` writes the loop's first line, appends the states
-        in which it leaves the loop to its argument, and returns whether the number of iterations
-        depends on data.
+        The text of the last walk remains. `head(exits)` writes the first line of the loop and
+        appends the states in which it leaves the loop to `exits`. It returns whether the number of
+        iterations depends on data.
         """
         if node.orelse:
             self.refuse(node.orelse[0], "a loop's else", "a flag that is set before the break")
@@ -55,7 +55,8 @@ class Loops(Statements):
             ),
             None,
         )
-        if cached is not None:  # true if the loop was walked before with the same knowledge
+        # There is a cached state if the loop was walked before with the same knowledge.
+        if cached is not None:
             entry_state = {
                 name_at_head: state_before[name_at_head]
                 if name_at_head in state_before
@@ -75,7 +76,7 @@ class Loops(Statements):
             merged = (
                 self.joined(entry_state, state_after) if state_after is not None else entry_state
             )
-            for name, knowledge in merged.items():  # drops bounds that grow
+            for name, knowledge in merged.items():  # The loop drops bounds that grow.
                 entry_knowledge = entry_state.get(name)
                 if (
                     isinstance(knowledge, Num)
@@ -86,9 +87,10 @@ class Loops(Statements):
             is_settled = is_same_state(merged, entry_state)
             if is_settled and (was_dry or not lenient or self.missed == counters_before[2]):
                 break
-            lenient = not is_settled  # the last walk refuses a name that no iteration assigns
+            lenient = not is_settled  # The last walk refuses a name that no iteration assigns.
             del self.operations[counters_before[0] :]
-            _, self.count, self.missed = counters_before  # keeps the generated names the same
+            # This keeps the generated names the same in all walks.
+            _, self.count, self.missed = counters_before
             self.cost.clear()
             entry_state = merged
         else:
@@ -98,7 +100,8 @@ class Loops(Statements):
         self.state = self.joined(*exits)
         self.live = bool(exits)
         for name in (scope.prefix + name for name in stored_names(node) if scope.parted):
-            # the number of completed iterations depends on data
+            # The values of these variables depend on data, because the number of completed
+            # iterations does.
             if isinstance(self.state.get(name), Num):
                 self.state[name] = replace(self.state[name], data=True)
         scope.parted = was_parted
@@ -121,21 +124,21 @@ class Loops(Statements):
         has_return = bool(scope.returns) and _returns(node.body)
         if has_return:
             self.both(f"{flag} = False")
-        data = head(breaks)
-        self.control += data
+        depends_on_data = head(breaks)
+        self.control += depends_on_data
         self.block(node.body)
         self.flush()
         self.loaded.clear()
         ends = ([self.state] if self.live else []) + continues
-        self.control -= data
+        self.control -= depends_on_data
         self.open.pop()
-        if data and isinstance(node, ast.For):
+        if depends_on_data and isinstance(node, ast.For):
             self.spend(times=2)
             with self.under("else:", "else:"):
                 self.flush()
         self.notify_watch(f"leave({self.head()})")
         scope.loops.pop()
-        if has_return:  # a return of an inlined function also leaves the enclosing loops
+        if has_return:  # A return of an inlined function also leaves the enclosing loops.
             with self.under(f"if {flag}:", f"if {flag}:"):
                 if scope.loops:
                     self.both(f"{scope.loops[-1][1]} = True")
@@ -212,7 +215,7 @@ class Loops(Statements):
                 self.ranges.pop(counter, None)
                 if bounds and isinstance(bounds[0], Known) and bounds[2] == "1":
                     self.ranges[counter] = bounds[:2]
-                # a loop counter is control flow on the chip, and not data
+                # A loop counter is control flow on the chip, and not data.
                 outer_control, self.control = self.control, 0
                 self.store(node.target, item, node)
                 self.control = outer_control
@@ -231,16 +234,16 @@ class Loops(Statements):
     def _sequence(self, node: ast.expr) -> LoopSequence:
         """Return the sequence over which a `for` iterates."""
         if isinstance(node, ast.Call):
-            f = self.value(node.func)
-            f = f.value if isinstance(f, StaticValue) else None
-            if f is range and not node.keywords and 1 <= len(node.args) <= 3:
+            function = self.value(node.func)
+            function = function.value if isinstance(function, StaticValue) else None
+            if function is range and not node.keywords and 1 <= len(node.args) <= 3:
                 return self._range(node)
             start_nodes = [
                 *node.args[1:],
                 *(position.value for position in node.keywords if position.arg == "start"),
             ]
             if (
-                f is enumerate
+                function is enumerate
                 and node.args
                 and len(start_nodes) == len(node.args) - 1 + len(node.keywords) <= 1
             ):
@@ -256,9 +259,9 @@ class Loops(Statements):
                 for position in node.keywords
                 if position.arg == "strict" and isinstance(position.value, ast.Constant)
             ]
-            if f is zip and node.args and len(strict) == len(node.keywords):
+            if function is zip and node.args and len(strict) == len(node.keywords):
                 return self._zip(node, any(position.value.value for position in strict))  # type: ignore[attr-defined]
-            if f is reversed and len(node.args) == 1:
+            if function is reversed and len(node.args) == 1:
                 inner_sequence = self._sequence(node.args[0])
                 length_name = self.new("n")
                 self.emit(
@@ -299,14 +302,14 @@ class Loops(Statements):
             self.bail(f"{sequence.count} != {length_name}", node)
             self.emit(None, f"assert {sequence.size} == {python_length}")
         text = f"zip({', '.join(zipped.py for zipped in sequences)})"
-        data = any(zipped.data for zipped in sequences)
+        depends_on_data = any(zipped.data for zipped in sequences)
         counted = any(zipped.counted for zipped in sequences)
         return LoopSequence(
             length_name,
             lambda position: [zipped.item(position) for zipped in sequences],
             py=text,
             size=python_length,
-            data=data,
+            data=depends_on_data,
             counted=counted,
         )
 
@@ -378,7 +381,7 @@ class Loops(Statements):
 
 
 def numbered(sequence: LoopSequence, start: str) -> LoopSequence:
-    """Return the sequence of enumerate(inner, start)."""
+    """Return the sequence of enumerate(sequence, start)."""
 
     def item(position: str) -> list[Value]:
         number_text = position if start == "0" else f"({position} + {start})"

@@ -50,7 +50,7 @@ class Block(Line):
 
 @dataclass(frozen=True)
 class Count(Operation):
-    """Counts the cycles of straight-line code, by the number of its piece."""
+    """The operation that counts the cycles of straight-line code, by the number of its piece."""
 
     piece: int
 

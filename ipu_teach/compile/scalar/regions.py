@@ -38,9 +38,10 @@ from ipu_teach.graph.vector_layout import VectorLayout
 from ipu_teach.graph.vertex import Field
 from ipu_teach.types import Array
 
-# By the size of an element in bytes: its mark after a store, with the lowest bit of each byte set.
+# For each size of an element in bytes: its mark after a store, with the lowest bit of each byte
+# set.
 MARKS = {1: 1, 2: 0x0101, 4: 0x01010101, 8: 0x0101010101010101}
-MOST_NUMBERS = 1 << 12  # the maximum size of a table of constants
+MOST_NUMBERS = 1 << 12  # A table of constants has at most this number of elements.
 
 
 class Regions(VariableWalk):
@@ -55,7 +56,7 @@ class Regions(VariableWalk):
         readable = declared.kind != "output" or declared.depth > 0
         sized = VectorLayout.ONE_PTR not in declared.layouts[:1]
         rows = f"f_{name}_t" if name in self.lists else ""
-        # a constant of the vertex, on which work costs nothing
+        # `free` is True for a constant of the vertex, on which work costs nothing.
         free = declared.kind == "state" and not declared.depth and name not in self.assigned
         return Arr(
             buf=f"f_{name}",
@@ -160,8 +161,8 @@ class Regions(VariableWalk):
         if len(a.alts) == 1 and "u8" not in a.alts:
             return a.only[1]
 
-        def make(ts: list[str], xs: list[str]) -> tuple[str, str]:
-            return "i8", f"np.int64({xs[0]})" if ts[0] == "u8" else xs[0]
+        def make(types: list[str], texts: list[str]) -> tuple[str, str]:
+            return "i8", f"np.int64({texts[0]})" if types[0] == "u8" else texts[0]
 
         return self.dispatch([a], make)[0]["i8"]
 
@@ -182,13 +183,13 @@ class Regions(VariableWalk):
                 "an InOut, or a local variable that is assigned once",
             )
         offset = self.place(array, keys, node)
-        data = not array.free or any(index.data for index in keys)
+        depends_on_data = not array.free or any(index.data for index in keys)
         key_text = ("][" if array.box else ", ").join(index.py for index in keys) or "()"
-        self.spend(data=data)
+        self.spend(data=depends_on_data)
         if array.box:
             table = self.tables.get(array.box)
             types = sorted(self.boxes[array.box])
-            if not types:  # no number has been stored in the list so far
+            if not types:  # No number has been stored in the list so far.
                 return self.not_none(Num({"no": "False"}, "None"))
             if (
                 table is not None
@@ -216,10 +217,10 @@ class Regions(VariableWalk):
                 {type_code: values[SLOT[type_code]] for type_code in types},
                 f"{array.py}[{key_text}]",
                 tag,
-                data,
+                depends_on_data,
                 bound=bound,
             )
-        is_preloaded = not keys and not array.writable  # a scalar field is read before the loop
+        is_preloaded = not keys and not array.writable  # A scalar field is read before the loop.
         name = (
             Fixed(f"{array.buf}_v")
             if is_preloaded
@@ -230,7 +231,7 @@ class Regions(VariableWalk):
                 f"r_{array.buf}[np.uintp({offset})] |= wbit", f"r_{array.mark}[{key_text}] |= wbit"
             )
         py = array.py if is_preloaded else f"{array.py}[{key_text}]"
-        return Num({array.type: name}, py, data=data, bound=reach([array.type]))
+        return Num({array.type: name}, py, data=depends_on_data, bound=reach([array.type]))
 
     def write(self, array: Arr, keys: list[Num], value: Any, node: ast.AST) -> None:
         """Store a number in an element."""
@@ -269,9 +270,9 @@ class Regions(VariableWalk):
                 f"m_{array.buf}[{offset_text}] {marking}", f"{array.mark}[{key_text}] {marking}"
             )
 
-    def _marks(self, t: str) -> str:
-        """Return the text of the change that a store makes to a mark."""
-        return "|= wbit" if self.multi else f"= {MARKS[int(t[1])]}"
+    def _marks(self, type_code: str) -> str:
+        """Return the text of the change that a store of type `type_code` makes to a mark."""
+        return "|= wbit" if self.multi else f"= {MARKS[int(type_code[1])]}"
 
     def _stored(self, array: Arr, x: str) -> str:
         """Return the compiled text of a number in the form in which the buffer stores it."""
@@ -353,7 +354,7 @@ class Regions(VariableWalk):
         (row_length, element_stride) = owner.dims[-1]
         num_elements = self.named(" * ".join(length for length, _ in owner.dims))
         is_vector = len(owner.dims) == 1
-        if not is_vector:  # numpy copies a matrix whose rows are not contiguous
+        if not is_vector:  # numpy copies a matrix whose rows are not contiguous.
             self.refuse_if(self.multi and owner.mark, node, "a matrix's .reshape()")
             self.bail(f"{row_stride} != {row_length} * {element_stride}", node)
         known_lengths = [self.int64_text(length) for length in sizes if length.const != -1] or ["1"]
@@ -496,7 +497,7 @@ class Regions(VariableWalk):
 
 
 def nested_text(texts: list[str], shape: tuple[int, ...], brackets: str = "()") -> str:
-    """Return the text of nested tuples of this shape, or of other brackets."""
+    """Return the text of nested tuples of shape `shape`, or of lists if `brackets` is "[]"."""
     texts_per_part = len(texts) // shape[0]
     part_texts = texts
     if len(shape) > 1:

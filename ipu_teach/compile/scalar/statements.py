@@ -26,14 +26,14 @@ from ipu_teach.compile.scalar.values import (
 )
 from ipu_teach.compile.scalar.writer import Price
 
-MOST_UNROLLED = 64  # maximum number of items of a generator that one assignment unpacks
+MOST_UNROLLED = 64  # One assignment unpacks at most this number of items of a generator.
 
 
 class Statements(Expressions):
     """One method for each kind of statement."""
 
     def block(self, body: list[ast.stmt]) -> None:
-        """Walk statements in order, up to the first whose end is never reached."""
+        """Walk statements in order, until the code behind one of them is never reached."""
         for node in body:
             if not self.live:
                 break
@@ -252,7 +252,8 @@ class Statements(Expressions):
             return None
         try:
             items = range(*(ast.literal_eval(argument) for argument in node.args))
-        except (TypeError, ValueError):  # an argument is not a constant, or is not an integer
+        # An argument of range() is not a constant, or is not an integer.
+        except (TypeError, ValueError):
             return None
         return list(items) if len(items) <= MOST_UNROLLED else None
 
@@ -271,7 +272,10 @@ class Statements(Expressions):
         return list(value)
 
     def _changes(self, name: str) -> bool:
-        """Return whether a list of that name is used as more than a table, and may be changed."""
+        """Return whether the list called `name` may be changed.
+
+        That is so if it is used in another way than a table of constants.
+        """
         nodes = list(ast.walk(self.trees.get(self.scope.function, self.scope.function)))  # type: ignore[arg-type]
         written = {
             n.value
@@ -309,7 +313,8 @@ class Statements(Expressions):
     def branch(self, number: Num, yes: Callable[[], None], no: Callable[[], None]) -> None:
         """Walk one branch or the other, depending on the truth of a number."""
         self.control += number.data
-        if number.const is not None:  # the number is known in advance
+        # The number is known in advance, so only one branch is walked.
+        if number.const is not None:
             (yes if number.const else no)()
             self.control -= number.data
             return
@@ -317,7 +322,7 @@ class Statements(Expressions):
         state_before = dict(self.state)
         cost_before = self.cost
         end_states = []
-        # after the first branch: its uncounted cost, and its operations
+        # After the first branch, this is (its uncounted cost, its operations).
         first_branch: tuple[Counter[Price], list[Operation]] | None = None
         for line_format, walk_branch in (("if {}:", yes), ("else:", no)):
             self.state = dict(state_before)
@@ -393,7 +398,7 @@ class Statements(Expressions):
         self.live = False
 
 
-# Functions that read lists without changing them.
+# These functions read lists without changing them.
 READERS = ("len", "max", "min", "sum", "any", "all", "enumerate", "zip", "reversed")
 
 

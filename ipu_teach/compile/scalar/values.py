@@ -16,10 +16,10 @@ from typing import Any, TypeAlias
 
 from ipu_teach.compile.scalar.kinds import Constant as Constant
 
-LIMIT = 2**61  # in the compiled text, Python's integers are int64 up to this magnitude
-SMALL = 2**40  # the largest loop counter
-LENGTH = 2**31  # the largest length
-SHORT = 2**20  # a loop with fewer iterations need not check whether to stop
+LIMIT = 2**61  # In the compiled text, Python's integers are int64 up to this magnitude.
+SMALL = 2**40  # A loop counter is at most this number.
+LENGTH = 2**31  # A length is at most this number.
+SHORT = 2**20  # A loop with fewer iterations need not check whether to stop.
 
 
 class Fixed(str):
@@ -186,17 +186,18 @@ class Scope:
     """A function that is being walked: compute() itself, or one that is inlined."""
 
     function: FunctionType | ast.FunctionDef
-    me: str  # its name for the vertex, or "" if it does not get the vertex
+    me: str  # This is its name for the vertex, or "" if it does not get the vertex.
     names: dict[str, object]
     local: frozenset[str]
-    prefix: str  # the names of its variables in the texts begin with this
+    prefix: str  # The names of its variables in the texts begin with this.
     file: str
-    outer: Scope | None = None  # the function in which it is defined
-    # by loop: ((states at breaks, states at continues), flag that a return sets)
+    outer: Scope | None = None  # This is the scope of the function in which it is defined.
+    # For each loop: ((states at breaks, states at continues), flag that a return sets).
     loops: list[tuple[tuple[list[State], ...], str]] = field(default_factory=list)
-    returns: str = ""  # the variable for its return value, or "" for compute() itself
+    returns: str = ""  # This is the variable for its return value, or "" for compute() itself.
     exits: list[State] = field(default_factory=list)
-    parted: bool = False  # whether the number of completed iterations of a loop depends on data
+    # It is True if the number of completed iterations of a loop depends on data.
+    parted: bool = False
 
 
 @dataclass(frozen=True)
@@ -207,10 +208,10 @@ class Inner:
     scope: Scope = field(compare=False)
 
 
-# The value of an expression. A list contains the values of a tuple.
+# This is the value of an expression. A list contains the values of a tuple.
 Value: TypeAlias = "Num | Arr | Vec | StaticValue | Inner | list[Value] | list[Num] | list[Arr]"
 
-# Replacements for functions and methods that beginners use.
+# These are replacements for functions and methods that beginners use.
 INSTEAD = {
     "sorted": "np.sort(…)",
     "sort": "np.sort(…)",

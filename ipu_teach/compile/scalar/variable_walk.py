@@ -16,7 +16,11 @@ class VariableWalk(Arithmetic):
     """Assignments to names, and the joining of states."""
 
     def assign(self, name: str, value: Value, node: ast.AST) -> None:
-        """Assign a value to a variable: to its slot, its tag for several types, and its state."""
+        """Assign a value to a variable of the texts, and record it in the state of the walk.
+
+        A variable with several possible types has a slot for each, and a tag that contains the
+        type.
+        """
         if isinstance(value, Vec):
             value = self._materialised(value)
             self.temporaries[value.py] = self.loops_over
@@ -85,13 +89,13 @@ class VariableWalk(Arithmetic):
         if not value.box:
             return [""]
         types = self.boxes[value.box]
-        suffixes = [f"_{slot}" for slot in sorted({SLOT[t] for t in types})]
+        suffixes = [f"_{slot}" for slot in sorted({SLOT[type_code] for type_code in types})]
         return [*suffixes, "_tag"] if len(types) > 1 else suffixes
 
     def _materialised(self, value: Vec, python: bool = True) -> Arr:
         """Return an expression over complete regions as a local array.
 
-        Without `python`, it exists only in the compiled text.
+        If `python` is False, the array exists only in the compiled text.
         """
         array_name = self.new("a")
         index = self.new("i")
@@ -122,7 +126,7 @@ class VariableWalk(Arithmetic):
             return a
         name = self.new("p")
         self.emit(None, f"{name} = {a.py}")
-        slots, tag = self.dispatch([a], lambda ts, xs: (ts[0], xs[0]), none=True)
+        slots, tag = self.dispatch([a], lambda types, texts: (types[0], texts[0]), none=True)
         return replace(a, alts=slots, tag=tag, py=name)
 
     def joined(self, *states: State) -> State:
@@ -153,7 +157,7 @@ class VariableWalk(Arithmetic):
                 for knowledge in values
             ):
                 boxes = sorted({knowledge.box for knowledge in values})
-                # from here on, the lists share one set of types
+                # From here on, the lists share one set of types.
                 self.boxes |= dict.fromkeys(boxes, set().union(*(self.boxes[box] for box in boxes)))
                 result[name] = replace(values[0], box=boxes[0])
             else:
@@ -184,7 +188,7 @@ class VariableWalk(Arithmetic):
             if any(number_bound is None for number_bound in bounds)
             else max(number_bound for number_bound in bounds if number_bound is not None)
         )
-        data = any(number.data for number in numbers)
+        depends_on_data = any(number.data for number in numbers)
         affine = (
             numbers[0].affine
             if all(number.affine == numbers[0].affine for number in numbers)
@@ -194,7 +198,7 @@ class VariableWalk(Arithmetic):
             dict(sorted(alts.items())),
             numbers[0].py,
             numbers[0].tag,
-            data=data,
+            data=depends_on_data,
             bound=bound,
             maybe=may_be_missing,
             affine=affine,

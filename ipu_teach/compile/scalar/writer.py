@@ -31,26 +31,29 @@ from ipu_teach.compile.scalar.values import (
 )
 from ipu_teach.graph.vertex import Vertex
 
-Spot = tuple[str, int]  # (file, line) of a statement in the learner's code
-# (numpy's name of an operation, its type in numpy's letters, its statement). An empty name is an
-# instruction of one cycle.
+Spot = tuple[str, int]  # A spot is (file, line) of a statement in the learner's code.
+# A price is (numpy's name of an operation, its type in numpy's letters, its statement). An empty
+# name stands for an instruction of one cycle.
 Price = tuple[str, str, Spot]
 PricedPiece = tuple[tuple[Price, int], ...]
-# A Price of an operation on complete regions. An empty name takes one cycle per data path.
+# This is the price of an operation on complete regions. An empty name takes one cycle per data
+# path.
 PieceRate = tuple[str, str, Spot]
-WORD = "word"  # a type of price, for an instruction of a store of less than a word
-# Names of prices that are not numpy operations; the layer above knows the instructions.
-FUSED = "a sum of a product"  # a sum that may be fused with its product
-LOOP = "a loop"  # the start of a loop over vectors
-AGAIN = "again"  # a region that is loaded again in the same loop
-OF_PRODUCT = "of a product"  # an operand of a @ b
-PRODUCT = "product"  # a @ b itself
-BEYOND = "beyond"  # the part of a local array that does not fit in registers
-COLUMN = "a column"  # a column of the right side of np.linalg.solve, or of the identity for inv
-TALL = "a row more"  # a row in excess of a square matrix
-WIDE = "a column more"  # a column in excess of a square matrix
+WORD = "word"  # This type of a price stands for an instruction of a store of less than a word.
+# The following names of prices are not operations of numpy. The layer above knows their
+# instructions.
+FUSED = "a sum of a product"  # The price of a sum that may be fused with its product.
+LOOP = "a loop"  # The price of the start of a loop over vectors.
+AGAIN = "again"  # The price of a region that is loaded again in the same loop.
+OF_PRODUCT = "of a product"  # The price of an operand of a @ b.
+PRODUCT = "product"  # The price of a @ b itself.
+BEYOND = "beyond"  # The price of the part of a local array that does not fit in registers.
+# The price of a column of the right side of np.linalg.solve, or of the identity for inv.
+COLUMN = "a column"
+TALL = "a row more"  # The price of a row in excess of a square matrix.
+WIDE = "a column more"  # The price of a column in excess of a square matrix.
 
-MOST_SHOWN = 40  # maximum number of characters of a statement in a report
+MOST_SHOWN = 40  # A report shows at most this number of characters of a statement.
 
 Make = Callable[[list[str], list[str]], tuple[str, str]]
 
@@ -63,7 +66,7 @@ class Writer:
     is the number of branches that were not walked because a name was not assigned yet.
     """
 
-    # Methods of the subclasses: expressions, numbers, branches, statements, reductions.
+    # These are methods of the subclasses: expressions, numbers, branches, statements, reductions.
     value: Callable[[ast.expr], Any]
     num: Callable[[ast.expr], Num]
     nums: Callable[[list[ast.expr]], list[Num]]
@@ -78,53 +81,59 @@ class Writer:
         self.codelet = codelet
         self.lists = lists
         self.multi = codelet.context == "multi"
-        self.tagged: set[str] = set()  # the tags of variables that have several types at some place
+        # These are the tags of variables that have several types at some place.
+        self.tagged: set[str] = set()
         self.slots: dict[str, str] = {}
-        self.loops: list[tuple[Function, str]] = []  # numpy's own loops, called by address
+        # These are numpy's own loops, which are called by address.
+        self.loops: list[tuple[Function, str]] = []
         self.tables: dict[str, ConstantTable] = {}
-        self.boxes: dict[str, set[str]] = {}  # the types of numbers, by list or table
-        # attributes of the vertex that a function of its class assigns
+        # This has the types of the numbers in each list or table.
+        self.boxes: dict[str, set[str]] = {}
+        # These attributes of the vertex are assigned by a function of its class.
         self.assigned: set[str] = set()
-        # generated variables that do not count as data, such as the flag of a loop's first
-        # iteration
+        # These generated variables do not count as data, such as the flag of the first iteration of
+        # a loop.
         self.known: set[str] = set()
-        self.summed: set[str] = set()  # calls of sum() that CPython's text leaves to Python
-        self.answers = False  # whether the return value of compute() matters
-        # whether it may run forever, and therefore checks regularly whether to stop
+        self.summed: set[str] = set()  # These calls of sum() are left to Python by CPython's text.
+        self.answers = False  # It is True if the return value of compute() matters.
+        # It is True if the vertex may run forever, and therefore checks regularly whether to stop.
         self.endless = False
         self.pieces: dict[PricedPiece, int] = {}
         self.rates: dict[PieceRate, int] = {}
         self.lines: dict[Spot, int] = {}
-        # the number of each loop, by (place, prefix of its variables, name)
+        # This has the number of each loop, by (place, prefix of its variables, name).
         self.heads: dict[tuple[Spot, str, str], int] = {}
-        self.vectors = False  # whether there is work on complete regions
-        # the line and the text of code that only CPython's text can run, or ""
+        self.vectors = False  # It is True if there is work on complete regions.
+        # This is the line and the text of code that only CPython's text can run, or "".
         self.uncompiled = ""
-        # (state before, state at its head) of each loop, by loop and whether it depends on data
+        # This has (state before, state at its head) of each walk of a loop, by the loop and whether
+        # it depends on data.
         self.settled: dict[tuple[ast.AST, bool], list[tuple[State, State]]] = {}
         self.trees: dict[Hashable, ast.FunctionDef] = {}
         self.lambdas: dict[ast.Lambda, ast.FunctionDef] = {}
-        # the values used from outside the source, by owner and name
+        # These values were used from outside the source, by owner and name.
         self.outer_values: dict[tuple[object, str], object] = {}
-        # (first number, end) of each loop that counts up by one, by its counter
+        # This has (first number, end) of each loop that counts up by one, by its counter.
         self.ranges: dict[str, tuple[str, str]] = {}
-        # the checks that are done before a loop, by its counter
+        # These checks are done before a loop, by its counter.
         self.ahead: dict[str, set[str]] = {}
         self.reset()
 
     def reset(self) -> None:
         """Start a new walk, keeping the knowledge about variables."""
-        # the open blocks, from compute() to the innermost
+        # These are the open blocks, from compute() to the innermost.
         self.open = [Block("compute():", "compute():")]
-        self.is_compiled_only = False  # whether to emit only to the compiled text
+        # It is True while lines are emitted only to the compiled text.
+        self.is_compiled_only = False
         self.count = self.control = self.line = self.missed = 0
         self.dry = False
         self.cost: Counter[Price] = Counter()
-        self.loops_over = 0  # the number of loops over vectors that have ended
-        self.loaded: set[str] = set()  # regions that the current loop over vectors has loaded
-        # by temporary array: the value of `loops_over` when it was computed
+        self.loops_over = 0  # This is the number of loops over vectors that have ended.
+        # These are the regions that the current loop over vectors has loaded.
+        self.loaded: set[str] = set()
+        # For each temporary array, this is the value of `loops_over` when it was computed.
         self.temporaries: dict[str, int] = {}
-        # the first use of a temporary array in a later loop, by array
+        # For each temporary array, this is its first use in a later loop.
         self.spilled: dict[str, ast.AST] = {}
         self.state: State = {}
         self.scopes: list[Scope] = []
@@ -201,9 +210,9 @@ class Writer:
             number = self.lines.setdefault(self.spot, len(self.lines))
             self.notify_watch(f"lines[{number}] += 1")
 
-    def empty(self, name: str, count: str, t: str) -> None:
+    def empty(self, name: str, count: str, type_code: str) -> None:
         """Add a local array of `count` elements to the compiled text."""
-        self.emit(f"{name} = np.empty({count}, {held_dtype(t)})")
+        self.emit(f"{name} = np.empty({count}, {held_dtype(type_code)})")
 
     def refuse(self, node: ast.AST, why: str, instead: str = "") -> NoReturn:
         """Raise `Refused` for a construct that is not translated."""
@@ -213,10 +222,10 @@ class Writer:
         if condition:
             self.refuse(node, why, instead)
 
-    def type_of(self, f: Function, operands: Sequence[str | Constant], node: ast.AST) -> str:
-        """Return the type of `f` of some operands; see `gives`."""
+    def type_of(self, function: Function, operands: Sequence[str | Constant], node: ast.AST) -> str:
+        """Return the type of `function` of some operands; see `gives`."""
         try:
-            return gives(f, *operands)
+            return gives(function, *operands)
         except Exception as error:
             self.refuse(node, str(error))
 
@@ -236,9 +245,10 @@ class Writer:
             self.uncompiled = f"line {getattr(node, 'lineno', 0) or self.line}, {text}"
 
     def is_reached(self, way: Callable[[], None]) -> bool:
-        """Call `way`, and return False if it reads a name that only an earlier iteration assigns.
+        """Call `way`, which walks a branch, and return whether it was walked completely.
 
-        The state of the walk is then restored.
+        If it reads a name that only an earlier iteration assigns, the state of the walk is
+        restored, and the result is False.
         """
         scope = self.scope
         control = self.control
@@ -261,7 +271,7 @@ class Writer:
     def spend(self, name: str = "", kind: str = "", times: int = 1, data: bool = True) -> None:
         """Count an operation at this place.
 
-        Without `data`, the compiler does it, and it is free.
+        If `data` is False, the compiler does the operation, which is then free.
         """
         if data:
             self.cost[name, kind, self.spot] += times
@@ -290,7 +300,10 @@ class Writer:
     def spend_on_all(
         self, counter: str, vec: Vec, name: str, kind: str, times: tuple[str, str] = ("", "")
     ) -> None:
-        """Count work on a complete region. `times` is a factor of its length, in the two texts."""
+        """Count work on a complete region.
+
+        `times` is a factor of its length, as the text for the compiler and that for CPython.
+        """
         self.vectors = True
         number = self.rates.setdefault((name, dtype_of(kind).name, self.spot), len(self.rates))
         self.operations.append(CountRegion(counter, number, (vec.n, vec.size), times))
@@ -370,7 +383,7 @@ class Writer:
         tag: str,
         make: Make,
     ) -> None:
-        """Write an `if` over the tag of the next value that has a tag.
+        """Write an `if` over the types of the next value, and then of those after it.
 
         `chosen` contains the (type, text) of the values before it.
         """

@@ -20,10 +20,13 @@ from ipu_teach.cost.vertices.popnn import max_class
 from ipu_teach.target import Target
 from ipu_teach.types import DType
 
-_START = 20  # reads pointers and counts; PopLibs' vertex takes 22
-_MERGE_START = 8  # two pointers, two ends, the two first keys, a count and the branch to the loop
-_BISECTION = 7  # a middle, two loads, a comparison, a branch, and a new end
-_INSERTION = 6  # a place in a sorted list: its end, and the smallest key that is kept
+_START = 20  # A vertex reads its pointers and counts in this time; PopLibs' vertex takes 22 cycles.
+# A merge loads two pointers, two ends, the two first keys and a count, and branches to its loop.
+_MERGE_START = 8
+# A step of a bisection computes a middle, loads twice, compares, branches, and sets a new end.
+_BISECTION = 7
+# An insertion finds its place in a sorted list, and updates its end and the smallest retained key.
+_INSERTION = 6
 
 
 def compare_cycles(dtype: type[DType]) -> int:
@@ -32,9 +35,9 @@ def compare_cycles(dtype: type[DType]) -> int:
 
 
 def merge_cycles(dtypes: Sequence[type[DType]]) -> int:
-    """Return the worker cycles for an element of a merged run: its key and its other parts.
+    """Return the worker cycles for one element of a merged run, which has a key and other parts.
 
-    `dtypes` are those of the key and of the parts.
+    `dtypes` are the types of the key and of the other parts.
     """
     return 1 + compare_cycles(dtypes[0]) + sum(map(_move_cycles, dtypes)) - _load_cycles(dtypes[0])
 
@@ -63,9 +66,8 @@ def merge_runs(
     cycles_per_merge = _MERGE_START + outputs * per_pair
     full_rounds, remaining_merges = divmod(merges, workers)
     worker_cycles = full_rounds * cycles_per_merge
-    if (
-        remaining_merges
-    ):  # the workers share them; a share may end in one merge and begin in the next
+    # The workers share the remaining merges; a share may end in one merge and begin in the next.
+    if remaining_merges:
         start_cycles = _MERGE_START + _BISECTION * length.bit_length()
         worker_cycles += min(
             cycles_per_merge,
@@ -125,7 +127,7 @@ def _merge_apart(
         runs = ceil_div(runs, 2)
     if not row_cycles:
         row_cycles = _MERGE_START + n * per_pair
-    elif run == 1:  # on average, half of the elements before each are larger
+    elif run == 1:  # On average, half of the elements before an element are larger.
         row_cycles = min(
             row_cycles, n * (compare_cycles(dtypes[0]) + _INSERTION) + n * n // 4 * per_pair
         )
@@ -162,7 +164,7 @@ def _select(rows: int, n: int, k: int, dtypes: Sequence[type[DType]], target: Ta
 def _first(rows: int, n: int, dtypes: Sequence[type[DType]], target: Target) -> int:
     """Return the tile cycles if each worker searches a row, or a share of a row.
 
-    In the second case one worker then selects the best of the shares.
+    If rows are shared, one worker then selects the best of the results.
     """
     workers = target.num_worker_contexts
     move_cycles = sum(map(_move_cycles, dtypes))
@@ -184,7 +186,7 @@ def rank_pair(first: int, second: int, dtype: type[DType], target: Target) -> in
 
     A loop over both runs counts, for each key, the smaller keys of the other run.
     """
-    per_pair = compare_cycles(dtype) + 2  # a count, and the store of the other one
+    per_pair = compare_cycles(dtype) + 2  # The loop increases one count, and stores the other.
     begin = _MERGE_START + _BISECTION * min(first, second).bit_length()
     return _of_workers(begin + share(first + second, target) * per_pair, target)
 

@@ -18,10 +18,10 @@ from ipu_teach.types import BOOL, FLOAT, HALF, INT, LONGLONG, UNSIGNED_INT, Arra
 
 Size: TypeAlias = int | Array
 
-# cycles of a tile's supervisor around a 1-D vertex: popops/PerformanceEstimation.cpp,
-# basicOpSupervisorOverhead
+# A tile's supervisor takes this number of cycles around a 1-D vertex
+# (popops/PerformanceEstimation.cpp, basicOpSupervisorOverhead).
 SUPERVISOR_OVERHEAD = 11
-# The kinds of counted work. Work on single elements, starts of loops over vectors, and reads of a
+# Counted work has six kinds. Work on single elements, starts of loops over vectors, and reads of a
 # word before a part of it is stored follow each other. Work on vectors, its loads and its stores
 # overlap.
 STARTS, WORDS = "loop starts", "rest of words"

@@ -22,7 +22,7 @@ from ipu_teach.types import FLOAT, HALF, DType
 
 
 def panel_depth(dtype: type[DType], target: Target) -> int:
-    """Return the depth of a panel of weights: the elements of a 64-bit load for each stage."""
+    """Return the depth of a panel of weights: the elements of a 64-bit load, times four loads."""
     return target.conv_unit_pipeline_depth * target.get_vector_width(dtype)
 
 
@@ -81,8 +81,8 @@ def conv_partial_1x1(
     depth_panels = ceil_div(depth, depth_per_panel)
     column_panels = ceil_div(columns, units)
     load_cycles = _weight_load(units, depth_per_panel * dtype.size, target, interleaved)
-    # HALF with all 16 units, or with FLOAT sums, keeps its state between calls; the other path is
-    # older and slower
+    # HALF with all 16 units, or with FLOAT sums, keeps its state between calls. The other path of
+    # PopLibs is older and slower.
     newer = partials is FLOAT or dtype is FLOAT or units == 16
     weights_kept = 7 if dtype is HALF and newer else 0
     add_cycles = _rows(rows, dtype, target, units, newer, weights_kept, False)
@@ -106,9 +106,9 @@ def _rows(
     weights_kept: int,
     overwrite: bool,
 ) -> Size:
-    """Return the tile cycles of all rows past one panel.
+    """Return the tile cycles in which all rows stream past one panel of weights.
 
-    With `overwrite`, the panel is the first one, so that there are no sums to add to.
+    With `overwrite`, the panel is the first one, so there are no sums to add to.
     """
     if dtype is HALF and newer:
         cycles_by_remainder = {
@@ -176,7 +176,7 @@ def _dot_product(channels: Size, dtype: type[DType], partials: type[DType], targ
     width = target.get_vector_width(dtype)
     two_outputs = dtype is HALF and partials is HALF
     outputs = 2 if two_outputs else 1
-    cycles: Size = outputs + 2 * channels  # channel by channel
+    cycles: Size = outputs + 2 * channels  # By default, the channels are processed one by one.
     if width > 2:
         cycles = either(
             channels % (width // 2) == 0, outputs + 2 * (channels // (width // 2)), cycles
@@ -205,7 +205,8 @@ def conv_partial_horizontal_mac(
     """
     workers = target.num_worker_contexts
     sums_dtype = partials or dtype
-    outputs = columns if sums_dtype is FLOAT else columns // 2  # two channels at a time
+    # HALF sums are computed for two output channels at a time.
+    outputs = columns if sums_dtype is FLOAT else columns // 2
     rows_of_worker = ceil_div(rows, workers)
     place_cycles = 7 + outputs * _dot_product(depth, dtype, sums_dtype, target)
     worker_cycles = (

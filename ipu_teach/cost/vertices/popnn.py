@@ -11,7 +11,7 @@ from ipu_teach.cost.vertices.reduce import reduce_contiguous
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, DType
 
-# (cycles to fill the pipeline, cycles a vector) for FLOAT and for HALF
+# Each pair is (cycles to fill the pipeline, cycles for a vector), first for FLOAT, then for HALF.
 _OP = {
     "RELU": ((1, 1), (1, 1)),
     "SIGMOID": ((5, 10), (2, 4)),
@@ -71,7 +71,7 @@ def softmax(rows: int, classes: int, dtype: type[DType], target: Target) -> Size
     inverse of the sum. Source: popnn/NonLinearity.cpp.
     """
     regions = [classes] * rows
-    # reduce_contiguous subtracts one output, as PopLibs does
+    # `reduce_contiguous` subtracts one from the number of outputs, as PopLibs does.
     reduction = reduce_contiguous(rows + 1, classes, dtype, target)
     return (
         2 * reduction
@@ -99,7 +99,10 @@ def _loss(n: Size, dtype: type[DType], pointers: int, per_element: int) -> Size:
 
 
 def max_class(n: Size) -> Size:
-    """Return the worker cycles of one worker's part of ReduceMaxClassGather: the largest of `n`."""
+    """Return the worker cycles in which a worker finds the largest of `n` elements.
+
+    It is one worker's part of ReduceMaxClassGather.
+    """
     return 30 + 3 * (either(n > 1, n, 1) - 1)
 
 

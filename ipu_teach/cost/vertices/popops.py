@@ -35,7 +35,8 @@ from ipu_teach.types import (
     DType,
 )
 
-_FAST = ("ADD", "SUBTRACT", "MULTIPLY")  # written in assembly for FLOAT and HALF
+# These operations are written in assembly for FLOAT and HALF.
+_FAST = ("ADD", "SUBTRACT", "MULTIPLY")
 
 # --- one operand: popopsCycleEstimators.cpp -------------------------------------------------------
 
@@ -155,7 +156,7 @@ def scaled_add(
     if memory_constrained:
         cycles_per_step = either(steps_per_worker >= 16, 1, 2)
     loop_cycles = either(steps_per_worker == 0, 0, 6 + cycles_per_step * (steps_per_worker - 1))
-    # the remainder: one FLOAT, or up to three HALF, of which two are processed together
+    # The remainder is one FLOAT, or up to three HALF, of which two are processed together.
     remainder_cycles = (
         8 * remainder
         if dtype is FLOAT
@@ -177,9 +178,10 @@ def cast_1d(n: Size, source: type[DType], destination: type[DType], target: Targ
 def cast_loop(
     n: Size, source: type[DType], destination: type[DType], target: Target
 ) -> tuple[Size, Size]:
-    """Return the worker cycles to start Cast1D's inner loop, and of the loop for `n` elements.
+    """Return the worker cycles to start the inner loop of Cast1D, and those of the loop itself.
 
-    The loop contains the loads of the operand and the stores of the result.
+    The loop converts `n` elements. It contains the loads of the operand and the stores of the
+    result.
     """
     start_cycles = _cast(0, source, destination, target)
     return start_cycles, _cast(n, source, destination, target) - start_cycles
@@ -200,16 +202,15 @@ def _cast(n: Size, source: type[DType], destination: type[DType], target: Target
     cycles_per_eight = {(True, True): 13, (True, False): 28, (False, True): 37}.get(
         (_is_quarter(source), _is_quarter(destination))
     )
-    # PopLibs has no estimate of the first eight
+    # PopLibs has no estimate of the first eight elements.
     if cycles_per_eight is not None and source.size == destination.size == 1:
         return 4 + cycles_per_eight * ceil_div(n, 8)
     elements_per_load = target.get_vector_width(source)
     elements_per_store = target.get_vector_width(destination)
     if not are_floats:
         return 19 + 2 * n
-    elements_per_group = min(
-        2 * elements_per_load, elements_per_store
-    )  # two loads and one store a cycle
+    # The chip does two loads and one store in a cycle.
+    elements_per_group = min(2 * elements_per_load, elements_per_store)
     cycles_per_group = max(
         elements_per_group // min(elements_per_group, elements_per_load),
         elements_per_group // min(elements_per_group, elements_per_store),
@@ -228,9 +229,10 @@ def _is_quarter(dtype: type[DType]) -> bool:
 def _in_fours(
     n: Size, first_cycles: int, further_cycles: int, remainder_cycles: tuple[int, int, int, int]
 ) -> Size:
-    """Return the worker cycles of a loop over fours that fills and drains a pipeline.
+    """Return the worker cycles of a loop over groups of four that fills and drains a pipeline.
 
-    `remainder_cycles` has the cycles of a remainder of 0 to 3 elements.
+    `first_cycles` are those of the first group, `further_cycles` those of each further group, and
+    `remainder_cycles` those of a remainder of 0 to 3 elements.
     """
     tail_cycles: Size = remainder_cycles[0]
     for remainder in (1, 2, 3):

@@ -15,8 +15,8 @@ from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, DType
 
 BLOCKS = (1, 4, 8, 16)
-# For a block of b x b: cycles of the workers at the start, and for each row; cycles of a worker for
-# the first column, and for each further one.
+# Each row has, for a block of b x b: cycles of the workers at the start, and for each row of
+# blocks; cycles of a worker for the first column, and for each further column.
 _STATIC = {
     (4, HALF): (17, 1, 14, 1),
     (4, FLOAT): (13, 1, 12, 4),

@@ -10,7 +10,8 @@ from __future__ import annotations
 from ipu_teach.cost.vertices.parts import Rate, Rates, scalar, unrolled, vector
 from ipu_teach.types import BOOL, FLOAT, HALF, INT, LONGLONG, SHORT, UNSIGNED_INT, DType
 
-# FLOAT and HALF; if there are two more rates, they are those of the operation in place
+# The first two rates are for FLOAT and HALF. If there are two more, they are those of the operation
+# in place.
 _FLOATING: dict[str, tuple[Rate, ...]] = {
     "EXPONENT": (unrolled(6, 2), unrolled(4, 4)),
     "EXPONENT2": (unrolled(6, 2), unrolled(4, 4)),
@@ -117,7 +118,7 @@ BINARY: Rates = {
     ("LOGICAL_OR", BOOL): unrolled(5, 4),
 }
 
-BROADCAST: Rates = {  # operations that are not listed cost as much as with two regions
+BROADCAST: Rates = {  # Operations that are not listed cost as much as with two regions.
     **BINARY,
     **{(op, dtype): vector(1) for op in _ARITHMETIC for dtype in (FLOAT, HALF)},
     **{(op, INT): unrolled(6, 1) for op in (*_ARITHMETIC, *_BITWISE, *_SHIFTS)},

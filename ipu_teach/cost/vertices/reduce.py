@@ -14,14 +14,15 @@ from ipu_teach.cost.vertices.parts import Size, bit, ceil_div, known_row, share
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, DType
 
-# whether the general vertex is written in C++ for an operation, and whether it uses the
-# accumulators
+# Each pair says whether the general vertex is written in C++ for the operation, and whether it uses
+# the accumulators.
 _REGION_OPS = {
     **dict.fromkeys(("LOG_ADD", "LOGICAL_AND", "LOGICAL_OR"), (True, False)),
     **dict.fromkeys(("ADD", "SQUARE_ADD"), (False, True)),
     **dict.fromkeys(("MAX", "MIN", "MUL"), (False, False)),
 }
-_LOG_ADD_CYCLES = {FLOAT: 23, HALF: 13}  # for a data path: maximum, minimum, exponent and logarithm
+# A data path takes a maximum, a minimum, an exponential and a logarithm.
+_LOG_ADD_CYCLES = {FLOAT: 23, HALF: 13}
 
 
 def accumulator_width(dtype: type[DType]) -> int:

@@ -18,7 +18,7 @@ from ipu_teach.cost.vertices.parts import (
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, DType
 
-# the bytes that a store writes without a read before it: Target::getAtomicStoreGranularity
+# A store writes this number of bytes without a read before it (Target::getAtomicStoreGranularity).
 _STORE_BYTES = 4
 
 

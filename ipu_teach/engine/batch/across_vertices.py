@@ -206,7 +206,7 @@ def _simple(trace: Trace, op: Op, shape: tuple[int, ...]) -> bool:
             and stored_sample.dtype.kind == "u"
             and np.asarray(trace.samples[value.id]).dtype.kind == "f"
         ):
-            return False  # kernels.store_unsigned handles unsigned types
+            return False  # `kernels.store_unsigned` handles unsigned types.
         return (
             is_whole
             and not op.kwargs
@@ -217,7 +217,7 @@ def _simple(trace: Trace, op: Op, shape: tuple[int, ...]) -> bool:
         return False
     if op.kind == "view":
         return bool(sample.ctypes.data == trace.samples[op.args[0].id].ctypes.data)
-    if op.kind == "read":  # the number must be one that all vertices share
+    if op.kind == "read":  # The number must be one that all vertices share.
         return np.ndim(trace.samples[op.args[0].id]) == 0
     return op.kind == "region" or (
         op.kind == "ufunc" and not op.kwargs and layout_independent(op.fn, np.asarray(sample).dtype)

@@ -29,9 +29,10 @@ from ipu_teach.engine.site import Site
 from ipu_teach.engine.views import Nest
 from ipu_teach.types import Array
 
-CHUNK_BYTES = 768 * 1024  # the temporaries of one chunk, which fit a core's second-level cache
-# The minimum of vertices per chunk of single numbers: with fewer, the calls cost more than their
-# work.
+# The temporaries of one chunk take this number of bytes, which fit a core's second-level cache.
+CHUNK_BYTES = 768 * 1024
+# A chunk of single numbers has at least this number of vertices: with fewer, the calls cost more
+# than their work.
 LANES = 4096
 
 
@@ -131,7 +132,7 @@ class BatchPlan:
             stored[0] not in placement.strided or not self.exact
         )
         if not (copied or results or drawn) or (direct and not copied and not drawn):
-            return 0  # the only result is computed straight into its place
+            return 0  # The only result is computed straight into its place.
         # Regions that are traversed element by element count too. A product divides its operands by
         # itself.
         through = placement.in_place if placement.model is not None else []

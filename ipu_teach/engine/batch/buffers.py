@@ -12,7 +12,7 @@ from ipu_teach.engine.backend import Backend
 from ipu_teach.types import Array
 from ipu_teach.types.rounding import AnyDType
 
-BufferKey = tuple[AnyDType, int]  # (dtype, elements per vertex)
+BufferKey = tuple[AnyDType, int]  # A key is (dtype, elements per vertex).
 
 
 def by_stride(strides: Iterable[int]) -> list[int]:
@@ -38,8 +38,8 @@ class Buffers:
         self._released: dict[int, list[int]] = defaultdict(list)
         for root, op_number in last.items():
             self._released[op_number].append(root)
-        # the distance between elements of one vertex, by value, where other vertices are between
-        # them
+        # `spread` has, by value, the distance between elements of one vertex, where those of other
+        # vertices are between them.
         self.spread: dict[int, int] = {}
 
     def take(self, value: int, lead: tuple[int, ...], order: list[int]) -> Array:
@@ -56,7 +56,7 @@ class Buffers:
             if self.capacity == 1 and sample.size
             else sample.size
         )
-        # values of a single vertex share blocks of power-of-two sizes
+        # The values of a single vertex share blocks of power-of-two sizes.
         key = (sample.dtype, elements_per_vertex)
         free_blocks = self.pool[key]
         block = (

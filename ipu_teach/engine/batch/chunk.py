@@ -18,7 +18,7 @@ from ipu_teach.types import Array
 if TYPE_CHECKING:
     from ipu_teach.engine.batch.batch_plan import BatchPlan
 
-WINDOW = 16  # contiguous regions of at least this many elements are gathered as one window
+WINDOW = 16  # Contiguous regions of at least this number of elements are gathered as one window.
 
 
 class Chunk(Operations):
@@ -39,7 +39,7 @@ class Chunk(Operations):
         self.buffers = plan.buffers
         self.lead = piece.shape
         self.rows = slice(piece.first, piece.first + piece.count)
-        # the memory order of the axes, if results have the layout of a region
+        # This is the memory order of the axes, if results have the layout of a region.
         self.order: list[int] = []
         if self.placement.model is not None:
             self.order = by_stride(
@@ -52,7 +52,8 @@ class Chunk(Operations):
 
     def bind(self) -> None:
         """Append the calls for these vertices."""
-        done: set[int] = set()  # the numbers of stores that the operation before them has done
+        # These are the numbers of the stores that the operation before them has done.
+        done: set[int] = set()
         for number, op in enumerate(self.trace.ops):
             if op.kind == "region":
                 self.values[op.result] = self._region(op.result)
@@ -130,7 +131,10 @@ class Chunk(Operations):
     # Regions, and views of values
 
     def _region(self, root: int) -> Array:
-        """Return a region of these vertices: in place, from the packed regions, or in a buffer."""
+        """Return a region of these vertices as one array.
+
+        It is a view of the memory in place, a part of the packed regions, or a buffer.
+        """
         region = self.placement.regions[root]
         if root in self.placement.in_place:
             return self.placement.place(root, self.piece)
@@ -158,7 +162,8 @@ class Chunk(Operations):
     def _gather(self, root: int, region: Region, buffer: Array) -> None:
         """Append the call that copies a region of every vertex into a buffer."""
         flat = self.plan.memory.flat(region.field.dtype)
-        # true if the rows of all vertices are next to each other and no vertices share the region
+        # It is True if the rows of all vertices are next to each other and no vertices share the
+        # region.
         runs_down = root in self.placement.down and buffer.shape[: self.axes] == self.lead
         if root in self.placement.column and not runs_down:
             self.calls.append((self.xp.copyto, (buffer, self.placement.place(root, self.piece))))
@@ -212,8 +217,8 @@ class Chunk(Operations):
             * element_distance
         )
         strides = (*lead_strides, *(stride * element_distance for stride in sample.strides))
-        # The root as one row, beginning with the view's first element. This is address arithmetic
-        # only: the strides select the elements.
+        # `anchor` is the root as one row, beginning with the first element of the view. This is
+        # address arithmetic only: the strides select the elements.
         anchor = self.xp.as_strided(root_array, (element_offset + 1,), (sample.itemsize,))[
             element_offset:
         ]
@@ -237,9 +242,9 @@ class Chunk(Operations):
     # Stores
 
     def _direct(self, op_number: int, op: Op) -> int | None:
-        """Return the number of a store that this result can be computed straight into, or None.
+        """Return the number of the store into which this result can be computed directly, or None.
 
-        The store must be the only use of the result, and store all of it.
+        The store must be the only use of the result, and must store all of it.
         """
         if op.kind not in ("ufunc", "product", "reduce"):
             return None
@@ -302,7 +307,7 @@ class Chunk(Operations):
             else self.xp.array(np.asarray(value))
         )
         extra_axes = source.ndim - destination.ndim
-        # an assignment drops leading axes of length 1, as in numpy
+        # An assignment drops leading axes of length 1, as in numpy.
         if isinstance(value, Ref) and extra_axes > 0:
             source = source.reshape(
                 *source.shape[: self.axes], *source.shape[self.axes + extra_axes :]

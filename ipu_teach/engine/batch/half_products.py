@@ -18,10 +18,11 @@ import numpy as np
 from ipu_teach.engine.backend import Call
 from ipu_teach.types import Array
 
-LONG = 16  # innermost axes of at least this length are worth the start of a loop
-BLOCK_BYTES = 512 * 1024  # the copies of one block, which fit a core's second-level cache
+LONG = 16  # An innermost axis of at least this length is worth the start of a loop.
+# The copies of one block take at most this number of bytes, which fit a core's second-level cache.
+BLOCK_BYTES = 512 * 1024
 
-# einsum's subscripts for the axes of the copies, by innermost axis.
+# These are einsum's subscripts for the axes of the copies, by innermost axis.
 _SUMS = {"columns": "...ij,...jk->...ik", "vertices": "ij...,jk...->ik..."}
 
 
@@ -41,13 +42,14 @@ class HalfProducts:
 
         Axes of length 1 are shared.
         """
-        if out.shape[-2] > out.shape[-1]:  # then transpose, so that columns are the longer axis
+        # The product is transposed, so that columns are the longer axis.
+        if out.shape[-2] > out.shape[-1]:
             left, right, out = (
                 operand_array.swapaxes(-1, -2) for operand_array in (right, left, out)
             )
         (num_rows, num_columns) = out.shape[-2:]
         inner_length = left.shape[-1]
-        # with only one column, rearranging costs more than numpy's own loop
+        # With only one column, rearranging costs more than numpy's own loop.
         if self._exact and num_columns < 2:
             return [(np.matmul, (left, right, out))]
         calls: list[Call] = []
@@ -61,7 +63,8 @@ class HalfProducts:
                 or 1
             ),
         )
-        # copies of operands that all vertices share, by (number of the operand, way)
+        # `shared` has the copies of operands that all vertices share, by (number of the operand,
+        # method).
         shared: dict[tuple[int, str], Array] = {}
         for block in _blocks(lead_shape, products_per_block):
             block_result = out[_within(lead_shape, block)]

@@ -20,7 +20,8 @@ from ipu_teach.types import Array
 from ipu_teach.types.regions import to_unsigned
 from ipu_teach.types.rounding import AnyDType
 
-# (index within a vertex's value, values), or (None, a value that all vertices share)
+# An argument is (index within a vertex's value, values), or (None, a value that all vertices
+# share).
 Argument: TypeAlias = tuple[tuple[EllipsisType, ...] | None, Any]
 
 
@@ -41,9 +42,8 @@ def check_fits(numbers: Array, dtype: AnyDType, line: str, table: FrozenTable, r
     fits = fits.reshape(-1)
     if not fits.all():
         misfits = np.flatnonzero(~fits)
-        first_misfit = int(
-            misfits[np.argmin(rows[misfits])]
-        )  # the first vertex in the order of the loop
+        # This is the first vertex in the order of the loop.
+        first_misfit = int(misfits[np.argmin(rows[misfits])])
         error = OverflowError(f"{numbers.reshape(-1)[first_misfit]} does not fit into {dtype}")
         raise compute_error(table.codelet, error, line, vertex_name(table, int(rows[first_misfit])))
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ipu_teach.compile.trace import Op, Ref, Trace, item_of, layout_independent
 
-# from this many ops on, it pays to place the single numbers of all vertices side by side
+# From this number of ops on, it pays to place the single numbers of all vertices side by side.
 SCALAR_OPS = 4
 
 
@@ -34,7 +34,7 @@ def last_uses(trace: Trace) -> tuple[dict[int, int], dict[int, list[int]]]:
 
 
 def delicate_roots(trace: Trace, exact: bool) -> set[int]:
-    """Return the roots used by operations whose order of sums depends on the layout."""
+    """Return the roots whose layout affects the order of sums in some operation that uses them."""
     kinds = ("reduce", "product", "each") if exact else ("reduce", "each")
     return {
         trace.roots[a.id]

@@ -45,9 +45,9 @@ class Operations:
         self.values: dict[int, Array] = {}
 
     def operand(self, value: Any, rank: int) -> Any:
-        """Return an argument with its axes aligned: the vertices' axes first, its own axes last.
+        """Return an argument with its axes aligned, those of the vertices first.
 
-        `rank` is the number of own axes that the result has at least.
+        The axes of its own value follow. There are at least `rank` of them.
         """
         if not isinstance(value, Ref):
             return self.xp.operand(value)
@@ -136,7 +136,7 @@ class Operations:
             if not dense or sample.size == 0:
                 self._each(op, out)
                 return
-            # All elements of the vertex, in the order in memory in which numpy sums them.
+            # These are all elements of the vertex, in the order in memory in which numpy sums them.
             lead = array.shape[:axes]
             row = self.xp.as_strided(
                 array, (*lead, sample.size), (*array.strides[:axes], sample.itemsize)
@@ -234,10 +234,10 @@ class Operations:
 
 
 def _or_zero(condition: Array, if_true: Operand, if_false: Operand, out: Array) -> Call | None:
-    """Return the call for np.where(condition, one, other) if either is the number 0, else None.
+    """Return the call for np.where(condition, if_true, if_false) if one of the two is the number 0.
 
-    A number times 1 or 0 has its own bits, or those of 0. numpy multiplies many numbers at once,
-    but copies by a mask one by one.
+    The result is None if neither is. A number times 1 or 0 has its own bits, or those of 0. numpy
+    multiplies many numbers at once, but copies by a mask one by one.
     """
     for retained, zero, call in (
         (if_true, if_false, np.multiply),

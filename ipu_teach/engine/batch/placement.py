@@ -14,9 +14,9 @@ from ipu_teach.engine.tile_arrays import Memory
 from ipu_teach.engine.views import PREFIX, Nest, Region, find_nests, running_order
 from ipu_teach.types import Array
 
-# a region that vertices share is copied once per step if it has at most this size
+# A region that vertices share is copied once per step if it has at most this size.
 PACK_BYTES = 64 * 1024 * 1024
-# longer rows are summed in place as fast as they would be gathered
+# Longer rows are summed in place as fast as they would be gathered.
 SHORT_ROW = 8
 
 
@@ -179,7 +179,7 @@ def _nested(
         if region.size
         and (region.contiguous or len(region.strides or ()) == np.ndim(trace.samples[root]) > 0)
     ]
-    # a prefix is enough to recognise regions without an order
+    # A prefix is enough to recognise regions without an order.
     ordered = (root for root in candidates if find_nests(regions[root].starts[None, :PREFIX]))
     candidates = sorted(ordered, key=lambda root: -regions[root].bytes)
     chosen = candidates
@@ -195,7 +195,7 @@ def _nested(
             if nests_with_root is not None:
                 chosen = [*chosen, root]
                 nests = nests_with_root
-    # a single nest of all vertices, which contains no region
+    # This is a single nest of all vertices, in which no region takes part.
     single_nest = Nest(0, (count,), np.zeros(0, np.int64), np.zeros((0, 1), np.int64))
     return nests or [single_nest], {
         root: column_number for column_number, root in enumerate(chosen)

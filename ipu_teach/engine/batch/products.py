@@ -46,7 +46,7 @@ class Products:
         """
         if ranks == (1, 1) and self._exact:
             return [(self._xp.vecdot, (left_operand, right_operand, out))]
-        # Matrices: a vector becomes one row or one column.
+        # The operands become matrices: a vector becomes one row or one column.
         left = left_operand
         right = right_operand
         result = out

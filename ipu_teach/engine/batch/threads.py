@@ -15,7 +15,7 @@ import numpy as np
 from ipu_teach.engine.backend import Call, run_all
 from ipu_teach.engine.site import Site
 
-LEAST_SHARE = 256  # in vertices; a smaller share is not worth a thread
+LEAST_SHARE = 256  # A share with fewer vertices is not worth a thread.
 
 
 def shares(site: Site) -> list[Site]:
@@ -49,5 +49,5 @@ def run_parallel(pool: ThreadPoolExecutor, lists: list[list[Call]]) -> None:
 
 
 def _run(calls: list[Call]) -> None:
-    with np.errstate(all="ignore"):  # numpy's error state is set per thread
+    with np.errstate(all="ignore"):  # numpy's error state is set per thread.
         run_all(calls)

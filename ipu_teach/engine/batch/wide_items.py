@@ -11,8 +11,8 @@ import numpy as np
 
 from ipu_teach.types import Array
 
-WIDEST = 32  # in bytes; numpy moves items of up to this size by one or two instructions
-LEAST_PUT = 16  # in bytes; for narrower items, np.put takes longer than an assignment by index
+WIDEST = 32  # numpy moves items of up to this number of bytes by one or two instructions.
+LEAST_PUT = 16  # For items of fewer bytes, np.put takes longer than an assignment by index.
 
 
 def wide_items(

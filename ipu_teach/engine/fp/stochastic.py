@@ -31,9 +31,9 @@ from ipu_teach.types.rounding import AnyDType
 class StochasticRounding:
     """The random bits of one group's vertices.
 
-    `keys` is uint64[vertices, workers], and changes for each run of their compute set. `chosen` is
-    bool[vertices]: whether a vertex rounds stochastically, which depends on its tile. If `watched`,
-    an overflow raises `FloatingPointError`.
+    `keys` (uint64[vertices, workers]) changes for each run of their compute set. `chosen`
+    (bool[vertices]) is True for vertices that round stochastically, which depends on their tile.
+    With `watched`, an overflow raises `FloatingPointError`.
     """
 
     def __init__(self, group: Group, registers: Registers, watched: bool) -> None:
@@ -55,10 +55,10 @@ class StochasticRounding:
         self.keys[...] = generator.key(words[self._tiles, workers], self._vertices)
 
     def rounded(self, values: Array, members: Array | slice, worker: int, first_word: int) -> Array:
-        """Return `values` (vertices, ...) as halves.
+        """Return `values` (vertices, ...) rounded to halves.
 
-        `members` are the indices of the vertices in the group, and their words start at number
-        `first_word`.
+        `members` are the indices of the vertices in the group. The words of a vertex start at
+        number `first_word` of its stream.
         """
         keys = self.keys[members, worker]
         words = generator.counted(keys, first_word, values.size // max(1, len(keys)))
@@ -90,7 +90,7 @@ class RoundedStores:
         self._rounding = rounding
         self._worker = worker
         self._running = running
-        # the start of a store's words in the vertex's stream, by the number of the store
+        # For each store, by its number: where its words start in the vertex's stream.
         self._words: dict[int, int] = {}
         num_words = 0
         num_elements = 0
@@ -141,7 +141,8 @@ class StoredHalf(OnePtrArray):
     stops: bool = False
 
     def __array_finalize__(self, parent: object) -> None:
-        if isinstance(parent, StoredHalf) and np.may_share_memory(self, parent):  # true for views
+        # The condition is true for views of a stored half.
+        if isinstance(parent, StoredHalf) and np.may_share_memory(self, parent):
             self.stream = parent.stream
             self.overflows = parent.overflows
             self.stops = parent.stops

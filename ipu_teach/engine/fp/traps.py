@@ -76,9 +76,10 @@ class FloatingPoint:
         return self.oflo or self.nan
 
     def watch(self, overflows: list[str]) -> AbstractContextManager[object]:
-        """Return a context in which numpy raises errors, or notes overflows in `overflows`.
+        """Return a context in which numpy raises errors for exceptions that stop the vertex.
 
-        Stores of halves remove these notes.
+        With `nan`, numpy instead notes overflows in `overflows`, from which stores of halves remove
+        them.
         """
         overflow = "ignore"
         if self.oflo:
@@ -126,8 +127,8 @@ def watch_of(group: Group, registers: Registers) -> TrapWatch | None:
 class Guarded:
     """Batches of vertices that may trap.
 
-    If numpy reports an exception, their changes are undone and the plain loop runs. It names the
-    vertex, stores NaN where necessary, or finds that there is no exception.
+    If numpy reports an exception, the changes of the batches are undone, and the plain loop runs.
+    The loop names the vertex, stores NaN where necessary, or finds that there is no exception.
     """
 
     def __init__(self, sites: Sequence[Site], calls: list[Call], loops: list[Call]) -> None:
@@ -184,7 +185,7 @@ def _alarms_after(call: Call) -> list[Call]:
     function, args = call
     if function is apply:
         return [(alarm, (args[2],))]
-    if function is sum_products:  # numpy's einsum reports nothing
+    if function is sum_products:  # numpy's einsum reports no exceptions.
         return [(alarm, (args[3],))]
     if isinstance(function, np.ufunc) and len(args) > function.nin and function not in ROUNDED:
         return [(alarm, (args[function.nin],))]

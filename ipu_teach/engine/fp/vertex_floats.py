@@ -25,9 +25,9 @@ class VertexFloats:
         )
         self.traps = None if watch is None else watch.of(number)
         self._watched = watch is not None
-        # (key, number of the next word) of the running worker
+        # The stream of the running worker is (key, number of the next word).
         self._stream = np.zeros(2, np.uint64)
-        self._overflows: list[str] = []  # the overflows since the last store in a half
+        self._overflows: list[str] = []  # These are the overflows since the last store in a half.
 
     def stored(self, region: Any) -> Any:
         """Return a field of the vertex as an array that handles stores, if it is of HALF."""

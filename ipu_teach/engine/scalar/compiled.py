@@ -29,10 +29,10 @@ from ipu_teach.arguments import Function
 from ipu_teach.types import Array
 
 Loop = Callable[..., int]
-Arguments = Callable[[], Sequence[int | Array]]  # returns the arguments of a loop
+Arguments = Callable[[], Sequence[int | Array]]  # This function returns the arguments of a loop.
 
-# Offsets in CPython's object and numpy's PyUFuncObject (numpy/ufuncobject.h): those of its counts
-# and of its tables.
+# These are the offsets of the counts and of the tables in CPython's object and numpy's
+# PyUFuncObject (numpy/ufuncobject.h).
 _POINTER = ctypes.sizeof(ctypes.c_void_p)
 _NIN = 2 * _POINTER
 _FUNCTIONS = 32 if _POINTER == 8 else 0
@@ -91,11 +91,11 @@ def _compiled(text: str, cached: bool, arguments: Arguments) -> Loop | None:
     try:
         module = _imported(text) if cached else _executed(text)
         run: Loop = module.run
-        run(*arguments())  # compiles the text, or reads it from the cache
+        run(*arguments())  # This call compiles the text, or reads the result from the cache.
         return run
     except (OSError, RuntimeError, EOFError, ImportError, ValueError):
         return None
-    # numba's own errors, whose classes cannot be named without importing it
+    # numba has errors of its own, whose classes cannot be named without importing it.
     except Exception as error:
         if type(error).__module__.partition(".")[0] not in (
             "numba",
@@ -119,7 +119,7 @@ def _imported(text: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # numba looks for the module there
+    sys.modules[name] = module  # numba looks for the module in this dict.
     spec.loader.exec_module(module)
     return module
 
@@ -163,7 +163,7 @@ def addresses(loops: Sequence[tuple[Function, str]]) -> Array | None:
     )
 
 
-_callbacks: list[Any] = []  # must live as long as compiled loops may call them
+_callbacks: list[Any] = []  # The callbacks must live as long as compiled loops may call them.
 
 
 def _in_c(function: Callable[..., float], count: int) -> int:
@@ -220,10 +220,11 @@ def _agrees(ufunc: np.ufunc, types: str, function: int, data: int) -> bool:
     inputs = [numbers, numbers[::-1].copy()][: ufunc.nin]
     strides = [dtype.itemsize] * ufunc.nargs
     loop_counts = [3]
-    if ufunc.signature:  # a vector times a vector, as matrices of one row and one column
+    # The operands are a vector times a vector, as matrices of one row and of one column.
+    if ufunc.signature:
         strides = [0] * ufunc.nargs + [dtype.itemsize] * 6
         loop_counts = [1, 1, 3, 1]
-    if ufunc.signature and ufunc is not np.matmul:  # matrices of one number
+    if ufunc.signature and ufunc is not np.matmul:  # The operands are matrices of one number.
         inputs = [operand[:1, None] for operand in inputs]
         loop_counts = [1] * 4
     expected = np.asarray(ufunc(*inputs))

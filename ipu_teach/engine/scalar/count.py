@@ -46,9 +46,10 @@ class Counting:
         positions_by_field: Mapping[str, Sequence[slice | Array]],
         vertex_floats: VertexFloats | None,
     ) -> None:
-        """Count vertex `vertex_number` on `regions`, and change them.
+        """Count one vertex of the group, and change its `regions` as compute() does.
 
-        `positions_by_field` are the positions in memory of their parts.
+        `vertex_number` is its number in the group. `positions_by_field` has the positions in memory
+        of the parts of each field.
         """
         code = self.code
         workers = max(1, len(self.group.workers))
@@ -56,7 +57,8 @@ class Counting:
         arguments = [*regions.values(), *marks.values(), *reads.values()]
         try:
             cycles = self.program.caller(workers, arguments, vertex_floats, FOREVER)()
-        except Exception:  # compute() itself has ended without an error
+        # compute() itself has ended without an error, so only the count is unknown.
+        except Exception:
             self.cycles[vertex_number] = UNKNOWN
             return
         self.cycles[vertex_number] = -(-max(cycles, ~cycles) // UNIT) * workers
@@ -96,7 +98,8 @@ def marks_for(
     Stores are marked in the first dict. In the second, reads by the workers of a MultiVertex are
     marked.
     """
-    size_of_mark = 1 if workers <= 8 else 8  # in bytes; there is a bit for each worker
+    # A mark has this number of bytes, with a bit for each worker.
+    size_of_mark = 1 if workers <= 8 else 8
 
     def zeros(name: str) -> FieldArrays:
         bytes_per_mark = size_of_mark if code.multi else code.fields[name].dtype.size

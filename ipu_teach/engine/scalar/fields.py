@@ -21,7 +21,7 @@ from ipu_teach.engine.views import regions_of
 from ipu_teach.types import Array
 from ipu_teach.types.regions import FieldArrays as FieldArrays
 
-TextArgument = FieldArrays | memoryview  # an argument of CPython's text
+TextArgument = FieldArrays | memoryview  # This is an argument of CPython's text.
 
 
 class FieldPlace:
@@ -124,7 +124,7 @@ class FieldPlace:
             np.take(self.memory, self.index.reshape(-1), out=self.flat, mode="clip")
 
     def store(self, first: int, last: int) -> None:
-        """Copy the written elements of some vertices back to memory."""
+        """Copy the elements that the vertices `first` to `last - 1` wrote back to memory."""
         if self.index is not None and self.declared.written:
             size = self.index.shape[1]
             self.memory[self.index[first:last].reshape(-1)] = self.flat[first * size : last * size]
@@ -152,7 +152,7 @@ class Fields:
         self.defined = {
             name: elements(defined, self.places[name].flat.itemsize) for name in code.marked
         }
-        # there is a bit for each worker
+        # A mark has a bit for each worker.
         mark_dtype: type[np.uint8 | np.uint64] = np.uint8 if len(group.workers) <= 8 else np.uint64
         self.marks = {name: self._marks(name, mark_dtype) for name in code.marked}
         self.reads = (
@@ -162,7 +162,8 @@ class Fields:
         )
         written = [(place, place.flat) for place in self.places.values() if place.declared.written]
         marked = [(self.places[name], flat) for name, flat in self.marks.items()]
-        # The parts that are written in place, each with a copy of its content before a run.
+        # `kept` has the parts that are written in place, each with a copy of its content before a
+        # run.
         self.kept = [
             (written_place, flat, np.empty_like(flat[written_place.span]))
             for written_place, flat in [*written, *marked]
@@ -190,8 +191,8 @@ class Fields:
         )
         for name, flat in [*self.marks.items(), *self.reads.items()]:
             view = self.places[name].view(flat, vertex)
-            # Python stores a single element faster through a memoryview. That of a matrix has no
-            # rows.
+            # Python stores a single element faster through a memoryview. The memoryview of a matrix
+            # has no rows.
             if isinstance(view, np.ndarray) and view.ndim < 2 and not self.code.vectors:
                 arguments.append(view.data)
             else:
@@ -209,7 +210,10 @@ class Fields:
             flat.fill(0)
 
     def restore(self, vertex: int | None = None) -> None:
-        """Restore the fields of one vertex, or of all, and their marks, to the state at `load`."""
+        """Restore the fields of one vertex, or of all, to the state when `load` was called.
+
+        Their marks are restored too.
+        """
         for place, flat, saved in self.kept:
             if vertex is None:
                 flat[place.span] = saved
@@ -223,7 +227,10 @@ class Fields:
                     mark_part[...] = 0
 
     def store(self, first_vertex: int, end_vertex: int) -> None:
-        """Copy back the fields that the vertices first to last - 1 wrote, and mark them."""
+        """Copy back the fields that some vertices wrote, and mark the elements that they stored.
+
+        They are the vertices from `first_vertex` to before `end_vertex`.
+        """
         for place in self.places.values():
             place.store(first_vertex, end_vertex)
         for name, flat in self.marks.items():
@@ -269,9 +276,9 @@ def index_of(element: int, region: FieldArrays) -> list[int]:
 
 
 def first_conflict(written: Array, read: Array) -> int | None:
-    """Return the first element that one worker writes and another writes or reads, or None.
+    """Return the first element that one worker writes and another worker reads or writes, or None.
 
-    In `written` and `read`, the bit of each worker that did so is set.
+    In `written` and `read`, an element has the bit of each worker that wrote or read it.
     """
     conflicts = np.flatnonzero(
         ((written & (written - 1)) != 0) | ((written != 0) & ((read & ~written) != 0))
@@ -286,5 +293,5 @@ def elements(defined: Array, size: int) -> Array:
 
 
 def mark_of(flat: Array) -> int:
-    """Return the value of a defined element in an array of this type."""
+    """Return the value that marks a defined element in an array like `flat`."""
     return int(np.iinfo(flat.dtype).max) // 255

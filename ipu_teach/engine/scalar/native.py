@@ -78,7 +78,8 @@ def _over(context, builder, signature, args, arrays, steps, counts):
         for argument_index, first_element in zip(arrays, first_elements, strict=True)
     ]
     steps = [builder.mul(step, _whole(element_bytes)) for step in steps]
-    no_step = [_whole(0)] * len(arrays)  # there is only one product
+    # There is only one product, so numpy never takes these steps.
+    no_step = [_whole(0)] * len(arrays)
     _called(
         builder,
         args[0],
@@ -217,7 +218,7 @@ def to_half(x):
     a = abs(x)
     if not a < 65520.0:
         return np.float32(x) if a != a else np.float32(np.copysign(np.inf, x))
-    if a < 6.103515625e-05:  # below the normal halves, the values are multiples of 2**-24
+    if a < 6.103515625e-05:  # Below the normal halves, the values are multiples of 2**-24.
         a = (a + 402653184.0) - 402653184.0
         return np.float32(np.copysign(a, x))
     u = np.float64(a).view(np.int64)
@@ -267,7 +268,8 @@ def wrap(x, bits, signed):
 @exact
 def floordiv(a, b):
     """Return a // b of integers. b must not be 0."""
-    return -a if b == -1 else a // b  # dividing the smallest integer by -1 would trap the processor
+    # Dividing the smallest integer by -1 would trap the processor.
+    return -a if b == -1 else a // b
 
 
 @exact

@@ -37,14 +37,15 @@ from ipu_teach.engine.scalar.functions import Caller, program_of
 from ipu_teach.engine.site import Site
 from ipu_teach.types import Array
 
-MOST_VIEWS = 1 << 12  # maximum number of vertices whose views of fields are created once and stored
-LOOK = 1 << 20  # after this many units of cycles, a long vertex checks the time
-FIRST_LOOK = 0.002  # in seconds; after this time, the remaining time can be estimated
-# In total, the short runs of a loop may take this many times as long as compiling.
+# The views of fields are created once and stored for at most this number of vertices.
+MOST_VIEWS = 1 << 12
+LOOK = 1 << 20  # After this number of units of cycles, a long vertex checks the time.
+FIRST_LOOK = 0.002  # After this number of seconds, the remaining time can be estimated.
+# In total, the short runs of a loop may take this number of times as long as compiling.
 PATIENCE = 1.0
-CHECK = 0.05  # in seconds: the time between two checks for an interruption
-PIECE = 1024  # the number of vertices that a compiled loop runs at a time, at first
-# "python" or "compiled" to override the measurement; see `chosen`
+CHECK = 0.05  # The time between two checks for an interruption, in seconds.
+PIECE = 1024  # A compiled loop runs this number of vertices at a time, at first.
+# This is "python" or "compiled" to override the measurement; see `chosen`.
 CHOSEN = ContextVar("way of scalar loops", default="")
 
 
@@ -106,7 +107,8 @@ class ScalarRun:
         self.count = len(group.rows)
         self.cycles = np.zeros(self.count, np.int64) if site.cycles is None else site.cycles
         self.returned = np.ones(self.count, bool) if site.returned is None else site.returned
-        self.number = max(1, len(group.workers))  # the number of workers that share a vertex
+        # `number` is the number of workers that share a vertex.
+        self.number = max(1, len(group.workers))
         self.endless = group.scalar.endless
         self.patience = _Patience()
         self.calls: dict[int, Caller] = {}
@@ -116,7 +118,7 @@ class ScalarRun:
         self.text = compiled_text(group.scalar, site.target, unit_stride_fields, self.number <= 8)
         self.arguments: list[
             int | Array
-        ] = []  # arguments of the compiled loop, except the first two
+        ] = []  # These are the arguments of the compiled loop, except the first two.
 
     def run(self) -> None:
         """Run `compute()` of every vertex."""
@@ -195,7 +197,7 @@ class ScalarRun:
                     break
                 next_look = 1.5 * elapsed
         counts = self.cycles[first_vertex:num_run]
-        # the count is inverted if compute() returns false
+        # The count of a vertex is inverted if compute() returned false.
         self.returned[first_vertex:num_run][counts < UNKNOWN] = False
         np.copyto(
             counts, -(-np.maximum(counts, ~counts) // UNIT) * self.number, where=counts != UNKNOWN
@@ -238,7 +240,7 @@ class ScalarRun:
         if not self.arguments:
             self._prepare()
         compiled_loop = self.program.compiled(self.text, lambda: (0, 0, *self.arguments))
-        self.cycles[first_vertex:] = 0  # each worker takes the maximum with this value
+        self.cycles[first_vertex:] = 0  # Each worker takes the maximum of its count and this value.
         while first_vertex < self.count:
             if compiled_loop is None:
                 stopped_at = first_vertex
@@ -264,7 +266,8 @@ class ScalarRun:
             .T.copy()
         )
         dimensions: list[int] = []
-        # for the index in `dimensions` of a list's first entry: (start, length) of each vector
+        # For the index in `dimensions` of a list's first entry, this has (start, length) of each
+        # vector.
         tables: dict[int, list[int]] = {}
         for place in places:
             dimensions += [length_or_step for axis in place.dims for length_or_step in axis]
