@@ -280,7 +280,10 @@ PARAMS = pooling.PoolParams(**GOOD)
         ),
         (
             lambda g, x, c, p: gn.group_norm_statistics(g, x, 1e-3, p, 3),
-            ["group_norm_statistics() was given 3 groups for 4 channels.", "divides the number of channels"],
+            [
+                "group_norm_statistics() was given 3 groups for 4 channels.",
+                "divides the number of channels",
+            ],
         ),
         (
             lambda g, x, c, p: gn.group_norm_whiten(g, x, c[:3], c[:3], p),
