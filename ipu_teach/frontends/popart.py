@@ -620,7 +620,7 @@ class AnchorReturnType:
 
 @dataclass(frozen=True)
 class DataFlow:
-    """What a run does: the number of its updates, and the outputs that it returns, by id.
+    """The number of updates in a run, and the outputs that it returns, by id.
 
     An inference has a micro-batch in place of an update.
     """
@@ -854,8 +854,8 @@ class InferenceSession:
         """Return an array of zeros for each output, by its id.
 
         Its shape is [updates, accumulation, replicas, …]: the number of selected updates, of
-        micro-batches per update, and of replicas, then the output's own shape. Of these numbers,
-        those that are 1 are left out.
+        micro-batches per update, and of replicas, then the output's own shape. Each of the three
+        numbers is left out if it is 1.
         """
         arrays = {}
         for name, kind in self._flow.anchors.items():

@@ -832,7 +832,7 @@ def _dropout(
 def _random(call: Callable[..., Tensor]) -> Row:
     """Return the row of a probability distribution, whose numbers `call` draws.
 
-    `call` gets the distribution's parameters 0 and 1: the limits, or the mean and the deviation.
+    `call` gets the parameters 0 and 1: two limits, or a mean and a standard deviation.
     """
 
     def lower(

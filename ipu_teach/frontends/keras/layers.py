@@ -221,7 +221,7 @@ def elementwise(g: Ir, x: Value, function: Callable[[Value], Value]) -> Value:
     """Return `function(x)`, where `function` acts on each element.
 
     If x is a permutation of a tensor, apply the function to this tensor and permute the result. The
-    function then reads the elements in the order in which they lie in memory.
+    function then reads the elements in their order in memory.
     """
     producer = g.maker().get(x)
     if producer is None or producer.kind != "permute":

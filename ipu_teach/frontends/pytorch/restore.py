@@ -137,7 +137,7 @@ class _Record:
     name: str
 
     def changed(self) -> list[str]:
-        """Return the names of what has changed since, or []."""
+        """Return the names whose values have changed since then, or []."""
         raise NotImplementedError
 
     def restore(self) -> None:

@@ -361,8 +361,8 @@ def _smooth_l1_backward(
 ) -> Value:
     """Return the gradient of the smooth L1 loss of x and y by x.
 
-    The slope is difference / beta if |difference| < beta, and otherwise the sign of the difference.
-    It is NaN where the difference is NaN and `beta` is not 0.
+    The derivative is difference / beta if |difference| < beta, and otherwise the sign of the
+    difference. It is NaN where the difference is NaN and `beta` is not 0.
     """
     difference = graph.op("sub", x, y)
     mean_factor = 1 / max(difference.size, 1) if reduction == 1 else 1.0
