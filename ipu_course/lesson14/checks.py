@@ -575,7 +575,7 @@ def _knots() -> tuple[Trial, ...]:
         tensors["counts"] = Var(INT, parts, by_rows, right=[np.zeros(parts, int)])
         pairs = ", ".join(f"{a}-{b}" for a, row in enumerate(rows) for b in row if b >= a)
         words = f"{message}: {pairs}" if len(edges) < 10 else message
-        trial = Trial(words, tensors, more=(rows,), form=_counting, agree=_as_many, beside=_knots)
+        trial = Trial(words, tensors, more=(rows,), form=_counting, beside=_knots)
         trials.append(trial)
     return tuple(trials)
 
@@ -820,7 +820,7 @@ LOOKS = (
     ([0, 1, 4, 6, 6, 8], [3, 0, 1, 4, 4, 2, 0, 1], [-1, -1, 0, 2, 1], 0, [0, 0, 1, 0, 0]),
 )
 LOOKED = {
-    name: Var(INT, np.shape(values[0]), 0, [np.array(value) for value in values])
+    name: Var(INT, np.array(values[0]).shape, 0, [np.array(value) for value in values])
     for name, *values in zip(("ends", "neighbours", "distance", "level"), *LOOKS, strict=False)
 }
 LOOKED["hit"] = Var(INT, 5, 0, right=[np.array(hit) for *_, hit in LOOKS])

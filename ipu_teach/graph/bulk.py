@@ -97,8 +97,8 @@ def listed_column(
 ) -> Column:
     """Return the column of `num_vertices` vertices with explicit element positions.
 
-    Each of `groups` is (numbers, positions) of vertices whose edges have the same shape. `positions`
-    is an int64 array of shape (vertices, *shape).
+    Each of `groups` is (numbers, positions) of vertices whose edges have the same shape:
+    `positions` is an int64 array of shape (vertices, *shape).
     """
     offsets = np.zeros(num_vertices, np.int64)
     form_numbers = np.zeros(num_vertices, np.int64)
