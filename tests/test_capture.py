@@ -351,18 +351,18 @@ REFUSED: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "number": (
         lambda: Around(lambda net, x, y: plain(net, x * x.sum().item(), y)),
         (
-            "uses a number of a tensor to choose the next operations",
+            "uses an element of a tensor to choose the next operations",
             "x.sum().item()",
             "torch.where",
         ),
     ),
     "array": (
         lambda: Around(lambda net, x, y: plain(net, torch.tensor(x.numpy()), y)),
-        ("uses a number of a tensor to choose the next operations", "x.numpy()"),
+        ("uses an element of a tensor to choose the next operations", "x.numpy()"),
     ),
     "mask": (
         lambda: Around(lambda net, x, y: (net.first(x), x[x > 0].mean())),
-        ("uses a number of a tensor to choose the next operations", "x[x > 0]"),
+        ("uses an element of a tensor to choose the next operations", "x[x > 0]"),
     ),
     "shapes": (
         lambda: Around(multiplying),

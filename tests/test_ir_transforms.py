@@ -279,7 +279,7 @@ def test_shares_of_the_optimiser_have_the_bits_of_all_of_it() -> None:
             assert found[1].read(name).shape == (2, -(-value.size // 2))
             flat = found[1].read(name).reshape(-1)[: value.size]
             np.testing.assert_array_equal(flat, whole[1].read(name).reshape(-1))
-    with pytest.raises(ModelError, match="whole parameter"):
+    with pytest.raises(ModelError, match="complete parameter"):
         ir.sharded(ir.replicate(net(optimiser="lars")[0], 2))
 
 

@@ -1478,11 +1478,11 @@ map_tensor_linearly() was given 3 as its graph.
   next:  give the Graph first.
 
 poputil.balanced_partition(3, 0)
-balanced_partition() was asked for 3 items in 0 parts.
+balanced_partition() was given 3 items in 0 parts.
   next:  give whole numbers: items of 0 or more, and parts from 1 to 4,194,304.
 
 poputil.balanced_partition("3", 2)
-balanced_partition() was asked for '3' items in 2 parts.
+balanced_partition() was given '3' items in 2 parts.
   next:  give whole numbers: items of 0 or more, and parts from 1 to 4,194,304.
 
 poputil.broadcast_to_match(x, (4, 4))

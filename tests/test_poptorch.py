@@ -766,7 +766,7 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], tuple[str, ...]]] = {
     "branch": (
         lambda: Of(branching),
         ModelError,
-        ("Of uses a number of a tensor", "if x.sum() > 0", "torch.where"),
+        ("Of uses an element of a tensor", "if x.sum() > 0", "torch.where"),
     ),
     "dtypes that torch chooses": (
         lambda: Of(in_halves),

@@ -57,14 +57,14 @@ if TYPE_CHECKING:
     from ipu_teach.report import Report
 
 Ints = Sequence[int]
-# An array of the host, or what numpy makes one of. A run checks its shape and dtype.
+# An array of the host, or a value from which numpy makes an array. A run checks shape and dtype.
 HostArray: TypeAlias = Any
 TYPES: dict[str, type[DType]] = {"FLOAT": FLOAT, "FLOAT16": HALF, "INT32": INT, "BOOL": BOOL}
 TYPES |= {"UINT32": UNSIGNED_INT}
 Type = Annotated[str, Among(TYPES)]
 Size = Annotated[int, Between(1, 2**24)]
 Switch = bool | Annotated[int, Between(0, 1)]
-# the annotations of attributes, which have the same meaning in all operations
+# The annotation of each attribute. An attribute means the same in all operations that have it.
 ATTRIBUTES: dict[str, Hint] = {
     "alpha": float,
     "axes": Ints | None,
@@ -117,9 +117,13 @@ class TensorInfo:
 
 
 def _pads(pads: Ints) -> tuple[Ints | int, Ints | int]:
-    """Return ONNX's pads as (padding before, padding after) the field; () means no padding."""
-    half = len(pads) // 2
-    return pads[:half] or 0, pads[half:] or 0
+    """Return (padding before, padding after the field) of each dimension from ONNX's `pads`.
+
+    `pads` has first the padding before each dimension, then the padding after each. If it is empty,
+    both results are 0.
+    """
+    dimension_count = len(pads) // 2
+    return pads[:dimension_count] or 0, pads[dimension_count:] or 0
 
 
 def _pool(kind: str) -> Callable[..., Value]:
@@ -188,7 +192,11 @@ def _batch_norm(
     epsilon: float = 1e-5,
     momentum: float = 0.9,
 ) -> Value:
-    """Return the batch norm. With several outputs, it trains, and updates `mean` and `variance`."""
+    """Return the batch norm of x.
+
+    As in ONNX, several outputs mean a training: it normalises by the mean and variance of the
+    batch, and updates `mean` and `variance`. A single output is normalised by these two.
+    """
     return ir.batch_norm(
         g,
         x,
@@ -235,7 +243,10 @@ def _gemm(
     transA: int = 0,
     transB: int = 0,
 ) -> Value:
-    """Return alpha a b + beta c; `transA` and `transB` say whether to transpose a and b."""
+    """Return alpha a b + beta c.
+
+    `transA` and `transB` say whether a and b are transposed before the product.
+    """
     a = ir.turned(g, a) if transA else a
     b = ir.turned(g, b) if transB else b
     y = g.op("matmul", a, b)
@@ -246,7 +257,7 @@ def _gemm(
 
 
 def _reduced(call: Callable[..., Value]) -> Callable[..., Value]:
-    """Return the operation of a reduction, which `call(graph, x, dims, keep)` computes."""
+    """Return the ONNX operation of a reduction that `call(graph, x, dims, keep)` computes."""
 
     def reduce(g: Ir, x: Value, *, axes: Ints | None = None, keepdims: int = 1) -> Value:
         return call(g, x, axes, bool(keepdims))
@@ -255,13 +266,13 @@ def _reduced(call: Callable[..., Value]) -> Callable[..., Value]:
 
 
 def _slice(g: Ir, x: Value, *, axes: Ints = (), starts: Ints, ends: Ints) -> Value:
-    """Return the elements from `starts` to `ends` - 1 along `axes`, by default the first ones.
+    """Return the elements from `starts` to `ends` - 1 along `axes`.
 
-    Negative numbers count from the end.
+    `axes` are by default the first dimensions. Negative starts and ends count from the end.
     """
-    for dim, start, end in zip(axes or range(len(starts)), starts, ends, strict=True):
-        n = x.shape[dim]
-        begin, stop = (min(i + n if i < 0 else i, n) for i in (start, end))
+    for dim, given_start, given_end in zip(axes or range(len(starts)), starts, ends, strict=True):
+        length = x.shape[dim]
+        begin, stop = (min(i + length if i < 0 else i, length) for i in (given_start, given_end))
         x = g.op("slice", x, dim=dim, begin=begin, end=stop)
     return x
 
@@ -296,12 +307,12 @@ def _nll(
 
 
 def _logarithms(g: Ir, x: Value) -> Value:
-    """Return the logarithms of probabilities, in FLOAT, with PopART's lower bounds.
+    """Return the logarithms of the probabilities x, in FLOAT, with PopART's lower bounds.
 
-    Probabilities below one bound count as this bound. The gradient is 1 / x, with another lower
-    bound for x.
+    Probabilities below `least_probability` count as this value. The gradient is 1 / x; in it, x
+    below `least_divisor` counts as that value.
     """
-    lowest, lowest_divisor = (6.104e-5, 6.104e-5) if x.dtype is HALF else (1e-7, 1e-10)
+    least_probability, least_divisor = (6.104e-5, 6.104e-5) if x.dtype is HALF else (1e-7, 1e-10)
 
     def with_gradient_of(source: Value, value: Value) -> Value:
         """Return `value`, but with the gradient of `source`."""
@@ -309,8 +320,8 @@ def _logarithms(g: Ir, x: Value) -> Value:
         return g.op("add", source, g.op("stop", difference))
 
     x = g.cast(x, FLOAT)
-    divisor = with_gradient_of(x, g.op("max", x, lowest_divisor))
-    return with_gradient_of(g.op("log", divisor), g.op("log", g.op("max", x, lowest)))
+    divisor = with_gradient_of(x, g.op("max", x, least_divisor))
+    return with_gradient_of(g.op("log", divisor), g.op("log", g.op("max", x, least_probability)))
 
 
 def _reshape(g: Ir, x: Value, *, shape: Ints) -> Value:
@@ -334,12 +345,15 @@ def _print(g: Ir, x: Value, *, title: str = "") -> Value:
 
 
 def _plain(kind: str) -> Callable[..., Value]:
-    """Return an operation without attributes, which is the operation `kind` of the graph."""
+    """Return the ONNX operation that adds the operation `kind` to a graph, without attributes."""
     return lambda g, *inputs: g.op(kind, *inputs)
 
 
 def _along(kind: str) -> Callable[..., Value]:
-    """Return an operation along the attribute `axis`, by default the last dimension."""
+    """Return the ONNX operation that computes `kind` along a dimension.
+
+    Its attribute `axis` is the dimension, by default the last.
+    """
 
     def along(g: Ir, x: Value, *, axis: int = -1) -> Value:
         return ir.along(g, kind, x, axis)
@@ -382,7 +396,10 @@ GRAPHCORE: dict[str, Callable[..., Value]] = {
 
 
 class Opset:
-    """Operations by name, which take ids and attributes: `aiOnnx.matmul([x, w])`."""
+    """The operations of a Builder by name, as `aiOnnx.matmul([x, w])`, where x and w are ids.
+
+    An operation takes a list of ids and attributes by keyword, and returns the id of its result.
+    """
 
     def __init__(self, builder: Builder, table: Mapping[str, Callable[..., Value]]) -> None:
         self._builder = builder
@@ -420,9 +437,9 @@ class Builder:
         self.aiGraphcore = Opset(self, GRAPHCORE)
 
     def _register(self, value: Value, name: str = "") -> str:
-        """Return the id of a value, which also becomes the value's name.
+        """Return the id of a value, and set the value's name to it.
 
-        The id consists of `name` and a number. Without a `name`, it is the value's own name.
+        The id consists of `name` and a number. Without a `name`, it is the name that the value has.
         """
         if value.name not in self._values or self._values[value.name] is not value:
             value.name = f"{name}:{len(self._values)}" if name else value.name
@@ -430,9 +447,9 @@ class Builder:
         return value.name
 
     def _value(self, name: str, call: str) -> Value:
-        """Return the value with an id; `call` is the caller.
+        """Return the value with the id `name`.
 
-        Raises `ModelError` if there is no such value.
+        Raises `ModelError`, which names the function `call`, if there is no such value.
         """
         if name not in self._values:
             raise ModelError(f"""{call} was given {shown(name)}, which is not a tensor of this
@@ -450,23 +467,26 @@ class Builder:
         context: str,
         attributes: dict[str, Attribute],
     ) -> str:
-        """Add an operation, and return the id of its result.
+        """Add the operation `name`, and return the id of its result.
 
-        `make` adds it to the graph, and `context` is a part of its path. Raises `ModelError` for
-        inputs and attributes that the operation does not accept.
+        `make(graph, *inputs, **attributes)` adds it to the graph, `args` are the ids of its inputs,
+        and `context` is the last part of its path. Raises `ModelError` for inputs and attributes
+        that the operation does not accept.
         """
         if isinstance(args, str):
             raise ModelError(f"""{name}() was given the id {args!r} instead of a list of ids.
                 next:  give a list of ids, as in aiOnnx.{name}([{args!r}]).""")
         check(name, "its inputs", args, Sequence[str], refuse=misuse)
-        known = [
+        attribute_names = [
             p.name for p in inspect.signature(make).parameters.values() if p.kind is p.KEYWORD_ONLY
         ]
         for attribute, value in attributes.items():
-            if attribute not in known:
-                listed = f"it has {', '.join(known)}" if known else "it has none"
-                near = did_you_mean(attribute, known)
-                raise misuse(f"{name}() has no attribute {attribute!r}.", f"{near}{listed}.")
+            if attribute not in attribute_names:
+                listed = (
+                    f"it has {', '.join(attribute_names)}" if attribute_names else "it has none"
+                )
+                suggestion = did_you_mean(attribute, attribute_names)
+                raise misuse(f"{name}() has no attribute {attribute!r}.", f"{suggestion}{listed}.")
             check(name, attribute, value, ATTRIBUTES.get(attribute), refuse=misuse)
         values = [self._value(arg, name) for arg in args]
         with self._graph.at(path="/".join([*self._scopes, *filter(None, [context])])):
@@ -480,13 +500,12 @@ class Builder:
     def addInputTensor(self, info: TensorInfo, name: str = "") -> str:
         """Add a tensor that the host feeds for each micro-batch, and return its id.
 
-        INT32 tensors are treated as class numbers or indices. Raises `ModelError` for a name in
-        use.
+        INT32 tensors are UNSIGNED_INT on the device. Raises `ModelError` for a name in use.
         """
-        title = name or f"input:{len(self._values)}"
-        # INT32 inputs are class numbers or indices, which the operations take as UNSIGNED_INT
+        input_name = name or f"input:{len(self._values)}"
+        # INT32 inputs are class numbers or indices. Operations take these as UNSIGNED_INT.
         dtype = UNSIGNED_INT if info.type is INT else info.type
-        return self._register(self._graph.input(info.shape, title, dtype))
+        return self._register(self._graph.input(info.shape, input_name, dtype))
 
     def addInitializedInputTensor(self, array: Numbers, name: str = "") -> str:
         """Add a variable with its initial value, which a session can train; return its id.
@@ -496,31 +515,33 @@ class Builder:
         return self._register(self._graph.variable(array, name or f"init:{len(self._values)}"))
 
     def addOutputTensor(self, name: str) -> None:
-        """Check that a tensor exists, and do nothing else.
+        """Do nothing but check that there is a tensor with this id.
 
-        `DataFlow` determines what a run returns.
+        The anchors of the `DataFlow` say what a run returns. Raises `ModelError` for an unknown id.
         """
         self._value(name, "addOutputTensor()")
 
     def getTensorShape(self, name: str) -> list[int]:
-        """Return the shape of the tensor with this id."""
+        """Return the shape of the tensor with this id. Raises `ModelError` for an unknown id."""
         return list(self._value(name, "getTensorShape()").shape)
 
     def getModelProto(self) -> bytes:
-        """Return the model as bytes, in the format of the kit."""
-        known = {**self._graph.variables, **self._graph.inputs}
-        results = {n: v for n, v in self._values.items() if n not in known and v.kind != "constant"}
+        """Return the model as bytes in the format of this kit, which a session can read."""
+        stored = {**self._graph.variables, **self._graph.inputs}
+        results = {
+            n: v for n, v in self._values.items() if n not in stored and v.kind != "constant"
+        }
         return graph_to_bytes(self._graph.but(outputs=results))
 
     def saveModelProto(self, path: str | PathLike[str]) -> None:
-        """Write the model to a file in the format of the kit, which a session can read."""
+        """Write the model to a file in the format of this kit, which a session can read."""
         write_whole(path, self.getModelProto(), "saveModelProto()", "model")
 
     def virtualGraph(self, ipu: Natural) -> AbstractContextManager[None]:
         """Put operations that are added in a `with` block on the IPU with this number."""
         return self._graph.at(stage=ipu)
 
-    pipelineStage = virtualGraph  # in the kit, a stage is an IPU
+    pipelineStage = virtualGraph  # each stage has an IPU of its own
 
     def executionPhase(self, phase: Natural) -> AbstractContextManager[None]:
         """Put operations that are added in a `with` block in an execution phase.
@@ -533,7 +554,7 @@ class Builder:
 
     @contextmanager
     def nameScope(self, name: str) -> Iterator[None]:
-        """Prefix the names of operations that are added in a `with` block with a name."""
+        """Put `name` before the paths of operations that are added in a `with` block."""
         self._scopes.append(name)
         try:
             yield
@@ -546,7 +567,10 @@ class Builder:
 
 @dataclass
 class ExecutionPhaseSettings(CheckedOptions):
-    """The number of execution phases of a model; 0 means that phases are ignored."""
+    """The number of a model's execution phases. If it is 0, the phases of operations are ignored.
+
+    Any larger number has the same effect: the phases of operations count.
+    """
 
     phases: Natural = 0
 
@@ -584,9 +608,10 @@ class SessionOptions(CheckedOptions):
 
 @dataclass(frozen=True)
 class AnchorReturnType:
-    """The micro-batches whose outputs a run returns.
+    """The way in which a run returns an output of several micro-batches.
 
-    `kind` is "ALL", "FINAL" for the last, "SUM" for the sum of all, or "EVERYN" for every `n`-th.
+    `kind` is "ALL", "FINAL" for the last micro-batch, "SUM" for the sum over all micro-batches, or
+    "EVERYN" for every `n`-th.
     """
 
     kind: Annotated[str, Among(("ALL", "FINAL", "SUM", "EVERYN"))] = "ALL"
@@ -595,7 +620,10 @@ class AnchorReturnType:
 
 @dataclass(frozen=True)
 class DataFlow:
-    """The number of updates in a run, and the outputs that it returns, by id."""
+    """The number of updates in a run, and the outputs that it returns, by id.
+
+    An inference has a micro-batch in place of an update.
+    """
 
     batchesPerStep: Count
     anchors: Mapping[str, AnchorReturnType]
@@ -605,12 +633,13 @@ MACHINE: dict[str, Hint] = {"numIPUs": Count, "tilesPerIPU": Natural, "ipuVersio
 
 
 class DeviceManager:
-    """Creates devices, of a chosen number of IPUs and tiles or of complete IPUs."""
+    """An object that creates devices."""
 
     def createIpuModelDevice(self, options: Mapping[str, Attribute]) -> Device:
         """Return a device with the given "numIPUs", "tilesPerIPU" and "ipuVersion".
 
-        Raises `ModelError` for other names, and for values of the wrong type.
+        The defaults are 1 IPU with all tiles of the version "ipu2". Raises `ModelError` for other
+        names, and for values of the wrong type.
         """
         for name, value in options.items():
             kind = MACHINE[checked_name("createIpuModelDevice", name, MACHINE)]
@@ -629,10 +658,11 @@ Rate = Annotated[float, Between(0)]
 
 
 class SGD:
-    """Gradient descent.
+    """Gradient descent, or gradient descent with a momentum.
 
-    Each option is a pair: the value, and whether it is constant, as in `{"defaultLearningRate":
-    (0.1, False)}`. Raises `ModelError` for an unknown option.
+    Each option is a pair of a value and a bool that says whether the value is constant, as in
+    `{"defaultLearningRate": (0.1, False)}`; the kit ignores the bool. Raises `ModelError` for an
+    unknown option.
     """
 
     kind = "sgd"
@@ -644,12 +674,18 @@ class SGD:
 
     def __init__(self, options: Mapping[str, tuple[Rate, bool]]) -> None:
         name = type(self).__name__
-        known = ["defaultLearningRate", "lossScaling", *self.names]
-        values = {checked_name(name, n, known): float(v[0]) for n, v in options.items()}
-        check(name, "lossScaling", values.get("lossScaling", 1.0), Positive, refuse=misuse)
-        self.rate = values.pop("defaultLearningRate", 0.1)
-        self.scale = values.pop("lossScaling", 1.0)
-        self.numbers = {**self.defaults, **{self.names[n]: v for n, v in values.items()}}
+        option_names = ["defaultLearningRate", "lossScaling", *self.names]
+        settings = {
+            checked_name(name, option, option_names): float(pair[0])
+            for option, pair in options.items()
+        }
+        check(name, "lossScaling", settings.get("lossScaling", 1.0), Positive, refuse=misuse)
+        self.rate = settings.pop("defaultLearningRate", 0.1)
+        self.scale = settings.pop("lossScaling", 1.0)
+        self.numbers = {
+            **self.defaults,
+            **{self.names[option]: pair for option, pair in settings.items()},
+        }
 
 
 def ConstSGD(learningRate: Rate, weightDecay: Rate = 0.0) -> SGD:
@@ -659,7 +695,7 @@ def ConstSGD(learningRate: Rate, weightDecay: Rate = 0.0) -> SGD:
 
 
 class Adam(SGD):
-    """Adam, which keeps running means of the gradient and of its square.
+    """Adam, which keeps moving means of the gradient and of its square.
 
     The weight decay is independent of the gradient, as with PopART's `WeightDecayMode.Decay`.
     """
@@ -676,7 +712,10 @@ class Adam(SGD):
 
 @dataclass(frozen=True)
 class PyStepIO:
-    """The arrays of a run, by id: its inputs, and the arrays to which its outputs are written."""
+    """The arrays of a run, by id.
+
+    `inputs` are the arrays of its inputs, and `anchors` the arrays to which it writes its outputs.
+    """
 
     inputs: Mapping[str, HostArray]
     anchors: Mapping[str, HostArray]
@@ -687,8 +726,8 @@ class PyStepIOCallback:
     """Functions that provide the inputs of a run, and receive its outputs.
 
     `input(id, is_prefetch)` returns the next micro-batch of an input, and `output(id)` an array to
-    which the next output is written. `input_complete(id)` and `output_complete(id)` are called
-    after each.
+    which the next output is written. `input_complete(id)` is called after each input, and
+    `output_complete(id)` after each output.
     """
 
     input: Callable[[str, bool], HostArray]
@@ -730,51 +769,54 @@ class InferenceSession:
     def _placed(self, graph: Ir) -> Ir:
         """Return the graph without the stages and phases that the options do not turn on.
 
-        Raises `ModelError` for contradictory options.
+        Raises `ModelError` for a pipeline without the virtual graph mode "Manual".
         """
         options = self._options
         mode = options.virtualGraphMode
         if options.enablePipelining and mode != "Manual":
             raise ModelError(f"""enablePipelining needs virtualGraphMode 'Manual', not {mode!r}.
                 next:  options.virtualGraphMode = "Manual", and builder.virtualGraph(i).""")
-        ops = graph.ops if mode != "Off" else [replace(op, stage=0) for op in graph.ops]
+        placed_ops = graph.ops if mode != "Off" else [replace(op, stage=0) for op in graph.ops]
         if not options.executionPhaseSettings.phases:
-            ops = [replace(op, phase=0) for op in ops]
-        return graph.but(ops=ops)
+            placed_ops = [replace(op, phase=0) for op in placed_ops]
+        return graph.but(ops=placed_ops)
 
     def _value(self, name: str) -> Value:
-        """Return the value with an id. Raises `ModelError` if it is not a result of the model."""
-        known = self._model.outputs
-        if name not in known:
+        """Return the value with the id `name`.
+
+        Raises `ModelError` if the model has no such result.
+        """
+        outputs = self._model.outputs
+        if name not in outputs:
             raise ModelError(f"""{shown(name)} is not a result of the model.
-                next:  {did_you_mean(name, known)}there are {", ".join(known)}.""")
-        return known[name]
+                next:  {did_you_mean(name, outputs)}there are {", ".join(outputs)}.""")
+        return outputs[name]
 
     def _graph(self) -> Ir:
-        """Return the graph to compile: the anchors are its outputs."""
+        """Return the graph to compile: the model with the anchors as its only outputs."""
         outputs = {n: self._value(n) for n in self._flow.anchors}
         return without_unused(self._model.but(outputs=outputs))
 
     def prepareDevice(self) -> None:
         """Compile the model for the device.
 
-        Raises `ModelError` if the model cannot run on it.
+        Raises `ModelError` if the model cannot run on this device.
         """
         options = {"partialsType": p} if (p := self._options.partialsTypeMatMuls) else {}
         with working("compile"):
-            low = ir.Lowering(self._graph(), self._device, self._flow.batchesPerStep, options)
-            self._run = Run(low, self._device)
+            lowering = ir.Lowering(self._graph(), self._device, self._flow.batchesPerStep, options)
+            self._run = Run(lowering, self._device)
 
     @property
     def _ready(self) -> Run:
-        """The compiled run. Raises `ModelError` before `prepareDevice`."""
+        """The model as `prepareDevice` compiled it. Raises `ModelError` before this call."""
         if self._run is None:
             raise ModelError("""The session was used before prepareDevice().
                 next:  call session.prepareDevice(), which compiles the model.""")
         return self._run
 
     def weightsFromHost(self) -> None:
-        """Copy the model's variables to the device."""
+        """Copy the variables of the model to the device."""
         run = self._ready
         for name, value in self._model.variables.items():
             run.write(name, np.broadcast_to(np.asarray(value.initial), value.shape))
@@ -785,30 +827,35 @@ class InferenceSession:
             value.initial = self._ready.read(name)
 
     def readWeights(self, io: PyWeightsIO) -> None:
-        """Copy the model's variables to the arrays in `io`.
+        """Copy variables of the model to the arrays in `io`.
 
-        Raises `ModelError` for an id that is not a variable's.
+        Call `weightsToHost` first for the values on the device. Raises `ModelError` for an id that
+        is not the id of a variable.
         """
         for name, array in io.weights.items():
             value = ir.values.named_value(self._model, name)
             np.copyto(array, np.broadcast_to(np.asarray(value.initial), value.shape))
 
     def modelToHost(self, path: str | PathLike[str]) -> None:
-        """Write the model to a file, with the current variables of the device."""
+        """Copy the variables from the device to the model, and write the model to a file."""
         self.weightsToHost()
         write_whole(path, graph_to_bytes(self._model), "modelToHost()", "model")
 
     def _lead(self, kind: AnchorReturnType) -> tuple[int, ...]:
-        """Return the leading dimensions of an output, as in `initAnchorArrays`."""
+        """Return the leading dimensions of an output's array, as `initAnchorArrays` creates it."""
         factors = self._ready.factors
-        steps = {"ALL": factors["steps"], "EVERYN": factors["steps"] // kind.n}.get(kind.kind, 1)
-        sizes = steps, factors["accumulation"], factors["replicas"]
-        return tuple(n for n in sizes if n > 1)
+        selected_steps = {"ALL": factors["steps"], "EVERYN": factors["steps"] // kind.n}.get(
+            kind.kind, 1
+        )
+        leading_lengths = selected_steps, factors["accumulation"], factors["replicas"]
+        return tuple(n for n in leading_lengths if n > 1)
 
     def initAnchorArrays(self) -> dict[str, Array]:
-        """Return an array for each output: [updates, accumulation, replicas, …].
+        """Return an array of zeros for each output, by its id.
 
-        Leading dimensions of length 1 are left out.
+        Its shape is [updates, accumulation, replicas, …]: the number of selected updates, of
+        micro-batches per update, and of replicas, then the output's own shape. Each of the three
+        numbers is left out if it is 1.
         """
         arrays = {}
         for name, kind in self._flow.anchors.items():
@@ -817,14 +864,14 @@ class InferenceSession:
         return arrays
 
     def _selected(self, name: str, outputs: Array) -> Array:
-        """Return those of `outputs`, [micro-batches, …], that the anchor `name` selects.
+        """Return the part of `outputs` [micro-batches, …] that the anchor `name` selects.
 
-        The result has the shape of the array from `initAnchorArrays`.
+        It has the shape of the array that `initAnchorArrays` creates for this anchor.
         """
-        kind = self._flow.anchors[name]
-        rows = outputs.reshape((self._ready.factors["steps"], -1, *outputs.shape[1:]))
-        rows = select_outputs(rows, kind.kind.lower(), kind.n)
-        return rows.reshape((*self._lead(kind), *outputs.shape[1:]))
+        anchor = self._flow.anchors[name]
+        outputs_by_step = outputs.reshape((self._ready.factors["steps"], -1, *outputs.shape[1:]))
+        outputs_by_step = select_outputs(outputs_by_step, anchor.kind.lower(), anchor.n)
+        return outputs_by_step.reshape((*self._lead(anchor), *outputs.shape[1:]))
 
     def run(self, io: PyStepIO | PyStepIOCallback) -> None:
         """Run the program once, with the inputs and outputs in `io`.
@@ -839,27 +886,27 @@ class InferenceSession:
     def _run_arrays(self, io: PyStepIO) -> None:
         """Run the program with arrays as inputs and outputs."""
         run = self._ready
-        fed = {}
+        input_arrays = {}
         for name, array in io.inputs.items():
             if name in run.ir.inputs:
                 value = run.ir.inputs[name]
                 is_complete = np.size(array) == run.micro_batches * value.size
-                shape = (run.micro_batches, *value.shape)
-                fed[name] = np.reshape(array, shape) if is_complete else array
-        for name, array in run(**fed).items():
+                full_shape = (run.micro_batches, *value.shape)
+                input_arrays[name] = np.reshape(array, full_shape) if is_complete else array
+        for name, array in run(**input_arrays).items():
             np.copyto(io.anchors[name], self._selected(name, array))
 
     def _run_callbacks(self, io: PyStepIOCallback) -> None:
         """Run the program with functions for its inputs and outputs."""
         run = self._ready
-        micro_batches: dict[str, list[Array]] = {name: [] for name in run.ir.inputs}
-        for count in range(run.micro_batches):
-            for name in micro_batches:
-                micro_batches[name].append(np.array(io.input(name, count > 0)))
+        input_rows: dict[str, list[Array]] = {name: [] for name in run.ir.inputs}
+        for micro_batch in range(run.micro_batches):
+            for name in input_rows:
+                input_rows[name].append(np.array(io.input(name, micro_batch > 0)))
                 io.input_complete(name)
-        for name, array in run(**{n: np.stack(a) for n, a in micro_batches.items()}).items():
-            for row in array:
-                np.copyto(io.output(name), row)
+        for name, array in run(**{n: np.stack(a) for n, a in input_rows.items()}).items():
+            for output in array:
+                np.copyto(io.output(name), output)
                 io.output_complete(name)
 
     def getReport(self) -> Report:
@@ -868,7 +915,10 @@ class InferenceSession:
 
 
 class TrainingSession(InferenceSession):
-    """A session that trains a model: like an InferenceSession, but each run updates the weights."""
+    """A session that trains a model: an `InferenceSession` whose runs also update the weights.
+
+    `loss` is the id of the loss.
+    """
 
     def __init__(
         self,
@@ -884,7 +934,7 @@ class TrainingSession(InferenceSession):
         self._optimizer = optimizer
 
     def _graph(self) -> Ir:
-        """Return the graph to compile: with the anchors as outputs, and with an update."""
+        """Return the graph to compile: the model with the anchors as outputs, and an update."""
         options = self._options
         kept_values: dict[str, str | tuple[()] | None] = {
             "None": None,

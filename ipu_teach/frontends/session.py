@@ -43,16 +43,17 @@ def is_schedule(value: object) -> bool:
 
 
 class CheckedOptions:
-    """The base class of option dataclasses. Setting an unknown option raises `ModelError`.
+    """The base class of dataclasses of options.
 
-    The value of an option is checked against the annotation of its field.
+    Setting an unknown option, or a value that does not fit the annotation of the option's field,
+    raises `ModelError`.
     """
 
     def __setattr__(self, name: str, value: object) -> None:
-        known: Mapping[str, Field[Hint]] = vars(type(self))["__dataclass_fields__"]
-        if name not in known:
+        fields: Mapping[str, Field[Hint]] = vars(type(self))["__dataclass_fields__"]
+        if name not in fields:
             raise ModelError(f"""{type(self).__name__} has no option {name!r}.
-                next:  {did_you_mean(name, known)}there are {", ".join(known)}.""")
+                next:  {did_you_mean(name, fields)}there are {", ".join(fields)}.""")
         hint = _hints(type(self).__init__).get(name)
         check(type(self).__name__, name, value, hint, refuse=misuse)
         super().__setattr__(name, value)
@@ -112,23 +113,34 @@ class Training:
     ) -> Ir:
         """Return `graph` with the backward pass and an update of `parameters`.
 
-        By default, `parameters` are all variables of floats. Their gradients are those of `loss`,
-        or `gradients`, if given: the gradient of each parameter, as a value of the graph. Raises
-        `ModelError` if a transform does, for example if an operation has no gradient.
+        By default, `parameters` contains all float variables. Their gradients are computed from
+        `loss`, or `gradients` contains a value of the graph for each parameter. Raises `ModelError`
+        if a transform does, for example if an operation has no gradient.
         """
         if gradients is None:
             assert loss is not None, "without gradients, a loss is needed"
             step, grads = ir.autodiff(without_unused(graph), loss, parameters, self.scale)
         else:
-            trained = None if parameters is None else set(parameters)
-            grads = {v: g for v, g in gradients.items() if trained is None or v in trained}
-            outputs = {**graph.outputs, **{f"gradient {v.name}": g for v, g in grads.items()}}
+            selected_parameters = None if parameters is None else set(parameters)
+            grads = {
+                parameter: gradient
+                for parameter, gradient in gradients.items()
+                if selected_parameters is None or parameter in selected_parameters
+            }
+            outputs = {
+                **graph.outputs,
+                **{f"gradient {parameter.name}": gradient for parameter, gradient in grads.items()},
+            }
             step = graph.but(ops=without_unused(graph.but(outputs=outputs)).ops)
         if self.recompute is not None:
             step = ir.recompute(step, self.recompute)
         for number, group in enumerate(self.groups):
             names = group.names
-            selected = {v: g for v, g in grads.items() if names is None or v.name in names}
+            selected = {
+                parameter: gradient
+                for parameter, gradient in grads.items()
+                if names is None or parameter.name in names
+            }
             rate = step.variable(group.rate, rate_of(number), FLOAT)
             kind = group.kind or self.kind
             step = ir.optimise(
@@ -171,15 +183,15 @@ def compile_graph(
 
 
 def select_outputs(rows: Array, mode: str, n: int = 1) -> Array:
-    """Return the rows that `mode` selects from `rows`, [runs, …] in order of time.
+    """Return the rows that `mode` selects from `rows` [micro-batches, …], which are in order.
 
     The modes are "all", "final" for the last row, "everyn" for every n-th row, and "sum" for the
-    sum of all rows. The result has a first dimension in each mode.
+    sum of all rows, which is one row.
     """
     if mode == "sum":
-        wide = np.float32 if rows.dtype == np.float16 else rows.dtype  # HALF is rounded only once
-        total: Array = rows.sum(0, keepdims=True, dtype=wide).astype(rows.dtype)
-        return total
+        sum_dtype = np.float32 if rows.dtype == np.float16 else rows.dtype  # round HALF only once
+        row_sum: Array = rows.sum(0, keepdims=True, dtype=sum_dtype).astype(rows.dtype)
+        return row_sum
     return {"all": rows, "final": rows[-1:], "everyn": rows[n - 1 :: n]}[mode]
 
 
@@ -188,8 +200,10 @@ def batch_product(name: str, batch: int, factors: Mapping[str, int]) -> str:
 
     `name` and `batch` are the first factor, and `factors` are the others by name.
     """
-    product = " * ".join([f"{name} {batch}", *(f"{factor} {n}" for factor, n in factors.items())])
-    return f"{product} = {batch * prod(factors.values()):,}"
+    factor_text = " * ".join(
+        [f"{name} {batch}", *(f"{factor} {number}" for factor, number in factors.items())]
+    )
+    return f"{factor_text} = {batch * prod(factors.values()):,}"
 
 
 def without_unused(graph: Ir) -> Ir:
@@ -208,9 +222,9 @@ def without_unused(graph: Ir) -> Ir:
 
 
 def input_of(graph: Ir, value: Value, kind: str) -> Value | None:
-    """Return the first input of the operation that produced `value`, or None.
+    """Return the first input of the operation that produces `value`, if it has the kind `kind`.
 
-    It is None if no operation of this `kind` produced the value.
+    Otherwise return None.
     """
     op = graph.maker().get(value)
     return op.inputs[0] if op is not None and op.kind == kind else None
@@ -219,7 +233,7 @@ def input_of(graph: Ir, value: Value, kind: str) -> Value | None:
 def machine(version: str = "ipu2", tiles: int = 0, ipus: int = 1) -> IPUModel:
     """Return an `IPUModel` of a version, with `ipus` IPUs of `tiles` tiles each.
 
-    0 tiles means all tiles that an IPU of this version has.
+    If `tiles` is 0, an IPU has all tiles of its version.
     """
     return IPUModel(version, num_ipus=ipus, **({"tiles_per_ipu": tiles} if tiles else {}))
 
@@ -227,9 +241,9 @@ def machine(version: str = "ipu2", tiles: int = 0, ipus: int = 1) -> IPUModel:
 def checked_count(
     call: str, number: object, lowest: int = 1, error: type[IPUTeachError] = ModelError
 ) -> int:
-    """Return `number`, or raise `error` unless it is an integer of at least `lowest`.
+    """Return `number`, which must be an integer of at least `lowest`; otherwise raise `error`.
 
-    `call` is the subject of the message: a call or a description of the number.
+    `call` is the subject of the error's message: a call or a description of the number.
     """
     if type(number) is not int or number < lowest:
         raise error(f"""{call} was given {shown(number)}.
@@ -238,9 +252,9 @@ def checked_count(
 
 
 def checked_name(call: str, name: object, known: Collection[str]) -> str:
-    """Return `name`, or raise `ModelError` unless it is one of the names in `known`.
+    """Return `name`, which must be in `known`; otherwise raise `ModelError`.
 
-    `call` is the subject of the message, and the nearest known name is part of it.
+    `call` is the subject of the error's message, which also contains the nearest known name.
     """
     if not isinstance(name, str) or name not in known:
         raise ModelError(f"""{call} was given {shown(name)}.

@@ -32,7 +32,7 @@ def balanced_partition(count: int, parts: int) -> list[tuple[int, int]]:
     The sizes differ by at most one.
     """
     if not is_count(count, 0) or not is_count(parts, 1) or parts > MOST_TILES:
-        raise PoplibsError(f"""balanced_partition() was asked for {shown(count)} items in
+        raise PoplibsError(f"""balanced_partition() was given {shown(count)} items in
             {shown(parts)} parts.
             next:  give whole numbers: items of 0 or more, and parts from 1 to {MOST_TILES:,}.""")
     return [(i * count // parts, (i + 1) * count // parts) for i in range(parts)]
@@ -126,10 +126,10 @@ def choose_mapping_offset(num_tiles: int, shape: Sequence[int], seed: int = _SEE
 def factor_dims(tensor: Tensor, factors: Sequence[int], start_dim: int) -> Tensor:
     """Return a view that splits `len(factors)` dimensions, beginning with `start_dim`.
 
-    A dimension of size s with factor f becomes two dimensions, s / f and f; the factors stand
-    together after the quotients. For example, shape (4, 6, 4) with factors (1, 2) from dimension 0
-    becomes (4, 3, 1, 2, 4): the elements of each 1 x 2 block are neighbours. Raises `PoplibsError`
-    if a factor does not divide its dimension.
+    A dimension of size s with factor f becomes two dimensions, s / f and f; the factors follow all
+    quotients. For example, shape (4, 6, 4) with factors (1, 2) from dimension 0 becomes (4, 3, 1,
+    2, 4): the elements of each 1 x 2 block are neighbours. Raises `PoplibsError` if a factor does
+    not divide its dimension.
     """
     if not isinstance(tensor, Tensor):
         raise PoplibsError(

@@ -180,12 +180,14 @@ def unbroadcast(ir: Ir, g: Value | None, shape: Shape) -> Value | None:
     """
     if g is None or g.shape == shape:
         return g
-    lead = len(g.shape) - len(shape)
-    dims = [*range(lead)]
-    dims += [lead + i for i, n in enumerate(shape) if n == 1 and g.shape[lead + i] != 1]
-    if dims and (number := g.number) is not None:
-        return ir.constant(number * prod(g.shape[d] for d in dims), g.dtype, shape)
-    g = ir.op("sum", g, dims=dims) if dims else g
+    added_rank = len(g.shape) - len(shape)
+    summed_dims = [*range(added_rank)]
+    summed_dims += [
+        added_rank + i for i, n in enumerate(shape) if n == 1 and g.shape[added_rank + i] != 1
+    ]
+    if summed_dims and (number := g.number) is not None:
+        return ir.constant(number * prod(g.shape[d] for d in summed_dims), g.dtype, shape)
+    g = ir.op("sum", g, dims=summed_dims) if summed_dims else g
     return g if g.shape == shape else ir.op("reshape", g, shape=shape)
 
 
@@ -227,8 +229,8 @@ def binary(
 def predicate(call: Callable[..., Tensor], n: int = 2, dtypes: Sequence[Kind] = ()) -> Row:
     """Return the row of an operation with a BOOL result.
 
-    `n` is the number of operands, 1 or 2, and `dtypes` are the dtypes that it accepts; () means
-    any.
+    `n` is the number of operands, 1 or 2. `dtypes` are the dtypes that an operand may have; the
+    default, (), means any dtype.
     """
 
     def shape(*values: Value) -> Out:
@@ -257,54 +259,57 @@ def non_linearity(kind: str) -> Row:
     return Row(floats, lower, grad)
 
 
-def _product(ir: Ir, first: Value, *factors: Value | float) -> Value:
-    """Return the product of `first` and all `factors`."""
+def _product(ir: Ir, value: Value, *factors: Value | float) -> Value:
+    """Return `value` multiplied by each of the `factors` in turn."""
+    product = value
     for factor in factors:
-        first = ir.op("mul", first, factor)
-    return first
+        product = ir.op("mul", product, factor)
+    return product
 
 
 def _extreme(loses: str) -> Callable[..., tuple[Value, Value]]:
-    """Return the function for the gradients of "max" or "min".
+    """Return the function that returns the gradients of "max" or "min" by both operands.
 
-    `loses` is the comparison, "lt" or "gt", that is true for an operand with gradient 0. Two equal
-    operands get half of the gradient each, as in torch's maximum and minimum.
+    `loses` is "lt" for the maximum and "gt" for the minimum: an operand for which this comparison
+    with the other operand is true has the gradient 0. Two equal operands get half of the gradient
+    each, as in torch's maximum and minimum.
     """
 
     def gradients(ir: Ir, g: Value, a: Value, b: Value, y: Value) -> tuple[Value, Value]:
-        share = ir.op("select", ir.op("eq", a, b), _product(ir, g, 0.5), g)
-        zero = ir.constant(0.0, g.dtype)
-        by_a = ir.op("select", ir.op(loses, a, b), zero, share)
-        return by_a, ir.op("select", ir.op(loses, b, a), zero, share)
+        tie_grad = ir.op("select", ir.op("eq", a, b), _product(ir, g, 0.5), g)
+        no_grad = ir.constant(0.0, g.dtype)
+        a_grad = ir.op("select", ir.op(loses, a, b), no_grad, tie_grad)
+        return a_grad, ir.op("select", ir.op(loses, b, a), no_grad, tie_grad)
 
     return gradients
 
 
 def _power(ir: Ir, g: Value, a: Value, b: Value, y: Value) -> tuple[Value, Value | None]:
-    """Return the gradients of a ** b.
+    """Return the gradients of y = a ** b by `a` and by `b`, or None for a `b` that is a constant.
 
-    At a = 0, the formulas b a ** (b - 1) and y log(a) may be NaN or infinite. The gradient is 0
-    there if the power is constant in that operand.
+    At a = 0 the formulas b a ** (b - 1) and y log(a) may be NaN or infinite. Where y does not
+    depend on an operand (on `a` at b = 0, on `b` at a = 0 and b >= 0), the gradient by this operand
+    is 0.
     """
-    zero = ir.constant(0.0, g.dtype, g.shape)
+    no_grad = ir.constant(0.0, g.dtype, g.shape)
     if b.number == 0:
-        return zero, None
-    by_a = _product(ir, g, b, ir.op("pow", a, ir.op("sub", b, 1.0)))
+        return no_grad, None
+    a_grad = _product(ir, g, b, ir.op("pow", a, ir.op("sub", b, 1.0)))
     if b.number is None:
-        by_a = ir.op("select", ir.op("eq", b, 0.0), zero, by_a)
+        a_grad = ir.op("select", ir.op("eq", b, 0.0), no_grad, a_grad)
     if b.kind == CONSTANT:
-        return by_a, None
+        return a_grad, None
     is_flat = ir.op("logical_and", ir.op("eq", a, 0.0), ir.op("gteq", b, 0.0))
-    log = ir.op("select", is_flat, zero, ir.op("mul", y, ir.op("log", a)))
-    return by_a, ir.op("mul", g, log)
+    log_factor = ir.op("select", is_flat, no_grad, ir.op("mul", y, ir.op("log", a)))
+    return a_grad, ir.op("mul", g, log_factor)
 
 
 def _quotient(ir: Ir, g: Value, a: Value, b: Value, y: Value) -> tuple[Value, Value | None]:
-    """Return the gradients of a / b."""
-    share = ir.op("div", g, b)
+    """Return the gradients of y = a / b by `a` and by `b`, or None for a `b` that is a constant."""
+    a_grad = ir.op("div", g, b)
     if b.kind == CONSTANT:
-        return share, None
-    return share, _product(ir, share, y, -1.0)
+        return a_grad, None
+    return a_grad, _product(ir, a_grad, y, -1.0)
 
 
 def softplus(x: expr.Expr) -> expr.Expr:
@@ -313,11 +318,13 @@ def softplus(x: expr.Expr) -> expr.Expr:
 
 
 def _angle(ir: Ir, g: Value, a: Value, b: Value, y: Value) -> tuple[Value, Value]:
-    """Return the gradients of atan2(a, b), which are 0 at the origin."""
-    squares = ir.op("add", _product(ir, a, a), _product(ir, b, b))
-    is_origin = ir.op("eq", squares, 0.0)
-    share = ir.op("div", g, ir.op("select", is_origin, ir.constant(1.0, g.dtype), squares))
-    return _product(ir, share, b), _product(ir, share, a, -1.0)
+    """Return the gradients of atan2(a, b) by `a` and by `b`: 0 where `a` and `b` are both 0."""
+    squared_radius = ir.op("add", _product(ir, a, a), _product(ir, b, b))
+    is_origin = ir.op("eq", squared_radius, 0.0)
+    scaled_grad = ir.op(
+        "div", g, ir.op("select", is_origin, ir.constant(1.0, g.dtype), squared_radius)
+    )
+    return _product(ir, scaled_grad, b), _product(ir, scaled_grad, a, -1.0)
 
 
 def _select_shape(mask: Value, a: Value, b: Value) -> Out:
@@ -329,7 +336,10 @@ def _select_shape(mask: Value, a: Value, b: Value) -> Out:
 
 
 def _select(low: Lowering, mask: Tensor, a: Operand, b: Operand) -> Tensor:
-    """Lower "select": at least one operand has to be a tensor, because popops requires it."""
+    """Return the tensor of "select". If `a` and `b` are numbers, `a` becomes a constant tensor.
+
+    The reason is that popops.select needs at least one tensor beside the mask.
+    """
     if not isinstance(a, Tensor) and not isinstance(b, Tensor):
         a = low.constant(low.op.outs[0].dtype, low.op.outs[0].shape, a)
     return low.call(popops.select, a, b, mask)
@@ -337,10 +347,10 @@ def _select(low: Lowering, mask: Tensor, a: Operand, b: Operand) -> Tensor:
 
 def _select_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
     mask, a, b = op.inputs
-    zero = ir.constant(0.0, g.dtype)
-    by_a = ir.op("select", mask, g, zero)
-    by_b = ir.op("select", mask, zero, g)
-    return [None, unbroadcast(ir, by_a, a.shape), unbroadcast(ir, by_b, b.shape)]
+    no_grad = ir.constant(0.0, g.dtype)
+    a_grad = ir.op("select", mask, g, no_grad)
+    b_grad = ir.op("select", mask, no_grad, g)
+    return [None, unbroadcast(ir, a_grad, a.shape), unbroadcast(ir, b_grad, b.shape)]
 
 
 def _clamp(low: Lowering, x: Tensor, least: float, most: float) -> Tensor:
@@ -551,9 +561,9 @@ def _expand_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
     return [unbroadcast(ir, g, op.inputs[0].shape)]
 
 
-def _resized(x: Value, axis: int, size: int) -> Out:
-    """Return the shape and dtype of `x`, with the length `size` of the dimension `axis`."""
-    return Out((*x.shape[:axis], size, *x.shape[axis + 1 :]), x.dtype)
+def _resized(x: Value, axis: int, length: int) -> Out:
+    """Return the shape and dtype of `x`, with the length `length` of the dimension `axis`."""
+    return Out((*x.shape[:axis], length, *x.shape[axis + 1 :]), x.dtype)
 
 
 def _slice_shape(x: Value, dim: int, begin: int, end: int, step: int = 1) -> Out:
@@ -565,8 +575,8 @@ def _slice_shape(x: Value, dim: int, begin: int, end: int, step: int = 1) -> Out
 
 
 def _sliced(low: Lowering, x: Tensor, dim: int, begin: int, end: int, step: int = 1) -> Tensor:
-    part = x.slice(begin, end, dim % x.rank)
-    return part if step == 1 else part.sub_sample(step, dim % x.rank)
+    contiguous = x.slice(begin, end, dim % x.rank)
+    return contiguous if step == 1 else contiguous.sub_sample(step, dim % x.rank)
 
 
 def _slice_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
@@ -602,9 +612,9 @@ def _reverse_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
 def _concat_shape(*values: Value, dim: int) -> Out:
     check_dtypes(*values)
     (axis,) = axes(values[0], [dim])
-    other_sizes = {(len(v.shape), *v.shape[:axis], *v.shape[axis + 1 :]) for v in values}
+    other_shapes = {(len(v.shape), *v.shape[:axis], *v.shape[axis + 1 :]) for v in values}
     why = f"the tensors differ in more than dimension {axis}"
-    require(len(other_sizes) == 1, why, "give tensors that are equal in all other dimensions.")
+    require(len(other_shapes) == 1, why, "give tensors that are equal in all other dimensions.")
     return _resized(values[0], axis, sum(v.shape[axis] for v in values))
 
 
@@ -693,14 +703,17 @@ def _reduce(operation: str, grad: Grad, shape: Shaper = _reduced_shape) -> Row:
     """Return the row of a reduction over the attribute `dims`, by an operation of popops."""
 
     def lower(low: Lowering, x: Tensor, dims: Ints) -> Tensor:
-        places = [d % x.rank for d in dims]
-        return low.call(popops.reduce, x, places, operation=operation) if places else x
+        reduced_dims = [d % x.rank for d in dims]
+        return low.call(popops.reduce, x, reduced_dims, operation=operation) if reduced_dims else x
 
     return Row(shape, lower, grad)
 
 
 def _expanded(ir: Ir, op: Op, y: Value) -> Value:
-    """Return `y`, a result of the reduction `op`, expanded to the shape of its input."""
+    """Return `y`, which has the shape of the result of the reduction `op`, in its input's shape.
+
+    An element is repeated along the dimensions that `op` reduces.
+    """
     x = op.inputs[0]
     reduced = axes(x, op.attrs["dims"])
     shape = tuple(1 if i in reduced else n for i, n in enumerate(x.shape))
@@ -708,19 +721,23 @@ def _expanded(ir: Ir, op: Op, y: Value) -> Value:
 
 
 def _extreme_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
-    """Divide the gradient equally among all elements equal to the extreme, as torch's amax does."""
+    """Return the gradient divided equally among all elements equal to the extreme.
+
+    torch's amax does the same. All other elements have the gradient 0.
+    """
     (x,) = op.inputs
     is_extreme = ir.op("eq", x, _expanded(ir, op, op.outs[0]))
     ones = ir.op("cast", is_extreme, dtype=x.dtype)
-    count = ir.op("sum", ones, dims=op.attrs["dims"])
-    return [ir.op("mul", ones, _expanded(ir, op, ir.op("div", g, count)))]
+    extreme_count = ir.op("sum", ones, dims=op.attrs["dims"])
+    return [ir.op("mul", ones, _expanded(ir, op, ir.op("div", g, extreme_count)))]
 
 
 def _product_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
-    """Return g times the product of the other elements.
+    """Return, for each element, g times the product of the other elements.
 
-    Without a 0 among the elements, this is a quotient. With a single 0, it is the product of the
-    rest for that element, and 0 for the others. With several zeros, it is 0 for all elements.
+    If no element is 0, that is g times the product of all elements, divided by the element. If one
+    element is 0, its gradient is g times the product of the other elements, whose gradients are 0.
+    If several elements are 0, all gradients are 0.
     """
     (x,) = op.inputs
     dims = op.attrs["dims"]
@@ -728,25 +745,29 @@ def _product_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
     is_zero = ir.op("eq", x, 0.0)
     factors = ir.op("select", is_zero, ir.constant(1.0, x.dtype), x)
     product = _product(ir, g, ir.op("reduce_prod", factors, dims=dims))
-    zeros = ir.op("sum", ir.op("cast", is_zero, dtype=x.dtype), dims=dims)
+    zero_count = ir.op("sum", ir.op("cast", is_zero, dtype=x.dtype), dims=dims)
     without_zeros, with_one_zero = (
-        _expanded(ir, op, ir.op("select", ir.op("eq", zeros, count), product, zero))
-        for count in (0.0, 1.0)
+        _expanded(ir, op, ir.op("select", ir.op("eq", zero_count, wanted_count), product, zero))
+        for wanted_count in (0.0, 1.0)
     )
     return [ir.op("select", is_zero, with_one_zero, ir.op("div", without_zeros, factors))]
 
 
 def _arg_shape(x: Value) -> Out:
-    """Return the shape and dtype of one element number per row."""
+    """Return the shape and dtype of a result with an UNSIGNED_INT for each row of `x`."""
     numeric(with_rows(x))
     return Out(x.shape[:-1], UNSIGNED_INT)
 
 
 def _top_shape(x: Value, k: int, largest: bool = True) -> list[Out]:
-    rows = _arg_shape(x).shape
-    n = x.shape[-1]
-    require(1 <= k <= n, f"k is {k}, and a row has {n}", f"give a k from 1 to {n}.")
-    return [Out((*rows, k), x.dtype), Out((*rows, k), UNSIGNED_INT)]
+    row_shape = _arg_shape(x).shape
+    row_length = x.shape[-1]
+    require(
+        1 <= k <= row_length,
+        f"k is {k}, and a row has {row_length}",
+        f"give a k from 1 to {row_length}.",
+    )
+    return [Out((*row_shape, k), x.dtype), Out((*row_shape, k), UNSIGNED_INT)]
 
 
 def _top_k(low: Lowering, x: Tensor, k: int, largest: bool = True) -> tuple[Tensor, Tensor]:
@@ -754,14 +775,17 @@ def _top_k(low: Lowering, x: Tensor, k: int, largest: bool = True) -> tuple[Tens
 
 
 def _top_grad(ir: Ir, op: Op, g: Value, _: Value | None) -> InputGrads:
-    """Return each gradient at the position of its element in x, and 0 for all other elements."""
+    """Return each gradient at the position of its element in x, and 0 for all other elements.
+
+    The second result, the columns of the elements, has no gradient.
+    """
     x = op.inputs[0]
-    places = op.outs[1]
+    columns = op.outs[1]
     row_starts = np.arange(0, x.size, x.shape[-1]).reshape((*x.shape[:-1], 1))
-    flat_places = ir.op("add", places, ir.constant(row_starts, UNSIGNED_INT))
-    index = ir.op("reshape", flat_places, shape=(-1,))
+    flat_indices = ir.op("add", columns, ir.constant(row_starts, UNSIGNED_INT))
+    row_numbers = ir.op("reshape", flat_indices, shape=(-1,))
     updates = ir.op("reshape", g, shape=(-1, 1))
-    result = ir.op("scatter", index, updates, shape=(x.size, 1))
+    result = ir.op("scatter", row_numbers, updates, shape=(x.size, 1))
     return [ir.op("reshape", result, shape=x.shape)]
 
 
@@ -770,9 +794,9 @@ def _one_hot_shape(x: Value, classes: Count, dtype: Element) -> Out:
 
 
 def _one_hot(low: Lowering, x: Tensor, classes: int, dtype: Kind) -> Tensor:
-    rows = low.new(dtype, (x.num_elements, classes))
-    low.call(popops.encode_one_hot, x.flatten(), rows)
-    return rows.reshape((*x.shape, classes))
+    one_hot_rows = low.new(dtype, (x.num_elements, classes))
+    low.call(popops.encode_one_hot, x.flatten(), one_hot_rows)
+    return one_hot_rows.reshape((*x.shape, classes))
 
 
 OPS |= {
@@ -788,8 +812,8 @@ OPS |= {
 
 
 # --- random numbers -------------------------------------------------------------------------------
-# The seed is an input, so that a recomputed operation draws the same numbers again. Operations with
-# a different `modifier` draw different numbers from the same seed.
+# The seed is an input, so that an operation that is computed again draws the same numbers again.
+# Operations with different values of `modifier` draw different numbers from the same seed.
 
 
 def _random_shape(seed: Value, shape: Shape, dtype: Kind = FLOAT, **_: Attribute) -> Out:
@@ -806,7 +830,10 @@ def _dropout(
 
 
 def _random(call: Callable[..., Tensor]) -> Row:
-    """Return the row of a probability distribution; `call` gets the parameters 0 and 1."""
+    """Return the row of a probability distribution, whose numbers `call` draws.
+
+    `call` gets the parameters 0 and 1: two limits, or a mean and a standard deviation.
+    """
 
     def lower(
         low: Lowering, seed: Tensor, shape: Shape, modifier: int, dtype: Kind = FLOAT
@@ -842,14 +869,14 @@ def _all_gather(low: Lowering, x: Tensor, count: int) -> Tensor:
 
 
 def _own_share(low: Lowering, x: Tensor, count: int) -> Tensor:
-    """Return the part of x that belongs to this replica, out of `count` parts.
+    """Return the part of x that belongs to this replica, if x is cut into `count` equal parts.
 
     The last part is padded with zeros.
     """
-    share = -(-x.num_elements // count)
-    margin = [share * count - x.num_elements]
-    rows = popops.pad(low.graph, x.flatten(), [0], margin).reshape((count, share))
-    return low.call(popops.dynamic_slice, rows, low.replica(), [0], [1]).flatten()
+    share_length = -(-x.num_elements // count)
+    padding_after = [share_length * count - x.num_elements]
+    shares = popops.pad(low.graph, x.flatten(), [0], padding_after).reshape((count, share_length))
+    return low.call(popops.dynamic_slice, shares, low.replica(), [0], [1]).flatten()
 
 
 def _share_shape(x: Value, count: int, **_: Attribute) -> Out:
@@ -872,7 +899,10 @@ OPS |= {
 
 
 def in_place_row(lower: Lower, lays: Callable[..., Tensor | None] | None = None) -> Row:
-    """Return a row that changes its first input, a variable, by other inputs of its shape."""
+    """Return the row of an operation that changes its first input, a variable.
+
+    The second input has the variable's shape. `lays` is explained in `Row`.
+    """
 
     def shape(variable: Value, *others: Value, **attrs: Attribute) -> list[Out]:
         shapes = [list(v.shape) for v in (variable, *others)[:2]]
@@ -884,7 +914,7 @@ def in_place_row(lower: Lower, lays: Callable[..., Tensor | None] | None = None)
 
 
 def _accumulate(low: Lowering, v: Tensor, x: Tensor, *parameters: Tensor) -> None:
-    """Add x to v. The parameter is an input only to determine the tile mapping of v."""
+    """Add x to v. The parameter, if there is one, only determines the tile mapping of v."""
     low.call(popops.add_in_place, v, x)
 
 
@@ -897,7 +927,10 @@ def _blend(low: Lowering, v: Tensor, x: Tensor, momentum: float) -> None:
 
 
 def _step(call: Callable[..., dict[str, Tensor]], *names: str) -> Row:
-    """Return the row of an optimiser whose state variables have these names."""
+    """Return the row of an optimiser of ipu_teach.poplibs.optim; `names` name its state variables.
+
+    The inputs are the parameter, its gradient, the learning rate and the state variables.
+    """
 
     def lower(
         low: Lowering, w: Tensor, g: Tensor, rate: Tensor, *state: Tensor, **numbers: float
@@ -914,9 +947,10 @@ def _step(call: Callable[..., dict[str, Tensor]], *names: str) -> Row:
 
 
 def _like_last(low: Lowering, op: Op, place: int) -> Tensor | None:
-    """Return a new variable for input 0, mapped like the last input.
+    """Return a new variable for input 0, with the tile mapping of the last input.
 
-    The last input is the new value, or the parameter to which a gradient belongs.
+    The last input is the new value of the variable, or the parameter to whose gradients the
+    variable belongs. Return None for other inputs, and if the last input has no tensor yet.
     """
     last = low.tensor_of(op.inputs[-1])
     if place or last is None:

@@ -48,13 +48,16 @@ def _matmul_shape(a: Value, b: Value) -> Out:
 
 
 def _matmul(low: Lowering, a: Tensor, b: Tensor) -> Tensor:
-    """Lower "matmul": as one product if b is a matrix, otherwise as a grouped product."""
+    """Return the tensor of "matmul": one product if b is a matrix, otherwise a grouped product.
+
+    A product without elements is a constant of zeros.
+    """
     shape = low.op.outs[0].shape
     if not a.num_elements or not b.num_elements:
         return low.constant(low.op.outs[0].dtype, shape, 0.0)
     if b.rank == 2:
-        rows = a.reshape((a.num_elements // a.shape[-1], a.shape[-1]))
-        return low.call(poplin.mat_mul, rows, b, options=low.options).reshape(shape)
+        a_rows = a.reshape((a.num_elements // a.shape[-1], a.shape[-1]))
+        return low.call(poplin.mat_mul, a_rows, b, options=low.options).reshape(shape)
     a, b = (
         poputil.broadcast_to_match(t, (*shape[:-2], *t.shape[-2:])).flatten(0, len(shape) - 2)
         for t in (a, b)
@@ -64,16 +67,16 @@ def _matmul(low: Lowering, a: Tensor, b: Tensor) -> Tensor:
 
 def _matmul_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
     a, b = op.inputs
-    da = unbroadcast(ir, ir.op("matmul", g, turned(ir, b)), a.shape)
+    a_grad = unbroadcast(ir, ir.op("matmul", g, turned(ir, b)), a.shape)
     if len(b.shape) == 2 < len(a.shape):
         a, g = (ir.op("reshape", v, shape=(-1, v.shape[-1])) for v in (a, g))
-    return [da, unbroadcast(ir, ir.op("matmul", turned(ir, a), g), b.shape)]
+    return [a_grad, unbroadcast(ir, ir.op("matmul", turned(ir, a), g), b.shape)]
 
 
 def _matmul_lays(low: Lowering, op: Op, place: int) -> Tensor | None:
     """Return a new operand with the tile mapping that poplin prefers.
 
-    Return None for operands without elements, and for batches that broadcast.
+    Return None if an operand has no elements, or if the batch dimensions broadcast.
     """
     a, b = op.inputs
     is_grouped = len(b.shape) > 2
@@ -180,8 +183,8 @@ def _conv(low: Lowering, x: Tensor, w: Tensor, **attrs: Unpack[ConvSizes]) -> Te
 
 def _conv_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
     x, w = op.inputs
-    by_input = ir.op("conv_input_grad", g, w, field=x.shape, **op.attrs)
-    return [by_input, ir.op("conv_weight_grad", g, x, shape=w.shape, **op.attrs)]
+    x_grad = ir.op("conv_input_grad", g, w, field=x.shape, **op.attrs)
+    return [x_grad, ir.op("conv_weight_grad", g, x, shape=w.shape, **op.attrs)]
 
 
 def _conv_lays(low: Lowering, op: Op, place: int) -> Tensor:
@@ -209,16 +212,16 @@ def _input_grad(
 def _input_grad_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
     y, w = op.inputs
     attrs = {k: v for k, v in op.attrs.items() if k != "field"}
-    by_y = ir.op("conv", g, w, **attrs)
-    return [by_y, ir.op("conv_weight_grad", y, g, shape=w.shape, **attrs)]
+    y_grad = ir.op("conv", g, w, **attrs)
+    return [y_grad, ir.op("conv_weight_grad", y, g, shape=w.shape, **attrs)]
 
 
 def _weight_grad(
     low: Lowering, g: Tensor, x: Tensor, shape: Ints, **attrs: Unpack[ConvSizes]
 ) -> Tensor:
     params = _params(x, Value(tuple(shape), g.dtype), **attrs)
-    grads = low.call(poplin.calculate_weight_deltas, g, x, params, options=low.options)
-    return grads.reshape(tuple(shape))
+    weight_grads = low.call(poplin.calculate_weight_deltas, g, x, params, options=low.options)
+    return weight_grads.reshape(tuple(shape))
 
 
 OPS |= {
@@ -245,7 +248,7 @@ class PoolSizes(TypedDict):
 def _pool(
     kind: str, x: Value | Tensor, kernel: Ints, stride: Ints, lower: Ints, upper: Ints
 ) -> popnn.pooling.PoolParams:
-    """Return poplibs' parameters of a pool of x [batch, channels, *field].
+    """Return the parameters of popnn for a pool of x [batch, channels, *field].
 
     Raises `Unfit` if a dimension of the field or of the kernel is longer than MAX_FIELD.
     """
@@ -320,7 +323,7 @@ NORMS: dict[str, ModuleType] = {
 def _norm_call(
     low: Lowering, kind: str, name: str, *operands: Tensor | float, **options: int | str
 ) -> tuple[Tensor, ...]:
-    """Return the tensors from the library's function `name` for a kind of norm.
+    """Call popnn's function `name` for a kind of norm, and return its results as a tuple.
 
     For example, the kind "group" and the name "gradients" mean `popnn.gn.group_norm_gradients`.
     """
@@ -335,7 +338,7 @@ def _norm_call(
 def _norm_shape(
     x: Value, gamma: Value, beta: Value, kind: str, eps: float, groups: int = 1
 ) -> list[Out]:
-    """Return the shapes of y, the whitened x, the means, and 1 / the standard deviations."""
+    """Return the shapes of y, the whitened x, the means and the inverse standard deviations."""
     r.floats(x)
     require(kind in NORMS, f"there is no {kind!r} norm", f"there are {', '.join(NORMS)}.")
     is_valid = len(x.shape) > 1 and x.shape[1:2] == gamma.shape == beta.shape
@@ -346,18 +349,20 @@ def _norm_shape(
     why = f"{groups} groups do not divide {channels} channels"
     divides = not groups_per_sample or channels % groups_per_sample == 0
     require(divides, why, "give a number of groups that divides the channels.")
-    statistics = batch * groups_per_sample if groups_per_sample else channels
-    row = Out((statistics,), x.dtype)
-    return [like_operand(x), like_operand(x), row, row]
+    statistics_count = batch * groups_per_sample if groups_per_sample else channels
+    statistics_out = Out((statistics_count,), x.dtype)
+    return [like_operand(x), like_operand(x), statistics_out, statistics_out]
 
 
 def _norm(
     low: Lowering, x: Tensor, gamma: Tensor, beta: Tensor, kind: str, eps: float, groups: int = 1
 ) -> list[Tensor]:
     options = {"num_groups": groups} if kind == "group" else {}
-    mean, inverse = _norm_call(low, kind, "statistics", x, eps, stable_algo=True, **options)
-    y, whitened = _norm_call(low, kind, "normalise", x, gamma, beta, mean, inverse)
-    return [y, whitened, mean, inverse]
+    means, inverse_deviations = _norm_call(
+        low, kind, "statistics", x, eps, stable_algo=True, **options
+    )
+    y, whitened = _norm_call(low, kind, "normalise", x, gamma, beta, means, inverse_deviations)
+    return [y, whitened, means, inverse_deviations]
 
 
 def _lower_norm_grad(low: Lowering, *operands: Tensor, kind: str) -> Tensor:
@@ -372,8 +377,8 @@ def _norm_param_grad_shape(whitened: Value, g: Value, kind: str) -> list[Out]:
 def _lower_norm_param_grad(
     low: Lowering, whitened: Tensor, g: Tensor, kind: str
 ) -> tuple[Tensor, Tensor]:
-    by_gamma, by_beta = _norm_call(low, kind, "param_gradients", whitened, g)
-    return by_gamma, by_beta
+    gamma_grad, beta_grad = _norm_call(low, kind, "param_gradients", whitened, g)
+    return gamma_grad, beta_grad
 
 
 def _to_variance(low: Lowering, x: Tensor, eps: float) -> Tensor:
@@ -386,12 +391,12 @@ def _to_inv_std_dev(low: Lowering, x: Tensor, eps: float) -> Tensor:
 
 def _norm_grad(ir: Ir, op: Op, g: Value, *others: Value | None) -> InputGrads:
     _, gamma, beta = op.inputs
-    _, whitened, _, inverse = op.outs
+    _, whitened, _, inverse_deviations = op.outs
     kind = op.attrs["kind"]
     param_grads = ir.emit("norm_param_grad", whitened, g, kind=kind)
-    by_x = ir.op("norm_grad", whitened, g, inverse, gamma, kind=kind)
-    pairs = zip(param_grads, (gamma, beta), strict=True)
-    return [by_x, *(ir.cast(grad, value.dtype) for grad, value in pairs)]
+    x_grad = ir.op("norm_grad", whitened, g, inverse_deviations, gamma, kind=kind)
+    grads_and_parameters = zip(param_grads, (gamma, beta), strict=True)
+    return [x_grad, *(ir.cast(grad, value.dtype) for grad, value in grads_and_parameters)]
 
 
 OPS |= {
@@ -401,7 +406,7 @@ OPS |= {
         _norm_param_grad_shape,
         _lower_norm_param_grad,
     ),
-    # the variance from 1 / sqrt(variance + eps); no gradient flows through statistics
+    # The input of "to_variance" is 1 / sqrt(variance + eps). No gradient flows through statistics.
     "to_variance": Row(
         lambda x, eps: like_operand(x),
         _to_variance,
@@ -432,16 +437,18 @@ def _gather_shape(x: Value, index: Value) -> Out:
 
 
 def _gather(low: Lowering, x: Tensor, index: Tensor) -> Tensor:
-    rows = x.reshape((len(x), prod(x.shape[1:])))
-    places = index.reshape((index.num_elements, 1))
-    gathered = low.call(popops.multi_slice, rows, places, [0], [1])
+    x_rows = x.reshape((len(x), prod(x.shape[1:])))
+    row_numbers = index.reshape((index.num_elements, 1))
+    gathered = low.call(popops.multi_slice, x_rows, row_numbers, [0], [1])
     return gathered.reshape((*index.shape, *x.shape[1:]))
 
 
 def _sliceable(low: Lowering, dtype: type[DType], shape: Ints, name: str) -> Tensor:
     """Return a variable of this shape, with popops' mapping for slices of its first dimension."""
-    rows = shape[0], prod(shape[1:])
-    variable = popops.create_sliceable_tensor(low.graph, dtype, rows, [0], debug_context=name)
+    matrix_shape = shape[0], prod(shape[1:])
+    variable = popops.create_sliceable_tensor(
+        low.graph, dtype, matrix_shape, [0], debug_context=name
+    )
     return variable.reshape(tuple(shape))
 
 
@@ -457,11 +464,11 @@ def _gather_lays(low: Lowering, op: Op, place: int) -> Tensor | None:
 
 def _add_rows(low: Lowering, into: Tensor, index: Tensor, updates: Tensor) -> Tensor:
     """Add `updates` to the rows `index` of `into`, and return `into`."""
-    count = index.num_elements
+    update_count = index.num_elements
     width = prod(into.shape[1:])
-    rows = into.reshape((len(into), width))
-    operands = updates.reshape((count, 1, width)), index.reshape((count, 1)), 1.0
-    low.call(popops.multi_update_add, rows, *operands, [0], [1])
+    matrix = into.reshape((len(into), width))
+    operands = updates.reshape((update_count, 1, width)), index.reshape((update_count, 1)), 1.0
+    low.call(popops.multi_update_add, matrix, *operands, [0], [1])
     return into
 
 
@@ -497,7 +504,10 @@ def _scatter_add_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
 
 
 def _scatter_with(call: Callable[..., None]) -> Callable[..., Tensor]:
-    """Return a `lower` that copies x, and changes rows of the copy by `call`."""
+    """Return a `lower` function that copies x, and changes rows of the copy by `call`.
+
+    `call` is a function of popops with the parameters of `multi_update`.
+    """
 
     def lower(low: Lowering, x: Tensor, index: Tensor, updates: Tensor) -> Tensor:
         into = low.call(poputil.duplicate, x)
@@ -517,34 +527,40 @@ def _scatter_set_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
     last update has a gradient.
     """
     _, index, updates = op.inputs
-    count = index.size
-    ones = (1,) * (len(op.inputs[0].shape) - 1)
-    rows = op.inputs[0].shape[0]
-    order = ir.constant(np.arange(1, count + 1).reshape(index.shape), FLOAT)
-    zeros = ir.constant(0.0, FLOAT, (rows, 1))
-    column = ir.op("reshape", order, shape=(*index.shape, 1))
-    last_update = ir.op("scatter_max", zeros, index, column)
-    is_last = ir.op("eq", ir.op("gather", last_update, index), column)
-    is_last = ir.op("reshape", is_last, shape=(*index.shape, *ones))
-    untouched = ir.op("reshape", ir.op("eq", last_update, 0.0), shape=(rows, *ones))
-    zero = ir.constant(0.0, g.dtype)
+    update_count = index.size
+    other_axes = (1,) * (len(op.inputs[0].shape) - 1)
+    row_count = op.inputs[0].shape[0]
+    update_numbers = ir.constant(np.arange(1, update_count + 1).reshape(index.shape), FLOAT)
+    zeros = ir.constant(0.0, FLOAT, (row_count, 1))
+    number_column = ir.op("reshape", update_numbers, shape=(*index.shape, 1))
+    last_update = ir.op("scatter_max", zeros, index, number_column)
+    is_last = ir.op("eq", ir.op("gather", last_update, index), number_column)
+    is_last = ir.op("reshape", is_last, shape=(*index.shape, *other_axes))
+    is_untouched = ir.op("reshape", ir.op("eq", last_update, 0.0), shape=(row_count, *other_axes))
+    no_grad = ir.constant(0.0, g.dtype)
     update_grads = ir.op("gather", g, index)
-    return [ir.op("select", untouched, g, zero), None, ir.op("select", is_last, update_grads, zero)]
+    return [
+        ir.op("select", is_untouched, g, no_grad),
+        None,
+        ir.op("select", is_last, update_grads, no_grad),
+    ]
 
 
 def _scatter_max_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
-    """Divide the gradient equally among all elements equal to the maximum.
+    """Return the gradient divided equally among all elements equal to the maximum.
 
     torch's scatter_reduce does the same.
     """
     x, index, updates = op.inputs
     result = op.outs[0]
-    of_x = ir.op("cast", ir.op("eq", x, result), dtype=g.dtype)
-    of_updates = ir.op("cast", ir.op("eq", updates, ir.op("gather", result, index)), dtype=g.dtype)
-    count = ir.op("max", ir.op("scatter_add", of_x, index, of_updates), 1.0)
-    share = ir.op("div", g, count)
-    by_updates = ir.op("mul", of_updates, ir.op("gather", share, index))
-    return [ir.op("mul", of_x, share), None, by_updates]
+    x_is_maximum = ir.op("cast", ir.op("eq", x, result), dtype=g.dtype)
+    update_is_maximum = ir.op(
+        "cast", ir.op("eq", updates, ir.op("gather", result, index)), dtype=g.dtype
+    )
+    maximum_count = ir.op("max", ir.op("scatter_add", x_is_maximum, index, update_is_maximum), 1.0)
+    share = ir.op("div", g, maximum_count)
+    update_grads = ir.op("mul", update_is_maximum, ir.op("gather", share, index))
+    return [ir.op("mul", x_is_maximum, share), None, update_grads]
 
 
 def _pick_shape(x: Value, index: Value) -> Out:
@@ -557,8 +573,8 @@ def _pick_shape(x: Value, index: Value) -> Out:
 
 def _pick_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
     x, index = op.inputs
-    hot = ir.op("one_hot", index, classes=x.shape[1], dtype=x.dtype)
-    return [ir.op("mul", hot, ir.op("reshape", g, shape=(-1, 1))), None]
+    is_picked = ir.op("one_hot", index, classes=x.shape[1], dtype=x.dtype)
+    return [ir.op("mul", is_picked, ir.op("reshape", g, shape=(-1, 1))), None]
 
 
 OPS |= {
@@ -595,7 +611,10 @@ def _as_rows(x: Tensor) -> Tensor:
 
 
 def _by_rows(call: Callable[..., Tensor], grad: Callable[..., InputGrads]) -> Row:
-    """Return the row of an operation along the last dimension; `call` takes [rows, columns]."""
+    """Return the row of an operation along the last dimension of a tensor.
+
+    `call` gets the tensor as a matrix, whose rows extend along this dimension.
+    """
 
     def shape(x: Value) -> Out:
         return r.floats(r.with_rows(x))
@@ -607,10 +626,10 @@ def _by_rows(call: Callable[..., Tensor], grad: Callable[..., InputGrads]) -> Ro
 
 
 def _softmax_grad(low: Lowering, y: Tensor, g: Tensor) -> Tensor:
-    rows = _as_rows(y)
+    probability_rows = _as_rows(y)
     row_grads = _as_rows(g)
     call = popnn.non_linearity_input_gradient
-    return low.call(call, "SOFTMAX", rows, row_grads).reshape(y.shape)
+    return low.call(call, "SOFTMAX", probability_rows, row_grads).reshape(y.shape)
 
 
 def _grad_of_softmax(ir: Ir, op: Op, g: Value) -> InputGrads:
@@ -618,9 +637,9 @@ def _grad_of_softmax(ir: Ir, op: Op, g: Value) -> InputGrads:
 
 
 def _log_softmax_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
-    total = ir.op("sum", g, dims=[len(g.shape) - 1])
-    column = ir.op("reshape", total, shape=(*g.shape[:-1], 1))
-    return [ir.op("sub", g, ir.op("mul", ir.op("exp", op.outs[0]), column))]
+    row_sums = ir.op("sum", g, dims=[len(g.shape) - 1])
+    row_sum_column = ir.op("reshape", row_sums, shape=(*g.shape[:-1], 1))
+    return [ir.op("sub", g, ir.op("mul", ir.op("exp", op.outs[0]), row_sum_column))]
 
 
 def _cross_entropy_shape(x: Value, labels: Value) -> list[Out]:
@@ -629,8 +648,8 @@ def _cross_entropy_shape(x: Value, labels: Value) -> list[Out]:
 
 
 def _cross_entropy_grad(ir: Ir, op: Op, g: Value, other: Value | None) -> InputGrads:
-    column = ir.op("reshape", g, shape=(*g.shape, 1))
-    return [ir.cast(ir.op("mul", op.outs[1], column), op.inputs[0].dtype), None]
+    grad_column = ir.op("reshape", g, shape=(*g.shape, 1))
+    return [ir.cast(ir.op("mul", op.outs[1], grad_column), op.inputs[0].dtype), None]
 
 
 def _binary_cross_entropy_shape(x: Value, y: Value) -> Out:
@@ -638,7 +657,7 @@ def _binary_cross_entropy_shape(x: Value, y: Value) -> Out:
 
 
 def _binary_cross_entropy(x: expr.Expr, y: expr.Expr) -> expr.Expr:
-    """Return the expression of the loss in a form without cancellation.
+    """Return the expression of the loss of the score x and the target y, without cancellation.
 
     If y is 1 or 0, max(x, 0) - x y is |x| or 0.
     """
@@ -647,10 +666,10 @@ def _binary_cross_entropy(x: expr.Expr, y: expr.Expr) -> expr.Expr:
 
 def _binary_cross_entropy_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
     x, y = (ir.cast(v, FLOAT) for v in op.inputs)
-    by_x = ir.op("mul", g, ir.op("sub", ir.op("sigmoid", x), y))
-    by_y = ir.op("neg", ir.op("mul", g, x))
-    sums = [unbroadcast(ir, v, op.inputs[n].shape) for n, v in enumerate((by_x, by_y))]
-    return [v and ir.cast(v, op.inputs[n].dtype) for n, v in enumerate(sums)]
+    x_grad = ir.op("mul", g, ir.op("sub", ir.op("sigmoid", x), y))
+    y_grad = ir.op("neg", ir.op("mul", g, x))
+    grads = [unbroadcast(ir, v, op.inputs[n].shape) for n, v in enumerate((x_grad, y_grad))]
+    return [v and ir.cast(v, op.inputs[n].dtype) for n, v in enumerate(grads)]
 
 
 OPS |= {

@@ -57,7 +57,7 @@ class _Fields(TypedDict):
 def save(ir: Ir, path: str | PathLike[str]) -> None:
     """Write a graph to a file, with the initial values of its variables.
 
-    Of an operation that a learner has registered, only the name is saved. Raises an error if the
+    Only the name is saved of an operation that a learner has registered. Raises an error if the
     file cannot be written.
     """
     write_whole(path, graph_to_bytes(ir), "save()", "model")

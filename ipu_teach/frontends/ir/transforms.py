@@ -40,7 +40,7 @@ __all__ = [
 
 
 class _Fields(TypedDict, total=False):
-    """Some fields of a `Value`; any may be missing."""
+    """Fields of a `Value`; any may be missing."""
 
     shape: tuple[int, ...]
     remote: bool

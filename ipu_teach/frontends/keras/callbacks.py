@@ -1,4 +1,4 @@
-"""Callbacks for `ipu_teach.keras.callbacks`: methods that `fit` calls during a training."""
+"""Callbacks for `ipu_teach.keras.callbacks`: classes whose methods `fit` calls in a training."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ class Callback:
     def on_epoch_end(self, epoch: int, logs: Logs) -> None:
         """Do nothing by default; `fit` calls this at the end of an epoch.
 
-        `logs` are the mean figures of the epoch, such as "loss".
+        `logs` has the mean of each figure over the epoch by its name, such as "loss".
         """
 
     def on_train_batch_end(self, logs: Mapping[str, Array]) -> None:
         """Do nothing by default; `fit` calls this after each run of the device.
 
-        `logs` are arrays of figures, with an entry for each batch of the run.
+        `logs` has an array for each figure by its name, with an entry for each batch of the run.
         """
 
     def on_train_end(self) -> None:
@@ -57,7 +57,8 @@ class Callback:
 class History(Callback):
     """A record of the mean figures of each epoch.
 
-    `history` has a list for each figure, by its name, and `epoch` the numbers of the epochs.
+    `history` has a list for each figure, by its name, with an entry for each epoch. `epoch` is the
+    list of the epochs' numbers.
     """
 
     def __init__(self) -> None:
@@ -71,9 +72,10 @@ class History(Callback):
 
 
 class _Watch(Callback):
-    """The base class of callbacks that watch a figure.
+    """The base class of callbacks that watch the figure with the name `monitor`.
 
-    `waited` is the number of epochs since the figure last improved by more than `min_delta`.
+    `waited` is the number of epochs since the figure last improved by more than `min_delta`. In the
+    mode "auto", a higher figure is better if its name contains "acc".
     """
 
     monitor: str
@@ -85,23 +87,23 @@ class _Watch(Callback):
         self.higher_is_better = self.mode == "max" or self.mode == "auto" and "acc" in self.monitor
 
     def on_train_begin(self) -> None:
-        """Reset the best value and the number of epochs."""
+        """Forget the best value, and set the number of epochs without improvement to 0."""
         self.best = -inf if self.higher_is_better else inf
         self.waited = 0
 
     def has_improved(self, logs: Logs) -> bool:
-        """Return whether the figure is better than its best value so far; otherwise count an epoch.
+        """Return whether the figure is better than its best value so far by more than `min_delta`.
 
-        Raises `ModelError` if an epoch has no such figure.
+        If it is not, count the epoch in `waited`. Raises `ModelError` if `logs` lacks the figure.
         """
         if self.monitor not in logs:
             raise ModelError(f"""{type(self).__name__} watches {shown(self.monitor)}, but an epoch
                 has {", ".join(logs)}.
                 next:  watch one of these; val_loss needs fit(…, validation_data=(x, y)).""")
-        current = logs[self.monitor]
-        gain = current - self.best if self.higher_is_better else self.best - current
+        figure = logs[self.monitor]
+        gain = figure - self.best if self.higher_is_better else self.best - figure
         if gain > abs(self.min_delta):
-            self.best = current
+            self.best = figure
             self.waited = 0
             return True
         self.waited += 1
@@ -112,7 +114,9 @@ class _Watch(Callback):
 class EarlyStopping(_Watch):
     """Ends a training when a figure has not improved for `patience` epochs.
 
-    With `restore_best_weights`, the model then gets the weights of the best epoch.
+    With `restore_best_weights`, the model then gets the weights of the best epoch. An epoch
+    improves the figure `monitor` if it differs from the best value by more than `min_delta`. It has
+    to be higher in the mode "max" and lower in "min"; "auto" means "max" for names with "acc".
     """
 
     monitor: str = "val_loss"
@@ -139,8 +143,8 @@ class EarlyStopping(_Watch):
 class ReduceLROnPlateau(_Watch):
     """Reduces the learning rate when a figure has not improved for `patience` epochs.
 
-    The rate is multiplied by `factor`, but does not go below `min_lr`. After a change, the next
-    `cooldown` epochs do not count.
+    The rate is multiplied by `factor`, but does not go below `min_lr`. After a reduction, the next
+    `cooldown` epochs do not count. `monitor`, `min_delta` and `mode` are as in `EarlyStopping`.
     """
 
     monitor: str = "val_loss"

@@ -19,7 +19,10 @@ Result = TypeVar("Result")
 
 @dataclass
 class IPUModelOptions(CheckedOptions):
-    """The simulated machine: its version, and the number of tiles of each IPU; 0 means all."""
+    """The simulated machine: its version, and the number of tiles of each IPU.
+
+    The default, 0, means all tiles of the version.
+    """
 
     version: Version = "ipu2"
     tiles_per_ipu: Natural = 0
@@ -27,7 +30,7 @@ class IPUModelOptions(CheckedOptions):
 
 @dataclass
 class PoplarOptions(CheckedOptions):
-    """Options of the library's matrix products or convolutions."""
+    """Options of PopLibs for matrix products or for convolutions."""
 
     poplar_options: dict[str, object] = field(default_factory=dict)
 
@@ -49,24 +52,24 @@ class IPUConfig(CheckedOptions):
 
         Raises `ModelError` if an option differs between matrix products and convolutions.
         """
-        products = self.matmuls.poplar_options
-        convolutions = self.convolutions.poplar_options
-        for name in products.keys() & convolutions.keys():
-            if products[name] != convolutions[name]:
-                raise ModelError(f"""{name!r} is {shown(products[name])} for matmuls and
-                    {shown(convolutions[name])} for convolutions.
+        matmul_options = self.matmuls.poplar_options
+        convolution_options = self.convolutions.poplar_options
+        for name in matmul_options.keys() & convolution_options.keys():
+            if matmul_options[name] != convolution_options[name]:
+                raise ModelError(f"""{name!r} is {shown(matmul_options[name])} for matmuls and
+                    {shown(convolution_options[name])} for convolutions.
                     next:  give both the same value: a model has one value for each option.""")
         _configured[:] = [self]
 
     @property
     def options(self) -> Options:
-        """The options of matrix products and convolutions."""
+        """The options of matrix products and of convolutions in one dictionary."""
         return {**self.matmuls.poplar_options, **self.convolutions.poplar_options}
 
 
 _configured: list[IPUConfig] = []  # the machine of the last configure_ipu_system(), if any
-_scopes: list[IPUConfig] = []
-_stages: list[int] = []
+_scopes: list[IPUConfig] = []  # the machine of each `with` block of a strategy, innermost last
+_stages: list[int] = []  # the stage of each `with PipelineStage` block, innermost last
 
 
 class IPUStrategy:
@@ -80,7 +83,7 @@ class IPUStrategy:
 
     @contextmanager
     def scope(self) -> Iterator[IPUStrategy]:
-        """Make models that are created in the `with` block run on the device."""
+        """Make models that are created in the `with` block run on the strategy's machine."""
         _scopes.append(self.config)
         try:
             yield self

@@ -48,7 +48,7 @@ rng = np.random.default_rng()
 Activated = Annotated[str, Among(ACTIVATIONS)]
 Padding = Annotated[str, Among(("valid", "same"))]
 Epsilon = Annotated[float, Between(0)]
-POLICIES = {"float32": FLOAT, "mixed_float16": HALF}  # dtypes of computation; weights are FLOAT
+POLICIES = {"float32": FLOAT, "mixed_float16": HALF}  # dtypes in which layers compute
 _policy = ["float32"]
 Policy = Annotated[str, Among(POLICIES)]
 
@@ -67,16 +67,17 @@ def set_random_seed(seed: Natural) -> None:
     rng = np.random.default_rng(seed)
 
 
-def _uniform(gain: float, both: bool) -> Callable[[Shape], Array]:
-    """Return an initializer: uniform random numbers from -limit to limit = sqrt(gain / fan).
+def _uniform(gain: float, with_outputs: bool) -> Callable[[Shape], Array]:
+    """Return an initializer that draws uniform random numbers from -limit to limit.
 
-    The fan is the number of inputs of a unit; with `both`, the number of its outputs is added.
+    limit is sqrt(gain / n). n is the number of inputs of a unit; with `with_outputs`, the number of
+    its outputs is added.
     """
 
     def sample(shape: Shape) -> Array:
         fan_in = prod(shape[:-1])
         fan_out = prod((*shape[:-2], shape[-1]))
-        limit = sqrt(gain / (fan_in + fan_out if both else fan_in))
+        limit = sqrt(gain / (fan_in + fan_out if with_outputs else fan_in))
         return rng.uniform(-limit, limit, shape)
 
     return sample
@@ -95,9 +96,9 @@ Initializer = Annotated[str, Among(INITIALIZERS)] | Callable[[Shape], ArrayLike]
 @advised("give what a layer or Input((…)) returns.")
 @dataclass(eq=False, frozen=True)
 class Node:
-    """The result of a layer, called on the results `parents` of other layers.
+    """The result of a layer that was called on `parents`, the results of other layers.
 
-    The input of a model is a node without a layer. `shape` does not include the batch.
+    The input of a model is a node without a layer. `shape` does not include the batch dimension.
     """
 
     shape: Shape
@@ -106,7 +107,7 @@ class Node:
 
 
 def Input(shape: Sequence[Size]) -> Node:
-    """Return the input of a model; its `shape` does not include the batch."""
+    """Return the input of a model; `shape` does not include the batch dimension."""
     return Node(tuple(shape))
 
 
@@ -119,7 +120,7 @@ class CommonOptions(TypedDict, total=False):
 
 
 class LayerOptions(CommonOptions, total=False):
-    """Arguments that all layers accept, with `input_shape` for the first layer of a Sequential."""
+    """Arguments that all layers accept, and `input_shape`, for the first layer of a Sequential."""
 
     input_shape: Sequence[int] | None
 
@@ -128,12 +129,12 @@ class LayerOptions(CommonOptions, total=False):
 class Layer:
     """A layer: `build(shape)` creates its weights, and `call` adds its operations to a graph.
 
-    A layer without a `name` gets one from the model. `stage` is the number of its IPU, `trainable`
-    says whether the optimiser changes its weights, and `dtype` is the policy of its computation,
-    "float32" or "mixed_float16", by default the global policy.
+    The model gives a name to a layer without a `name`. `stage` is the number of the layer's IPU,
+    `trainable` says whether the optimiser changes its weights, and `dtype` is the policy that it
+    computes in, "float32" or "mixed_float16", by default the global policy.
     """
 
-    fixed: tuple[str, ...] = ()  # the names of weights that no optimiser changes
+    fixed: tuple[str, ...] = ()  # names of weights that no optimiser changes, and that stay FLOAT
 
     def __init__(
         self,
@@ -159,38 +160,46 @@ class Layer:
 
     @property
     def count(self) -> int:
-        """The number of elements in all weights."""
+        """The number of elements in all weights together."""
         return sum(w.size for w in self.weights.values())
 
     def add_weight(self, name: str, shape: Sequence[Natural], initializer: Initializer) -> None:
-        """Add a weight. The initializer is a name, or a function of the shape."""
+        """Add a weight with this shape. Its elements are those that the initializer returns.
+
+        The initializer is a name in `INITIALIZERS`, or a function of the shape.
+        """
         sample = initializer
         if not callable(sample):
             sample = INITIALIZERS[sample]
         self.weights[name] = np.asarray(sample(tuple(shape)), np.float32)
 
     def build(self, shape: Shape) -> None:
-        """Create the weights for an input of this shape, without the batch."""
+        """Create the weights for an input of this shape, which does not include the batch."""
 
     def call(self, g: Ir, w: dict[str, Value], training: bool, *x: Value) -> Value:
-        """Add the operations of the layer to the graph `g`, and return the result.
+        """Add the layer's operations on the inputs `x` to the graph `g`, and return the result.
 
-        `w` are the weights by name, in the dtype of the computation, except those in `fixed`.
+        `w` has the weights by name, in the dtype of the inputs; weights in `fixed` are FLOAT.
         """
         raise NotImplementedError
 
     def add_to(self, graph: Ir, training: bool, *values: Value) -> Value:
-        """Add the layer to a graph, with its weights as variables, and return its result."""
+        """Add the layer to a graph, with its weights as variables, and return its result.
+
+        Inputs and weights are first cast to the dtype in which the layer computes.
+        """
         path = self.name or self.kind
         dtype = POLICIES[self.dtype]
         with graph.at(path=path, stage=self.stage, line=self.line):
-            w = {}
-            for short, array in self.weights.items():
-                name = f"{path}.{short}"
-                known = graph.variables.get(name)
-                w[short] = graph.variable(array, name) if known is None else known
-            w |= {n: graph.cast(v, dtype) for n, v in w.items() if n not in self.fixed}
-            return self.call(graph, w, training, *(graph.cast(v, dtype) for v in values))
+            weights = {}
+            for weight_name, array in self.weights.items():
+                variable_name = f"{path}.{weight_name}"
+                variable = graph.variables.get(variable_name)
+                weights[weight_name] = (
+                    graph.variable(array, variable_name) if variable is None else variable
+                )
+            weights |= {n: graph.cast(v, dtype) for n, v in weights.items() if n not in self.fixed}
+            return self.call(graph, weights, training, *(graph.cast(v, dtype) for v in values))
 
     def __call__(self, inputs: Node | Sequence[Node]) -> Node:
         """Return the node of the layer's result for one input node or several.
@@ -203,28 +212,29 @@ class Layer:
         if not self.built:
             self.build(parents[0].shape)
             self.built = True
-        scratch = Ir()  # used only for the shape of the result
-        inputs_of_graph = [scratch.input((1, *p.shape), f"x{i}") for i, p in enumerate(parents)]
-        return Node(self.add_to(scratch, False, *inputs_of_graph).shape[1:], self, parents)
+        shape_graph = Ir()  # only the shape of its result is read
+        graph_inputs = [shape_graph.input((1, *p.shape), f"x{i}") for i, p in enumerate(parents)]
+        return Node(self.add_to(shape_graph, False, *graph_inputs).shape[1:], self, parents)
 
 
 def elementwise(g: Ir, x: Value, function: Callable[[Value], Value]) -> Value:
-    """Return `function(x)`; if x is a permutation, apply the elementwise function before it.
+    """Return `function(x)`, where `function` acts on each element.
 
-    So the function reads the elements in the order of their memory.
+    If x is a permutation of a tensor, apply the function to this tensor and permute the result. The
+    function then reads the elements in their order in memory.
     """
-    maker = g.maker().get(x)
-    if maker is None or maker.kind != "permute":
+    producer = g.maker().get(x)
+    if producer is None or producer.kind != "permute":
         return function(x)
-    return g.op("permute", function(maker.inputs[0]), **maker.attrs)
+    return g.op("permute", function(producer.inputs[0]), **producer.attrs)
 
 
 def activate(g: Ir, name: str, x: Value) -> Value:
-    """Return the activation with this name, applied to x."""
-    kind = ACTIVATIONS[name]
+    """Return the result of the activation with this name for x."""
+    operation = ACTIVATIONS[name]
     if "softmax" in name:
         return g.op(name, x)
-    return elementwise(g, x, lambda v: g.op(kind, v)) if kind else x
+    return elementwise(g, x, lambda v: g.op(operation, v)) if operation else x
 
 
 class Activation(Layer):
@@ -274,7 +284,7 @@ class Dense(_Weighed):
 
 
 def _pair(size: Pair) -> tuple[int, int]:
-    """Return (size of rows, size of columns); a single number is used for both."""
+    """Return (number of rows, number of columns); a single number means both."""
     rows, columns = (size, size) if isinstance(size, (int, np.integer)) else size
     return int(rows), int(columns)
 
@@ -284,8 +294,8 @@ def _margins(
 ) -> dict[str, list[int]]:
     """Return the padding before ("lower") and after ("upper") the field, which is 0 for "valid".
 
-    For "same", there are as many windows as the field has strides. If the padding is odd, the
-    larger part is after the field.
+    For "same", the number of windows is the field's length divided by the stride, rounded up. If
+    the padding is odd, the larger part is after the field.
     """
     totals = [0] * len(kernel)
     if padding == "same":
@@ -335,7 +345,7 @@ class Conv2D(_Weighed):
     def call(self, g: Ir, w: dict[str, Value], training: bool, *x: Value) -> Value:
         image = _channels_first(g, x[0])
         kernel = g.op("permute", w["kernel"], dims=(3, 2, 0, 1))
-        reach = [(k - 1) * d + 1 for k, d in zip(self.kernel_size, self.dilation, strict=True)]
+        spans = [(k - 1) * d + 1 for k, d in zip(self.kernel_size, self.dilation, strict=True)]
         y = ir.conv(
             g,
             image,
@@ -344,13 +354,16 @@ class Conv2D(_Weighed):
             stride=self.strides,
             dilation=self.dilation,
             groups=self.groups,
-            **_margins(self.padding, image, reach, self.strides),
+            **_margins(self.padding, image, spans, self.strides),
         )
         return activate(g, self.activation, _channels_last(g, y))
 
 
 class _Pool(Layer):
-    """The base class of pools over windows of each channel; `pool` is the operation."""
+    """The base class of layers that pool windows; `pool` is the name of the operation of a graph.
+
+    Each channel is pooled for itself.
+    """
 
     pool = ""
 
@@ -388,7 +401,7 @@ class MaxPooling2D(_Pool):
 
 
 class AveragePooling2D(_Pool):
-    """The mean of each window, in which padding does not count."""
+    """The mean of each window; elements of the padding do not count."""
 
     pool = "avg_pool"
 
@@ -403,7 +416,7 @@ class Flatten(Layer):
 class Dropout(Layer):
     """A dropout: in training, an element is set to 0 with probability `rate`.
 
-    The others are divided by 1 - rate.
+    All other elements are divided by 1 - rate.
     """
 
     def __init__(self, rate: Fraction, **layer_options: Unpack[LayerOptions]) -> None:
@@ -415,7 +428,7 @@ class Dropout(Layer):
 
 
 class _Norm(Layer):
-    """The base class of norms, with a scale `gamma` and a shift `beta` for each channel."""
+    """The base class of norms: each channel has a factor `gamma` and a summand `beta`."""
 
     def __init__(self, epsilon: Epsilon = 1e-3, **layer_options: Unpack[LayerOptions]) -> None:
         super().__init__(**layer_options)
@@ -429,8 +442,9 @@ class _Norm(Layer):
 class BatchNormalization(_Norm):
     """A norm of each channel, the last dimension, by the mean and variance of the batch.
 
-    `momentum` is the weight of the old value in the moving mean and variance. The moving variance
-    is unbiased: divided by N - 1.
+    A training changes the moving mean and variance, which predictions use. `momentum` is the
+    weight of the old value in them. The variance of a batch of N elements per channel is divided by
+    N - 1 for the moving variance.
     """
 
     fixed = ("moving_mean", "moving_variance")

@@ -10,15 +10,16 @@ from ipu_teach.frontends.ir.values import misuse
 from ipu_teach.frontends.session import checked_name, input_of
 from ipu_teach.types import FLOAT, UNSIGNED_INT
 
-EPSILON = 1e-7  # keras.backend.epsilon(): probabilities are clipped to [EPSILON, 1 - EPSILON]
+EPSILON = 1e-7  # the value of keras.backend.epsilon(): see Loss.clipped
 
 
 class Loss:
-    """A loss: the mean over a batch of a comparison of outputs with targets.
+    """A loss, which compares the outputs of a model with targets: the mean over the batch.
 
-    Losses of classes use scores, the inputs of the softmax or sigmoid at the end of the model. If
-    the outputs come from another operation, `from_logits` says whether they are scores or
-    probabilities. Probabilities are clipped, as in Keras. All losses are computed in FLOAT.
+    Cross entropies are computed from scores, which are the inputs of the softmax or sigmoid at the
+    end of the model. If the outputs come from another operation, `from_logits` says whether they
+    are scores (True) or probabilities (False). Probabilities are clipped, as in Keras. All losses
+    are computed in FLOAT.
     """
 
     classes = False
@@ -27,7 +28,7 @@ class Loss:
         self.from_logits = from_logits
 
     def target(self, g: Ir, out: Value) -> Value:
-        """Add the input "y", with which the loss compares the output, and return it."""
+        """Add the input "y", the target of the output, to the graph `g`, and return it."""
         if self.classes:
             return g.input(out.shape[:-1], "y", UNSIGNED_INT)
         return g.input(out.shape, "y")
@@ -35,8 +36,8 @@ class Loss:
     def scores(self, g: Ir, out: Value, kind: str) -> Value | None:
         """Return the scores, in FLOAT, or None if the outputs are probabilities.
 
-        `kind` is the operation, "softmax" or "sigmoid", whose inputs are scores. Raises
-        `ModelError` if outputs of another operation may be either.
+        `kind` is the operation, "softmax" or "sigmoid", that makes probabilities from scores.
+        Raises `ModelError` if another operation made the outputs and `from_logits` is None.
         """
         scores = out if self.from_logits else input_of(g, out, kind)
         if scores is None and self.from_logits is None:
@@ -54,7 +55,7 @@ class Loss:
 
 
 class SparseCategoricalCrossentropy(Loss):
-    """The cross entropy of class numbers."""
+    """The cross entropy of targets that are class numbers."""
 
     classes = True
 
@@ -66,20 +67,20 @@ class SparseCategoricalCrossentropy(Loss):
 
 
 class CategoricalCrossentropy(Loss):
-    """The cross entropy of a probability per class, as `to_categorical` returns them."""
+    """The cross entropy of targets with a probability per class, as `to_categorical` makes them."""
 
     def __call__(self, g: Ir, out: Value, y: Value) -> Value:
         scores = self.scores(g, out, "softmax")
         if scores is None:
             probabilities = g.cast(out, FLOAT)
-            shares = g.op(
+            normalised = g.op(
                 "div", probabilities, ir.reduced(g, "sum", probabilities, (-1,), keep=True)
             )
-            logarithms = g.op("log", self.clipped(g, shares))
+            logarithms = g.op("log", self.clipped(g, normalised))
         else:
             logarithms = g.op("log_softmax", scores)
-        by_sample = ir.reduced(g, "sum", g.op("mul", y, logarithms), (-1,))
-        return g.op("neg", ir.mean(g, by_sample))
+        sample_sums = ir.reduced(g, "sum", g.op("mul", y, logarithms), (-1,))
+        return g.op("neg", ir.mean(g, sample_sums))
 
 
 class BinaryCrossentropy(Loss):
@@ -89,10 +90,12 @@ class BinaryCrossentropy(Loss):
         scores = self.scores(g, out, "sigmoid")
         if scores is not None:
             return ir.binary_cross_entropy(g, scores, y)
-        p = self.clipped(g, g.cast(out, FLOAT))
-        yes = g.op("mul", y, g.op("log", g.op("add", p, EPSILON)))
-        no = g.op("mul", g.op("sub", 1.0, y), g.op("log", g.op("sub", 1 + EPSILON, p)))
-        return g.op("neg", ir.mean(g, g.op("add", yes, no)))
+        probabilities = self.clipped(g, g.cast(out, FLOAT))
+        of_ones = g.op("mul", y, g.op("log", g.op("add", probabilities, EPSILON)))
+        of_zeros = g.op(
+            "mul", g.op("sub", 1.0, y), g.op("log", g.op("sub", 1 + EPSILON, probabilities))
+        )
+        return g.op("neg", ir.mean(g, g.op("add", of_ones, of_zeros)))
 
 
 class MeanSquaredError(Loss):
@@ -120,7 +123,10 @@ def loss_of(loss: object) -> Loss:
 
 
 def accuracy(g: Ir, out: Value, y: Value) -> Value:
-    """Return the fraction of samples in a batch whose predicted class is that of the target."""
+    """Return the fraction of the batch's samples whose predicted class is the target's class.
+
+    A single output per sample predicts the class 1 if it is above 0.5, otherwise the class 0.
+    """
     if out.shape[-1] == 1:
         is_correct = g.op("eq", g.op("gt", out, 0.5), g.op("gt", y, 0.5))
     else:

@@ -123,7 +123,7 @@ class Model:
         self._loss: Loss | None = None
 
     def _name_layers(self) -> None:
-        """Give each layer without a name the name of its kind, with a number if that is taken.
+        """Give each layer without a name the name of its kind, or this name and a number.
 
         Raises `ModelError` if two layers have the same name.
         """

@@ -21,7 +21,7 @@ Static = Annotated[
 
 
 class Optimizer:
-    """An optimiser of the kit: its `kind`, its learning rate, and its other settings, `numbers`.
+    """An optimiser: `kind` is its name in a graph, and `numbers` are its settings but the rate.
 
     `learning_rate` may change at any time, without another compilation. Gradients are multiplied by
     `scale` when they are computed, and divided by it before the update.
@@ -48,14 +48,14 @@ class Optimizer:
 
 
 class SGD(Optimizer):
-    """Gradient descent: w -= rate g. With a momentum, v = momentum v + rate g and w -= v."""
+    """Gradient descent: w -= rate g. With a momentum above 0: v = momentum v + rate g, w -= v."""
 
     def __init__(self, learning_rate: Rate = 0.01, momentum: Fraction = 0.0) -> None:
         super().__init__(learning_rate, momentum=momentum, scaled_velocity=momentum > 0)
 
 
 class Adam(Optimizer):
-    """Adam, which keeps running means m of the gradient and v of its square.
+    """Adam, which keeps m, the moving mean of the gradient, and v, that of its square.
 
     In step t, w -= rate sqrt(1 - beta_2^t) / (1 - beta_1^t) m / (sqrt(v) + epsilon).
     """
@@ -87,7 +87,7 @@ class AdamW(Adam):
 def LossScaleOptimizer(
     inner_optimizer: object, dynamic: Static = False, initial_scale: Positive = 1024.0
 ) -> Optimizer:
-    """Return the optimiser with a constant loss scale, `initial_scale`.
+    """Set the constant loss scale of an optimiser to `initial_scale`, and return the optimiser.
 
     Raises `ModelError` for an unknown optimiser.
     """

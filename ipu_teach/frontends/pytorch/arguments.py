@@ -1,6 +1,6 @@
 """The arguments of a call: tensors, by the names of forward's parameters, and Python values.
 
-Python values are part of the program, so that another value needs another program.
+Python values are part of the program, so another value needs another program.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ Tensor = Annotated[Argument, Taken(lambda v: isinstance(v, torch.Tensor), "give 
 Layer = Annotated[
     Argument, Taken(lambda v: isinstance(v, torch.nn.Module), "give a torch.nn.Module.")
 ]
-Shapes = dict[str, tuple[tuple[int, ...], torch.dtype]]  # shape and dtype by name
-_DEPTH = 4  # levels of an object that are searched for tensors
+Shapes = dict[str, tuple[tuple[int, ...], torch.dtype]]  # the shape and dtype of each tensor
+_DEPTH = 4  # objects are searched for tensors up to this number of levels
 _INT = np.iinfo(np.int32)
 
 
@@ -41,16 +41,16 @@ class Arguments:
     def __init__(
         self, module: torch.nn.Module, args: tuple[Argument, ...], kwargs: Mapping[str, Argument]
     ) -> None:
-        flat, self._spec = pytree.tree_flatten((args, dict(kwargs)))
-        self._flat = flat
+        flat_arguments, self._spec = pytree.tree_flatten((args, dict(kwargs)))
+        self._flat = flat_arguments
         self.tensors: dict[str, torch.Tensor] = {}
         self.values: dict[str, Argument] = {}
         signature = _signature(module)
-        named = dict(_named(type(module).__name__, signature, args, kwargs))
+        arguments_by_name = dict(_named(type(module).__name__, signature, args, kwargs))
         parameters = signature.parameters.values()
         specs = {}
         leaves = {}
-        for name, value in named.items():
+        for name, value in arguments_by_name.items():
             paths, specs[name] = pytree.tree_flatten_with_path(value)
             leaves[name] = [(name + pytree.keystr(path), leaf) for path, leaf in paths]
         for name, leaf in (pair for pairs in leaves.values() for pair in pairs):
@@ -60,16 +60,29 @@ class Arguments:
             else:
                 self._refuse_hidden(name, leaf)
                 self.values[name] = leaf
-        defaults = _defaults(parameters, set(named))
+        defaults = _defaults(parameters, set(arguments_by_name))
         self.constants = frozenset(
-            [("order", tuple(kwargs) if any(p.kind is p.VAR_KEYWORD for p in parameters) else ())]
-            + [(n, repr(s)) for n, s in specs.items()]
-            + [(n, repr(pytree.tree_structure(v))) for n, v in defaults.items()]
-            + [(n, fingerprint(v)) for n, v in self.values.items()]
+            [
+                (
+                    "order",
+                    tuple(kwargs)
+                    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+                    else (),
+                )
+            ]
+            + [(argument_name, repr(spec)) for argument_name, spec in specs.items()]
             + [
-                (n + pytree.keystr(path), fingerprint(v))
-                for n, default in defaults.items()
-                for path, v in pytree.tree_flatten_with_path(default)[0]
+                (argument_name, repr(pytree.tree_structure(argument_value)))
+                for argument_name, argument_value in defaults.items()
+            ]
+            + [
+                (argument_name, fingerprint(argument_value))
+                for argument_name, argument_value in self.values.items()
+            ]
+            + [
+                (argument_name + pytree.keystr(path), fingerprint(argument_value))
+                for argument_name, default in defaults.items()
+                for path, argument_value in pytree.tree_flatten_with_path(default)[0]
             ]
         )
 
@@ -88,10 +101,13 @@ class Arguments:
     @property
     def shapes(self) -> Shapes:
         """The shape and the dtype of each tensor, by name."""
-        return {n: (tuple(t.shape), t.dtype) for n, t in self.tensors.items()}
+        return {
+            tensor_name: (tuple(tensor.shape), tensor.dtype)
+            for tensor_name, tensor in self.tensors.items()
+        }
 
     def arrays(self, count: int) -> dict[str, Array]:
-        """Return each tensor as an array [count, part, …]: its batch in `count` equal parts."""
+        """Return each tensor as an array [count, batch / count, …], by name."""
         arrays = {}
         for name, tensor in self.tensors.items():
             values = array(tensor.resolve_conj().resolve_neg())
@@ -100,17 +116,20 @@ class Arguments:
         return arrays
 
     def micro_batch(self, count: int) -> tuple[tuple[Argument, ...], dict[str, Argument]]:
-        """Return (args, kwargs) with the first of `count` equal parts of each tensor."""
-        parts = [_part(v, count) if isinstance(v, torch.Tensor) else v for v in self._flat]
-        args, kwargs = pytree.tree_unflatten(parts, self._spec)
+        """Return (args, kwargs) with the first of `count` equal parts of each tensor's batch."""
+        first_parts = [
+            _part(argument, count) if isinstance(argument, torch.Tensor) else argument
+            for argument in self._flat
+        ]
+        args, kwargs = pytree.tree_unflatten(first_parts, self._spec)
         return args, kwargs
 
 
 def _part(tensor: torch.Tensor, count: int) -> torch.Tensor:
     """Return the first of `count` parts of a batch, as a tensor that autograd accepts."""
-    first = tensor[: tensor.shape[0] // count] if count > 1 else tensor
+    first_part = tensor[: tensor.shape[0] // count] if count > 1 else tensor
     with torch.inference_mode(False):
-        return first.clone() if first.is_inference() else first
+        return first_part.clone() if first_part.is_inference() else first_part
 
 
 def has_tensor(value: object, depth: int = _DEPTH) -> bool:

@@ -34,9 +34,9 @@ def capture_module(
 ) -> Captured:
     """Return the graph of a module, captured while it is called with example arguments.
 
-    `marked` are the positions, among the tensors in the arguments, of inputs that may contain the
-    label that a loss ignores. With `training`, the graph includes the gradients of the loss, times
-    `scale`. The module is restored to its state before the call.
+    `marked` has the positions of the inputs that may contain the label that a loss ignores, counted
+    among the tensors in the arguments. With `training`, the graph includes the gradients of the
+    loss, multiplied by `scale`. The module is restored to its state before the call.
 
     :raises ModelError: if the module cannot be captured; the error has the path of the submodule
         and the learner's line.
@@ -45,51 +45,51 @@ def capture_module(
     kwargs = dict(kwargs or {})
     names = list(Arguments(module, args, kwargs).tensors)
     tracer = Tracer(module, args, kwargs, names)
-    joint = _traced(module, tracer, training, scale)
-    result = Lowerer(joint, type(module).__name__, {names[i] for i in marked}).lower()
-    # both refer to tensors, which would look like leaks
-    tracer.labels = joint = None  # type: ignore[assignment]
+    joint_graph = _traced(module, tracer, training, scale)
+    captured = Lowerer(joint_graph, type(module).__name__, {names[i] for i in marked}).lower()
+    # Both refer to tensors, which _check_leaks would report.
+    tracer.labels = joint_graph = None  # type: ignore[assignment]
     _check_leaks(module, tracer)
-    return result
+    return captured
 
 
 @contextmanager
 def _without_log() -> Iterator[None]:
     """Silence torch's log in a `with` block.
 
-    The log would report a failure of forward before the kit's own error does.
+    torch would otherwise log a failure of forward before the kit raises its own error.
     """
-    before = logging.root.manager.disable
+    previous_level = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
         yield
     finally:
-        logging.disable(before)
+        logging.disable(previous_level)
 
 
 @_without_log()
 def _traced(module: torch.nn.Module, tracer: Tracer, training: bool, scale: float) -> JointGraph:
-    """Trace a module, and undo its changes of attributes and random states.
+    """Return the graph of a module, and undo what its forward changed in attributes.
 
     Raises `ModelError` if the module would compute something else in its next forward.
     """
     snapshot = Snapshot(module)
-    draws = _random_states()
+    random_states = _random_states()
     try:
-        joint = tracer.trace(training, scale)
-        changed = snapshot.changed()
-        is_drawn = _random_states() != draws
-        if changed or is_drawn:
+        joint_graph = tracer.trace(training, scale)
+        changed_names = snapshot.changed()
+        is_drawn = _random_states() != random_states
+        if changed_names or is_drawn:
             snapshot.restore()
-            _check_repeats(module, tracer, changed)
+            _check_repeats(module, tracer, changed_names)
     except Exception as error:
-        problem = failures.error_to_raise(module, error, tracer.path)
-        if problem is error:
+        error_to_raise = failures.error_to_raise(module, error, tracer.path)
+        if error_to_raise is error:
             raise
-        raise problem from None
+        raise error_to_raise from None
     finally:
         snapshot.restore()
-    return joint
+    return joint_graph
 
 
 def _random_states() -> tuple[Hashable, ...]:
@@ -98,24 +98,24 @@ def _random_states() -> tuple[Hashable, ...]:
     return random.getstate(), kind, np.asarray(keys).tobytes(), *rest
 
 
-def _check_repeats(module: torch.nn.Module, tracer: Tracer, changed: list[str]) -> None:
+def _check_repeats(module: torch.nn.Module, tracer: Tracer, changed_names: list[str]) -> None:
     """Raise `ModelError` if a second forward computes something else than the first.
 
-    `changed` are the names of the attributes that the first forward has changed.
+    `changed_names` are the names of the attributes that the first forward has changed.
     """
-    first = Description(tracer.forward())
-    second = Description(tracer.forward(), first.constants)
-    if first.effects == second.effects:
+    first_run = Description(tracer.forward())
+    second_run = Description(tracer.forward(), first_run.constants)
+    if first_run.effects == second_run.effects:
         return
     name = type(module).__name__
-    if not changed:
+    if not changed_names:
         raise ModelError(
             f"{name}.forward computes with random numbers of Python or numpy. They would be the "
             "same in each run, because it is captured only once.",
             where=name,
             next_step="draw them on the device: torch.rand(()), torch.randn(...), nn.Dropout.",
         )
-    listed = ", ".join(map(repr, changed[:4])) + (", ..." if changed[4:] else "")
+    listed = ", ".join(map(repr, changed_names[:4])) + (", ..." if changed_names[4:] else "")
     raise ModelError(
         f"{name}.forward changes {listed}, so that its next call computes something else; but it "
         "is captured only once, and the change would be lost.",

@@ -29,8 +29,8 @@ def error_to_raise(module: torch.nn.Module, error: Exception, path: str) -> Exce
         return error
     if isinstance(error, private.VALUE_NEEDED) or any(t in text for t in _VALUE_TEXTS):
         return ModelError(
-            f"{name} uses a number of a tensor to choose the next operations, but a program of the "
-            "device is written before it runs.",
+            f"{name} uses an element of a tensor to choose the next operations, but a program of "
+            "the device is written before it runs.",
             where=path or name,
             line=line,
             next_step="compute both and choose by torch.where(condition, a, b), or decide by "
@@ -38,9 +38,9 @@ def error_to_raise(module: torch.nn.Module, error: Exception, path: str) -> Exce
         )
     if frames and not is_torchs(frames[-1].filename):
         return error
-    first = next((part.strip() for part in text.splitlines() if part.strip()), "")
+    first_text_line = next((part.strip() for part in text.splitlines() if part.strip()), "")
     return ModelError(
-        f"torch could not capture {name}: {type(error).__name__}: {first}",
+        f"torch could not capture {name}: {type(error).__name__}: {first_text_line}",
         where=path or name,
         line=line,
         next_step="make the module run on tensors of these shapes in plain torch, and use tensors "

@@ -1,7 +1,7 @@
 """Fingerprints: comparable copies of Python values, which reveal later changes.
 
 A program of the device is compiled for the current Python values. Before each call, the fingerprint
-of these values is compared with the one from the compilation.
+of these values is compared with their fingerprint from the compilation.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ipu_teach.frontends.pytorch import private
 from ipu_teach.frontends.pytorch.containers import elements, members
 from ipu_teach.types import Array
 
-LONGEST = 1000  # longer containers are compared by identity and length
+LONGEST = 1000  # containers with more elements are compared by identity and length
 LARGEST = 1 << 16  # tensors with more elements are compared by identity and version
 _FREQUENT = frozenset({bool, int, str, bytes, type(None)})
 _PLAIN = (bool, int, str, bytes, type(None), type(...), range, slice, Enum)

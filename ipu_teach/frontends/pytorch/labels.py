@@ -1,4 +1,4 @@
-"""The labels of the nodes of a recorded graph: module, source line, stage and part."""
+"""Labels, which say where a node of a recorded graph comes from: module, line, stage and part."""
 
 from __future__ import annotations
 
@@ -69,7 +69,10 @@ def innermost_line() -> Line:
 
 @dataclass(frozen=True)
 class Label:
-    """The origin of a node: the path of its module, its source line, its stage and its part."""
+    """The origin of a node: the path of its module, its source line, its stage and its part.
+
+    The part is FORWARD or BACKWARD.
+    """
 
     path: str = ""
     line: Line = NOWHERE
@@ -78,7 +81,7 @@ class Label:
 
 
 class Changes(TypedDict, total=False):
-    """Fields of a label, with new values."""
+    """New values for some fields of a `Label`."""
 
     path: str
     line: Line
@@ -89,9 +92,9 @@ class Changes(TypedDict, total=False):
 class Labels(TorchFunctionMode):  # type: ignore[misc]
     """A mode of torch that follows the origin of the operations that a module runs.
 
-    While it is on, each function of torch that the module calls sets `label`, for the nodes that
-    follow. Nodes of autograd are stored with their labels, which the backward pass uses again.
-    `spellings` maps functions of torch to functions that are called instead.
+    While it is on, each function of torch that the module calls sets `label`, which the following
+    nodes get. The mode stores the label of each node of autograd, and uses it again in the backward
+    pass. `spellings` maps functions of torch to functions that are called instead.
     """
 
     def __init__(
@@ -110,7 +113,7 @@ class Labels(TorchFunctionMode):  # type: ignore[misc]
         self.is_recomputed = False
 
     def set(self, **changes: Unpack[Changes]) -> None:
-        """Change fields of the label of the nodes that follow."""
+        """Change these fields of the label that the following nodes get."""
         self.label = replace(self.label, **changes)
 
     def __torch_function__(
@@ -149,13 +152,13 @@ class Labels(TorchFunctionMode):  # type: ignore[misc]
 
         Nodes that already have a label keep it.
         """
-        tensors = [t for t in pytree.tree_leaves(results) if isinstance(t, torch.Tensor)]
-        waiting = [t.grad_fn for t in tensors]
-        while waiting:
-            node = waiting.pop()
+        result_tensors = [t for t in pytree.tree_leaves(results) if isinstance(t, torch.Tensor)]
+        nodes_to_visit = [t.grad_fn for t in result_tensors]
+        while nodes_to_visit:
+            node = nodes_to_visit.pop()
             if node is not None and node not in self._of_autograd:
                 self._of_autograd[node] = self.label
-                waiting += [following for following, _ in node.next_functions]
+                nodes_to_visit += [following for following, _ in node.next_functions]
 
     @contextmanager
     def in_modules(self) -> Iterator[None]:
@@ -184,16 +187,16 @@ class Labels(TorchFunctionMode):  # type: ignore[misc]
         self.note(loss)
         hooks = []
         visited = set()
-        waiting = [loss.grad_fn]
-        while waiting:
-            node = waiting.pop()
+        nodes_to_visit = [loss.grad_fn]
+        while nodes_to_visit:
+            node = nodes_to_visit.pop()
             if node is None or node in visited:
                 continue
             visited.add(node)
             label = self._of_autograd.get(node, Label())
             changes = Changes(path=label.path, line=label.line, stage=label.stage)
             hooks.append(node.register_prehook(lambda _, changes=changes: self.set(**changes)))
-            waiting += [following for following, _ in node.next_functions]
+            nodes_to_visit += [following for following, _ in node.next_functions]
         self.set(part=BACKWARD, path="", line=NOWHERE)
         try:
             yield

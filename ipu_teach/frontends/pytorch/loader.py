@@ -11,9 +11,9 @@ from ipu_teach.errors import ModelError, did_you_mean
 
 
 def has_examples(value: object) -> bool:
-    """Return whether a value is a dataset of PyTorch.
+    """Return whether a value can be used as a dataset of PyTorch.
 
-    It is iterable, or has a length and a method `__getitem__`.
+    It is an `IterableDataset`, or has a length and a method `__getitem__`.
     """
     if isinstance(value, torch.utils.data.IterableDataset):
         return True
@@ -26,9 +26,9 @@ def has_examples(value: object) -> bool:
 class Loader(torch.utils.data.DataLoader):  # type: ignore[misc]
     """PyTorch's DataLoader, with batches of `count` examples.
 
-    `product` explains this number in errors. Raises `ModelError` for a `batch_sampler` and for
-    unknown arguments, if the last batch would be incomplete and `drop_last` is not set, and if
-    there are fewer examples than a batch has.
+    `product` is a text that explains this number in errors. Raises `ModelError` for a
+    `batch_sampler` and for unknown arguments. It also raises `ModelError` if the last batch would
+    be incomplete without `drop_last`, and if there are fewer examples than a batch has.
     """
 
     def __init__(
@@ -43,21 +43,21 @@ class Loader(torch.utils.data.DataLoader):  # type: ignore[misc]
             raise ModelError(f"""DataLoader was given a batch_sampler, but the options determine the
                 size of a batch, {product}.
                 next:  give batch_size, and sampler= for the order of the examples.""")
-        examples = len(dataset) if hasattr(dataset, "__len__") else None
-        if examples is not None and examples % count and not drop_last:
-            raise ModelError(f"""{examples:,} examples end in a batch of {examples % count:,}, but
-                each run takes {count:,}: {product}.
+        example_count = len(dataset) if hasattr(dataset, "__len__") else None
+        if example_count is not None and example_count % count and not drop_last:
+            raise ModelError(f"""{example_count:,} examples end in a batch of
+                {example_count % count:,}, but each run takes {count:,}: {product}.
                 next:  leave the rest out with drop_last=True, or choose a batch_size so that
-                {examples:,} is a multiple of a run.""")
-        if examples is not None and examples < count and options.get("sampler") is None:
-            raise ModelError(f"""{examples:,} examples fill no batch: each run takes {count:,}:
+                {example_count:,} is a multiple of a run.""")
+        if example_count is not None and example_count < count and options.get("sampler") is None:
+            raise ModelError(f"""{example_count:,} examples fill no batch: each run takes {count:,}:
                 {product}.
                 next:  choose a smaller batch_size, or give more examples.""")
-        known = inspect.signature(torch.utils.data.DataLoader.__init__).parameters
+        argument_names = inspect.signature(torch.utils.data.DataLoader.__init__).parameters
         for name in options:
-            if name not in known:
+            if name not in argument_names:
                 raise ModelError(f"""DataLoader has no argument {name!r}.
-                    next:  {did_you_mean(name, known)}leave it out.""")
+                    next:  {did_you_mean(name, argument_names)}leave it out.""")
         try:
             super().__init__(dataset, batch_size=count, drop_last=drop_last, **options)
         except (TypeError, ValueError) as error:

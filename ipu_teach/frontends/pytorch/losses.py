@@ -28,12 +28,12 @@ def _is_part(term: torch.Tensor, loss: torch.Tensor) -> bool:
     if term.grad_fn is None or loss.grad_fn is None:
         return False
     visited = set()
-    waiting = [loss.grad_fn]
-    while waiting:
-        node = waiting.pop()
+    nodes_to_visit = [loss.grad_fn]
+    while nodes_to_visit:
+        node = nodes_to_visit.pop()
         if node is term.grad_fn:
             return True
         if node is not None and node not in visited:
             visited.add(node)
-            waiting += [following for following, _ in node.next_functions]
+            nodes_to_visit += [following for following, _ in node.next_functions]
     return False

@@ -24,13 +24,13 @@ from ipu_teach.types import INT
 
 aten = torch.ops.aten
 _RANDOM = torch.Tag.nondeterministic_seeded
-# beginnings of the names of operations that only check something
+# an operation whose name begins with one of these only checks something
 _CHECKS = ("_assert", "sym_constrain", "_linalg_check_errors")
-# beginnings of the names of operations whose results have arbitrary elements
+# the result of an operation whose name begins with one of these has arbitrary elements
 _UNWRITTEN = ("empty", "new_empty")
-# operations whose elements are all equal: to this number, or if it is None, to an argument
+# all elements of the results of these operations equal this number, or an argument if it is None
 _FILLED = {"full": None, "full_like": None, "zeros_like": 0, "ones_like": 1, "scalar_tensor": None}
-# keywords for properties that are in `Results`, or that tensors of the device do not have
+# keywords that are ignored: `Results` has the property, or tensors of the device do not have it
 _IGNORED_KEYWORDS = (
     "device",
     "layout",
@@ -48,7 +48,7 @@ class Captured:
     """A module as a graph.
 
     Attributes:
-        graph: the forward pass; at its end are the assignments to variables that it changes.
+        graph: the forward pass; the assignments to variables that it changes are at its end.
         backward: the operations of the backward pass.
         grads: the gradient of each parameter that has one.
         inputs: the names of the inputs, in the order of the tensors among the arguments.
@@ -92,15 +92,15 @@ class Lowerer:
         self.saved: Saved = {}
         self.swaps: Swaps = {}
         *_, output = self.nodes
-        returned = iter(output.args[0])
-        self.outputs = [next(returned) for _ in joint.outputs]
-        self.gradients = {name: next(returned) for name in joint.gradients}
-        self.assigned = {name: next(returned) for name in joint.assigned}
-        self.kept = list(returned)
+        returned_nodes = iter(output.args[0])
+        self.outputs = [next(returned_nodes) for _ in joint.outputs]
+        self.gradients = {name: next(returned_nodes) for name in joint.gradients}
+        self.assigned = {name: next(returned_nodes) for name in joint.assigned}
+        self.kept = list(returned_nodes)
         self.changes = {
-            n.args[0]: n.args[1]
-            for n in self.nodes
-            if n.op == "call_function" and n.target is aten.copy_.default
+            copy_node.args[0]: copy_node.args[1]
+            for copy_node in self.nodes
+            if copy_node.op == "call_function" and copy_node.target is aten.copy_.default
         }
 
     def lower(self) -> Captured:
@@ -109,7 +109,7 @@ class Lowerer:
         :raises ModelError: for an operation or a dtype that the device does not have; the error has
             the module and the line.
         """
-        placeholders = [n for n in self.nodes if n.op == "placeholder"]
+        placeholders = [graph_node for graph_node in self.nodes if graph_node.op == "placeholder"]
         names = list(self.joint.states)
         for name, node in zip(names, placeholders, strict=False):
             self._state(name, node)
@@ -178,9 +178,9 @@ class Lowerer:
     # --- operations ---
 
     def _result(self, node: torch.fx.Node) -> Argument:
-        """Return the result of a node, after adding its operations to the graph.
+        """Add the operations of a node to the graph, and return its result.
 
-        A node that depends on constants only is computed here.
+        If a node depends only on constants, torch computes its result immediately.
         """
         if node.target is getitem:
             source = self._read(node.args[0])
@@ -192,12 +192,14 @@ class Lowerer:
         if name.startswith(_UNWRITTEN):
             return _zeros(node)
         with self.graph.at(path=label.path, line=label.line, stage=label.stage, part=label.part):
-            args = [self._read(v) for v in node.args]
-            kwargs = {n: self._read(v) for n, v in node.kwargs.items()}
-            depends = any(isinstance(v, Value) for v in pytree.tree_leaves((args, kwargs)))
-            if depends and _is_empty(node):
+            args = [self._read(argument) for argument in node.args]
+            kwargs = {keyword: self._read(argument) for keyword, argument in node.kwargs.items()}
+            has_values = any(
+                isinstance(argument, Value) for argument in pytree.tree_leaves((args, kwargs))
+            )
+            if has_values and _is_empty(node):
                 return _zeros(node)
-            if not depends and _RANDOM not in node.target.tags:
+            if not has_values and _RANDOM not in node.target.tags:
                 with torch.no_grad():
                     return node.target(*args, **kwargs)
             return self._lowered(node, name, self._lift(args), self._lift(kwargs))
@@ -215,7 +217,11 @@ class Lowerer:
         torch's.
         """
         results = Results(node, dtype_of)
-        kwargs = {n: v for n, v in kwargs.items() if n not in _IGNORED_KEYWORDS}
+        kwargs = {
+            keyword: argument
+            for keyword, argument in kwargs.items()
+            if keyword not in _IGNORED_KEYWORDS
+        }
         try:
             for tensor, dtype in zip(results.tensors, results.dtypes, strict=True):
                 if dtype is None and tensor is not None:
@@ -256,7 +262,7 @@ class Lowerer:
     ) -> Argument:
         """Add the operations of a node, and return their value or values.
 
-        Raises `UnknownOperationError` if there is no row and no lowering for the operation.
+        Raises `UnknownOperationError` if neither the kit nor a learner lowers the operation.
         """
         full_name = private.operation_name(node.target)
         if full_name in LOWERINGS or whole.is_learners_operation(full_name):
@@ -296,7 +302,7 @@ class Lowerer:
     # --- values ---
 
     def _read(self, argument: Argument) -> Argument:
-        """Return an argument of a node, with values in place of nodes."""
+        """Return an argument of a node, in which the values of nodes replace the nodes."""
         if isinstance(argument, torch.fx.Node):
             if argument in self.variables and self._is_changed(argument):
                 self._read_before_change(argument)
@@ -310,13 +316,13 @@ class Lowerer:
         return node in self.changes or self.variables[node].name in self.assigned
 
     def _read_before_change(self, node: torch.fx.Node) -> None:
-        """Make readers of a variable that forward changes use a copy of its old value."""
+        """Copy the old value of a variable that forward changes, for the variable's readers."""
         if self.values[node] is self.variables[node]:
             with self.graph.at(part=FORWARD):
                 self.values[node] = self.graph.op("copy", self.variables[node])
 
     def _lift(self, argument: Argument) -> Argument:
-        """Return an argument, with constants of the graph in place of tensors."""
+        """Return an argument, in which constants of the graph replace tensors."""
         if isinstance(argument, torch.Tensor):
             return self._constant(argument)
         if isinstance(argument, list):
@@ -341,7 +347,7 @@ class Lowerer:
         return self.graph.constant(elements, dtype)
 
     def _final(self, node: Argument) -> Value:
-        """Return the value of a node, or of a constant, after the simplification of the graph."""
+        """Return the value of a node or a constant in the simplified graph."""
         value = self.values[node] if isinstance(node, torch.fx.Node) else node
         if isinstance(value, torch.Tensor):
             with self.graph.at(path="", line=NOWHERE):
@@ -357,46 +363,64 @@ class Lowerer:
         captured = self.captured
         graph.ops = _with_parts(graph.ops)
         captured.backward = [op for op in graph.ops if op.part == BACKWARD]
-        captured.grads = {graph.variables[n]: self._final(v) for n, v in self.gradients.items()}
-        captured.kept = [v for v in map(self._final, self.kept) if v.kind == "made"]
+        captured.grads = {
+            graph.variables[parameter_name]: self._final(item)
+            for parameter_name, item in self.gradients.items()
+        }
+        captured.kept = [item for item in map(self._final, self.kept) if item.kind == "made"]
         forward = [op for op in graph.ops if op.part != BACKWARD]
-        homes = {v: op.stage for op in graph.ops for v in op.inputs if v.kind == "variable"}
+        stages_of_variables = {
+            item: op.stage for op in graph.ops for item in op.inputs if item.kind == "variable"
+        }
         graph.ops = forward
         for variable, node in self._assignments():
             value = self._final(node)
             path = variable.name.rpartition(".")[0]
-            stage = homes.get(variable, 0)
+            stage = stages_of_variables.get(variable, 0)
             if value is not variable:
                 with graph.at(path=path, line=NOWHERE, stage=stage, part=FORWARD):
                     graph.emit("assign", variable, graph.cast(value, variable.dtype))
-        places = [i for i, v in enumerate(self.joint.form[0]) if isinstance(v, torch.Tensor)]
-        for place, node, dtype in zip(places, self.outputs, self.joint.outputs, strict=True):
-            graph.output(f"{place}", self._final(node))
-            captured.outputs[f"{place}"] = dtype
+        positions = [
+            position
+            for position, item in enumerate(self.joint.form[0])
+            if isinstance(item, torch.Tensor)
+        ]
+        for output_position, node, dtype in zip(
+            positions, self.outputs, self.joint.outputs, strict=True
+        ):
+            graph.output(f"{output_position}", self._final(node))
+            captured.outputs[f"{output_position}"] = dtype
         if self.joint.loss is not None:
-            captured.loss_at = f"{places[self.joint.loss]}"
+            captured.loss_at = f"{positions[self.joint.loss]}"
         self._fuse_updates()
 
     def _assignments(self) -> list[tuple[Value, torch.fx.Node]]:
         """Return the variables that forward changes, each with the node of its new value."""
         changed = [
-            (self.variables[n], new) for n, new in self.changes.items() if n in self.variables
+            (self.variables[changed_node], new_node)
+            for changed_node, new_node in self.changes.items()
+            if changed_node in self.variables
         ]
-        return changed + [(self.graph.variables[n], new) for n, new in self.assigned.items()]
+        return changed + [
+            (self.graph.variables[changed_node], new_node)
+            for changed_node, new_node in self.assigned.items()
+        ]
 
     def _fuse_updates(self) -> None:
-        """Simplify the assignments, as if gradients and saved values were read after them."""
+        """Simplify the assignments; gradients and saved values count as read after them."""
         outputs = self.graph.outputs
-        later = (*self.captured.grads.values(), *self.captured.kept)
-        self.graph.outputs = outputs | {f"later {i}": v for i, v in enumerate(later)}
+        read_later = (*self.captured.grads.values(), *self.captured.kept)
+        self.graph.outputs = outputs | {
+            f"later {number}": saved_value for number, saved_value in enumerate(read_later)
+        }
         fuse_updates(self.graph, self.captured.backward)
         self.graph.outputs = outputs
 
 
 def _with_parts(ops: list[Op]) -> list[Op]:
-    """Return the operations, where all that depend on the backward pass belong to it too.
+    """Return the operations, with the part "backward" for all that depend on the backward pass.
 
-    torch adds some operations to a gradient only after the hooks that label it have run.
+    torch adds some operations to a gradient only after the hooks that label its operations.
     """
     backward_values: set[Value] = set()
     ops_with_parts = []
@@ -415,16 +439,20 @@ def _listed(value: Argument) -> list[Argument]:
 
 def _examples(node: torch.fx.Node) -> list[torch.Tensor]:
     """Return the fake tensors of the results of a node."""
-    return [t for t in pytree.tree_leaves(node.meta.get("val")) if isinstance(t, torch.Tensor)]
+    return [
+        example
+        for example in pytree.tree_leaves(node.meta.get("val"))
+        if isinstance(example, torch.Tensor)
+    ]
 
 
 def _is_empty(node: torch.fx.Node) -> bool:
     """Return whether no result of a node has elements."""
     examples = _examples(node)
-    return bool(examples) and not any(t.numel() for t in examples)
+    return bool(examples) and not any(example.numel() for example in examples)
 
 
 def _zeros(node: torch.fx.Node) -> torch.Tensor | list[torch.Tensor]:
     """Return tensors of zeros with the shapes and dtypes of a node's results."""
-    zeros = [torch.zeros(t.shape, dtype=t.dtype) for t in _examples(node)]
+    zeros = [torch.zeros(example.shape, dtype=example.dtype) for example in _examples(node)]
     return zeros if isinstance(node.meta["val"], (list, tuple)) else zeros[0]

@@ -38,14 +38,16 @@ def check_kind(function: str, module: object) -> None:
             advice = "run the module once in plain PyTorch: module(x)."
             _refuse(function, f"a lazy module, whose {name!r} has no shape yet", advice)
     for name, part in module.named_modules():
-        place = f"a module with {name!r}, " if name else ""
+        submodule = f"a module with {name!r}, " if name else ""
         if isinstance(part, torch.jit.ScriptModule):
             _refuse(
-                function, f"{place}a ScriptModule", "give the Python module of which it was made."
+                function,
+                f"{submodule}a ScriptModule",
+                "give the Python module of which it was made.",
             )
         if private.is_compiled(part):
             advice = "give the module without torch.compile; the kit compiles it for the device."
-            _refuse(function, f"{place}a module of torch.compile", advice)
+            _refuse(function, f"{submodule}a module of torch.compile", advice)
 
 
 def _refuse(function: str, description: str, advice: str) -> NoReturn:
@@ -78,22 +80,24 @@ def in_eval(module: torch.nn.Module) -> Iterator[None]:
 
 def _has_plain_eval(module: torch.nn.Module) -> bool:
     """Return whether `module.eval()` only sets `training` of all submodules to False."""
-    plain = torch.nn.Module.train, torch.nn.Module.eval
-    if all((type(part).train, type(part).eval) == plain for part in module.modules()):
+    torch_methods = torch.nn.Module.train, torch.nn.Module.eval
+    if all((type(part).train, type(part).eval) == torch_methods for part in module.modules()):
         return True
     try:
-        trial = copy.deepcopy(module)
-        before = _without_modes(trial)
-        trial.eval()
-        return before == _without_modes(trial) and not any(p.training for p in trial.modules())
+        module_copy = copy.deepcopy(module)
+        before = _without_modes(module_copy)
+        module_copy.eval()
+        return before == _without_modes(module_copy) and not any(
+            p.training for p in module_copy.modules()
+        )
     except Exception:  # the learner's copy or eval may fail
         return False
 
 
 def _without_modes(module: torch.nn.Module) -> Hashable:
     """Return a fingerprint of everything in a module except the modes of its submodules."""
-    parts = {
+    attributes_by_module = {
         name: {n: v for n, v in private.attributes_of_module(part).items() if n != "training"}
         for name, part in module.named_modules()
     }
-    return fingerprint([parts, tensors_of(module)])
+    return fingerprint([attributes_by_module, tensors_of(module)])

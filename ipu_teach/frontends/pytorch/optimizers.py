@@ -51,13 +51,15 @@ def groups_of(optimizer: torch.optim.Optimizer, module: torch.nn.Module) -> list
     the parameters belongs to the module.
     """
     _check(optimizer)
-    names = {id(p): n for n, p in module.named_parameters()}
+    names = {
+        id(parameter): parameter_name for parameter_name, parameter in module.named_parameters()
+    }
     groups = [_group(optimizer, group, names) for group in optimizer.param_groups]
     if not any(group.names for group in groups):
         raise ModelError(f"""{type(optimizer).__name__} has none of the parameters of
             {type(module).__name__}.
-            next:  make it of this module's: optim.{type(optimizer).__name__}(module.parameters(),
-            lr=0.01).""")
+            next:  create the optimiser with this module's parameters:
+            optim.{type(optimizer).__name__}(module.parameters(), lr=0.01).""")
     private.note_step(optimizer)
     return groups
 
@@ -66,7 +68,9 @@ def adopt(optimizer: torch.optim.Optimizer, old: torch.optim.Optimizer) -> None:
     """Copy the state of `old` to `optimizer`, for parameters that have no state there."""
     if optimizer is old:
         return
-    for parameter in (p for group in optimizer.param_groups for p in group["params"]):
+    for parameter in (
+        group_parameter for group in optimizer.param_groups for group_parameter in group["params"]
+    ):
         if old.state.get(parameter) and not optimizer.state.get(parameter):
             optimizer.state[parameter] = copy.deepcopy(old.state[parameter])
 
@@ -76,19 +80,22 @@ def _check(optimizer: torch.optim.Optimizer) -> None:
 
     This includes subclasses with their own `step` and optimisers with hooks.
     """
-    kinds = (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW)
-    base = next((k for k in reversed(kinds) if isinstance(optimizer, k)), None)
-    if base is None:
+    known_kinds = (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW)
+    base_kind = next(
+        (known_kind for known_kind in reversed(known_kinds) if isinstance(optimizer, known_kind)),
+        None,
+    )
+    if base_kind is None:
         name = optimizer if isinstance(optimizer, type) else type(optimizer)
         raise ModelError(f"""{shown(name)} is not an optimiser that the device has.
             next:  give poptorch.optim.SGD, Adam or AdamW, or torch's own of these names.""")
-    if inspect.unwrap(type(optimizer).step) is not inspect.unwrap(base.step):
-        raise ModelError(f"""{type(optimizer).__name__} has its own step(), but the device takes
-            the step of {base.__name__}.
+    if inspect.unwrap(type(optimizer).step) is not inspect.unwrap(base_kind.step):
+        raise ModelError(f"""{type(optimizer).__name__} has its own step(), but the device computes
+            the step of {base_kind.__name__}.
             next:  give poptorch.optim.SGD, Adam or AdamW, or torch's own of these names.""")
     if private.has_step_hooks(optimizer):
         raise ModelError(f"""{type(optimizer).__name__} has a hook of its step(), but the device
-            takes the step.
+            computes the step.
             next:  remove() the hook, and do its work after each call of the executor.""")
 
 
@@ -100,8 +107,12 @@ def _group(
     Raises `ModelError` for a setting that the device's optimisers do not have.
     """
     kind = type(optimizer).__name__
-    refused = [n for n in _REFUSED if group.get(n)]
-    refused += [n for n in optimizer.defaults if n not in (*_KNOWN, *_REFUSED) and group.get(n)]
+    refused = [setting for setting in _REFUSED if group.get(setting)]
+    refused += [
+        setting
+        for setting in optimizer.defaults
+        if setting not in (*_KNOWN, *_REFUSED) and group.get(setting)
+    ]
     if "dampening" in refused and not group.get("momentum"):
         refused.remove("dampening")  # it has no effect without momentum
     if refused:
@@ -115,14 +126,14 @@ def _group(
     else:
         decoupled = group.get("decoupled_weight_decay", isinstance(optimizer, torch.optim.AdamW))
         name = "adamw" if decoupled else "adam"
-        first, second = group["betas"]
+        beta1, beta2 = group["betas"]
         numbers |= {
-            "beta1": _number(kind, "betas", first),
-            "beta2": _number(kind, "betas", second),
+            "beta1": _number(kind, "betas", beta1),
+            "beta2": _number(kind, "betas", beta2),
             "eps": _number(kind, "eps", group["eps"]),
             "scaled_square": True,
         }
-    selected = [names[id(p)] for p in group["params"] if id(p) in names]
+    selected = [names[id(parameter)] for parameter in group["params"] if id(parameter) in names]
     return Group(rate, numbers, selected, name)
 
 
@@ -133,9 +144,9 @@ def _number(optimizer: str, name: str, value: float | torch.Tensor) -> float:
     except (TypeError, ValueError, RuntimeError):
         raise ModelError(f"""{optimizer} was given {name} {shown(value)}.
             next:  give a number.""") from None
-    limit = 1.0 if name in ("momentum", "betas") else inf
-    if not 0 <= number < limit:
-        bounds = "from 0 to below 1" if limit == 1 else "of 0 or more"
+    upper_bound = 1.0 if name in ("momentum", "betas") else inf
+    if not 0 <= number < upper_bound:
+        bounds = "from 0 to below 1" if upper_bound == 1 else "of 0 or more"
         raise ModelError(f"""{optimizer} was given {name} {shown(value)}, which is out of range.
             next:  give a number {bounds}.""")
     return number

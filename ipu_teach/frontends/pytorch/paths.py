@@ -14,36 +14,40 @@ LOSS = "loss"
 def with_paths(graph: Ir, backward: Sequence[Op], name: str, loss: str | None) -> list[Op]:
     """Return the operations of a forward pass, `graph.ops`, and of its backward pass, with paths.
 
-    A forward operation of no submodule gets the path `name`, which is that of the model. It gets
+    A forward operation outside all submodules gets the path `name`, the path of the model. It gets
     the path "loss" instead if it comes after all submodules, and if the output `loss`, but no other
-    output, needs it. A backward operation gets the path of the forward operation on the same line;
-    operations of the loss come first.
+    output, needs it. A backward operation gets the path of the forward operation on the same line.
+    The backward operations before those of submodules belong to the loss.
     """
-    last = max((i for i, op in enumerate(graph.ops) if op.path and not _changes(op)), default=-1)
-    rest = {n: v for n, v in graph.outputs.items() if n != loss}
-    others = (
-        set(map(id, without_unused(graph.but(outputs=rest)).ops)) if loss is not None else set()
+    last_in_submodules = max(
+        (i for i, op in enumerate(graph.ops) if op.path and not _changes(op)), default=-1
+    )
+    other_outputs = {n: v for n, v in graph.outputs.items() if n != loss}
+    needed_by_others = (
+        set(map(id, without_unused(graph.but(outputs=other_outputs)).ops))
+        if loss is not None
+        else set()
     )
     lines: dict[str, set[tuple[str, int]]] = {LOSS: set(), name: set()}
-    ops = []
+    labelled_ops = []
     for i, op in enumerate(graph.ops):
         if not op.path:
-            is_loss = loss is not None and i > last and id(op) not in others
+            is_loss = loss is not None and i > last_in_submodules and id(op) not in needed_by_others
             op = replace(op, path=LOSS if is_loss else name)
             lines[op.path].add(op.line)
-        ops.append(op)
+        labelled_ops.append(op)
     model_lines = lines[name] - lines[LOSS]
     loss_lines = lines[LOSS] - lines[name]
-    is_first = loss is not None
+    is_before_submodules = loss is not None
     for op in backward:
         if op.path:
-            is_first = False
-        elif op.line in loss_lines or (is_first and op.line not in model_lines):
+            is_before_submodules = False
+        elif op.line in loss_lines or (is_before_submodules and op.line not in model_lines):
             op = replace(op, path=LOSS)
         else:
             op = replace(op, path=name)
-        ops.append(op)
-    return ops
+        labelled_ops.append(op)
+    return labelled_ops
 
 
 def _changes(op: Op) -> bool:

@@ -62,7 +62,7 @@ __all__ = [
     "written_arguments",
 ]
 
-# the `__torch_function__` of a subclass of Tensor whose operations return plain tensors
+# This is the `__torch_function__` of a subclass of Tensor whose operations return plain tensors.
 PLAIN_RESULTS = torch._C._disabled_torch_function_impl
 # An argument or a result of a function of torch: a tensor, a number, a text, None, or a list, tuple
 # or dict of these, depending on the function. mypy knows no types of torch (see pyproject.toml).
@@ -109,7 +109,7 @@ def tracing_on(mode: FakeTensorMode) -> Iterator[None]:
 
 @cache
 def is_composite(operation: Operation) -> bool:
-    """Return whether torch composes an operation of others, each with its own gradient."""
+    """Return whether torch composes an operation of other operations that have gradients."""
     if operation.namespace == "prim":
         return False
     key = torch._C.DispatchKey.CompositeImplicitAutograd
@@ -153,10 +153,12 @@ def is_mutable(target: Target) -> bool:
 def written_arguments(node: torch.fx.Node) -> list[torch.fx.Node | None]:
     """Return the arguments of a node that its operation changes."""
     written = []
-    for place, argument in enumerate(node.target._schema.arguments):
+    for argument_number, argument in enumerate(node.target._schema.arguments):
         if argument.alias_info is not None and argument.alias_info.is_write:
             value = node.kwargs.get(argument.name)
-            written.append(node.args[place] if place < len(node.args) else value)
+            written.append(
+                node.args[argument_number] if argument_number < len(node.args) else value
+            )
     return written
 
 

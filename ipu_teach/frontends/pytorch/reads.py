@@ -11,7 +11,7 @@ import torch
 
 from ipu_teach.frontends.pytorch import private
 
-Reads = dict[int, set[str]]  # names of attributes, by the identity of their module
+Reads = dict[int, set[str]]  # the names of attributes that were read, by the id of their module
 
 
 @contextmanager

@@ -29,7 +29,7 @@ aten = torch.ops.aten
 class Recorder(TorchDispatchMode):  # type: ignore[misc]
     """A mode of torch that adds each operation that runs to `graph`.
 
-    `constants` are tensors that are not results of the graph, by the names of their `get_attr`
+    `constants` has tensors that no node of the graph computes, by the names of their `get_attr`
     nodes. `labels` has, for each node, the result of `label()` when the node was added. `table`
     maps operations to functions that replace them.
     """
@@ -58,7 +58,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
                 node.meta["val"] = pytree.tree_map_only(_Like, _Like.tensor, node.meta.pop("like"))
 
     def remaining(self) -> list[Line]:
-        """Return the source lines of tensors that are still alive."""
+        """Return the source lines of the recorded tensors that are still alive."""
         if len(self._nodes):
             gc.collect()
         pairs = self._nodes.items()
@@ -106,7 +106,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         return node
 
     def _note(self, node: torch.fx.Node, result: Argument) -> None:
-        """Label a node, and store it as the source of its tensors.
+        """Label a node, and store it as the node that computes the tensors in `result`.
 
         Raises `ModelError` for a sparse tensor.
         """
@@ -138,10 +138,10 @@ class _Like:
         self.offset = tensor.storage_offset()
 
     def tensor(self) -> torch.Tensor:
-        """Return a tensor with these properties on the device meta, so without elements."""
-        steps = zip(self.shape, self.stride, strict=True)
-        last = sum(max(length - 1, 0) * step for length, step in steps)
-        storage = torch.empty(self.offset + last + 1, dtype=self.dtype, device="meta")
+        """Return a tensor without elements, on torch's device meta, with these properties."""
+        lengths_and_strides = zip(self.shape, self.stride, strict=True)
+        last_position = sum(max(length - 1, 0) * step for length, step in lengths_and_strides)
+        storage = torch.empty(self.offset + last_position + 1, dtype=self.dtype, device="meta")
         result = storage.as_strided(self.shape, self.stride, self.offset)
         result.memory = self.memory
         return result

@@ -21,8 +21,9 @@ _RANDOM = torch.Tag.nondeterministic_seeded
 class Description:
     """A comparable description of the computation of a traced graph.
 
-    The argument `constants` is from a graph that was traced before. It has the descriptions of
-    values that do not depend on the inputs, by the memory of their fake tensors.
+    The argument `constants` is the attribute `constants` of the `Description` of a graph that was
+    traced before. It has the descriptions of values that do not depend on the inputs, by the memory
+    of their fake tensors.
     """
 
     def __init__(self, joint: JointGraph, constants: Mapping[int, Hashable] | None = None) -> None:
@@ -37,10 +38,14 @@ class Description:
 
     def _node(self, joint: JointGraph, node: torch.fx.Node) -> list[Hashable]:
         """Describe a node, and return its effects: the values that it changes or returns."""
-        inner = [n for n in pytree.tree_leaves((node.args, node.kwargs)) if n in self._known]
+        argument_nodes = [
+            n for n in pytree.tree_leaves((node.args, node.kwargs)) if n in self._known
+        ]
         is_random = node.op == "call_function" and _RANDOM in getattr(node.target, "tags", ())
         self._is_constant[node] = (
-            node.op != "placeholder" and not is_random and all(map(self._is_constant.get, inner))
+            node.op != "placeholder"
+            and not is_random
+            and all(map(self._is_constant.get, argument_nodes))
         )
         if node.op == "get_attr":
             self._known[node] = self._attribute(joint.constants[str(node.target)])
@@ -48,8 +53,8 @@ class Description:
         if node.op == "output":
             return [self._argument(node.args)]
         arguments = self._argument(node.args), self._argument(tuple(node.kwargs.items()))
-        number = node.name if node.op == "placeholder" or is_random else ""
-        self._known[node] = hash((str(node.target), number, arguments))
+        unique_name = node.name if node.op == "placeholder" or is_random else ""
+        self._known[node] = hash((str(node.target), unique_name, arguments))
         if self._is_constant[node]:
             for value in pytree.tree_leaves(node.meta.get("val")):
                 if isinstance(value, torch.Tensor):

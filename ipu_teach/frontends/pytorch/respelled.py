@@ -34,9 +34,9 @@ def _cdist(a: Tensor, b: Tensor, p: float = 2.0, compute_mode: str | None = None
         return _largest(difference)
     powers = (difference.square() if p == 2 else _power(difference, p)).sum(-1)
     is_zero = powers == 0
-    root = torch.where(is_zero, torch.ones_like(powers), powers)
-    root = root.sqrt() if p == 2 else root ** (1 / p)
-    return torch.where(is_zero, torch.zeros_like(powers), root)
+    nonzero_powers = torch.where(is_zero, torch.ones_like(powers), powers)
+    nonzero_powers = nonzero_powers.sqrt() if p == 2 else nonzero_powers ** (1 / p)
+    return torch.where(is_zero, torch.zeros_like(powers), nonzero_powers)
 
 
 def _power(x: Tensor, p: float) -> Tensor:
@@ -73,7 +73,7 @@ def _embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> Tensor:
-    """Return the sum, mean or maximum of the rows of each bag; 0 for an empty bag."""
+    """Return the sum, mean or maximum of the rows of each bag, which is 0 for an empty bag."""
     if max_norm is not None or scale_grad_by_freq:
         option = "scale_grad_by_freq" if max_norm is None else "max_norm"
         raise ModelError(
@@ -81,25 +81,25 @@ def _embedding_bag(
             next_step=f"leave {option} out.",
         )
     rows = functional.embedding(input, weight, padding_idx)
-    counts = torch.ones_like(input, dtype=torch.bool)
+    is_counted = torch.ones_like(input, dtype=torch.bool)
     if padding_idx is not None:
-        counts = input != padding_idx % weight.shape[0]
+        is_counted = input != padding_idx % weight.shape[0]
     if per_sample_weights is not None:
         rows = rows * per_sample_weights.unsqueeze(-1)
     if input.dim() == 1:  # the bags are parts of one list
         rows = rows.unsqueeze(0)
-        counts = _inside(input, offsets, include_last_offset) & counts
-    number = counts.sum(-1, keepdim=True)
-    mask = counts.unsqueeze(-1)
+        is_counted = _inside(input, offsets, include_last_offset) & is_counted
+    row_counts = is_counted.sum(-1, keepdim=True)
+    mask_column = is_counted.unsqueeze(-1)
     if mode == "max":
-        largest = torch.where(mask, rows, -inf).max(-2).values
-        return torch.where(number > 0, largest, 0.0)
-    total = torch.where(mask, rows, 0.0).sum(-2)
-    return total if mode == "sum" else total / number.clamp_min(1).to(total.dtype)
+        largest = torch.where(mask_column, rows, -inf).max(-2).values
+        return torch.where(row_counts > 0, largest, 0.0)
+    sums = torch.where(mask_column, rows, 0.0).sum(-2)
+    return sums if mode == "sum" else sums / row_counts.clamp_min(1).to(sums.dtype)
 
 
 def _inside(input: Tensor, offsets: Tensor | None, include_last_offset: bool) -> Tensor:
-    """Return BOOL [bags, elements]: whether each element of a list belongs to each bag."""
+    """Return BOOL [bags, elements]: whether an element of the list `input` belongs to a bag."""
     assert offsets is not None, "torch checks that a list has offsets"
     if include_last_offset:
         starts = offsets[:-1]
@@ -107,8 +107,8 @@ def _inside(input: Tensor, offsets: Tensor | None, include_last_offset: bool) ->
     else:
         starts = offsets
         ends = torch.cat([offsets[1:], offsets.new_full((1,), input.shape[0])])
-    places = torch.arange(input.shape[0])
-    return (places >= starts.unsqueeze(-1)) & (places < ends.unsqueeze(-1))
+    positions = torch.arange(input.shape[0])
+    return (positions >= starts.unsqueeze(-1)) & (positions < ends.unsqueeze(-1))
 
 
 # --- sampling of images ---------------------------------------------------------------------------
@@ -132,8 +132,8 @@ def _grid_sampled(
     modes = ("bilinear", "nearest", "bicubic")
     paddings = ("zeros", "border", "reflection")
     spelled: Callable[..., Tensor] = decomposition_table[torch.ops.aten.grid_sampler_2d.default]
-    places = modes.index(mode), paddings.index(padding_mode), bool(align_corners)
-    return spelled(input, grid, *places)
+    codes = modes.index(mode), paddings.index(padding_mode), bool(align_corners)
+    return spelled(input, grid, *codes)
 
 
 # --- dropout --------------------------------------------------------------------------------------
@@ -165,24 +165,25 @@ def _multi_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return the loss of scores [N, C] or [C] that exceed the target's score less the margin.
+    """Return the multi-margin loss of scores [N, C] or [C].
 
-    torch compares each distance with 0, so a distance of NaN adds nothing.
+    Scores above the target's score minus the margin add to it. As in torch, only distances above 0
+    count, so that a distance of NaN adds nothing.
     """
     if size_average is not None or reduce is not None:
         reduction = _reduction.legacy_get_string(size_average, reduce, emit_warning=False)
-    # called only because it checks the arguments
+    # This call is made only because torch checks the arguments in it.
     options = p, margin, weight
     torch.ops.aten.multi_margin_loss(input.detach(), target, *options)
     rows = input if input.dim() == 2 else input.reshape(1, -1)
     labels = target.reshape(-1, 1)
-    distance = margin - rows.gather(1, labels) + rows
+    distances = margin - rows.gather(1, labels) + rows
     is_label = torch.arange(rows.shape[1]) == labels
-    distance = torch.where((distance > 0) & ~is_label, distance, 0.0)
-    distance = distance if p == 1 else distance.square()
+    distances = torch.where((distances > 0) & ~is_label, distances, 0.0)
+    distances = distances if p == 1 else distances.square()
     if weight is not None:
-        distance = distance * weight[labels]
-    losses = distance.sum(1) / rows.shape[1]
+        distances = distances * weight[labels]
+    losses = distances.sum(1) / rows.shape[1]
     if reduction == "none":
         return losses.reshape(target.shape)
     return losses.mean() if reduction == "mean" else losses.sum()

@@ -23,10 +23,10 @@ from ipu_teach.frontends.pytorch.containers import builtin_type, elements, membe
 from ipu_teach.frontends.pytorch.private import accumulation_hooks, gradient_hooks
 from ipu_teach.types import Array
 
-_LIMIT = 100_000  # the limit for visited objects, and for the elements of a container
-_LARGEST = 1 << 24  # bytes; larger arrays are not copied
+_LIMIT = 100_000  # the most objects to visit, and the most elements of a container to record
+_LARGEST = 1 << 24  # the most bytes of an array to copy
 _LIBRARIES = {"torch", "numpy", "builtins", *sys.stdlib_module_names} - {"__main__"}
-# attributes of a module that learners do not use; names of their members leave them out
+# Learners do not use these attributes of a module, so the names of their members leave them out.
 _INNER = ("_modules", "_parameters", "_buffers")
 
 Named = tuple[str, object]
@@ -41,12 +41,12 @@ class Snapshot:
         self._visited: dict[int, object] = {}  # kept alive, so that no id is reused
         tensors = [*module.parameters(), *module.buffers()]
         hooks = [h for t in tensors for h in (*gradient_hooks(t), *accumulation_hooks(t))]
-        waiting: list[Named] = [*(("", hook) for hook in hooks), ("", module)]
-        while waiting and len(self._visited) < _LIMIT:
-            name, value = waiting.pop()
+        values_to_visit: list[Named] = [*(("", hook) for hook in hooks), ("", module)]
+        while values_to_visit and len(self._visited) < _LIMIT:
+            name, value = values_to_visit.pop()
             if id(value) not in self._visited and not isinstance(value, _PLAIN):
                 self._visited[id(value)] = value
-                waiting += self._visit(name, value)
+                values_to_visit += self._visit(name, value)
 
     def changed(self) -> list[str]:
         """Return the names of attributes, containers and variables that have changed."""
@@ -59,7 +59,7 @@ class Snapshot:
                 record.restore()
 
     def _visit(self, name: str, value: object) -> Iterable[Named]:
-        """Record a value, and return the values in it, with their names."""
+        """Record a value, and return the values that it refers to, with their names."""
         if isinstance(value, FunctionType):
             return self._function(value) if _is_users(value.__module__) else ()
         if isinstance(value, MethodType):
@@ -115,7 +115,7 @@ class Snapshot:
             yield f"{value.__name__}.{name}", function
 
     def _function(self, function: FunctionType) -> Iterable[Named]:
-        """Record and yield the variables of a function: defaults, enclosing and global ones."""
+        """Record and yield the default values, enclosing and global variables of a function."""
         for default in (function.__dict__, function.__defaults__, function.__kwdefaults__):
             if default:
                 yield f"{function.__name__}'s defaults", default
@@ -132,16 +132,16 @@ class Snapshot:
 
 
 class _Record:
-    """The base class of records: a place, with its value before the capture."""
+    """The base class of records of a variable, attribute or container before the capture."""
 
     name: str
 
     def changed(self) -> list[str]:
-        """Return the names of the changed places, or []."""
+        """Return the names whose values have changed since then, or []."""
         raise NotImplementedError
 
     def restore(self) -> None:
-        """Restore the value."""
+        """Set everything back to its value before the capture."""
         raise NotImplementedError
 
 
@@ -253,14 +253,20 @@ def _is(a: object, b: object) -> bool:
 
 
 def _is_users(module: str | None) -> bool:
-    """Return whether a Python module may have state of the learner: it is not a known library."""
+    """Return whether a Python module may have state of the learner.
+
+    It may unless it belongs to the kit, torch, numpy or Python's standard library.
+    """
     return not is_own_module(module) and (module or "").partition(".")[0] not in _LIBRARIES
 
 
 def _global_names(code: CodeType) -> set[str]:
-    """Return the names outside of a function that it, or a function inside it, reads or writes."""
-    inner = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
-    return {*code.co_names, *(name for part in inner for name in _global_names(part))}
+    """Return the names of globals and attributes that a function, or one inside it, uses."""
+    inner_code = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+    return {
+        *code.co_names,
+        *(name for code_object in inner_code for name in _global_names(code_object)),
+    }
 
 
 def _content(cell: CellType) -> object:

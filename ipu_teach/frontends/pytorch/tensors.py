@@ -19,7 +19,7 @@ DTYPES: dict[torch.dtype, type[DType]] = {
 
 
 def dtype_of(dtype: torch.dtype) -> type[DType] | None:
-    """Return the device's dtype for a dtype of torch, or None if it has none."""
+    """Return the device's dtype for a dtype of torch, or None if the device has no such dtype."""
     return DTYPES.get(dtype)
 
 
@@ -31,20 +31,20 @@ def array(tensor: torch.Tensor) -> Array:
 
 
 def tensor_of(elements: Array, dtype: torch.dtype) -> torch.Tensor:
-    """Return a tensor with a copy of the elements, in a dtype of torch."""
-    signed = elements.astype(np.int64) if elements.dtype == np.uint32 else elements
-    return torch.from_numpy(np.array(signed)).to(dtype)
+    """Return a tensor of torch's dtype `dtype` with a copy of the elements."""
+    array_for_torch = elements.astype(np.int64) if elements.dtype == np.uint32 else elements
+    return torch.from_numpy(np.array(array_for_torch)).to(dtype)
 
 
 def tensors_and_form(structure: Argument) -> tuple[list[torch.Tensor], Argument]:
-    """Return the tensors in nested containers, and a form for `fill_form`."""
-    flat, spec = pytree.tree_flatten(structure)
-    return [v for v in flat if isinstance(v, torch.Tensor)], (flat, spec)
+    """Return the tensors in nested containers, and the form that `fill_form` needs."""
+    leaves, structure_spec = pytree.tree_flatten(structure)
+    return [v for v in leaves if isinstance(v, torch.Tensor)], (leaves, structure_spec)
 
 
 def fill_form(form: Argument, tensors: Sequence[torch.Tensor]) -> Argument:
-    """Return the containers of `form`, with other tensors in place of the original ones."""
-    flat, spec = form
+    """Return the containers of `form`, in which `tensors` replace the original tensors in order."""
+    leaves, structure_spec = form
     following = iter(tensors)
-    values = [next(following) if isinstance(v, torch.Tensor) else v for v in flat]
-    return pytree.tree_unflatten(values, spec)
+    values = [next(following) if isinstance(v, torch.Tensor) else v for v in leaves]
+    return pytree.tree_unflatten(values, structure_spec)

@@ -257,7 +257,7 @@ def calc_loss(
 
     * For CROSS_ENTROPY_LOSS, `model_outputs` is the output of softmax, and `expected` [batch]
       (UNSIGNED_INT) contains class numbers. The gradient is that of softmax's input. As in PopLibs,
-      the loss is minus the logarithm of the output plus 1.2e-38 (plus 6e-8 for HALF), so it is at
+      the loss is minus the logarithm of the output plus 1.2e-38 (plus 6e-8 for HALF), which is at
       most 87.3 (16.6). In rows of the class `MASKED_LABEL_CODE`, loss and gradient are 0. Any other
       class that does not exist gives the loss of an output of 0.
     * For SUM_SQUARED_LOSS, `expected` has the shape and dtype of `model_outputs`.

@@ -5,9 +5,9 @@
     gradient = pooling.pool_input_gradient(graph, params, x, pooled, dy, prog)
 
 The result is divided into blocks, one per tile, as PopLibs plans it (`pool_plan`). Each tile
-receives the windows of its block. Padding is stored on every tile, so it is not sent. Cycles are
+receives the windows of its block. Padding is stored on every tile and need not be sent. Cycles are
 PopLibs' estimates of the pooling vertices (popnn/PerformanceEstimation.hpp): six workers divide the
-rows of a block, and process a row once for each place in the window that lies inside the field.
+rows of a block, and process a row once for each place in the window that is inside the field.
 """
 
 from __future__ import annotations

@@ -40,10 +40,9 @@ __all__ = ["softmax_cross_entropy"]
 class SoftmaxCrossEntropy(Vertex):
     """Set `loss` to log(sum(exp(scores))) minus the score of the expected class, for each row.
 
-    `deltas` is its gradient: softmax(scores), minus 1 at the expected class. Both are 0 for rows of
-    the class
-    `MASKED_LABEL_CODE`. The loss of a class that does not exist is NaN. HALF stands for the dtype
-    of the scores.
+    `deltas` is the gradient of the loss: softmax(scores), minus 1 at the expected class. Loss and
+    gradient are 0 for rows whose expected class is `MASKED_LABEL_CODE`. The loss is NaN if the
+    scores have no such class. HALF stands for the dtype of the scores.
     """
 
     scores: Input[Vector[Vector[HALF]]]

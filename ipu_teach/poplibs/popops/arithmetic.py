@@ -85,7 +85,7 @@ def divide(a: Array, b: Array) -> Array:
 def power(a: Array, b: Array) -> Array:
     """Return a to the power of b.
 
-    An integer to a negative power is truncated towards zero, so it is 0 unless a is 1 or -1.
+    An integer to a negative power is truncated towards zero: the result is 0 unless a is 1 or -1.
     """
     if a.dtype.kind == "f":
         powers: Array = np.power(a, b)

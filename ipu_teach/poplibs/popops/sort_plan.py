@@ -220,6 +220,6 @@ class _Planner:
         )
 
     def _step(self, received_bytes: int) -> int:
-        """Return the cycles of sync and exchange if the busiest tile receives so many bytes."""
+        """Return the cycles of sync and exchange for `received_bytes` on the busiest tile."""
         start_cycles = self.target.internal_sync_cycles + self.target.exchange_latency_cycles
         return start_cycles + int(exchange_cycles(received_bytes, self.target))

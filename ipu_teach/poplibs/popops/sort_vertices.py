@@ -85,7 +85,7 @@ class SortRowsKV(SupervisorVertex, Generic[K, V]):
 class RankPair(SupervisorVertex, Generic[K]):
     """Count, for each key of two sorted runs, how many keys of the other run come before it.
 
-    Of equal keys, those in `first` come before those in `second`.
+    A key in `first` comes before an equal key in `second`.
     """
 
     first: Input[Vector[K]]

@@ -51,8 +51,8 @@ def composed(*names: str) -> Callable[[Unary], Unary]:
 
     def add(function: Unary) -> Unary:
         def convert_and_call(graph: Ir, results: Results, x: Value) -> Value:
-            wide = as_dtype(graph, as_dtype(graph, x, results.dtype), FLOAT)
-            return as_dtype(graph, function(graph, wide), results.dtype)
+            x_as_float = as_dtype(graph, as_dtype(graph, x, results.dtype), FLOAT)
+            return as_dtype(graph, function(graph, x_as_float), results.dtype)
 
         row(*names)(convert_and_call)
         return function
@@ -61,7 +61,10 @@ def composed(*names: str) -> Callable[[Unary], Unary]:
 
 
 def _plain(kind: str, keeps_integers: bool = False) -> Unary:
-    """Return a function of one operation; with `keeps_integers`, integers stay as they are."""
+    """Return a function that adds the operation `kind`.
+
+    With `keeps_integers`, the function returns integers unchanged.
+    """
 
     def apply(graph: Ir, x: Value) -> Value:
         return x if keeps_integers and not x.floating else graph.op(kind, x)
@@ -118,10 +121,10 @@ def _relu(graph: Ir, results: Results, x: Value) -> Value:
 
 @row("round")
 def _round(graph: Ir, results: Results, x: Value, decimals: int = 0) -> Value:
-    """Return x rounded to the nearest integer, with ties to even.
+    """Return x rounded to `decimals` decimal places, with ties to even.
 
-    With `decimals`, it is computed in FLOAT, as in torch. Raises `Unfit` for negative decimals of
-    integers.
+    Unless `decimals` is 0, it is computed in FLOAT, as in torch. Raises `Unfit` for integers with a
+    negative number of decimals.
     """
     if not x.floating:
         if decimals < 0:
@@ -129,10 +132,10 @@ def _round(graph: Ir, results: Results, x: Value, decimals: int = 0) -> Value:
         return x
     if not decimals:
         return graph.op("nearby_int", x)
-    scale, inverse = ("mul", "div") if decimals > 0 else ("div", "mul")
+    forward_kind, backward_kind = ("mul", "div") if decimals > 0 else ("div", "mul")
     power = 10.0 ** abs(decimals)
-    scaled = graph.op("nearby_int", graph.op(scale, graph.cast(x, FLOAT), power))
-    return graph.cast(graph.op(inverse, scaled, power), x.dtype)
+    scaled = graph.op("nearby_int", graph.op(forward_kind, graph.cast(x, FLOAT), power))
+    return graph.cast(graph.op(backward_kind, scaled, power), x.dtype)
 
 
 @row("isnan")
@@ -149,7 +152,7 @@ def _isinf(graph: Ir, results: Results, x: Value) -> Value:
 
 @row("signbit")
 def _signbit(graph: Ir, results: Results, x: Value) -> Value:
-    """Return whether the sign bit is set, including that of -0 and NaN."""
+    """Return whether the sign bit of each element is set, also for -0 and NaN."""
     if x.dtype is BOOL:
         return graph.constant(False, BOOL, x.shape)
     if x.floating:
@@ -165,14 +168,14 @@ def _copysign(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
 
 
 def _exact_at_powers(graph: Ir, x: Value, y: Value, base: float) -> Value:
-    """Return `y`, a logarithm of `x`, rounded where `x` is an integer power of the base."""
+    """Return `y`, the logarithm of `x`, rounded where `x` is an integer power of `base`."""
     integer = graph.op("nearby_int", y)
     is_exact = graph.op("eq", graph.op("pow", graph.constant(base, x.dtype), integer), x)
     return graph.op("select", is_exact, integer, y)
 
 
 def _log_by(base: int) -> Unary:
-    """Return the function of the logarithm to a base."""
+    """Return the function that computes the logarithm to the base `base`."""
 
     def logarithm(graph: Ir, x: Value) -> Value:
         y = graph.op("mul", graph.op("log", x), 1 / log(base))
@@ -217,10 +220,13 @@ def _acos(graph: Ir, x: Value) -> Value:
 
 
 def _halves_of_exp(graph: Ir, magnitude: Value) -> tuple[Value, Value]:
-    """Return exp(x) / 2 and exp(-x) / 2. The first overflows only if cosh(x) does."""
-    root = graph.op("exp", graph.op("mul", magnitude, 0.5))
-    growing = graph.op("mul", graph.op("mul", root, 0.5), root)
-    return growing, graph.op("mul", graph.op("exp", graph.op("neg", magnitude)), 0.5)
+    """Return exp(x) / 2 and exp(-x) / 2 for x = `magnitude`, which is 0 or more.
+
+    exp(x) / 2 overflows only if cosh(x) does.
+    """
+    root_of_exp = graph.op("exp", graph.op("mul", magnitude, 0.5))
+    half_of_exp = graph.op("mul", graph.op("mul", root_of_exp, 0.5), root_of_exp)
+    return half_of_exp, graph.op("mul", graph.op("exp", graph.op("neg", magnitude)), 0.5)
 
 
 @composed("cosh")
@@ -229,7 +235,7 @@ def _cosh(graph: Ir, x: Value) -> Value:
 
 
 def _odd(graph: Ir, x: Value, near: Value, far: Value, limit: float) -> Value:
-    """Return an odd function of x from formulas for |x|: `near` below `limit`, `far` from there on.
+    """Return an odd function of x, whose values for |x| are `near` if |x| < `limit`, else `far`.
 
     The result for 0 is x itself, so that -0 stays -0.
     """
@@ -241,9 +247,10 @@ def _odd(graph: Ir, x: Value, near: Value, far: Value, limit: float) -> Value:
 
 @composed("sinh")
 def _sinh(graph: Ir, x: Value) -> Value:
-    """Return sinh(x), for |x| below 1 as (t + t / (t + 1)) / 2 with t = exp(|x|) - 1.
+    """Return sinh(x).
 
-    There, exp(x) - exp(-x) would lose digits by cancellation.
+    For |x| below 1, sinh(|x|) is (t + t / (t + 1)) / 2 with t = exp(|x|) - 1, because
+    exp(|x|) - exp(-|x|) would lose digits by cancellation.
     """
     magnitude = graph.op("abs", x)
     t = graph.op("expm1", magnitude)
@@ -253,7 +260,10 @@ def _sinh(graph: Ir, x: Value) -> Value:
 
 @composed("asinh")
 def _asinh(graph: Ir, x: Value) -> Value:
-    """Return log1p(x + x² / (1 + sqrt(x² + 1))), or log(2 x) where the square could overflow."""
+    """Return asinh(x): for x >= 0, log1p(x + x² / (1 + sqrt(x² + 1))).
+
+    From 100 on it is log(2 x), because a larger x² could overflow.
+    """
     magnitude = graph.op("abs", x)
     square = graph.op("square", magnitude)
     root = graph.op("add", graph.op("sqrt", graph.op("add", square, 1.0)), 1.0)
@@ -266,7 +276,7 @@ def _asinh(graph: Ir, x: Value) -> Value:
 def _acosh(graph: Ir, x: Value) -> Value:
     """Return acosh(x) as log1p(t + sqrt(t (t + 2))) with t = x - 1.
 
-    Where the square could overflow, it is log(2 x).
+    From 100 on it is log(2 x), because the product of a larger t could overflow.
     """
     t = graph.op("sub", x, 1.0)
     root = graph.op("sqrt", graph.op("mul", t, graph.op("add", t, 2.0)))
@@ -284,7 +294,7 @@ def _atanh(graph: Ir, x: Value) -> Value:
     return graph.op("select", graph.op("eq", x, 0.0), x, y)
 
 
-# the coefficients of a Chebyshev fit to log(erfc(x) / t) + x², with t = 1 / (1 + x / 2)
+# A Chebyshev fit to log(erfc(x) / t) + x², where t is 1 / (1 + x / 2), has these coefficients.
 _TAIL = (
     -1.26551223, 1.00002368, 0.37409196, 0.09678418, -0.18628806,
     0.27886807, -1.13520398, 1.48851587, -0.82215223, 0.17087277,
@@ -293,14 +303,16 @@ _TAIL = (
 
 @composed("erfc")
 def _erfc(graph: Ir, x: Value) -> Value:
-    """Return 1 - erf(x) up to 0.5, and above it a formula with a small relative error."""
+    """Return erfc(x): 1 - erf(x) up to 0.5, and above 0.5 a formula with a small relative error."""
     t = graph.op("inv", graph.op("add", graph.op("mul", x, 0.5), 1.0))
     polynomial = graph.constant(_TAIL[-1], x.dtype)
     for coefficient in _TAIL[-2::-1]:
         polynomial = graph.op("add", graph.op("mul", polynomial, t), coefficient)
-    tail = graph.op("mul", t, graph.op("exp", graph.op("sub", polynomial, graph.op("square", x))))
-    near = graph.op("sub", graph.constant(1.0, x.dtype), graph.op("erf", x))
-    return graph.op("select", graph.op("gt", x, 0.5), tail, near)
+    for_large = graph.op(
+        "mul", t, graph.op("exp", graph.op("sub", polynomial, graph.op("square", x)))
+    )
+    for_small = graph.op("sub", graph.constant(1.0, x.dtype), graph.op("erf", x))
+    return graph.op("select", graph.op("gt", x, 0.5), for_large, for_small)
 
 
 @row("gelu", kept=True)
@@ -330,15 +342,15 @@ def _elu(
     scale: float = 1.0,
     inner: float = 1.0,
 ) -> Value:
-    below = graph.op("mul", graph.op("expm1", graph.op("mul", x, inner)), alpha * scale)
-    return graph.op("select", graph.op("gt", x, 0.0), graph.op("mul", x, scale), below)
+    negative_branch = graph.op("mul", graph.op("expm1", graph.op("mul", x, inner)), alpha * scale)
+    return graph.op("select", graph.op("gt", x, 0.0), graph.op("mul", x, scale), negative_branch)
 
 
 @row("hardtanh_backward", kept=True)
 def _hardtanh_backward(
     graph: Ir, results: Results, gradient: Value, x: Value, low: float, high: float
 ) -> Value:
-    """Return the gradient inside the bounds, and 0 outside of them and where x is NaN."""
+    """Return the gradient where x is between the bounds, and 0 elsewhere, also where x is NaN."""
     is_inside = graph.op("logical_and", graph.op("gt", x, low), graph.op("lt", x, high))
     return graph.op("select", is_inside, gradient, graph.constant(0.0, gradient.dtype))
 
@@ -347,17 +359,18 @@ def _hardtanh_backward(
 def _smooth_l1_backward(
     graph: Ir, results: Results, gradient: Value, x: Value, y: Value, reduction: int, beta: float
 ) -> Value:
-    """Return the gradient: difference / beta below a distance of `beta`, and ±1 from there on.
+    """Return the gradient of the smooth L1 loss of x and y by x.
 
-    It is NaN where the difference is NaN.
+    The derivative is difference / beta if |difference| < beta, and otherwise the sign of the
+    difference. It is NaN where the difference is NaN and `beta` is not 0.
     """
     difference = graph.op("sub", x, y)
-    scale = 1 / max(difference.size, 1) if reduction == 1 else 1.0
+    mean_factor = 1 / max(difference.size, 1) if reduction == 1 else 1.0
     slope = _sign(graph, results, difference)
     if beta:
         is_far = graph.op("gteq", graph.op("abs", difference), beta)
         slope = graph.op("select", is_far, slope, graph.op("mul", difference, 1 / beta))
-    return graph.op("mul", graph.op("mul", slope, scale), gradient)
+    return graph.op("mul", graph.op("mul", slope, mean_factor), gradient)
 
 
 @row("leaky_relu")
@@ -369,16 +382,16 @@ def _leaky_relu(graph: Ir, results: Results, x: Value, slope: float = 0.01) -> V
 def _linspace(
     graph: Ir, results: Results, start: Operand, end: Operand, steps: int, **_: Argument
 ) -> Value:
-    """Return evenly spaced numbers, each computed from the nearer end, as in torch."""
+    """Return `steps` evenly spaced numbers, each computed from its nearer end, as in torch."""
     first, last = (as_dtype(graph, as_dtype(graph, v, results.dtype), FLOAT) for v in (start, end))
     step = graph.op("mul", graph.op("sub", last, first), 1 / max(steps - 1, 1))
-    places = np.arange(steps)
-    up = graph.op("mul", step, graph.constant(places, FLOAT))
-    down = graph.op("mul", step, graph.constant(steps - 1 - places, FLOAT))
-    is_first_half = graph.constant(places < steps // 2 + (steps == 1), BOOL)
-    rising = graph.op("add", first, up)
-    falling = graph.op("sub", last, down)
-    return as_dtype(graph, graph.op("select", is_first_half, rising, falling), results.dtype)
+    indices = np.arange(steps)
+    distance_from_first = graph.op("mul", step, graph.constant(indices, FLOAT))
+    distance_from_last = graph.op("mul", step, graph.constant(steps - 1 - indices, FLOAT))
+    is_first_half = graph.constant(indices < steps // 2 + (steps == 1), BOOL)
+    from_first = graph.op("add", first, distance_from_first)
+    from_last = graph.op("sub", last, distance_from_last)
+    return as_dtype(graph, graph.op("select", is_first_half, from_first, from_last), results.dtype)
 
 
 @row("angle")
@@ -393,7 +406,7 @@ def _angle(graph: Ir, results: Results, x: Value) -> Value:
 
 
 def in_dtype(graph: Ir, results: Results, *operands: Operand) -> list[Value]:
-    """Return operands in the dtype of the result, with numbers converted as in torch."""
+    """Return the operands in the dtype of the result; numbers are converted as in torch."""
     dtype = getattr(results.tensors[0], "dtype", None)
     return [as_dtype(graph, number_in(dtype, v), results.dtype) for v in operands]
 
@@ -445,9 +458,9 @@ def _minimum(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
 
 
 def _ignoring_nan(kind: str) -> Callable[..., Value]:
-    """Return the row function for a maximum or minimum of two.
+    """Return the row function for the maximum or minimum of two operands that ignores NaN.
 
-    It ignores NaN, unless both operands are NaN.
+    The result is NaN only where both operands are NaN.
     """
 
     def extreme_of_numbers(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
@@ -489,14 +502,14 @@ def _hypot(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
 
     It overflows only if the result does, and is infinite if either operand is infinite.
     """
-    a, b = (graph.op("abs", v) for v in in_dtype(graph, results, a, b))
-    large = graph.op("max", a, b)
-    small = graph.op("min", a, b)
-    ratio = graph.op("div", small, large)
-    y = graph.op("mul", large, graph.op("sqrt", graph.op("add", graph.op("square", ratio), 1.0)))
-    y = graph.op("select", graph.op("eq", large, 0.0), large, y)
-    for v in (a, b):
-        y = graph.op("select", graph.op("eq", v, float("inf")), v, y)
+    a, b = (graph.op("abs", operand) for operand in in_dtype(graph, results, a, b))
+    larger = graph.op("max", a, b)
+    smaller = graph.op("min", a, b)
+    ratio = graph.op("div", smaller, larger)
+    y = graph.op("mul", larger, graph.op("sqrt", graph.op("add", graph.op("square", ratio), 1.0)))
+    y = graph.op("select", graph.op("eq", larger, 0.0), larger, y)
+    for operand in (a, b):
+        y = graph.op("select", graph.op("eq", operand, float("inf")), operand, y)
     return y
 
 
@@ -507,7 +520,7 @@ def _hardtanh(graph: Ir, results: Results, x: Value, low: float = -1, high: floa
 
 @row("pow")
 def _pow(graph: Ir, results: Results, base: Operand, b: Operand) -> Value:
-    """Return a power. Squares, cubes and roots are separate operations, as in torch."""
+    """Return a power. Like torch, compute constant exponents such as 2, 3 and 0.5 without "pow"."""
     a: Value = as_dtype(graph, base, results.dtype)
     if not isinstance(b, Value) and is_float(results.dtype):
         if b == 1:
@@ -541,7 +554,7 @@ for _name, _kind in {
 
 
 def _logical(kind: str) -> Callable[..., Value]:
-    """Return the row function for an operation of two bools."""
+    """Return the row function for an operation on two operands that are converted to BOOL."""
 
     def combine(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
         return graph.op(kind, as_bool(graph, a), as_bool(graph, b))

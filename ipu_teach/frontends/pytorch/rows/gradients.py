@@ -1,6 +1,6 @@
-"""Rows for gradients in torch's autograd for which the kit has an operation.
+"""Rows for gradients of torch's autograd for which a graph of the kit has one operation.
 
-torch would compose each of several operations: the gradient of a ReLU, for example, as a comparison
+Without these rows, torch would compose them: the gradient of a ReLU, for example, of a comparison
 and a selection.
 """
 
@@ -56,17 +56,17 @@ def _softmax_backward(
 ) -> Value:
     if not y.shape:
         return graph.constant(0, results.dtype, ())
-    by_x = graph.op("softmax_grad", _at_the_end(graph, y, dim), _at_the_end(graph, gradient, dim))
-    return graph.cast(_at_the_end(graph, by_x, dim), results.dtype)
+    x_grad = graph.op("softmax_grad", _at_the_end(graph, y, dim), _at_the_end(graph, gradient, dim))
+    return graph.cast(_at_the_end(graph, x_grad, dim), results.dtype)
 
 
 @row("_log_softmax_backward_data", kept=True)
 def _log_softmax_backward(
     graph: Ir, results: Results, gradient: Value, y: Value, dim: int, dtype: torch.dtype
 ) -> Value:
-    total = ir.reduced(graph, "sum", gradient, [dim] if gradient.shape else [], keep=True)
-    by_x = graph.op("sub", gradient, graph.op("mul", graph.op("exp", y), total))
-    return graph.cast(by_x, results.dtype)
+    gradient_sums = ir.reduced(graph, "sum", gradient, [dim] if gradient.shape else [], keep=True)
+    x_grad = graph.op("sub", gradient, graph.op("mul", graph.op("exp", y), gradient_sums))
+    return graph.cast(x_grad, results.dtype)
 
 
 @row("slice_backward", kept=True)
@@ -84,8 +84,8 @@ def _slice_backward(
     begin, stop, _ = slice(start, end).indices(sizes[axis])
     stop = max(begin, stop)
     if step != 1:
-        place = {"dim": axis, "begin": begin, "end": stop, "step": step}
-        return graph.op("put", gradient, shape=tuple(sizes), **place)
+        slice_attributes = {"dim": axis, "begin": begin, "end": stop, "step": step}
+        return graph.op("put", gradient, shape=tuple(sizes), **slice_attributes)
     lower = [0] * len(sizes)
     upper = [0] * len(sizes)
     lower[axis] = begin
@@ -101,9 +101,9 @@ def _select_backward(
 ) -> Value:
     axis = dim % len(sizes)
     begin = index % sizes[dim]
-    part = graph.op("reshape", gradient, shape=(*sizes[:axis], 1, *sizes[axis + 1 :]))
+    gradient_slice = graph.op("reshape", gradient, shape=(*sizes[:axis], 1, *sizes[axis + 1 :]))
     return _slice_backward(
-        graph, results, part, sizes, dim=axis, start=begin, end=begin + 1, step=1
+        graph, results, gradient_slice, sizes, dim=axis, start=begin, end=begin + 1, step=1
     )
 
 
@@ -111,18 +111,20 @@ def _select_backward(
 def _dropout_backward(
     graph: Ir, results: Results, gradient: Value, kept: Value, scale: float
 ) -> Value:
-    """Return gradient * mask * scale.
+    """Return the gradient of a dropout: gradient * kept * scale.
 
-    If `kept`, whether each element was kept, was computed from a mask that includes the scale, this
-    mask is used.
+    `kept` says for each element whether the dropout kept it. If it was computed from a mask whose
+    elements are 0 or `scale`, the gradient is multiplied by this mask.
     """
     gradient = graph.cast(gradient, results.dtype)
-    maker = graph.maker()
-    comparison = maker.get(kept)
-    if comparison is not None and comparison.kind == "gt" and comparison.inputs[0] in maker:
+    producer_of = graph.maker()
+    comparison = producer_of.get(kept)
+    if comparison is not None and comparison.kind == "gt" and comparison.inputs[0] in producer_of:
         mask = comparison.inputs[0]
-        source = maker[mask]
-        is_scaled = source.kind == "dropout_mask" and isclose(scale * source.attrs["keep"], 1)
+        mask_producer = producer_of[mask]
+        is_scaled = mask_producer.kind == "dropout_mask" and isclose(
+            scale * mask_producer.attrs["keep"], 1
+        )
         if is_scaled and mask.dtype is gradient.dtype:
             return graph.op("mul", gradient, mask)
     return graph.op("mul", graph.op("mul", gradient, graph.cast(kept, gradient.dtype)), scale)
@@ -131,7 +133,7 @@ def _dropout_backward(
 def _is_plain_sum(
     gradient: torch.Tensor, index: torch.Tensor, rows: int, padding: int, by_frequency: bool
 ) -> bool:
-    """Return whether the gradient of an embedding is a sum, not scaled by frequency."""
+    """Return whether the gradient of an embedding is a sum that is not scaled by frequencies."""
     return not by_frequency
 
 
@@ -146,7 +148,9 @@ def _embedding_backward(
     by_frequency: bool,
 ) -> Value:
     if padding >= 0:
-        mask = graph.op("reshape", graph.op("eq", index, padding), shape=(*index.shape, 1))
-        gradient = graph.op("select", mask, graph.constant(0, gradient.dtype, ()), gradient)
-    places = graph.op("reinterpret", index, dtype=UNSIGNED_INT) if index.dtype is INT else index
-    return graph.op("scatter", places, gradient, shape=results.shape)
+        is_padding = graph.op("reshape", graph.op("eq", index, padding), shape=(*index.shape, 1))
+        gradient = graph.op("select", is_padding, graph.constant(0, gradient.dtype, ()), gradient)
+    row_numbers = (
+        graph.op("reinterpret", index, dtype=UNSIGNED_INT) if index.dtype is INT else index
+    )
+    return graph.op("scatter", row_numbers, gradient, shape=results.shape)

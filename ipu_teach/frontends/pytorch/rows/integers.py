@@ -21,7 +21,7 @@ from ipu_teach.frontends.pytorch.rows.registry import (
 )
 from ipu_teach.types import BOOL, INT
 
-# widths in bits of the integer dtypes that are narrower than INT
+# The width in bits of each integer dtype that is narrower than INT.
 NARROW = {"uint8": 8, "int8": 8, "int16": 16}
 
 
@@ -33,8 +33,8 @@ def wrap_to_width(graph: Ir, name: str, results: Results, value: Value) -> Value
     bits = NARROW[dtype]
     if dtype.startswith("u"):
         return graph.op("bitwise_and", value, 2**bits - 1)
-    raised = graph.op("shift_left", value, 32 - bits)
-    return graph.op("shift_right", raised, 32 - bits)
+    in_upper_bits = graph.op("shift_left", value, 32 - bits)
+    return graph.op("shift_right", in_upper_bits, 32 - bits)
 
 
 # --- division -------------------------------------------------------------------------------------
@@ -47,26 +47,33 @@ def _check_divisor(graph: Ir, divisor: Value) -> None:
 
 
 def _unlike_signs(graph: Ir, rest: Value, divisor: Value) -> Value:
-    """Return whether a remainder is not 0, and has another sign than its divisor."""
+    """Return whether each remainder differs from 0 and has another sign than its divisor."""
     zero = graph.constant(0, rest.dtype)
-    signs = graph.op("neq", graph.op("lt", rest, zero), graph.op("lt", divisor, zero))
-    return graph.op("logical_and", graph.op("neq", rest, zero), signs)
+    signs_differ = graph.op("neq", graph.op("lt", rest, zero), graph.op("lt", divisor, zero))
+    return graph.op("logical_and", graph.op("neq", rest, zero), signs_differ)
 
 
 def _floored(graph: Ir, a: Value, b: Value) -> Value:
     """Return a / b rounded down, computed as in torch: from the remainder, which is exact."""
     quotient = graph.op("div", a, b)
-    rest = graph.op("rem", a, b)
+    remainder = graph.op("rem", a, b)
     if not a.floating:
-        down = graph.op("sub", quotient, 1)
-        return graph.op("select", _unlike_signs(graph, rest, b), down, quotient)
-    share = graph.op("div", graph.op("sub", a, rest), b)
-    share = graph.op("select", _unlike_signs(graph, rest, b), graph.op("sub", share, 1.0), share)
-    floor = graph.op("floor", share)
-    is_above = graph.op("gt", graph.op("sub", share, floor), 0.5)
+        next_lower = graph.op("sub", quotient, 1)
+        return graph.op("select", _unlike_signs(graph, remainder, b), next_lower, quotient)
+    rounded_quotient = graph.op("div", graph.op("sub", a, remainder), b)
+    rounded_quotient = graph.op(
+        "select",
+        _unlike_signs(graph, remainder, b),
+        graph.op("sub", rounded_quotient, 1.0),
+        rounded_quotient,
+    )
+    floor = graph.op("floor", rounded_quotient)
+    is_above = graph.op("gt", graph.op("sub", rounded_quotient, floor), 0.5)
     floor = graph.op("select", is_above, graph.op("add", floor, 1.0), floor)
-    # 0 gets the sign of the quotient, and a division by 0 is infinite or NaN, as in torch
-    floor = graph.op("select", graph.op("eq", share, 0.0), graph.op("mul", quotient, 0.0), floor)
+    # As in torch, a 0 has the sign of the quotient, and a division by 0 is infinite or NaN.
+    floor = graph.op(
+        "select", graph.op("eq", rounded_quotient, 0.0), graph.op("mul", quotient, 0.0), floor
+    )
     return graph.op("select", graph.op("eq", b, 0.0), quotient, floor)
 
 
@@ -98,8 +105,10 @@ def _fmod(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
 def _remainder(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
     a, b = in_dtype(graph, results, a, b)
     _check_divisor(graph, b)
-    rest = graph.op("rem", a, b)
-    return graph.op("select", _unlike_signs(graph, rest, b), graph.op("add", rest, b), rest)
+    remainder = graph.op("rem", a, b)
+    return graph.op(
+        "select", _unlike_signs(graph, remainder, b), graph.op("add", remainder, b), remainder
+    )
 
 
 # --- bits -----------------------------------------------------------------------------------------
@@ -134,18 +143,20 @@ def _shift_operands(graph: Ir, results: Results, a: Operand, b: Operand) -> list
 
 @row("bitwise_left_shift", "__lshift__")
 def _left_shift(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
-    """Return the shifted bits, or 0 if the shift is negative or at least the width."""
+    """Return the bits of a, shifted to the left by b, or 0 if b is negative, or 32 or more."""
     a, b = _shift_operands(graph, results, a, b)
     is_valid = graph.op("logical_and", graph.op("gteq", b, 0), graph.op("lt", b, 32))
-    bits = graph.op("select", is_valid, b, graph.constant(0, INT))
-    return graph.op("select", is_valid, graph.op("shift_left", a, bits), graph.constant(0, INT))
+    bit_count = graph.op("select", is_valid, b, graph.constant(0, INT))
+    return graph.op(
+        "select", is_valid, graph.op("shift_left", a, bit_count), graph.constant(0, INT)
+    )
 
 
 @row("bitwise_right_shift", "__rshift__")
 def _right_shift(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
-    """Return the bits shifted to the right, with copies of the sign from the left.
+    """Return the bits of a, shifted to the right by b. Copies of the sign bit come in on the left.
 
-    If the shift is negative or too wide, all bits are copies of the sign.
+    If b is negative, or 31 or more, all bits are copies of the sign bit.
     """
     a, b = _shift_operands(graph, results, a, b)
     is_valid = graph.op("logical_and", graph.op("gteq", b, 0), graph.op("lt", b, 31))

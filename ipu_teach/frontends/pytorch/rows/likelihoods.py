@@ -21,25 +21,32 @@ def class_rows(graph: Ir, x: Value) -> Value:
 
 
 def class_numbers(graph: Ir, labels: Value, classes: int, ignored: int) -> tuple[Value, bool]:
-    """Return class numbers as UNSIGNED_INT [rows], and whether some may be ignored.
+    """Return (labels as UNSIGNED_INT[rows], whether some may be ignored).
 
-    The host checks the class numbers that it feeds. If the ignored number is `IGNORED`, torch's
-    default, these may only contain it if the host has fed it before.
+    An ignored label becomes `MASKED_LABEL_CODE`. The host checks the labels that it feeds. If
+    `ignored` is torch's default, `IGNORED`, labels count as ignored only if the host has fed this
+    number before; the program is then compiled again.
     """
-    rows = graph.op("reshape", labels, shape=(labels.size,)) if len(labels.shape) != 1 else labels
-    numbers = graph.op("reinterpret", rows, dtype=UNSIGNED_INT) if rows.dtype is INT else rows
-    fed = graph.fed_input(numbers)
-    if fed is not None:
-        fed.below = classes if fed.below is None else min(classes, fed.below)
-        if ignored == IGNORED and not getattr(fed, "marked", False):
-            return numbers, False
-        fed.ignored = ignored
+    flat_labels = (
+        graph.op("reshape", labels, shape=(labels.size,)) if len(labels.shape) != 1 else labels
+    )
+    unsigned_labels = (
+        graph.op("reinterpret", flat_labels, dtype=UNSIGNED_INT)
+        if flat_labels.dtype is INT
+        else flat_labels
+    )
+    fed_input = graph.fed_input(unsigned_labels)
+    if fed_input is not None:
+        fed_input.below = classes if fed_input.below is None else min(classes, fed_input.below)
+        if ignored == IGNORED and not getattr(fed_input, "marked", False):
+            return unsigned_labels, False
+        fed_input.ignored = ignored
     masked = graph.constant(MASKED_LABEL_CODE, UNSIGNED_INT)
-    return graph.op("select", graph.op("eq", rows, ignored), masked, numbers), True
+    return graph.op("select", graph.op("eq", flat_labels, ignored), masked, unsigned_labels), True
 
 
 def count_of(graph: Ir, numbers: Value, is_masked: bool) -> Value:
-    """Return the number of class numbers that are not ignored, as FLOAT."""
+    """Return how many of the labels `numbers` are not ignored, as FLOAT."""
     if not is_masked:
         return graph.constant(float(numbers.size), FLOAT, ())
     masked = graph.constant(MASKED_LABEL_CODE, UNSIGNED_INT, numbers.shape)
@@ -47,7 +54,7 @@ def count_of(graph: Ir, numbers: Value, is_masked: bool) -> Value:
 
 
 def mean_of(graph: Ir, total: Value, count: Value) -> Value:
-    """Return total / count. If `count` is 0, this is NaN, and the gradient of the total is 0."""
+    """Return total / count; if `count` is 0, the result is NaN, and the gradient of `total` 0."""
     if count.number is not None:
         return graph.op("mul", total, 1 / count.number)
     mean = graph.op("div", total, graph.op("max", count, 1.0))
@@ -82,19 +89,19 @@ def _nll(
     `reduction` is 0 for none, 1 for the mean, and 2 for the sum.
     """
     rows = class_rows(graph, x)
-    numbers, is_masked = class_numbers(graph, labels, rows.shape[1], ignored)
-    count = count_of(graph, numbers, is_masked)
-    losses = graph.op("neg", graph.cast(graph.op("pick", rows, numbers), FLOAT))
+    label_numbers, is_masked = class_numbers(graph, labels, rows.shape[1], ignored)
+    num_labels = count_of(graph, label_numbers, is_masked)
+    losses = graph.op("neg", graph.cast(graph.op("pick", rows, label_numbers), FLOAT))
     dtype = results.dtypes[1] or results.dtype
-    weights = graph.cast(count, dtype)
+    total_weight = graph.cast(num_labels, dtype)
     if reduction == 0:
         if losses.shape != results.shape:
             losses = graph.op("reshape", losses, shape=results.shape)
         return [graph.cast(losses, results.dtype), graph.constant(0, dtype, ())]
     loss = ir.reduced(graph, "sum", losses)
     if reduction == 1:
-        loss = mean_of(graph, loss, count)
-    return [graph.cast(loss, results.dtype), weights]
+        loss = mean_of(graph, loss, num_labels)
+    return [graph.cast(loss, results.dtype), total_weight]
 
 
 @row("nll_loss_backward", "nll_loss2d_backward", kept=_had_no_weights)
@@ -103,22 +110,24 @@ def _nll_backward(
     reduction: int, ignored: int, weights: Value,
 ) -> Value:  # fmt: skip
     rows = class_rows(graph, x)
-    numbers, is_masked = class_numbers(graph, labels, rows.shape[1], ignored)
+    label_numbers, is_masked = class_numbers(graph, labels, rows.shape[1], ignored)
     gradient = graph.cast(gradient, FLOAT)
     if reduction == 1:
-        count = count_of(graph, numbers, is_masked)
-        if count.number is None:
-            gradient = graph.op("div", gradient, graph.op("max", count, 1.0))
+        num_labels = count_of(graph, label_numbers, is_masked)
+        if num_labels.number is None:
+            gradient = graph.op("div", gradient, graph.op("max", num_labels, 1.0))
         else:
-            gradient = graph.op("mul", gradient, 1 / count.number)
-    column = (-1, 1) if reduction == 0 else (1, 1)
-    by_likelihood = graph.op("neg", graph.op("reshape", gradient, shape=column))
-    hot = graph.op("one_hot", numbers, classes=rows.shape[1], dtype=FLOAT)
-    by_rows = graph.op("mul", hot, by_likelihood)
+            gradient = graph.op("mul", gradient, 1 / num_labels.number)
+    gradient_shape = (-1, 1) if reduction == 0 else (1, 1)
+    label_gradients = graph.op("neg", graph.op("reshape", gradient, shape=gradient_shape))
+    one_hot = graph.op("one_hot", label_numbers, classes=rows.shape[1], dtype=FLOAT)
+    row_gradients = graph.op("mul", one_hot, label_gradients)
     if len(x.shape) > 2:
-        moved = (x.shape[0], *x.shape[2:], x.shape[1])
-        back = (0, len(moved) - 1, *range(1, len(moved) - 1))
-        by_rows = graph.op("permute", graph.op("reshape", by_rows, shape=moved), dims=back)
-    elif by_rows.shape != x.shape:
-        by_rows = graph.op("reshape", by_rows, shape=x.shape)
-    return graph.cast(by_rows, results.dtype)
+        channels_last_shape = (x.shape[0], *x.shape[2:], x.shape[1])
+        dim_order = (0, len(channels_last_shape) - 1, *range(1, len(channels_last_shape) - 1))
+        row_gradients = graph.op(
+            "permute", graph.op("reshape", row_gradients, shape=channels_last_shape), dims=dim_order
+        )
+    elif row_gradients.shape != x.shape:
+        row_gradients = graph.op("reshape", row_gradients, shape=x.shape)
+    return graph.cast(row_gradients, results.dtype)

@@ -1,8 +1,8 @@
 """Look-ups by index: gathering, scattering and embeddings.
 
-The operations of the kit take unsigned indices. In torch, negative indices count from the end only
-in subscripts (`x[index]`, `x[index] = y`), which wrap them first; elsewhere they are errors. The
-host checks indices that it feeds. Indices that the device computes are not checked.
+The operations of the kit take unsigned indices. In torch, negative indices are allowed only in
+subscripts (`x[index]`, `x[index] = y`), where they count from the end. The host checks the indices
+that it feeds. Indices that the device computes are not checked.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ MASKS = Unfit(
 def fed_through(graph: Ir, index: Value) -> Value | None:
     """Return the host's input of which an index is a view, or None.
 
-    An index in which an ignored label was replaced by 0, as in torch's own losses, counts as a view
-    too. The input may then also contain this label.
+    torch's losses replace an ignored label by 0; the result counts as a view of the input, too,
+    which may then also contain this label.
     """
     makers = graph.maker()
     ignored = None
@@ -56,8 +56,8 @@ def fed_through(graph: Ir, index: Value) -> Value | None:
         is_masked = op.kind == "select" and op.inputs[2].number == 0
         if not (is_masked and compared is not None and compared.kind == "neq"):
             return None
-        number = compared.inputs[1].number
-        ignored = None if number is None else int(number)
+        ignored_number = compared.inputs[1].number
+        ignored = None if ignored_number is None else int(ignored_number)
         index = op.inputs[1]
     if index.kind != "input":
         return None
@@ -67,24 +67,29 @@ def fed_through(graph: Ir, index: Value) -> Value | None:
 
 
 def unsigned(graph: Ir, index: Value, size: int, is_subscript: bool = False) -> Value:
-    """Return indices into `size` elements as UNSIGNED_INT. Subscripts may be negative.
+    """Return indices into `size` elements as UNSIGNED_INT; those of a subscript may be negative.
 
     :raises Unfit: if the index is a mask, or a constant that is out of range.
     """
     if index.dtype is BOOL:
         raise MASKS
-    lowest = -size if is_subscript else 0
+    lowest_index = -size if is_subscript else 0
     if index.kind == "constant" and index.initial is not None:
-        numbers = np.asarray(index.initial, np.int64)
-        if numbers.size and not lowest <= numbers.min() <= numbers.max() < size:
-            wrong = numbers.min() if numbers.min() < lowest else numbers.max()
-            why = f"the index {wrong} is out of range for {size} elements"
-            raise Unfit(why, f"give indices from 0 to {size - 1}.")
-        return graph.constant(numbers % max(size, 1), UNSIGNED_INT, index.shape)
-    fed = fed_through(graph, index)
-    if fed is not None:
-        fed.from_end = is_subscript and (fed.from_end or fed.below is None)
-        fed.below = size if fed.below is None else min(size, fed.below)
+        index_values = np.asarray(index.initial, np.int64)
+        if (
+            index_values.size
+            and not lowest_index <= index_values.min() <= index_values.max() < size
+        ):
+            invalid_index = (
+                index_values.min() if index_values.min() < lowest_index else index_values.max()
+            )
+            problem = f"the index {invalid_index} is out of range for {size} elements"
+            raise Unfit(problem, f"give indices from 0 to {size - 1}.")
+        return graph.constant(index_values % max(size, 1), UNSIGNED_INT, index.shape)
+    fed_input = fed_through(graph, index)
+    if fed_input is not None:
+        fed_input.from_end = is_subscript and (fed_input.from_end or fed_input.below is None)
+        fed_input.below = size if fed_input.below is None else min(size, fed_input.below)
     if index.dtype is not INT:
         return index
     if is_subscript and not _is_counted(graph, index):
@@ -94,7 +99,7 @@ def unsigned(graph: Ir, index: Value, size: int, is_subscript: bool = False) -> 
 
 
 def _is_counted(graph: Ir, index: Value) -> bool:
-    """Return whether an index is a position that the device has computed, so not negative."""
+    """Return whether the device has computed an index as UNSIGNED_INT, which is never negative."""
     maker = graph.maker().get(index)
     if maker is None or maker.kind != "reinterpret":
         return False
@@ -102,33 +107,41 @@ def _is_counted(graph: Ir, index: Value) -> bool:
 
 
 def linear(graph: Ir, indices: Sequence[Value], sizes: Ints, is_subscript: bool = True) -> Value:
-    """Return several indices as one index into all elements, with the last dimension contiguous."""
-    total: Value | None = None
+    """Combine an index for each dimension into one index of the flattened elements.
+
+    `sizes` are the sizes of the dimensions, of which the last one is contiguous.
+    """
+    linear_index: Value | None = None
     for index, size in zip(indices, sizes, strict=True):
-        place = unsigned(graph, index, size, is_subscript)
-        total = place if total is None else graph.op("add", graph.op("mul", total, size), place)
-    assert total is not None, "at least one index"
-    return total
+        dim_index = unsigned(graph, index, size, is_subscript)
+        linear_index = (
+            dim_index
+            if linear_index is None
+            else graph.op("add", graph.op("mul", linear_index, size), dim_index)
+        )
+    assert linear_index is not None, "at least one index"
+    return linear_index
 
 
 def _element_places(graph: Ir, x: Value, dim: int, index: Value) -> Value:
-    """Return the positions, in the flattened `x`, of the elements that torch's gather reads."""
+    """Return the positions in the flattened `x` of the elements that torch's gather reads."""
     rank = len(x.shape)
     indices = [
-        index if d == dim % rank else _constant_places(graph, index.shape, d) for d in range(rank)
+        index if axis == dim % rank else _constant_places(graph, index.shape, axis)
+        for axis in range(rank)
     ]
     return reshape(graph, linear(graph, indices, x.shape, is_subscript=False), (index.size,))
 
 
 def _constant_places(graph: Ir, shape: Ints, dim: int) -> Value:
-    """Return UNSIGNED_INT: the position of each element of a shape along a dimension."""
-    places = np.broadcast_to(along_axis(np.arange(shape[dim]), len(shape), dim), shape)
-    return graph.constant(places, UNSIGNED_INT)
+    """Return a constant UNSIGNED_INT of `shape`: the index of each element in dimension `dim`."""
+    positions = np.broadcast_to(along_axis(np.arange(shape[dim]), len(shape), dim), shape)
+    return graph.constant(positions, UNSIGNED_INT)
 
 
 def _at_least_1d(graph: Ir, *values: Value) -> list[Value]:
-    """Return the values, with single numbers as [1]."""
-    return [v if v.shape else reshape(graph, v, (1,)) for v in values]
+    """Return the values; a value without dimensions becomes [1]."""
+    return [value if value.shape else reshape(graph, value, (1,)) for value in values]
 
 
 def _column(graph: Ir, x: Value) -> Value:
@@ -148,8 +161,8 @@ def _gather(
     x, index = _at_least_1d(graph, x, index)
     is_column = len(x.shape) == 2 and dim % 2 == 1 and index.shape == (x.shape[0], 1)
     if is_column and x.floating:
-        places = unsigned(graph, reshape(graph, index, (x.shape[0],)), x.shape[1])
-        return reshape(graph, graph.op("pick", x, places), results.shape)
+        columns = unsigned(graph, reshape(graph, index, (x.shape[0],)), x.shape[1])
+        return reshape(graph, graph.op("pick", x, columns), results.shape)
     y = graph.op("gather", _column(graph, x), _element_places(graph, x, dim, index))
     return reshape(graph, y, results.shape)
 
@@ -172,32 +185,32 @@ def _take(graph: Ir, results: Results, x: Value, index: Value) -> Value:
 
 
 class Subscript:
-    """The indices of `x[i, :, j]`, as one index into the indexed dimensions of x.
+    """The indices of a subscript such as `x[i, :, j]`, combined into one index.
 
     Attributes:
         order: the dimensions of x, with the indexed ones first.
-        front: x in this order.
-        place: one index into the indexed dimensions.
+        front: x with its dimensions in this order.
+        place: the combined index, into the flattened indexed dimensions.
         rest: the sizes of the other dimensions.
         rows: x as [indexed elements, *rest].
-        lead: the number of dimensions before the index in the result.
-        back: the order of dimensions that puts [*place, *rest] in torch's order.
+        lead: the number of dimensions of x before those of the index in torch's result.
+        back: the order of dimensions that changes [*place.shape, *rest] into torch's result.
     """
 
     def __init__(self, graph: Ir, x: Value, indices: Sequence[Value | None]) -> None:
-        present = [v for v in indices if v is not None]
-        if any(v.dtype is BOOL for v in present):
+        given_indices = [index_value for index_value in indices if index_value is not None]
+        if any(index_value.dtype is BOOL for index_value in given_indices):
             raise MASKS
-        shape = np.broadcast_shapes(*(v.shape for v in present))
-        expanded = [expand(graph, v, shape) for v in present]
-        dims = [d for d, v in enumerate(indices) if v is not None]
+        shape = np.broadcast_shapes(*(index_value.shape for index_value in given_indices))
+        expanded = [expand(graph, index_value, shape) for index_value in given_indices]
+        dims = [dim for dim, index_value in enumerate(indices) if index_value is not None]
         is_contiguous = dims == [*range(dims[0], dims[0] + len(dims))]
-        self.order = [*dims, *(d for d in range(len(x.shape)) if d not in dims)]
+        self.order = [*dims, *(dim for dim in range(len(x.shape)) if dim not in dims)]
         self.front = permute(graph, x, self.order)
-        self.place = linear(graph, expanded, [x.shape[d] for d in dims])
+        self.place = linear(graph, expanded, [x.shape[dim] for dim in dims])
         self.rest = self.front.shape[len(dims) :]
         self.rows = reshape(
-            graph, self.front, (int(np.prod([x.shape[d] for d in dims])), *self.rest)
+            graph, self.front, (int(np.prod([x.shape[dim] for dim in dims])), *self.rest)
         )
         # if the indexed dimensions are not adjacent, torch puts the index first
         self.lead = dims[0] if is_contiguous else 0
@@ -209,7 +222,7 @@ class Subscript:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape, in torch's order, of the elements that are read or written."""
+        """The shape of torch's result: of the elements that are read or written."""
         shape = (*self.place.shape, *self.rest)
         return tuple(shape[d] for d in self.back)
 
@@ -230,31 +243,34 @@ def _index_put(
     accumulate: bool = False, unsafe: bool = False,
 ) -> Value:  # fmt: skip
     values = as_dtype(graph, values, x.dtype)
-    masks = [v for v in indices if v is not None]
+    masks = [index_value for index_value in indices if index_value is not None]
     if masks[0].dtype is BOOL:
         return _masked_put(graph, x, indices, values, accumulate=accumulate)
     subscript = Subscript(graph, x, indices)
     if not subscript.place.size or not x.size:
         return x
     values = expand(graph, values, subscript.shape)
-    values = permute(graph, values, [int(d) for d in np.argsort(subscript.back)])
+    values = permute(graph, values, [int(dim) for dim in np.argsort(subscript.back)])
     kind = "scatter_add" if accumulate else "scatter_set"
     y = graph.op(kind, subscript.rows, subscript.place, values)
     y = reshape(graph, y, subscript.front.shape)
-    return permute(graph, y, [int(d) for d in np.argsort(subscript.order)])
+    return permute(graph, y, [int(dim) for dim in np.argsort(subscript.order)])
 
 
 @row("put")
 def _put(
     graph: Ir, results: Results, x: Value, index: Value, source: Value, accumulate: bool = False
 ) -> Value:
-    """Return x with elements of its flattened form replaced; with `accumulate`, added to."""
+    """Return x with `source` written at the indices of its flattened form.
+
+    With `accumulate`, `source` is added instead.
+    """
     if not index.size:
         return x
-    places = reshape(graph, unsigned(graph, index, x.size, is_subscript=True), (index.size,))
+    positions = reshape(graph, unsigned(graph, index, x.size, is_subscript=True), (index.size,))
     kind = "scatter_add" if accumulate else "scatter_set"
     return reshape(
-        graph, graph.op(kind, _column(graph, x), places, _column(graph, source)), x.shape
+        graph, graph.op(kind, _column(graph, x), positions, _column(graph, source)), x.shape
     )
 
 
@@ -269,13 +285,13 @@ def _masked_put(
     if mask is None or len(indices) > 1 or values.size != 1:
         raise MASKS
     mask = reshape(graph, mask, (*mask.shape, *(1,) * (len(x.shape) - len(mask.shape))))
-    number = reshape(graph, values, ())
-    new = graph.op("add", x, number) if accumulate else number
-    return graph.op("select", expand(graph, mask, x.shape), new, x)
+    new_value = reshape(graph, values, ())
+    result = graph.op("add", x, new_value) if accumulate else new_value
+    return graph.op("select", expand(graph, mask, x.shape), result, x)
 
 
 def _source(graph: Ir, source: Operand, x: Value, index: Value) -> Value:
-    """Return the values that are written at each index."""
+    """Return the values that are written at each index, in the shape of `index`."""
     if not isinstance(source, Value):
         return graph.constant(as_dtype(graph, source, x.dtype).number, x.dtype, index.shape)
     source = as_dtype(graph, source, x.dtype)
@@ -310,9 +326,11 @@ def _scatter(
 
 
 def _is_one_per_row(x: Value, index: Value, dim: int) -> bool:
-    """Return whether one element of each row along a dimension is written, as for one-hot."""
-    one_per_row = [n if d != dim % len(x.shape) else 1 for d, n in enumerate(x.shape)]
-    return list(index.shape) == one_per_row
+    """Return whether exactly one element of each row along `dim` is written, as for one-hot."""
+    expected_shape = [
+        size if axis != dim % len(x.shape) else 1 for axis, size in enumerate(x.shape)
+    ]
+    return list(index.shape) == expected_shape
 
 
 def _written_once(graph: Ir, x: Value, index: Value, source: Value, dim: int) -> Value:
@@ -320,10 +338,10 @@ def _written_once(graph: Ir, x: Value, index: Value, source: Value, dim: int) ->
 
     The positions are compared, so that no element has to move to another tile.
     """
-    places = np.arange(x.shape[dim])
-    grid = np.broadcast_to(along_axis(places, len(x.shape), dim), x.shape)
-    written = expand(graph, unsigned(graph, index, x.shape[dim]), x.shape)
-    is_written = graph.op("eq", graph.constant(grid, UNSIGNED_INT), written)
+    positions = np.arange(x.shape[dim])
+    position_grid = np.broadcast_to(along_axis(positions, len(x.shape), dim), x.shape)
+    written_positions = expand(graph, unsigned(graph, index, x.shape[dim]), x.shape)
+    is_written = graph.op("eq", graph.constant(position_grid, UNSIGNED_INT), written_positions)
     return graph.op("select", is_written, expand(graph, source, x.shape), x)
 
 
@@ -354,10 +372,10 @@ def _index_add(
         return x
     x, index, source = _at_least_1d(graph, x, index, source)
     source = source if alpha == 1 else graph.op("mul", source, alpha)
-    places = unsigned(graph, index, x.shape[dim])
+    row_numbers = unsigned(graph, index, x.shape[dim])
     updates = move_dimension(graph, source, dim, 0)
     y = move_dimension(
-        graph, _added(graph, move_dimension(graph, x, dim, 0), places, updates), 0, dim
+        graph, _added(graph, move_dimension(graph, x, dim, 0), row_numbers, updates), 0, dim
     )
     return reshape(graph, y, results.shape)
 
@@ -368,33 +386,43 @@ def _scatter_reduce(
     include_self: bool = True,
 ) -> Value:  # fmt: skip
     if reduce not in ("sum", "mean", "amax", "amin"):
-        why = f"scatter_reduce by {reduce!r} is not supported"
-        raise Unfit(why, "choose 'sum', 'mean', 'amax' or 'amin'.")
+        problem = f"scatter_reduce by {reduce!r} is not supported"
+        raise Unfit(problem, "choose 'sum', 'mean', 'amax' or 'amin'.")
     if not index.size or not x.size:
         return x
     x, index = _at_least_1d(graph, x, index)
-    places = _element_places(graph, x, dim, index)
+    element_places = _element_places(graph, x, dim, index)
     rows = _column(graph, x)
     updates = _column(graph, _source(graph, source, x, index))
     ones = graph.constant(1.0, FLOAT, (index.size, 1))
-    count = graph.op("scatter_add", graph.constant(0.0, FLOAT, rows.shape), places, ones)
+    num_updates = graph.op(
+        "scatter_add", graph.constant(0.0, FLOAT, rows.shape), element_places, ones
+    )
     if reduce in ("sum", "mean"):
-        start = _unless_hit(graph, count, rows, otherwise=0, include_self=include_self)
-        y = _added(graph, start, places, updates)
+        initial_values = _unless_hit(
+            graph, num_updates, rows, otherwise=0, include_self=include_self
+        )
+        y = _added(graph, initial_values, element_places, updates)
         if reduce == "mean":
-            count = graph.op("add", count, 1.0) if include_self else graph.op("max", count, 1.0)
-            count = graph.cast(count, x.dtype)
-            y = graph.op("div", y, count) if x.floating else _floored(graph, y, count)
+            num_updates = (
+                graph.op("add", num_updates, 1.0)
+                if include_self
+                else graph.op("max", num_updates, 1.0)
+            )
+            num_updates = graph.cast(num_updates, x.dtype)
+            y = graph.op("div", y, num_updates) if x.floating else _floored(graph, y, num_updates)
     else:
         if x.dtype is BOOL:
             raise Unfit("booleans have no maximum", "x.int(), and compare the result with 0.")
-        lowest = -float("inf") if x.floating else -(2**31)
+        lowest_value = -float("inf") if x.floating else -(2**31)
         is_minimum = reduce == "amin"
         if is_minimum:
             rows = _negated(graph, rows)
             updates = _negated(graph, updates)
-        start = _unless_hit(graph, count, rows, otherwise=lowest, include_self=include_self)
-        y = graph.op("scatter_max", start, places, updates)
+        initial_values = _unless_hit(
+            graph, num_updates, rows, otherwise=lowest_value, include_self=include_self
+        )
+        y = graph.op("scatter_max", initial_values, element_places, updates)
         y = _negated(graph, y) if is_minimum else y
     return reshape(graph, y, results.shape)
 
@@ -405,14 +433,14 @@ def _negated(graph: Ir, x: Value) -> Value:
 
 
 def _unless_hit(
-    graph: Ir, count: Value, rows: Value, otherwise: float, include_self: bool
+    graph: Ir, num_updates: Value, rows: Value, otherwise: float, include_self: bool
 ) -> Value:
-    """Return the values that updates start from.
+    """Return the values to which updates are added: the elements of x in `rows`.
 
-    These are the elements of x. If `include_self` is false, they are `otherwise` where `count`, the
-    number of updates, is not 0.
+    If `include_self` is false, an element with updates (`num_updates` is not 0) is replaced by
+    `otherwise`.
     """
     if include_self:
         return rows
-    neutral = graph.constant(otherwise, rows.dtype)
-    return graph.op("select", graph.op("gt", count, 0.0), neutral, rows)
+    neutral_value = graph.constant(otherwise, rows.dtype)
+    return graph.op("select", graph.op("gt", num_updates, 0.0), neutral_value, rows)

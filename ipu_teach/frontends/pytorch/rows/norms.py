@@ -1,4 +1,8 @@
-"""Norms. A forward row leaves values for its backward row in `saved`, by the value of its means."""
+"""Norms: batch, layer and group norm, and their gradients.
+
+The row of a norm puts values into `saved`, with its means as the key. The row of the gradient,
+which torch calls with the same means, reads them there.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +32,10 @@ def _norm_results(
     eps: float,
     groups: int | None = None,
 ) -> tuple[Value, ...]:
-    """Return the result, the normalised x, the means, and 1 / the standard deviations."""
+    """Return the result of a norm, the normalised x, the means and the inverse deviations.
+
+    The inverse deviations are 1 / sqrt(variance + eps).
+    """
     _check(x, eps)
     channels = x.shape[1]
     scale = graph.constant(1.0, x.dtype, (channels,)) if gamma is None else gamma
@@ -38,20 +45,25 @@ def _norm_results(
     return graph.emit("norm", x, scale, shift, kind=kind, eps=eps, **options)
 
 
-def _statistics(graph: Ir, results: Results, mean: Value, inverse: Value) -> list[Value]:
-    """Return the means, and 1 / the standard deviations, in torch's shapes and dtypes."""
+def _statistics(
+    graph: Ir, results: Results, means: Value, inverse_deviations: Value
+) -> list[Value]:
+    """Return the means and the inverse deviations in torch's shapes and dtypes.
+
+    They are the results 1 and 2 of torch's node.
+    """
     return [
         graph.cast(reshape(graph, v, results.shapes[i]), results.dtypes[i] or v.dtype)
-        for i, v in ((1, mean), (2, inverse))
+        for i, v in ((1, means), (2, inverse_deviations))
     ]
 
 
 def _zeros(
     graph: Ir, mask: Ints, *likes: tuple[Value | None, tuple[int, ...]]
 ) -> list[Value | None]:
-    """Return the gradients of a norm without elements, those that `mask` asks for.
+    """Return the gradients of a norm without elements: zeros, or None where `mask` is False.
 
-    `likes` has a value with the dtype, or None for FLOAT, and the shape of each gradient.
+    `likes` has a pair for each gradient: a value with its dtype, or None for FLOAT, and its shape.
     """
     zeros = [graph.constant(0.0, FLOAT if v is None else v.dtype, shape) for v, shape in likes]
     return [v if is_wanted else None for v, is_wanted in zip(zeros, mask, strict=True)]
@@ -64,23 +76,23 @@ def _gradients(
     mask: Ints,
     *,
     whitened: Value,
-    inverse: Value,
+    inverse_deviations: Value,
     gamma: Value | None,
 ) -> list[Value | None]:
-    """Return the gradients of x, gamma and beta, those that `mask` asks for.
+    """Return the gradients of x, gamma and beta, or None where `mask` is False.
 
-    `whitened` is the normalised x, and `inverse` is 1 / the standard deviations.
+    `whitened` is the normalised x.
     """
-    by_x = by_gamma = by_beta = None
+    x_grad = gamma_grad = beta_grad = None
     if mask[0]:
         ones = graph.constant(1.0, gradient.dtype, (gradient.shape[1],))
         scale = ones if gamma is None else graph.cast(gamma, gradient.dtype)
-        by_x = graph.op("norm_grad", whitened, gradient, inverse, scale, kind=kind)
+        x_grad = graph.op("norm_grad", whitened, gradient, inverse_deviations, scale, kind=kind)
     if any(mask[1:]):
         dtype = gradient.dtype if gamma is None else gamma.dtype
         param_grads = graph.emit("norm_param_grad", whitened, gradient, kind=kind)
-        by_gamma, by_beta = (graph.cast(v, dtype) for v in param_grads)
-    return [by_x, by_gamma if mask[1] else None, by_beta if mask[2] else None]
+        gamma_grad, beta_grad = (graph.cast(v, dtype) for v in param_grads)
+    return [x_grad, gamma_grad if mask[1] else None, beta_grad if mask[2] else None]
 
 
 # --- batch norm -----------------------------------------------------------------------------------
@@ -106,28 +118,33 @@ def _batch_norm(
     eps: float,
     saved: Saved,
 ) -> list[Value | None]:
-    """Return the norm, the statistics, and the new running mean and variance.
+    """Return the norm, the means and inverse deviations, and the new running mean and variance.
 
-    In training, the norm uses the statistics of the batch, which are blended into the running ones.
-    Otherwise it uses the running statistics.
+    In training, the norm uses the mean and variance of the batch, which are blended into `mean` and
+    `var`. Otherwise it uses `mean` and `var`.
     """
     if not training:
         empty = graph.constant(0.0, mean.dtype, (0,))
         y = _with_statistics(graph, x, gamma, beta, mean=mean, var=var, eps=eps)
         return [y, empty, empty, mean, var]
-    y, whitened, average, inverse = _norm_results(
+    y, whitened, batch_means, inverse_deviations = _norm_results(
         graph, "batch", x, gamma=gamma, beta=beta, eps=eps
     )
-    mean_out, inverse_out = _statistics(graph, results, average, inverse)
-    saved[mean_out] = whitened, inverse
-    count = x.size // x.shape[1]
-    variance = graph.op("to_variance", graph.cast(inverse, FLOAT), eps=eps)
-    unbiased = graph.op("mul", variance, count / max(count - 1, 1))
-    old = (
+    means_out, deviations_out = _statistics(graph, results, batch_means, inverse_deviations)
+    saved[means_out] = whitened, inverse_deviations
+    elements_per_channel = x.size // x.shape[1]
+    batch_variances = graph.op("to_variance", graph.cast(inverse_deviations, FLOAT), eps=eps)
+    unbiased_variances = graph.op(
+        "mul", batch_variances, elements_per_channel / max(elements_per_channel - 1, 1)
+    )
+    running = (
         graph.cast(v, d or v.dtype) for v, d in zip((mean, var), results.dtypes[3:], strict=True)
     )
-    blended = (_blended(graph, *v, momentum) for v in zip(old, (average, unbiased), strict=True))
-    return [y, mean_out, inverse_out, *blended]
+    blended = (
+        _blended(graph, *v, momentum)
+        for v in zip(running, (batch_means, unbiased_variances), strict=True)
+    )
+    return [y, means_out, deviations_out, *blended]
 
 
 def _with_statistics(
@@ -140,7 +157,7 @@ def _with_statistics(
     var: Value,
     eps: float,
 ) -> Value:
-    """Return the batch norm with a given mean and variance."""
+    """Return the batch norm of x by a given mean and variance."""
     _check(x, eps)
     gamma, beta = (v if v is None else graph.cast(v, x.dtype) for v in (gamma, beta))
     return ir.batch_norm(
@@ -168,11 +185,13 @@ def _batch_norm_alone(
     eps: float,
     saved: Saved,
 ) -> list[Value]:
-    """Return the norm and the statistics of the batch, without running statistics."""
-    y, whitened, mean, inverse = _norm_results(graph, "batch", x, gamma=gamma, beta=beta, eps=eps)
-    mean_out, inverse_out = _statistics(graph, results, mean, inverse)
-    saved[mean_out] = whitened, inverse
-    return [y, mean_out, inverse_out]
+    """Return the norm, the means and the inverse deviations of the batch."""
+    y, whitened, means, inverse_deviations = _norm_results(
+        graph, "batch", x, gamma=gamma, beta=beta, eps=eps
+    )
+    means_out, deviations_out = _statistics(graph, results, means, inverse_deviations)
+    saved[means_out] = whitened, inverse_deviations
+    return [y, means_out, deviations_out]
 
 
 @row("_native_batch_norm_legit_no_training")
@@ -211,23 +230,33 @@ def _batch_norm_backward(
     if training:
         whitened, inverse = saved[average]
         return _gradients(
-            graph, "batch", gradient, mask, whitened=whitened, inverse=inverse, gamma=gamma
+            graph,
+            "batch",
+            gradient,
+            mask,
+            whitened=whitened,
+            inverse_deviations=inverse,
+            gamma=gamma,
         )
-    by_x = by_gamma = by_beta = None
-    column = (x.shape[1], *(1,) * (len(x.shape) - 2))
-    dims = (0, *range(2, len(x.shape)))
-    factor = graph.cast(graph.op("to_inv_std_dev", var, eps=eps), x.dtype)
+    x_grad = gamma_grad = beta_grad = None
+    channel_shape = (x.shape[1], *(1,) * (len(x.shape) - 2))
+    other_dims = (0, *range(2, len(x.shape)))
+    running_inverse = graph.cast(graph.op("to_inv_std_dev", var, eps=eps), x.dtype)
     if mask[0]:
-        scale = factor if gamma is None else graph.op("mul", factor, graph.cast(gamma, x.dtype))
-        by_x = graph.op("mul", gradient, reshape(graph, scale, column))
+        scale = (
+            running_inverse
+            if gamma is None
+            else graph.op("mul", running_inverse, graph.cast(gamma, x.dtype))
+        )
+        x_grad = graph.op("mul", gradient, reshape(graph, scale, channel_shape))
     if mask[1]:
-        centred = graph.op("sub", x, reshape(graph, graph.cast(mean, x.dtype), column))
-        whitened = graph.op("mul", centred, reshape(graph, factor, column))
-        by_gamma = graph.op("sum", graph.op("mul", gradient, whitened), dims=dims)
+        centred = graph.op("sub", x, reshape(graph, graph.cast(mean, x.dtype), channel_shape))
+        whitened = graph.op("mul", centred, reshape(graph, running_inverse, channel_shape))
+        gamma_grad = graph.op("sum", graph.op("mul", gradient, whitened), dims=other_dims)
     if mask[2]:
-        by_beta = graph.op("sum", gradient, dims=dims)
+        beta_grad = graph.op("sum", gradient, dims=other_dims)
     dtype = x.dtype if gamma is None else gamma.dtype
-    return [by_x, *(v if v is None else graph.cast(v, dtype) for v in (by_gamma, by_beta))]
+    return [x_grad, *(v if v is None else graph.cast(v, dtype) for v in (gamma_grad, beta_grad))]
 
 
 # --- layer and group norm -------------------------------------------------------------------------
@@ -244,15 +273,15 @@ def _layer_norm(
     eps: float,
     saved: Saved,
 ) -> list[Value]:
-    size = prod(shape)
-    rows = reshape(graph, x, (x.size // max(size, 1), size))
-    gamma, beta = (v if v is None else reshape(graph, v, (size,)) for v in (gamma, beta))
-    y, whitened, mean, inverse = _norm_results(
+    row_length = prod(shape)
+    rows = reshape(graph, x, (x.size // max(row_length, 1), row_length))
+    gamma, beta = (v if v is None else reshape(graph, v, (row_length,)) for v in (gamma, beta))
+    y, whitened, means, inverse_deviations = _norm_results(
         graph, "layer", rows, gamma=gamma, beta=beta, eps=eps
     )
-    mean_out, inverse_out = _statistics(graph, results, mean, inverse)
-    saved[mean_out] = whitened, inverse
-    return [reshape(graph, y, x.shape), mean_out, inverse_out]
+    means_out, deviations_out = _statistics(graph, results, means, inverse_deviations)
+    saved[means_out] = whitened, inverse_deviations
+    return [reshape(graph, y, x.shape), means_out, deviations_out]
 
 
 @row("native_layer_norm_backward", saves=True, kept=True)
@@ -273,12 +302,22 @@ def _layer_norm_backward(
         of_parameters = (gamma, tuple(shape)), (beta, tuple(shape))
         return _zeros(graph, mask, (x, x.shape), *of_parameters)
     whitened, inverse = saved[mean]
-    size = prod(shape)
-    rows = reshape(graph, gradient, whitened.shape)
-    flat = gamma if gamma is None else reshape(graph, gamma, (size,))
-    grads = _gradients(graph, "layer", rows, mask, whitened=whitened, inverse=inverse, gamma=flat)
-    shapes = x.shape, tuple(shape), tuple(shape)
-    return [v if v is None else reshape(graph, v, s) for v, s in zip(grads, shapes, strict=True)]
+    row_length = prod(shape)
+    gradient_rows = reshape(graph, gradient, whitened.shape)
+    gamma_row = gamma if gamma is None else reshape(graph, gamma, (row_length,))
+    grads = _gradients(
+        graph,
+        "layer",
+        gradient_rows,
+        mask,
+        whitened=whitened,
+        inverse_deviations=inverse,
+        gamma=gamma_row,
+    )
+    grad_shapes = x.shape, tuple(shape), tuple(shape)
+    return [
+        v if v is None else reshape(graph, v, s) for v, s in zip(grads, grad_shapes, strict=True)
+    ]
 
 
 @row("native_group_norm", saves=True, kept=True)
@@ -295,12 +334,12 @@ def _group_norm(
     eps: float,
     saved: Saved,
 ) -> list[Value]:
-    y, whitened, mean, inverse = _norm_results(
+    y, whitened, means, inverse_deviations = _norm_results(
         graph, "group", x, gamma=gamma, beta=beta, eps=eps, groups=groups
     )
-    mean_out, inverse_out = _statistics(graph, results, mean, inverse)
-    saved[mean_out] = whitened, inverse
-    return [y, mean_out, inverse_out]
+    means_out, deviations_out = _statistics(graph, results, means, inverse_deviations)
+    saved[means_out] = whitened, inverse_deviations
+    return [y, means_out, deviations_out]
 
 
 @row("native_group_norm_backward", saves=True, kept=True)
@@ -324,5 +363,5 @@ def _group_norm_backward(
         return _zeros(graph, mask, (x, x.shape), *of_parameters)
     whitened, inverse = saved[mean]
     return _gradients(
-        graph, "group", gradient, mask, whitened=whitened, inverse=inverse, gamma=gamma
+        graph, "group", gradient, mask, whitened=whitened, inverse_deviations=inverse, gamma=gamma
     )

@@ -22,17 +22,17 @@ def _product(graph: Ir, results: Results, a: Value, b: Value) -> Value:
 
 
 def _by_transposes(graph: Ir, a: Value, b: Value) -> Value | None:
-    """Return a b as the transpose of bᵀ aᵀ if a is the transpose of a matrix; else None.
+    """Return a b as the transpose of bᵀ aᵀ if only a is the transpose of a matrix; otherwise None.
 
-    It is also None if b is a transpose. torch computes the gradient of weights as such a product.
-    In this form, the result has the layout of the weights, whose transpose the forward pass
-    multiplies by.
+    torch computes the gradient of a layer's weights as a product whose left operand is a transpose.
+    The forward pass multiplies by the transpose of the weights, so that the gradient as a transpose
+    has the layout of the weights on the tiles.
     """
     if len(a.shape) != 2:
         return None
-    makers = [next((op for op in reversed(graph.ops) if v in op.outs), None) for v in (a, b)]
+    producers = [next((op for op in reversed(graph.ops) if v in op.outs), None) for v in (a, b)]
     a_transpose, b_transpose = (
-        op if op is not None and op.kind == "permute" else None for op in makers
+        op if op is not None and op.kind == "permute" else None for op in producers
     )
     if a_transpose is None or b_transpose is not None:
         return None
@@ -43,7 +43,7 @@ def _by_transposes(graph: Ir, a: Value, b: Value) -> Value | None:
 def _addmm(
     graph: Ir, results: Results, c: Value, a: Value, b: Value, beta: float = 1, alpha: float = 1
 ) -> Value:
-    """Return beta c + alpha a b. If beta is 0, c is not read, and may be NaN."""
+    """Return beta c + alpha a b. If `beta` is 0, `c` is not read, so that it may contain NaN."""
     y = _product(graph, results, a, b)
     y = y if alpha == 1 else graph.op("mul", y, alpha)
     if beta == 0:
@@ -64,20 +64,24 @@ def _addmv(
 def _addbmm(
     graph: Ir, results: Results, c: Value, a: Value, b: Value, beta: float = 1, alpha: float = 1
 ) -> Value:
-    """Return beta c + alpha times the sum of a batch of products, computed as one product."""
-    count, rows, inner = a.shape
-    wide = graph.op("permute", a, dims=(1, 0, 2))
-    wide = reshape(graph, wide, (rows, count * inner))
-    tall = reshape(graph, b, (count * inner, b.shape[2]))
-    return _addmm(graph, results, c, a=wide, b=tall, beta=beta, alpha=alpha)
+    """Return beta c + alpha times the sum of the products a[i] b[i], computed as one product.
+
+    Its left operand has the matrices of `a` side by side, and its right operand those of `b` one
+    below the other.
+    """
+    batch_size, row_count, column_count = a.shape
+    a_side_by_side = graph.op("permute", a, dims=(1, 0, 2))
+    a_side_by_side = reshape(graph, a_side_by_side, (row_count, batch_size * column_count))
+    b_stacked = reshape(graph, b, (batch_size * column_count, b.shape[2]))
+    return _addmm(graph, results, c, a=a_side_by_side, b=b_stacked, beta=beta, alpha=alpha)
 
 
 # --- convolutions ---------------------------------------------------------------------------------
 
 
-# the sizes of a convolution; the keys are names of attributes of "conv"
+# The sizes of a convolution, by the names of the attributes of "conv".
 Sizes = dict[str, tuple[int, ...]]
-# the sizes that determine the positions of elements in a transposed convolution
+# The names of the sizes that determine where a transposed convolution puts elements.
 NAMES = "stride", "lower", "dilation"
 
 
@@ -88,7 +92,7 @@ def _check_floats(x: Value) -> None:
 
 
 def _sizes(rank: int, stride: Ints, padding: Ints, dilation: Ints) -> Sizes:
-    """Return the sizes of a convolution, with one entry for each of `rank` dimensions."""
+    """Return the sizes of a convolution, each with `rank` entries, one for each dimension."""
     return ir.sized(rank, stride=stride, lower=padding, upper=padding, dilation=dilation)
 
 
@@ -110,41 +114,42 @@ def _convolution(
 
 
 def _per_channel(graph: Ir, bias: Value, rank: int) -> Value:
-    """Return [channels] as [channels, 1, …], which broadcasts to [batch, channels, *field]."""
+    """Return a bias [channels] in a shape that broadcasts to [batch, channels, *field]."""
     return reshape(graph, bias, (bias.size, *(1,) * rank))
 
 
 def _reached(x: Value, weights: Value, field: Ints, sizes: Sizes) -> tuple[list[int], Sizes]:
-    """Return the part of a transposed convolution's output that x affects, and the sizes for it.
+    """Return the field's part that x affects in a transposed convolution, and the sizes for it.
 
-    The upper padding is chosen so that a convolution of this part has exactly the shape of x;
-    output padding makes it smaller than the lower padding. Outside of the part, the output is 0.
+    The part is the list of its lengths from index 0; behind it, the output is 0. The upper padding
+    in the sizes is chosen so that a convolution of this part has exactly the shape of x. Output
+    padding makes it smaller than the lower padding.
     """
     reached_shape = []
-    upper = []
-    for n, kernel, output_length, stride, lower, dilation in zip(
+    upper_padding = []
+    for length, kernel, output_length, stride, lower, dilation in zip(
         x.shape[2:], weights.shape[2:], field, *(sizes[k] for k in NAMES), strict=True
     ):
-        end = (n - 1) * stride + dilation * (kernel - 1) + 1 - lower
-        reached_shape.append(min(output_length, end))
-        upper.append(max(end - output_length, 0))
-    return reached_shape, {**sizes, "upper": tuple(upper)}
+        reached_end = (length - 1) * stride + dilation * (kernel - 1) + 1 - lower
+        reached_shape.append(min(output_length, reached_end))
+        upper_padding.append(max(reached_end - output_length, 0))
+    return reached_shape, {**sizes, "upper": tuple(upper_padding)}
 
 
 def _transposed(
     graph: Ir, x: Value, weights: Value, shape: Ints, groups: int, sizes: Sizes
 ) -> Value:
-    """Return the transposed convolution of x, in this shape.
+    """Return the transposed convolution of x in the shape `shape`.
 
-    It is the input gradient of a convolution.
+    It is computed as the gradient of a convolution by its input.
     """
-    inner, sizes = _reached(x, weights, shape[2:], sizes)
-    field = (*shape[:2], *inner)
-    y = graph.op("conv_input_grad", x, weights, field=field, groups=groups, **sizes)
-    if field == tuple(shape):
+    reached_field, sizes = _reached(x, weights, shape[2:], sizes)
+    reached_shape = (*shape[:2], *reached_field)
+    y = graph.op("conv_input_grad", x, weights, field=reached_shape, groups=groups, **sizes)
+    if reached_shape == tuple(shape):
         return y
-    upper = tuple(n - m for n, m in zip(shape, field, strict=True))
-    return graph.op("pad", y, lower=(0,) * len(upper), upper=upper)
+    unreached = tuple(n - m for n, m in zip(shape, reached_shape, strict=True))
+    return graph.op("pad", y, lower=(0,) * len(unreached), upper=unreached)
 
 
 @row("convolution_backward")
@@ -163,31 +168,33 @@ def _convolution_backward(
     groups: int,
     mask: Ints,
 ) -> list[Value | None]:
-    """Return the gradients of x, the weights and the bias, those that `mask` asks for."""
+    """Return the gradients of x, the weights and the bias, or None where `mask` is False."""
     rank = len(weights.shape) - 2
     sizes = _sizes(rank, stride, padding, dilation)
-    by_input = by_weights = by_bias = None
+    x_grad = weight_grad = bias_grad = None
     if not x.size or not gradient.size:
         zeros = [graph.constant(0.0, x.dtype, v.shape) for v in (x, weights)]
-        by_input, by_weights = (v if m else None for v, m in zip(zeros, mask, strict=False))
+        x_grad, weight_grad = (
+            v if is_wanted else None for v, is_wanted in zip(zeros, mask, strict=False)
+        )
     elif transposed:
-        inner, sizes = _reached(x, weights, gradient.shape[2:], sizes)
-        part = first_elements(graph, gradient, (*gradient.shape[:2], *inner))
+        reached_field, sizes = _reached(x, weights, gradient.shape[2:], sizes)
+        reached_gradient = first_elements(graph, gradient, (*gradient.shape[:2], *reached_field))
         if mask[0]:
-            by_input = graph.op("conv", part, weights, **sizes, groups=groups)
+            x_grad = graph.op("conv", reached_gradient, weights, **sizes, groups=groups)
         if mask[1]:
-            by_weights = graph.op(
-                "conv_weight_grad", x, part, shape=weights.shape, **sizes, groups=groups
+            weight_grad = graph.op(
+                "conv_weight_grad", x, reached_gradient, shape=weights.shape, **sizes, groups=groups
             )
     else:
         if mask[0]:
-            by_input = graph.op(
+            x_grad = graph.op(
                 "conv_input_grad", gradient, weights, field=x.shape, **sizes, groups=groups
             )
         if mask[1]:
-            by_weights = graph.op(
+            weight_grad = graph.op(
                 "conv_weight_grad", gradient, x, shape=weights.shape, **sizes, groups=groups
             )
     if mask[2]:
-        by_bias = graph.op("sum", gradient, dims=(0, *range(2, rank + 2)))
-    return [by_input, by_weights, by_bias]
+        bias_grad = graph.op("sum", gradient, dims=(0, *range(2, rank + 2)))
+    return [x_grad, weight_grad, bias_grad]

@@ -1,4 +1,4 @@
-"""Random numbers. The number of each random operation modifies the seed."""
+"""Random numbers. The number of a random operation in its graph is its `modifier` of the seed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ipu_teach.frontends.pytorch.rows.registry import (
 from ipu_teach.types import BOOL, FLOAT, INT
 
 DRAWN = ("dropout_mask", "uniform", "normal")
-SMALLEST = 2.0**-26  # less than the smallest uniform random number above 0
+SMALLEST = 2.0**-26  # the least uniform random number above 0 is larger than this
 
 
 def random_numbers(
@@ -29,24 +29,24 @@ def random_numbers(
 ) -> Value:
     """Return random numbers by the operation "uniform", "normal" or "dropout_mask".
 
-    `keep` is the probability of an element of a dropout mask.
+    `keep` is the probability with which a dropout mask keeps an element.
     """
-    number = sum(op.kind in DRAWN for op in graph.ops) + 1
+    modifier = sum(op.kind in DRAWN for op in graph.ops) + 1
     options = {} if keep is None else {"keep": keep}
     return graph.op(
-        kind, ir.seed(graph), **options, shape=tuple(shape), modifier=number, dtype=dtype
+        kind, ir.seed(graph), **options, shape=tuple(shape), modifier=modifier, dtype=dtype
     )
 
 
 def uniform(graph: Ir, results: Results) -> Value:
-    """Return random numbers from 0 to below 1, FLOAT, in the shape of the result."""
+    """Return uniform FLOAT random numbers from 0 to below 1 in the shape of the result."""
     return random_numbers(graph, "uniform", results.shape, FLOAT)
 
 
 def _below_one(graph: Ir, results: Results) -> Value:
     """Return random numbers from 0 to below 1, in the dtype of the result.
 
-    They are limited, because HALF could round up to 1.
+    They are limited to the largest HALF below 1, because a FLOAT near 1 becomes 1 as a HALF.
     """
     numbers = uniform(graph, results)
     if results.dtype is FLOAT:
@@ -76,22 +76,27 @@ def _normal(
     if "functional" not in str(results.node.target):  # the call is normal(mean, std)
         std = mean if isinstance(mean, (int, float, Value)) and mean != 0.0 else std
         mean = x
-    numbers = random_numbers(graph, "normal", results.shape, results.dtype)
-    scaled = graph.op("mul", numbers, as_dtype(graph, std, results.dtype))
-    return graph.op("add", scaled, as_dtype(graph, mean, results.dtype))
+    normal_numbers = random_numbers(graph, "normal", results.shape, results.dtype)
+    scaled_numbers = graph.op("mul", normal_numbers, as_dtype(graph, std, results.dtype))
+    return graph.op("add", scaled_numbers, as_dtype(graph, mean, results.dtype))
 
 
 def _from_uniform(
-    transform: Callable[[Ir, Value, float, float], Value], first: float, second: float = 0.0
+    transform: Callable[[Ir, Value, float, float], Value], a_default: float, b_default: float = 0.0
 ) -> Callable[..., Value]:
-    """Return the row function for a distribution with two parameters.
+    """Return the row function for a distribution with two parameters, a and b.
 
-    `first` and `second` are their default values, and `transform(graph, u, a, b)` computes samples
-    from uniform random numbers u.
+    `a_default` and `b_default` are their default values. `transform(graph, u, a, b)` computes
+    samples from uniform random numbers u.
     """
 
     def sample(
-        graph: Ir, results: Results, x: Value, a: float = first, b: float = second, **_: Argument
+        graph: Ir,
+        results: Results,
+        x: Value,
+        a: float = a_default,
+        b: float = b_default,
+        **_: Argument,
     ) -> Value:
         return as_dtype(graph, transform(graph, _positive(graph, results), a, b), results.dtype)
 
@@ -136,20 +141,20 @@ def _log_normal(
 def _between(graph: Ir, results: Results, low: int, high: int) -> Value:
     """Return random integers from `low` to below `high`.
 
-    Raises `Unfit` if there are more than 2**24 of them.
+    Raises `Unfit` if the range has more than 2**24 integers.
     """
     if high - low > 2**24:
         why = f"{high - low:,} integers are more than a float can represent exactly"
         raise Unfit(why, f"choose a range of {2**24:,} at most.")
-    steps = graph.op("floor", graph.op("mul", uniform(graph, results), float(high - low)))
-    steps = graph.op("min", steps, float(high - low - 1))
-    return as_dtype(graph, graph.op("add", graph.cast(steps, INT), low), results.dtype)
+    integers_from_0 = graph.op("floor", graph.op("mul", uniform(graph, results), float(high - low)))
+    integers_from_0 = graph.op("min", integers_from_0, float(high - low - 1))
+    return as_dtype(graph, graph.op("add", graph.cast(integers_from_0, INT), low), results.dtype)
 
 
 @row("randint")
 def _randint(graph: Ir, results: Results, *arguments: Argument, **_: Argument) -> Value:
-    numbers = [n for n in arguments if isinstance(n, int)]
-    low, high = (0, numbers[0]) if len(numbers) == 1 else numbers[:2]
+    bounds = [n for n in arguments if isinstance(n, int)]
+    low, high = (0, bounds[0]) if len(bounds) == 1 else bounds[:2]
     return _between(graph, results, low, high)
 
 
@@ -162,8 +167,8 @@ def _randint_like(
 
 @row("randperm")
 def _randperm(graph: Ir, results: Results, n: int, **_: Argument) -> Value:
-    places = graph.emit("top_k", uniform(graph, results), k=n)[1]
-    return as_dtype(graph, graph.op("reinterpret", places, dtype=INT), results.dtype)
+    order = graph.emit("top_k", uniform(graph, results), k=n)[1]
+    return as_dtype(graph, graph.op("reinterpret", order, dtype=INT), results.dtype)
 
 
 @row("bernoulli")
@@ -193,19 +198,25 @@ def _multinomial(
     replacement: bool = False,
     **_: Argument,
 ) -> Value:
-    """Return the positions of the largest sums of log(weight) and Gumbel noise."""
-    logs = graph.op("log", graph.cast(weights, FLOAT))
+    """Return classes, drawn with probabilities that are proportional to the weights.
+
+    A class is drawn where log(weight) plus Gumbel noise is largest. Without replacement, they are
+    the classes with the `count` largest sums.
+    """
+    log_weights = graph.op("log", graph.cast(weights, FLOAT))
     if not replacement:
         shape = weights.shape
         noise = _gumbel(graph, shape)
-        places = graph.emit("top_k", graph.op("add", logs, noise), k=count)[1]
+        classes_drawn = graph.emit("top_k", graph.op("add", log_weights, noise), k=count)[1]
     else:
-        *lead, classes = weights.shape
-        shape = (*lead, count, classes)
-        rows = expand(graph, reshape(graph, logs, (*lead, 1, classes)), shape)
-        places = graph.op("arg_max", graph.op("add", rows, _gumbel(graph, shape)))
-    places = graph.op("reinterpret", places, dtype=INT)
-    return reshape(graph, places, results.shape)
+        *leading_shape, classes = weights.shape
+        shape = (*leading_shape, count, classes)
+        repeated_logs = expand(
+            graph, reshape(graph, log_weights, (*leading_shape, 1, classes)), shape
+        )
+        classes_drawn = graph.op("arg_max", graph.op("add", repeated_logs, _gumbel(graph, shape)))
+    classes_drawn = graph.op("reinterpret", classes_drawn, dtype=INT)
+    return reshape(graph, classes_drawn, results.shape)
 
 
 def _gumbel(graph: Ir, shape: Ints) -> Value:

@@ -48,14 +48,14 @@ def _prod(
 
 
 def half_as_float(graph: Ir, x: Value) -> Value:
-    """Return HALF as FLOAT, so that a sum or product is rounded only once, at the end."""
+    """Return `x`, with HALF converted to FLOAT, so that a sum is rounded only once, at its end."""
     return graph.cast(x, FLOAT) if x.dtype is HALF else x
 
 
 def _total(graph: Ir, results: Results, x: Value, dim: Dims, count: float) -> Value:
-    """Return the sum over dimensions divided by `count`, which may be 0."""
-    total = reduce(graph, results, "sum", x, dim=dim, empty=0)
-    return graph.op("mul", total, 1 / count) if count else graph.op("div", total, 0.0)
+    """Return the sum of x over `dim`, divided by `count`, which may be 0."""
+    sums = reduce(graph, results, "sum", x, dim=dim, empty=0)
+    return graph.op("mul", sums, 1 / count) if count else graph.op("div", sums, 0.0)
 
 
 @row("mean")
@@ -65,16 +65,16 @@ def _mean(
     x = as_dtype(graph, x, results.dtype)
     if not x.size:
         return graph.constant(NAN, x.dtype, results.shape)
-    count = x.size / _size(results.shape)
-    mean = _total(graph, results, half_as_float(graph, x), dim=dim, count=count)
-    return graph.cast(mean, x.dtype)
+    elements_per_sum = x.size / _size(results.shape)
+    means = _total(graph, results, half_as_float(graph, x), dim=dim, count=elements_per_sum)
+    return graph.cast(means, x.dtype)
 
 
 def _size(shape: tuple[int, ...]) -> int:
     """Return the number of elements of a shape."""
     size = 1
-    for n in shape:
-        size *= n
+    for length in shape:
+        size *= length
     return size
 
 
@@ -96,15 +96,15 @@ row("amin")(_extreme("reduce_min"))
 
 @row("any")
 def _any(graph: Ir, results: Results, x: Value, dim: Dims = None, keepdim: bool = False) -> Value:
-    count = reduce(graph, results, "sum", graph.cast(as_bool(graph, x), INT), dim=dim, empty=0)
-    return as_dtype(graph, graph.op("gt", count, 0), results.dtype)
+    true_count = reduce(graph, results, "sum", graph.cast(as_bool(graph, x), INT), dim=dim, empty=0)
+    return as_dtype(graph, graph.op("gt", true_count, 0), results.dtype)
 
 
 @row("all")
 def _all(graph: Ir, results: Results, x: Value, dim: Dims = None, keepdim: bool = False) -> Value:
-    fails = graph.cast(graph.op("logical_not", as_bool(graph, x)), INT)
-    count = reduce(graph, results, "sum", fails, dim=dim, empty=0)
-    return as_dtype(graph, graph.op("eq", count, 0), results.dtype)
+    is_false = graph.cast(graph.op("logical_not", as_bool(graph, x)), INT)
+    false_count = reduce(graph, results, "sum", is_false, dim=dim, empty=0)
+    return as_dtype(graph, graph.op("eq", false_count, 0), results.dtype)
 
 
 @row("var", kept=True)
@@ -112,10 +112,10 @@ def _var(
     graph: Ir, results: Results, x: Value, dim: Dims = None, unbiased: bool | None = None,
     keepdim: bool = False, *, correction: float | None = None,
 ) -> Value:  # fmt: skip
-    """Return the variance over dimensions.
+    """Return the variance of x over `dim`.
 
-    The divisor is the number of elements minus `correction`, but at least 0. For a divisor of 0,
-    the result is NaN or infinite.
+    The squares' sum is divided by the number of summands minus `correction`, but at least by 0. A
+    division by 0 gives NaN or infinity.
     """
     if isinstance(dim, bool):  # the call is var(x, unbiased)
         unbiased = dim
@@ -128,9 +128,9 @@ def _var(
     x = half_as_float(graph, x)
     mean = ir.mean(graph, x, dims, True) if x.shape else x
     centred = graph.op("sub", x, mean)
-    count = max(x.size / _size(results.shape) - float(correction), 0.0)
-    total = _total(graph, results, graph.op("square", centred), dim=dim, count=count)
-    return graph.cast(total, results.dtype)
+    divisor = max(x.size / _size(results.shape) - float(correction), 0.0)
+    variances = _total(graph, results, graph.op("square", centred), dim=dim, count=divisor)
+    return graph.cast(variances, results.dtype)
 
 
 @row("var_mean")
@@ -174,7 +174,8 @@ def _vector_norm(
 ) -> Value:  # fmt: skip
     """Return (Σ |x|ᵖ)^(1/p), where p is `ord`.
 
-    For p = 0, it is the number of nonzero elements, and for an infinite p, an extreme.
+    For p = 0, the norm is the number of nonzero elements. For p = inf it is the largest |x|, and
+    for p = -inf the smallest.
     """
     magnitude = graph.op("abs", half_as_float(graph, as_dtype(graph, x, results.dtype)))
     norm = _norm_of(graph, results, magnitude, ord=float(ord), dim=dim)
@@ -184,18 +185,18 @@ def _vector_norm(
 def _norm_of(graph: Ir, results: Results, magnitude: Value, ord: float, dim: Dims) -> Value:
     """Return the norm of order `ord` of `magnitude`, the absolute values of a vector."""
     if ord in (float("inf"), -float("inf")):
-        kind = "reduce_max" if ord > 0 else "reduce_min"
-        return reduce(graph, results, kind, magnitude, dim=dim, empty=0)
+        extreme_kind = "reduce_max" if ord > 0 else "reduce_min"
+        return reduce(graph, results, extreme_kind, magnitude, dim=dim, empty=0)
     if ord == 0:
         magnitude = graph.cast(as_bool(graph, magnitude), magnitude.dtype)
     elif ord == 2:
         magnitude = graph.op("square", magnitude)
     elif ord != 1:
         magnitude = graph.op("pow", magnitude, ord)
-    total = reduce(graph, results, "sum", magnitude, dim=dim, empty=0)
+    sums = reduce(graph, results, "sum", magnitude, dim=dim, empty=0)
     if ord in (0, 1):
-        return total
-    return graph.op("sqrt", total) if ord == 2 else graph.op("pow", total, 1 / ord)
+        return sums
+    return graph.op("sqrt", sums) if ord == 2 else graph.op("pow", sums, 1 / ord)
 
 
 @row("dist")

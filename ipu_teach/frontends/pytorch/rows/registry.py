@@ -20,33 +20,37 @@ from ipu_teach.types import BOOL, FLOAT, HALF, INT, UNSIGNED_INT, Array, DType
 
 Kind = type[DType]
 Ints = Sequence[int]
-Dims = Ints | int | None  # None: all dimensions
+Dims = Ints | int | None  # None means all dimensions
 Operand = Value | float  # a tensor or a number
-# an argument that a row gets: a tensor is a value, and the others are as in torch
+# An argument that a row gets. A tensor of torch is a `Value`; other arguments are as in torch.
 Argument: TypeAlias = "Operand | torch.dtype | str | Sequence[Argument] | None"
 RowFunction = Callable[..., Value | Sequence[Value | None]]
-Saved = dict[Value, tuple[Value, Value]]  # (normalised x, 1 / standard deviations), by the means
+# By the means of a norm: the normalised x, and the inverse deviations.
+Saved = dict[Value, tuple[Value, Value]]
 AnyRow = TypeVar("AnyRow", bound=RowFunction)
 
 ROWS: dict[str, RowFunction] = {}
-SAVING: set[str] = set()  # rows with a keyword `saved`, a dict for the backward pass
-KEPT: set[str] = set()  # rows of operations that torch must not decompose
-# rows of operations that torch must not decompose if the function of their arguments is true
+SAVING: set[str] = set()  # rows with a keyword `saved`, which gets a `Saved` for the backward pass
+KEPT: set[str] = set()  # rows of operations that torch must not decompose into simpler ones
+# Rows of operations that torch must not decompose if this function of their arguments is true.
 KEPT_IF: dict[str, Callable[..., bool]] = {}
-MOVES: set[str] = set()  # rows that only move elements, so that integers are not wrapped
+MOVES: set[str] = set()  # rows that only move elements, whose integers need no wrapping
 
 
 class Results:
-    """The results of a node of torch's graph: their dtypes and shapes.
+    """The dtypes and shapes of the results of a node of torch's graph.
 
-    `tensors` are the fake tensors, `dtypes` are the device's dtypes, or None where the device has
-    none, and `dtype` and `shape` are those of the first result.
+    `tensors` are torch's fake tensors, which have a shape but no elements. `dtypes` are the dtypes
+    on the device, or None for a dtype that the device does not have. `dtype` and `shape` belong to
+    the first result.
     """
 
     def __init__(self, node: torch.fx.Node, dtype_of: Callable[[torch.dtype], Kind | None]) -> None:
-        example = node.meta.get("val")
+        fake_result = node.meta.get("val")
         self.node = node
-        self.tensors = list(example) if isinstance(example, (list, tuple)) else [example]
+        self.tensors = (
+            list(fake_result) if isinstance(fake_result, (list, tuple)) else [fake_result]
+        )
         self.dtypes = [dtype_of(t.dtype) if hasattr(t, "dtype") else None for t in self.tensors]
         self.shapes = [tuple(t.shape) if hasattr(t, "shape") else () for t in self.tensors]
         self._dtype_of = dtype_of
@@ -69,9 +73,9 @@ class Results:
         return argument.meta["val"] if hasattr(argument, "meta") else argument
 
     def promoted(self) -> tuple[torch.dtype, Kind]:
-        """Return the dtype in which torch combines the first two arguments, and the device's dtype.
+        """Return the dtype in which torch combines the first two arguments, for torch and device.
 
-        :raises Unfit: if the device has no such dtype.
+        :raises Unfit: if the device does not have this dtype.
         """
         common = torch.result_type(self.example(0), self.example(1))
         dtype = self._dtype_of(common)
@@ -109,7 +113,7 @@ def row(
 
 
 def as_bool(graph: Ir, x: Operand) -> Value:
-    """Return BOOL: whether each element differs from 0. NaN does."""
+    """Return BOOL: whether each element differs from 0, as NaN does."""
     if not isinstance(x, Value):
         return graph.constant(bool(x), BOOL)
     if x.dtype is BOOL:
@@ -120,7 +124,7 @@ def as_bool(graph: Ir, x: Operand) -> Value:
 
 
 def as_dtype(graph: Ir, x: Operand, dtype: Kind) -> Value:
-    """Return a value or a number in another dtype, converted as by torch's `to`."""
+    """Return a value or a number in the dtype `dtype`, converted as by torch's `to`."""
     if dtype is BOOL:
         return as_bool(graph, x)
     if isinstance(x, Value):
@@ -131,7 +135,7 @@ def as_dtype(graph: Ir, x: Operand, dtype: Kind) -> Value:
 
 
 def number_in(common: torch.dtype, number: Operand) -> Operand:
-    """Return a number in torch's dtype `common`, in which narrow integers wrap to their width."""
+    """Return a number as torch has it in the dtype `common`: uint8, int8 and int16 wrap."""
     narrow = (torch.uint8, torch.int8, torch.int16)
     if isinstance(number, int) and not isinstance(number, bool) and common in narrow:
         wrapped: int = torch.tensor(number).to(common).item()
@@ -153,7 +157,7 @@ def is_float(dtype: Kind) -> bool:
 
 
 def reshape(graph: Ir, x: Value, shape: Ints) -> Value:
-    """Return `x` in another shape of the same size."""
+    """Return `x` in the shape `shape`, which has as many elements."""
     return x if tuple(shape) == x.shape else graph.op("reshape", x, shape=tuple(shape))
 
 
@@ -163,7 +167,7 @@ def expand(graph: Ir, x: Value, shape: Ints) -> Value:
 
 
 def permute(graph: Ir, x: Value, order: Ints) -> Value:
-    """Return `x` with its dimensions in another order."""
+    """Return `x` with its dimensions in the order `order`."""
     order = tuple(d % len(order) for d in order)
     return x if order == tuple(range(len(order))) else graph.op("permute", x, dims=order)
 
@@ -184,10 +188,10 @@ def slice_dimension(
     end: int | None = None,
     step: int = 1,
 ) -> Value:
-    """Return a part of one dimension of `x`, with the bounds of a Python slice."""
-    size = x.shape[dim]
-    begin, stop, _ = slice(start, end).indices(size)
-    if (begin, stop, step) == (0, size, 1):
+    """Return the part of `x` that the slice `start:end:step` selects along dimension `dim`."""
+    length = x.shape[dim]
+    begin, stop, _ = slice(start, end).indices(length)
+    if (begin, stop, step) == (0, length, 1):
         return x
     attributes = {"begin": begin, "end": max(begin, stop)}
     if step != 1:
@@ -197,8 +201,8 @@ def slice_dimension(
 
 def first_elements(graph: Ir, x: Value, shape: Ints) -> Value:
     """Return the first elements of `x` along each dimension, as many as `shape` says."""
-    for dim, size in enumerate(shape):
-        x = slice_dimension(graph, x, dim, end=size)
+    for dim, length in enumerate(shape):
+        x = slice_dimension(graph, x, dim, end=length)
     return x
 
 
@@ -209,18 +213,18 @@ def concatenate(graph: Ir, parts: Sequence[Value], dim: int) -> Value:
 
 
 def as_rows(graph: Ir, x: Value, dim: int) -> Value:
-    """Return `x` as [rows, n], with dimension `dim` last. A single number is a row of one."""
-    last = move_dimension(graph, x, dim, -1) if x.shape else reshape(graph, x, (1,))
-    size = last.shape[-1]
-    return reshape(graph, last, (x.size // max(size, 1), size))
+    """Return `x` as [rows, n], where n is the length of `dim`. A single number becomes [1, 1]."""
+    dim_last = move_dimension(graph, x, dim, -1) if x.shape else reshape(graph, x, (1,))
+    row_length = dim_last.shape[-1]
+    return reshape(graph, dim_last, (x.size // max(row_length, 1), row_length))
 
 
 def from_rows(graph: Ir, rows: Value, like: Value, dim: int) -> Value:
-    """Return [rows, k] with the dimensions of `like`, except that `dim` has k elements."""
+    """Return [rows, k] in the shape of `like`, except that dimension `dim` has the length k."""
     if not like.shape:
         return reshape(graph, rows, ())
-    shape = [n for d, n in enumerate(like.shape) if d != dim % len(like.shape)]
-    return move_dimension(graph, reshape(graph, rows, (*shape, rows.shape[-1])), -1, dim)
+    other_lengths = [n for d, n in enumerate(like.shape) if d != dim % len(like.shape)]
+    return move_dimension(graph, reshape(graph, rows, (*other_lengths, rows.shape[-1])), -1, dim)
 
 
 def dimensions(x: Value, dim: Dims) -> list[int]:

@@ -58,9 +58,9 @@ def _view(graph: Ir, results: Results, x: Value, *_: Argument) -> Value:
 
 
 def _reinterpreted(graph: Ir, results: Results, x: Value) -> Value:
-    """Return the same bits in another dtype, as by `x.view(torch.int32)`.
+    """Return the bits of x as elements of another dtype, as `x.view(torch.int32)` does.
 
-    Raises `Unfit` for other dtypes than float32 and int32.
+    Raises `Unfit` unless one dtype is float32 and the other int32.
     """
     names = {str(t.dtype) for t in (results.tensors[0], results.example(0))}
     if names != {"torch.float32", "torch.int32"}:
@@ -112,7 +112,10 @@ def _flip(graph: Ir, results: Results, x: Value, dims: Ints) -> Value:
 
 @row("cat", moves=True)
 def _cat(graph: Ir, results: Results, values: Sequence[Value], dim: int = 0) -> Value:
-    """Return a concatenation. Like torch, leave out parts of the shape [0], whatever their rank."""
+    """Return a concatenation. Values without elements are left out.
+
+    Their shape is [0], which torch accepts beside values of any rank, or they add no elements.
+    """
     parts = [as_dtype(graph, value, results.dtype) for value in values if value.size]
     if not parts:
         return graph.constant(0, results.dtype, results.shape)
@@ -131,24 +134,27 @@ def _repeat(graph: Ir, results: Results, x: Value, times: Ints) -> Value:
 
 @row("constant_pad_nd", moves=True)
 def _pad(graph: Ir, results: Results, x: Value, margins: Ints, value: float = 0.0) -> Value:
-    """Return x with margins, listed from the last dimension to the first.
+    """Return x with `margins` of the number `value` around it; a negative margin cuts elements off.
 
-    A negative margin cuts elements off.
+    `margins` has the margins before and after the last dimension, then those of the dimension
+    before it, and so on.
     """
-    pairs = [(margins[i], margins[i + 1]) for i in range(0, len(margins), 2)][::-1]
-    pairs = [(0, 0)] * (len(x.shape) - len(pairs)) + pairs
-    for dim, (low, high) in enumerate(pairs):
-        x = slice_dimension(graph, x, dim, start=max(-low, 0), end=x.shape[dim] - max(-high, 0))
-    for dim, (low, high) in enumerate(pairs):
+    margin_pairs = [(margins[i], margins[i + 1]) for i in range(0, len(margins), 2)][::-1]
+    margin_pairs = [(0, 0)] * (len(x.shape) - len(margin_pairs)) + margin_pairs
+    for dim, (margin_before, margin_after) in enumerate(margin_pairs):
+        x = slice_dimension(
+            graph, x, dim, start=max(-margin_before, 0), end=x.shape[dim] - max(-margin_after, 0)
+        )
+    for dim, (margin_before, margin_after) in enumerate(margin_pairs):
         shape = x.shape
-        fills = [
-            graph.constant(_number(value, x), x.dtype, (*shape[:dim], n, *shape[dim + 1 :]))
-            for n in (max(low, 0), max(high, 0))
+        fill_values = [
+            graph.constant(_number(value, x), x.dtype, (*shape[:dim], length, *shape[dim + 1 :]))
+            for length in (max(margin_before, 0), max(margin_after, 0))
         ]
         if x.floating and x.size and np.isfinite(value):
-            continue  # "pad" below handles all dimensions at once, but only finite numbers
-        x = concatenate(graph, [fills[0], x, fills[1]], dim)
-    lower, upper = (tuple(max(pair[i], 0) for pair in pairs) for i in (0, 1))
+            continue  # the "pad" below adds all margins at once, but can add only finite numbers
+        x = concatenate(graph, [fill_values[0], x, fill_values[1]], dim)
+    lower, upper = (tuple(max(pair[i], 0) for pair in margin_pairs) for i in (0, 1))
     if x.shape == results.shape or not x.size:
         return x if x.size else graph.constant(_number(value, x), x.dtype, results.shape)
     return graph.op("pad", x, lower=lower, upper=upper, value=float(value))
@@ -165,7 +171,7 @@ def _number(value: float, x: Value) -> float:
 
 
 def flat_gather(graph: Ir, x: Value, places: Array, shape: Ints) -> Value:
-    """Return the elements of x at constant positions in its flattened form."""
+    """Return the elements of the flattened x at the positions `places`, in the shape `shape`."""
     if np.array_equal(places.reshape(-1), np.arange(x.size)):
         return reshape(graph, x, shape)
     index = graph.constant(places.reshape(-1), UNSIGNED_INT)
@@ -173,7 +179,7 @@ def flat_gather(graph: Ir, x: Value, places: Array, shape: Ints) -> Value:
 
 
 def flat_write(graph: Ir, x: Value, places: Array, source: Value) -> Value:
-    """Return x with the elements at constant positions in its flattened form replaced."""
+    """Return x with the elements of `source` at the positions `places` of the flattened x."""
     if np.array_equal(places.reshape(-1), np.arange(x.size)):
         return reshape(graph, source, x.shape)
     index = graph.constant(places.reshape(-1), UNSIGNED_INT)
@@ -184,31 +190,33 @@ def flat_write(graph: Ir, x: Value, places: Array, source: Value) -> Value:
 def _strided_places(
     results: Results, x: Value, size: Ints, stride: Ints, offset: int | None
 ) -> Array:
-    """Return the positions in x of the elements of a shape with strides.
+    """Return the positions in the flattened x of the elements that `size` and `stride` select.
 
-    :raises Unfit: if the elements of x are not in order in torch's memory, or if the strides leave
-        it.
+    `offset` is the position of the first element in torch's storage, by default that of x.
+
+    :raises Unfit: if torch does not store the elements of x in order, or if a position is outside
+        of x.
     """
     example = results.example(0)
-    first = example.storage_offset()
-    places = np.full((), (first if offset is None else offset) - first, np.int64)
-    for count, step in zip(size, stride, strict=True):
-        places = places[..., None] + np.arange(count) * step
-    is_inside = not places.size or 0 <= places.min() <= places.max() < x.size
+    storage_start = example.storage_offset()
+    positions = np.full((), (storage_start if offset is None else offset) - storage_start, np.int64)
+    for length, step in zip(size, stride, strict=True):
+        positions = positions[..., None] + np.arange(length) * step
+    is_inside = not positions.size or 0 <= positions.min() <= positions.max() < x.size
     if not example.is_contiguous() or not is_inside:
         raise Unfit(
             "strides that leave the tensor, or of a view of another tensor, are not supported",
             "use x.reshape, x[...] or torch.gather, or x.contiguous() before as_strided.",
         )
-    return places
+    return positions
 
 
 @row("as_strided", "as_strided_copy", moves=True)
 def _as_strided(
     graph: Ir, results: Results, x: Value, size: Ints, stride: Ints, offset: int | None = None
 ) -> Value:
-    places = _strided_places(results, x, size=size, stride=stride, offset=offset)
-    return flat_gather(graph, x, places, results.shape)
+    positions = _strided_places(results, x, size=size, stride=stride, offset=offset)
+    return flat_gather(graph, x, positions, results.shape)
 
 
 @row("as_strided_scatter", moves=True)
@@ -216,12 +224,12 @@ def _as_strided_scatter(
     graph: Ir, results: Results, x: Value, source: Value, size: Ints, stride: Ints,
     offset: int | None = None,
 ) -> Value:  # fmt: skip
-    places = _strided_places(results, x, size=size, stride=stride, offset=offset)
-    return flat_write(graph, x, places, as_dtype(graph, source, x.dtype))
+    positions = _strided_places(results, x, size=size, stride=stride, offset=offset)
+    return flat_write(graph, x, positions, as_dtype(graph, source, x.dtype))
 
 
 def _numbered(x: Value) -> Array:
-    """Return the position of each element of x in its flattened form."""
+    """Return an array in the shape of x, whose elements are their positions in the flattened x."""
     return np.arange(x.size).reshape(x.shape)
 
 
@@ -229,8 +237,8 @@ def _numbered(x: Value) -> Array:
 def _diagonal(
     graph: Ir, results: Results, x: Value, offset: int = 0, dim1: int = 0, dim2: int = 1
 ) -> Value:
-    places = np.diagonal(_numbered(x), offset, dim1, dim2)
-    return flat_gather(graph, x, places, results.shape)
+    positions = np.diagonal(_numbered(x), offset, dim1, dim2)
+    return flat_gather(graph, x, positions, results.shape)
 
 
 @row("diagonal_scatter", moves=True)
@@ -238,8 +246,10 @@ def _diagonal_scatter(
     graph: Ir, results: Results, x: Value, source: Value, offset: int = 0, dim1: int = 0,
     dim2: int = 1,
 ) -> Value:  # fmt: skip
-    places = np.diagonal(_numbered(x), offset, dim1, dim2)
-    return flat_write(graph, x, places, as_dtype(graph, source, x.dtype)) if places.size else x
+    positions = np.diagonal(_numbered(x), offset, dim1, dim2)
+    return (
+        flat_write(graph, x, positions, as_dtype(graph, source, x.dtype)) if positions.size else x
+    )
 
 
 @row("unfold", "unfold_copy", moves=True)
@@ -247,9 +257,9 @@ def _unfold(graph: Ir, results: Results, x: Value, dim: int, size: int, step: in
     if not x.shape:
         return reshape(graph, x, results.shape)
     windows = np.lib.stride_tricks.sliding_window_view(_numbered(x), size, dim)
-    starts = [slice(None)] * len(x.shape)
-    starts[dim] = slice(None, None, step)
-    return flat_gather(graph, x, windows[tuple(starts)], results.shape)
+    window_starts = [slice(None)] * len(x.shape)
+    window_starts[dim] = slice(None, None, step)
+    return flat_gather(graph, x, windows[tuple(window_starts)], results.shape)
 
 
 @row("slice_scatter", moves=True)
@@ -257,27 +267,27 @@ def _slice_scatter(
     graph: Ir, results: Results, x: Value, source: Value, dim: int = 0, start: int | None = None,
     end: int | None = None, step: int = 1,
 ) -> Value:  # fmt: skip
-    size = x.shape[dim]
+    length = x.shape[dim]
     dim %= len(x.shape)
-    begin, stop, _ = slice(start, end).indices(size)
+    begin, stop, _ = slice(start, end).indices(length)
     stop = max(begin, stop)
-    written = np.arange(begin, stop, step)
-    if not written.size:
+    written_indices = np.arange(begin, stop, step)
+    if not written_indices.size:
         return x
     source = as_dtype(graph, source, x.dtype)
-    source = expand(graph, source, (*x.shape[:dim], written.size, *x.shape[dim + 1 :]))
+    source = expand(graph, source, (*x.shape[:dim], written_indices.size, *x.shape[dim + 1 :]))
     if step == 1:
         before = slice_dimension(graph, x, dim, end=begin)
         after = slice_dimension(graph, x, dim, start=stop)
         return concatenate(graph, [before, source, after], dim)
-    operands = _rows_first(graph, x, dim, places=written, source=source)
-    rows = graph.op("scatter_set", *operands)
-    return move_dimension(graph, rows, 0, dim)
+    operands = _rows_first(graph, x, dim, row_numbers=written_indices, source=source)
+    changed_rows = graph.op("scatter_set", *operands)
+    return move_dimension(graph, changed_rows, 0, dim)
 
 
-def _rows_first(graph: Ir, x: Value, dim: int, places: Array, source: Value) -> list[Value]:
-    """Return x, the index and the source, with dimension `dim` first."""
-    index = graph.constant(places, UNSIGNED_INT)
+def _rows_first(graph: Ir, x: Value, dim: int, row_numbers: Array, source: Value) -> list[Value]:
+    """Return x with dimension `dim` first, the index, and the source with dimension `dim` first."""
+    index = graph.constant(row_numbers, UNSIGNED_INT)
     return [move_dimension(graph, x, dim, 0), index, move_dimension(graph, source, dim, 0)]
 
 
@@ -293,30 +303,32 @@ def _select_scatter(
 
 @row("tril", "triu", kept=False, moves=True)
 def _triangle(graph: Ir, results: Results, x: Value, diagonal: int = 0) -> Value:
-    """Return x with 0 above or below a diagonal, even where x is infinite or NaN."""
-    keep = np.tril if "tril" in str(results.node.target) else np.triu
-    mask = np.broadcast_to(keep(np.ones(x.shape[-2:], bool), diagonal), x.shape)
+    """Return x with 0 above (tril) or below (triu) a diagonal, also where x is infinite or NaN."""
+    triangle_of = np.tril if "tril" in str(results.node.target) else np.triu
+    is_kept = np.broadcast_to(triangle_of(np.ones(x.shape[-2:], bool), diagonal), x.shape)
     zero = graph.constant(False if x.dtype is BOOL else 0, x.dtype)
-    return graph.op("select", graph.constant(mask, BOOL), x, zero)
+    return graph.op("select", graph.constant(is_kept, BOOL), x, zero)
 
 
 @row(*(f"replication_pad{n}d_backward" for n in (1, 2, 3)), kept=True)
 def _replication_backward(
     graph: Ir, results: Results, gradient: Value, x: Value, margins: Ints
 ) -> Value:
-    """Return, for each element, the sum of the gradients of all its copies."""
-    places = _numbered(x)
-    pairs = [(margins[i], margins[i + 1]) for i in range(0, len(margins), 2)]
-    for dim, (low, high) in enumerate(pairs):
+    """Return, for each element of x, the sum of the gradients of its copies in the padded x."""
+    copied_positions = _numbered(x)
+    margin_pairs = [(margins[i], margins[i + 1]) for i in range(0, len(margins), 2)]
+    for dim, (margin_before, margin_after) in enumerate(margin_pairs):
         axis = len(x.shape) - 1 - dim
-        along = np.clip(np.arange(-low, x.shape[axis] + high), 0, x.shape[axis] - 1)
-        places = places.take(along, axis)
-    index = graph.constant(places.reshape(-1), UNSIGNED_INT)
+        copied_indices = np.clip(
+            np.arange(-margin_before, x.shape[axis] + margin_after), 0, x.shape[axis] - 1
+        )
+        copied_positions = copied_positions.take(copied_indices, axis)
+    index = graph.constant(copied_positions.reshape(-1), UNSIGNED_INT)
     updates = reshape(graph, gradient, (gradient.size, 1))
     return reshape(graph, graph.op("scatter", index, updates, shape=(x.size, 1)), x.shape)
 
 
 def at_places(graph: Ir, shape: Ints, dim: int) -> Value:
-    """Return INT: the position of each element of a shape along a dimension."""
+    """Return INT in the shape `shape`: the index of each element along the dimension `dim`."""
     places = np.broadcast_to(along_axis(np.arange(shape[dim]), len(shape), dim), shape)
     return graph.constant(np.ascontiguousarray(places), INT)
