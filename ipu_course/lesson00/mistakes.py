@@ -129,6 +129,13 @@ def chip_figures(tiles, workers, megabytes):
     return tiles * workers, megabytes * 1_000_000_000 // tiles
 
 
+# %% 00.1: rounded to the nearest
+# why:  the bytes of a tile were rounded to the nearest whole number, which may be one too many.
+# next: round down: //.
+def chip_figures(tiles, workers, megabytes):
+    return tiles * workers, round(megabytes * 1_000_000 / tiles)
+
+
 # %% 00.3: the last tile gets the rest
 # clause: the fullest tile holds as few elements as possible
 # why:  the share of a tile was rounded down, and the last tile got all that remained.

@@ -628,6 +628,16 @@ def countdown(graph, left, ticks):
     return RepeatWhileTrue(Sequence(), left, tick)
 
 
+# %% 02.4: taken away before each look
+# why:  1 is taken away before each look, so that 0 becomes -1, and it never stops.
+# next: let the condition be an empty Sequence(), and do both in the body.
+def countdown(graph, left, ticks):
+    condition = Sequence()
+    popops.sub_in_place(graph, left, 1, condition)
+    popops.add_in_place(graph, ticks, 1, condition)
+    return RepeatWhileTrue(condition, left, Sequence())
+
+
 # %% 02.5: always mapped
 # clause: With `mapped=False` it must end in the first error
 # not yet: source has no tile, and the machine

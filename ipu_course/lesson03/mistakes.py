@@ -499,6 +499,21 @@ def mean_and_variance(graph, x, program):
     )
 
 
+# %% 03.4: one reading less below the squares
+# why:  the squares are divided by one reading less than the sum is. Both means are of all of them.
+# next: divide both sums by x.num_elements.
+def mean_and_variance(graph, x, program):
+    count = x.num_elements
+    ops = [
+        popops.SingleReduceOp(x, [0, 1], popops.ReduceParams("ADD", 1 / count), FLOAT),
+        popops.SingleReduceOp(
+            x, [0, 1], popops.ReduceParams("SQUARE_ADD", 1 / max(1, count - 1)), FLOAT
+        ),
+    ]
+    mean, square = popops.reduce_many(graph, ops, program)
+    return mean, popops.map(graph, expr._1 - expr._2 * expr._2, [square, mean], program)
+
+
 # %% 03.5: not divided
 # clause: divided by keep
 # why:  what is kept stays as it was, so that the sum of all becomes smaller with every number that

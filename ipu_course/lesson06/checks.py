@@ -34,7 +34,19 @@ from ipu_course.checking.trial import (
 )
 from ipu_course.checking.verdict_panel import Bars, number
 from ipu_course.checking.verdicts import MODELLED, NotYet, Passed, raise_first, refusing
-from ipu_teach import FLOAT, HALF, Engine, Graph, Input, Output, Report, Tensor, Vector, Vertex
+from ipu_teach import (
+    FLOAT,
+    HALF,
+    INT,
+    Engine,
+    Graph,
+    Input,
+    Output,
+    Report,
+    Tensor,
+    Vector,
+    Vertex,
+)
 from ipu_teach.errors import GraphMemoryAllocationError, StreamConnectionError, counted
 from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence
 from ipu_teach.report.host_trace import (
@@ -643,8 +655,11 @@ def _ran(tasks: Iterable[Task], readings: int) -> Report:
     return run_once(graph, program).report
 
 
-def _pair(seed: int, kind: str) -> ReportPair:
-    """Return a pair in which the largest variable and the longest step are unchanged."""
+def _pair(seed: int, kind: str, dtype: type[DType] = HALF) -> ReportPair:
+    """Return a pair in which the largest variable and the longest step are unchanged.
+
+    `dtype`: the other dtype of a changed type.
+    """
     draw = np.random.default_rng([604, seed])
     sizes = 12 * draw.permutation(np.arange(8, 30))[: len(STEPS)]
     which, longest = draw.permutation(len(STEPS))[:2].tolist()
@@ -661,7 +676,7 @@ def _pair(seed: int, kind: str) -> ReportPair:
     old = tasks[which]
     new = {
         MAPPING: replace(old, together=2 + seed % 3) if seed != AS_MANY else replace(old, beside=6),
-        TYPE: replace(old, dtype=HALF),
+        TYPE: replace(old, dtype=dtype),
         SPLIT: replace(old, vertices=6),
     }[kind]
     others = [*tasks[:which], new, *tasks[which + 1 :]]
@@ -680,6 +695,12 @@ def _pairs() -> tuple[ReportPair, ...]:
     return tuple(
         _pair(seed, kind) for seed, kind in enumerate((MAPPING, TYPE, SPLIT, TYPE, SPLIT, MAPPING))
     )
+
+
+@cache
+def _same_bytes() -> ReportPair:
+    """Return a pair in which a variable of FLOAT becomes one of INT, of as many bytes."""
+    return _pair(8, TYPE, INT)
 
 
 def _changes(answer: Callable[[Report, Report], tuple[str, str, str]]) -> Passed:
@@ -719,7 +740,7 @@ def _changes(answer: Callable[[Report, Report], tuple[str, str, str]]) -> Passed
 
 
 def _retyped(answer: Callable[[Report, Report], str]) -> Passed:
-    for pair in [pair for pair in _pairs() if pair.changed[2] == TYPE]:
+    for pair in [*(pair for pair in _pairs() if pair.changed[2] == TYPE), _same_bytes()]:
         description = f"{name_of(answer)}(before, after) on two reports"
         actual = call_made(answer, description, pair.before, pair.after)
         if difference(actual, pair.changed[0]):
@@ -727,7 +748,7 @@ def _retyped(answer: Callable[[Report, Report], str]) -> Passed:
             reports = [(pair.before, pair.after) for pair in _pairs()]
             refused = refusing("06.w2", gives_alike(answer, *reports))
             raise refused(description, returned(actual), quoted(pair.changed[0]), advice)
-    return Passed("two pairs of reports", evidence=[pair.changed for pair in _pairs()])
+    return Passed("three pairs of reports", evidence=[pair.changed for pair in _pairs()])
 
 
 def _change_mistake(pair: ReportPair, actual: tuple[str, ...]) -> tuple[str, str]:

@@ -242,6 +242,25 @@ def deep(graph, buffer, x, layers):
     return program
 
 
+# %% 09.2: always eight layers
+# why:  the Repeat goes round 8 times, however many layers there are.
+# next: Repeat(layers, body).
+def deep(graph, buffer, x, layers):
+    w = graph.add_variable(FLOAT, (78, 78), "w")
+    poputil.map_tensor_linearly(graph, w)
+    row = graph.add_variable(UNSIGNED_INT, (1,), "row")
+    graph.set_tile_mapping(row, 0)
+    body = Sequence(Copy(buffer, w, row))
+    y = poplin.mat_mul(graph, x, w, body)
+    popops.tanh_in_place(graph, y, body)
+    body.add(Copy(y, x))
+    popops.add_in_place(graph, row, 1, body)
+    program = Sequence()
+    popops.zero(graph, row, program)
+    program.add(Repeat(8, body))
+    return program
+
+
 # %% 09.2: one layer too few
 # clause: go through all layers
 # why:  the last layer is left out: the Repeat goes round one time less.
@@ -677,6 +696,14 @@ def turns(load, compute, cross, layers):
 # next: round up: 4.1 micro-batches are five.
 def factor(load, work):
     return max(1, load // work)
+
+
+# %% 09.4: rounded down, and 0
+# why:  this rounds down: so many micro-batches are shorter than the load, and of a short load it
+#   makes none.
+# next: round up, and give at least 1.
+def factor(load, work):
+    return load // work
 
 
 # %% 09.4: to the nearest

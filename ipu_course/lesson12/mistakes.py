@@ -6,7 +6,7 @@ from functools import cache
 import numpy as np
 
 from ipu_teach import FLOAT, HALF, INT, Engine, Graph, Input, IPUModel, Output, Vector, Vertex
-from ipu_teach.errors import PoplibsError  # noqa: F401  answers catch it
+from ipu_teach.errors import PoplibsError
 from ipu_teach.poplibs import poplin
 from ipu_teach.poplibs.popsparse import COOMatrix, dynamic, static
 from ipu_teach.program import Sequence
@@ -99,7 +99,7 @@ class BlockRows(Vertex):
 # %% 12.1: blocks turned
 # clause: the product itself
 # why:  each block is turned: it is read column by column.
-# next: number k of row i of a block is number i * b + l of it.
+# next: number k of row i of a block is number i * b + k of it.
 class BlockRows(Vertex):
     values: Input[Vector[FLOAT]]
     offsets: Input[Vector[INT]]
@@ -658,6 +658,38 @@ def products(params, patterns, x):
     return found
 
 
+# %% 12.4: the partitioner of another product
+# why:  no pattern was encoded: the partitioner was made with other parameters than `params`, and it
+#   refuses all of these patterns.
+# next: make dynamic.Partitioner(params, FLOAT, device.target) from the params that you were given.
+def products(params, patterns, x):
+    other = dynamic.MatMulParams.create_with_num_non_zero_values(60, 64, 8, 960, (4, 4))
+    engine, found = dynamic_engine(params), []
+    partitioner = dynamic.Partitioner(other, FLOAT, device.target)
+    engine.write_tensor("x", x)
+    for pattern in patterns:
+        try:
+            data = partitioner.encode(pattern)
+        except PoplibsError:
+            found.append(None)
+            continue
+        engine.write_tensor("meta_info", data.meta_info)
+        engine.write_tensor("nz_values", data.nz_values)
+        engine.run()
+        found.append(engine.read_tensor("out"))
+    return found
+
+
+# %% 12.4: numpy multiplies
+# not yet: not all of them are the device's
+def products(params, patterns, x):
+    dynamic_engine(params)
+    return [
+        pattern.to_dense() @ x if pattern.num_blocks <= params.num_blocks else None
+        for pattern in patterns
+    ]
+
+
 # %% 12.4: no net below
 # error in the answer: PoplibsError
 def products(params, patterns, x):
@@ -694,6 +726,13 @@ def slots(blocks, buckets):
 # next: round once, at the end.
 def slots(blocks, buckets):
     return int(np.ceil(-(-blocks // buckets) * 1.3))
+
+
+# %% 12.w2: 0.3 of a block
+# why:  0.3 of a block is added, and asked is 0.3 of the even share.
+# next: times 1.3.
+def slots(blocks, buckets):
+    return int(np.ceil(blocks / buckets + 0.3))
 
 
 # %% 12.5: blocks too many
@@ -883,6 +922,19 @@ def prune_and_regrow(there, weights, slopes, moved):
     return after, kept
 
 
+# %% 12.6: slopes by sign
+# why:  slopes are added up with their signs, so that loud blocks count as small where they cancel.
+# next: add up squares, of the slopes as well.
+def prune_and_regrow(there, weights, slopes, moved):
+    present, values = there.copy(), weights.copy()
+    sizes = np.where(there, (weights**2).sum(axis=(2, 3)), np.inf)
+    loud = np.where(there, -np.inf, slopes.sum(axis=(2, 3)))
+    gone = np.unravel_index(np.argsort(sizes, axis=None)[:moved], there.shape)
+    new = np.unravel_index(np.argsort(-loud, axis=None)[:moved], there.shape)
+    present[gone], present[new], values[gone] = False, True, 0
+    return present, values
+
+
 # %% 12.6: by the largest value of a block
 # clause: the **sum of the squares**
 # why:  a block is judged by one of its values, the largest.
@@ -937,3 +989,44 @@ def prune_and_regrow(there, weights, slopes, moved):
     after.flat[np.argsort(-wanted, axis=None)[:moved]] = True
     kept[~after] = 0
     return after, kept
+
+
+# %% 12.6: absolute values
+# why:  this adds up absolute values. The exercise asks for squares, in which one large value counts
+#   more than several small ones.
+# next: (weights ** 2).sum(axis=(2, 3)).
+def prune_and_regrow(there, weights, slopes, moved):
+    present, values = there.copy(), weights.copy()
+    sizes = np.where(there, np.abs(weights).sum(axis=(2, 3)), np.inf)
+    loud = np.where(there, -np.inf, np.abs(slopes).sum(axis=(2, 3)))
+    gone = np.unravel_index(np.argsort(sizes, axis=None)[:moved], there.shape)
+    new = np.unravel_index(np.argsort(-loud, axis=None)[:moved], there.shape)
+    present[gone], present[new], values[gone] = False, True, 0
+    return present, values
+
+
+# %% 12.6: grown where it has just gone
+# why:  a block that has just gone may grow again here: the places are looked for after the smallest
+#   were taken away.
+# next: look for places in the old `there`, before anything is taken away.
+def prune_and_regrow(there, weights, slopes, moved):
+    present, values = there.copy(), weights.copy()
+    sizes = np.where(there, (weights**2).sum(axis=(2, 3)), np.inf)
+    gone = np.unravel_index(np.argsort(sizes, axis=None)[:moved], there.shape)
+    present[gone], values[gone] = False, 0
+    loud = np.where(present, -np.inf, (slopes**2).sum(axis=(2, 3)))
+    present[np.unravel_index(np.argsort(-loud, axis=None)[:moved], there.shape)] = True
+    return present, values
+
+
+# %% 12.6: the last none
+# why:  it is right while something moves. The last 0 of a list are not [-0:]: that is all of it.
+# next: take the first ones of the other order: np.argsort(-sizes, axis=None)[:moved].
+def prune_and_regrow(there, weights, slopes, moved):
+    present, values = there.copy(), weights.copy()
+    sizes = np.where(there, (weights**2).sum(axis=(2, 3)), np.inf)
+    loud = np.where(there, -np.inf, (slopes**2).sum(axis=(2, 3)))
+    gone = np.unravel_index(np.argsort(sizes, axis=None)[:moved], there.shape)
+    new = np.unravel_index(np.argsort(loud, axis=None)[-moved:], there.shape)
+    present[gone], present[new], values[gone] = False, True, 0
+    return present, values

@@ -113,6 +113,22 @@ def heat(graph, plate, other, blocks, pairs):
     return Sequence(Copy(plate, other), Repeat(2 * pairs, Sequence(forth, back)))
 
 
+# %% 14.1: a step too many
+# not yet: there is work that nobody reads
+def heat(graph, plate, other, blocks, pairs):
+    def step(source, into):
+        compute_set = graph.add_compute_set("step")
+        for tile, (top, bottom, left, right) in enumerate(blocks):
+            around = source[top - 1 : bottom + 1, left - 1 : right + 1]
+            out = into[top:bottom, left:right]
+            vertex = graph.add_vertex(compute_set, Mean, around=around, out=out)
+            graph.set_tile_mapping(vertex, tile)
+        return Execute(compute_set)
+
+    forth, back = step(plate, other), step(other, plate)
+    return Sequence(Copy(plate, other), forth, Repeat(pairs, Sequence(back, forth)))
+
+
 # %% 14.1: one round for all
 # why:  these are two steps, whatever pairs is.
 # next: put a Repeat of pairs around both.
@@ -192,6 +208,22 @@ def heat(graph, plate, other, blocks, pairs):
             vertex = graph.add_vertex(compute_set, Mean, around=around, out=out)
             graph.set_tile_mapping(vertex, tile)
     return Sequence(copies, Repeat(pairs, Sequence(Execute(forth), Execute(back))))
+
+
+# %% 14.1: on the next tile
+# not yet: and a vertex on tile 1 writes it why: a block is best computed where it lies
+def heat(graph, plate, other, blocks, pairs):
+    def step(source, into):
+        compute_set = graph.add_compute_set("step")
+        for tile, (top, bottom, left, right) in enumerate(blocks):
+            around = source[top - 1 : bottom + 1, left - 1 : right + 1]
+            out = into[top:bottom, left:right]
+            vertex = graph.add_vertex(compute_set, Mean, around=around, out=out)
+            graph.set_tile_mapping(vertex, (tile + 1) % len(blocks))
+        return Execute(compute_set)
+
+    forth, back = step(plate, other), step(other, plate)
+    return Sequence(Copy(plate, other), Repeat(pairs, Sequence(forth, back)))
 
 
 # %% 14.1: written down step by step
@@ -320,6 +352,79 @@ class Look(Vertex):
                     self.hit[p] = 1
 
 
+# %% 14.w2: from the level on
+# why:  a neighbour that is farther than level counts, too.
+# next: ask for just that distance, with ==.
+class Look(Vertex):
+    ends: Input[Vector[INT]]
+    neighbours: Input[Vector[INT]]
+    distance: Input[Vector[INT]]
+    level: Input[INT]
+    hit: Output[Vector[INT]]
+
+    def compute(self):
+        for p in range(len(self.hit)):
+            self.hit[p] = 0
+            for k in range(self.ends[p], self.ends[p + 1]):
+                if self.distance[self.neighbours[k]] >= self.level:
+                    self.hit[p] = 1
+
+
+# %% 14.w2: the last row left out
+# why:  the last row is not looked at, and its hit is 0 whatever is in it.
+# next: there are len(self.hit) rows, one less than numbers in ends.
+class Look(Vertex):
+    ends: Input[Vector[INT]]
+    neighbours: Input[Vector[INT]]
+    distance: Input[Vector[INT]]
+    level: Input[INT]
+    hit: Output[Vector[INT]]
+
+    def compute(self):
+        for p in range(len(self.hit)):
+            self.hit[p] = 0
+        for p in range(len(self.hit) - 1):
+            for k in range(self.ends[p], self.ends[p + 1]):
+                if self.distance[self.neighbours[k]] == self.level:
+                    self.hit[p] = 1
+
+
+# %% 14.w2: the last neighbour left out
+# why:  the last neighbour of each row is not looked at: a range ends before its end.
+# next: range(self.ends[p], self.ends[p + 1]).
+class Look(Vertex):
+    ends: Input[Vector[INT]]
+    neighbours: Input[Vector[INT]]
+    distance: Input[Vector[INT]]
+    level: Input[INT]
+    hit: Output[Vector[INT]]
+
+    def compute(self):
+        for p in range(len(self.hit)):
+            self.hit[p] = 0
+            for k in range(self.ends[p], self.ends[p + 1] - 1):
+                if self.distance[self.neighbours[k]] == self.level:
+                    self.hit[p] = 1
+
+
+# %% 14.w2: the number of the neighbour
+# why:  this compares the neighbour's number with level, and not its distance.
+# next: self.distance[self.neighbours[k]].
+class Look(Vertex):
+    ends: Input[Vector[INT]]
+    neighbours: Input[Vector[INT]]
+    distance: Input[Vector[INT]]
+    level: Input[INT]
+    hit: Output[Vector[INT]]
+
+    def compute(self):
+        for p in range(len(self.hit)):
+            self.hit[p] = 0
+            for k in range(self.ends[p], self.ends[p + 1]):
+                if self.neighbours[k] == self.level:
+                    self.hit[p] = 1
+
+
 # %% 14.w2: the last neighbour decides
 # why:  a later neighbour of the row writes over what an earlier one found: the last one decides.
 # next: write the 0 once, before the loop over neighbours.
@@ -356,6 +461,18 @@ class Look(Vertex):
             for k in range(self.ends[p], self.ends[p + 1]):
                 if self.distance[self.neighbours[k]] == self.level:
                     self.hit[p] += 1
+
+
+# %% 14.3: two levels a wave
+# why:  level is 2 more after each wave, and nobody is at distance 2 then.
+# next: add 1.
+def search(graph, wave, level, grew):
+    program, once, up = Sequence(), Sequence(wave), Sequence()
+    popops.zero(graph, level, program)
+    reached = popops.reduce(graph, grew, [0], once)
+    popops.add_in_place(graph, level, 2, up)
+    program.add(RepeatWhileTrue(once, reached, up))
+    return program
 
 
 # %% 14.3: ten waves
@@ -512,6 +629,108 @@ class Triangles(Vertex):
                 while b > a and i < self.offsets[a + 1] and j < self.offsets[b + 1]:
                     one, two = self.neighbours[i], self.neighbours[j]
                     if one == two and one != a and one != b:
+                        count += 1
+                    i += one <= two
+                    j += two <= one
+        self.count = count
+
+
+# %% 14.4: any third one
+# why:  any vertex in both rows counts as the third, so each triangle is counted once for each of
+#   its edges, and a vertex that knows itself makes more.
+# next: of the third vertex ask that it is larger than b.
+class Triangles(Vertex):
+    offsets: Input[Vector[INT]]
+    neighbours: Input[Vector[INT]]
+    begin: Input[INT]
+    end: Input[INT]
+    count: Output[INT]
+
+    def compute(self):
+        count = 0
+        for a in range(self.begin, self.end):
+            for k in range(self.offsets[a], self.offsets[a + 1]):
+                b = self.neighbours[k]
+                i, j = self.offsets[a], self.offsets[b]
+                while b > a and i < self.offsets[a + 1] and j < self.offsets[b + 1]:
+                    one, two = self.neighbours[i], self.neighbours[j]
+                    if one == two:
+                        count += 1
+                    i += one <= two
+                    j += two <= one
+        self.count = count
+
+
+# %% 14.4: all edges both ways
+# why:  each edge is looked at from both ends, and any vertex in both rows counts as the third: each
+#   triangle is counted six times, and a vertex that knows itself makes more.
+# next: let b be larger than a, and the third larger than b.
+class Triangles(Vertex):
+    offsets: Input[Vector[INT]]
+    neighbours: Input[Vector[INT]]
+    begin: Input[INT]
+    end: Input[INT]
+    count: Output[INT]
+
+    def compute(self):
+        count = 0
+        for a in range(self.begin, self.end):
+            for k in range(self.offsets[a], self.offsets[a + 1]):
+                b = self.neighbours[k]
+                i, j = self.offsets[a], self.offsets[b]
+                while i < self.offsets[a + 1] and j < self.offsets[b + 1]:
+                    one, two = self.neighbours[i], self.neighbours[j]
+                    if one == two:
+                        count += 1
+                    i += one <= two
+                    j += two <= one
+        self.count = count
+
+
+# %% 14.4: the third larger than a
+# why:  the third vertex is only larger than a. So b and the third change places, or are the same.
+# next: ask that the third is larger than b.
+class Triangles(Vertex):
+    offsets: Input[Vector[INT]]
+    neighbours: Input[Vector[INT]]
+    begin: Input[INT]
+    end: Input[INT]
+    count: Output[INT]
+
+    def compute(self):
+        count = 0
+        for a in range(self.begin, self.end):
+            for k in range(self.offsets[a], self.offsets[a + 1]):
+                b = self.neighbours[k]
+                i, j = self.offsets[a], self.offsets[b]
+                while b > a and i < self.offsets[a + 1] and j < self.offsets[b + 1]:
+                    one, two = self.neighbours[i], self.neighbours[j]
+                    if one == two and one > a:
+                        count += 1
+                    i += one <= two
+                    j += two <= one
+        self.count = count
+
+
+# %% 14.4: an edge from a vertex to itself
+# why:  b may be a itself, and each edge of a vertex that knows itself then counts as a triangle.
+# next: b > a, and not b >= a.
+class Triangles(Vertex):
+    offsets: Input[Vector[INT]]
+    neighbours: Input[Vector[INT]]
+    begin: Input[INT]
+    end: Input[INT]
+    count: Output[INT]
+
+    def compute(self):
+        count = 0
+        for a in range(self.begin, self.end):
+            for k in range(self.offsets[a], self.offsets[a + 1]):
+                b = self.neighbours[k]
+                i, j = self.offsets[a], self.offsets[b]
+                while b >= a and i < self.offsets[a + 1] and j < self.offsets[b + 1]:
+                    one, two = self.neighbours[i], self.neighbours[j]
+                    if one == two and one > b:
                         count += 1
                     i += one <= two
                     j += two <= one
@@ -708,6 +927,17 @@ def deal(offsets, tiles):
             begin, end = first + many * tile // tiles, first + many * (tile + 1) // tiles
             if begin < end:
                 pieces[tile].append((vertex, begin, end))
+    return pieces
+
+
+# %% 14.5: edge by edge
+# not yet: 398 pieces, and
+def deal(offsets, tiles):
+    pieces, tile = [[] for _ in range(tiles)], 0
+    for vertex in range(len(offsets) - 1):
+        for edge in range(offsets[vertex], offsets[vertex + 1]):
+            pieces[tile].append((vertex, edge, edge + 1))
+            tile = (tile + 1) % tiles
     return pieces
 
 

@@ -80,6 +80,12 @@ def chip_figures(tiles, workers, megabytes):
     return tiles * workers, each + 1 if left else each
 
 
+# %% 00.1: rounded with a half
+# like: rounded to the nearest
+def chip_figures(tiles, workers, megabytes):
+    return workers * tiles, int(megabytes * 1e6 / tiles + 0.5)
+
+
 # %% 00.w1: divmod
 # passed: on 5 fixed sets of numbers
 def tile_of(i, tiles):

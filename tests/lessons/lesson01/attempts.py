@@ -116,6 +116,12 @@ def superstep_cycles(work, bytes_in, bytes_out, sync):
     return (most >> 2) + sorted(work)[-1] + sync
 
 
+# %% 01.1: rounded at the end
+# passed: sets of numbers
+def superstep_cycles(work, bytes_in, bytes_out, sync):
+    return -int(-(sync + max(*bytes_in, *bytes_out) / 4 + max(work)) // 1)
+
+
 # %% 01.w2: numpy
 # passed: on 4 fixed sets of numbers
 def emptiest(load):
@@ -265,6 +271,25 @@ def waiting_share(work):
     return float(100 - 100 * array.mean() / array.max()) if array.any() else 0
 
 
+# %% 01.3: without the guard
+# error in the answer: ZeroDivisionError
+def waiting_share(work):
+    return 1 - sum(work) / (len(work) * max(work))
+
+
+# %% 01.3: waiting over work
+# not yet: this compares waiting with working
+def waiting_share(work):
+    m = max(work)
+    return sum(m - w for w in work) / sum(work)
+
+
+# %% 01.3: share of the largest
+# not yet: next: try that call in a cell
+def waiting_share(work):
+    return 1 - max(work) / sum(work)
+
+
 # %% 01.4: flipped in the second
 # passed: 2 supersteps in each run
 def two(graph, readings, doubled, pairs, flipped):
@@ -356,6 +381,36 @@ def two(graph, readings, doubled, pairs, flipped):
         Execute(first),
         Execute(add_up(graph, "then", concat([readings[1:], readings[:1]]), doubled, pairs)),
     )
+
+
+# %% 01.4: list of compute sets
+# not yet: a compute set is no program
+def two(graph, readings, doubled, pairs, flipped):
+    first, second = graph.add_compute_set("first"), graph.add_compute_set("second")
+    place(graph, first, Double, doubled, x=readings)
+    place(graph, first, Flip, flipped, x=readings)
+    place(graph, second, Pair, pairs, left=doubled, right=neighbours(doubled))
+    return [first, second]
+
+
+# %% 01.4: sequence of compute sets
+# error in the answer: wrap it: Execute(compute_set).
+def two(graph, readings, doubled, pairs, flipped):
+    first, second = graph.add_compute_set("first"), graph.add_compute_set("second")
+    place(graph, first, Double, doubled, x=readings)
+    place(graph, first, Flip, flipped, x=readings)
+    place(graph, second, Pair, pairs, left=doubled, right=neighbours(doubled))
+    return Sequence(first, second)
+
+
+# %% 01.4: pair of executes
+# not yet: put them into a Sequence, as Sequence(a, b).
+def two(graph, readings, doubled, pairs, flipped):
+    first, second = graph.add_compute_set("first"), graph.add_compute_set("second")
+    place(graph, first, Double, doubled, x=readings)
+    place(graph, first, Flip, flipped, x=readings)
+    place(graph, second, Pair, pairs, left=doubled, right=neighbours(doubled))
+    return Execute(first), Execute(second)
 
 
 # %% 01.5: the other way round
