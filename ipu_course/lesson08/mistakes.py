@@ -771,6 +771,7 @@ def drop(graph, x, seed, kind, layer, program):
 
 
 # %% 08.6: the mask is kept
+# clause: Keep no mask from one step to the next
 # not yet: the mask is kept in memory
 masks = {}
 
