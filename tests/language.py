@@ -226,7 +226,7 @@ def _comments(source: str) -> Iterator[tuple[int, str]]:
     """Yield first line and words of each comment; lines directly below each other are one."""
     start, last, words = 0, -9, ""
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        is_tool = re.match(r"# (?:type:|noqa|---|%%|pragma|fmt)|#!", token.string)
+        is_tool = re.match(r"# (?:type:|noqa|---|%%|pragma|fmt|clause:)|#!", token.string)
         if token.type != tokenize.COMMENT or is_tool:
             continue
         line, text = token.start[0], token.string.lstrip("# ")

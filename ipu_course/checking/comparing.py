@@ -63,7 +63,7 @@ def gives_alike(
     """Return a function that tells whether a known mistake gives the answer's results.
 
     It compares them in all of these cases, of which there should be two: in a single one, a mistake
-    may give the same result by chance. Errors are equal if they are of one type.
+    may happen to give the same result. Errors are equal if they are of one type.
     """
 
     def outcome(function: Callable[..., object], case: tuple[object, ...]) -> object:

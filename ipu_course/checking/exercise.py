@@ -98,9 +98,9 @@ class PredictedValue:
         return value if isinstance(value, int) else float(value)
 
     def readings(self, answer: object) -> tuple[str, ...]:
-        """Return the two ways of writing a value that can be read in two ways; else ().
+        """Return how to write each reading of an ambiguous value; () for any other value.
 
-        Such a value is 0.97 where per cent are asked for: it may be 0.97 % or 97 %.
+        0.97 is ambiguous if the value is in per cent: it may mean 0.97 % or 97 %.
         """
         value, has_sign = _number_in(answer, self.unit)
         if not self.per_cent or value is None or has_sign or not 0 < value <= 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from time import perf_counter
+from time import perf_counter, process_time
 
 import numpy as np
 
@@ -24,7 +24,7 @@ def judged(judge: Callable[..., Passed], answers: Sequence[object], name: str = 
     It always ends, and the only exception is the learner's own interruption. Every text is built
     inside the limit, because even the repr of an answer may fail or never end.
     """
-    began = time_limit.BEGAN.set(perf_counter())
+    began = time_limit.BEGAN.set((perf_counter(), process_time()))
     try:
         # Load no compiler within the limit: it takes the check's time, and breaks if it is stopped.
         with as_it_was(), np.errstate(), scalar_run.chosen(scalar_run.CHOSEN.get() or "python"):

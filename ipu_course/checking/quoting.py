@@ -18,6 +18,7 @@ from ipu_teach.types import Array
 
 TOLERANCE = 1e-6  # default, relative to the largest number of the right answer
 LONGEST_CALL = 96  # characters of a call that a verdict quotes
+LONGEST_FULL = 280  # characters of a call in plain values that it quotes in full
 ELSEWHERE = tuple(
     {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
 )
@@ -57,9 +58,18 @@ def name_of(answer: object) -> str:
 
 
 def call_text(answer: object, arguments: Sequence[object]) -> str:
-    """Return a call as a verdict quotes it: the answer's name and its arguments, in one line."""
+    """Return a call as a verdict quotes it: the answer's name and its arguments, in one line.
+
+    It is shortened only if the call in full, which can be typed in, is longer than `LONGEST_FULL`.
+    """
     shown_arguments = ", ".join(quoted(a) for a in arguments)
     text = f"{name_of(answer)}({shown_arguments})"
+    if ("…" in text or len(text) > LONGEST_CALL) and all(
+        type(a) in (list, tuple, dict, set, int, float, str, bool) for a in arguments
+    ):
+        full = f"{name_of(answer)}({', '.join(map(repr, arguments))})"
+        if len(full) <= LONGEST_FULL:
+            return full
     return text if len(text) <= LONGEST_CALL else text[: LONGEST_CALL - 2] + "…)"
 
 

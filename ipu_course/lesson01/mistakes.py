@@ -335,6 +335,7 @@ def balance(jobs, tiles):
 
 
 # %% 01.3: the busy share
+# clause: of all tile-time in which tiles wait
 # why:  this is the share of the time in which tiles work. The rest is waiting.
 # next: subtract it from 1.
 def waiting_share(work):
@@ -371,6 +372,7 @@ def waiting_share(work):
 
 
 # %% 01.3: per cent
+# clause: from 0 to 1, is waiting
 # why:  these are per cent. Asked is a share from 0 to 1.
 # next: do not multiply by 100.
 def waiting_share(work):
@@ -396,6 +398,7 @@ def waiting_share(work):
 
 
 # %% 01.3: no work at all
+# clause: If no tile has work, nobody waits: 0.
 # error in the answer: ZeroDivisionError
 def waiting_share(work):
     return 1 - sum(work) / (len(work) * max(work))

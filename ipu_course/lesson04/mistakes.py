@@ -84,6 +84,7 @@ def run_one(codelet, row):
 
 
 # %% 04.1: forgets the rows before
+# clause: When the next row comes, it goes on
 # why:  each row begins anew: what was largest in the rows before is forgotten.
 # next: begin with self.best, and see that self.best holds the largest when the row is over.
 class PrefixMax(Vertex):
@@ -100,6 +101,7 @@ class PrefixMax(Vertex):
 
 
 # %% 04.1: keeps the last number
+# clause: the **largest number so far**
 # why:  what it keeps for the next row is the last number, and not the largest.
 # next: put the largest so far into self.best.
 class PrefixMax(Vertex):
@@ -263,6 +265,7 @@ class PrefixMax(Vertex):
 
 
 # %% 04.1: begins at 0
+# clause: Numbers may be below 0.
 # not yet: as if there had been a 0 before: numbers
 class PrefixMax(Vertex):
     x: Input[Vector[FLOAT]]
@@ -277,6 +280,7 @@ class PrefixMax(Vertex):
 
 
 # %% 04.1: begins at 0 in each row
+# clause: of everything in the rows before
 # not yet: and that in each row
 class PrefixMax(Vertex):
     x: Input[Vector[FLOAT]]
@@ -849,6 +853,7 @@ def repaired(graph, a):
 
 
 # %% 04.3: one by one, from the end
+# clause: in any order
 # why:  from the last place to the first, each is averaged with a neighbour that is new already.
 # next: every place needs its neighbour's old number: keep a copy of the old ones.
 def repaired(graph, a):
@@ -864,6 +869,7 @@ def repaired(graph, a):
 
 
 # %% 04.3: the left neighbour
+# clause: itself and its right neighbour
 # why:  each is averaged with its left neighbour, and not with its right one.
 # next: the neighbour of place i is i + 1.
 def repaired(graph, a):
@@ -900,12 +906,14 @@ def repaired(graph, a):
 
 
 # %% 04.3: as it was
+# clause: without a race
 # not yet: right in the order in which the vertices were added, and wrong in another
 def repaired(graph, a):
     return smooth(graph, a)
 
 
 # %% 04.3: one by one
+# clause: up to four supersteps in all
 # not yet: no parallel machine either
 def repaired(graph, a):
     steps = Sequence()
@@ -1155,6 +1163,7 @@ def estimate(length, new):
 
 
 # %% 04.w1: doubled
+# clause: is half of
 # why:  each number was doubled.
 # next: divide by 2.
 class Halves(Vertex):
@@ -1191,6 +1200,7 @@ class Halves(Vertex):
 
 
 # %% 04.w1: without the last
+# clause: number by number
 # why:  the last place was left out.
 # next: range(len(self.x)).
 class Halves(Vertex):
@@ -1214,6 +1224,7 @@ class Halves(Vertex):
 
 
 # %% 04.w2: on tile 0
+# clause: on that tile
 # not yet: a vertex works where it is mapped to
 def one_vertex(graph, x, out):
     largest = graph.add_compute_set("largest")
@@ -1230,6 +1241,7 @@ def one_vertex(graph, x, out):
 
 
 # %% 04.w2: the first number alone
+# clause: puts the largest of `x` into
 # why:  the vertex gets one number of x.
 # next: x=x.
 def one_vertex(graph, x, out):
@@ -1240,6 +1252,7 @@ def one_vertex(graph, x, out):
 
 
 # %% 04.w2: not executed
+# clause: return an Execute
 # why:  the vertex is in the graph, and no program executes its compute set.
 # next: return Execute(compute_set).
 def one_vertex(graph, x, out):
@@ -1257,6 +1270,7 @@ def piece(n, k):
 
 
 # %% 04.w3: where it begins, and how many
+# clause: where does it end
 # why:  the second is how many numbers it has. Asked is where it ends.
 # next: the piece after it begins there: (k + 1) * n // 6.
 def piece(n, k):
@@ -1264,6 +1278,7 @@ def piece(n, k):
 
 
 # %% 04.w3: with the last
+# clause: the end is the place behind the last
 # why:  that is the last number of the piece. The end is the place behind it, where the next begins.
 # next: leave out the -1.
 def piece(n, k):
@@ -1271,6 +1286,7 @@ def piece(n, k):
 
 
 # %% 04.w3: rounded up
+# clause: of piece k of six
 # not yet: pieces of 17, 17, 17, 17, 17, 12
 def piece(n, k):
     each = -(-n // 6)
@@ -1278,6 +1294,7 @@ def piece(n, k):
 
 
 # %% 04.w3: the first takes the rest
+# clause: six pieces that differ by one number at most
 # not yet: pieces of 5, 0, 0, 0, 0, 0
 def piece(n, k):
     each, rest = divmod(n, 6)

@@ -379,7 +379,7 @@ Split = tuple[int, int]  # bytes that are always live, and the most bytes of the
 def _split(
     answer: Callable[[Report], Split], case: Layers, away: int
 ) -> tuple[Report, Split, Split]:
-    """Return a report, what the answer returns for it, and what is right."""
+    """Return a report, the answer's result for it, and the right result."""
     report = case.report(away)
     others = case.live[:, :-1].astype(np.int64) @ case.bytes[:-1]
     always, most = answer(report)

@@ -24,6 +24,7 @@ def schedule(layers, keep):
 
 
 # %% 08.w1: the first read
+# clause: for the last time
 # why:  there it is read for the first time, by its forward.
 # next: take the largest of the places.
 def last_read(steps, layer):
@@ -31,6 +32,7 @@ def last_read(steps, layer):
 
 
 # %% 08.w1: counted from 1
+# clause: counted from 0
 # why:  places are counted from 0.
 # next: enumerate(steps) does so by itself.
 def last_read(steps, layer):
@@ -38,6 +40,7 @@ def last_read(steps, layer):
 
 
 # %% 08.w1: where it is made
+# clause: the last step that reads
 # why:  there it is made for the last time: by the layer before it.
 # next: which step reads it? That of its own layer.
 def last_read(steps, layer):
@@ -67,6 +70,7 @@ def last_read(steps, layer):
 
 
 # %% 08.1: only what the step touches
+# clause: In memory are what the step reads, what it makes
 # why:  only what the step itself reads and makes is counted. What a later step reads is there, too.
 # next: go through the list from its end, with a set of what later steps read.
 def alive(steps, sizes):
@@ -124,6 +128,7 @@ def alive(steps, sizes):
 
 
 # %% 08.1: without that of layer 0
+# clause: The input of layer 0 is there from the start.
 # why:  the input of layer 0 is missing. It is there from the start, until its backward.
 # next: it is made by nobody, and read like the others.
 def alive(steps, sizes):
@@ -149,6 +154,7 @@ def alive(steps, sizes):
 
 
 # %% 08.1: how many, and not how large
+# clause: is the size of the input
 # why:  that is how many there are. Asked is their size.
 # next: add up sizes[i].
 def alive(steps, sizes):
@@ -161,6 +167,7 @@ def alive(steps, sizes):
 
 
 # %% 08.1: after each step
+# clause: is nobody's input, and does not count
 # why:  this is what is there after each step. While it runs, what it reads is there still.
 # next: add what the step reads.
 def alive(steps, sizes):
@@ -195,6 +202,7 @@ def alive(steps, sizes):
 
 
 # %% 08.1: the peak alone
+# clause: for each step the sizes
 # not yet: is not a row of numbers
 def alive(steps, sizes):
     return str(max(sizes))
@@ -292,6 +300,7 @@ def price(layers, every):
 
 
 # %% 08.3: nothing is computed again
+# clause: without `recompute`
 # why:  nothing is computed again here. What was forgotten in forward is missing in backward.
 # next: before a segment goes backward, its inputs have to be made: "recompute".
 def schedule(layers, keep):
@@ -300,6 +309,7 @@ def schedule(layers, keep):
 
 
 # %% 08.3: the last segment, too
+# clause: whose output is still there
 # why:  the last segment is computed again, and all of it is there still. That costs cycles for
 #   nothing.
 # next: which segment ends with the chain?
@@ -352,6 +362,7 @@ def schedule(layers, keep):
 
 
 # %% 08.3: without layer 0
+# clause: The input of layer 0 is kept always.
 # why:  what lies before the first of `keep` is a segment, too. The input of layer 0 is there.
 # next: let the first segment begin at 0, whether `keep` has it or not.
 def schedule(layers, keep):
@@ -392,6 +403,7 @@ def schedule(layers, keep):
 
 
 # %% 08.3: as they come in keep
+# clause: an input is forgotten
 # why:  the kept layers are taken in the order in which they stand in `keep`.
 # next: sort them first.
 def schedule(layers, keep):
@@ -457,12 +469,14 @@ def schedule(layers, keep):
 
 
 # %% 08.3: layers without a kind
+# clause: and a layer
 # not yet: a pair of forward, recompute, backward and a layer from 0 to 6
 def schedule(layers, keep):
     return list(range(layers)) + list(reversed(range(layers)))
 
 
 # %% 08.3: backward alone
+# clause: return the list
 # why:  the forward is missing: the list begins with the backward.
 # next: all layers go forward first.
 def schedule(layers, keep):
@@ -544,6 +558,7 @@ def place(sizes, k):
 
 
 # %% 08.4: the sum over all steps
+# clause: as little as possible is in memory at the fullest moment
 # why:  this makes the sum over all steps least. What has to fit is the fullest of them.
 # next: max(alive(…)) in place of sum(alive(…)).
 def place(sizes, k):
@@ -553,6 +568,7 @@ def place(sizes, k):
 
 
 # %% 08.4: one too many
+# clause: at most k layers
 # not yet: the input of layer 0 is one of them
 def place(sizes, k):
     n = len(sizes)
@@ -561,6 +577,7 @@ def place(sizes, k):
 
 
 # %% 08.4: sizes instead of layers
+# clause: return the layers to keep
 # not yet: which names no layers
 def place(sizes, k):
     return max(sizes)
@@ -585,6 +602,7 @@ def place(sizes, k):
 
 
 # %% 08.4: as if all were equal
+# clause: are the sizes of the inputs
 # why:  this is the best way for layers of one size. These differ.
 # next: give alive the sizes.
 def place(sizes, k):
@@ -616,6 +634,7 @@ def keep_for(layers, room):
 
 
 # %% 08.5: segments as large as the room
+# clause: at most `room` inputs may be in memory at once
 # why:  the segments are as large as the room. The other kept inputs need some of it, too.
 # next: L / k + k - 1 have to fit, and not k.
 def keep_for(layers, room):
@@ -623,6 +642,7 @@ def keep_for(layers, room):
 
 
 # %% 08.5: the least memory
+# clause: compute no more layers again than the best of those
 # why:  this is the spacing that needs least memory, near the square root. There is room for more,
 #   and then fewer layers are computed again.
 # next: of those that fit, take the one that computes least again.
@@ -674,6 +694,7 @@ def keep_for(layers, room):
 
 
 # %% 08.5: the list of steps
+# clause: The layers whose inputs are kept
 # not yet: layer ('forward', 0)
 def keep_for(layers, room):
     for k in range(1, layers + 1):
@@ -719,6 +740,7 @@ def keep_for(layers, room):
 
 
 # %% 08.6: a number for each call
+# clause: The same layer drops the same
 # not yet: recompute 0 drops others than forward 0
 calls = []
 
@@ -749,6 +771,7 @@ def drop(graph, x, seed, kind, layer, program):
 
 
 # %% 08.6: the mask is kept
+# clause: Keep no mask from one step to the next
 # not yet: the mask is kept in memory
 masks = {}
 
@@ -782,12 +805,14 @@ def drop(graph, x, seed, kind, layer, program):
 
 
 # %% 08.6: not doubled
+# clause: the others doubled
 # not yet: the others count twice
 def drop(graph, x, seed, kind, layer, program):
     return poprand.dropout(graph, seed, layer, x, x, 0.5, 1.0, program)
 
 
 # %% 08.6: a quarter is kept
+# clause: half of its numbers 0
 # not yet: keeps 27 % of the numbers
 def drop(graph, x, seed, kind, layer, program):
     return poprand.dropout(graph, seed, layer, x, x, 0.25, 2.0, program)
@@ -811,12 +836,14 @@ def drop(graph, x, seed, kind, layer, program):
 
 
 # %% 08.6: without the seed
+# clause: and other seeds
 # not yet: give `seed` to each draw
 def drop(graph, x, seed, kind, layer, program):
     return poprand.dropout(graph, None, layer, x, x, 0.5, 2.0, program)
 
 
 # %% 08.6: nothing is returned
+# clause: return the tensor
 # not yet: is there a `return`?
 def drop(graph, x, seed, kind, layer, program):
     poprand.dropout(graph, seed, layer, x, x, 0.5, 2.0, program)

@@ -400,7 +400,7 @@ def _turns(answer: Callable[..., Program]) -> Passed:
     minimum = turn_cycles(layers)
     bars = Bars(round(1.03 * minimum), report.total_cycles, MODELLED)
     if bars.yours > bars.budget:
-        refused = refusing("09.3", partial(_as_long, answer, layers))
+        refused = refusing("09.3", partial(_as_long, answer, layers, report))
         why = "somebody waits for a load that could have come earlier."
         advice = "which step stands between a layer and the load that could go with it?"
         draws = partial(show.streaming, report)
@@ -428,32 +428,26 @@ def _order(
 
 
 def _like(answer: Answer, layers: int, fault: tuple[str, str], like: Answer) -> bool:
-    """Return whether another answer does the same, and goes wrong at the same place.
-
-    It compares what they do for this number of layers and for another one.
-    """
-    runs = [[_order(each, n, "")[2] for each in (answer, like)] for n in (layers, _another(layers))]
-    here = row_read_wrongly(runs[0][1], layers) == fault
-    return here and all(sorted(first) == sorted(second) for first, second in runs)
+    """Return whether another answer does the same, and goes wrong at the same place."""
+    *_, events = _order(like, layers, "")
+    return row_read_wrongly(events, layers) == fault and _does_the_same(answer, layers, like)
 
 
-def _as_long(answer: Answer, layers: int, like: Answer) -> bool:
-    """Return whether another answer does the same in as many cycles.
-
-    It compares both for this number of layers and for another one.
-    """
-    return all(_cost(answer, n) == _cost(like, n) for n in (layers, _another(layers)))
-
-
-def _cost(answer: Answer, layers: int) -> tuple[list[Event], int]:
-    """Return the events of an answer's program, sorted, and its modelled cycles."""
-    machine, program, events = _order(answer, layers, "")
-    return sorted(events), machine.run(program)[2].total_cycles
+def _as_long(answer: Answer, layers: int, report: Report, like: Answer) -> bool:
+    """Return whether another answer does the same in as many cycles."""
+    if not _does_the_same(answer, layers, like):
+        return False
+    machine, program, _ = _order(like, layers, "")
+    return machine.run(program)[2].total_cycles == report.total_cycles
 
 
-def _another(layers: int) -> int:
-    """Return another number of layers than this one."""
-    return 3 if layers == 4 else 4
+def _does_the_same(answer: Answer, layers: int, like: Answer) -> bool:
+    """Return whether two answers have the same events, for this number of layers and another."""
+    both = (
+        (sorted(_order(each, number, "")[2]) for each in (answer, like))
+        for number in (layers, 3 if layers == 4 else 4)
+    )
+    return all(first == second for first, second in both)
 
 
 # --- 09.4 -----------------------------------------------------------------------------------------

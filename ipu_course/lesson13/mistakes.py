@@ -90,6 +90,7 @@ def train(make, images, labels, epochs, batch, steps):
 
 
 # %% 13.2: compiled in each epoch
+# clause: **compiled once**
 # not yet: 2 programs were compiled
 def train(make, images, labels, epochs, batch, steps):
     with ipu.ipu_strategy.IPUStrategy().scope():
@@ -102,6 +103,7 @@ def train(make, images, labels, epochs, batch, steps):
 
 
 # %% 13.2: shuffled
+# clause: in the order of the digits
 # not yet: does fit() shuffle?
 def train(make, images, labels, epochs, batch, steps):
     with ipu.ipu_strategy.IPUStrategy().scope():
@@ -113,6 +115,7 @@ def train(make, images, labels, epochs, batch, steps):
 
 
 # %% 13.2: what is over stays in
+# clause: What fills no call at the end is left out.
 # error in the answer: and 2 samples more
 def train(make, images, labels, epochs, batch, steps):
     with ipu.ipu_strategy.IPUStrategy().scope():
@@ -156,6 +159,7 @@ def train(make, images, labels, epochs, batch, steps):
 
 
 # %% 13.2: descent by the default
+# clause: descent by 0.5
 # not yet: this is descent by 0.01
 def train(make, images, labels, epochs, batch, steps):
     with ipu.ipu_strategy.IPUStrategy().scope():
@@ -201,6 +205,7 @@ def train(make, images, labels, epochs, batch, steps):
 
 
 # %% 13.2: no return
+# clause: return the model.
 # not yet: is there a `return`?
 def train(make, images, labels, epochs, batch, steps):
     with ipu.ipu_strategy.IPUStrategy().scope():
@@ -251,6 +256,7 @@ def comes_back(mode, n, batch, micro, replicas, training):
 
 
 # %% 13.3: the first of each n
+# clause: How many rows
 # why:  this has one too many where n does not go into micro: it begins with the first.
 # next: the n-th, the 2n-th and so on: micro // n of them.
 def comes_back(mode, n, batch, micro, replicas, training):
@@ -281,6 +287,7 @@ def comes_back(mode, n, batch, micro, replicas, training):
 
 
 # %% 13.3: one for all replicas
+# clause: from all replicas
 # why:  each replica hands over its own, in all modes.
 # next: multiply by replicas.
 def comes_back(mode, n, batch, micro, replicas, training):
@@ -321,6 +328,7 @@ def comes_back(mode, n, batch, micro, replicas, training):
 
 
 # %% 13.3: losses before rows
+# clause: (rows of the outputs, losses)
 # why:  the two have changed places.
 # next: rows of the outputs first, then losses.
 def comes_back(mode, n, batch, micro, replicas, training):
@@ -342,6 +350,7 @@ def comes_back(mode, n, batch, micro, replicas, training):
 
 
 # %% 13.3: rows alone
+# clause: return two numbers
 # why:  this is the number of rows. How many losses there are is asked for, too.
 # next: return both, with a comma between them.
 def comes_back(mode, n, batch, micro, replicas, training):
@@ -431,6 +440,7 @@ def leaky(low, x, slope, g=None):
 
 
 # %% 13.4: x and g change places
+# clause: with g the gradient
 # why:  the gradient hands on x here, and asks g for its sign.
 # next: in map(expression, [x, g]) expr._1 is x, and expr._2 is g.
 def leaky(low, x, slope, g=None):
@@ -440,6 +450,7 @@ def leaky(low, x, slope, g=None):
 
 
 # %% 13.4: nothing for the gradient
+# clause: without `g` it is the forward
 # not yet: leaky with g
 def leaky(low, x, slope, g=None):
     if g is None:
@@ -447,6 +458,7 @@ def leaky(low, x, slope, g=None):
 
 
 # %% 13.4: call by call
+# clause: **One compute set each**
 # why:  each call of the library is a compute set of its own, with a sync before it.
 # next: make one expression of it, for one popops.map.
 def leaky(low, x, slope, g=None):
@@ -457,6 +469,7 @@ def leaky(low, x, slope, g=None):
 
 
 # %% 13.5: always anew
+# clause: compiled only if it must be
 # why:  this compiles for each call, whatever has changed.
 # next: look into the cache first.
 def run_for(cache, make, batch, iterations, rate, weights):
@@ -520,6 +533,7 @@ def run_for(cache, make, batch, iterations, rate, weights):
 
 
 # %% 13.5: the weights are in the key
+# clause: Compile as seldom as can be.
 # why:  other weights compile again, as if they were constants. They are variables on the device.
 # next: leave the weights out of the key.
 def run_for(cache, make, batch, iterations, rate, weights):
@@ -546,6 +560,7 @@ def run_for(cache, make, batch, iterations, rate, weights):
 
 
 # %% 13.5: the rate stays
+# clause: with its rate
 # why:  nobody writes the rate, so the device goes on with the old one.
 # next: run.write("rate", rate) in each call.
 def run_for(cache, make, batch, iterations, rate, weights):
@@ -558,6 +573,7 @@ def run_for(cache, make, batch, iterations, rate, weights):
 
 
 # %% 13.5: the weights stay
+# clause: and weights **written**
 # why:  nobody writes the weights, so the device goes on with its own.
 # next: run.write(name, array) for each of weights.items().
 def run_for(cache, make, batch, iterations, rate, weights):
@@ -608,6 +624,7 @@ def run_for(cache, make, batch, iterations, rate, weights):
 
 
 # %% 13.5: only the last one
+# clause: the same for all calls
 # why:  the cache has one program, so who goes back to an earlier batch compiles it again.
 # next: keep all of them, each by its key.
 def run_for(cache, make, batch, iterations, rate, weights):
@@ -636,6 +653,7 @@ def run_for(cache, make, batch, iterations, rate, weights):
 
 
 # %% 13.6: all that is made
+# clause: the backward reads
 # why:  this counts all that the forward makes, whether the backward reads it or not.
 # next: go through the inputs of the backward's operations.
 def kept(graph):
@@ -648,6 +666,7 @@ def kept(graph):
 
 
 # %% 13.6: parameters as well
+# clause: what the forward made
 # why:  inputs and variables are among them. They are in memory anyway, backward or not.
 # next: only what graph.maker() has, made by an operation of the forward.
 def kept(graph):
@@ -758,6 +777,7 @@ def kept(graph):
 
 
 # %% 13.6: elements
+# clause: name and bytes
 # why:  these are elements. A FLOAT has 4 bytes, and a HALF 2.
 # next: times value.dtype.size.
 def kept(graph):

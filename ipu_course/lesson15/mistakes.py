@@ -37,6 +37,7 @@ tile. Side by side only those at the rim of a tile have a neighbour elsewhere.""
 
 
 # %% 15.w1: the variance as it is
+# clause: into information form
 # why:  the second number is the variance. Here lam is one over it: large where much is known.
 # next: divide 1 by the variance.
 def information(mean, variance):
@@ -44,6 +45,7 @@ def information(mean, variance):
 
 
 # %% 15.w1: the mean as it is
+# clause: (eta, lam)
 # why:  the first number is the mean. eta is the mean times lam.
 # next: divide the mean by the variance, too.
 def information(mean, variance):
@@ -136,6 +138,7 @@ def fused(etas, lams, keep):
 
 
 # %% 15.2: its own message included
+# clause: **without what came from this very side**
 # why:  a side is told what came from it. It takes that for news, and grows surer of its own echo.
 # next: take away from the sum what came from the side it goes to.
 class Variable(Vertex):
@@ -157,6 +160,7 @@ class Variable(Vertex):
 
 
 # %% 15.2: without its prior
+# clause: its own `prior`
 # why:  what a variable measured itself is not in what it sends, so nobody else ever hears of it.
 # next: begin the sums with self.prior.
 class Variable(Vertex):
@@ -280,6 +284,7 @@ class Variable(Vertex):
 
 
 # %% 15.2: its belief is its prior
+# clause: and belief
 # why:  the messages go round, and the belief is only what the variable measured itself.
 # next: divide what all of it adds up to.
 class Variable(Vertex):
@@ -298,6 +303,7 @@ class Variable(Vertex):
 
 
 # %% 15.2: two sides
+# clause: any number of sides
 # not yet: the chain of 5 is right; here: a star
 class Variable(Vertex):
     prior: Input[Vector[FLOAT]]
@@ -351,6 +357,7 @@ def pulls(apart, stiff, far):
 
 
 # %% 15.3: it never gives way
+# clause: the robust factor
 # why:  this is a plain spring: it pulls with stiff, however far the means are apart.
 # next: beyond far it pulls with stiff * far / apart.
 class Gives(Vertex):
@@ -427,6 +434,7 @@ class Gives(Vertex):
 
 
 # %% 15.3: back to the sender
+# clause: write both messages
 # why:  each variable is told what it said itself. A message goes through, to the other one.
 # next: to_b is made of from_a, and to_a of from_b.
 class Gives(Vertex):
@@ -484,6 +492,7 @@ class Gives(Vertex):
 
 
 # %% 15.3: only eta is weakened
+# clause: both numbers of it
 # why:  eta comes through weaker, and lam as it was: so the mean shrinks, and nothing is lost.
 # next: both numbers are multiplied by the share.
 class Gives(Vertex):
@@ -505,6 +514,7 @@ class Gives(Vertex):
 
 
 # %% 15.3: the means of the messages
+# clause: are the means that its variables believe in
 # why:  these are the means of the messages. What decides is what the variables believe by now.
 # next: take mean_a and mean_b.
 class Gives(Vertex):

@@ -128,3 +128,15 @@ def test_what_is_bound_between_two_checks_stays(monkeypatch: pytest.MonkeyPatch)
     assert before != Path("elsewhere")
     calling.call(abs, -1)  # as checks call what a learner gives them
     assert before == notebooks.NOTEBOOKS
+
+
+@pytest.mark.parametrize(
+    ("waited", "worked", "over"), [(5, 1, False), (5, 4.5, True), (70, 3, True), (3, 0, False)]
+)
+def test_half_of_the_time_is_processor_time(waited: float, worked: float, over: bool) -> None:
+    """On a busy machine a check waits for its turn; where it sleeps, the clock counts."""
+    began = time_limit.BEGAN.set((time.perf_counter() - waited, time.process_time() - worked))
+    try:
+        assert time_limit.half_is_over() is over
+    finally:
+        time_limit.BEGAN.reset(began)
