@@ -434,6 +434,10 @@ class _Watched:
                 self.wrong = self.wrong or f"an image of a {known_label} with the label {label}"
         if len(self.losses) >= self.allowed:
             raise _TooMany
+        if len(images) != self.batch:
+            raise ValueError(
+                f"cnn.learn() takes exactly {self.batch} images, cnn.batch, and got {len(images)}"
+            )
         self.losses.append(self.cnn.learn(images, labels, rate))
         self.kinds.append(len(set(np.asarray(labels).tolist())))
         return self.losses[-1]
@@ -535,7 +539,10 @@ def _fault(
         return actual, f"{100 * LOW:.0f} % or more", *_too_few(watched)
     if learner_value is None or not 0 <= learner_value <= 1:
         actual = "no number" if learner_value is None else quoted(learner_value)
-        return actual, "the share that is read right, from 0 to 1", "", "a mean."
+        advice = "return the mean of cnn.read(test_images) == test_labels."
+        if learner_value is not None and abs(learner_value / 100 - right) < 0.004:
+            advice = "leave out the factor of 100."
+        return actual, "the share that is read right, from 0 to 1", "", advice
     if abs(learner_value - right) > 0.004:
         why = "what was trained reads another share."
         advice = "cnn.read(test_images), at the end."
@@ -662,7 +669,7 @@ LESSON = lesson(
             lambda n, total, squares: squares / n - (total / n) ** 2,
             (4, 10, 30),
             (5, 5, 15),
-            (1, 3, 9),
+            (3, 6, 12),
             (8, -4, 20),
         ),
     ),

@@ -45,6 +45,14 @@ def last_read(steps, layer):
     return max(makes, default=0)
 
 
+# %% 08.w1: its last forward
+# why:  there it is read for the last time on the way forward, or in recomputation. Its backward
+#   reads it later.
+# next: look at the steps of every kind.
+def last_read(steps, layer):
+    return max(p for p, (kind, i) in enumerate(steps) if i == layer and kind != "backward")
+
+
 # %% 08.w1: how often
 # why:  so many steps read it. Asked is where the last of them stands.
 # next: keep the places, and take the largest.
