@@ -734,8 +734,8 @@ def pool_back(x, dy, k, stride):
 
 
 # %% 07b.4: a share of the window for each
-# why:  the slope is divided by the size of the window. Only the elements that are equally large
-#   share it; often that is one.
+# why:  the gradient is divided by the size of the window. Only the elements that are equally large
+#   share it; often that is one element.
 # next: divide by how many elements equal the largest.
 def pool_back(x, dy, k, stride):
     dx = np.zeros(x.shape)

@@ -536,7 +536,7 @@ def stored(ticks, stages):
 
 # %% 10.4: in the order of the list
 # why:  this counts the works of a tick one after another, as they are listed. All of a tick happen
-#   at once: what goes backward in it is held as well as what goes forward.
+#   at once: the tick holds its backward micro-batch as well as its forward one.
 # next: count all forwards of a tick, look, and then take its backwards away.
 def stored(ticks, stages):
     now, most = [0] * stages, [0] * stages
@@ -990,7 +990,7 @@ def step(graph, w, x, t, rate, program):
 
 
 # %% 10.7: the mean of the slopes alone
-# why:  this is the mean of the replicas' slopes, and each of them is a sum over its samples.
+# why:  this is the mean of the replicas' gradients, and each of them is a sum over its samples.
 # next: divide by x.shape[0], too.
 def step(graph, w, x, t, rate, program):
     error = poplin.mat_mul(graph, x, w, program)

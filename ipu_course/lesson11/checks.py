@@ -537,8 +537,8 @@ class Descent:
         self.casts.append((name, form, scale))
         if name == "w" and not any(np.array_equal(values, w) for w in (self.now, self.now.T)):
             why = "it has the shape of w, and is not w. Only x, w and the error are multiplied."
-            advice = "w loses the slope as it is."
-            message = "the slope, or another tensor, was made 8 bits"
+            advice = "w loses the gradient as it is."
+            message = "the gradient, or another tensor, was made 8 bits"
             raise _Wrong(self.tried, message, "x, w and the error", why, advice)
         format_wanted = F152 if name == "error" else F143
         if form is not format_wanted:

@@ -173,8 +173,8 @@ def after(step, grid, times):
 
 
 # %% 11.2: of one step
-# why:  this is the deviation of a single step.
-# next: variances add up: the deviation grows with the root of `times`.
+# why:  this is the standard deviation of a single step.
+# next: add up the variances: the standard deviation grows with the root of `times`.
 def after(step, grid, times):
     up = step / grid - np.floor(step / grid)
     return times * step, grid * np.sqrt(up * (1 - up))
@@ -394,14 +394,14 @@ def loss_scale(largest):
 
 
 # %% 11.w3: a whole quotient
-# why:  the quotient is rounded down before its logarithm is taken: below 1 it becomes 0.
+# why:  // rounds the quotient down before the logarithm, and makes 0 of a quotient below 1.
 # next: divide with /.
 def loss_scale(largest):
     return 2.0 ** np.floor(np.log2(65504 // largest))
 
 
 # %% 11.w3: by the bits of the quotient
-# why:  int() makes 0 of a quotient below 1, so that no slope beyond 131,008 is divided far enough.
+# why:  int() makes 0 of a quotient below 1, so that no gradient beyond 131,008 is divided far enough.
 # next: take the logarithm of 65504 / largest, and round it down.
 def loss_scale(largest):
     return 2.0 ** (int(65504 / largest).bit_length() - 1)
@@ -766,7 +766,7 @@ def step(w, x, t, rate, eight):
 
 
 # %% 11.6: the slope, too
-# not yet: the slope, or another tensor, was made 8 bits
+# not yet: the gradient, or another tensor, was made 8 bits
 def step(w, x, t, rate, eight):
     def narrow(values, form):
         return eight(values, form, numbers.best_scale(values, form))
