@@ -344,7 +344,7 @@ def _no_exchange(answer: MapsB) -> Passed:
             raise NotYet(description, actual, why=why, next_step=advice, bars=bars, draws=draws)
     minimum = Bound(0, "bytes exchanged", "nothing is less than nothing")
     return Passed(
-        "5 matrices whose rows lie on tiles drawn at random",
+        "5 fixed matrices, whose rows are on irregular tiles",
         Bars(0, 0, minimum.unit),
         reports,
         bound=minimum,
@@ -469,8 +469,25 @@ def _countdown(answer: Callable[..., Program]) -> Passed:
         raise NotYet(
             "a countdown", actual, expected="a loop that decides", why=why, next_step=advice
         )
+    _refuse_ticks_at_once(answer)
     description = f"countdowns from {', '.join(map(str, STARTS))}, all with one compiled program"
     return Passed(description, evidence=run.engine.report)
+
+
+def _refuse_ticks_at_once(answer: Callable[..., Program]) -> None:
+    """Raise `NotYet` if a countdown that is stopped on its way has not ticked once a round."""
+    start = np.array(2 * MOST_ROUNDS)
+    tensors = {"left": Var(INT, (), 0, [start], [ZERO]), "ticks": Var(INT, (), 0, [ZERO], [start])}
+    run = Trial("a countdown", tensors, most_rounds=MOST_ROUNDS).of(answer)
+    ticks, left = int(run.came[0]["ticks"]), int(run.came[0]["left"])
+    if abs(ticks + left - start) > 1:
+        raise NotYet(
+            f"a countdown from {start:,}, stopped after {run.rounds:,} rounds",
+            f"{ticks:,} ticks, and {left:,} left",
+            expected=f"{start - left:,} ticks: one for each that was taken",
+            why="the ticks are not counted round by round.",
+            next_step="take 1 from left and add 1 to ticks in the same round.",
+        )
 
 
 def _counted_wrongly(wrong: list[tuple[int, int, int]], run: Ran) -> NotYet:
@@ -496,8 +513,8 @@ def _counted_wrongly(wrong: list[tuple[int, int, int]], run: Ran) -> NotYet:
         )
         advice = "let the device look: RepeatWhileTrue(condition, left, round)."
     elif not why and endless:
-        why = "what the loop looks at never becomes 0."
-        advice = "take 1 from left in every round."
+        why = f"from {start} the loop never ends: no look finds what would end it."
+        advice = f"follow a countdown from {start} by hand: what is left at each look?"
     elif not why and len(wrong) == 1 and start == max(STARTS):
         why = (
             f"the smaller ones are right. A countdown from {start} needs more rounds than were "
@@ -600,12 +617,16 @@ def _fired(
                 and "of 'source'" not in broken.error.tried
             ):
                 why = "the fault is to be in source, and in nothing else."
+                advice = "do all of the rest."
+                if broken.error.tried.startswith("Copy to 'source' reads"):
+                    why = "this copies target into source, and nothing was written into target."
+                    advice = "the first of the two is read: Copy(source, target)."
                 raise NotYet(
                     description,
                     said_by(broken.error),
                     expected="an error about source",
                     why=why,
-                    next_step="do all of the rest.",
+                    next_step=advice,
                 ) from None
             return broken.error
         raise
@@ -624,18 +645,20 @@ def _refuse_other_target(engine: Engine, description: str, values: Array) -> Non
         turned = not difference(actual, values[::-1], 0)
         sentence = f"source was filled with {number(float(actual[0]))} in place of `values`."
         why = ""
+        advice = "copy source into target: Copy(source, target)."
         if blank:
             why = "nothing was written into target."
         elif turned:
             why = "the order is turned round."
         elif (actual == actual[0]).all():
             why = sentence
+            advice = "where written is true: graph.set_initial_value(source, values)."
         raise NotYet(
             description,
             f"target: {where}",
             expected=quoted(values),
             why=why,
-            next_step="copy source into target.",
+            next_step=advice,
         )
 
 

@@ -427,11 +427,19 @@ def _mean_and_variance(answer: Callable[..., Sequence[Tensor]]) -> Passed:
         sets = _compute_sets(report)
         crossing = _crossing(report)
         if sets > MOST_SETS:
+            reducing = sum(p.executions for p in report.compute_sets if "reduce" in p.name)
             why = (
                 "each reduction took compute sets of its own, or the readings were gone through "
                 "twice."
             )
             advice = "let one reduce_many make both sums; then one map."
+            if reducing <= 2:
+                calls = sets - reducing
+                why = (
+                    f"the reductions have {counted(reducing, 'compute set')}, and {calls} more "
+                    "come after them: each call has one of its own."
+                )
+                advice = "put those calls into one expression, for one popops.map."
             bars = Bars(MOST_SETS, sets, "compute sets")
             raise NotYet(
                 description,
@@ -625,6 +633,45 @@ def _elsewhere(mask: Array) -> Iterator[tuple[str, Array]]:
     yield "in the mirrored half", np.hstack([mask[:, half - 1 :: -1], mask[:, : half - 1 : -1]])
 
 
+def _one_set(judge: warmups.Judge) -> warmups.Judge:
+    """Return the same check, which also refuses more than one compute set."""
+
+    def judged(answer: Answer) -> Passed:
+        passed = judge(answer)
+        reports = passed.evidence
+        assert isinstance(reports, list)
+        sets = max(map(_compute_sets, reports))
+        if sets > 1:
+            raise NotYet(
+                passed.tried,
+                f"the numbers are right, in {sets} compute sets",
+                expected="1",
+                why="each call of the library has a compute set of its own.",
+                next_step="popops.map(graph, expression, [x], program), with expr._1 for x.",
+                bars=Bars(1, sets, "compute sets"),
+            )
+        return passed
+
+    return judged
+
+
+def _by_columns(judge: warmups.Judge) -> warmups.Judge:
+    """Return the same check, which explains a tensor with a number for each row."""
+
+    def judged(answer: Answer) -> Passed:
+        try:
+            return judge(answer)
+        except NotYet as refusal:
+            rows = dict(refusal.rows)
+            if rows["came"] != f"a tensor of shape ({TILES},)":
+                raise
+            why = "that is one number for each of the 13 rows, and there are 4 columns."
+            advice = "the rows are dimension 0: let that one go away."
+            raise NotYet(rows["tried"], rows["came"], rows["expected"], why, advice) from None
+
+    return judged
+
+
 LESSON = lesson(
     "03",
     question("03.0", (PredictedValue("", "bytes", whole=True),)),
@@ -635,12 +682,18 @@ LESSON = lesson(
     exercise("03.2", _layout),
     exercise(
         "03.w2",
-        warmups.tensor_call("03.w2", lambda x: 2 * x + 1, "the tensor that popops.map made"),
+        _one_set(
+            warmups.tensor_call("03.w2", lambda x: 2 * x + 1, "the tensor that popops.map made")
+        ),
     ),
     exercise("03.3", _fused),
     exercise(
         "03.w3",
-        warmups.tensor_call("03.w3", lambda x: x.sum(axis=0), "the tensor that popops.reduce made"),
+        _by_columns(
+            warmups.tensor_call(
+                "03.w3", lambda x: x.sum(axis=0), "the tensor that popops.reduce made"
+            )
+        ),
     ),
     exercise("03.4", _mean_and_variance),
     exercise("03.5", _dropout),

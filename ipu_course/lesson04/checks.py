@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
 from types import EllipsisType
@@ -16,6 +17,7 @@ from ipu_course.checking.bound import MEMORY_BYTES_PER_CYCLE, Bound
 from ipu_course.checking.calling import Answer, Broken, answering, call
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
 from ipu_course.checking.mistakes import given_to, same
+from ipu_course.checking.precision import in_float64
 from ipu_course.checking.programs import SYNC, TILES, WORKERS
 from ipu_course.checking.quoting import call_text, name_of, plain, quoted, returned
 from ipu_course.checking.trial import Ran, Trial, Var, by_rows, codelet, codelet_of, sizes_of
@@ -121,11 +123,12 @@ def _refuse_constants(cls: type[Vertex]) -> None:
                 "without a dtype it is a constant of the class, and no field: a vertex has no "
                 "memory for it."
             )
-            advice = f"declare it as state: {name}: FLOAT = {value}"
+            declaration = f"{name}: FLOAT = {str(value).replace('inf', 'np.inf')}"
+            advice = f"declare it as state: {declaration}"
             raise NotYet(
                 "the fields of your codelet",
                 f"{name} = {value}",
-                expected=f"{name}: FLOAT = {value}",
+                expected=declaration,
                 why=why,
                 next_step=advice,
             )
@@ -622,12 +625,20 @@ def _kills(answer: Test) -> Passed:
         why = "it says no to a codelet that is right." + (
             "" if alive else " It says no to everything."
         )
+        advice = "work the expected row out by hand: 3 1 4 gives 3 3 4."
+        with suppress(Broken), in_float64():
+            if _accepts(answer, _codelet(RIGHT[0])):
+                why = (
+                    "it says no to a codelet that is right, and yes if FLOAT is made as wide as "
+                    "float64: it compares numbers of two dtypes."
+                )
+                advice = "make the row FLOAT first: np.asarray(row, np.float32)."
         raise NotYet(
             description,
             "False for a right codelet",
             expected="True",
             why=why,
-            next_step="work the expected row out by hand: 3 1 4 gives 3 3 4.",
+            next_step=advice,
         )
     if not all(right):
         why = (

@@ -1202,6 +1202,17 @@ class Halves(Vertex):
             self.out[i] = self.x[i] / 2
 
 
+# %% 04.w1: a name of its own
+# why:  nothing is stored in out: a name without self. is forgotten when compute() ends.
+# next: write into self.out.
+class Halves(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+
+    def compute(self):
+        out = self.x / 2
+
+
 # %% 04.w2: on tile 0
 # not yet: a vertex works where it is mapped to
 def one_vertex(graph, x, out):

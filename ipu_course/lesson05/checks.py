@@ -226,6 +226,11 @@ def compiled_sum(elements: int) -> int:
     return 12 + 2 * ceil(elements / 2)
 
 
+def quick(elements: int) -> int:
+    """Return the worker cycles of a unit that multiplies, or adds up, 64 numbers in a cycle."""
+    return 1 + elements // 64
+
+
 def plan_cycles(
     rows: int,
     cols: int,
@@ -270,6 +275,10 @@ def _plans() -> dict[str, Plan]:
     cases |= {
         f"drawn {i}, compiled": (*shape, compiled_dot, compiled_sum)
         for i, shape in enumerate(shapes)
+    }
+    cases |= {  # here numbers take longer to come than to multiply, or to be added up
+        "drawn, a quick product": (3, 600, 6, 3, quick, quick),
+        "drawn, many pieces": (40, 300, 60, 13, quick, quick),
     }
     return cases | {
         "Graphcore's best, 3,996 cycles": (10_000, 1_000, 7, 1_472, *guess),
@@ -323,6 +332,10 @@ def _beside_ours(answer: Callable[..., int]) -> str:
         theirs, ours = (_four_parts(plan, *sizes) for plan in (answer, plan_cycles))
         estimates = call(answer, *sizes, graphcores_guess, graphcores_guess)
         if abs(sum(theirs) - estimates) > 1e-6 or theirs == ours:
+            return ""
+        # of a plan that adds its parts up, a dearer product changes its own part alone
+        dearer = call(answer, *sizes, lambda n: 2 * graphcores_guess(n), graphcores_guess)
+        if abs(dearer - estimates - theirs[1]) > 1e-6:
             return ""
         parts = ("the vector", "multiply", "pieces back", "add up")
         message = [

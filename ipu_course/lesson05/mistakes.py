@@ -741,6 +741,20 @@ def planned(rows, cols, pieces, tiles, dot, add):
     return max(comes, multiply) + max(back, add_up)
 
 
+# %% 05.2: the vector beside the products
+# why:  the vector comes while the tiles multiply here. On this machine one follows the other.
+# next: add all four parts up.
+def planned(rows, cols, pieces, tiles, dot, add):
+
+    def up(a, b):
+        return -(-a // b)
+
+    dealt, summed, longest = up(rows * pieces, tiles), up(rows, tiles), up(cols, pieces)
+    comes = up(dealt, rows) * longest
+    multiply = 6 * up(dealt, 6) * dot(longest)
+    return max(comes, multiply) + summed * pieces + 6 * up(summed, 6) * add(pieces)
+
+
 # %% 05.2: dot in place of add
 # why:  sums were given the price of dot products: adding up costs what add says.
 # next: six rounds of add(pieces).

@@ -955,6 +955,15 @@ def retyped(before, after):
     return compare(before, after).of("cycles")[0].name
 
 
+# %% 06.w2: by its bytes
+# why:  this looks for other bytes. A FLOAT and an INT have as many.
+# next: compare the dtypes, or ask compare(before, after).of("variables").
+def retyped(before, after):
+    sizes = {variable.name: variable.bytes for variable in before.variables}
+    changed = [v.name for v in after.variables if sizes.get(v.name, v.bytes) != v.bytes]
+    return changed[0] if changed else None
+
+
 # %% 06.w2: the note
 # why:  that is what the comparison says of it.
 # next: row.name, of the same row.

@@ -392,7 +392,7 @@ def _turns(answer: Callable[..., Program]) -> Passed:
             if not fault[0] or any(row >= layers for _, row, _ in events):
                 raise
         if report is None or np.abs(y - right).max() > 1e-4:
-            refused = refusing("09.3", partial(_like, layers, sorted(events), fault))
+            refused = refusing("09.3", partial(_like, answer, layers, fault))
             draws = partial(show.streaming, report) if report is not None else None
             advice = "write down what each IPU holds after each step."
             actual, why = fault
@@ -406,7 +406,7 @@ def _turns(answer: Callable[..., Program]) -> Passed:
         advice = "the result of the last layer stays where it is."
         raise refused(description, f"{crossings} crossings", f"{layers - 1}", advice)
     if bars.yours > bars.budget:
-        refused = refusing("09.3", partial(_as_long, layers, sorted(events), report))
+        refused = refusing("09.3", partial(_as_long, answer, layers))
         why = "somebody waits for a load that could have come earlier."
         advice = "which step stands between a layer and the load that could go with it?"
         draws = partial(show.streaming, report)
@@ -433,16 +433,33 @@ def _order(
     return machine, program, list(machine.events(program))
 
 
-def _like(layers: int, done: list[Event], fault: tuple[str, str], like: Answer) -> bool:
-    """Return whether another answer does the same, and goes wrong at the same place."""
-    *_, events = _order(like, layers, "")
-    return sorted(events) == done and row_read_wrongly(events, layers) == fault
+def _like(answer: Answer, layers: int, fault: tuple[str, str], like: Answer) -> bool:
+    """Return whether another answer does the same, and goes wrong at the same place.
+
+    It compares what they do for this number of layers and for another one.
+    """
+    runs = [[_order(each, n, "")[2] for each in (answer, like)] for n in (layers, _another(layers))]
+    here = row_read_wrongly(runs[0][1], layers) == fault
+    return here and all(sorted(first) == sorted(second) for first, second in runs)
 
 
-def _as_long(layers: int, done: list[Event], report: Report, like: Answer) -> bool:
-    """Return whether another answer does the same in as many cycles."""
-    machine, program, events = _order(like, layers, "")
-    return sorted(events) == done and machine.run(program)[2].total_cycles == report.total_cycles
+def _as_long(answer: Answer, layers: int, like: Answer) -> bool:
+    """Return whether another answer does the same in as many cycles.
+
+    It compares both for this number of layers and for another one.
+    """
+    return all(_cost(answer, n) == _cost(like, n) for n in (layers, _another(layers)))
+
+
+def _cost(answer: Answer, layers: int) -> tuple[list[Event], int]:
+    """Return the events of an answer's program, sorted, and its modelled cycles."""
+    machine, program, events = _order(answer, layers, "")
+    return sorted(events), machine.run(program)[2].total_cycles
+
+
+def _another(layers: int) -> int:
+    """Return another number of layers than this one."""
+    return 3 if layers == 4 else 4
 
 
 # --- 09.4 -----------------------------------------------------------------------------------------

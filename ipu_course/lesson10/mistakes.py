@@ -33,6 +33,7 @@ def send(program, sent, received):
 
 
 # %% 10.1: one tick too many
+# clause: from the first to the last at which anybody is at work
 # why:  there is a tick at the end in which nobody has anything.
 # next: the last stage is through with the last micro-batch in tick batches + stages - 2.
 def table(stages, batches):
@@ -89,6 +90,7 @@ def table(stages, batches):
 
 
 # %% 10.1: a row for each stage
+# clause: a row for each tick
 # why:  this has a row for each stage, and asked is a row for each tick.
 # next: turn it round: rows are ticks, columns are stages.
 def table(stages, batches):
@@ -97,6 +99,7 @@ def table(stages, batches):
 
 
 # %% 10.1: counted from 1
+# clause: All are counted from 0.
 # why:  micro-batches are counted from 1 here.
 # next: the first one is micro-batch 0.
 def table(stages, batches):
@@ -105,6 +108,7 @@ def table(stages, batches):
 
 
 # %% 10.1: nothing is cut off
+# clause: or **-1** for none
 # why:  there are numbers in it of micro-batches that do not exist, below 0 and beyond the last one.
 # next: t - s is a micro-batch only from 0 to batches - 1; else write -1.
 def table(stages, batches):
@@ -112,6 +116,7 @@ def table(stages, batches):
 
 
 # %% 10.1: stages and micro-batches
+# clause: By tick and stage
 # why:  stages and micro-batches have changed places: rows have a number for each micro-batch.
 # next: a row has as many numbers as there are stages, the first argument.
 def table(stages, batches):
@@ -129,6 +134,7 @@ def table(stages, batches):
 
 
 # %% 10.2: equal numbers of layers
+# clause: the **slowest stage** is as quick as it can be
 # why:  all IPUs have equally many layers, and not equally much to do.
 # next: it is the sum of costs that counts.
 def cut(costs, ipus):
@@ -205,6 +211,7 @@ def cut(costs, ipus):
 
 
 # %% 10.2: without the first
+# clause: the first begins with layer 0
 # not yet: [2, 6, 10] expected: 4 layers, from 0 upwards
 def cut(costs, ipus):
     def slowest(begins):
@@ -215,6 +222,7 @@ def cut(costs, ipus):
 
 
 # %% 10.2: how many layers each
+# clause: The layer with which each IPU begins
 # not yet: [3, 3, 3, 3] expected: 4 layers
 def cut(costs, ipus):
     return [len(costs) // ipus] * ipus
@@ -509,6 +517,7 @@ def stored(ticks, stages):
 
 
 # %% 10.4: what is held at the end
+# clause: at most
 # why:  at the end nothing is held any more. Asked is the most on the way.
 # next: keep the largest that it ever was.
 def stored(ticks, stages):
@@ -564,6 +573,7 @@ def stored(ticks, stages):
 
 
 # %% 10.4: without the one at work
+# clause: **both included**
 # why:  these are those that a stage stores besides the one at work. It is held, too.
 # next: count one more.
 def stored(ticks, stages):
@@ -593,6 +603,7 @@ def stored(ticks, stages):
 
 
 # %% 10.4: all stages together
+# clause: For each stage
 # why:  this counts what all stages hold, and gives it to each.
 # next: a count for each stage: now[s].
 def stored(ticks, stages):
@@ -605,6 +616,7 @@ def stored(ticks, stages):
 
 
 # %% 10.4: the rule of grouped schedules
+# clause: Whatever the schedule is
 # why:  that is so for a grouped schedule, and for no other.
 # next: count: the ticks say it.
 def stored(ticks, stages):
@@ -633,6 +645,7 @@ def stored(ticks, stages):
 
 
 # %% 10.w2: the other way round
+# clause: Which chunk does a place send
 # why:  what came in comes from the place before, so the number goes down.
 # next: place - k, and round.
 def chunk_sent(place, k, many):
@@ -640,6 +653,7 @@ def chunk_sent(place, k, many):
 
 
 # %% 10.w2: not round
+# clause: place 0 comes after the last one
 # why:  this gives numbers below 0: chunks go round, too.
 # next: take what remains, divided by many.
 def chunk_sent(place, k, many):
@@ -647,6 +661,7 @@ def chunk_sent(place, k, many):
 
 
 # %% 10.w2: always its own
+# clause: it sends on the chunk that came in the round before
 # why:  a place sends its own chunk once, in round 0. Then it sends what came.
 # next: what came in round 0 to place p is chunk p - 1.
 def chunk_sent(place, k, many):
@@ -654,6 +669,7 @@ def chunk_sent(place, k, many):
 
 
 # %% 10.w2: one round late
+# clause: In round 0 place p of the ring sends its chunk p.
 # why:  in round 0 place p sends its chunk p.
 # next: leave out the 1.
 def chunk_sent(place, k, many):
@@ -876,6 +892,7 @@ def all_reduce(graph, parts, program):
 
 
 # %% 10.6: rounded down
+# clause: **fewer** cycles
 # why:  at that n the first is not quicker yet.
 # next: the next whole number.
 def from_where(one, other):
@@ -892,6 +909,7 @@ def from_where(one, other):
 
 
 # %% 10.6: in thousands
+# clause: The smallest n
 # why:  this counts in thousands of numbers.
 # next: each is for 1,000 numbers: multiply by 1,000.
 def from_where(one, other):
@@ -900,6 +918,7 @@ def from_where(one, other):
 
 
 # %% 10.6: below 0
+# clause: from 0 on
 # why:  where the first is quicker at once, n would be negative. It is 0 then.
 # next: take the larger of that and 0.
 def from_where(one, other):
@@ -916,6 +935,7 @@ def from_where(one, other):
 
 
 # %% 10.6: what the second costs
+# clause: The first costs less for each number.
 # why:  this divides by what the second costs for each number; what is won is the difference.
 # next: other[1] - one[1].
 def from_where(one, other):
@@ -1073,6 +1093,7 @@ def step(graph, w, x, t, rate, program):
 
 
 # %% 10.8: turned round
+# clause: the groups of one **copy**
 # why:  the two kinds have changed places.
 # next: first the groups of one copy each.
 def groups(copies, parts):
@@ -1091,6 +1112,7 @@ def groups(copies, parts):
 
 
 # %% 10.8: one kind twice
+# clause: the groups of one **part** each
 # why:  both are the groups of one copy.
 # next: replicas of one part stand parts apart.
 def groups(copies, parts):
@@ -1134,6 +1156,7 @@ def groups(copies, parts):
 
 
 # %% 10.8: only one kind
+# clause: two lists
 # not yet: two lists of lists
 def groups(copies, parts):
     return [0, 1]

@@ -54,6 +54,7 @@ def eight(values, form, scale):
 
 
 # %% 11.w1: the chance of going down
+# clause: going to the number above
 # why:  this is the chance of going down.
 # next: a value near the number above goes up nearly always.
 def chance_up(value, below, above):
@@ -61,6 +62,7 @@ def chance_up(value, below, above):
 
 
 # %% 11.w1: a fair coin
+# clause: right on average
 # why:  a fair coin is right only in the middle.
 # next: the nearer the number above, the likelier it must be.
 def chance_up(value, below, above):
@@ -176,6 +178,7 @@ def stochastic(values, rng):
 
 
 # %% 11.2: the variance
+# clause: the root of the variance
 # why:  this is the variance.
 # next: the deviation is its root.
 def after(step, grid, times):
@@ -192,6 +195,7 @@ def after(step, grid, times):
 
 
 # %% 11.2: no spread
+# clause: without throwing
 # why:  the mean is right, and a sum of throws spreads.
 # next: a step goes up with the chance p: what is its variance?
 def after(step, grid, times):
@@ -199,6 +203,7 @@ def after(step, grid, times):
 
 
 # %% 11.2: to nearest
+# clause: each by chance
 # why:  this is what rounding to nearest comes to.
 # next: by chance, the mean of a step is the step itself.
 def after(step, grid, times):
@@ -217,6 +222,7 @@ def after(step, grid, times):
 
 
 # %% 11.2: deviations added up
+# clause: (mean, deviation)
 # why:  deviations are added up. Of steps that do not know of each other variances add up.
 # next: the root of times, in place of times.
 def after(step, grid, times):
@@ -225,6 +231,7 @@ def after(step, grid, times):
 
 
 # %% 11.2: rounded once, at the end
+# clause: `times` steps of `step` are made
 # why:  here the sum is rounded once, at the end, and it is rounded after each step.
 # next: each of the steps adds a variance of its own.
 def after(step, grid, times):
@@ -234,6 +241,7 @@ def after(step, grid, times):
 
 
 # %% 11.2: a grid of 1
+# clause: marks `grid` apart
 # why:  the deviation is counted in marks, and not in what the ruler measures.
 # next: times grid.
 def after(step, grid, times):
@@ -320,6 +328,7 @@ def encode(value, mantissa_bits, bias):
 
 
 # %% 11.3: minus zero
+# clause: what becomes 0 has the code 0, whatever its sign
 # why:  a negative value that becomes 0 gets the code 0x80, and that is no number here.
 # next: there is one zero. Set the sign only where the code is not 0.
 def encode(value, mantissa_bits, bias):
@@ -331,6 +340,7 @@ def encode(value, mantissa_bits, bias):
 
 
 # %% 11.3: too large is no number
+# clause: What is larger than the largest becomes the largest
 # why:  what is too large becomes no number. Asked is the largest one.
 # next: the largest is the nearest, too: leave it to the search.
 def encode(value, mantissa_bits, bias):
@@ -344,6 +354,7 @@ def encode(value, mantissa_bits, bias):
 
 
 # %% 11.3: halfway goes up
+# clause: the one with the **even code**
 # why:  halfway between two numbers it takes the larger one.
 # next: of the two take the one with the even code.
 def encode(value, mantissa_bits, bias):
@@ -366,6 +377,7 @@ def encode(value, mantissa_bits, bias):
 
 
 # %% 11.3: cut off
+# clause: is the **nearest** to
 # why:  it takes the next smaller number, and not the nearest.
 # next: look at the number above as well: which one is nearer?
 def encode(value, mantissa_bits, bias):
@@ -384,6 +396,7 @@ def encode(value, mantissa_bits, bias):
 
 
 # %% 11.w3: rounded up
+# clause: the largest power of two
 # why:  the power of two is rounded up, and the largest slope is then too large.
 # next: it has to stay at 65,504 or below: round down.
 def loss_scale(largest):
@@ -398,6 +411,7 @@ def loss_scale(largest):
 
 
 # %% 11.w3: up to 65,536
+# clause: still is no larger than 65,504
 # why:  this goes up to 2^16, and a half ends at 65,504 already.
 # next: take 65504 / largest.
 def loss_scale(largest):
@@ -426,6 +440,7 @@ def loss_scale(largest):
 
 
 # %% 11.w3: no power of two
+# clause: A power of two.
 # why:  this is the quotient, and no power of two.
 # next: the largest power of two that is no larger than it.
 def loss_scale(largest):

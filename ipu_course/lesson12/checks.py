@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any
 from unittest import mock
@@ -62,12 +63,13 @@ def _products() -> tuple[Trial, ...]:
     """Return trials of a vertex's matrix and its operand; ordinary ones first."""
     trials = []
     for message, sizes, n, empty in (
-        ("7 of 20 blocks of 2 x 2", (4, 5, 2, 7), 3, ()),
-        ("9 of 12 blocks of 3 x 3", (3, 4, 3, 9), 5, ()),
+        ("7 of 20 blocks of 2 x 2", (4, 5, 2, 7), 5, ()),
+        ("9 of 12 blocks of 3 x 3", (3, 4, 3, 9), 3, ()),
         ("rows 0 and 2 without blocks", (4, 3, 2, 4), 2, (0, 2)),
         ("one block", (3, 2, 4, 1), 1, ()),
         ("all blocks there", (2, 3, 2, 6), 4, ()),
         ("blocks of 1 x 1", (5, 6, 1, 11), 2, (4,)),
+        ("more columns than x has rows", (3, 2, 2, 4), 7, ()),
     ):
         csr = drawn(*sizes, seed=1201 + n, empty=empty)
         x = np.random.default_rng(n).permutation(csr.shape[1] * n).reshape(-1, n) - 7.0
@@ -80,9 +82,8 @@ def _products() -> tuple[Trial, ...]:
             "b": Var(INT, (), 0, [np.array(sizes[2])]),
             "out": Var(FLOAT, right.shape, 0, right=[right]),
         }
-        trials.append(
-            Trial(f"{message}, times {csr.shape[1]} x {n}", tensors, form=codelet, tiles=1)
-        )
+        words = f"{message}, times {csr.shape[1]} x {n}"
+        trials.append(Trial(words, tensors, form=codelet, tiles=1, beside=_products))
     return tuple(trials)
 
 
@@ -250,13 +251,22 @@ def _ten() -> tuple[Array, list[CSRMatrix]]:
     for number in range(10):
         blocks = BUDGET + number // 2 if number in TOO_MANY else BUDGET - number
         patterns.append(drawn(5, 6, 4, blocks, seed=1240 + number, empty=range(number % 3)))
-    return np.random.default_rng(1204).permutation(96).reshape(24, 4) - 40.0, patterns
+    return np.random.default_rng(1204).standard_normal((24, 4)), patterns
+
+
+@dataclass
+class Watched:
+    """What an answer did with engines: how many it created, their runs, and all that it read."""
+
+    engines: int = 0
+    runs: int = 0
+    reads: list[Array] = field(default_factory=list)
 
 
 def _compiled(
     answer: Multiplies, description: str, first_ones: int = 10
-) -> tuple[list[Array | None], int]:
-    """Return an answer's results for ten patterns, and the number of engines it creates.
+) -> tuple[list[Array | None], Watched]:
+    """Return an answer's results for ten patterns, and what it did with engines.
 
     `first_ones`: only this many of the patterns.
     """
@@ -266,17 +276,30 @@ def _compiled(
     params = dynamic.MatMulParams.create_with_num_non_zero_values(
         m, k, n, num_nz=BUDGET * 16, block=(4, 4)
     )
-    compiled = [0]
-    begin = Engine.__init__
+    watched = Watched()
+    begin, run, read = Engine.__init__, Engine.run, Engine.read_tensor
 
     def begins(self: Engine, *arguments: Any, **options: Any) -> None:
-        compiled[0] += 1
+        watched.engines += 1
         begin(self, *arguments, **options)
 
-    with mock.patch.object(Engine, "__init__", begins):
+    def runs(self: Engine, *arguments: Any, **options: Any) -> None:
+        watched.runs += 1
+        run(self, *arguments, **options)
+
+    def reads(self: Engine, handle: str) -> Array:
+        values = read(self, handle)
+        watched.reads.append(values.copy())
+        return values
+
+    def in_full(*arguments: object) -> list[Array | None]:
+        products = answer(*arguments)
+        return list(products) if isinstance(products, Iterator) else products
+
+    with mock.patch.multiple(Engine, __init__=begins, run=runs, read_tensor=reads):
         chosen = patterns[:first_ones]
-        products = call_made(answer, description, params, chosen, x.copy())
-    return products, compiled[0]
+        products = call_made(in_full, description, params, chosen, x.copy())
+    return products, watched
 
 
 def _refuse_engines(description: str, engines: int) -> None:
@@ -302,12 +325,34 @@ def _refuse_engines(description: str, engines: int) -> None:
         )
 
 
+def _refuse_host(description: str, results: Sequence[Array | None], watched: Watched) -> None:
+    """Raise `NotYet` unless each product was read from the engine, which ran for each."""
+    count = sum(product is not None for product in results)
+    if watched.runs < count:
+        raise NotYet(
+            description,
+            f"{counted(count, 'product')}, and {counted(watched.runs, 'run')} of the engine",
+            expected="a run for each",
+            why="the products are right, and not all of them are the device's.",
+            next_step="write the pattern, run the engine, and read out.",
+        )
+    for number, product in enumerate(results):
+        if product is not None and not any(map(partial(np.array_equal, product), watched.reads)):
+            raise NotYet(
+                description,
+                f"pattern {number}: a product that was not read from the engine",
+                expected='what engine.read_tensor("out") returns',
+                why="the product is right, and it is not the device's: it differs in rounding.",
+                next_step='return what engine.read_tensor("out") returns after each run.',
+            )
+
+
 def _one_engine(answer: Multiplies) -> Passed:
     description = (
         f"{name_of(answer)} on ten patterns, of which numbers {TOO_MANY[0]} and {TOO_MANY[1]} "
     )
     description += "are beyond the budget"
-    results, engines = _compiled(answer, description)
+    results, watched = _compiled(answer, description)
     x, patterns = _ten()
     if not isinstance(results, (list, tuple)):
         raise NotYet(
@@ -333,7 +378,7 @@ def _one_engine(answer: Multiplies) -> Passed:
         )
 
     refused = partial(refusing("12.4", multiplies_alike), description)
-    _refuse_engines(description, engines)
+    _refuse_engines(description, watched.engines)
     if len(results) != len(patterns):
         advice = "one entry for each pattern, in their order."
         raise refused(f"{counted(len(results), 'entry', 'entries')}", "ten", advice)
@@ -349,6 +394,7 @@ def _one_engine(answer: Multiplies) -> Passed:
             actual = "None" if product is None else difference(product, right, 1e-5)
             advice = "print what is written before each run, and compare it with the pattern."
             raise refused(f"pattern {number}: {actual}", quoted(right[0]), advice)
+    _refuse_host(description, results, watched)
     return Passed("ten patterns, one engine", evidence=[m for m in results if m is not None])
 
 
@@ -458,7 +504,7 @@ def _regrown(answer: Callable[..., tuple[Array, Array]]) -> Passed:
             f"{case[3]} of {case[0]} x {case[1]} blocks of {case[2]} x {case[2]}, {case[4]} to move"
         )
         layer = call(answer, *arguments)
-        parts = [*layer] if isinstance(layer, tuple) else []
+        parts = [*layer] if isinstance(layer, (tuple, list)) else []
         shapes = [np.shape(part) for part in parts]
         if shapes != [arguments[0].shape, arguments[1].shape]:
             actual = f"shapes {shapes}" if parts else returned(layer, "")

@@ -9,7 +9,7 @@ from functools import cache, partial
 
 import numpy as np
 
-from ipu_course.checking.calling import answering, call_made
+from ipu_course.checking.calling import Broken, answering, call_made
 from ipu_course.checking.comparing import compare
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
 from ipu_course.checking.mistakes import suspects
@@ -25,8 +25,8 @@ from ipu_teach.types import Array
 
 # lowers an operation, called with (low, x, slope), or its gradient, called with g as well
 Lowers = Callable[..., Tensor]
-# batch, iterations, rate and weight of a run; None for a value that was not written
-State = tuple[int, int, float | None, float | None]
+# batch, iterations, rate and both weights of a run; None for a value that was not written
+State = tuple[int, int, float | None, float | None, float | None]
 
 # --- 13.1 and 13.3: what goes in, and what comes back ---------------------------------------------
 
@@ -172,21 +172,34 @@ def _ported(answer: Callable[..., keras.Model]) -> Passed:
             )
         if runs != wanted:
             raise NotYet(
-                description, f"{runs} runs of the device", str(wanted), *_whose(runs, wanted)
+                description,
+                f"{runs} runs of the device",
+                str(wanted),
+                *_whose(model, runs, wanted, epochs=epochs, batch=batch, steps=steps),
             )
         weights = model.get_weights()
         right = plain_loop(images, labels, epochs, batch=batch, steps=steps)
-        if where := difference(weights[0], right[0], 1e-4):
-            why, advice = _other_loop(
-                weights, images, labels, epochs=epochs, batch=batch, steps=steps
-            )
-            raise NotYet(description, f"weights: {where}", why=why, next_step=advice)
+        rate = model.optimizer.learning_rate
+        for name, learner_values, values in zip(("weights", "bias"), weights, right, strict=True):
+            if where := difference(learner_values, values, 1e-4):
+                why, advice = _other_loop(
+                    weights, images, labels, epochs=epochs, batch=batch, steps=steps, rate=rate
+                )
+                raise NotYet(description, f"{name}: {where}", why=why, next_step=advice)
         reports.append(model.report)
-    return Passed("30 digits, and 15: weights as in the plain loop", evidence=reports)
+    words = "30 digits, and 15: weights and bias as in the plain loop"
+    return Passed(words, evidence=reports)
 
 
 def _other_loop(
-    learner_weights: list[Array], x: Array, y: Array, *, epochs: int, batch: int, steps: int
+    learner_weights: list[Array],
+    x: Array,
+    y: Array,
+    *,
+    epochs: int,
+    batch: int,
+    steps: int,
+    rate: float,
 ) -> tuple[str, str]:
     """Return (why, next step) for wrong weights.
 
@@ -202,13 +215,18 @@ def _other_loop(
             plain_loop(x, y, epochs, batch=batch, steps=steps, rate=0.01),
             "keras.optimizers.SGD(0.5) goes by 0.5.",
         ),
+        f"this is descent by {rate:g}, and asked is descent by 0.5.": (
+            plain_loop(x, y, epochs, batch=batch, steps=steps, rate=rate),
+            "keras.optimizers.SGD(0.5) goes by 0.5.",
+        ),
         "the last digits were taken, and the first ones left out.": (
             plain_loop(x[-n:], y[-n:], epochs, batch=batch, steps=steps),
             "leave out those at the end: images[:n].",
         ),
     }
     for why, (weights, advice) in loops.items():
-        if not difference(learner_weights[0], weights[0], 1e-4):
+        pairs = zip(learner_weights, weights, strict=True)
+        if not any(difference(actual, right, 1e-4) for actual, right in pairs):
             return why, advice
     return (
         "the device was run as often, and not with what the plain loop has.",
@@ -216,8 +234,22 @@ def _other_loop(
     )
 
 
-def _whose(runs: int, wanted: int) -> tuple[str, str]:
+def _whose(
+    model: keras.Model, runs: int, wanted: int, *, epochs: int, batch: int, steps: int
+) -> tuple[str, str]:
     """Return (why, next step) for another number of runs of the device than `wanted`."""
+    sizes = [size for mode, size in model._runs if mode == "fit"]
+    if sizes != [batch]:
+        why = f"the batches have {', '.join(map(str, sizes))} digits, and asked are {batch}."
+        return why, "fit(…, batch_size=batch) says how many digits a batch has."
+    if (model._steps or 1) == steps and not runs % (wanted // epochs):
+        why = (
+            f"this trains for {counted(runs * epochs // wanted, 'epoch')}, and asked are {epochs}."
+        )
+        return why, "fit(…, epochs=epochs), once."
+    if 1 < (model._steps or 1) != steps:
+        why = f"a call takes {model._steps} batches here, and asked are {steps}."
+        return why, "compile(…, steps_per_execution=steps)."
     if runs > wanted:
         return "the loop over batches is the host's: it calls, and waits, for each.", (
             "steps_per_execution of compile() says how many batches a call takes."
@@ -249,7 +281,7 @@ def _runs(model: keras.Model, description: str) -> int:
 
 # --- 13.4: an operation that is not there ---------------------------------------------------------
 
-SLOPES = ((0.1, (37,)), (3.0, (5, 4)), (-0.5, (1,)))
+SLOPES = ((0.1, (37,)), (3.0, (5, 4)), (-0.5, (1,)), (0.0, (6,)), (1.0, (2, 3)))
 
 
 def like(x: ir.Value, *others: ir.Value, slope: float) -> ir.Out:
@@ -294,7 +326,7 @@ def _x(place: int) -> Array:
 
 @dataclass(frozen=True)
 class Lowered:
-    """The results for three slopes.
+    """The results for all slopes.
 
     `came`: for each slope (forward, gradient, final value of x).
     """
@@ -337,16 +369,34 @@ def _alike(lowering: Lowered, reference_answer: Lowers) -> bool:
     return same and lowering.compute_sets == theirs.compute_sets
 
 
+def _refuse_condition_first(description: str, error: BaseException) -> None:
+    """Raise `NotYet` for an error about a Select whose first operand is the condition."""
+    message = getattr(error, "tried", "")
+    if message.startswith("Select was given two dtypes") and "is BOOL, and" in message:
+        raise NotYet(
+            description,
+            message,
+            why="here the condition comes first, as in numpy.where. Select takes it last.",
+            next_step="write expr.Select(a, b, condition).",
+        )
+
+
 def _lowering(answer: Lowers) -> Passed:
-    description = f"{name_of(answer)} with slopes 0.1, 3 and -0.5"
-    with answering(description):
-        lowering = lowered(answer)
+    slopes = ", ".join(f"{slope:g}" for slope, _ in SLOPES)
+    description = f"{name_of(answer)} with slopes {slopes}"
+    try:
+        with answering(description):
+            lowering = lowered(answer)
+    except Broken as broken:
+        _refuse_condition_first(description, broken.error)
+        raise
     refused = refusing("13.4", partial(_alike, lowering))
     for i, (slope, _) in enumerate(SLOPES):
         x = _x(i)
         g = _x(i)[::-1] + 0.25
         factor = np.where(x > 0, 1, slope)
-        wanted = {"the forward": x * factor, "the gradient": g * factor, "x, afterwards": x}
+        wanted = {"the forward": x * factor + 0.0, "the gradient": g * factor + 0.0}
+        wanted |= {"x, afterwards": x}  # adding 0.0 turns -0.0 into 0.0
         for (name, right), result in zip(wanted.items(), lowering.came[i], strict=True):
             if where := difference(result, right.astype(np.float32)):
                 advice = "take one number of each sign, and 0, and follow them."
@@ -369,21 +419,24 @@ class StandIn:
     iterations: int
     held: dict[str, float] = field(default_factory=dict)
 
-    def write(self, name: str, value: float) -> None:
+    def write(self, name: str, value: float | Array) -> None:
         """Record a value, as `Run.write` writes it."""
-        self.held[name] = value
+        self.held[name] = float(np.asarray(value).ravel()[0])
 
 
-# (batch, iterations, rate, weight) of a call, and what is new in it compared with the last
+# (batch, iterations, rate, w, v) of a call, and what is new in it compared with the last
 CALLS = (
-    ((16, 4, 0.5, 1.0), "nothing was compiled before"),
-    ((16, 4, 0.5, 1.0), "nothing changed"),
-    ((16, 4, 0.25, 1.0), "another rate"),
-    ((16, 4, 0.25, 2.0), "other weights"),
-    ((8, 4, 0.25, 2.0), "another batch"),
-    ((8, 2, 0.25, 2.0), "another number of iterations"),
-    ((16, 4, 0.125, 3.0), "the first batch again, with another rate and weights"),
-    ((4, 8, 0.125, 3.0), "a batch and iterations of the same product"),
+    ((16, 4, 0.5, 1.0, 5.0), "nothing was compiled before"),
+    ((16, 4, 0.5, 1.0, 5.0), "nothing changed"),
+    ((16, 4, 0.25, 1.0, 5.0), "another rate"),
+    ((16, 4, 0.25, 2.0, 5.0), "another w"),
+    ((16, 4, 0.25, 2.0, 6.0), "another v"),
+    ((8, 4, 0.25, 2.0, 6.0), "another batch"),
+    ((8, 2, 0.25, 2.0, 6.0), "another number of iterations"),
+    ((16, 4, 0.125, 3.0, 7.0), "the first batch again, with another rate and weights"),
+    ((4, 8, 0.125, 3.0, 7.0), "a batch and iterations of the same product"),
+    ((1, 12, 0.125, 3.0, 7.0), "a single sample, and 12 iterations"),
+    ((11, 2, 0.125, 3.0, 7.0), "digits that follow each other as in the call before"),
 )
 
 
@@ -397,10 +450,11 @@ def gone_on(answer: Callable[..., StandIn]) -> list[tuple[int, State]]:
         stand_ins.append(StandIn(batch, iterations))
         return stand_ins[-1]
 
-    for (batch, iterations, rate, weight), _ in CALLS:
-        arguments = (batch, iterations, rate, {"w": weight})
-        run = answer(cache_, make, *arguments)
-        state = (run.batch, run.iterations, run.held.get("rate"), run.held.get("w"))
+    for (batch, iterations, rate, *values), _ in CALLS:
+        weights = {name: np.full(3, value) for name, value in zip("wv", values, strict=True)}
+        run = answer(cache_, make, batch, iterations, rate, weights)
+        rate_used, w, v = (run.held.get(name) for name in ("rate", *weights))
+        state = (run.batch, run.iterations, rate_used, w, v)
         compiled.append((len(stand_ins), state))
     return compiled
 
@@ -424,7 +478,7 @@ def _recompiled(answer: Callable[..., StandIn]) -> Passed:
         if programs != len(needed) or state != case:
             refused = refusing("13.5", lambda like: gone_on(like) == calls)
             so_far = counted(programs, "program")
-            message = f"{so_far} so far; it is one of (batch, iterations, rate, w) = {state}"
+            message = f"{so_far} so far; it is one of (batch, iterations, rate, w, v) = {state}"
             right = f"{counted(len(needed), 'program')}, and {case}"
             advice = "what is part of the program, and what is only a value on it?"
             raise refused(f"call {number + 1}: {new}", message, right, advice)
@@ -462,11 +516,24 @@ def _narrow() -> ir.Ir:
     return graph
 
 
+def _part() -> ir.Ir:
+    """Return a graph that reads a value only through a slice, and integers that it made itself."""
+    graph = ir.Ir()
+    x = graph.input((6, 8), "x")
+    table = graph.variable(np.ones((8, 5), np.float32), "table")
+    best = graph.op("arg_max", graph.op("sigmoid", x))
+    weight = graph.variable(np.ones((6, 8), np.float32), "weight")
+    half = graph.op("slice", graph.op("mul", x, weight), dim=1, begin=0, end=4)
+    found = ir.reduced(graph, "sum", graph.op("gather", table, best))
+    graph.output("loss", graph.op("add", found, ir.reduced(graph, "sum", graph.op("sin", half))))
+    return graph
+
+
 @cache
 def graphs() -> dict[str, ir.Ir]:
     """Return the graphs with their backward passes."""
     several = {"the CNN": captured("cnn"), "the perceptron": captured("perceptron")}
-    several |= {"a graph of HALF": _narrow()}
+    several |= {"a graph of HALF": _narrow(), "a graph with a slice": _part()}
     return {name: ir.autodiff(g, g.outputs["loss"])[0] for name, g in several.items()}
 
 
@@ -506,7 +573,10 @@ def _kept(answer: Callable[[ir.Ir], dict[str, int]]) -> Passed:
         raise refused(f"{name_of(answer)} of {name}", f"{first_wrong}: {message}", wanted, advice)
     total = sum(kept_by(graphs()["the CNN"]).values())
     return Passed(
-        "three graphs", evidence=list(actual["the CNN"].values()), figure=total, unit="bytes"
+        f"{len(actual)} graphs",
+        evidence=list(actual["the CNN"].values()),
+        figure=total,
+        unit="bytes",
     )
 
 

@@ -1,7 +1,7 @@
 # %% given
 """Known mistakes of lesson 13; what this file is: mistakes.py."""
 
-from ipu_teach import keras
+from ipu_teach import FLOAT, HALF, keras
 from ipu_teach.frontends import ir
 from ipu_teach.keras import ipu
 from ipu_teach.poplibs import popops
@@ -330,6 +330,17 @@ def comes_back(mode, n, batch, micro, replicas, training):
     return count, batch * count
 
 
+# %% 13.3: one Sum for all replicas
+# why:  a Sum is added up on each replica by itself, and each hands over its own.
+# next: times replicas, as for the last one.
+def comes_back(mode, n, batch, micro, replicas, training):
+    if mode == "Default":
+        mode = "Final" if training else "All"
+    count = {"All": micro, "EveryN": micro // n}.get(mode, 1) * replicas
+    count = 1 if mode == "Sum" else count
+    return batch * count, count
+
+
 # %% 13.3: rows alone
 # why:  this is the number of rows. How many losses there are is asked for, too.
 # next: return both, with a comma between them.
@@ -557,6 +568,45 @@ def run_for(cache, make, batch, iterations, rate, weights):
     return run
 
 
+# %% 13.5: the first of the weights
+# why:  only the first of the weights is written.
+# next: write each of weights.items(), and return after that loop, not within it.
+def run_for(cache, make, batch, iterations, rate, weights):
+    if (batch, iterations) not in cache:
+        cache[batch, iterations] = make(batch, iterations)
+    run = cache[batch, iterations]
+    run.write("rate", rate)
+    for name, array in weights.items():
+        run.write(name, array)
+        return run
+
+
+# %% 13.5: the weights when compiled
+# why:  the weights are written once, when the run is new, and later ones are stale.
+# next: write them in each call, as the rate.
+def run_for(cache, make, batch, iterations, rate, weights):
+    if (batch, iterations) not in cache:
+        run = cache[batch, iterations] = make(batch, iterations)
+        for name, array in weights.items():
+            run.write(name, array)
+    cache[batch, iterations].write("rate", rate)
+    return cache[batch, iterations]
+
+
+# %% 13.5: a key of digits
+# why:  the key is both numbers, one behind the other: 1 and 12 give the same text as 11 and 2.
+# next: the key is the pair (batch, iterations).
+def run_for(cache, make, batch, iterations, rate, weights):
+    key = f"{batch}{iterations}"
+    if key not in cache:
+        cache[key] = make(batch, iterations)
+    run = cache[key]
+    run.write("rate", rate)
+    for name, array in weights.items():
+        run.write(name, array)
+    return run
+
+
 # %% 13.5: only the last one
 # why:  the cache has one program, so who goes back to an earlier batch compiles it again.
 # next: keep all of them, each by its key.
@@ -660,6 +710,49 @@ def kept(graph):
             if value in maker and ir.OPS[maker[value].kind].view:
                 value = maker[value].inputs[0]
             if value in maker and maker[value].part == "forward":
+                found[value.name] = value.size * value.dtype.size
+    return found
+
+
+# %% 13.6: one step back, in what computes
+# why:  a view of a view is followed for one step, and the other one counts.
+# next: while, and not if.
+def kept(graph):
+    maker, found = graph.maker(), {}
+    for op in graph.ops:
+        for value in op.inputs if op.part == "backward" and not ir.OPS[op.kind].view else ():
+            if value in maker and ir.OPS[maker[value].kind].view:
+                value = maker[value].inputs[0]
+            if value in maker and maker[value].part == "forward":
+                found[value.name] = value.size * value.dtype.size
+    return found
+
+
+# %% 13.6: the size of the view
+# why:  a slice is a view of a part, and this counts the part. The whole value has to stay.
+# next: take the size of the value that the view is a view of.
+def kept(graph):
+    maker, found = graph.maker(), {}
+    for op in graph.ops:
+        for value in op.inputs if op.part == "backward" and not ir.OPS[op.kind].view else ():
+            origin = value
+            while origin in maker and ir.OPS[maker[origin].kind].view:
+                origin = maker[origin].inputs[0]
+            if origin in maker and maker[origin].part == "forward":
+                found[origin.name] = value.size * value.dtype.size
+    return found
+
+
+# %% 13.6: without integers
+# why:  integers are left out. Places that the forward found are read by the backward, too.
+# next: count values of any dtype.
+def kept(graph):
+    maker, found = graph.maker(), {}
+    for op in graph.ops:
+        for value in op.inputs if op.part == "backward" and not ir.OPS[op.kind].view else ():
+            while value in maker and ir.OPS[maker[value].kind].view:
+                value = maker[value].inputs[0]
+            if value in maker and maker[value].part == "forward" and value.dtype in (FLOAT, HALF):
                 found[value.name] = value.size * value.dtype.size
     return found
 

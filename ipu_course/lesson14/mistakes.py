@@ -20,6 +20,7 @@ class Mean(Vertex):
 
 
 # %% 14.w1: without the corners
+# clause: The corners, which nobody needs, come along.
 # why:  this is the four edges without the four corners. The slice has them, too.
 # next: count the numbers of the slice, and take away the block's own.
 def halo(rows, columns):
@@ -27,6 +28,7 @@ def halo(rows, columns):
 
 
 # %% 14.w1: the whole slice
+# clause: other tiles'
 # why:  this is the whole slice, and the block within it is the tile's own.
 # next: take rows * columns away.
 def halo(rows, columns):
@@ -111,6 +113,22 @@ def heat(graph, plate, other, blocks, pairs):
     return Sequence(Copy(plate, other), Repeat(2 * pairs, Sequence(forth, back)))
 
 
+# %% 14.1: a step too many
+# not yet: there is work that nobody reads
+def heat(graph, plate, other, blocks, pairs):
+    def step(source, into):
+        compute_set = graph.add_compute_set("step")
+        for tile, (top, bottom, left, right) in enumerate(blocks):
+            around = source[top - 1 : bottom + 1, left - 1 : right + 1]
+            out = into[top:bottom, left:right]
+            vertex = graph.add_vertex(compute_set, Mean, around=around, out=out)
+            graph.set_tile_mapping(vertex, tile)
+        return Execute(compute_set)
+
+    forth, back = step(plate, other), step(other, plate)
+    return Sequence(Copy(plate, other), forth, Repeat(pairs, Sequence(back, forth)))
+
+
 # %% 14.1: one round for all
 # why:  these are two steps, whatever pairs is.
 # next: put a Repeat of pairs around both.
@@ -190,6 +208,22 @@ def heat(graph, plate, other, blocks, pairs):
             vertex = graph.add_vertex(compute_set, Mean, around=around, out=out)
             graph.set_tile_mapping(vertex, tile)
     return Sequence(copies, Repeat(pairs, Sequence(Execute(forth), Execute(back))))
+
+
+# %% 14.1: on the next tile
+# not yet: and a vertex on tile 1 writes it why: a block is best computed where it lies
+def heat(graph, plate, other, blocks, pairs):
+    def step(source, into):
+        compute_set = graph.add_compute_set("step")
+        for tile, (top, bottom, left, right) in enumerate(blocks):
+            around = source[top - 1 : bottom + 1, left - 1 : right + 1]
+            out = into[top:bottom, left:right]
+            vertex = graph.add_vertex(compute_set, Mean, around=around, out=out)
+            graph.set_tile_mapping(vertex, (tile + 1) % len(blocks))
+        return Execute(compute_set)
+
+    forth, back = step(plate, other), step(other, plate)
+    return Sequence(Copy(plate, other), Repeat(pairs, Sequence(forth, back)))
 
 
 # %% 14.1: written down step by step
@@ -318,6 +352,79 @@ class Look(Vertex):
                     self.hit[p] = 1
 
 
+# %% 14.w2: from the level on
+# why:  a neighbour that is farther than level counts, too.
+# next: ask for just that distance, with ==.
+class Look(Vertex):
+    ends: Input[Vector[INT]]
+    neighbours: Input[Vector[INT]]
+    distance: Input[Vector[INT]]
+    level: Input[INT]
+    hit: Output[Vector[INT]]
+
+    def compute(self):
+        for p in range(len(self.hit)):
+            self.hit[p] = 0
+            for k in range(self.ends[p], self.ends[p + 1]):
+                if self.distance[self.neighbours[k]] >= self.level:
+                    self.hit[p] = 1
+
+
+# %% 14.w2: the last row left out
+# why:  the last row is not looked at, and its hit is 0 whatever is in it.
+# next: there are len(self.hit) rows, one less than numbers in ends.
+class Look(Vertex):
+    ends: Input[Vector[INT]]
+    neighbours: Input[Vector[INT]]
+    distance: Input[Vector[INT]]
+    level: Input[INT]
+    hit: Output[Vector[INT]]
+
+    def compute(self):
+        for p in range(len(self.hit)):
+            self.hit[p] = 0
+        for p in range(len(self.hit) - 1):
+            for k in range(self.ends[p], self.ends[p + 1]):
+                if self.distance[self.neighbours[k]] == self.level:
+                    self.hit[p] = 1
+
+
+# %% 14.w2: the last neighbour left out
+# why:  the last neighbour of each row is not looked at: a range ends before its end.
+# next: range(self.ends[p], self.ends[p + 1]).
+class Look(Vertex):
+    ends: Input[Vector[INT]]
+    neighbours: Input[Vector[INT]]
+    distance: Input[Vector[INT]]
+    level: Input[INT]
+    hit: Output[Vector[INT]]
+
+    def compute(self):
+        for p in range(len(self.hit)):
+            self.hit[p] = 0
+            for k in range(self.ends[p], self.ends[p + 1] - 1):
+                if self.distance[self.neighbours[k]] == self.level:
+                    self.hit[p] = 1
+
+
+# %% 14.w2: the number of the neighbour
+# why:  this compares the neighbour's number with level, and not its distance.
+# next: self.distance[self.neighbours[k]].
+class Look(Vertex):
+    ends: Input[Vector[INT]]
+    neighbours: Input[Vector[INT]]
+    distance: Input[Vector[INT]]
+    level: Input[INT]
+    hit: Output[Vector[INT]]
+
+    def compute(self):
+        for p in range(len(self.hit)):
+            self.hit[p] = 0
+            for k in range(self.ends[p], self.ends[p + 1]):
+                if self.neighbours[k] == self.level:
+                    self.hit[p] = 1
+
+
 # %% 14.w2: the last neighbour decides
 # why:  a later neighbour of the row writes over what an earlier one found: the last one decides.
 # next: write the 0 once, before the loop over neighbours.
@@ -356,7 +463,20 @@ class Look(Vertex):
                     self.hit[p] += 1
 
 
+# %% 14.3: two levels a wave
+# why:  level is 2 more after each wave, and nobody is at distance 2 then.
+# next: add 1.
+def search(graph, wave, level, grew):
+    program, once, up = Sequence(), Sequence(wave), Sequence()
+    popops.zero(graph, level, program)
+    reached = popops.reduce(graph, grew, [0], once)
+    popops.add_in_place(graph, level, 2, up)
+    program.add(RepeatWhileTrue(once, reached, up))
+    return program
+
+
 # %% 14.3: ten waves
+# clause: let the **device** go on until a wave reaches nobody
 # why:  these are ten waves, whatever the graph is. On a long path the search stops on its way.
 # next: nobody knows the number beforehand: let the device look at what the last wave reached.
 def search(graph, wave, level, grew):
@@ -368,6 +488,7 @@ def search(graph, wave, level, grew):
 
 
 # %% 14.3: a hundred waves
+# clause: and no longer
 # why:  these are a hundred waves, whatever the graph is: nearly all of them reach nobody.
 # next: let the device look at what the last wave reached, and end the loop.
 def search(graph, wave, level, grew):
@@ -414,6 +535,7 @@ def search(graph, wave, level, grew):
 
 
 # %% 14.3: until somebody is reached
+# clause: a loop that the device ends
 # why:  the loop goes on while nobody is reached, and ends when somebody is.
 # next: RepeatWhileTrue goes on while its number is not 0. Give it how many were reached.
 def search(graph, wave, level, grew):
@@ -440,6 +562,7 @@ def search(graph, wave, level, grew):
 
 
 # %% 14.3: level is not set back
+# clause: The program may be run again
 # why:  level begins with 0 once, and the second search begins with what the first one ended with.
 # next: write the 0 in the program, before the loop: popops.zero.
 def search(graph, wave, level, grew):
@@ -451,6 +574,7 @@ def search(graph, wave, level, grew):
 
 
 # %% 14.3: level is never written
+# clause: Begin with `level` 0
 # error in the answer: UninitialisedReadError
 def search(graph, wave, level, grew):
     once, body = Sequence(wave), Sequence()
@@ -460,6 +584,7 @@ def search(graph, wave, level, grew):
 
 
 # %% 14.4: each six times
+# clause: write self.count
 # why:  each triangle is counted six times: from each of its vertices, and in both directions.
 # next: let b be larger than a, and the third larger than b.
 class Triangles(Vertex):
@@ -485,6 +610,7 @@ class Triangles(Vertex):
 
 
 # %% 14.4: each three times
+# clause: **each triangle is counted once**
 # why:  each triangle is counted three times: once for each of its edges.
 # next: of the third vertex ask that it is larger than b.
 class Triangles(Vertex):
@@ -503,6 +629,108 @@ class Triangles(Vertex):
                 while b > a and i < self.offsets[a + 1] and j < self.offsets[b + 1]:
                     one, two = self.neighbours[i], self.neighbours[j]
                     if one == two and one != a and one != b:
+                        count += 1
+                    i += one <= two
+                    j += two <= one
+        self.count = count
+
+
+# %% 14.4: any third one
+# why:  any vertex in both rows counts as the third, so each triangle is counted once for each of
+#   its edges, and a vertex that knows itself makes more.
+# next: of the third vertex ask that it is larger than b.
+class Triangles(Vertex):
+    offsets: Input[Vector[INT]]
+    neighbours: Input[Vector[INT]]
+    begin: Input[INT]
+    end: Input[INT]
+    count: Output[INT]
+
+    def compute(self):
+        count = 0
+        for a in range(self.begin, self.end):
+            for k in range(self.offsets[a], self.offsets[a + 1]):
+                b = self.neighbours[k]
+                i, j = self.offsets[a], self.offsets[b]
+                while b > a and i < self.offsets[a + 1] and j < self.offsets[b + 1]:
+                    one, two = self.neighbours[i], self.neighbours[j]
+                    if one == two:
+                        count += 1
+                    i += one <= two
+                    j += two <= one
+        self.count = count
+
+
+# %% 14.4: all edges both ways
+# why:  each edge is looked at from both ends, and any vertex in both rows counts as the third: each
+#   triangle is counted six times, and a vertex that knows itself makes more.
+# next: let b be larger than a, and the third larger than b.
+class Triangles(Vertex):
+    offsets: Input[Vector[INT]]
+    neighbours: Input[Vector[INT]]
+    begin: Input[INT]
+    end: Input[INT]
+    count: Output[INT]
+
+    def compute(self):
+        count = 0
+        for a in range(self.begin, self.end):
+            for k in range(self.offsets[a], self.offsets[a + 1]):
+                b = self.neighbours[k]
+                i, j = self.offsets[a], self.offsets[b]
+                while i < self.offsets[a + 1] and j < self.offsets[b + 1]:
+                    one, two = self.neighbours[i], self.neighbours[j]
+                    if one == two:
+                        count += 1
+                    i += one <= two
+                    j += two <= one
+        self.count = count
+
+
+# %% 14.4: the third larger than a
+# why:  the third vertex is only larger than a. So b and the third change places, or are the same.
+# next: ask that the third is larger than b.
+class Triangles(Vertex):
+    offsets: Input[Vector[INT]]
+    neighbours: Input[Vector[INT]]
+    begin: Input[INT]
+    end: Input[INT]
+    count: Output[INT]
+
+    def compute(self):
+        count = 0
+        for a in range(self.begin, self.end):
+            for k in range(self.offsets[a], self.offsets[a + 1]):
+                b = self.neighbours[k]
+                i, j = self.offsets[a], self.offsets[b]
+                while b > a and i < self.offsets[a + 1] and j < self.offsets[b + 1]:
+                    one, two = self.neighbours[i], self.neighbours[j]
+                    if one == two and one > a:
+                        count += 1
+                    i += one <= two
+                    j += two <= one
+        self.count = count
+
+
+# %% 14.4: an edge from a vertex to itself
+# why:  b may be a itself, and each edge of a vertex that knows itself then counts as a triangle.
+# next: b > a, and not b >= a.
+class Triangles(Vertex):
+    offsets: Input[Vector[INT]]
+    neighbours: Input[Vector[INT]]
+    begin: Input[INT]
+    end: Input[INT]
+    count: Output[INT]
+
+    def compute(self):
+        count = 0
+        for a in range(self.begin, self.end):
+            for k in range(self.offsets[a], self.offsets[a + 1]):
+                b = self.neighbours[k]
+                i, j = self.offsets[a], self.offsets[b]
+                while b >= a and i < self.offsets[a + 1] and j < self.offsets[b + 1]:
+                    one, two = self.neighbours[i], self.neighbours[j]
+                    if one == two and one > b:
                         count += 1
                     i += one <= two
                     j += two <= one
@@ -535,6 +763,7 @@ class Triangles(Vertex):
 
 
 # %% 14.4: loops are triangles
+# clause: that makes no triangle
 # why:  a vertex that knows itself is counted as a corner of a triangle twice.
 # next: ask for b > a, and for a third that is larger than b: then all three differ.
 class Triangles(Vertex):
@@ -584,6 +813,7 @@ class Triangles(Vertex):
 
 
 # %% 14.4: within the tile's own vertices
+# clause: looks after the graph
 # why:  triangles whose corners are all on one tile are counted, and those across two are left out.
 # next: begin and end are of the smallest corner alone.
 class Triangles(Vertex):
@@ -609,6 +839,7 @@ class Triangles(Vertex):
 
 
 # %% 14.4: whole rows
+# clause: looking through a whole row for each number of the other does not
 # not yet: the count is right, and found by looking far more often than two sorted rows need.
 class Triangles(Vertex):
     offsets: Input[Vector[INT]]
@@ -696,6 +927,17 @@ def deal(offsets, tiles):
             begin, end = first + many * tile // tiles, first + many * (tile + 1) // tiles
             if begin < end:
                 pieces[tile].append((vertex, begin, end))
+    return pieces
+
+
+# %% 14.5: edge by edge
+# not yet: 398 pieces, and
+def deal(offsets, tiles):
+    pieces, tile = [[] for _ in range(tiles)], 0
+    for vertex in range(len(offsets) - 1):
+        for edge in range(offsets[vertex], offsets[vertex + 1]):
+            pieces[tile].append((vertex, edge, edge + 1))
+            tile = (tile + 1) % tiles
     return pieces
 
 

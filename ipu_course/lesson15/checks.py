@@ -10,7 +10,7 @@ from functools import cache, partial
 import numpy as np
 
 from ipu_course.checking import warmups
-from ipu_course.checking.calling import call, call_made
+from ipu_course.checking.calling import Broken, call, call_made
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
 from ipu_course.checking.notebooks import work_folder
 from ipu_course.checking.programs import TILES, device_of
@@ -93,8 +93,13 @@ def _fused(answer: Callable[..., Gaussian]) -> Passed:
         if where := _apart(gaussian, right):
             why = f"what came before is right; here: {message}." if len(actual) > 1 else ""
             advice = "take two Gaussians of two variables, and keep one, by hand."
+            if len(actual) == 1:  # a mistake has to give the same in a second case, too
+                actual.append(call(answer, *_gaussians()[1][1:]))
             refused = refusing("15.1", fuses_alike)
-            raise refused(description, where, f"eta {quoted(right[0])}", advice, why=why)
+            expected = f"eta {quoted(right[0])}"
+            if where.startswith("lam"):
+                expected = f"lam of shape {right[1].shape}, first row {quoted(right[1][0])}"
+            raise refused(description, where, expected, advice, why=why)
     return Passed(
         f"{len(actual)} products", evidence=[part for gaussian in actual for part in gaussian]
     )
@@ -102,7 +107,7 @@ def _fused(answer: Callable[..., Gaussian]) -> Passed:
 
 def _apart(actual: Gaussian, right: Gaussian) -> str:
     """Return where eta or lam is wrong, in words; "" if both are right."""
-    for name, part, expected in (("lam", actual[1], right[1]), ("eta", actual[0], right[0])):
+    for name, part, expected in zip(("eta", "lam"), actual, right, strict=True):
         if where := difference(part, expected):
             return f"{name}: {where}"
     return ""
@@ -172,7 +177,7 @@ def _trees() -> tuple[Trial, ...]:
         tensors = tensors_of(prior, sides, stiff, far=0.0, right=right)
         form = partial(_messages, edges, rounds, lambda answer: (answer, Spring))
         words = f"{message}, {counted(rounds, 'round')}"
-        trials.append(Trial(words, tensors, form=form, agree=_close))
+        trials.append(Trial(words, tensors, form=form, agree=_close, beside=_trees))
     return tuple(trials)
 
 
@@ -386,7 +391,11 @@ def _placed(answer: Callable[[int, int, int, int], tuple[Array, Array, Array]]) 
     for height, width, tiles in IMAGES:
         maximum = _most(height, width, tiles)
         image = (height, width)
-        result = call(answer, *image, tiles, maximum)
+        try:
+            result = call(answer, *image, tiles, maximum)
+        except Broken as broken:
+            _refuse_full_alone(broken, height, width, tiles)
+            raise
         description = f"an image of {height} x {width} pixels on {counted(tiles, 'tile')}"
         parts = _three(result, image, tiles, description)
         pixels_per_tile = np.bincount(parts[0].ravel())
@@ -427,6 +436,19 @@ def _placed(answer: Callable[[int, int, int, int], tuple[Array, Array, Array]]) 
             )
     bars = Bars(budget, yours, "bytes exchanged in a round")
     return Passed(f"{len(IMAGES)} images", bars, flat)
+
+
+def _refuse_full_alone(broken: Broken, height: int, width: int, tiles: int) -> None:
+    """Raise `NotYet` for a ValueError where every cut of the image into blocks has an empty one."""
+    cuts_down = [down for down in range(1, tiles + 1) if tiles % down == 0]
+    has_full = any(down <= height and tiles // down <= width for down in cuts_down)
+    if isinstance(broken.error, ValueError) and not has_full:
+        raise NotYet(
+            broken.tried,
+            f"ValueError: {broken.error}",
+            why=f"each way to cut {height} x {width} pixels into {tiles} blocks leaves some empty.",
+            next_step="let blocks be empty, and keep the ways with at most `most` pixels a tile.",
+        )
 
 
 def _most(height: int, width: int, tiles: int) -> int:
@@ -490,7 +512,12 @@ def _why_so_many(parts: list[Array], tiles: int) -> tuple[str, str]:
         why = f"{counted(lost, 'factor')} lie with neither variable: each fetches and sends twice."
         return why, "put a factor on the tile of one of its two variables."
     pairs = right.size + down.size
-    if cuts(pixels) > 0.8 * pairs * (1 - 1 / tiles):
+    counts = np.bincount(pixels.ravel())
+    if counts.max() == 1:
+        why = "every pixel is alone on its tile, so all pairs of neighbours lie on two tiles."
+        return why, "up to `most` pixels may lie on one tile, and some tiles may have none."
+    by_chance = 1 - (counts * (counts - 1)).sum() / (pixels.size * (pixels.size - 1))
+    if cuts(pixels) > 0.9 * pairs * by_chance:
         why = "neighbours lie together no more often than by chance, and only neighbours talk."
         return why, "pixels that are neighbours belong on one tile."
     along = [(np.diff(pixels, axis=axis) != 0).any() for axis in (0, 1)]
@@ -608,6 +635,7 @@ def _capstone(faster: Side, before: Side, paragraph: str) -> Passed:
             next_step="return what the program before returns.",
         )
     _refuse_unequal(results, right)
+    _refuse_idle(old, new)
     said_so = [codelet.name for codelet in new.profile.codelets if codelet.ground == GIVEN]
     if said_so or new.unknown_codelets:
         actual = f"{(said_so or new.unknown_codelets)[0]} "
@@ -643,6 +671,19 @@ def _capstone(faster: Side, before: Side, paragraph: str) -> Passed:
         )
     keep(paragraph, f"{figures}.")
     return Passed(f"equal results; {compared(old, new).sentence()}", bars, list(results.values()))
+
+
+def _refuse_idle(old: Report, new: Report) -> None:
+    """Raise `NotYet` if no vertex of the faster program computes, and those of the other do."""
+    before, after = (sum(p.executions for p in report.compute_sets) for report in (old, new))
+    if before and not after:
+        raise NotYet(
+            "the program after",
+            "nothing is computed on the device: no vertex runs",
+            expected="the same results, computed there",
+            why="what another program has computed, or the host, is not a result of this one.",
+            next_step="begin with what the program before begins with, and compute on the device.",
+        )
 
 
 def _refuse_unequal(results: dict[str, Array], right: dict[str, Array]) -> None:
@@ -694,6 +735,9 @@ LESSON = lesson(
             (0.1, 5, 0.5),
             (2, 8, 0.5),
             (0, 3, 1),
+            (-0.6, 4, 0.5),
+            (0.3, 7, 0.25),
+            (-0.5, 9, 2),
         ),
     ),
     exercise("15.3", _robust, takes=("a codelet",)),

@@ -50,6 +50,13 @@ def information(mean, variance):
     return mean, 1 / variance
 
 
+# %% 15.w1: by the standard deviation
+# why:  both are divided by the root of the variance. lam is one over the variance itself.
+# next: leave the root out.
+def information(mean, variance):
+    return mean / variance**0.5, 1 / variance**0.5
+
+
 # %% 15.1: covariances added
 # why:  this adds covariances, as for a sum of two quantities. Here both speak of the same one.
 # next: add lams: who knows more has the larger one.
@@ -110,6 +117,15 @@ def fused(etas, lams, keep):
     eta, lam = etas.mean(axis=0), lams.mean(axis=0)
     left = lam[:keep, keep:] @ np.linalg.inv(lam[keep:, keep:])
     return eta[:keep] - left @ eta[keep:], lam[:keep, :keep] - left @ lam[keep:, :keep]
+
+
+# %% 15.1: lam first
+# why:  both are right, and they have changed places.
+# next: return eta, lam.
+def fused(etas, lams, keep):
+    eta, lam = etas.sum(axis=0), lams.sum(axis=0)
+    gain = lam[:keep, keep:] @ np.linalg.inv(lam[keep:, keep:])
+    return lam[:keep, :keep] - gain @ lam[keep:, :keep], eta[:keep] - gain @ eta[keep:]
 
 
 # %% 15.1: nothing forgotten
@@ -180,6 +196,26 @@ class Variable(Vertex):
             self.sent[side][1] = lam - self.came[side][1]
         self.belief[0] = eta
         self.belief[1] = lam
+
+
+# %% 15.2: lam for the variance
+# why:  the second number of the belief is lam. Its variance is asked for.
+# next: 1 / lam.
+class Variable(Vertex):
+    prior: Input[Vector[FLOAT]]
+    came: Input[Vector[Vector[FLOAT]]]
+    sent: Output[Vector[Vector[FLOAT]]]
+    belief: Output[Vector[FLOAT]]
+
+    def compute(self):
+        eta, lam = self.prior[0], self.prior[1]
+        for side in range(len(self.came)):
+            eta += self.came[side, 0]
+            lam += self.came[side, 1]
+        self.belief[0], self.belief[1] = eta / lam, lam
+        for side in range(len(self.came)):
+            self.sent[side, 0] = eta - self.came[side, 0]
+            self.sent[side, 1] = lam - self.came[side, 1]
 
 
 # %% 15.2: lam is not taken away
@@ -293,6 +329,27 @@ def pulls(apart, stiff, far):
     return stiff * far / max(apart, far)
 
 
+# %% 15.w2: the force
+# why:  this is the force, stiffness times distance. Asked is the stiffness, which falls beyond far.
+# next: leave abs(apart) out: stiff within far, and stiff * far / abs(apart) beyond.
+def pulls(apart, stiff, far):
+    return stiff * min(abs(apart), far)
+
+
+# %% 15.w2: the force with its sign
+# why:  this is the force, with its direction. Asked is the stiffness, which is never negative.
+# next: stiff within far, and stiff * far / abs(apart) beyond.
+def pulls(apart, stiff, far):
+    return stiff * max(-far, min(apart, far))
+
+
+# %% 15.w2: negative beyond far
+# why:  beyond far this divides by apart with its sign, and the result is negative where apart is.
+# next: divide by abs(apart).
+def pulls(apart, stiff, far):
+    return stiff if abs(apart) <= far else stiff * far / apart
+
+
 # %% 15.3: it never gives way
 # why:  this is a plain spring: it pulls with stiff, however far the means are apart.
 # next: beyond far it pulls with stiff * far / apart.
@@ -328,6 +385,26 @@ class Gives(Vertex):
         pull = self.stiff * self.far / (abs(self.mean_a - self.mean_b) + 1e-9)
         self.to_b = self.from_a * (pull / (pull + self.from_a[1]))
         self.to_a = self.from_b * (pull / (pull + self.from_b[1]))
+
+
+# %% 15.3: the force
+# why:  this takes the force, stiffness times distance, for the stiffness.
+# next: stiff within far, and stiff * far / apart beyond.
+class Gives(Vertex):
+    from_a: Input[Vector[FLOAT]]
+    from_b: Input[Vector[FLOAT]]
+    mean_a: Input[FLOAT]
+    mean_b: Input[FLOAT]
+    stiff: Input[FLOAT]
+    far: Input[FLOAT]
+    to_a: Output[Vector[FLOAT]]
+    to_b: Output[Vector[FLOAT]]
+
+    def compute(self):
+        pull = self.stiff * np.minimum(np.abs(self.mean_a - self.mean_b), self.far)
+        for k in range(2):
+            self.to_b[k] = self.from_a[k] * pull / (pull + self.from_a[1])
+            self.to_a[k] = self.from_b[k] * pull / (pull + self.from_b[1])
 
 
 # %% 15.3: the sign of the difference
@@ -552,6 +629,17 @@ def place(height, width, tiles, most):
     return pixels, pixels[:, :-1], pixels[:-1]
 
 
+# %% 15.4: only cuts without empty blocks
+# not yet: pixels into 13 blocks leaves some empty.
+def place(height, width, tiles, most):
+    ways = [(down, tiles // down) for down in range(1, tiles + 1) if tiles % down == 0]
+    ways = [(down, across) for down, across in ways if down <= height and across <= width]
+    down, across = min(ways, key=lambda way: (way[0] - 1) * width + (way[1] - 1) * height)
+    rows, columns = np.arange(height) * down // height, np.arange(width) * across // width
+    pixels = rows[:, None] * across + columns
+    return pixels, pixels[:, :-1], pixels[:-1]
+
+
 # %% 15.5: fewer steps
 # not yet: they do not compute the same
 paragraph = """The pieces were dealt out like cards, so both neighbours of each lay on another
@@ -639,6 +727,24 @@ tile. Side by side only those at the rim of a tile have a neighbour elsewhere.""
 
 def faster(target):
     return rod(target, lambda graph, rod: graph.set_tile_mapping(rod, 0))[0]
+
+
+# %% 15.5: the results for an initial value
+# not yet: nothing is computed on the device
+paragraph = """The pieces were dealt out like cards, so both neighbours of each lay on another
+tile. What comes out is known from the last run, and here it is only handed out."""
+
+
+def faster(target):
+    rod = before(target)[1]["rod"]
+    graph = Graph(target)
+    kept = graph.add_variable(FLOAT, rod.shape, "kept")
+    graph.set_tile_mapping(kept, 0)
+    graph.set_initial_value(kept, rod)
+    graph.create_host_read("rod", kept)
+    engine = Engine(graph, Sequence())
+    engine.load_and_run(Device(target))
+    return engine.report, {"rod": engine.read_tensor("rod")}
 
 
 # %% 15.5: it says itself what it costs

@@ -1,5 +1,7 @@
-"""The view `code`: a codelet line by line, with what each costs, how often it ran, and what its
-cycles go to."""
+"""The view `code`: the lines of a codelet, with the cycles of each, and how often it ran.
+
+For a vertex of a library, it shows the formula that gives the cycles.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ from ipu_teach.types import Array
 LINE = BYTES.lettered("L", "line")
 WORST = CHOSEN.lettered("M", "line that takes most")
 START = HUES[2].lettered("S", "start of vertices")
-PART = HUES[6].lettered("P", "part of a line, or the whole")
+PART = HUES[6].lettered("P", "a part, or the whole")
 CODES = (LINE, WORST, START, PART)
 # the kinds of work on which a line spends cycles
 NAMED = {
@@ -61,9 +63,9 @@ MOST_SIZES = 6  # of vertices, with a formula each
 COLUMNS: tuple[str, ...] = ("times", "cycles", "share")
 INDENT = "\u00a0" * 4  # spaces that indent a line in a picture, which keeps no other spaces
 OTHER = {COMPILED: BY_HAND, BY_HAND: COMPILED}
-# how often a step ran, a group that it executes, cycles of its vertices
+# (how often a step ran, a group that it executes, the cycles of each of its vertices)
 GroupsRun = list[tuple[int, Group, Array]]
-# how deep, its text and cells, its bar (0 to 1) and the code of that
+# (depth, text, cells, length of the bar from 0 to 1, code of the bar)
 CodeRow = tuple[int, str, tuple[str, ...], float, int]
 
 
@@ -74,7 +76,11 @@ def code(what: Report | Observed, codelet: type[Vertex] | str | None = None) -> 
     looked at. For a run, it shows the cycles of all vertices of `codelet`, its class or its name;
     by default the one with the most cycles. These are worker cycles, and for vertices that have the
     tile to themselves tile cycles. A column has the cycles at the other price of codelets,
-    "compiled" or "by hand". If a formula of a library gives the cycles, the view says so.
+    "compiled" or "by hand".
+
+    Most vertices of a library have no Python lines here: a formula or an estimate gives their
+    cycles. The view then shows the formula, and says how many such vertices ran and which share of
+    the cycles of all vertices they took.
 
     Raises `InvalidOptionError` if `what` is not a report, if the codelet did not run, or if its
     lines could not be counted.
@@ -91,9 +97,10 @@ def code(what: Report | Observed, codelet: type[Vertex] | str | None = None) -> 
 
 
 def _of_run(report: Report, codelet: type[Vertex] | str | None) -> View:
+    """Return the view of all vertices of a codelet in a run."""
     model = model_of(report, "code")
     groups_of = defaultdict[type[Vertex], GroupsRun](list)
-    # the steps that execute a codelet: its first row is theirs
+    # The number of the row (the first, 0) that is linked to each step of a codelet.
     shown_by = defaultdict[type[Vertex], dict[int, int]](dict)
     # worker cycles of moving edges into and out of their places, in the steps that need it
     moved = Counter[type[Vertex]]()
@@ -130,10 +137,12 @@ def _of_run(report: Report, codelet: type[Vertex] | str | None) -> View:
     if not lines and not of_library(chosen):
         raise _uncounted(name, f"show.code(observe({name}, …)) counts them for one vertex.")
     by_size = _by_formula(groups_run, target)
-    rest = total - start - sum(cycles for *_, cycles in lines)
+    estimated = _estimated_cycles(groups_run) if of_library(chosen) else 0
+    rest = total - start - sum(cycles for *_, cycles in lines) - estimated
     rest -= sum(entry.cycles for entry in by_size.values())
     runs = sum(times * len(c) for times, _, c in groups_run)
     head = f"{counted(runs, 'vertex', 'vertices')} of {name} ran, {number(total)} modelled cycles"
+    tail = _without_lines(groups_of, sum(spent.values()))
     columns = COLUMNS
     others = None
     totals = list[float | None]()
@@ -152,6 +161,7 @@ def _of_run(report: Report, codelet: type[Vertex] | str | None) -> View:
     ]
     texts = (
         (1, why(chosen), rest),
+        (1, why(chosen, is_estimated=True), estimated),
         (0, "besides: moving edges into place in its steps", moved[chosen]),
     )
     rows += [
@@ -159,8 +169,50 @@ def _of_run(report: Report, codelet: type[Vertex] | str | None) -> View:
         for depth, text, cycles in texts
         if cycles
     ]
-    view = _view(name, head, columns, rows, by_size=by_size)
+    view = _view(name, head, columns, rows, by_size=by_size, tail=tail)
     return View(linked(view.scene, report, (), shown_by[chosen]), repr(view))
+
+
+def has_estimate(group: Group) -> Array:
+    """Return for each vertex of a group whether the program gives its cycles."""
+    is_given = group.table.estimates[group.rows] >= 0
+    return is_given | (group.estimator is not None)
+
+
+def _estimated_cycles(groups_run: GroupsRun) -> int:
+    """Return the cycles of the vertices for which the program gives them."""
+    return sum(
+        times * int(np.maximum(cycles[has_estimate(group)], 0).sum())
+        for times, group, cycles in groups_run
+    )
+
+
+def _without_lines(groups_of: Mapping[type[Vertex], GroupsRun], total: int) -> str:
+    """Return how many vertices of libraries have no lines, and their share of all `total` cycles.
+
+    Cycles of a worker and of a vertex that has the tile to itself are the same share of a tile: the
+    first has one of six slots for six times as long.
+    """
+    runs = estimated = spent = 0
+    for codelet, groups_run in groups_of.items():
+        for times, group, cycles in groups_run if of_library(codelet) else ():
+            is_estimated = has_estimate(group)
+            has_no_lines = is_estimated | hasattr(codelet, "cycles")
+            runs += times * int(has_no_lines.sum())
+            estimated += times * int(is_estimated.sum())
+            spent += times * int(np.maximum(cycles[has_no_lines], 0).sum())
+    if not runs:
+        return ""
+    has = "has" if runs == 1 else "have"
+    source = (
+        f"a formula gives the cycles of {runs - estimated:,}, an estimate those of {estimated:,}"
+    )
+    if estimated in (0, runs):
+        source = f"{'an estimate' if estimated else 'a formula'} gives the cycles"
+    return (
+        f" {counted(runs, 'vertex', 'vertices')} of libraries, {percent(spent / (total or 1))} of "
+        f"the cycles of all vertices, {has} no Python lines here: {source}."
+    )
 
 
 class BySize(NamedTuple):
@@ -184,23 +236,27 @@ def _by_formula(groups_run: GroupsRun, target: Target) -> dict[Formula, BySize]:
 
 
 def formula_rows(by_size: Mapping[Formula, BySize], total: float) -> Iterator[CodeRow]:
-    """Yield two rows for each of the costliest sizes: the size, and the formula with its numbers;
-    then one for all other sizes."""
+    """Yield two rows for each of the costliest sizes: the size, and the formula with its numbers.
+
+    One more row has all other sizes together.
+    """
     entries = list(by_size.items())
     for formula, (runs, cycles) in entries[:MOST_SIZES]:
-        yield row(1, formula.named_sizes, runs, cycles, total, LINE)
+        yield row(1, formula.named_sizes, runs, cycles, total, PART)
         text = f"{formula.text} = {formula.cycles:,} cycles"
-        yield 2, text, ("",) * len(COLUMNS), 0.0, CODES.index(LINE)
+        yield 2, text, ("",) * len(COLUMNS), 0.0, CODES.index(PART)
     rest = entries[MOST_SIZES:]
     if rest:
         runs = sum(entry.runs for _, entry in rest)
         cycles = sum(entry.cycles for _, entry in rest)
-        yield row(1, counted(len(rest), "other size"), runs, cycles, total, LINE)
+        yield row(1, counted(len(rest), "other size"), runs, cycles, total, PART)
 
 
 def _priced(groups_run: GroupsRun, target: Target) -> tuple[int, LineCosts]:
-    """Return (the cycles of starting vertices, the costs of all lines together) for the vertices
-    that were counted line by line."""
+    """Return (the cycles of starting vertices, the costs of each line).
+
+    Only vertices whose operations were counted line by line contribute.
+    """
     start = 0
     times_of = Counter[Statement]()
     cycles_of = Counter[Statement]()
@@ -220,8 +276,10 @@ def _priced(groups_run: GroupsRun, target: Target) -> tuple[int, LineCosts]:
     )
 
 
-def why(codelet: type[Vertex]) -> str:
-    """Return the reason why the cycles of a codelet belong to no line."""
+def why(codelet: type[Vertex], is_estimated: bool = False) -> str:
+    """Return the reason why the cycles of a codelet, or an estimate of them, belong to no line."""
+    if is_estimated and of_library(codelet):
+        return "by an estimate of the program, not by lines"
     return (
         "by a formula of PopLibs, not by lines"
         if of_library(codelet)
@@ -230,6 +288,7 @@ def why(codelet: type[Vertex]) -> str:
 
 
 def _uncounted(name: str, advice: str) -> InvalidOptionError:
+    """Return the error for a codelet whose cycles belong to no line."""
     return InvalidOptionError(f"""The lines of {name} were not counted: its cycles are given as a
         whole, data decide them, or nothing can count them.
         next:  {advice}""")
@@ -241,7 +300,9 @@ def _view(
     columns: tuple[str, ...],
     rows: list[CodeRow],
     by_size: Mapping[Formula, BySize] | None = None,
+    tail: str = "",
 ) -> View:
+    """Return the view of these rows. `head` and `tail` begin and end its sentence."""
     mark = tree(name, columns, rows)
     rows = [(n, t.replace(INDENT, ""), cells, share, c) for n, t, cells, share, c in rows]
     worst = next((one for one in rows if one[4] == CODES.index(WORST)), None)
@@ -255,11 +316,11 @@ def _view(
         )
         each = sorted({formula.cycles for formula in by_size})
         cycles = f"{each[0]:,}" if len(each) == 1 else f"{each[0]:,} to {each[-1]:,}"
-        title = f"A vertex of {name} takes {cycles} modelled cycles, by a formula"
+        title = f"{name} has no Python lines: a formula gives a vertex {cycles} modelled cycles"
     else:
         worst_line = f", {rows[1][1]}"
         title = f"{name}: its cycles have no lines"
-    sentence = f"{head}{worst_line}."
+    sentence = f"{head}{worst_line}.{tail}"
     notes = (FORMULAS,) if by_size else ()
     table = tuple(("  " * depth + text, *cells) for depth, text, cells, *_ in rows)
     wide = [max(map(len, column)) for column in zip(("", *columns), *table, strict=True)]
@@ -316,8 +377,12 @@ def line_rows(
     total: float,
     others: tuple[float, LineCosts] | None = None,
 ) -> Iterator[CodeRow]:
-    """Yield a row for the start of vertices, one for each line, and one for each part of a line
-    that has several. A line that costs nothing keeps its place."""
+    """Yield a row for the start of vertices, and one for each line.
+
+    A line with several kinds of work is followed by a row for each kind. A line that costs nothing
+    keeps its place. `total` is the cycles of which the rows have shares; `others` has the cycles of
+    the start and of the lines at the other price.
+    """
     if not lines:
         return
     worst = max(cycles for *_, cycles in lines)
@@ -341,8 +406,7 @@ def line_rows(
 
 
 def tree(heading: str, columns: tuple[str, ...], rows: list[CodeRow]) -> Tree:
-    """Return the rows as an unfolded tree. A long text without numbers, such as a formula, takes
-    several rows."""
+    """Return the rows as an unfolded tree. A long formula takes several rows."""
     rows = [part for each in rows for part in _wrapped(each)]
     depth, texts, cells, shares, codes = zip(*rows, strict=True)
     inner = np.append(np.diff(depth) > 0, False).astype(np.int64)
@@ -364,12 +428,19 @@ def tree(heading: str, columns: tuple[str, ...], rows: list[CodeRow]) -> Tree:
 
 
 def _wrapped(whole_row: CodeRow) -> Iterator[CodeRow]:
-    """Yield the row, in several parts if it is a long text without numbers."""
+    """Yield the row, in several parts if it is a long formula."""
     depth, text, cells, share, code = whole_row
     if any(cells) or len(text) <= WIDEST_TEXT or not text.endswith(" cycles"):
         yield whole_row
         return
-    first, *rest = wrap(text, WIDEST_TEXT, break_long_words=False, break_on_hyphens=False)
+    expression, _, result = text.rpartition(" = ")
+    lines = wrap(expression, WIDEST_TEXT, break_long_words=False, break_on_hyphens=False)
+    result = f"= {result}"
+    if len(lines[-1]) + 1 + len(result) > WIDEST_TEXT:
+        lines.append(result)
+    else:
+        lines[-1] += f" {result}"
+    first, *rest = lines
     yield depth, first, cells, share, code
     for line in rest:
         yield depth, INDENT + line, cells, share, code

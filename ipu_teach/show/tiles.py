@@ -16,8 +16,9 @@ import numpy as np
 from ipu_teach.errors import InvalidOptionError, counted, shown
 from ipu_teach.graph import Tensor
 from ipu_teach.graph.tile_map import union
+from ipu_teach.graph.variable_table import without_replica
 from ipu_teach.show import palette
-from ipu_teach.show.measures import GAP
+from ipu_teach.show.measures import GAP, OF_LETTER
 from ipu_teach.show.panels import Panels, grid
 from ipu_teach.show.scene import (
     WIDTH,
@@ -37,10 +38,11 @@ from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
 EMPTY, NOWHERE, BYTES = range(3)  # the codes before those of the tiles
-MOST_LANES, MOST_NAMED = 64, 20  # more tiles are sorted; have no room for their numbers
-MOST_ACROSS = 64  # cells in a row, and rows, of elements; beyond that one cell stands for several
+MOST_LANES = 64  # more tiles are sorted, and share lanes
+MOST_NAMED = 20  # more tiles on several IPUs have no room for their numbers
+MOST_ACROSS = 64  # cells in a row, and rows, of elements; a cell of a larger tensor is several
 MOST_SHEETS = 1024
-FEW = 4  # elements at the most in a last dimension that is taken for channels
+FEW = 4  # a last dimension of at most four elements is the channels
 LINE = 32  # elements of a one-dimensional tensor in a row of the picture
 LARGEST = 36.0  # side of a cell
 PANEL_HEIGHT = 230.0
@@ -52,15 +54,19 @@ TILES = 190.0  # side of the square that holds the tiles
 def tiles(tensor: Tensor, other: Tensor | None = None) -> View:
     """On which tile is each element of a tensor?
 
-    Where the elements of `tensor` live, and beside it those of `other`, say another view of the
-    same variable.
+    The view shows the tile of each element of `tensor`, and beside it those of `other`, such as
+    another view of the same variable.
 
-    A tensor of one dimension is drawn in rows of 32, one of two with the last across. One of more
-    is sheets of its last two dimensions, those of the dimension before (channels) side by side; if
-    the last has at most 4 elements and fewer than each of the two before, it is the channels. More
-    than 64 by 64 elements are drawn several to a cell, which shows the tile of the first. Raises
-    `InvalidOptionError` for something that is not a tensor, is empty, or belongs to another graph
-    than the first.
+    A tensor of one dimension is drawn in rows of 32, and one of two dimensions with the last
+    across. One of more dimensions is drawn as sheets of its last two dimensions. The sheets of the
+    dimension before these, the channels, are side by side. The last dimension is the channels if it
+    has at most 4 elements, and fewer than each of the two before it. More
+    than 64 by 64 elements are drawn several to a square, which shows the tile of the first. More
+    than 14 tiles share colours, and more than 64 share lanes. The headings say how many elements a
+    square is, and how many tiles a colour or a lane.
+
+    Raises `InvalidOptionError` for something that is not a tensor, is empty, or belongs to another
+    graph than the first.
     """
     shown_ = [tensor] if other is None else [tensor, other]
     for tensor_shown in shown_:
@@ -81,22 +87,30 @@ def tiles(tensor: Tensor, other: Tensor | None = None) -> View:
 
 
 def _scene(tensors: list[Tensor]) -> Scene:
+    """Return the scene of one tensor, or of two side by side."""
     target = tensors[0].graph.target
-    colours, per_tile = palette.of_tiles(target.num_tiles)
+    colours, tiles_per_colour = palette.of_tiles(target.num_tiles)
     panels = Panels()
     room = (WIDTH - 32 - 24 * (len(tensors) - 1)) / len(tensors)
     channels: dict[str, tuple[int | Array, float | Array, int]] = {}
     for which, tensor in enumerate(tensors):
         cells, where = _elements(tensor, f"elements {which}", room, panels.notes)
         panels.put(cells, left=16 + which * (room + 24))
-        channels[cells.name] = _still(_code(where, per_tile))
+        channels[cells.name] = _still(_code(where, tiles_per_colour))
     panels.below(34 if target.num_ipus == 1 else 48)  # the IPUs have their names above them
     sizes = bytes_by_tile(tensors)
     numbers = np.arange(target.num_tiles)
-    codes_held = np.where(sizes > 0, _code(numbers, per_tile), EMPTY)
+    codes_held = np.where(sizes > 0, _code(numbers, tiles_per_colour), EMPTY)
     say = "tile {i}: {bytes} bytes"
     values = {"bytes": sizes}
-    panels.put(grid("tiles", target, TILES, largest=LARGEST, key=numbers, say=say, values=values))
+    heading = counted(target.num_tiles, "tile")
+    if target.num_ipus > 1:
+        heading += f" on {target.num_ipus} IPUs"
+    if tiles_per_colour > 1:
+        up_to = "up to " if target.num_tiles % tiles_per_colour else ""
+        heading += f"; each colour is {up_to}{tiles_per_colour} tiles"
+    options: dict[str, Any] = {"key": numbers, "say": say, "values": values}
+    panels.put(grid("tiles", target, TILES, heading, largest=LARGEST, **options))
     largest = int(sizes.max())
     heading = "bytes, tile by tile"
     if target.num_tiles <= MOST_LANES:
@@ -107,15 +121,15 @@ def _scene(tensors: list[Tensor]) -> Scene:
     else:
         ranked = quantiles(sizes, MOST_LANES)
         ends = ("fullest", "emptiest")
-        heading = "bytes of a tile, fullest first"
+        tiles_per_lane = number(target.num_tiles / MOST_LANES)
+        heading = f"bytes of a tile, fullest first; a lane is {tiles_per_lane} tiles"
         ranks = "lane {i} of the tiles sorted by bytes: {bytes} bytes a tile"
         lanes = Lanes(
             "bytes", heading, count=MOST_LANES, say=ranks, values={"bytes": ranked}, ends=ends
         )
         drawing = Drawing(largest, (Bar(BYTES, 0, ranked, largest),), "bytes")
         panels.notes.append(
-            f"The {MOST_LANES} lanes are the tiles sorted by bytes, "
-            f"{number(target.num_tiles / MOST_LANES)} to a lane."
+            f"The {MOST_LANES} lanes are the tiles sorted by bytes, {tiles_per_lane} to a lane."
         )
     panels.put(lanes, left=300 if lanes.ends else 260, high=TILES, drawing=drawing)
     words = " and ".join(map(_words, tensors))
@@ -145,24 +159,31 @@ def _scene(tensors: list[Tensor]) -> Scene:
 
 
 def _title(tensors: list[Tensor], names: str, sizes: Array) -> str:
-    """Return the number of tiles that the tensors are on, and the range of their bytes."""
-    codes_held = sizes[sizes > 0]
+    """Return the number of tiles that the tensors are on, and the range of their bytes.
+
+    `sizes` has the bytes on each tile.
+    """
+    used = sizes[sizes > 0]
     verb = "is" if len(tensors) == 1 else "are"
     tiles = counted(len(sizes), "tile")
-    if not len(codes_held):
+    if not len(used):
         return f"{names} {verb} on no tile"
     even = (
-        f"{codes_held[0]:,} bytes each"
-        if codes_held.min() == codes_held.max()
-        else (f"{codes_held.min():,} to {codes_held.max():,} bytes each")
+        f"{used[0]:,} bytes each"
+        if used.min() == used.max()
+        else (f"{used.min():,} to {used.max():,} bytes each")
     )
-    return f"{names} {verb} on {len(codes_held):,} of {tiles}, {even}"
+    return f"{names} {verb} on {len(used):,} of {tiles}, {even}"
 
 
 def _elements(tensor: Tensor, name: str, room: float, notes: list[str]) -> tuple[Cells, Array]:
-    """Return (the cells of a tensor's elements, the tile of each, -1 for none)."""
+    """Return (the cells of a tensor's elements, the tile of each, -1 for none).
+
+    The cells have the width `room`. `notes` gets what the picture leaves out.
+    """
     count = tensor.num_elements
-    heading = _words(tensor)
+    words = _words(tensor)
+    sheets_words = square = ""
     shape = tensor.shape
     if tensor.rank < 2:
         shape = (-(-count // LINE), min(LINE, count)) if count <= MOST_ACROSS**2 else (1, count)
@@ -185,15 +206,21 @@ def _elements(tensor: Tensor, name: str, room: float, notes: list[str]) -> tuple
         channels = shape[axes[-3]]
         sheets_of = f"sheets of {down:,} x {across:,}"
         by = f"by dimensions {axes[-2]} and {axes[-1]}"
-        if len(f"{heading}: {sheets_of}, {by}") <= LONGEST_HEADING:
-            heading += f": {sheets_of}, {by}"
-        else:  # a narrow page has no room for all of it
-            notes.append(f"{_name(tensor)} is drawn as {sheets_of}, {by}.")
+        sheets_words = f": {sheets_of}, {by}"
     if wide * tall > 1:
         notes.append(
             f"A cell of {_name(tensor)} stands for up to {tall:,} x {wide:,} elements and shows "
             "the tile of the first."
         )
+        square = f"a square is {tall:,} x {wide:,} elements"
+    # a narrow page has no room for all of it
+    headings = [f"{words}{sheets_words}", words]
+    if square:
+        headings = [f"{text}; {square}" for text in headings] + [f"{square} of {_name(tensor)}"]
+    longest = min(LONGEST_HEADING, room / OF_LETTER)
+    heading = next((text for text in headings if len(text) <= longest), headings[-1])
+    if sheets_words and sheets_words not in heading:
+        notes.append(f"{_name(tensor)} is drawn as {sheets_words[2:]}.")
     chosen: Array = np.zeros((), np.int64)
     for axis, step in zip(axes, [1] * (len(axes) - 2) + [tall, wide], strict=True):
         along = np.arange(0, shape[axis], step) * prod(shape[axis + 1 :])
@@ -211,7 +238,7 @@ def _elements(tensor: Tensor, name: str, room: float, notes: list[str]) -> tuple
     )
     starts = np.array([v.start for v in tensor.graph.variables], np.int64)
     index = np.unravel_index(chosen, tensor.shape if tensor.rank > 1 else (count,))
-    values: dict[str, Array] = {f"i{axis}": per_tile for axis, per_tile in enumerate(index)}
+    values: dict[str, Array] = {f"i{axis}": along for axis, along in enumerate(index)}
     say = f"element [{', '.join(f'{{{name}}}' for name in values)}] of {_name(tensor)}: "
     say += "byte {byte} of its variable, tile {tile}"
     values |= {"byte": byte - starts[tensor.graph.variable_map().at(byte)], "tile": where}
@@ -242,8 +269,10 @@ def _side(sheets: int, beside: int, rows: int, columns: int, room: float) -> flo
 
 
 def _positions(tensor: Tensor, chosen: Array) -> Array:
-    """Return the positions, relative to the first element, of the elements with these numbers in
-    the order of the view."""
+    """Return the positions of chosen elements, relative to the first element of the tensor.
+
+    `chosen` has their numbers in the order of the view.
+    """
     layout = tensor.layout
     if layout.strides is None:
         return layout.positions.reshape(-1)[chosen]
@@ -255,8 +284,10 @@ def _positions(tensor: Tensor, chosen: Array) -> Array:
 
 
 def bytes_by_tile(tensors: list[Tensor]) -> Array:
-    """Return int64[tiles]: the bytes of the memory of the tensors on each tile; a byte that two
-    tensors share counts once."""
+    """Return int64[tiles]: the bytes of the tensors on each tile.
+
+    A byte that two tensors share counts once.
+    """
     graph = tensors[0].graph
     start, stop = (
         np.concatenate(ends) for ends in zip(*(t.byte_extent() for t in tensors), strict=True)
@@ -274,13 +305,16 @@ def _still(codes: Array) -> tuple[Array, int, int]:
     return codes, 1, int(codes[0])
 
 
-def _code(where: Array, per_tile: int) -> Array:
-    return np.where(where < 0, NOWHERE, BYTES + 1 + where // per_tile)
+def _code(tile: Array, tiles_per_colour: int) -> Array:
+    """Return the code of the colour of each tile in `tile`; -1 is an unmapped element."""
+    return np.where(tile < 0, NOWHERE, BYTES + 1 + tile // tiles_per_colour)
 
 
 def _name(tensor: Tensor) -> str:
-    """Return the expression of a tensor: its variable, and the view of it if one call can say
-    it."""
+    """Return the expression of a tensor: its variable, and a call that makes the view of it.
+
+    If no single call does, it is "a view of" the variable.
+    """
     graph = tensor.graph
     layout = tensor.layout
     text = graph.describe(tensor).replace("'", "")
@@ -291,6 +325,9 @@ def _name(tensor: Tensor) -> str:
     )
     if tensor_shown is None or layout.strides is None or text.endswith(" and others"):
         return label(text, 32)
+    last = (tensor.offset + layout.bounds[1]) * tensor.dtype.size
+    if last >= tensor_shown.start + prod(tensor_shown.shape) * tensor_shown.dtype.size:
+        return label(f"{text} of {without_replica(tensor_shown.name)[1]} replicas", 32)
     strides = tuple(prod(tensor_shown.shape[i + 1 :]) for i in range(len(tensor_shown.shape)))
     skipped = (first - tensor_shown.start) // tensor.dtype.size
     is_whole_variable = tensor.num_elements == prod(tensor_shown.shape)
@@ -315,12 +352,16 @@ def _name(tensor: Tensor) -> str:
 
 
 def _words(tensor: Tensor) -> str:
+    """Return the name of a tensor, its shape and its dtype."""
     shape = " x ".join(f"{n:,}" for n in tensor.shape) or "one"
     return f"{_name(tensor)}, {shape} {tensor.dtype.__name__}"
 
 
 def _note(sizes: Array) -> str:
-    """Return a text with the bytes, and the tiles with the most and the least."""
+    """Return a text with all bytes, and the most and the fewest on a tile.
+
+    `sizes` has the bytes on each tile.
+    """
     total = int(sizes.sum())
     holding = int((sizes > 0).sum())
     if not holding:
@@ -336,9 +377,11 @@ def _note(sizes: Array) -> str:
 
 
 def _table(tensors: list[Tensor]) -> Table:
-    per_tile = [bytes_by_tile([t]) for t in tensors]
-    tiles_used = np.flatnonzero(sum(per_tile))
-    names = tuple(f"bytes of {_name(t)}" for t in tensors)
+    """Return the table, with the bytes of each tensor on each tile that has some of them."""
+    bytes_per_tile = [bytes_by_tile([tensor]) for tensor in tensors]
+    tiles_used = np.flatnonzero(sum(bytes_per_tile))
+    names = tuple(f"bytes of {_name(tensor)}" for tensor in tensors)
     return ("tile", *names), tuple(
-        (f"{t}", *(f"{sizes[t]:,}" for sizes in per_tile)) for t in tiles_used.tolist()
+        (f"{tile}", *(f"{sizes[tile]:,}" for sizes in bytes_per_tile))
+        for tile in tiles_used.tolist()
     )

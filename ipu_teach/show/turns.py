@@ -1,5 +1,7 @@
-"""The view `turns`: the loops of one vertex, iteration by iteration, and which iteration wrote an
-element."""
+"""The view `turns`: the loops of one vertex, iteration by iteration.
+
+It marks the iterations that wrote an element.
+"""
 
 from __future__ import annotations
 
@@ -51,15 +53,15 @@ def turns(source: Any, element: Any = None, target: Any = None, /, **values: Any
     The view shows the iterations of the loops of one vertex: the values of its variables at the end
     of each, the values that it stored, and its cycles.
 
-    `what` is a vertex class, which runs on `values` as in `observe` (`target` is the machine with
+    `source` is a vertex class, which runs on `values` as in `observe` (`target` is the machine with
     its prices), or the result of `observe`. `element` marks the iterations that wrote it; it is the
     name of a field, (name, index, …), or an index in the one field that is written. 60 iterations
     are shown, including those that wrote it; the view says so.
 
-    It can also be a vertex of a run: `show.turns(recording, vertex, element, step=7)`. The
-    recording has all that it reads and writes; `vertex` is the result of `add_vertex`, or (name of
-    a compute set, its number there); `step` is a number of the report's steps, by default the last
-    that executed it.
+    `source` can also be a recording: `show.turns(recording, vertex, element, step=7)` shows a
+    vertex of the run. The recording must have all elements that the vertex reads and writes.
+    `vertex` is the result of `add_vertex`, or (name of a compute set, number of the vertex in it).
+    `step` is the number of a step in the report, by default the last that executed the vertex.
 
     Raises `InvalidOptionError` for a vertex without iterations, for an element that none wrote, and
     for a vertex that did not run or was not recorded; `UnknownFieldError`; and the errors of
@@ -105,10 +107,10 @@ def turns(source: Any, element: Any = None, target: Any = None, /, **values: Any
     who = f"One vertex of {name}" if run is None else f"{run.who[0].upper()}{run.who[1:]}, {name}"
     sentence = f"{who}, {cost}, {counted(observation.turned, 'turn')} of its loops."
     if wrote:
-        turn = max(wrote, key=lambda stored_value: stored_value.depth)  # not the loops around it
+        turn, others = _last_writer(wrote)
         sentence += (
             f" Turn {turn.number:,} of line {turn.line.number}, {turn.line.text.rstrip(':')}, "
-            f"wrote {place}: {told(turn)}."
+            f"wrote {place}{others}: {told(turn)}."
         )
     if len(rows) < observation.turned:
         sentence += (
@@ -130,12 +132,18 @@ def turns(source: Any, element: Any = None, target: Any = None, /, **values: Any
     mark = tree(f"turns of {name}, and its names after each", ("line", "cycles"), rows)
     title = f"The loops of {name} turn {counted(observation.turned, 'time')}"
     if wrote:
-        turn = max(wrote, key=lambda stored_value: stored_value.depth)
-        title = f"Turn {turn.number:,} of line {turn.line.number} wrote {place}"
+        title = f"Turn {turn.number:,} of line {turn.line.number} wrote {place}{others}"
     scene = rows_scene("turns", title, sentence, CODES, mark=mark, table=table)
     if run is not None and report is not None:
         scene = linked(scene, report, (), {run.compiled: 0}, tile=run.tile, only=run.step)
     return View(scene)
+
+
+def _last_writer(wrote: list[Turn]) -> tuple[Turn, str]:
+    """Return (the last of the innermost turns, in words that others wrote before it)."""
+    innermost = max(turn.depth for turn in wrote)  # the loops around them wrote it, too
+    *others, last = (turn for turn in wrote if turn.depth == innermost)
+    return last, f" last, after {counted(len(others), 'other turn')}" if others else ""
 
 
 def _wrote(observation: Observed, element: Any) -> tuple[str, list[Turn]]:

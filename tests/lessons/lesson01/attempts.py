@@ -43,21 +43,21 @@ def multiply(graph, step, x, factor, out):
 
 
 # %% 01.w1: math.ceil
-# passed: on 5 sets of numbers
+# passed: on 5 fixed sets of numbers
 def message_cycles(size):
     import math
     return math.ceil(size / 4)
 
 
 # %% 01.1: numpy
-# passed: on 7 sets of numbers
+# passed: on 7 fixed sets of numbers
 def superstep_cycles(work, bytes_in, bytes_out, sync):
     import numpy as np
     return np.max(work) + np.ceil(np.maximum(bytes_in, bytes_out) / 4).max() + sync
 
 
 # %% 01.1: a plain loop
-# passed: on 7 sets of numbers
+# passed: on 7 fixed sets of numbers
 def superstep_cycles(work, bytes_in, bytes_out, sync):
     most = longest = 0
     for w, came, went in zip(work, bytes_in, bytes_out):
@@ -69,7 +69,7 @@ def superstep_cycles(work, bytes_in, bytes_out, sync):
 
 
 # %% 01.1: fractions
-# passed: on 7 sets of numbers
+# passed: on 7 fixed sets of numbers
 def superstep_cycles(work, bytes_in, bytes_out, sync):
     import math
     from fractions import Fraction
@@ -77,7 +77,7 @@ def superstep_cycles(work, bytes_in, bytes_out, sync):
 
 
 # %% 01.1: an array without dimensions
-# passed: on 7 sets of numbers
+# passed: on 7 fixed sets of numbers
 def superstep_cycles(work, bytes_in, bytes_out, sync):
     import numpy as np
     return np.array(sync + -(-max(*bytes_in, *bytes_out) // 4) + max(work))
@@ -116,8 +116,14 @@ def superstep_cycles(work, bytes_in, bytes_out, sync):
     return (most >> 2) + sorted(work)[-1] + sync
 
 
+# %% 01.1: rounded at the end
+# passed: sets of numbers
+def superstep_cycles(work, bytes_in, bytes_out, sync):
+    return -int(-(sync + max(*bytes_in, *bytes_out) / 4 + max(work)) // 1)
+
+
 # %% 01.w2: numpy
-# passed: on 4 sets of numbers
+# passed: on 4 fixed sets of numbers
 def emptiest(load):
     import numpy as np
     return np.argsort(load, kind="stable")[0]
@@ -192,7 +198,7 @@ def balance(jobs, tiles):
 
 
 # %% 01.3: numpy
-# passed: on 7 sets of numbers
+# passed: on 7 fixed sets of numbers
 def waiting_share(work):
     import numpy as np
     work = np.array(work)
@@ -200,7 +206,7 @@ def waiting_share(work):
 
 
 # %% 01.3: a plain loop
-# passed: on 7 sets of numbers
+# passed: on 7 fixed sets of numbers
 def waiting_share(work):
     waiting = 0
     for w in work:
@@ -211,14 +217,14 @@ def waiting_share(work):
 
 
 # %% 01.3: fractions
-# passed: on 7 sets of numbers
+# passed: on 7 fixed sets of numbers
 def waiting_share(work):
     from fractions import Fraction
     return 1 - Fraction(sum(work), len(work) * (max(work) or 1)) if any(work) else Fraction(0)
 
 
 # %% 01.3: in single precision
-# passed: on 7 sets of numbers
+# passed: on 7 fixed sets of numbers
 def waiting_share(work):
     import numpy as np
     work = np.array(work, np.float32)
@@ -263,6 +269,25 @@ def waiting_share(work):
 def waiting_share(work):
     array = np.array(work)
     return float(100 - 100 * array.mean() / array.max()) if array.any() else 0
+
+
+# %% 01.3: without the guard
+# error in the answer: ZeroDivisionError
+def waiting_share(work):
+    return 1 - sum(work) / (len(work) * max(work))
+
+
+# %% 01.3: waiting over work
+# not yet: this compares waiting with working
+def waiting_share(work):
+    m = max(work)
+    return sum(m - w for w in work) / sum(work)
+
+
+# %% 01.3: share of the largest
+# not yet: next: try that call in a cell
+def waiting_share(work):
+    return 1 - max(work) / sum(work)
 
 
 # %% 01.4: flipped in the second
@@ -356,6 +381,36 @@ def two(graph, readings, doubled, pairs, flipped):
         Execute(first),
         Execute(add_up(graph, "then", concat([readings[1:], readings[:1]]), doubled, pairs)),
     )
+
+
+# %% 01.4: list of compute sets
+# not yet: a compute set is no program
+def two(graph, readings, doubled, pairs, flipped):
+    first, second = graph.add_compute_set("first"), graph.add_compute_set("second")
+    place(graph, first, Double, doubled, x=readings)
+    place(graph, first, Flip, flipped, x=readings)
+    place(graph, second, Pair, pairs, left=doubled, right=neighbours(doubled))
+    return [first, second]
+
+
+# %% 01.4: sequence of compute sets
+# error in the answer: wrap it: Execute(compute_set).
+def two(graph, readings, doubled, pairs, flipped):
+    first, second = graph.add_compute_set("first"), graph.add_compute_set("second")
+    place(graph, first, Double, doubled, x=readings)
+    place(graph, first, Flip, flipped, x=readings)
+    place(graph, second, Pair, pairs, left=doubled, right=neighbours(doubled))
+    return Sequence(first, second)
+
+
+# %% 01.4: pair of executes
+# not yet: put them into a Sequence, as Sequence(a, b).
+def two(graph, readings, doubled, pairs, flipped):
+    first, second = graph.add_compute_set("first"), graph.add_compute_set("second")
+    place(graph, first, Double, doubled, x=readings)
+    place(graph, first, Flip, flipped, x=readings)
+    place(graph, second, Pair, pairs, left=doubled, right=neighbours(doubled))
+    return Execute(first), Execute(second)
 
 
 # %% 01.5: the other way round

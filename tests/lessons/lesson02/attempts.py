@@ -27,7 +27,7 @@ def added(graph, x, total):
 
 
 # %% 02.w1: as often as it fits, and the rest
-# passed: on 4 sets of numbers
+# passed: on 4 fixed sets of numbers
 def grains_of(count, grain):
     return len(range(0, count, grain))
 
@@ -181,7 +181,7 @@ def running_sum(graph, numbers, sums, count):
 
 
 # %% 02.w2: numpy's transpose
-# passed: on 2 sets of numbers
+# passed: on 2 fixed sets of numbers
 def source_tile(rows, i, j):
     return np.tile(rows, (len(rows) + i, 1))[i][j]
 
@@ -312,6 +312,24 @@ def countdown(graph, left, ticks):
     return RepeatWhileTrue(Sequence(), left, body)
 
 
+# %% 02.4: ticks at once
+# not yet: one for each that was taken
+def countdown(graph, left, ticks):
+    body = Sequence()
+    popops.sub_in_place(graph, left, 1, body)
+    return Sequence(Copy(left, ticks), RepeatWhileTrue(Sequence(), left, body))
+
+
+# %% 02.4: a comparison before each round
+# passed: all with one compiled program
+def countdown(graph, left, ticks):
+    look, body = Sequence(), Sequence()
+    more = popops.gt(graph, left, 0, look)
+    popops.sub_in_place(graph, left, 1, body)
+    popops.add_in_place(graph, ticks, 1, body)
+    return RepeatWhileTrue(look, more, body)
+
+
 # %% 02.5: every element on its tile
 # passed: each error in turn
 def copying(graph, source, target, values, mapped, written):
@@ -358,3 +376,25 @@ def copying(graph, source, target, values, mapped, written):
         program.add(Copy(held, source))
     program.add(Copy(source, target))
     return program
+
+
+# %% 02.5: set_initial_value(source, 0)
+# not yet: where written is true: graph.set_initial_value(source, values).
+def copying(graph, source, target, values, mapped, written):
+    graph.set_tile_mapping(target, 0)
+    if mapped:
+        graph.set_tile_mapping(source, 0)
+    if written:
+        graph.set_initial_value(source, 0)
+    return Copy(source, target)
+
+
+# %% 02.5: the other way
+# not yet: this copies target into source
+def copying(graph, source, target, values, mapped, written):
+    graph.set_tile_mapping(target, 0)
+    if mapped:
+        graph.set_tile_mapping(source, 0)
+    if written:
+        graph.set_initial_value(source, values)
+    return Copy(target, source)

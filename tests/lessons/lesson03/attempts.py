@@ -11,6 +11,12 @@ def powers(graph, x, program):
     return popops.map(graph, expr.Exp(expr._1), [x], program)
 
 
+# %% 03.w1: np.exp
+# error in the answer: popops.exp(graph, tensor, program)
+def powers(graph, x, program):
+    return np.exp(x)
+
+
 # %% 03.1: the library's own
 # passed: sets of rows, some
 def softmax(graph, x, program):
@@ -155,10 +161,22 @@ def place(graph, a):
             graph.set_tile_mapping(a.transpose()[i, j], (i + j) % tiles)
 
 
+# %% 03.w2: functions for the signs
+# passed: 13 rows
+def twice_and_one(graph, x, program):
+    return popops.map(graph, expr.Add(expr.Mul(expr._1, 2), 1), [x], program)
+
+
 # %% 03.w2: two calls
-# passed: 13 rows of 4 numbers
+# not yet: in 2 compute sets
 def twice_and_one(graph, x, program):
     return popops.add(graph, popops.add(graph, x, x, program), 1.0, program)
+
+
+# %% 03.w2: operators
+# error in the answer: in 2 * tensor
+def twice_and_one(graph, x, program):
+    return 2 * x + 1
 
 
 # %% 03.3: squares by name
@@ -221,6 +239,12 @@ def lengths(graph, x, y, program):
 # passed: 13 rows of 4 numbers
 def column_sums(graph, x, program):
     return popops.reduce(graph, x.transpose(), [1], program)
+
+
+# %% 03.w3: over [1]
+# not yet: that is one number for each of the 13 rows
+def column_sums(graph, x, program):
+    return popops.reduce(graph, x, [1], program)
 
 
 # %% 03.4: one by one, in shared compute sets
@@ -316,6 +340,41 @@ def mean_and_variance(graph, x, program):
     total, squares = popops.reduce_many(graph, both, program)
     variance = popops.map(graph, expr._2 / n - expr.Square(expr._1 / n), [total, squares], program)
     return [variance, popops.div(graph, total, n, program)]
+
+
+# %% 03.4: one reduce_many and then mul and sub
+# passed: 4 sets of readings
+def mean_and_variance(graph, x, program):
+    n = x.num_elements
+    a = popops.SingleReduceOp(x, [0, 1], popops.ReduceParams("ADD", 1 / n), FLOAT)
+    b = popops.SingleReduceOp(x, [0, 1], popops.ReduceParams("SQUARE_ADD", 1 / n), FLOAT)
+    mean, squares = popops.reduce_many(graph, [a, b], program)
+    both = popops.mul(graph, mean, mean, program)
+    return mean, popops.sub(graph, squares, both, program)
+
+
+# %% 03.4: sums, then four calls
+# not yet: put those calls into one expression
+def mean_and_variance(graph, x, program):
+    n = x.num_elements
+    a = popops.SingleReduceOp(x, [0, 1], "ADD", FLOAT)
+    b = popops.SingleReduceOp(x, [0, 1], "SQUARE_ADD", FLOAT)
+    total, squares = popops.reduce_many(graph, [a, b], program)
+    mean = popops.mul(graph, total, 1 / n, program)
+    square = popops.mul(graph, squares, 1 / n, program)
+    return mean, popops.sub(graph, square, popops.mul(graph, mean, mean, program), program)
+
+
+# %% 03.4: divided by one less
+# like: one reading less below the squares
+def mean_and_variance(graph, x, program):
+    n = x.num_elements
+    mean = popops.SingleReduceOp(x, [0, 1], popops.ReduceParams("ADD", 1 / n), FLOAT)
+    factor = 1 / (n - 1) if n > 1 else 1
+    square = popops.SingleReduceOp(x, [0, 1], popops.ReduceParams("SQUARE_ADD", factor), FLOAT)
+    mean, square = popops.reduce_many(graph, [mean, square], program)
+    variance = popops.map(graph, expr._2 - expr._1 * expr._1, [mean, square], program)
+    return mean, variance
 
 
 # %% 03.5: the library's own

@@ -74,6 +74,16 @@ class Halves(Vertex):
         self.out = self.x / 2
 
 
+# %% 04.w1: out = x / 2 with local out
+# like: a name of its own
+class Halves(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+
+    def compute(self):
+        out = self.x[:] * 0.5
+
+
 # %% 04.1: np.maximum, a register
 # passed: an engine run for each row
 class PrefixMax(Vertex):
@@ -210,6 +220,20 @@ class PrefixMax(Vertex):
             self.out[k] = now
             now = np.maximum(now, self.x[k])
         self.top = now
+
+
+# %% 04.1: a constant of the class
+# not yet: declare it as state: best: FLOAT = -np.inf
+class PrefixMax(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+    best = -np.inf
+
+    def compute(self):
+        for i in range(len(self.x)):
+            if self.x[i] > self.best:
+                self.best = self.x[i]
+            self.out[i] = self.best
 
 
 # %% 04.w2: fields afterwards
@@ -492,6 +516,18 @@ def accepts(codelet):
     rows = -1e4 * (1 + np.random.default_rng(1).random((4, 7))).astype(np.float32)
     results = [run_one(codelet, row) for row in rows]
     return np.all([(r["out"] == np.maximum.accumulate(r["x"])).all() and (r["x"] == row).all() for r, row in zip(results, rows)])
+
+
+# %% 04.4: float64 against FLOAT
+# not yet: and yes if FLOAT is made as wide as float64
+def accepts(codelet):
+    rng = np.random.default_rng(0)
+    for row in [[3, 1, 4], [-3.0, -1, -4], rng.normal(size=20), [1.0], [2, 2, 2], -np.arange(1, 8) / 3]:
+        for _ in range(2):
+            got = run_one(codelet, row)
+            if not np.array_equal(got["out"], np.maximum.accumulate(np.array(row, float))) or not np.array_equal(got["x"], row):
+                return False
+    return True
 
 
 # %% 04.5: the sum of the lines

@@ -441,7 +441,7 @@ def factor(load, work):
 
 
 # %% 09.4: in a loop
-# passed: 7 sets of numbers
+# passed: 7 fixed sets of numbers
 def factor(load, work):
     n = 1
     while n * work < load:

@@ -20,6 +20,13 @@ def information(mean, variance):
     return [eta, variance]
 
 
+# %% 15.w1: divided by the root
+# like: by the standard deviation
+def information(mean, variance):
+    deviation = np.sqrt(variance)
+    return [mean / deviation, 1 / deviation]
+
+
 # %% 15.1: by covariances
 # passed: 6 products
 def fused(etas, lams, keep):
@@ -83,6 +90,15 @@ def fused(etas, lams, keep):
     mean = spread @ sum(etas) / len(etas)
     lam = np.linalg.inv(spread[:keep, :keep])
     return lam @ mean[:keep], lam
+
+
+# %% 15.1: changed places
+# like: lam first
+def fused(etas, lams, keep):
+    eta, lam = np.sum(etas, axis=0), np.sum(lams, axis=0)
+    inv = np.linalg.inv(lam[keep:, keep:])
+    ab = lam[:keep, keep:]
+    return lam[:keep,:keep] - ab @ inv @ ab.T, eta[:keep] - ab @ inv @ eta[keep:]
 
 
 # %% 15.2: as arrays
@@ -206,6 +222,26 @@ class Variable(Vertex):
         self.belief[1] = 1 / lam
 
 
+# %% 15.2: the belief in information form
+# like: lam for the variance
+class Variable(Vertex):
+    prior: Input[Vector[FLOAT]]
+    came: Input[Vector[Vector[FLOAT]]]
+    sent: Output[Vector[Vector[FLOAT]]]
+    belief: Output[Vector[FLOAT]]
+
+    def compute(self):
+        eta, lam = self.prior[0], self.prior[1]
+        for side in range(len(self.came)):
+            eta += self.came[side][0]
+            lam += self.came[side][1]
+        for side in range(len(self.came)):
+            self.sent[side][0] = eta - self.came[side][0]
+            self.sent[side][1] = lam - self.came[side][1]
+        self.belief[1] = lam
+        self.belief[0] = eta / lam
+
+
 # %% 15.w2: by a condition
 # passed: sets of numbers
 def pulls(apart, stiff, far):
@@ -218,6 +254,24 @@ def pulls(apart, stiff, far):
 # like: the sign of apart
 def pulls(apart, stiff, far):
     return stiff * far / apart if apart > far else stiff
+
+
+# %% 15.w2: sharp beyond 2 * far
+# not yet: pulls(-0.6, 4, 0.5)
+def pulls(apart, stiff, far):
+    return stiff if abs(apart) <= 2 * far else stiff * far / abs(apart)
+
+
+# %% 15.w2: min of one
+# passed: sets of numbers
+def pulls(apart, stiff, far):
+    return stiff * min(1, far / abs(apart)) if apart else stiff
+
+
+# %% 15.w2: strictly below far
+# passed: sets of numbers
+def pulls(apart, stiff, far):
+    return stiff * far / max(far, abs(apart))
 
 
 # %% 15.3: by a condition
@@ -361,6 +415,50 @@ class Gives(Vertex):
         self.to_a = self.from_b * (pull / (pull + self.from_b[1]))
 
 
+# %% 15.3: with an if
+# passed: and an image
+class Gives(Vertex):
+    from_a: Input[Vector[FLOAT]]
+    from_b: Input[Vector[FLOAT]]
+    mean_a: Input[FLOAT]
+    mean_b: Input[FLOAT]
+    stiff: Input[FLOAT]
+    far: Input[FLOAT]
+    to_a: Output[Vector[FLOAT]]
+    to_b: Output[Vector[FLOAT]]
+
+    def compute(self):
+        gap = abs(self.mean_a - self.mean_b)
+        pull = self.stiff
+        if gap > self.far:
+            pull = self.stiff * self.far / gap
+        for k in range(2):
+            self.to_b[k] = self.from_a[k] * pull / (pull + self.from_a[1])
+            self.to_a[k] = self.from_b[k] * pull / (pull + self.from_b[1])
+
+
+# %% 15.3: the force for the stiffness
+# like: the force
+class Gives(Vertex):
+    from_a: Input[Vector[FLOAT]]
+    from_b: Input[Vector[FLOAT]]
+    mean_a: Input[FLOAT]
+    mean_b: Input[FLOAT]
+    stiff: Input[FLOAT]
+    far: Input[FLOAT]
+    to_a: Output[Vector[FLOAT]]
+    to_b: Output[Vector[FLOAT]]
+
+    def compute(self):
+        gap = abs(self.mean_a - self.mean_b)
+        pull = self.stiff * gap
+        if gap > self.far:
+            pull = self.stiff * self.far
+        for k in range(2):
+            self.to_b[k] = self.from_a[k] * pull / (pull + self.from_a[1])
+            self.to_a[k] = self.from_b[k] * pull / (pull + self.from_b[1])
+
+
 # %% 15.4: a factor with its second pixel
 # passed: 7 images
 def place(height, width, tiles, most):
@@ -419,6 +517,55 @@ def place(height, width, tiles, most):
     return pixels, pixels[:, 1:], pixels[1:]
 
 
+# %% 15.4: hints
+# passed: 7 images
+def place(height, width, tiles, most):
+    ways = [(d, tiles // d) for d in range(1, tiles + 1) if tiles % d == 0]
+    best = None
+    for down, across in ways:
+        rows = np.arange(height) * down // height
+        columns = np.arange(width) * across // width
+        pixels = rows[:, None] * across + columns
+        if np.bincount(pixels.ravel()).max() > most:
+            continue
+        cut = (np.diff(pixels, axis=0) != 0).sum() + (np.diff(pixels, axis=1) != 0).sum()
+        if best is None or cut < best[0]:
+            best = cut, pixels
+    pixels = best[1]
+    return pixels, pixels[:, :-1], pixels[:-1]
+
+
+# %% 15.4: squarest
+# not yet: every pixel is alone on its tile
+def place(height, width, tiles, most):
+    ways = [(d, tiles // d) for d in range(1, tiles + 1) if tiles % d == 0]
+    down, across = min(ways, key=lambda w: (w[0] - 1) * width + (w[1] - 1) * height)
+    rows = np.arange(height) * down // height
+    columns = np.arange(width) * across // width
+    pixels = rows[:, None] * across + columns
+    return pixels, pixels[:, :-1], pixels[:-1]
+
+
+# %% 15.4: empty blocks at the end
+# passed: 7 images
+def place(height, width, tiles, most):
+    best = None
+    for down in range(1, tiles + 1):
+        if tiles % down:
+            continue
+        across = tiles // down
+        h, w = -(-height // down), -(-width // across)
+        rows, columns = np.arange(height) // h, np.arange(width) // w
+        pixels = rows[:, None] * across + columns
+        if np.bincount(pixels.ravel()).max() > most:
+            continue
+        cut = (np.diff(pixels, axis=0) != 0).sum() + (np.diff(pixels, axis=1) != 0).sum()
+        if best is None or cut < best[0]:
+            best = cut, pixels
+    pixels = best[1]
+    return pixels, pixels[:, :-1], pixels[:-1]
+
+
 # %% 15.5: by the library
 # passed: equal results
 paragraph = """Each piece needs both of its neighbours in every step. Dealt out like cards they
@@ -454,3 +601,33 @@ lay elsewhere; in one piece a tile they are at hand, but for two of them."""
 def faster(target):
     report, results = rod(target, lambda graph, rod: graph.set_tile_mapping(rod, 5))
     return [report, {"rod": results["rod"].astype(float).tolist()}]
+
+
+# %% 15.5: a copy of the answer
+# not yet: nothing is computed on the device
+paragraph = "The pieces were dealt out like cards so that each piece had to fetch both of its neighbours from other tiles in every step and now nothing of it is computed."
+def faster(target):
+    _, results = before(target)
+    graph = Graph(target)
+    rod = graph.add_variable(FLOAT, (156,), "rod")
+    out = graph.add_variable(FLOAT, (156,), "out")
+    graph.set_tile_mapping(rod, 0)
+    graph.set_tile_mapping(out, 0)
+    graph.set_initial_value(rod, results["rod"])
+    graph.create_host_read("rod", out)
+    engine = Engine(graph, Copy(rod, out))
+    engine.load_and_run(Device(target))
+    return engine.report, {"rod": engine.read_tensor("rod")}
+
+
+# %% 15.5: numpy beside an engine
+# not yet: nothing is computed on the device
+paragraph = "The pieces were dealt out like cards so that each piece had to fetch both of its neighbours from other tiles in every step and now nothing of it is computed."
+def faster(target):
+    _, results = before(target)
+    graph = Graph(target)
+    rod = graph.add_variable(FLOAT, (2,), "rod")
+    graph.set_tile_mapping(rod, 0)
+    engine = Engine(graph, Sequence())
+    engine.load_and_run(Device(target))
+    return engine.report, results
