@@ -377,7 +377,7 @@ TRAININGS = 3  # trainings of which the best counts, so that luck does not decid
 def _digits(training: int = 0) -> tuple[datasets.Dataset, Array, Array]:
     """Return the digits sorted by label, and both halves as small images.
 
-    Within a label, each training has the images in an order of its own.
+    Each training has the images of a label in another order.
     """
     data = datasets.digits()
     small = given_to("07b.6")["small"]
@@ -517,7 +517,7 @@ def _training(
 
 
 CLOSE = 0.85  # share of test images from which on a training may have been bad luck
-ANOTHER_RATE = "the digits were shuffled and the statistics kept: what is left is the rate."
+ANOTHER_RATE = "the digits were shuffled and the statistics kept: the rate remains."
 
 
 def _fault(

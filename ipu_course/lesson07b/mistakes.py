@@ -686,8 +686,7 @@ def pool_back(x, dy, k, stride):
 
 
 # %% 07b.4: the largest without its sign
-# why:  this looks for the largest magnitude. Of negative elements the largest is the one nearest to
-#   0.
+# why:  this looks for the largest magnitude. The largest negative element is the one nearest to 0.
 # next: compare x itself, without abs.
 def pool_back(x, dy, k, stride):
     dx = np.zeros(x.shape)
@@ -951,7 +950,7 @@ def train(cnn, images, labels, test_images, test_labels, epochs):
 
 
 # %% 07b.6: far too slow
-# not yet: what is left is the rate
+# not yet: the statistics kept: the rate remains
 def train(cnn, images, labels, test_images, test_labels, epochs):
     draw, done = np.random.default_rng(1), 0
     steps = epochs * (len(images) // cnn.batch)

@@ -145,7 +145,7 @@ def alive(steps, sizes):
 
 # %% 08.1: the output of the last layer, too
 # why:  the last forward also counts what it makes. That is nobody's input, and does not count.
-# next: what the last layer makes has no size: add up the inputs of layers alone.
+# next: the output of the last layer has no size: add up the inputs of layers alone.
 def alive(steps, sizes):
     needed, held = set(), []
     for kind, layer in reversed(steps):

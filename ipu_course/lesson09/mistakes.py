@@ -717,8 +717,7 @@ def factor(load, work):
 
 
 # %% 09.4: rounded down, and 0
-# why:  this rounds down: so many micro-batches are shorter than the load, and of a short load it
-#   makes none.
+# why:  this rounds down: the work is then shorter than the load, and a short load gets 0 of them.
 # next: round up, and give at least 1.
 def factor(load, work):
     return load // work

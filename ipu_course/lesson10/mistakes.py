@@ -965,7 +965,7 @@ def step(graph, w, x, t, rate, program):
 # %% 10.7: each for itself, with its own mean
 # why:  nothing is sent between the replicas: each learns from the mean of its own samples alone,
 #   and they drift apart.
-# next: make the slope the sum of all replicas', and divide by the samples of all.
+# next: add up the gradients of all replicas, and divide by the samples of all.
 def step(graph, w, x, t, rate, program):
     error = poplin.mat_mul(graph, x, w, program)
     popops.sub_in_place(graph, error, t, program)

@@ -621,8 +621,8 @@ def partials_for(a, b, error):
 
 
 # %% 11.5: without abs
-# why:  the largest difference is taken with its sign: where the sums in HALF are too small, it is
-#   near 0 or below.
+# why:  this looks at differences with their sign: where the sums in HALF are too small, the largest
+#   difference is near 0 or below.
 # next: abs(found - exact).max() / abs(exact).max().
 def partials_for(a, b, error):
     exact = a.astype(float) @ b.astype(float)
