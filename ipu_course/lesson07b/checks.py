@@ -377,7 +377,7 @@ TRAININGS = 3  # trainings of which the best counts, so that luck does not decid
 def _digits(training: int = 0) -> tuple[datasets.Dataset, Array, Array]:
     """Return the digits sorted by label, and both halves as small images.
 
-    Within a label, each training has the images in an order of its own.
+    Each training has the images of a label in another order.
     """
     data = datasets.digits()
     small = given_to("07b.6")["small"]
@@ -434,6 +434,10 @@ class _Watched:
                 self.wrong = self.wrong or f"an image of a {known_label} with the label {label}"
         if len(self.losses) >= self.allowed:
             raise _TooMany
+        if len(images) != self.batch:
+            raise ValueError(
+                f"cnn.learn() takes exactly {self.batch} images, cnn.batch, and got {len(images)}"
+            )
         self.losses.append(self.cnn.learn(images, labels, rate))
         self.kinds.append(len(set(np.asarray(labels).tolist())))
         return self.losses[-1]
@@ -513,7 +517,7 @@ def _training(
 
 
 CLOSE = 0.85  # share of test images from which on a training may have been bad luck
-ANOTHER_RATE = "the digits were shuffled and the statistics kept: what is left is the rate."
+ANOTHER_RATE = "the digits were shuffled and the statistics kept: the rate remains."
 
 
 def _fault(
@@ -535,7 +539,10 @@ def _fault(
         return actual, f"{100 * LOW:.0f} % or more", *_too_few(watched)
     if learner_value is None or not 0 <= learner_value <= 1:
         actual = "no number" if learner_value is None else quoted(learner_value)
-        return actual, "the share that is read right, from 0 to 1", "", "a mean."
+        advice = "return the mean of cnn.read(test_images) == test_labels."
+        if learner_value is not None and abs(learner_value / 100 - right) < 0.004:
+            advice = "leave out the factor of 100."
+        return actual, "the share that is read right, from 0 to 1", "", advice
     if abs(learner_value - right) > 0.004:
         why = "what was trained reads another share."
         advice = "cnn.read(test_images), at the end."
@@ -662,7 +669,7 @@ LESSON = lesson(
             lambda n, total, squares: squares / n - (total / n) ** 2,
             (4, 10, 30),
             (5, 5, 15),
-            (1, 3, 9),
+            (3, 6, 12),
             (8, -4, 20),
         ),
     ),

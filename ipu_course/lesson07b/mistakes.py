@@ -686,8 +686,7 @@ def pool_back(x, dy, k, stride):
 
 
 # %% 07b.4: the largest without its sign
-# why:  this looks for the largest magnitude. Of negative elements the largest is the one nearest to
-#   0.
+# why:  this looks for the largest magnitude. The largest negative element is the one nearest to 0.
 # next: compare x itself, without abs.
 def pool_back(x, dy, k, stride):
     dx = np.zeros(x.shape)
@@ -730,6 +729,18 @@ def pool_back(x, dy, k, stride):
     for i, j in np.ndindex(dy.shape):
         here = slice(i * stride, i * stride + k), slice(j * stride, j * stride + k)
         dx[here] += dy[i, j] / k**2
+    return dx
+
+
+# %% 07b.4: a share of the window for each
+# why:  the gradient is divided by the size of the window. Only the elements that are equally large
+#   share it; often that is one element.
+# next: divide by how many elements equal the largest.
+def pool_back(x, dy, k, stride):
+    dx = np.zeros(x.shape)
+    for i, j in np.ndindex(dy.shape):
+        here = slice(i * stride, i * stride + k), slice(j * stride, j * stride + k)
+        dx[here] += dy[i, j] * (x[here] == x[here].max()) / (k * k)
     return dx
 
 
@@ -833,6 +844,14 @@ def busy(places, ins, outs, groups):
     return min(1, places * ins // groups / 16) * min(1, outs // groups / 16)
 
 
+# %% 07b.5: always one panel more
+# why:  this adds a panel also where the last one is full.
+# next: round up: -(-deep // 16).
+def busy(places, ins, outs, groups):
+    deep, wide = places * ins // groups, outs // groups
+    return deep * wide / ((deep // 16 + 1) * (wide // 16 + 1) * 16 * 16)
+
+
 # %% 07b.5: panels in place of the share
 # why:  that is how many panels there are.
 # next: what is filled, divided by what the panels hold.
@@ -931,7 +950,7 @@ def train(cnn, images, labels, test_images, test_labels, epochs):
 
 
 # %% 07b.6: far too slow
-# not yet: what is left is the rate
+# not yet: the statistics kept: the rate remains
 def train(cnn, images, labels, test_images, test_labels, epochs):
     draw, done = np.random.default_rng(1), 0
     steps = epochs * (len(images) // cnn.batch)
@@ -1015,6 +1034,27 @@ def variance_of(n, total, squares):
     return max(0, squares / n - (total / n) ** 2) ** 0.5
 
 
+# %% 07b.w2: one less than there are
+# why:  this divides by n - 1. The mean of n squared distances divides by n.
+# next: divide by n.
+def variance_of(n, total, squares):
+    return (squares - total**2 / n) / (n - 1)
+
+
+# %% 07b.w2: the squares not divided
+# why:  the square of the mean is subtracted from the sum of the squares, which is not divided by n.
+# next: squares / n is the mean of the squares.
+def variance_of(n, total, squares):
+    return squares - (total / n) ** 2
+
+
+# %% 07b.w2: whole divisions
+# why:  // rounds down: means are seldom whole.
+# next: divide with /.
+def variance_of(n, total, squares):
+    return squares // n - (total // n) ** 2
+
+
 # %% 07b.w2: not about the mean
 # why:  that is the mean of the squares, about 0 and not about the mean.
 # next: take the square of the mean away.
@@ -1086,6 +1126,20 @@ def statistics(graph, x, replicas, together, program):
     of_mean = popops.square(graph, mean, program)
     variance = popops.sub(graph, popops.mul(graph, squares, 1 / n, program), of_mean, program)
     return mean, variance
+
+
+# %% 07b.7: divided by the replicas
+# why:  the sums are divided by the number of replicas. They are sums over all samples.
+# next: divide by replicas * x.shape[0].
+def statistics(graph, x, replicas, together, program):
+    squared = popops.square(graph, x, program)
+    total = together(popops.reduce(graph, x, [0], program), program)
+    squares = together(popops.reduce(graph, squared, [0], program), program)
+    mean = popops.mul(graph, total, 1 / replicas, program)
+    of_mean = popops.square(graph, mean, program)
+    return mean, popops.sub(
+        graph, popops.mul(graph, squares, 1 / replicas, program), of_mean, program
+    )
 
 
 # %% 07b.7: squares of one's own

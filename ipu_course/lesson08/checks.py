@@ -40,7 +40,7 @@ from ipu_teach import (
     show,
 )
 from ipu_teach.errors import counted
-from ipu_teach.program import Execute, Sequence as Steps
+from ipu_teach.program import Copy, Execute, Sequence as Steps
 from ipu_teach.schedules import BACKWARD, FORWARD, RECOMPUTE, recompute
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
@@ -540,8 +540,8 @@ def _refuse_stored_masks(answer: Callable[..., Tensor], description: str) -> Non
 def _dropping(description: str, runs_backwards: bool = False) -> Trial:
     """Return a trial of answer(graph, x, seed, kind, layer, program), which appends dropout.
 
-    The answer is called for each step in ORDER, with a program of its own, and returns x after
-    dropout. `runs_backwards`: the program of the last step runs first.
+    The answer is called for each step in ORDER, with a program and an x of its own, and returns x
+    after dropout. `runs_backwards`: the program of the last step runs first.
     """
     x = np.random.default_rng(806).uniform(1, 2, (TILES, 120)).astype(np.float32)
     seeds = [np.array(seed, np.uint32) for seed in SEEDS]
@@ -550,9 +550,10 @@ def _dropping(description: str, runs_backwards: bool = False) -> Trial:
         programs = []
         results = []
         for kind, layer in ORDER:
-            programs.append(program := Steps())
+            given_x, seed = parts
+            programs.append(program := Steps(Copy(given_x, own := graph.clone(given_x))))
             with answering(f"{name_of(answer)}(graph, x, seed, {kind!r}, {layer}, program)"):
-                returned_value = answer(graph, *parts, kind, layer, program)
+                returned_value = answer(graph, own, seed, kind, layer, program)
             if not isinstance(returned_value, Tensor) or returned_value.shape != x.shape:
                 actual = returned(returned_value, ", which is no tensor like x")
                 raise NotYet(

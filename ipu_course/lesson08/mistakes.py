@@ -48,6 +48,14 @@ def last_read(steps, layer):
     return max(makes, default=0)
 
 
+# %% 08.w1: its last forward
+# why:  there it is read for the last time on the way forward, or in recomputation. Its backward
+#   reads it later.
+# next: look at the steps of every kind.
+def last_read(steps, layer):
+    return max(p for p, (kind, i) in enumerate(steps) if i == layer and kind != "backward")
+
+
 # %% 08.w1: how often
 # why:  so many steps read it. Asked is where the last of them stands.
 # next: keep the places, and take the largest.
@@ -142,7 +150,7 @@ def alive(steps, sizes):
 
 # %% 08.1: the output of the last layer, too
 # why:  the last forward also counts what it makes. That is nobody's input, and does not count.
-# next: what the last layer makes has no size: add up the inputs of layers alone.
+# next: the output of the last layer has no size: add up the inputs of layers alone.
 def alive(steps, sizes):
     needed, held = set(), []
     for kind, layer in reversed(steps):

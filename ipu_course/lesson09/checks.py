@@ -219,7 +219,8 @@ def _resident(answer: Callable[..., Program]) -> Passed:
                 refused = refusing("09.2", fails_alike_in([trial, trials[8]], answer))
                 raise refused(trial.tried, message, quoted(right[i, j]), advice, draws=draws)
     peak = {n: int(full[n].report.memory.held_per_tile.max()) for n in (8, 16)}
-    bars = Bars(one_layer(2), peak[16], "bytes on the fullest tile")
+    # two layers, and room for copies of the results
+    bars = Bars(round(1.03 * one_layer(2)), peak[16], "bytes on the fullest tile")
     if bars.yours > bars.budget or peak[8] != peak[16]:
         actual = f"8 layers take {peak[8]:,} bytes of the fullest tile, and 16 take {peak[16]:,}"
         bytes_per_layer = (peak[16] - peak[8]) // 8
@@ -399,6 +400,11 @@ def _turns(answer: Callable[..., Program]) -> Passed:
     assert report is not None
     minimum = turn_cycles(layers)
     bars = Bars(round(1.03 * minimum), report.total_cycles, MODELLED)
+    crossings = sum(kind == "cross" for kind, *_ in events)
+    if crossings >= layers:
+        refused = refusing("09.3", partial(_as_long, layers, sorted(events), report))
+        advice = "the result of the last layer stays where it is."
+        raise refused(description, f"{crossings} crossings", f"{layers - 1}", advice)
     if bars.yours > bars.budget:
         refused = refusing("09.3", partial(_as_long, answer, layers, report))
         why = "somebody waits for a load that could have come earlier."

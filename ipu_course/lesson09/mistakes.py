@@ -300,6 +300,24 @@ def deep(graph, buffer, x, layers):
     return program
 
 
+# %% 09.2: tanh before the product
+# why:  tanh comes before each product here, and after the last one there is none.
+# next: first the product, then tanh of it.
+def deep(graph, buffer, x, layers):
+    w = graph.add_variable(FLOAT, (78, 78), "w")
+    poputil.map_tensor_linearly(graph, w)
+    row = graph.add_variable(UNSIGNED_INT, (1,), "row")
+    graph.set_tile_mapping(row, 0)
+    body = Sequence(Copy(buffer, w, row))
+    popops.tanh_in_place(graph, x, body)
+    body.add(Copy(poplin.mat_mul(graph, x, w, body), x))
+    popops.add_in_place(graph, row, 1, body)
+    program = Sequence()
+    popops.zero(graph, row, program)
+    program.add(Repeat(layers, body))
+    return program
+
+
 # %% 09.2: turned weights
 # why:  this multiplies by the weights turned round, with rows for columns.
 # next: x @ w, with w as it comes.
@@ -699,8 +717,7 @@ def factor(load, work):
 
 
 # %% 09.4: rounded down, and 0
-# why:  this rounds down: so many micro-batches are shorter than the load, and of a short load it
-#   makes none.
+# why:  this rounds down: the work is then shorter than the load, and a short load gets 0 of them.
 # next: round up, and give at least 1.
 def factor(load, work):
     return load // work
@@ -835,6 +852,25 @@ def train(graph, weights, grads, program):
     program.add(Copy(state, buffer))
     moved = concat([each.flatten()[:n] for each in all_gather(graph, shards, program)])
     popops.scaled_add_to(graph, concat(weights), moved, -0.25, program)
+
+
+# %% 09.5: half of the momentum
+# why:  the weights lose half of the momentum. The half is what remains of the old momentum.
+# next: the weights lose a quarter of it: -0.25.
+def train(graph, weights, grads, program):
+    n = weights[0].num_elements
+    length = -(-n // REPLICAS)
+    buffer = graph.add_remote_buffer("momentum", FLOAT, REPLICAS * length)
+    shards = [on_replica(graph, i, (length,), f"momentum{i}") for i in range(REPLICAS)]
+    state = concat(shards)
+    program.add(Copy(buffer, state))
+    sums = reduce_scatter(graph, grads, program)
+    popops.mul_in_place(graph, state, 0.5, program)
+    popops.scaled_add_to(graph, state, concat(sums), 1 / REPLICAS, program)
+    program.add(Copy(state, buffer))
+    whole = all_gather(graph, shards, program)
+    moved = concat([each.flatten()[:n] for each in whole])
+    popops.scaled_add_to(graph, concat(weights), moved, -0.5, program)
 
 
 # %% 09.5: the store is forgotten
@@ -1170,6 +1206,22 @@ def steps_of(transfers):
     steps, kind, read, written = [], None, set(), set()
     for its, source, target in transfers:
         if its != kind or {source, target} & written:
+            steps.append(steps[-1] + 1 if steps else 0)
+            kind, read, written = its, set(), set()
+        else:
+            steps.append(steps[-1])
+        read.add(source)
+        written.add(target)
+    return steps
+
+
+# %% 09.6: two writes share
+# why:  two transfers that write the same place share a step here. Which of them stays is then open.
+# next: a transfer also begins a new step if one of the step writes its target.
+def steps_of(transfers):
+    steps, kind, read, written = [], None, set(), set()
+    for its, source, target in transfers:
+        if its != kind or source in written or target in read:
             steps.append(steps[-1] + 1 if steps else 0)
             kind, read, written = its, set(), set()
         else:

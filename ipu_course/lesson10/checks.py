@@ -395,6 +395,7 @@ def _stored(answer: Callable[[Schedule, int], list[int]]) -> Passed:
     cases |= {
         "a stage goes forward and backward in one tick": (in_rounds(3, 7), 3),
         "a stage fills up again after its first backward": (in_waves(), 3),
+        "a tick names its backward first": ([now[::-1] for now in in_rounds(3, 7)], 3),
     }
     advice = "count for one stage, tick by tick, how many have come and not gone back."
 
@@ -694,6 +695,7 @@ LESSON = lesson(
             ([50, 10, 400], 2),
             ([40, 10, 30, 20], 5),
             ([40, 10, 30, 20], 3),
+            ([50, 10, 10, 20, 40], 2),
         ),
     ),
     exercise("10.3", _built),

@@ -543,6 +543,35 @@ def stored(ticks, stages):
     return most
 
 
+# %% 10.4: in the order of the list
+# why:  this counts the works of a tick one after another, as they are listed. All of a tick happen
+#   at once: the tick holds its backward micro-batch as well as its forward one.
+# next: count all forwards of a tick, look, and then take its backwards away.
+def stored(ticks, stages):
+    now, most = [0] * stages, [0] * stages
+    for tick in ticks:
+        for kind, s, _ in tick:
+            now[s] += 1 if kind == "forward" else -1
+            most[s] = max(most[s], now[s])
+    return most
+
+
+# %% 10.4: the longest time
+# why:  this is for how many ticks a micro-batch is held. Asked is how many are held at once.
+# next: count what a stage holds, tick by tick, and keep the largest count.
+def stored(ticks, stages):
+    begin, longest = {}, [0] * stages
+    for t, tick in enumerate(ticks):
+        for kind, s, b in tick:
+            if kind == "forward":
+                begin[s, b] = t
+    for t, tick in enumerate(ticks):
+        for kind, s, b in tick:
+            if kind == "backward":
+                longest[s] = max(longest[s], t - begin[s, b] + 1)
+    return longest
+
+
 # %% 10.4: without the one at work
 # clause: **both included**
 # why:  these are those that a stage stores besides the one at work. It is held, too.
@@ -673,8 +702,8 @@ def all_reduce(graph, parts, program):
 
 
 # %% 10.5: in the order of their numbers
-# why:  the ring goes 0, 1, 2, 3: from 1 to 2 and from 3 to 0 it takes two links, so that each
-#   message is on the way for longer.
+# why:  the ring goes 0, 1, 2, 3: from 1 to 2 and from 3 to 0 a message takes two links, so that the
+#   busiest link carries more than one message in a round.
 # next: go round by around(R).
 def all_reduce(graph, parts, program):
     R = len(parts)
@@ -757,6 +786,22 @@ def all_reduce(graph, parts, program):
         inbox = [graph.clone(each) for each in mine]
         send(program, sent, inbox)
         popops.add_in_place(graph, concat(mine), concat(inbox), program)
+    for k in range(R - 1):
+        sent = [part[p][(p + 1 - k) % R] for p in places]
+        send(program, sent, [part[(p + 1) % R][(p + 1 - k) % R] for p in places])
+
+
+# %% 10.5: over its own chunk
+# why:  what comes in is written over the chunk that it should be added to.
+# next: send into graph.clone(chunk), and add that to the chunk.
+def all_reduce(graph, parts, program):
+    R = len(parts)
+    places, part = range(R), [chunks(parts[ipu], R) for ipu in around(R)]
+    for k in range(R - 1):
+        sent = [part[p][(p - k) % R] for p in places]
+        mine = [part[(p + 1) % R][(p - k) % R] for p in places]
+        send(program, sent, mine)
+        popops.add_in_place(graph, concat(mine), concat(sent), program)
     for k in range(R - 1):
         sent = [part[p][(p + 1 - k) % R] for p in places]
         send(program, sent, [part[(p + 1) % R][(p + 1 - k) % R] for p in places])
@@ -920,7 +965,7 @@ def step(graph, w, x, t, rate, program):
 # %% 10.7: each for itself, with its own mean
 # why:  nothing is sent between the replicas: each learns from the mean of its own samples alone,
 #   and they drift apart.
-# next: make the slope the sum of all replicas', and divide by the samples of all.
+# next: add up the gradients of all replicas, and divide by the samples of all.
 def step(graph, w, x, t, rate, program):
     error = poplin.mat_mul(graph, x, w, program)
     popops.sub_in_place(graph, error, t, program)
@@ -961,6 +1006,29 @@ def step(graph, w, x, t, rate, program):
     slope = poplin.mat_mul(graph, x.transpose(), error, program)
     gcl.all_reduce_in_place_cross_replica(graph, slope, "ADD", program)
     samples = x.shape[0]
+    popops.scaled_add_to(graph, w, slope, -rate / samples, program)
+
+
+# %% 10.7: the mean of the slopes alone
+# why:  this is the mean of the replicas' gradients, and each of them is a sum over its samples.
+# next: divide by x.shape[0], too.
+def step(graph, w, x, t, rate, program):
+    error = poplin.mat_mul(graph, x, w, program)
+    popops.sub_in_place(graph, error, t, program)
+    slope = poplin.mat_mul(graph, x.transpose(), error, program)
+    gcl.all_reduce_in_place_cross_replica(graph, slope, "MEAN", program)
+    popops.scaled_add_to(graph, w, slope, -rate, program)
+
+
+# %% 10.7: divided by the features
+# why:  x.shape[1] is how many features a sample has. The samples are the rows of x.
+# next: x.shape[0].
+def step(graph, w, x, t, rate, program):
+    error = poplin.mat_mul(graph, x, w, program)
+    popops.sub_in_place(graph, error, t, program)
+    slope = poplin.mat_mul(graph, x.transpose(), error, program)
+    gcl.all_reduce_in_place_cross_replica(graph, slope, "ADD", program)
+    samples = graph.get_replication_factor() * x.shape[1]
     popops.scaled_add_to(graph, w, slope, -rate / samples, program)
 
 
@@ -1076,6 +1144,15 @@ def groups(copies, parts):
     lines = [[c * parts + p for p in range(parts)] for c in range(copies)]
     columns = [[p * copies + c for c in range(copies)] for p in range(parts)]
     return lines, columns
+
+
+# %% 10.8: modulo the copies
+# why:  replicas of one part are those with the same remainder by parts, and here by copies.
+# next: replica r has part r % parts of copy r // parts.
+def groups(copies, parts):
+    every = range(copies * parts)
+    lines = [[r for r in every if r // parts == c] for c in range(copies)]
+    return lines, [[r for r in every if r % copies == p] for p in range(parts)]
 
 
 # %% 10.8: only one kind

@@ -303,6 +303,8 @@ def _scaled(answer: Callable[..., Sequence[Array]]) -> Passed:
             actual, expected = _off(name, part, right)
             if actual:
                 advice = "how many terms has a sum of that product? Divide by the root."
+                if "deviation" not in actual:
+                    advice = "return h, y, dh, dw1 and dw2, in that order."
                 raise refusing("11.4", scales_alike)(description, actual, expected, advice)
     _refuse_factors_of_data(answer, shapes[0])
     spreads = [float(np.std(part)) for _, _, parts in answers for part in parts]
@@ -374,6 +376,7 @@ def _operands() -> tuple[Operands, ...]:
         ("small numbers, one feature larger", (26, 768, 26), 1, 2.0**-8, 0.0009),
         # an element near 0 has a large error of its own
         ("numbers of both signs", (26, 512, 26), 1, 1.0, 0.002),
+        ("numbers of both signs, and little asked", (26, 512, 26), 1, 1.0, 0.01),
         # between the error of the device and that of one sum after sixteen products
         ("one large feature, and a little less asked", (26, 512, 26), 64, 0.25, 0.006),
         # between the error from the exact product and that from the product in float16
@@ -457,7 +460,7 @@ def _chosen(answer: Callable[[Array, Array, float], type[DType]]) -> Passed:
 STEPS = 3
 RATE = 0.4
 SIZES = (1.0, 2.0**-9, 900.0)  # sizes of targets
-NEAR = 0.02  # allowed error, relative to the loss in double precision
+NEAR = 0.1  # allowed error, relative to the loss in double precision
 
 
 class _Wrong(NotYet):
@@ -480,6 +483,7 @@ class Descent:
         self.x = draw((48, 20))
         self.t = (self.x @ draw((20, 6)) + 0.01 * draw((48, 6))) * self.size
         self.w = draw((20, 6)) * 0.01 * self.size
+        self.now = self.w  # at the beginning of a step
         self.weights = list[Array]()
         self.casts = list[tuple[str, QuarterFormat, int]]()
         self.last: tuple[Array, QuarterFormat] | None = None
@@ -499,6 +503,7 @@ class Descent:
         :raises _Wrong: if a tensor was converted in another way than required, or not at all.
         """
         before = len(self.casts)
+        self.now = w
 
         # a plain function, because no method is copied
         def eight(values: Array, form: QuarterFormat, scale: int) -> Array:
@@ -530,6 +535,11 @@ class Descent:
         self.last = (values, form)
         name = self.name_of(values)
         self.casts.append((name, form, scale))
+        if name == "w" and not any(np.array_equal(values, w) for w in (self.now, self.now.T)):
+            why = "it has the shape of w, and is not w. Only x, w and the error are multiplied."
+            advice = "w loses the gradient as it is."
+            message = "the gradient, or another tensor, was made 8 bits"
+            raise _Wrong(self.tried, message, "x, w and the error", why, advice)
         format_wanted = F152 if name == "error" else F143
         if form is not format_wanted:
             raise _Wrong(self.tried, f"{name} as {shown(form)}", f"as {format_wanted.name}")
@@ -585,24 +595,34 @@ def _refuse_wide(answer: Update, descent: Descent) -> None:
     still depends on the tensor, it uses the wide one.
     """
 
-    def step(zero: str) -> tuple[Array, list[tuple[str, Array]]]:
-        """Return (the new w, the tensors that were made 8 bits by name)."""
-        converted: list[tuple[str, Array]] = []
+    def step(zero: str) -> tuple[Array, list[tuple[str, Array, Array]]]:
+        """Return (the new w, the tensors that were made 8 bits: name, values, 8 bits)."""
+        converted: list[tuple[str, Array, Array]] = []
 
         def eight(values: Array, form: QuarterFormat, scale: int) -> Array:
             name = descent.name_of(values)
-            converted.append((name, np.array(values)))
             metadata = QuarterMetadata(form, scale)
-            wide: Array = from_quarter(to_quarter(values, metadata), metadata).astype(np.float64)
-            return 0 * wide if name == zero else wide
+            narrow: Array = from_quarter(to_quarter(values, metadata), metadata).astype(np.float64)
+            narrow *= name != zero
+            converted.append((name, np.array(values), narrow.copy()))
+            return narrow
 
         return call(answer, descent.w, descent.x, descent.t, RATE, eight), converted
 
     for zero, product in (("x", "x @ w"), ("w", "x @ w"), ("error", "")):
         updated, converted = step(zero)
-        if zero not in dict(converted):
+        if zero not in [name for name, *_ in converted]:
             continue  # x of an earlier call
-        errors = [values for name, values in converted if name == "error"]
+        errors = [values for name, values, _ in converted if name == "error"]
+        rounded = [narrow for name, _, narrow in converted if name == "w" != zero]
+        if any(np.allclose(updated, narrow, rtol=1e-9, atol=0) for narrow in rounded):
+            raise NotYet(
+                descent.tried,
+                "the new w consists of 8 bits of w, less the step",
+                expected="w itself, less the step",
+                why="the w that is returned was rounded to 8 bits. Small steps are then lost.",
+                next_step="return w itself less the step; only what is multiplied is narrow.",
+            )
         is_wide = product and not any(_is_multiple(error, descent.t) for error in errors)
         if not is_wide and zero != "w" and not np.allclose(updated, descent.w, rtol=1e-9, atol=0):
             is_wide, product = True, "x.T @ error"
@@ -711,6 +731,7 @@ LESSON = lesson(
             (65504.5,),
             (1e-6,),
             (90_000.0,),
+            (300_000.0,),
         ),
     ),
     exercise("11.4", _scaled),

@@ -21,7 +21,18 @@ def decode(code, mantissa_bits, bias):
     return -size if code > 128 else size
 
 
+PRODUCTS = {}  # what multiplied() returned, as many mistakes ask for the same products
+
+
 def multiplied(a, b, partials):
+    """(a @ b as the device computes it, modelled cycles)."""
+    key = a.tobytes(), b.tobytes(), partials
+    if key not in PRODUCTS:
+        PRODUCTS[key] = product_of(a, b, partials)
+    return PRODUCTS[key]
+
+
+def product_of(a, b, partials):
     """(a @ b as the device computes it, modelled cycles)."""
     device = IPUModel("ipu2", tiles_per_ipu=13).create_device()
     graph, program = Graph(device), Sequence()
@@ -175,6 +186,14 @@ def after(step, grid, times):
     return times * step, grid**2 * times * up * (1 - up)
 
 
+# %% 11.2: of one step
+# why:  this is the standard deviation of a single step.
+# next: add up the variances: the standard deviation grows with the root of `times`.
+def after(step, grid, times):
+    up = step / grid - np.floor(step / grid)
+    return times * step, grid * np.sqrt(up * (1 - up))
+
+
 # %% 11.2: no spread
 # clause: without throwing
 # why:  the mean is right, and a sum of throws spreads.
@@ -262,6 +281,16 @@ def decode(code, mantissa_bits, bias):
     whole = 1 if exponent else 0
     size = (whole + mantissa / 2**mantissa_bits) * 2.0 ** (max(exponent, 1) - bias)
     return -size if code > 128 else size
+
+
+# %% 11.w2: minus zero
+# why:  0x80 would be minus zero. In these formats it is no number.
+# next: return float("nan") for the code 0x80.
+def decode(code, mantissa_bits, bias):
+    exponent, mantissa = divmod(code % 128, 2**mantissa_bits)
+    whole = 1 if exponent else 0
+    size = (whole + mantissa / 2**mantissa_bits) * 2.0 ** (max(exponent, 1) - bias)
+    return -size if code >= 128 else size
 
 
 # %% 11.w2: no sign
@@ -389,6 +418,20 @@ def loss_scale(largest):
     return 2.0 ** (16 - np.ceil(np.log2(largest)))
 
 
+# %% 11.w3: a whole quotient
+# why:  // rounds the quotient down before the logarithm, and makes 0 of a quotient below 1.
+# next: divide with /.
+def loss_scale(largest):
+    return 2.0 ** np.floor(np.log2(65504 // largest))
+
+
+# %% 11.w3: by the bits of the quotient
+# why:  int() makes 0 of a quotient below 1: a gradient beyond 131,008 is not divided far enough.
+# next: take the logarithm of 65504 / largest, and round it down.
+def loss_scale(largest):
+    return 2.0 ** (int(65504 / largest).bit_length() - 1)
+
+
 # %% 11.w3: the exponent
 # why:  this is the exponent, and asked is the power of two.
 # next: 2.0 ** of it.
@@ -450,6 +493,17 @@ def two_layers(x, w1, w2, dy):
     h = x @ w1 / one
     dh = dy @ w2.T / two
     return h, h @ w2 / two, dh, x.T @ dh / one, h.T @ dy / two
+
+
+# %% 11.4: the rows of the left
+# why:  a @ b adds as many terms as a has columns. This divides by the root of its rows.
+# next: a.shape[1], which is also b.shape[0].
+def two_layers(x, w1, w2, dy):
+    def scaled(a, b):
+        return a @ b / np.sqrt(a.shape[0])
+
+    h, dh = scaled(x, w1), scaled(dy, w2.T)
+    return h, scaled(h, w2), dh, scaled(x.T, dh), scaled(h.T, dy)
 
 
 # %% 11.4: outputs for inputs
@@ -547,6 +601,15 @@ def partials_for(a, b, error):
     return HALF if abs(found - exact).mean() / abs(exact).max() <= error else FLOAT
 
 
+# %% 11.5: relative to the mean
+# why:  the largest difference is divided by the mean number of the product, and not by the largest.
+# next: abs(found - exact).max() / abs(exact).max().
+def partials_for(a, b, error):
+    exact = a.astype(float) @ b.astype(float)
+    found, _ = multiplied(a, b, HALF)
+    return HALF if abs(found - exact).max() / abs(exact).mean() <= error else FLOAT
+
+
 # %% 11.5: each element by itself
 # why:  this divides each difference by its own element. Asked is the largest difference over the
 #   largest number of the whole product.
@@ -558,8 +621,8 @@ def partials_for(a, b, error):
 
 
 # %% 11.5: without abs
-# why:  the largest difference is taken with its sign: where the sums in HALF are too small, it is
-#   near 0 or below.
+# why:  this looks at differences with their sign: where the sums in HALF are too small, the largest
+#   difference is near 0 or below.
 # next: abs(found - exact).max() / abs(exact).max().
 def partials_for(a, b, error):
     exact = a.astype(float) @ b.astype(float)
@@ -728,6 +791,18 @@ def step(w, x, t, rate, eight):
     return w - rate / len(x) * x.T @ error
 
 
+# %% 11.6: the slope, too
+# not yet: the gradient, or another tensor, was made 8 bits
+def step(w, x, t, rate, eight):
+    def narrow(values, form):
+        return eight(values, form, numbers.best_scale(values, form))
+
+    x8 = narrow(x, F143)
+    error = x8 @ narrow(w, F143) - t
+    slope = x8.T @ narrow(error, F152) / len(x)
+    return w - rate * narrow(slope, F152)
+
+
 # %% 11.6: the target, too
 # not yet: t is not multiplied, and need not be 8 bits
 def step(w, x, t, rate, eight):
@@ -753,8 +828,7 @@ def step(w, x, t, rate, eight):
 
 
 # %% 11.6: w rounded
-# why:  the w that is returned was rounded to 8 bits. Small steps are then lost.
-# next: return w itself less the step; only what is multiplied is narrow.
+# not yet: the w that is returned was rounded to 8 bits. Small steps are then lost
 def step(w, x, t, rate, eight):
     def narrow(values, form):
         return eight(values, form, numbers.best_scale(values, form))

@@ -239,6 +239,12 @@ HARMLESS = {
             "-1 is what stands there anyhow"
         )
     },
+    "10.w1": {
+        f"return sum((max((c for c, b in zip(costs, row{strict}) if b >= 0)) for row in rows))": (
+            "a row of table has as many numbers as there are stages"
+        )
+        for strict in ("", ", strict=False")
+    },
     "10.2": {
         f"return max((sum(costs[a:b]) for a, b in zip(begins, ends{strict})))": "they are equally long"
         for strict in ("", ", strict=False")

@@ -400,6 +400,14 @@ def drop(graph, x, seed, kind, layer, program):
     return mask
 
 
+# %% 08.6: in x itself
+# passed: in all its steps
+def drop(graph, x, seed, kind, layer, program):
+    dropped = poprand.dropout(graph, seed, layer, x, x, 0.5, 2.0, program)
+    program.add(Copy(dropped, x))
+    return x
+
+
 # %% 08.6: another modifier
 # passed: in all its steps
 def drop(graph, x, seed, kind, layer, program):
