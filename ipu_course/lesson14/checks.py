@@ -818,11 +818,12 @@ LOOKS = (
     ([2, 4, 4, 5, 7, 8], [2, 2, 1, 4, 2, 0, 3, 2], [0, 3, 2, 1, 4], 2, [0, 0, 1, 0, 1]),
     ([0, 1, 4, 6, 6, 8], [3, 0, 1, 4, 4, 2, 0, 1], [-1, -1, 0, 2, 1], 0, [0, 0, 1, 0, 0]),
 )
+LISTS = [[np.array(part) for part in parts] for parts in zip(*LOOKS, strict=True)]
 LOOKED = {
-    name: Var(INT, np.shape(values[0]), 0, [np.array(value) for value in values])
-    for name, *values in zip(("ends", "neighbours", "distance", "level"), *LOOKS, strict=False)
+    name: Var(INT, values[0].shape, 0, values)
+    for name, values in zip(("ends", "neighbours", "distance", "level"), LISTS, strict=False)
 }
-LOOKED["hit"] = Var(INT, 5, 0, right=[np.array(hit) for *_, hit in LOOKS])
+LOOKED["hit"] = Var(INT, 5, 0, right=LISTS[-1])
 FIVE_ROWS = Trial("5 rows of neighbours, some of them empty", LOOKED, form=codelet, tiles=1)
 FIVE_ROWS = replace(FIVE_ROWS, runs=len(LOOKS))
 
