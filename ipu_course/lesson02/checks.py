@@ -485,7 +485,7 @@ def _refuse_ticks_at_once(answer: Callable[..., Program]) -> None:
         raise NotYet(
             f"a countdown from {start:,}, stopped after {run.rounds:,} rounds",
             f"{ticks:,} ticks, and {left:,} left",
-            expected=f"{start - left:,} ticks: one for each that was taken",
+            expected=f"{start - left:,} ticks",
             why="the ticks are not counted round by round.",
             next_step="take 1 from left and add 1 to ticks in the same round.",
         )

@@ -208,7 +208,7 @@ def _refuse_elsewhere(run: Ran, blocks: int) -> None:
             actual = (
                 f"{name}[{row}, {column}] is on tile {home}, and a vertex on tile {tile} writes it"
             )
-            why = "a block is best computed where it lies: elsewhere all of it has to travel."
+            why = "this tile fetches a whole block in each step, and sends it back."
             raise NotYet(
                 run.trial.tried, actual, why=why, next_step="map the vertex of blocks[t] to tile t."
             )
@@ -612,7 +612,7 @@ def _triangles(answer: type[Vertex]) -> Passed:
 
 Pieces = list[list[tuple[int, int, int]]]  # for each tile, (vertex, first edge, end) of its pieces
 FAIR = 1.1  # a multiple of the mean, or of the mean rounded up
-FEW = 1.6  # a multiple of a wave's cycles with rows that are cut only where a tile is full
+FEW = 1.6  # a multiple of a wave's cycles with the fewest cuts
 
 
 @cache

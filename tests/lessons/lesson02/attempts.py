@@ -321,7 +321,7 @@ def countdown(graph, left, ticks):
 
 
 # %% 02.4: ticks at once
-# not yet: one for each that was taken
+# not yet: expected: 1,001 ticks
 def countdown(graph, left, ticks):
     body = Sequence()
     popops.sub_in_place(graph, left, 1, body)
