@@ -32,6 +32,7 @@ For those who work on the kit, in its repository:
   fuzz        run random programs on every way, against a judge (--minutes N, --seed S)
   models      run small models of published packages, and compare them with torch on the CPU
   mutants     damage the lessons' answers in small ways, and see that no check lets one pass
+  clauses     list the clauses of an exercise's text beside the wrong answers that break them
   verdicts    record the verdict on every known answer, and compare two records
   entered     run the tests, and name the functions that nothing enters
   names       say which lesson shows what each exercise needs, on every path through them
@@ -53,6 +54,7 @@ SCRIPTS = {
     "fuzz": "tests/fuzz",
     "models": "tests/models",
     "mutants": "tests/lessons/mutants.py",
+    "clauses": "tests/lessons/clauses.py",
     "verdicts": "tests/lessons/verdicts.py",
     "entered": "tests/entered.py",
     "names": "tests/lessons/names.py",
@@ -77,7 +79,7 @@ EXTRAS: dict[str, tuple[str, Sequence[str]]] = {
     "site": ("docs", ("sphinx", "myst_nb", "pydata_sphinx_theme")),
     **dict.fromkeys(
         (
-            *("test", "fuzz", "models", "mutants", "verdicts", "entered", "names"),
+            *("test", "fuzz", "models", "mutants", "clauses", "verdicts", "entered", "names"),
             *("release", "bench", "hub", "rehearsal"),
         ),
         ("test", TEST_TOOLS),

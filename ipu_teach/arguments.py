@@ -1,13 +1,13 @@
-"""Checks of arguments: read from the annotations, and run before the body of a call.
+"""Checks of arguments, which are read from the annotations and run before the body of a call.
 
     check_calls(globals(), refuse)  # the last line of a module: its public functions and classes
 
     def pool(x: Value, kernel: Sequence[Count], kind: Annotated[str, Among(("max", "avg"))]): ...
 
 The annotations of a function are read when it is first called. An annotation may be a class, `int`,
-`float`, `bool`, `str`, `type[DType]`, a `Literal`, a union, a sequence, an iterable or a mapping of
-those, or one of them with a marker of this module. Any other annotation, such as `Any`, is not
-checked.
+`float`, `bool`, `str`, `type[DType]` or a `Literal`; a union, a sequence, an iterable or a mapping
+of these; or `Annotated` with a marker of this module. Arguments with any other annotation, such as
+`Any`, are not checked.
 
 - `int` accepts Python's and numpy's integers below 2**63, but not True and False.
 - `float` accepts real numbers that are finite in single precision; `Extended` also infinities.
@@ -44,17 +44,18 @@ import numpy as np
 
 from ipu_teach.errors import IPUTeachError, did_you_mean, shown
 
-# An annotation, such as `int`, `list[int]` or `Annotated[...]`. They share no class but `object`.
+# An annotation is an object such as `int`, `list[int]` or `Annotated[...]`. Annotations have no
+# common class except `object`.
 Hint: TypeAlias = Any
-# An argument of a call that is to be checked: any object, as the check decides what it may be.
+# An argument is any object, as the check decides what it may be.
 Argument: TypeAlias = Any
 Function: TypeAlias = Callable[..., Any]
 Predicate: TypeAlias = Callable[[Argument], bool]
 Kept = TypeVar("Kept", bound=type)
 Call = TypeVar("Call", bound=Function)
-Choice: TypeAlias = Callable[[str, Hint], bool]  # from a parameter and its annotation
-Refusal: TypeAlias = Callable[[str, str], IPUTeachError]  # from a sentence and what to do next
-FLAG = bool, np.bool_  # so 1 and "yes" are not accepted
+Choice: TypeAlias = Callable[[str, Hint], bool]  # called with a parameter's name and annotation
+Refusal: TypeAlias = Callable[[str, str], IPUTeachError]  # called with a sentence and the advice
+FLAG = bool, np.bool_  # the types of flags: 1 and "yes" are not accepted
 WORDS = "give True or False."
 WHOLE = (int, np.integer)
 REAL = (int, float, np.integer, np.floating)
@@ -65,9 +66,10 @@ NONE = type(None)
 
 
 class Between(NamedTuple):
-    """A marker: a number from `least` to `most`.
+    """A marker for a number from `least` to `most`.
 
-    With `is_open`, the number must be less than `most`, and with `is_above`, more than `least`.
+    With `is_open`, the number must be less than `most`. With `is_above`, it must be greater than
+    `least`.
     """
 
     least: float
@@ -76,7 +78,7 @@ class Between(NamedTuple):
     is_above: bool = False
 
     def accepts(self, value: float) -> bool:
-        """Return whether a number is in the range."""
+        """Return whether the number `value` is in the range."""
         lower = value > self.least if self.is_above else value >= self.least
         return bool(lower and (value < self.most if self.is_open else value <= self.most))
 
@@ -85,12 +87,15 @@ class Between(NamedTuple):
         """The range as text that follows "a number", such as " from 0 to 1"."""
         if self.most == float("inf"):
             return f" above {self.least:g}" if self.is_above else f" of {self.least:g} or more"
-        start = f"above {self.least:g}" if self.is_above else f"from {self.least:g}"
-        return f" {start} {'to below' if self.is_open else 'to'} {self.most:g}"
+        lower_text = f"above {self.least:g}" if self.is_above else f"from {self.least:g}"
+        return f" {lower_text} {'to below' if self.is_open else 'to'} {self.most:g}"
 
 
 class Among:
-    """A marker: one of these texts. `names` may be a function, for a table that grows."""
+    """A marker for one of the texts `names`.
+
+    `names` may be a function that returns the texts, for a table that grows.
+    """
 
     def __init__(self, names: Collection[str] | Callable[[], Collection[str]]) -> None:
         self._names = names
@@ -102,7 +107,10 @@ class Among:
 
 
 class Taken(NamedTuple):
-    """A marker: a value for which `accepts` returns True. `advice` describes such values."""
+    """A marker for a value for which `accepts` returns True.
+
+    `advice` is the advice of the error for any other value, such as "give a finite number.".
+    """
 
     accepts: Predicate
     advice: str
@@ -121,8 +129,9 @@ Extended = Annotated[
 class Kind(NamedTuple):
     """The values that a parameter accepts.
 
-    Values of the types in `quick` are accepted without a call of `accepts`. `advice(value)` says
-    what to pass instead of a refused value. `listed` means that an iterator is read into a list.
+    Values of the types in `quick` are accepted without a call of `accepts`. `advice(value)` returns
+    the advice of the error for a refused value. If `listed` is True, an iterator is read into a
+    list before the check.
     """
 
     quick: frozenset[type]
@@ -153,7 +162,7 @@ def is_numeric(value: Argument) -> bool:
         return True
     try:
         return np.asarray(value).dtype.kind in "biuf"
-    except Exception:  # a list of rows of different lengths, or an object that is not an array
+    except Exception:  # numpy cannot build an array from the value
         return False
 
 
@@ -165,8 +174,8 @@ def _an(noun: str) -> str:
 
 
 def _plain(quick: type | tuple[type, ...], accepts: Predicate, advice: str) -> Kind:
-    several = quick if isinstance(quick, tuple) else (quick,)
-    return Kind(frozenset(several), accepts, lambda value: advice)
+    quick_types = quick if isinstance(quick, tuple) else (quick,)
+    return Kind(frozenset(quick_types), accepts, lambda value: advice)
 
 
 _PLAIN: dict[Hint, Kind] = {
@@ -183,7 +192,7 @@ ADVICE: dict[type, str] = {}
 
 
 def advised(advice: str) -> Callable[[Kept], Kept]:
-    """Return a decorator of a class: `advice` says what to pass for an annotation that names it."""
+    """Return a decorator of a class, for whose annotations `advice` is the advice of errors."""
 
     def known(kind: Kept) -> Kept:
         ADVICE[kind] = advice
@@ -193,7 +202,7 @@ def advised(advice: str) -> Callable[[Kept], Kept]:
 
 
 def kind_of(hint: Hint) -> Kind | None:
-    """Return the kind of an annotation; None if the annotation cannot be checked."""
+    """Return the kind of an annotation, or None if the annotation cannot be checked."""
     try:
         return _kind_of(hint)
     except TypeError:  # the hint cannot be hashed, such as a Literal with a list in it
@@ -203,43 +212,43 @@ def kind_of(hint: Hint) -> Kind | None:
 @cache
 def _kind_of(hint: Hint) -> Kind | None:
     origin: Hint = get_origin(hint)
-    inside = get_args(hint)
+    arguments = get_args(hint)
     if origin is Annotated:
-        return _marked(kind_of(inside[0]), hint.__metadata__)
+        return _marked(kind_of(arguments[0]), hint.__metadata__)
     if origin is Literal:
-        return _texts(Among(inside))
+        return _texts(Among(arguments))
     if origin in (Union, types.UnionType):
-        return _union([kind_of(part) for part in inside])
+        return _union([kind_of(member) for member in arguments])
     if origin is type:
-        return _class(inside[0])
-    if origin is tuple and inside[-1:] != (...,):
-        return _tuple(inside)
+        return _class(arguments[0])
+    if origin is tuple and arguments[-1:] != (...,):
+        return _tuple(arguments)
     if origin in (tuple, abc.Sequence):
-        return _series(inside[0], SEVERAL)
+        return _series(arguments[0], SEVERAL)
     if origin is list:
-        return _series(inside[0], (list,))
+        return _series(arguments[0], (list,))
     if origin in (abc.Iterable, abc.Collection):
-        return _iterable(inside[0])
+        return _iterable(arguments[0])
     if origin in (abc.Mapping, dict):
-        return _mapping(*inside)
-    plain = _PLAIN.get(origin or hint)
-    if plain is None and isinstance(origin, type):
-        hint = origin  # np.ndarray of the item type
-    if plain is None and isinstance(hint, type) and hint not in (object, Any):
+        return _mapping(*arguments)
+    kind = _PLAIN.get(origin or hint)
+    if kind is None and isinstance(origin, type):
+        hint = origin  # the class of a generic alias, such as np.ndarray
+    if kind is None and isinstance(hint, type) and hint not in (object, Any):
         advice = ADVICE.get(hint, f"give {_an(hint.__name__)}.")
         if issubclass(hint, Enum):
             advice = f"give one of {', '.join(map(str, hint))}."
-        plain = _plain(hint, lambda v: isinstance(v, hint), advice)
-    return plain
+        kind = _plain(hint, lambda v: isinstance(v, hint), advice)
+    return kind
 
 
 def _class(base: Hint) -> Kind | None:
     if not isinstance(base, type):
         return None
     advice = f"give a class of {base.__name__}."
-    if base.__name__ == "DType":  # dtypes check arguments too, so this module cannot import them
+    if base.__name__ == "DType":  # its module uses this module, so it cannot be imported here
         advice = "give a dtype of the kit, as FLOAT."
-    return _plain((), lambda v: isinstance(v, type) and issubclass(v, base), advice)
+    return _plain((), lambda value: isinstance(value, type) and issubclass(value, base), advice)
 
 
 def _texts(among: Among) -> Kind:
@@ -266,32 +275,32 @@ def _fits(kind: Kind, marker: Between, value: Argument) -> bool:
 
 
 def _union(kinds: list[Kind | None]) -> Kind | None:
-    several = [kind for kind in kinds if kind is not None]
-    if len(several) < len(kinds):
+    checkable = [kind for kind in kinds if kind is not None]
+    if len(checkable) < len(kinds):
         return None
-    shown_kinds = [kind for kind in several if kind is not _PLAIN[NONE]] or several
+    shown_kinds = [kind for kind in checkable if kind is not _PLAIN[NONE]] or checkable
 
     def advise(value: Argument) -> str:
-        words = [kind.advice(value).removeprefix("give ").removesuffix(".") for kind in shown_kinds]
-        if len(words) == 1:
+        texts = [kind.advice(value).removeprefix("give ").removesuffix(".") for kind in shown_kinds]
+        if len(texts) == 1:
             return shown_kinds[0].advice(value)
-        return f"give {', or '.join(words)}."
+        return f"give {', or '.join(texts)}."
 
     return Kind(
-        frozenset().union(*(kind.quick for kind in several)),
-        lambda v: any(kind.accepts(v) for kind in several),
+        frozenset().union(*(kind.quick for kind in checkable)),
+        lambda v: any(kind.accepts(v) for kind in checkable),
         advise,
-        any(kind.listed for kind in several),
+        any(kind.listed for kind in checkable),
     )
 
 
 def _elements(element: Hint) -> tuple[Predicate, str]:
-    """Return the check of the elements of a series, and the words that describe several of them."""
+    """Return the check of one element of a series, and a description of several elements."""
     kind = kind_of(element)
     if kind is None:
-        return (lambda v: True), "values"
-    words = kind.advice(None).removeprefix("give ").removesuffix(".").split(": ")[-1]
-    return kind.accepts, f"values, each {words}"
+        return (lambda value: True), "values"
+    description = kind.advice(None).removeprefix("give ").removesuffix(".").split(": ")[-1]
+    return kind.accepts, f"values, each {description}"
 
 
 def _listed(value: Argument) -> Argument:
@@ -301,33 +310,33 @@ def _listed(value: Argument) -> Argument:
 
 
 def _series(element: Hint, classes: tuple[type, ...]) -> Kind:
-    accepts, words = _elements(element)
+    accepts, description = _elements(element)
 
     def fits(value: Argument) -> bool:
         value = _listed(value)
         return isinstance(value, classes) and all(map(accepts, value))  # type: ignore[call-overload]
 
-    return _plain((), fits, f"give a list or tuple of {words}.")
+    return _plain((), fits, f"give a list or tuple of {description}.")
 
 
 def _tuple(elements: tuple[Hint, ...]) -> Kind:
-    several = [_elements(element) for element in elements]
+    checks = [_elements(element) for element in elements]
 
     def fits(value: Argument) -> bool:
         value = _listed(value)
         return (
             isinstance(value, SEVERAL)
-            and len(value) == len(several)
-            and all(accepts(v) for (accepts, _), v in zip(several, value, strict=True))
+            and len(value) == len(checks)
+            and all(accepts(item) for (accepts, _), item in zip(checks, value, strict=True))
         )
 
-    words = {words for _, words in several}
-    expected = f" {words.pop()}" if len(words) == 1 else " values"
-    return _plain((), fits, f"give a tuple of {len(several)}{expected}.")
+    descriptions = {description for _, description in checks}
+    expected = f" {descriptions.pop()}" if len(descriptions) == 1 else " values"
+    return _plain((), fits, f"give a tuple of {len(checks)}{expected}.")
 
 
 def _iterable(element: Hint) -> Kind:
-    accepts, words = _elements(element)
+    accepts, description = _elements(element)
 
     def fits(value: Argument) -> bool:
         if isinstance(value, (str, bytes)) or not isinstance(value, abc.Iterable):
@@ -337,28 +346,28 @@ def _iterable(element: Hint) -> Kind:
         value = _listed(value)
         return not isinstance(value, np.ndarray) and all(map(accepts, value))
 
-    return _plain((), fits, f"give a list of {words}.")._replace(listed=True)
+    return _plain((), fits, f"give a list of {description}.")._replace(listed=True)
 
 
 def _mapping(key: Hint, element: Hint) -> Kind:
     is_key, _ = _elements(key)
-    accepts, words = _elements(element)
+    accepts, description = _elements(element)
 
     def fits(value: Argument) -> bool:
         return isinstance(value, Mapping) and all(
-            is_key(k) and accepts(v) for k, v in value.items()
+            is_key(name) and accepts(item) for name, item in value.items()
         )
 
-    return _plain((), fits, f"give a dict of {words}.")
+    return _plain((), fits, f"give a dict of {description}.")
 
 
 # --- calls ----------------------------------------------------------------------------------------
 
 
 def check(call: str, name: str, value: Argument, hint: Hint, refuse: Refusal) -> None:
-    """Raise the error of `refuse` if the annotation `hint` does not accept `value`.
+    """Raise the error that `refuse` builds if the annotation `hint` does not accept `value`.
 
-    `call` and `name` are the names of the function and the parameter.
+    `call` is the name of the function, and `name` that of the parameter.
     """
     kind = kind_of(hint)
     if kind is not None and type(value) not in kind.quick and not kind.accepts(value):
@@ -366,30 +375,33 @@ def check(call: str, name: str, value: Argument, hint: Hint, refuse: Refusal) ->
 
 
 def refusal(call: str, name: str, value: Argument, kind: Kind, refuse: Refusal) -> IPUTeachError:
-    """Return the error for an argument that its `kind` does not accept."""
+    """Return the error that `refuse` builds for an argument that `kind` does not accept."""
     return refuse(f"{call}() was given {shown(value)} as {name}.", kind.advice(value))
 
 
 def hints_of(function: Function) -> dict[str, Hint]:
-    """Return the annotations of a function by parameter, without those that cannot be resolved."""
+    """Return the annotations of a function by parameter, without those that cannot be evaluated."""
     resolved: dict[str, Hint] = {}
     function = inspect.unwrap(function)
-    namespace = getattr(function, "__globals__", {})
-    names = {**vars(sys.modules.get(function.__module__, types)), **namespace}
+    module_globals = getattr(function, "__globals__", {})
+    namespace = {**vars(sys.modules.get(function.__module__, types)), **module_globals}
     for name, hint in getattr(function, "__annotations__", {}).items():
         try:
-            resolved[name] = eval(hint, names) if isinstance(hint, str) else hint
+            resolved[name] = eval(hint, namespace) if isinstance(hint, str) else hint
         except Exception:  # a name that only type checkers see
             continue
     return resolved
 
 
 class _Plan(NamedTuple):
-    """The kinds of the parameters of a signature.
+    """The kinds of the parameters of a signature that are checked.
 
-    `places` has (place, name, kind) of the positional parameters, and `end` is their number. `rest`
-    is the (name, kind) of `*args`, `names` the kinds of parameters that may be passed by name, and
-    `others` the kind of `**kwargs`. With `is_listed`, some iterators are read into lists.
+    - `places` has (place, name, kind) of the positional parameters, and `end` is the number of all
+      positional parameters.
+    - `rest` is (name, kind) of `*args`, or None.
+    - `names` has the kinds of the parameters that may be passed by name.
+    - `others` is the kind of the values of `**kwargs`, or None.
+    - `is_listed` is True if some iterators must be read into lists.
     """
 
     places: tuple[tuple[int, str, Kind], ...]
@@ -401,19 +413,37 @@ class _Plan(NamedTuple):
 
 
 def _plan(function: Function, only: Choice | None) -> _Plan:
-    hints = {n: hint for n, hint in hints_of(function).items() if only is None or only(n, hint)}
+    hints = {
+        name: hint for name, hint in hints_of(function).items() if only is None or only(name, hint)
+    }
     kinds = {name: kind for name, hint in hints.items() if (kind := kind_of(hint)) is not None}
     parameters = [*inspect.signature(function).parameters.values()]
-    by_place = [p.name for p in parameters if p.kind in _BY_PLACE]
-    rest = [p.name for p in parameters if p.kind is p.VAR_POSITIONAL and p.name in kinds]
-    others = [kinds.get(p.name) for p in parameters if p.kind is p.VAR_KEYWORD]
-    named = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    positional_names = [parameter.name for parameter in parameters if parameter.kind in _BY_PLACE]
+    var_positional = [
+        parameter.name
+        for parameter in parameters
+        if parameter.kind is parameter.VAR_POSITIONAL and parameter.name in kinds
+    ]
+    var_keyword = [
+        kinds.get(parameter.name)
+        for parameter in parameters
+        if parameter.kind is parameter.VAR_KEYWORD
+    ]
+    names_by_keyword = [
+        parameter.name
+        for parameter in parameters
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+    ]
     return _Plan(
-        tuple((i, name, kinds[name]) for i, name in enumerate(by_place) if name in kinds),
-        len(by_place),
-        (rest[0], kinds[rest[0]]) if rest else None,
-        names={name: kind for name, kind in kinds.items() if name in named},
-        others=others[0] if others else None,
+        tuple(
+            (place, name, kinds[name])
+            for place, name in enumerate(positional_names)
+            if name in kinds
+        ),
+        len(positional_names),
+        (var_positional[0], kinds[var_positional[0]]) if var_positional else None,
+        names={name: kind for name, kind in kinds.items() if name in names_by_keyword},
+        others=var_keyword[0] if var_keyword else None,
         is_listed=any(kind.listed for kind in kinds.values()),
     )
 
@@ -422,10 +452,10 @@ _BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_
 
 
 def checked(refuse: Refusal, only: Choice | None = None) -> Callable[[Call], Call]:
-    """Return a decorator whose functions check their arguments before the body runs.
+    """Return a decorator: the decorated function checks its arguments before its body runs.
 
     `refuse(sentence, advice)` builds the error. `only(parameter, annotation)` returns whether to
-    check a parameter; by default all are checked.
+    check a parameter; without `only`, all parameters are checked.
     """
 
     def decorated(function: Call) -> Call:
@@ -453,13 +483,15 @@ def checked(refuse: Refusal, only: Choice | None = None) -> Callable[[Call], Cal
                             _title(function, args), rest[0], value, kind=rest[1], refuse=refuse
                         )
             for name, value in kwargs.items():
-                known = names.get(name, others)
+                keyword_kind = names.get(name, others)
                 if (
-                    known is not None
-                    and type(value) not in known.quick
-                    and not known.accepts(value)
+                    keyword_kind is not None
+                    and type(value) not in keyword_kind.quick
+                    and not keyword_kind.accepts(value)
                 ):
-                    raise refusal(_title(function, args), name, value, kind=known, refuse=refuse)
+                    raise refusal(
+                        _title(function, args), name, value, kind=keyword_kind, refuse=refuse
+                    )
             return function(*args, **kwargs)
 
         return cast("Call", call)
@@ -468,12 +500,12 @@ def checked(refuse: Refusal, only: Choice | None = None) -> Callable[[Call], Cal
 
 
 def is_flag(_: str, hint: Hint) -> bool:
-    """Return whether an annotation is `bool`, so that the parameter must be True or False."""
+    """Return whether the annotation `hint` is `bool`, so that the parameter must be a flag."""
     return hint is bool
 
 
 def _title(function: Function, args: tuple[Argument, ...]) -> str:
-    """Return the name of a call for an error; for a constructor, the name of the class."""
+    """Return the name of a call in errors: for a constructor or `__call__`, that of the class."""
     name: str = function.__name__
     return type(args[0]).__name__ if name in ("__init__", "__call__") else name
 
@@ -481,15 +513,15 @@ def _title(function: Function, args: tuple[Argument, ...]) -> str:
 def _read_iterators(
     plan: _Plan, args: tuple[Argument, ...], kwargs: dict[str, Argument]
 ) -> tuple[tuple[Argument, ...], dict[str, Argument]]:
-    """Return the arguments with each iterator that the plan lists replaced by a list."""
+    """Return the arguments, in which lists replace the iterators of parameters to be read."""
 
     def read(kind: Kind | None, value: Argument) -> Argument:
         is_read = kind is not None and kind.listed and isinstance(value, abc.Iterator)
         return list(value) if is_read else value
 
-    kinds = {place: kind for place, _, kind in plan.places}
-    by_name = {name: read(plan.names.get(name), v) for name, v in kwargs.items()}
-    return tuple(read(kinds.get(i), v) for i, v in enumerate(args)), by_name
+    kind_by_place = {place: kind for place, _, kind in plan.places}
+    new_kwargs = {name: read(plan.names.get(name), v) for name, v in kwargs.items()}
+    return tuple(read(kind_by_place.get(i), v) for i, v in enumerate(args)), new_kwargs
 
 
 def check_class(member: type, refuse: Refusal) -> None:
@@ -506,8 +538,8 @@ def check_class(member: type, refuse: Refusal) -> None:
 def check_calls(module: dict[str, Any], refuse: Refusal, without: Collection[str] = ()) -> None:
     """Check the arguments of a module's public functions and of its classes' public methods.
 
-    `module` is `globals()`, and the call is the last line of the module. `without` has the names
-    that are not checked.
+    `module` is `globals()`, and the call is the last line of the module. `without` has the names of
+    functions and classes that are not checked.
     """
     for name, member in list(module.items()):
         if name in without or getattr(member, "__module__", "") != module["__name__"]:

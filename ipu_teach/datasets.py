@@ -1,20 +1,20 @@
-"""Handwritten digits to train on: a small set that is part of the kit, and MNIST.
+"""Images of handwritten digits for training: a small set that is part of the kit, and MNIST.
 
 `digits()` needs only the kit. `mnist()` reads the four files of MNIST (LeCun, Cortes and Burges,
-1998) from `$IPU_TEACH_DATA/mnist` or from the user's cache folder, and downloads them into the
-cache folder if neither has them. Both return a `Dataset` of 28x28 images, so a program can use
-either without a change.
+1998) from `$IPU_TEACH_DATA/mnist` or from the user's cache folder. If neither has them, it
+downloads them into the cache folder. Both functions return a `Dataset` of 28x28 images, so a
+program can use either without a change.
 
 Design choices:
 
 * The first folder that has MNIST is used, and `IPU_TEACH_DATA` comes first. A folder with only the
-  test set is enough: its first 8,000 images then become the training set, and its last 2,000 the
-  test set.
+  test set of MNIST is also used: its first 8,000 images become the training set, and its last 2,000
+  the test set.
 * Files on disk are checked for format and size, but not by md5, as users may have unpacked or
   repacked them. A download is checked by md5 before the file gets its final name.
-* A missing connection is not an error: `mnist()` prints a line and returns the digits. It is an
-  error if a server answers with an error or with wrong bytes, or stops answering, as the user can
-  then do something about it.
+* Without a connection to the network, `mnist()` prints a line and returns the digits of the kit. If
+  a server answers with an error or with wrong bytes, or stops answering, it raises an error, as the
+  user can do something about that.
 """
 
 from __future__ import annotations
@@ -55,28 +55,28 @@ It is the mirror that torchvision uses.
 TIMEOUT = 20.0
 """Seconds without any data after which a download counts as stalled."""
 
-# The md5 of each packed file, from torchvision's list. The training set comes first, so that an
-# interrupted download never leaves a folder with only the test set, which is a valid folder.
+# The md5 of each packed file is from torchvision's list. The training set is downloaded first. So
+# an interrupted download never leaves a folder with only the test set, which would be split.
 _MD5 = {
     "train-images-idx3-ubyte": "f68b3c2dcbeaaa9fbdd348bbdeb94873",
     "train-labels-idx1-ubyte": "d53e105ee54ea40749a09fcbcd1e9432",
     "t10k-images-idx3-ubyte": "9fb629c4189551a2d022fa330f9573f3",
     "t10k-labels-idx1-ubyte": "ec29112dd5afa0611ce80d1b7f02629c",
 }
-_npy: Any = np.lib.format  # typed in some versions of numpy only
-_COUNTS = {"train": 60_000, "t10k": 10_000}
-_HALF_SPLIT = 8_000
+_npy: Any = np.lib.format  # only some versions of numpy have types for this module
+_COUNTS = {"train": 60_000, "t10k": 10_000}  # images in the training set and in the test set
+_HALF_SPLIT = 8_000  # of a folder with only the test set, this many images are for training
 
 _DIGITS_FILE = bundled("datasets") / "digits8.npz"
-# the dtype, shape and largest number of each array in that file
+# Each array in that file has this dtype, this shape, and at most this value.
 _DIGITS = {"images": ("u1", (1797, 8, 8), 16), "labels": ("u1", (1797,), 9)}
 _DIGITS |= {"train_index": ("<u2", (1500,), 1796), "test_index": ("<u2", (297,), 1796)}
 _RESTORE = "Restore the file with `git checkout datasets/digits8.npz`, or install the kit again."
 
-_ATTEMPTS = 3
-_CHUNK = 1 << 16
-_LARGEST_DOWNLOAD = 1 << 26  # the largest of the four files is 9.9 MB
-_LARGEST_ARRAY = 1 << 30
+_ATTEMPTS = 3  # requests for a file before the download fails
+_CHUNK = 1 << 16  # bytes that are read from the server at once
+_LARGEST_DOWNLOAD = 1 << 26  # a longer download is ended; the largest of the four files is 9.9 MB
+_LARGEST_ARRAY = 1 << 30  # an IDX file may have this many bytes of values
 _IDX_TYPES = {0x09: "int8", 0x0B: "int16", 0x0C: "int32", 0x0D: "float32", 0x0E: "float64"}
 
 _REPLACE = (
@@ -89,7 +89,7 @@ _REPLACE = (
 class Dataset:
     """Images of handwritten digits with their labels, in a training set and a test set.
 
-    name:          "digits", "mnist", or "mnist-t10k" if the test set of MNIST was split in two
+    name:          "digits", "mnist", or "mnist-t10k" (made from the test set of MNIST alone)
     train_images:  uint8, shape (n, 28, 28), 0 is background and 255 is ink
     train_labels:  uint8, shape (n,), 0 to 9
     test_images:   uint8, shape (m, 28, 28)
@@ -135,54 +135,62 @@ def digits() -> Dataset:
 
     Source: the test set of "Optical Recognition of Handwritten Digits", Alpaydin and Kaynak, UCI,
     1998. A pixel of the 8x8 originals is the number of ink pixels in a block of 4x4, 0 to 16. The
-    split is stored in the file; both sets have each class in the same proportion (see
+    file stores the split into two sets. Both sets have the same proportion of each class (see
     datasets/SOURCE.md).
 
     The images are scaled from 8x8 by bilinear interpolation, with the outer edges aligned. It uses
-    only integers, so every machine gets the same bytes. Along each axis, pixel i of 28 is at
-    position (4i - 5) / 14 of the original, clipped to 0 and 7. With q = (4i - 5) div 14 and
-    r = (4i - 5) mod 14, its neighbours q and q + 1 have the weights 14 - r and r. The products of
-    the weights of both axes add up to 196. With S, the weighted sum of the four neighbours, at most
-    16 * 196 = 3136, the pixel is (255 * S + 1568) div 3136: 255 S / 3136, rounded half up.
+    only integers, so every machine computes the same bytes. Along each axis, pixel i of 28 is at
+    position p / 14 of the original, where p = 4i - 5, clipped to 0 and 98. With q = p div 14 and
+    r = p mod 14, the weights of its neighbours q and q + 1 are 14 - r and r. In two dimensions, a
+    pixel has four neighbours, whose weights are products of these and add up to 196. Let S be the
+    weighted sum of the four, at most 16 * 196 = 3136. Then the pixel is (255 * S + 1568) div 3136,
+    which is 255 S / 3136 rounded half up.
 
     Raises DatasetError if the file is missing or damaged.
     """
     try:
         with zipfile.ZipFile(_DIGITS_FILE) as file:
-            images, labels, train, test = (_member(file, name) for name in _DIGITS)
-        if len(np.unique(np.concatenate([train, test]))) < len(images):
+            images, labels, train_rows, test_rows = (_member(file, name) for name in _DIGITS)
+        if len(np.unique(np.concatenate([train_rows, test_rows]))) < len(images):
             raise ValueError("train_index and test_index hold a number twice")
     except FileNotFoundError:
         raise DatasetError(f"""The digits that come with the kit are not where they should be:
             digits8.npz is missing.
             where: {_DIGITS_FILE}
             next:  {_RESTORE}""") from None
-    # damaged bytes raise many kinds of error in the readers
+    # Damaged bytes can raise any error in zipfile and numpy.
     except Exception as error:
         raise DatasetError(f"""The digits that come with the kit cannot be read: digits8.npz is
             damaged ({_one_line(error)}).
             where: {_DIGITS_FILE}
             next:  {_RESTORE}""") from error
-    scaled = _scale(images)
-    return Dataset("digits", scaled[train], labels[train], scaled[test], labels[test])
+    scaled_images = _scale(images)
+    return Dataset(
+        "digits",
+        scaled_images[train_rows],
+        labels[train_rows],
+        scaled_images[test_rows],
+        labels[test_rows],
+    )
 
 
 def _member(file: zipfile.ZipFile, name: str) -> NDArray[Any]:
-    """Return an array of the digits, and check it against its entry in `_DIGITS`.
+    """Return the array `name` of the digits, after a check against its entry in `_DIGITS`.
 
-    Its header may be damaged, so it is checked before the values are read. Raises `ValueError`.
+    The header is checked before the values are read, as it may be damaged. Raises `ValueError` if
+    the array does not match.
     """
-    kind, shape, maximum = _DIGITS[name]
-    dtype = np.dtype(kind)
+    dtype_code, shape, maximum = _DIGITS[name]
+    dtype = np.dtype(dtype_code)
     member = file.getinfo(f"{name}.npy")
     if member.file_size > 2 * dtype.itemsize * math.prod(shape):
         raise ValueError(f"{name} is {member.file_size:,} bytes long")
     stream = io.BytesIO(file.read(member))
     _npy.read_magic(stream)
-    *actual, actual_dtype = _npy.read_array_header_1_0(stream)
-    if (*actual, actual_dtype) != (shape, False, dtype):
+    *stored_header, stored_dtype = _npy.read_array_header_1_0(stream)
+    if (*stored_header, stored_dtype) != (shape, False, dtype):
         raise ValueError(
-            f"{name} has shape {shown(actual[0])} and dtype {shown(actual_dtype.str)}, and "
+            f"{name} has shape {shown(stored_header[0])} and dtype {shown(stored_dtype.str)}, and "
             f"not {shape} and "
             f"{dtype.str!r}"
         )
@@ -193,12 +201,12 @@ def _member(file: zipfile.ZipFile, name: str) -> NDArray[Any]:
 
 
 def _scale(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Scale uint8[n, 8, 8] from 0 to 16 to uint8[n, 28, 28] from 0 to 255, see `digits`."""
+    """Return images of 8x8 pixels from 0 to 16 as uint8[n, 28, 28] from 0 to 255, see `digits`."""
     weights = np.zeros((28, 8), dtype=np.int32)
-    for i in range(28):
-        low, rest = divmod(min(max(4 * i - 5, 0), 98), 14)
-        weights[i, low] += 14 - rest
-        weights[i, min(low + 1, 7)] += rest
+    for pixel in range(28):
+        neighbour, remainder = divmod(min(max(4 * pixel - 5, 0), 98), 14)
+        weights[pixel, neighbour] += 14 - remainder
+        weights[pixel, min(neighbour + 1, 7)] += remainder
     sums: NDArray[np.int32] = weights @ images.astype(np.int32) @ weights.T
     return ((255 * sums + 1568) // 3136).astype(np.uint8)
 
@@ -211,17 +219,17 @@ def mnist(download: bool = True, *, timeout: float = TIMEOUT) -> Dataset:
     """Return MNIST: 60,000 images to train on and 10,000 to test on.
 
     The four files may be packed (`train-images-idx3-ubyte.gz` and so on) or unpacked (without
-    `.gz`). They are read from `$IPU_TEACH_DATA/mnist`, or else from the cache folder. That is
-    `$XDG_CACHE_HOME/ipu_teach/mnist`; without that variable it is `~/.cache/ipu_teach/mnist`, on
-    macOS `~/Library/Caches/ipu_teach/mnist`, on Windows `%LOCALAPPDATA%/ipu_teach/mnist`. A folder
-    with only the test set is split: the first 8,000 images are for training and the last 2,000 for
-    testing, and a line is printed.
+    `.gz`). They are read from `$IPU_TEACH_DATA/mnist`, or else from the cache folder. The cache
+    folder is `$XDG_CACHE_HOME/ipu_teach/mnist`. Without that variable it is
+    `~/.cache/ipu_teach/mnist`, on macOS `~/Library/Caches/ipu_teach/mnist`, and on Windows
+    `%LOCALAPPDATA%/ipu_teach/mnist`. If a folder has only the test set, a line is printed, and the
+    set is split: the first 8,000 images are for training and the last 2,000 for testing.
 
-    If neither folder has the files, they are downloaded into the cache folder, about 11 MB, with a
-    progress bar. The address is that in `IPU_TEACH_MNIST_URL` or else `DEFAULT_URL`. An interrupted
-    download continues where it stopped, if the server supports that. `timeout` is how many seconds
-    a server may be silent. Without a connection, a line is printed and `digits()` is returned. With
-    `download=False` nothing is downloaded.
+    If neither folder has the files, they are downloaded into the cache folder (about 11 MB), with a
+    progress bar. They come from the address in `IPU_TEACH_MNIST_URL`, or else from `DEFAULT_URL`.
+    An interrupted download continues where it stopped, if the server supports that. `timeout` is
+    the number of seconds for which a server may be silent. Without a connection, a line is printed
+    and `digits()` is returned. With `download=False` nothing is downloaded.
 
     Raises DatasetError
 
@@ -245,14 +253,14 @@ def mnist(download: bool = True, *, timeout: float = TIMEOUT) -> Dataset:
             next:  Call datasets.mnist() to download them, copy them into one of these folders, or
             use datasets.digits(), which comes with the kit.""")
     cache = folders[-1]
-    base = _base_url()
+    server = _base_url()
     try:
         for stem in _MD5:
             if stem not in _find(cache):
-                _download(f"{base}{stem}.gz", cache / f"{stem}.gz", _MD5[stem], timeout)
+                _download(f"{server}{stem}.gz", cache / f"{stem}.gz", _MD5[stem], timeout)
     except _OfflineError as offline:
         print(
-            f"MNIST is not in {searched} and cannot be downloaded from {base} ({offline}): "
+            f"MNIST is not in {searched} and cannot be downloaded from {server} ({offline}): "
             "using the 1,797 digits that come with the kit instead."
         )
         return digits()
@@ -260,15 +268,15 @@ def mnist(download: bool = True, *, timeout: float = TIMEOUT) -> Dataset:
 
 
 def _folders() -> list[Path]:
-    """Return the folders that may have MNIST. Only the last one, the cache folder, is written."""
-    chosen = os.environ.get("IPU_TEACH_DATA", "")
-    return ([Path(chosen).expanduser() / "mnist"] if chosen else []) + [
+    """Return the folders that may have MNIST. The last of them is the cache folder."""
+    data_folder = os.environ.get("IPU_TEACH_DATA", "")
+    return ([Path(data_folder).expanduser() / "mnist"] if data_folder else []) + [
         cache_folder() / "ipu_teach" / "mnist"
     ]
 
 
 def cache_folder() -> Path:
-    """Return this system's folder for data that programs can download again."""
+    """Return the folder in which this system's programs keep data that they can download again."""
     xdg = os.environ.get("XDG_CACHE_HOME", "")
     if xdg and Path(xdg).is_absolute():  # the XDG standard says to ignore a relative path
         return Path(xdg)
@@ -291,14 +299,14 @@ def _find(folder: Path) -> dict[str, Path]:
 
     A packed file takes precedence, as it has a checksum.
     """
-    by_name = {}
+    path_by_stem = {}
     for stem in _MD5:
         for path in (folder / f"{stem}.gz", folder / stem):
-            # unlike Path.is_file, this raises no error for an unreadable folder
+            # Unlike Path.is_file, os.path.isfile raises no error for an unreadable folder.
             if os.path.isfile(path):
-                by_name[stem] = path
+                path_by_stem[stem] = path
                 break
-    return by_name
+    return path_by_stem
 
 
 def _whole(files: Mapping[str, Path]) -> Dataset:
@@ -311,19 +319,24 @@ def _split_test_half(folder: Path, files: Mapping[str, Path]) -> Dataset:
         f"MNIST: {folder} holds the test half only, so its first {_HALF_SPLIT:,} images are to "
         f"train on and its last {len(images) - _HALF_SPLIT:,} to test on."
     )
-    cut = _HALF_SPLIT
-    # copies, so that neither set keeps the memory of the other alive
+    split = _HALF_SPLIT
+    # Slices are copied, so that neither set keeps the memory of the other alive.
     return Dataset(
         "mnist-t10k",
-        images[:cut].copy(),
-        labels[:cut].copy(),
-        images[cut:].copy(),
-        labels[cut:].copy(),
+        images[:split].copy(),
+        labels[:split].copy(),
+        images[split:].copy(),
+        labels[split:].copy(),
     )
 
 
-def _read_half(files: Mapping[str, Path], half: str) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    image_file, label_file = files[f"{half}-images-idx3-ubyte"], files[f"{half}-labels-idx1-ubyte"]
+def _read_half(
+    files: Mapping[str, Path], prefix: str
+) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    image_file, label_file = (
+        files[f"{prefix}-images-idx3-ubyte"],
+        files[f"{prefix}-labels-idx1-ubyte"],
+    )
     images, labels = read_idx(image_file), read_idx(label_file)
     if images.ndim != 3 or images.shape[1:] != (28, 28):
         raise _refused(
@@ -339,14 +352,15 @@ def _read_half(files: Mapping[str, Path], half: str) -> tuple[NDArray[np.uint8],
             label_file,
             f"holds {len(labels):,} labels for the {len(images):,} images of {image_file.name}.",
         )
-    if len(images) != _COUNTS[half]:
+    if len(images) != _COUNTS[prefix]:
         raise _refused(
-            image_file, f"holds {len(images):,} images; this half of MNIST has {_COUNTS[half]:,}."
+            image_file, f"holds {len(images):,} images; this half of MNIST has {_COUNTS[prefix]:,}."
         )
     if np.max(labels) > 9:
-        first = int(np.argmax(labels > 9))
+        first_wrong = int(np.argmax(labels > 9))
         raise _refused(
-            label_file, f"holds labels that are not digits: label {first:,} is {labels[first]}."
+            label_file,
+            f"holds labels that are not digits: label {first_wrong:,} is {labels[first_wrong]}.",
         )
     return images, labels
 
@@ -362,8 +376,8 @@ def read_idx(path: str | os.PathLike[str]) -> NDArray[np.uint8]:
     integer. The first two bytes show whether the file is packed. Source: LeCun, Cortes and Burges,
     "The MNIST database", 1998.
 
-    The result is a new uint8 array of the shape in the header. Memory use grows with the data that
-    is read, whatever size the header claims.
+    The result is a new uint8 array of the shape in the header. Memory is allocated only for data
+    that are in the file, even if the header claims a larger size.
 
     Raises DatasetError, which names the file,
 
@@ -373,20 +387,21 @@ def read_idx(path: str | os.PathLike[str]) -> NDArray[np.uint8]:
     """
     file = Path(path)
     try:
-        with open(file, "rb") as raw:
-            start = raw.read(2)
-            raw.seek(0)
-            if not start:
+        with open(file, "rb") as packed_file:
+            first_bytes = packed_file.read(2)
+            packed_file.seek(0)
+            if not first_bytes:
                 raise _refused(file, "is empty.")
-            if start == b"\x1f\x8b":
-                with gzip.GzipFile(fileobj=raw) as unpacked:
-                    return _parse(file, unpacked)
+            if first_bytes == b"\x1f\x8b":
+                with gzip.GzipFile(fileobj=packed_file) as unpacked_file:
+                    return _parse(file, unpacked_file)
             if file.suffix == ".gz":
                 raise _refused(
                     file,
-                    f"is named .gz but is not packed with gzip: it begins with {start.hex(' ')}.",
+                    "is named .gz but is not packed with gzip: it begins with "
+                    f"{first_bytes.hex(' ')}.",
                 )
-            return _parse(file, raw)
+            return _parse(file, packed_file)
     except EOFError:
         raise _refused(file, "is cut short: its packed data have no end.") from None
     except (gzip.BadGzipFile, zlib.error) as error:
@@ -404,52 +419,64 @@ def read_idx(path: str | os.PathLike[str]) -> NDArray[np.uint8]:
 
 
 def _parse(file: Path, stream: IO[bytes] | gzip.GzipFile) -> NDArray[np.uint8]:
-    head = stream.read(4)
-    if len(head) < 4:
-        raise _refused(file, f"is cut short: its header has {len(head)} of at least 8 bytes.")
-    zeros, code, dimensions = struct.unpack(">HBB", head)
-    if zeros != 0 or dimensions == 0:
+    first_header = stream.read(4)
+    if len(first_header) < 4:
+        raise _refused(
+            file, f"is cut short: its header has {len(first_header)} of at least 8 bytes."
+        )
+    zero_bytes, dtype_code, num_dimensions = struct.unpack(">HBB", first_header)
+    if zero_bytes != 0 or num_dimensions == 0:
         raise _refused(
             file,
-            f"is not an IDX file: it begins with {head.hex(' ')}, not with 00 00 08 and a rank.",
+            f"is not an IDX file: it begins with {first_header.hex(' ')}, not with 00 00 08 and a "
+            "rank.",
         )
-    if code != 0x08:
-        meaning = _IDX_TYPES.get(code, "which IDX does not define")
-        raise _refused(
-            file, f"has dtype code 0x{code:02x} ({meaning}); only 0x08, unsigned byte, can be read."
-        )
-    sizes = stream.read(4 * dimensions)
-    if len(sizes) < 4 * dimensions:
-        raise _refused(
-            file, f"is cut short: its header has {4 + len(sizes)} of {4 + 4 * dimensions} bytes."
-        )
-    shape = struct.unpack(f">{dimensions}I", sizes)
-    count = math.prod(shape)
-    claim = f"{' x '.join(map(str, shape[:4]))}{' x ...' if dimensions > 4 else ''} values"
-    if count == 0:
-        raise _refused(file, f"holds nothing: its header says {claim}.")
-    if count > _LARGEST_ARRAY or dimensions > 32:
+    if dtype_code != 0x08:
+        dtype_name = _IDX_TYPES.get(dtype_code, "which IDX does not define")
         raise _refused(
             file,
-            f"cannot be what its header claims: {claim}, but at most 1 GiB in 32 dimensions is "
-            "possible.",
+            f"has dtype code 0x{dtype_code:02x} ({dtype_name}); only 0x08, unsigned byte, can be "
+            "read.",
         )
-    body = bytearray()
-    # read in pieces, as read(count) would allocate the size that the header claims
-    while len(body) <= count and (piece := stream.read(min(1 << 20, count + 1 - len(body)))):
-        body += piece
-    if len(body) < count:
+    stored_shape = stream.read(4 * num_dimensions)
+    if len(stored_shape) < 4 * num_dimensions:
         raise _refused(
             file,
-            f"is cut short: its header says {claim}, {count:,} bytes, and {len(body):,} are there.",
+            f"is cut short: its header has {4 + len(stored_shape)} of {4 + 4 * num_dimensions} "
+            "bytes.",
         )
-    if len(body) > count:
+    shape = struct.unpack(f">{num_dimensions}I", stored_shape)
+    num_values = math.prod(shape)
+    claimed_size = (
+        f"{' x '.join(map(str, shape[:4]))}{' x ...' if num_dimensions > 4 else ''} values"
+    )
+    if num_values == 0:
+        raise _refused(file, f"holds nothing: its header says {claimed_size}.")
+    if num_values > _LARGEST_ARRAY or num_dimensions > 32:
         raise _refused(
             file,
-            f"continues after its end: its header says {claim}, {count:,} bytes, and more are "
-            "there.",
+            f"cannot be what its header claims: {claimed_size}, but at most 1 GiB in 32 dimensions "
+            "is possible.",
         )
-    return np.frombuffer(body, dtype=np.uint8).reshape(shape)
+    values = bytearray()
+    # The values are read in chunks: one read would allocate all bytes that the header claims.
+    while len(values) <= num_values and (
+        chunk := stream.read(min(1 << 20, num_values + 1 - len(values)))
+    ):
+        values += chunk
+    if len(values) < num_values:
+        raise _refused(
+            file,
+            f"is cut short: its header says {claimed_size}, {num_values:,} bytes, and "
+            f"{len(values):,} are there.",
+        )
+    if len(values) > num_values:
+        raise _refused(
+            file,
+            f"continues after its end: its header says {claimed_size}, {num_values:,} bytes, and "
+            "more are there.",
+        )
+    return np.frombuffer(values, dtype=np.uint8).reshape(shape)
 
 
 def _refused(file: Path, problem: str) -> DatasetError:
@@ -474,80 +501,84 @@ class _DroppedError(Exception):
 def _base_url() -> str:
     from urllib.parse import urlsplit
 
-    base = os.environ.get("IPU_TEACH_MNIST_URL", "").strip() or DEFAULT_URL
+    address = os.environ.get("IPU_TEACH_MNIST_URL", "").strip() or DEFAULT_URL
     try:
-        parts = urlsplit(base)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        url = urlsplit(address)
+        is_usable = url.scheme in ("http", "https") and bool(url.hostname) and url.port != 0
     except ValueError:
-        usable = False
-    if not usable or not base.isascii() or not base.isprintable() or " " in base:
-        raise DatasetError(f"""MNIST cannot be downloaded from {base!r}, which is not an address of
-            the form http://... or https://...
+        is_usable = False
+    if not is_usable or not address.isascii() or not address.isprintable() or " " in address:
+        raise DatasetError(f"""MNIST cannot be downloaded from {address!r}, which is not an address
+            of the form http://... or https://...
             where: the environment variable IPU_TEACH_MNIST_URL
             next:  Set it to the folder on a server that holds the four .gz files, or unset it to
             use the default address.""")
-    return base.rstrip("/") + "/"
+    return address.rstrip("/") + "/"
 
 
-def _download(url: str, final: Path, md5: str, timeout: float) -> None:
-    """Download `url` to `final`; the file gets that name only once it is complete and checked."""
+def _download(url: str, final_path: Path, md5: str, timeout: float) -> None:
+    """Download `url` to `final_path`; the file gets this name when it is complete and checked."""
     try:
-        final.parent.mkdir(parents=True, exist_ok=True)
-        part = _claim(final, timeout)
+        final_path.parent.mkdir(parents=True, exist_ok=True)
+        part_path = _claim(final_path, timeout)
         try:
-            _fill(url, part, md5, timeout)
-            os.replace(part, final)
+            _fill(url, part_path, md5, timeout)
+            os.replace(part_path, final_path)
         finally:
-            # if an error or an interrupt left a partial file, a later call continues it
+            # If an error or an interrupt left a partial file, rename it for a later call.
             with contextlib.suppress(OSError):
-                os.replace(part, final.with_name(f"{final.name}.part"))
+                os.replace(part_path, final_path.with_name(f"{final_path.name}.part"))
     except OSError as error:
-        raise DatasetError(f"""The download of {final.name} cannot be stored:
+        raise DatasetError(f"""The download of {final_path.name} cannot be stored:
             {error.strerror or _one_line(error)}.
-            where: {final.parent}
+            where: {final_path.parent}
             next:  Make room there or set XDG_CACHE_HOME to a folder that you may write; or use
             datasets.digits(), which comes with the kit.""") from error
 
 
-def _claim(final: Path, timeout: float) -> Path:
+def _claim(final_path: Path, timeout: float) -> Path:
     """Return a path for partial data that only this call uses.
 
-    If an earlier download was not finished, its data are moved to that path. Two programs may
-    download at once, but only one of them can rename the earlier file. A running download writes at
-    least once in `timeout` seconds, so a file that is older than twice that time was abandoned.
+    If an earlier download was not finished, its file is renamed to that path. If two programs
+    download at the same time, only one of them can rename the earlier file. A running download
+    writes at least once in `timeout` seconds, so a file that is older than twice that time was
+    abandoned.
     """
-    part_file = final.with_name(f"{final.name}.{os.getpid()}-{os.urandom(4).hex()}.part")
-    for old_part in sorted(final.parent.glob(f"{final.name}.*part")):
+    part_path = final_path.with_name(f"{final_path.name}.{os.getpid()}-{os.urandom(4).hex()}.part")
+    for old_path in sorted(final_path.parent.glob(f"{final_path.name}.*part")):
         try:
             if (
-                old_part.name == f"{final.name}.part"
-                or time.time() - old_part.stat().st_mtime > 2 * timeout
+                old_path.name == f"{final_path.name}.part"
+                or time.time() - old_path.stat().st_mtime > 2 * timeout
             ):
-                os.rename(old_part, part_file)
-                os.utime(part_file)
+                os.rename(old_path, part_path)
+                os.utime(part_path)
                 break
         except OSError:  # another program was faster
             continue
-    return part_file
+    return part_path
 
 
-def _fill(url: str, part: Path, md5: str, timeout: float) -> None:
-    """Download the rest of `part` until its md5 is `md5`, or raise `DatasetError`."""
-    problem = ""
+def _fill(url: str, part_path: Path, md5: str, timeout: float) -> None:
+    """Download the rest of the file `part_path` until its md5 is `md5`.
+
+    Raises `DatasetError` if that fails `_ATTEMPTS` times, or if the server has another file.
+    """
+    last_problem = ""
     for _ in range(_ATTEMPTS):
-        resumed = part.exists() and part.stat().st_size > 0
-        # the earlier call was interrupted between the last byte and the rename
-        if resumed and _md5(part) == md5:
+        is_resumed = part_path.exists() and part_path.stat().st_size > 0
+        # This is the case if an earlier call was interrupted between the last byte and the rename.
+        if is_resumed and _md5(part_path) == md5:
             return
         try:
-            _fetch(url, part, timeout)
+            _fetch(url, part_path, timeout)
         except _DroppedError as dropped:
-            problem = str(dropped)
+            last_problem = str(dropped)
             continue
-        if (digest := _md5(part)) == md5:
+        if (digest := _md5(part_path)) == md5:
             return
-        part.unlink()
-        if not resumed:
+        part_path.unlink()
+        if not is_resumed:
             raise DatasetError(f"""The download of
                 {url.rpartition("/")[2]} is not the file of MNIST: its md5 is {digest} and should be
                 {md5}.
@@ -555,9 +586,9 @@ def _fill(url: str, part: Path, md5: str, timeout: float) -> None:
                 next:  Try again; if it happens again, something between you and the server changes
                 it (a log-in page, a proxy) or the address is wrong: set IPU_TEACH_MNIST_URL to
                 another mirror.""")
-        problem = "what an earlier download had left was not the beginning of this file"
+        last_problem = "what an earlier download had left was not the beginning of this file"
     raise DatasetError(f"""The download of {url.rpartition("/")[2]} broke off {_ATTEMPTS} times:
-        {problem}.
+        {last_problem}.
         where: {url}
         next:  Call datasets.mnist() again, which continues where it stopped; or use
         datasets.digits(), which comes with the kit.""")
@@ -568,15 +599,16 @@ def _md5(path: Path) -> str:
 
     digest = hashlib.md5(usedforsecurity=False)
     with open(path, "rb") as file:
-        while piece := file.read(1 << 20):
-            digest.update(piece)
+        while chunk := file.read(1 << 20):
+            digest.update(chunk)
     return digest.hexdigest()
 
 
-def _fetch(url: str, part: Path, timeout: float) -> None:
-    """Send one request, and append the rest of the file to `part`.
+def _fetch(url: str, part_path: Path, timeout: float) -> None:
+    """Send one request for the rest of the file `url`, and append it to the file `part_path`.
 
-    If the server cannot continue in the middle, `part` is written from its beginning.
+    If the server does not support that, `part_path` is written from its beginning. Raises
+    `_OfflineError`, `_DroppedError` or, if another attempt is useless, `DatasetError`.
     """
     import http.client
     import urllib.error
@@ -585,15 +617,17 @@ def _fetch(url: str, part: Path, timeout: float) -> None:
     from tqdm import tqdm
 
     name = url.rpartition("/")[2]
-    have = part.stat().st_size if part.exists() else 0
-    request = urllib.request.Request(url, headers={"Range": f"bytes={have}-"} if have else {})
+    num_bytes = part_path.stat().st_size if part_path.exists() else 0
+    request = urllib.request.Request(
+        url, headers={"Range": f"bytes={num_bytes}-"} if num_bytes else {}
+    )
     try:
         response: HTTPResponse = urllib.request.urlopen(request, timeout=timeout)
     except urllib.error.HTTPError as error:
         error.close()
-        # the file has no bytes after `have`, so `part` was not the beginning of this file
-        if error.code == 416 and have:
-            part.unlink()
+        # Status 416: the file has at most `num_bytes` bytes, so `part_path` is no beginning of it.
+        if error.code == 416 and num_bytes:
+            part_path.unlink()
             raise _DroppedError(
                 "what an earlier download had left was longer than the file"
             ) from None
@@ -604,48 +638,50 @@ def _fetch(url: str, part: Path, timeout: float) -> None:
     except urllib.error.URLError as error:
         raise _OfflineError(_one_line(error.reason)) from None
     except TimeoutError:
-        raise _stalled(url, have, timeout) from None
+        raise _stalled(url, num_bytes, timeout) from None
     except (OSError, http.client.HTTPException) as error:
         raise _DroppedError(_one_line(error)) from None
 
     with response:
-        middle = response.status == 206
-        if middle and not response.headers.get("Content-Range", "").startswith(f"bytes {have}-"):
-            part.unlink(missing_ok=True)
-            raise _DroppedError("the server sent another range than the one it was asked for")
-        if not middle:
-            have = 0
-        length = response.headers.get("Content-Length", "")
-        total = have + int(length) if length.isdecimal() else None
-        with (
-            open(part, "ab" if middle else "wb") as file,
-            tqdm(desc=name, total=total, initial=have, unit="B", unit_scale=True) as bar,
+        is_partial = response.status == 206
+        if is_partial and not response.headers.get("Content-Range", "").startswith(
+            f"bytes {num_bytes}-"
         ):
-            while total is None or have < total:
+            part_path.unlink(missing_ok=True)
+            raise _DroppedError("the server sent another range than the one it was asked for")
+        if not is_partial:
+            num_bytes = 0
+        content_length = response.headers.get("Content-Length", "")
+        total_bytes = num_bytes + int(content_length) if content_length.isdecimal() else None
+        with (
+            open(part_path, "ab" if is_partial else "wb") as file,
+            tqdm(desc=name, total=total_bytes, initial=num_bytes, unit="B", unit_scale=True) as bar,
+        ):
+            while total_bytes is None or num_bytes < total_bytes:
                 try:
-                    piece = response.read1(_CHUNK)
+                    chunk = response.read1(_CHUNK)
                 except TimeoutError:
-                    raise _stalled(url, have, timeout) from None
+                    raise _stalled(url, num_bytes, timeout) from None
                 except (OSError, http.client.HTTPException) as error:
                     raise _DroppedError(_one_line(error)) from None
-                if not piece:
+                if not chunk:
                     break
-                file.write(piece)
-                # the time of the last write shows other programs that this download is running
+                file.write(chunk)
+                # The time of the last write shows other programs that this download is running.
                 file.flush()
-                have += len(piece)
-                bar.update(len(piece))
-                # no file of MNIST is so long, and its md5 will be wrong
-                if have > _LARGEST_DOWNLOAD:
-                    total = None
+                num_bytes += len(chunk)
+                bar.update(len(chunk))
+                # No file of MNIST is so long, so the check of the md5 will fail.
+                if num_bytes > _LARGEST_DOWNLOAD:
+                    total_bytes = None
                     break
-    if total is not None and have < total:
-        raise _DroppedError(f"the connection closed after {have:,} of {total:,} bytes")
+    if total_bytes is not None and num_bytes < total_bytes:
+        raise _DroppedError(f"the connection closed after {num_bytes:,} of {total_bytes:,} bytes")
 
 
-def _stalled(url: str, have: int, timeout: float) -> DatasetError:
+def _stalled(url: str, num_bytes: int, timeout: float) -> DatasetError:
     return DatasetError(f"""The download of {url.rpartition("/")[2]} stalled: no byte came for
-        {timeout:g} s, after {have:,}.
+        {timeout:g} s, after {num_bytes:,}.
         where: {url}
         next:  Call datasets.mnist() again, which continues where it stopped; or use
         datasets.digits(), which comes with the kit.""")

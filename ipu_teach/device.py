@@ -19,7 +19,7 @@ from ipu_teach.target import Setting, Target, changed, make_target, unknown_fiel
 
 
 class TargetType(Enum):
-    """The kinds of device. The kit has no IPU hardware; it only models an IPU."""
+    """The kinds of device. The kit offers no IPU hardware: its devices are models of an IPU."""
 
     IPU = "IPU"
     IPU_MODEL = "IPU_MODEL"
@@ -29,9 +29,10 @@ class TargetType(Enum):
 class Device(WithoutSome):
     """A simulated machine on which an Engine is loaded.
 
-    `target` describes the machine, and `id` is unique. Only one program at a time can attach a
-    device of a `DeviceManager`, as with hardware. A device that `IPUModel.create_device` returns
-    need not be attached.
+    `target` describes the machine, and `id` is unique in the process. Only one program at a time
+    can attach a device of a `DeviceManager`, as with hardware. A device that
+    `IPUModel.create_device` returns need not be attached. Raises `InvalidMachineModelError` if
+    `target` is not a target.
     """
 
     _made = 0
@@ -45,7 +46,7 @@ class Device(WithoutSome):
         self.target_type = target_type
         self.id = Device._made
         self.is_attached = False
-        self.program: object = None  # the program loaded last; a device holds one program at a time
+        self.program: object = None  # the program that was loaded last
         Device._made += 1
 
     @classmethod
@@ -56,11 +57,11 @@ class Device(WithoutSome):
 
     @classmethod
     def create_simulator_device(cls, target: Target) -> Device:
-        """Return a device for any target; in this kit every device is simulated."""
+        """Return a device with the target `target`; in this kit every device is simulated."""
         return cls(target)
 
     def attach(self) -> bool:
-        """Attach the device to this program. Return False if it is attached already."""
+        """Attach the device to this program, and return True; return False if it is attached."""
         if self.is_attached:
             return False
         self.is_attached = True
@@ -73,31 +74,41 @@ class Device(WithoutSome):
     def create_virtual_device(self, tiles: int | Sequence[int]) -> Device:
         """Return a device with fewer tiles.
 
-        `tiles` is the number of tiles on each IPU or, for a single IPU, a list of different tiles.
-        The tiles of the new device are numbered from 0. Tiles differ only in their number, so the
-        list is used only for its length. Raises `InvalidMachineModelError`.
+        `tiles` is the number of tiles on each IPU or, on a single IPU, a list of different tile
+        numbers. The tiles of the new device are numbered from 0. As tiles differ only in their
+        number, only the length of the list counts. Raises `InvalidMachineModelError` if the device
+        does not have such tiles.
         """
-        have = self.target.tiles_per_ipu
-        single = self.target.num_ipus == 1
+        tiles_per_ipu = self.target.tiles_per_ipu
+        is_single_ipu = self.target.num_ipus == 1
         if isinstance(tiles, int):
-            count = tiles
-            fits = not isinstance(tiles, bool) and 1 <= tiles <= have
+            num_tiles = tiles
+            is_valid = not isinstance(tiles, bool) and 1 <= tiles <= tiles_per_ipu
         else:
-            listed = list(tiles) if isinstance(tiles, (list, tuple, range)) else []
-            is_whole_machine = all(
-                isinstance(n, int) and not isinstance(n, bool) and 0 <= n < have for n in listed
+            tile_numbers = list(tiles) if isinstance(tiles, (list, tuple, range)) else []
+            are_tiles = all(
+                isinstance(number, int)
+                and not isinstance(number, bool)
+                and 0 <= number < tiles_per_ipu
+                for number in tile_numbers
             )
-            count = len(listed)
-            fits = single and is_whole_machine and len(set(listed)) == len(listed) > 0
-        if not fits:
-            several = f", or a list of different tiles from 0 to {have - 1}" if single else ""
+            num_tiles = len(tile_numbers)
+            is_valid = (
+                is_single_ipu and are_tiles and len(set(tile_numbers)) == len(tile_numbers) > 0
+            )
+        if not is_valid:
+            list_advice = (
+                f", or a list of different tiles from 0 to {tiles_per_ipu - 1}"
+                if is_single_ipu
+                else ""
+            )
             raise InvalidMachineModelError(f"""create_virtual_device() was given {shown(tiles)}.
-                next:  give a number of tiles, 1 to {have}{several}.""")
-        return Device(changed(self.target, tiles_per_ipu=count), self.target_type)
+                next:  give a number of tiles, 1 to {tiles_per_ipu}{list_advice}.""")
+        return Device(changed(self.target, tiles_per_ipu=num_tiles), self.target_type)
 
     @property
     def has_gateway(self) -> bool:
-        """Always False: the simulated IPUs have a direct link to the host, and no gateway."""
+        """Whether the IPUs have a gateway: always False, as they have a direct link to the host."""
         return False
 
     @property
@@ -106,11 +117,11 @@ class Device(WithoutSome):
         return True
 
     def __repr__(self) -> str:
-        t = self.target
-        ipus = "1 IPU" if t.num_ipus == 1 else f"{t.num_ipus} IPUs"
+        target = self.target
+        ipus_text = "1 IPU" if target.num_ipus == 1 else f"{target.num_ipus} IPUs"
         return (
-            f"Device({t.ipu_version} model, {ipus}, {t.num_tiles:,} "
-            f"tile{'s' if t.num_tiles > 1 else ''})"
+            f"Device({target.ipu_version} model, {ipus_text}, {target.num_tiles:,} "
+            f"tile{'s' if target.num_tiles > 1 else ''})"
         )
 
 
@@ -123,7 +134,9 @@ class DeviceManager(WithoutSome):
 
     def __init__(self, version: str = "ipu2") -> None:
         self._version = version
-        self._devices = [Device(make_target(version, num_ipus=n)) for n in (1, 2, 4, 8, 16)]
+        self._devices = [
+            Device(make_target(version, num_ipus=num_ipus)) for num_ipus in (1, 2, 4, 8, 16)
+        ]
 
     @classmethod
     def create_device_manager(cls) -> DeviceManager:
@@ -138,10 +151,11 @@ class DeviceManager(WithoutSome):
     def get_devices(
         self, target_type: TargetType = TargetType.IPU_MODEL, num_ipus: int | None = None
     ) -> list[Device]:
-        """Return the devices of a kind, with exactly `num_ipus` IPUs if that is given.
+        """Return the devices of a kind that have `num_ipus` IPUs; all of them if it is None.
 
-        `num_ipus` may be any number that `IPUModel` accepts. `TargetType.IPU` raises
-        `NoHardwareError`, as there is no hardware.
+        `num_ipus` may be any number that `IPUModel` accepts. Raises `NoHardwareError` for
+        `TargetType.IPU`, as there is no hardware, and `InvalidOptionError` for an argument that is
+        not a `TargetType`.
         """
         if target_type is TargetType.IPU:
             raise NoHardwareError("""No IPU hardware is attached: this kit simulates the chip.
@@ -152,12 +166,21 @@ class DeviceManager(WithoutSome):
         if not isinstance(target_type, TargetType):
             raise InvalidOptionError(f"""get_devices() was given {shown(target_type)}.
                 next:  give TargetType.IPU_MODEL or TargetType.CPU.""")
-        if num_ipus is not None and all(d.target.num_ipus != num_ipus for d in self._devices):
+        if num_ipus is not None and all(
+            device.target.num_ipus != num_ipus for device in self._devices
+        ):
             self._devices.append(Device(make_target(self._version, num_ipus=num_ipus)))
-        return [d for d in self._devices if num_ipus is None or d.target.num_ipus == num_ipus]
+        return [
+            device
+            for device in self._devices
+            if num_ipus is None or device.target.num_ipus == num_ipus
+        ]
 
     def get_device(self, number: int) -> Device:
-        """Return device `number` of the pool, counted from 0."""
+        """Return device `number` of the pool, counted from 0.
+
+        Raises `InvalidOptionError` if there is no such device.
+        """
         if not isinstance(number, int) or not 0 <= number < len(self._devices):
             raise InvalidOptionError(f"""There is no device {shown(number)}.
                 next:  the pool has the devices 0 to {len(self._devices) - 1}.""")
@@ -171,18 +194,18 @@ class IPUModel:
     """A description of one or more simulated IPUs, with 1 tile or more each.
 
     `version` is "ipu1" (GC2), "ipu2" (GC200), "bow" or "c600". Any field of `Target` can be set by
-    name, here or later:
+    name, when the model is created or later:
 
         model = IPUModel("ipu2", tiles_per_ipu=13)
         model.num_ipus = 2
 
-    `machine` is "m2000", "bow2000", "pod16" or "pod64". The model has all IPUs of that machine, or
-    only `num_ipus` of them if that is given: a power of two. Without `machine`, a ladder of links
-    joins any number of IPUs.
+    The field `machine` is "m2000", "bow2000", "pod16" or "pod64". The model has all IPUs of that
+    machine, or `num_ipus` of them, which must be a power of two. Without `machine`, a model may
+    have any number of IPUs, which are joined by a ladder of links.
 
-    Values are those that the machine would compute; time is modelled. An unknown field, or a value
-    that no machine has, raises `InvalidMachineModelError`. Later changes of the model do not change
-    a device that it has created.
+    A device computes the values that the machine would compute; its time is modelled. Later changes
+    of the model do not change a device that it has created. Raises `InvalidMachineModelError` for
+    an unknown field, or a value that no machine has.
     """
 
     target: Target
@@ -205,9 +228,10 @@ class IPUModel:
         object.__setattr__(self, "target", changed(self.target, **{name: value}))
 
     def __repr__(self) -> str:
-        t = self.target
+        target = self.target
         return (
-            f"IPUModel({t.ipu_version!r}, tiles_per_ipu={t.tiles_per_ipu}, num_ipus={t.num_ipus})"
+            f"IPUModel({target.ipu_version!r}, tiles_per_ipu={target.tiles_per_ipu}, "
+            f"num_ipus={target.num_ipus})"
         )
 
 

@@ -1,7 +1,8 @@
 """All exceptions of the kit.
 
-The message of each says what happened, where, and what to do next. The class names are those of
-Poplar, in Python's spelling, so a search for one also finds Poplar's documentation.
+The message of an exception says what happened, where, and what to do next. Where Poplar has an
+exception for the same problem, the class has its name in Python's spelling, so that a search for
+the name also finds Poplar's documentation.
 """
 
 from __future__ import annotations
@@ -18,23 +19,23 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-LONGEST = 80  # characters of a value quoted in an error
-_GOES_ON = re.compile(r"\n +(?! |where: |line: |next: )")
+LONGEST = 80  # an error quotes at most this many characters of a value
+_GOES_ON = re.compile(r"\n +(?! |where: |line: |next: )")  # the break before a continued line
 _LABEL = re.compile(r"\n +(where|line|next): +")
 
 
-def counted(number: int, singular: str, several: str = "") -> str:
+def counted(number: int, singular: str, plural: str = "") -> str:
     """Return a number with its noun: "1 tile", "1,472 tiles".
 
-    `several` is the plural, if it is not `singular` with an s.
+    `plural` is the plural of the noun; by default, it is `singular` followed by an s.
     """
-    return f"{number:,} {singular if number == 1 else several or singular + 's'}"
+    return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
 
 
 def shown(value: object) -> str:
     """Return the repr of `value` as errors quote it: one line of at most 80 characters.
 
-    Memory addresses are removed.
+    Addresses of Python objects are removed.
     """
     try:
         text = " ".join(repr(value).split())
@@ -47,14 +48,15 @@ def shown(value: object) -> str:
 
 
 def did_you_mean(name: object, known: Iterable[str], cutoff: float = 0.6) -> str:
-    """Return "did you mean …? " with the nearest of the `known` names, or "" if none is near.
+    """Return "did you mean …? " with the most similar of the `known` names, or "".
 
-    `cutoff` is the lowest similarity that counts as near, from 0 to 1, as difflib computes it.
+    Names with a similarity below `cutoff` are ignored. Similarities are from 0 to 1, as difflib
+    computes them. Case and underscores do not count.
     """
-    folded = {k.replace("_", "").lower(): k for k in known}
-    wanted = name.replace("_", "").lower() if isinstance(name, str) else ""
-    near = get_close_matches(wanted, folded, 1, cutoff)
-    return f"did you mean {folded[near[0]]!r}? " if near else ""
+    known_by_key = {known_name.replace("_", "").lower(): known_name for known_name in known}
+    key = name.replace("_", "").lower() if isinstance(name, str) else ""
+    close_keys = get_close_matches(key, known_by_key, 1, cutoff)
+    return f"did you mean {known_by_key[close_keys[0]]!r}? " if close_keys else ""
 
 
 class IPUTeachError(Exception):
@@ -72,27 +74,27 @@ class IPUTeachError(Exception):
 
     A line that does not begin with `where:`, `line:` or `next:` continues the line before it. Use
     the keyword arguments for a text that is computed, or that quotes several lines. If any of them
-    is given, `tried` is not split into lines.
+    is used, `tried` is not split at these words.
     '''
 
     def __init__(self, tried: str, *, where: str = "", line: str = "", next_step: str = "") -> None:
         labels = {"where": where, "line": line, "next": next_step}
         self.tried = tried
         if not any(labels.values()):
-            self.tried, *labelled = _LABEL.split(_GOES_ON.sub(" ", tried))
-            labels |= dict(zip(labelled[::2], labelled[1::2], strict=True))
+            self.tried, *labels_and_texts = _LABEL.split(_GOES_ON.sub(" ", tried))
+            labels |= dict(zip(labels_and_texts[::2], labels_and_texts[1::2], strict=True))
         self.where, self.line, self.next_step = labels.values()
         super().__init__(
             "\n".join(
                 [
                     self.tried,
-                    *(f"  {name + ':':<6} {words}" for name, words in labels.items() if words),
+                    *(f"  {name + ':':<6} {text}" for name, text in labels.items() if text),
                 ]
             )
         )
 
     def _render_traceback_(self) -> list[str]:
-        """Return the lines of the traceback in a notebook. IPython calls this method."""
+        """Return the lines of the traceback that a notebook shows. IPython calls this method."""
         from IPython import get_ipython
 
         return shortened(self, get_ipython())
@@ -107,7 +109,7 @@ class PoplibsError(IPUTeachError):
 
 
 class ModelError(IPUTeachError):
-    """A model cannot be built: an operation cannot take its tensors, or the device lacks it."""
+    """A model cannot be built: an operation does not accept its tensors, or the device lacks it."""
 
 
 class UnknownOperationError(ModelError):
@@ -131,11 +133,11 @@ class UnknownExerciseError(LessonError):
 
 
 class AnswerKindError(LessonError):
-    """check() or predict() got a different kind of object than the exercise asks for."""
+    """check() or predict() got another kind of object than the exercise asks for."""
 
 
 class LessonSourceError(LessonError):
-    """A lesson's source cannot be used: a gap has no end, or names no exercise."""
+    """The source of a lesson cannot be used: a gap has no end, or names no exercise."""
 
 
 class GraphObjectCreationError(PoplarError):
@@ -155,12 +157,11 @@ class PoplarTypeError(PoplarError, TypeError):
 
 
 class DeviceValueError(PoplarError, TypeError):
-    """A tensor was used as a number, but its elements are on the device and not yet computed."""
+    """A tensor was used as a number, but its elements are on the device and have no value yet."""
 
 
 class TensorMetadataError(PoplarError):
-    """The metadata of an 8-bit float, its format and scale, is missing, superfluous or out of
-    range."""
+    """The metadata (format and scale) of an 8-bit float is missing, superfluous or out of range."""
 
 
 class UnknownVertexTypeError(PoplarError):
@@ -180,7 +181,7 @@ class ParseError(GraphObjectLoadError):
 
 
 class NoSizeSpecifiedError(PoplarError):
-    """The size is missing for a Vector of state, or for a list of regions connected in parts."""
+    """The size of a Vector of state, or of a list of regions connected in parts, is missing."""
 
 
 class InvalidPerfEstimateError(PoplarError):
@@ -196,7 +197,7 @@ class GraphConnectionError(PoplarError):
 
 
 class ComputeSetRaceError(GraphConnectionError):
-    """In one compute set, two vertices write an element, or one writes and another reads it."""
+    """In a compute set, two vertices write the same element, or one writes what another reads."""
 
 
 class InvalidTileMappingError(PoplarError):
@@ -208,17 +209,18 @@ class ControlProgramError(PoplarError):
 
 
 class GraphMemoryAllocationError(PoplarError):
-    """The data do not fit into the memory of a tile, or those of all tiles into this computer's.
+    """The data of a tile do not fit into its memory, or those of all tiles into this computer's.
 
-    `bytes_per_tile` contains the modelled bytes of each tile: int64[tiles]. `report` is the report
-    of the compiled program, or None if compilation stopped before it was made.
+    `bytes_per_tile` has the modelled bytes of each tile (int64[tiles]), or is None if they are not
+    known. `report` is the report of the compiled program, or None if there is no report because
+    the compiler stopped earlier.
     """
 
     bytes_per_tile: npt.NDArray[np.int64] | None = None
     report: Any = None
 
     def why(self) -> Any:
-        """Return the chain of causes, as `report.why(error)` does.
+        """Return the chain of causes that `report.why(error)` returns.
 
         Raises `InvalidOptionError` if there is no report.
         """
@@ -235,9 +237,9 @@ class HostMemoryWarning(IPUTeachError, UserWarning):
 
 
 class MatrixWarning(IPUTeachError, UserWarning):
-    """A codelet passed np.linalg a matrix with a NaN, or `cholesky` one that is not symmetric.
+    """A codelet passed a matrix with a NaN to np.linalg, or one without symmetry to `cholesky`.
 
-    This is a warning, as numpy returns a result.
+    This is a warning, as numpy nevertheless returns a result.
     """
 
 
@@ -266,7 +268,7 @@ class StreamConnectionError(PoplarError):
 
 
 class TensorIOStateError(PoplarError):
-    """The host used device memory before an engine was loaded, or by an unknown handle."""
+    """The host accessed device memory before an engine was loaded, or by an unknown handle."""
 
 
 class VertexDefinitionError(PoplarError):
@@ -282,7 +284,7 @@ class UndeclaredNameError(CodeletError, AttributeError):
 
 
 class ApplicationRuntimeError(PoplarError):
-    """The program stopped the run: by an Abort, a condition, or a Switch without a fitting case."""
+    """The program stopped the run, for example by an Abort or a Switch without a fitting case."""
 
 
 class FloatingPointTrapError(ApplicationRuntimeError):
@@ -324,24 +326,30 @@ def missing(
         return NotOfferedError(
             f"{owner}.{name} is not offered by this kit.", next_step=f"use instead: {instead[name]}"
         )
-    # Python and Jupyter look for many private names, and expect Python's own error
+    # Python and Jupyter look for many private names, and expect an AttributeError of Python.
     if name.startswith("_"):
         return AttributeError(f"{owner} has no attribute {name!r}")
-    offered = [k for k in known if not k.startswith("_")]
-    # Poplar's getters without arguments are properties here
+    public_names = [known_name for known_name in known if not known_name.startswith("_")]
+    # Methods of Poplar such as getShape() are properties here, such as shape.
     getter = re.sub("^get_?(?=.)", "", name)
-    near = did_you_mean(name, offered, 0.7)  # among many names, a lower similarity misleads
-    if getter != name and not near.startswith("did you mean 'get"):
-        plain = did_you_mean(getter, offered, 0.7)
-        near = f"{plain}Most getters are properties here, without brackets." if plain else near
+    suggestion = did_you_mean(
+        name, public_names, 0.7
+    )  # with a lower similarity, many wrong names match
+    if getter != name and not suggestion.startswith("did you mean 'get"):
+        suggestion_for_getter = did_you_mean(getter, public_names, 0.7)
+        suggestion = (
+            f"{suggestion_for_getter}Most getters are properties here, without brackets."
+            if suggestion_for_getter
+            else suggestion
+        )
     return UnknownNameError(f"""{owner} has no attribute {name!r}.
-        next:  {near.strip() or f"help({owner}) lists what it has."}""")
+        next:  {suggestion.strip() or f"help({owner}) lists what it has."}""")
 
 
 class WithoutSome:
     """A base class for classes that lack some names of their counterparts in Poplar.
 
-    The use of such a name raises an error with the advice that `not_here` has for it.
+    Using such a name raises a `NotOfferedError` with the advice that `not_here` has for the name.
     """
 
     __slots__ = ()
@@ -361,15 +369,16 @@ class WithoutSome:
 class WithoutValue:
     """A base class for objects that stand for device memory, and have no value on the host.
 
-    Using one as a number raises an error that names the replacement.
+    Using such an object as a number raises a `DeviceValueError`, whose advice is the call that
+    does the same on the device.
     """
 
     __slots__ = ()
 
-    if TYPE_CHECKING:  # attributes of the subclasses
+    if TYPE_CHECKING:  # methods that the subclasses define
 
         def _same(self, other: Any) -> bool:
-            """Return whether this object and `other` of its class stand for the same memory."""
+            """Return whether this object and `other`, of its class, stand for the same memory."""
 
         @staticmethod
         def _line() -> str:
@@ -458,23 +467,23 @@ def _refuse_numbers() -> None:
         )
     for name in ("int", "float", "complex", "index", "round"):
         add(name, f"{name}()" if name != "index" else "place of a whole number", _READ)
-    for name, (sign, call) in _COMPARED.items():
-        add(name, f"tensor {sign} {{}}", _compared_by(call))
-    for name, (sign, call) in _ALONE.items():
+    for name, (operator, call) in _COMPARED.items():
+        add(name, f"tensor {operator} {{}}", _compared_by(call))
+    for name, (operator, call) in _ALONE.items():
         add(
             name,
-            f"{sign}tensor",
+            f"{operator}tensor",
             f"let the device do it: popops.{call}(graph, tensor, program) returns a tensor.",
         )
-    for name, (sign, call) in _COUNTED.items():
-        on_device = f"let the device do it: {call}(graph, a, b, program) returns a tensor"
-        add(name, f"tensor {sign} {{}}", f"{on_device}.")
-        add(f"r{name}", f"{{}} {sign} tensor", f"{on_device}.")
-        within = f"let the device do it: {call}_in_place(graph, tensor, other, program)."
+    for name, (operator, call) in _COUNTED.items():
+        device_advice = f"let the device do it: {call}(graph, a, b, program) returns a tensor"
+        add(name, f"tensor {operator} {{}}", f"{device_advice}.")
+        add(f"r{name}", f"{{}} {operator} tensor", f"{device_advice}.")
+        in_place_advice = f"let the device do it: {call}_in_place(graph, tensor, other, program)."
         add(
             f"i{name}",
-            f"tensor {sign}= {{}}",
-            within if name in _IN_PLACE else f"{on_device}; then Copy.",
+            f"tensor {operator}= {{}}",
+            in_place_advice if name in _IN_PLACE else f"{device_advice}; then Copy.",
         )
 
 
@@ -494,4 +503,4 @@ class ReportLoadError(PoplarError):
 
 
 class ReportNotFoundError(ReportLoadError, FileNotFoundError):
-    """A file does not exist."""
+    """The file of a report does not exist."""

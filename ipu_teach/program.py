@@ -1,6 +1,7 @@
-"""Control programs, which say which work runs in which order.
+"""Control programs, which define what runs in which order.
 
-A program is a tree. Building it runs nothing: an Engine compiles it, and `Engine.run` runs it.
+A program is a tree of programs. Building it runs nothing: an Engine compiles it, and `Engine.run`
+runs it.
 """
 
 from __future__ import annotations
@@ -38,32 +39,34 @@ from ipu_teach.types import (
 PREDICATES = (BOOL, INT, UNSIGNED_INT, SHORT, UNSIGNED_SHORT, CHAR, UNSIGNED_CHAR)
 CONTROLS = (INT, UNSIGNED_INT)
 
-MOST_REPEATS = 10**12  # a step takes a few microseconds, so a longer loop would never end
+MOST_REPEATS = 10**12  # a step takes some microseconds, so a longer loop would run for weeks
 
 
 class Program(WithoutSome):
     """The base class of all control programs."""
 
-    name = ""  # Poplar's debug context: the program's name in reports and pictures
+    name = ""  # the program's name in reports and pictures; Poplar calls it the debug context
 
-    # the names of the attributes that `_title` shows, and of those that contain programs
-    _said: ClassVar[tuple[str, ...]] = ()
-    _inside: ClassVar[tuple[str, ...]] = ()
+    _said: ClassVar[tuple[str, ...]] = ()  # the attributes that `_title` shows
+    _inside: ClassVar[tuple[str, ...]] = ()  # the attributes that contain programs
 
     def children(self) -> tuple[Program, ...]:
         """Return the programs inside this one, in order."""
         return tuple(getattr(self, name) for name in self._inside)
 
     def to_string(self) -> str:
-        """Return the program as indented text, with one line for each program in the tree."""
-        inner = [line for child in self.children() for line in child.to_string().split("\n")]
-        return "\n".join([self._title(), *("  " + line for line in inner)])
+        """Return the tree of the program as indented text, with a line for each program."""
+        child_lines = [line for child in self.children() for line in child.to_string().split("\n")]
+        return "\n".join([self._title(), *("  " + line for line in child_lines)])
 
-    def _title(self, *inside: Program) -> str:
-        """Return this program as one line of text, which also shows the programs `inside`."""
-        values = (*(getattr(self, name) for name in self._said), *inside)
-        words = (v.graph.describe(v) if isinstance(v, Tensor) else repr(v) for v in values)
-        return f"{type(self).__name__}({', '.join(words)})"
+    def _title(self, *programs: Program) -> str:
+        """Return this program as one line of text, followed by `programs` in the parentheses."""
+        values = (*(getattr(self, name) for name in self._said), *programs)
+        texts = (
+            value.graph.describe(value) if isinstance(value, Tensor) else repr(value)
+            for value in values
+        )
+        return f"{type(self).__name__}({', '.join(texts)})"
 
     def __repr__(self) -> str:
         return self._title(*self.children())
@@ -91,15 +94,15 @@ def _program(argument: object, where: str) -> Program:
         next:  give Execute, Copy, Repeat or Sequence.""")
 
 
-# iterable types that must not be read as lists of programs
+# Objects of these types are iterable, but they are not lists of programs.
 _NO_LISTS = (str, bytes, dict, Tensor, np.ndarray)
 
 
 def _check_ordered(value: object, where: str, instead: str) -> None:
     """Raise `ControlProgramError` if `value` is a set, whose order differs between processes.
 
-    Users of C++ type a list in braces, which is a set in Python. `instead` is the advice of the
-    error.
+    Users of C++ write a list in braces, which is a set in Python. `where` names the program in the
+    error, and `instead` is its advice.
     """
     if isinstance(value, (set, frozenset)):
         raise ControlProgramError(f"""{where} got a set of {counted(len(value), "item")}, and a set
@@ -110,7 +113,7 @@ def _check_ordered(value: object, where: str, instead: str) -> None:
 class Sequence(Program):
     """A list of programs that run one after another: `Sequence(a, b)` or `Sequence([a, b])`.
 
-    `add` appends a program.
+    `add` appends a program. Raises `ControlProgramError` if an item is not a program.
     """
 
     def __init__(self, *programs: Program | Iterable[Program], name: str = "") -> None:
@@ -118,10 +121,10 @@ class Sequence(Program):
         self.programs: list[Program] = []
         for argument in programs:
             _check_ordered(argument, "Sequence", "write Sequence(first, second), without braces")
-            several = isinstance(argument, Iterable) and not isinstance(
+            is_list_of_programs = isinstance(argument, Iterable) and not isinstance(
                 argument, (Program, *_NO_LISTS)
             )
-            for item in cast("Iterable[Program]", argument if several else [argument]):
+            for item in cast("Iterable[Program]", argument if is_list_of_programs else [argument]):
                 self.add(item)
 
     def add(self, program: Program) -> Sequence:
@@ -130,7 +133,7 @@ class Sequence(Program):
         self.programs.append(_program(program, "Sequence"))
         return self
 
-    append = add  # the name that Python's lists use
+    append = add  # Python's lists use this name
 
     def children(self) -> tuple[Program, ...]:
         return tuple(self.programs)
@@ -146,8 +149,8 @@ class Sequence(Program):
 class Execute(Program):
     """Run a compute set: one superstep of sync, exchange and compute.
 
-    `out` is a BOOL tensor of one element. It becomes true if `compute()` of every vertex returned
-    true or nothing, and false otherwise.
+    `out` is a BOOL tensor of one element. It becomes false if `compute()` of any vertex returned
+    false, and true otherwise. Raises `ControlProgramError`.
     """
 
     def __init__(self, compute_set: ComputeSet, out: Tensor | None = None, name: str = "") -> None:
@@ -168,14 +171,16 @@ Side = Tensor | DataStream | RemoteBuffer
 class Copy(Program):
     """Copy elements between tensors, or between a tensor and a stream or remote buffer.
 
-    Elements are copied in the order of the two views. Both sides have the same number of elements
-    and the same dtype; their shapes may differ. Raises `ControlProgramError` and
-    `PoplarTypeError`.
+    Elements are copied in the order of the two views. Both sides must have the same number of
+    elements and the same dtype; their shapes may differ.
 
     With a remote buffer, `offset` is a tensor of row numbers (UNSIGNED_INT or INT), which the
-    device reads each time the copy runs. The tensor on the other side holds one row for each
-    number, one after another. Without `offset` the copy moves row 0. A row number that the buffer
-    does not have stops the run with an `ApplicationRuntimeError`.
+    device reads each time the copy runs. The tensor on the other side contains one row for each
+    number, one after another. Without `offset`, the copy moves row 0. If the buffer has no row of
+    such a number, the run stops with an `ApplicationRuntimeError`.
+
+    Raises `PoplarTypeError` if the dtypes differ, and `ControlProgramError` if the two sides do not
+    fit each other in any other way.
     """
 
     def __init__(
@@ -190,7 +195,7 @@ class Copy(Program):
             if not isinstance(side, (Tensor, DataStream, RemoteBuffer)):
                 raise ControlProgramError(f"""Copy was given {shown(side)}.
                     next:  copy between tensors, streams and remote buffers.""")
-        rows = _check_rows(source, destination, offset)
+        num_rows = _check_rows(source, destination, offset)
         if isinstance(source, DataStream) and isinstance(destination, DataStream):
             raise ControlProgramError(f"""Copy was given two streams.
                 where: {source!r} to {destination!r}
@@ -224,7 +229,7 @@ class Copy(Program):
                 where: {source!r} to {destination!r}
                 next:  use one dtype for both, or convert with popops.cast first: a copy moves bits
                 as they are.""")
-        if rows is None and source.num_elements != destination.num_elements:
+        if num_rows is None and source.num_elements != destination.num_elements:
             raise ControlProgramError(f"""Copy was given a source of {source.num_elements:,}
                 elements and a destination of {destination.num_elements:,}.
                 where: {source!r} to {destination!r}
@@ -236,18 +241,22 @@ class Copy(Program):
         self.line = caller()
 
     def _title(self, *inside: Program) -> str:
-        def name(side: Side) -> str:
+        def name_of(side: Side) -> str:
             return side.graph.describe(side) if isinstance(side, Tensor) else side.handle
 
-        rows = "" if self.offset is None else f", rows {name(self.offset)}"
-        return f"{type(self).__name__}({name(self.source)} to {name(self.destination)}{rows})"
+        rows_text = "" if self.offset is None else f", rows {name_of(self.offset)}"
+        return (
+            f"{type(self).__name__}({name_of(self.source)} to "
+            f"{name_of(self.destination)}{rows_text})"
+        )
 
 
 class CrossReplicaCopy(Copy):
     """Copy `source` of each replica to `destination` of another replica, in one step.
 
-    `replica_map` maps each replica that sends to the replica that receives, and is a permutation:
-    {0: 1, 1: 0} swaps two. Raises `ControlProgramError` and `PoplarTypeError`.
+    `replica_map` maps each sending replica to the replica that receives its data. It must be a
+    permutation of all replicas: {0: 1, 1: 0} swaps the data of two. Raises `ControlProgramError`,
+    and `PoplarTypeError` if the dtypes differ.
     """
 
     source: Tensor
@@ -270,80 +279,83 @@ class CrossReplicaCopy(Copy):
                 next:  give each of the replicas 0 to {len(replicas) - 1} once as a source and once
                 as a destination: {{r: (r + 1) % {len(replicas)} for r in
                 range({len(replicas)})}}.""")
-        self.replica_map = {int(i): int(j) for i, j in sorted(replica_of.items())}
+        self.replica_map = {
+            int(sender): int(receiver) for sender, receiver in sorted(replica_of.items())
+        }
 
     @property
     def sources(self) -> list[int]:
-        """The replica that each replica receives from: list[replicas]."""
+        """The number of the replica from which each replica receives: list[replicas]."""
         return sorted(self.replica_map, key=self.replica_map.__getitem__)
 
     def _title(self, *inside: Program) -> str:
-        pairs = [f"{i} to {j}" for i, j in self.replica_map.items()]
-        ellipsis = ", …" if len(pairs) > 4 else ""
-        return f"{super()._title()[:-1]}, replicas {', '.join(pairs[:4])}{ellipsis})"
+        pair_texts = [f"{sender} to {receiver}" for sender, receiver in self.replica_map.items()]
+        ellipsis = ", …" if len(pair_texts) > 4 else ""
+        return f"{super()._title()[:-1]}, replicas {', '.join(pair_texts[:4])}{ellipsis})"
 
 
 def _check_rows(source: Side, destination: Side, offset: object) -> int | None:
-    """Return the number of rows that a copy with a remote buffer moves; None for other copies.
+    """Return the number of rows that a copy with a remote buffer moves; None for any other copy.
 
     Raises `ControlProgramError` if a side or `offset` does not fit the buffer.
     """
-    both = f"{source!r} to {destination!r}"
-    sides = [side for side in (source, destination) if isinstance(side, RemoteBuffer)]
-    if not sides:
+    both_sides = f"{source!r} to {destination!r}"
+    buffers = [side for side in (source, destination) if isinstance(side, RemoteBuffer)]
+    if not buffers:
         if offset is not None:
             raise ControlProgramError(f"""Copy was given the offset {shown(offset)}, but no remote
                 buffer.
-                where: {both}
+                where: {both_sides}
                 next:  leave it out; to move a part of a tensor, slice the tensor.""")
         return None
-    tensor = destination if sides[0] is source else source
+    tensor = destination if buffers[0] is source else source
     if not isinstance(tensor, Tensor):
         raise ControlProgramError(f"""Copy was given a remote buffer but no tensor.
-            where: {both}
+            where: {both_sides}
             next:  copy from the first into a tensor, and from the tensor into the second.""")
     if offset is not None:
         if not isinstance(offset, Tensor) or offset.dtype not in CONTROLS:
             raise ControlProgramError(f"""Copy was given the offset {shown(offset)}.
-                where: {both}
+                where: {both_sides}
                 next:  give a tensor of row numbers, UNSIGNED_INT or INT; a constant will do:
                 graph.add_constant.""")
         if offset.graph is not tensor.graph:
             raise ControlProgramError(f"""Copy was given tensors of two graphs.
                 where: {tensor!r}, and the offset {offset!r}
                 next:  use one graph throughout.""")
-    _check_replicas(sides[0], tensor, both)
-    alone = 1 if tensor.graph.replicas == 1 else sides[0].replicas
-    rows = alone if offset is None else offset.num_elements
-    wanted = rows * sides[0].num_elements
-    if tensor.dtype is sides[0].dtype and tensor.num_elements != wanted:
-        raise ControlProgramError(f"""Copy moves {counted(rows, "row")} of
-            {counted(sides[0].num_elements, "element")}, {wanted:,} in all, and was given a tensor
-            of {tensor.num_elements:,}.
-            where: {both}
+    _check_replicas(buffers[0], tensor, both_sides)
+    rows_without_offset = 1 if tensor.graph.replicas == 1 else buffers[0].replicas
+    num_rows = rows_without_offset if offset is None else offset.num_elements
+    num_elements = num_rows * buffers[0].num_elements
+    if tensor.dtype is buffers[0].dtype and tensor.num_elements != num_elements:
+        raise ControlProgramError(f"""Copy moves {counted(num_rows, "row")} of
+            {counted(buffers[0].num_elements, "element")}, {num_elements:,} in all, and was given a
+            tensor of {tensor.num_elements:,}.
+            where: {both_sides}
             next:  slice the tensor, or give an offset with one number for each row: Copy(tensor,
             buffer, offset).""")
-    return rows
+    return num_rows
 
 
-def _check_replicas(side: DataStream | RemoteBuffer, tensor: Side, both: str) -> None:
-    """Raise `ControlProgramError` if only one of the two belongs to a replicated graph.
+def _check_replicas(side: DataStream | RemoteBuffer, tensor: Side, both_sides: str) -> None:
+    """Raise `ControlProgramError` if `side` and `tensor` have different numbers of replicas.
 
-    `both` describes the two sides in the error.
+    `both_sides` describes the two sides of the copy in the error.
     """
     replication = tensor.graph.replication if isinstance(tensor, Tensor) else None
     if replication is not None and not replication.fits(side.replicas):
         raise ControlProgramError(f"""Copy was given a tensor of
             {counted(replication.count, "replica")}, and {side.handle!r}, which has
             {side.replicas:,}.
-            where: {both}
+            where: {both_sides}
             next:  make both with one graph: the replicated one, or its top-level graph.""")
 
 
 class Repeat(Program):
-    """Run `body` `count` times; the count is fixed when the program is compiled and may be 0.
+    """Run `body` `count` times.
 
-    `name` is the loop's name in reports and in `show.program`.
+    `count` is fixed when the program is compiled, and may be 0. `name` is the loop's name in
+    reports and in `show.program`.
     """
 
     _said = ("count",)
@@ -395,8 +407,8 @@ class RepeatWhileFalse(_While):
 class If(Program):
     """Run `then` if `predicate` is not zero, else `otherwise`.
 
-    `predicate` is a tensor of one element, BOOL or integer. Without `otherwise`, nothing runs if it
-    is zero.
+    `predicate` is a tensor of one element, BOOL or integer. If `predicate` is zero and there is no
+    `otherwise`, nothing runs.
     """
 
     _said = ("predicate",)
@@ -419,9 +431,9 @@ class Switch(Program):
     """Run the case whose number equals `control`, or else `default`.
 
     `control` is a tensor of one element, INT or UNSIGNED_INT. `cases` is a dict or an iterable of
-    (number, program) pairs; `add` appends one. If no case fits and there is no default, nothing
-    runs; a Switch from `switch_with_bounds_checking` stops the run with an
-    `ApplicationRuntimeError` instead.
+    (number, program) pairs; `add` appends a case. If no case has the number and there is no
+    default, nothing runs. A Switch from `switch_with_bounds_checking` then stops the run with an
+    `ApplicationRuntimeError`.
     """
 
     def __init__(
@@ -439,18 +451,18 @@ class Switch(Program):
         _check_ordered(cases, "Switch", "give a list of pairs: [(0, first), (1, second)]")
         pairs = cases.items() if isinstance(cases, Mapping) else cases
         try:
-            listed = [(number, program) for number, program in pairs]
+            case_list = [(number, program) for number, program in pairs]
         except (TypeError, ValueError):
             raise ControlProgramError(f"""Switch was given the cases {shown(cases)}.
                 next:  give pairs: [(0, first), (1, second)].""") from None
-        for number, program in listed:
+        for number, program in case_list:
             self.add(number, program)
 
     @classmethod
     def switch_with_bounds_checking(
         cls, control: Tensor, cases: Mapping[int, Program] | Iterable[tuple[int, Program]] = ()
     ) -> Switch:
-        """Return a Switch that stops the run with an `ApplicationRuntimeError` if no case fits."""
+        """Return a Switch that, if no case fits, stops the run with `ApplicationRuntimeError`."""
         switch = cls(control, cases)
         switch.checked = True
         return switch
@@ -461,13 +473,15 @@ class Switch(Program):
     ) -> Switch:
         """Return a Switch for a `control` that always equals the number of a case.
 
-        The engine checks that, as for `switch_with_bounds_checking`: if no case fits, the run stops
-        with an `ApplicationRuntimeError`.
+        The engine checks this: if no case fits, the run stops with an `ApplicationRuntimeError`.
         """
         return cls.switch_with_bounds_checking(control, cases)
 
     def add(self, number: int, program: Program) -> Switch:
-        """Append the case `number` and return this Switch."""
+        """Append the case `number` and return this Switch.
+
+        Raises `ControlProgramError` if there is such a case already.
+        """
         if not is_whole(number) or int(number) in self.cases:
             raise ControlProgramError(
                 f"Switch was given the case {shown(number)}.",
@@ -504,7 +518,7 @@ class Call(Program):
 
 
 class Block(Program):
-    """A program with a name in the profile; `report.execution.blocks(tile)` lists when it ran."""
+    """A program with a name in reports; `report.execution.blocks(tile)` lists its executions."""
 
     _said = ("name",)
     _inside = ("body",)
@@ -516,7 +530,7 @@ class Block(Program):
 
 @dataclass(frozen=True)
 class PrintTensorFmt:
-    """The format in which PrintTensor writes numbers: Poplar's fields, in snake_case."""
+    """The format in which `PrintTensor` writes numbers, with Poplar's fields in snake case."""
 
     summarise_threshold: int = 1000
     edge_items: int = 3
@@ -555,7 +569,7 @@ class PrintTensor(Program):
 
 
 class WriteUndef(Program):
-    """Mark a tensor as unwritten. Reading it before it is written again is an error."""
+    """Mark a tensor as unwritten: reading it before it is written again is an error."""
 
     _said = ("tensor",)
 
@@ -569,7 +583,10 @@ class WriteUndef(Program):
 
 
 class SyncType(Enum):
-    """The participants of a sync: the tiles of each IPU, all IPUs, or all IPUs and the host."""
+    """The participants of a sync: the tiles of each IPU, all IPUs, or all IPUs and the host.
+
+    They are INTERNAL, EXTERNAL and GLOBAL.
+    """
 
     INTERNAL = "INTERNAL"
     EXTERNAL = "EXTERNAL"
@@ -577,7 +594,7 @@ class SyncType(Enum):
 
 
 class Sync(Program):
-    """Make all tiles wait for each other."""
+    """Make all participants of `sync_type` wait for each other."""
 
     def __init__(self, sync_type: SyncType = SyncType.INTERNAL, name: str = "") -> None:
         self.name = _debug_name(name, "Sync")
@@ -615,7 +632,8 @@ class AbortOnCondition(Program):
 class AssumeEqualAcrossReplicas(Program):
     """Check that `tensor` has equal elements in all replicas.
 
-    If it does not, the run stops with an `ApplicationRuntimeError`.
+    If the elements differ, the run stops with an `ApplicationRuntimeError`. `tensor` is a tensor of
+    a replicated graph, not of its top-level graph.
     """
 
     _said = ("tensor",)
@@ -648,11 +666,11 @@ class ErrorProgram(Program):
 
 
 class CycleStamp(Program):
-    """Write the modelled time in cycles into `tensor`, as (low word, high word).
+    """Write the modelled cycles since load into `tensor`, as (low word, high word).
 
-    The time is the number of cycles since load. With `since`, the tensor of an earlier stamp, it is
-    the number of cycles between the two stamps. With several IPUs, the clock is that of the IPU on
-    which `tensor` is mapped. `cycle_count` and `cycle_stamp` build such programs.
+    If `since` is the tensor of an earlier stamp, the program writes the number of cycles between
+    the two stamps instead. On several IPUs, it reads the clock of the IPU on which `tensor` is
+    mapped. `cycle_count` and `cycle_stamp` build such programs.
     """
 
     _said = ("tensor",)
@@ -667,8 +685,8 @@ def cycle_stamp(
 ) -> Tensor:
     """Append a sync and a time stamp to `sequence`, and return the tensor of the stamp.
 
-    The tensor is UNSIGNED_INT[2] on `tile`: the low and the high 32 bits of the modelled cycles
-    since load.
+    The tensor is UNSIGNED_INT[2] on `tile`. It gets the low and the high 32 bits of the modelled
+    cycles since load.
     """
     stamp = _stamp(graph, tile, "cycle_stamp")
     _program(sequence, "cycle_stamp")
@@ -685,9 +703,9 @@ def cycle_count(
 ) -> Tensor:
     """Put the programs of `sequence` between two time stamps, and return the cycles between them.
 
-    The tensor is UNSIGNED_INT[2] on `tile`: the low and the high 32 bits of the modelled cycles.
-    The sync before the first stamp is not counted. `debug_context`, the name of the tensor, may
-    take the place of `sync_type`.
+    The result is the tensor UNSIGNED_INT[2] on `tile`, which gets the low and the high 32 bits of
+    the modelled cycles. The sync before the first stamp is not counted. `debug_context` is the name
+    of the tensor; it may also be passed in the place of `sync_type`.
     """
     if not isinstance(sequence, Sequence):
         raise ControlProgramError(
@@ -695,15 +713,15 @@ def cycle_count(
         )
     sync = SyncType.INTERNAL if isinstance(sync_type, str) else sync_type
     name = sync_type if isinstance(sync_type, str) else debug_context
-    begin = _stamp(graph, tile, f"{name}/begin")
-    count = _stamp(graph, tile, name)
+    begin_stamp = _stamp(graph, tile, f"{name}/begin")
+    count_tensor = _stamp(graph, tile, name)
     sequence.programs[:] = [
         Sync(sync),
-        CycleStamp(begin),
+        CycleStamp(begin_stamp),
         *sequence.programs,
-        CycleStamp(count, begin),
+        CycleStamp(count_tensor, begin_stamp),
     ]
-    return count
+    return count_tensor
 
 
 def _stamp(graph: Graph, tile: int, name: str) -> Tensor:
@@ -718,22 +736,22 @@ def _stamp(graph: Graph, tile: int, name: str) -> Tensor:
 
 
 def _single(tensor: object, program: str, role: str, dtypes: tuple[type[DType], ...]) -> Tensor:
-    """Return `tensor` if it has one element, of one of `dtypes`; otherwise raise an error.
+    """Return `tensor` if it has one element (or one for each replica), with a dtype in `dtypes`.
 
-    The error names the program and the role of the tensor in it.
+    Otherwise, raise a `ControlProgramError`, which names the program and the role of the tensor.
     """
-    names = ", ".join(d.__name__ for d in dtypes)
+    dtype_names = ", ".join(dtype.__name__ for dtype in dtypes)
     if not isinstance(tensor, Tensor):
         raise ControlProgramError(f"""{program} was given {shown(tensor)} as its {role}.
-            next:  give a tensor of one element ({names}).""")
+            next:  give a tensor of one element ({dtype_names}).""")
     is_single = tensor.num_elements in (1, tensor.graph.replicas)
     if not is_single or tensor.dtype not in dtypes:
-        compared = is_single and role == "predicate"
-        advice = "compare it, as popops.gt does" if compared else "index the tensor"
+        can_compare = is_single and role == "predicate"
+        advice = "compare it, as popops.gt does" if can_compare else "index the tensor"
         raise ControlProgramError(f"""{program} takes a {role} of one element and was given
             {tensor.num_elements:,} of {tensor.dtype.__name__}.
             where: {tensor!r}
-            next:  {advice}; its element type is one of {names}.""")
+            next:  {advice}; its element type is one of {dtype_names}.""")
     return tensor
 
 
@@ -743,5 +761,9 @@ NOT_HERE = {
 
 
 def __getattr__(name: str) -> NoReturn:
-    public_names = [n for n, v in globals().items() if getattr(v, "__module__", "") == __name__]
+    public_names = [
+        name_in_module
+        for name_in_module, member in globals().items()
+        if getattr(member, "__module__", "") == __name__
+    ]
     raise not_in(__name__, name, NOT_HERE, public_names)

@@ -1,9 +1,9 @@
 """Programs that read and set the tiles' registers: floating-point behaviour and random seeds.
 
-Each function appends to a program a compute set with a vertex on every tile. A setting holds from
-that point of the run until the next one. Before the first one, the engine's options hold:
-debug.floatPointOpException, debug.nanOverflowMode, prng.enableStochasticRounding and prng.seed.
-`load` restores them.
+Each function appends a compute set to a program, with a vertex on each tile. A setting is in force
+from that point of the run until the next setting. Before the first setting, and again after `load`,
+the engine's options are in force: debug.floatPointOpException, debug.nanOverflowMode,
+prng.enableStochasticRounding and prng.seed.
 """
 
 from __future__ import annotations
@@ -45,10 +45,11 @@ def set_floating_point_behaviour(
     tile: int | None = None,
     debug_context: str = "set_floating_point_behaviour",
 ) -> None:
-    """Append a step that sets the floating-point behaviour of all tiles, or of `tile` alone.
+    """Append a step to `prog` that sets the floating-point behaviour of all tiles, or of `tile`.
 
-    Modelled cycles: assumed, see `SetFloatingPointBehaviour`. Raises `ControlProgramError` and
-    `PoplarTypeError`.
+    The step replaces all settings of a tile. Its modelled cycles are assumed (see
+    `SetFloatingPointBehaviour`). Raises `PoplarTypeError` if `graph` or `behaviour` has another
+    type, and `ControlProgramError` if `prog` is no Sequence or there is no such tile.
     """
     _check("set_floating_point_behaviour", graph, prog)
     if not isinstance(behaviour, FloatingPointBehaviour):
@@ -76,21 +77,23 @@ def set_floating_point_behaviour(
 def set_stochastic_rounding(
     graph: Graph, prog: Sequence, enable: bool, debug_context: str = "set_stochastic_rounding"
 ) -> None:
-    """Append a step that switches stochastic rounding of HALF results on or off, on all tiles.
+    """Append a step to `prog` that switches stochastic rounding of HALF results on or off.
 
-    Other settings are not changed. Modelled cycles: assumed, see `SetFloatingPointBehaviour`.
-    Raises `ControlProgramError` and `PoplarTypeError`.
+    The step works on all tiles, and does not change other settings. Its modelled cycles are assumed
+    (see `SetFloatingPointBehaviour`). Raises `PoplarTypeError` if `graph` is no Graph, and
+    `ControlProgramError` if `prog` is no Sequence.
     """
     _check("set_stochastic_rounding", graph, prog)
     _add(graph, prog, debug_context, SetFloatingPointBehaviour, clear=ESR, on=ESR if enable else 0)
 
 
 def get_hw_seeds(graph: Graph, prog: Sequence, debug_context: str = "get_hw_seeds") -> Tensor:
-    """Append a step that reads the random seeds of all workers, and return their tensor.
+    """Append a step to `prog` that reads the random seeds of all workers; return their tensor.
 
-    It is UNSIGNED_INT[tiles, workers, 4], with the seeds of a tile on that tile. Passed to
-    `set_hw_seeds`, it makes the generators continue from this point again. Modelled cycles:
-    assumed, see `GetHwSeeds`. Raises `ControlProgramError` and `PoplarTypeError`.
+    The tensor is UNSIGNED_INT[tiles, workers, 4], and the seeds of a tile are on that tile. If it
+    is passed to `set_hw_seeds` later, the generators produce the same numbers again as after this
+    step. The modelled cycles are assumed (see `GetHwSeeds`). Raises `PoplarTypeError` if `graph` is
+    no Graph, and `ControlProgramError` if `prog` is no Sequence.
     """
     _check("get_hw_seeds", graph, prog)
     target = graph.target
@@ -105,11 +108,12 @@ def get_hw_seeds(graph: Graph, prog: Sequence, debug_context: str = "get_hw_seed
 def set_hw_seeds(
     graph: Graph, seeds: Tensor, prog: Sequence, debug_context: str = "set_hw_seeds"
 ) -> None:
-    """Append a step from which the generators of all workers continue from `seeds`.
+    """Append a step to `prog` after which the random numbers of all workers continue from `seeds`.
 
-    `seeds` is UNSIGNED_INT[tiles, workers, 4], as `get_hw_seeds` returns it. Modelled cycles:
-    PopLibs' estimate for SetSeed, and the exchange of words that are on other tiles. Raises
-    `ControlProgramError` and `PoplarTypeError`.
+    `seeds` is UNSIGNED_INT[tiles, workers, 4], as `get_hw_seeds` returns it. The modelled cycles
+    are PopLibs' estimate for SetSeed, and the exchange of seeds that are on other tiles. Raises
+    `PoplarTypeError` if `graph` or `seeds` is of another kind, and `ControlProgramError` if `prog`
+    is no Sequence.
     """
     _check("set_hw_seeds", graph, prog)
     target = graph.target
@@ -130,7 +134,10 @@ def _add(
     tiles: list[int] | None = None,
     **fields: Tensor | int,
 ) -> None:
-    """Append to `prog` a compute set with a vertex of `codelet` on each of `tiles`, or on all."""
+    """Append a compute set `name` to `prog`, with a vertex of `codelet` on each of `tiles`.
+
+    If `tiles` is None, there is a vertex on every tile. `fields` are the fields of the vertices.
+    """
     compute_set = graph.add_compute_set(name)
     graph.add_vertices(
         compute_set,

@@ -10,7 +10,7 @@ Every constant names its unit and its source. The short names of sources are:
 - IPU1 study: Saghetti0/graphcore-ipu-research, research/ipu1/ipu1_consts.c.
 - Bow slides: Graphcore, "ImageNet training in a few minutes".
 
-The source also says if a figure was derived from a published one, or assumed.
+The source also says whether a figure was derived from a published figure, or assumed.
 """
 
 from __future__ import annotations
@@ -33,23 +33,26 @@ from ipu_teach.errors import (
 from ipu_teach.types import QUARTER, Array, DType, as_dtype
 
 PRICES = COMPILED, BY_HAND = "compiled", "by hand"  # the ways to price a user's codelet
-# PopART's names for the group of IPUs that wait while one of them exchanges data with the host
+# A sync pattern decides which IPUs wait while one of them exchanges data with the host. The names
+# are PopART's.
 SYNC_PATTERNS = FULL, SINGLE_PIPELINE, REPLICA_AND_LADDER = (
     "FULL",
     "SINGLE_PIPELINE",
     "REPLICA_AND_LADDER",
 )
-# machine: (title, number of IPUs, versions of IPUs)
+# Each machine has (title, number of IPUs, versions of its IPUs).
 MACHINES = {
     "m2000": ("IPU-M2000", 4, ("ipu2",)),
     "bow2000": ("Bow-2000", 4, ("bow",)),
     "pod16": ("Pod16", 16, ("ipu2", "bow")),
     "pod64": ("Pod64", 64, ("ipu2", "bow")),
 }
-# The value of a field: str, int or float, by its name, which the type of **changes cannot say.
+# A setting is the value of a field: str, int or float, depending on the field.
 Setting: TypeAlias = Any
 MESH, TORUS = "MESH", "TORUS"
-MOST_TILES = 2**22  # 2,849 full IPUs; tables with an entry for each tile still fit a laptop
+# A model has at most this many tiles, those of 2,849 full IPUs. Tables with an entry for each tile
+# then still fit in the memory of a laptop.
+MOST_TILES = 2**22
 
 
 def _constant(
@@ -60,9 +63,9 @@ def _constant(
     maximum: float = 1e15,
     words: tuple[str, ...] = (),
 ) -> Any:
-    """Return a field of `Target`: `default` for ipu2, with unit, source, and a range or `words`.
+    """Return a field of `Target` with its value for ipu2, its unit and its source.
 
-    A number must be in the range from `minimum` to `maximum`, and a text must be one of `words`.
+    A number must be from `minimum` to `maximum`, and a text must be one of `words`.
     """
     return field(
         default=default,
@@ -78,9 +81,9 @@ def _constant(
 
 @dataclass(frozen=True)
 class Target(WithoutSome):
-    """The machine that a program is compiled for. The defaults are those of `ipu2`, the GC200.
+    """The machine that a program is compiled for. The defaults describe `ipu2`, the GC200.
 
-    Use `make_target` to create one.
+    `make_target` creates a target. The unit and the source of each field are in its metadata.
     """
 
     ipu_version: str = _constant("ipu2", "name", "Poplar docs, IPUModel constructor")
@@ -282,7 +285,8 @@ class Target(WithoutSome):
     def create_ipu_target(num_ipus: int = 1, version: str = "ipu2", **changes: Setting) -> Target:
         """Return a target of `num_ipus` IPUs, for compiling without a device.
 
-        `changes` are fields by name. Raises `InvalidMachineModelError`.
+        `changes` are other values for its fields, by name. Raises `InvalidMachineModelError` for an
+        unknown version or field, or a value that the field does not accept.
         """
         return make_target(version, num_ipus=num_ipus, **changes)
 
@@ -293,25 +297,27 @@ class Target(WithoutSome):
 
     @property
     def sets(self) -> tuple[str, ...]:
-        """The names of the sets of tiles that have their own clock.
+        """The names of the sets of tiles that have a clock of their own: str[sets].
 
-        Each IPU is one set. If there are I/O tiles, those of an IPU form another set, just before
-        it.
+        Each IPU is a set. If there are I/O tiles, each IPU is two sets: its I/O tiles, followed by
+        its other tiles.
         """
         templates = ("IPU {} I/O", "IPU {}") if self.io_tiles else ("IPU {}",)
         return tuple(name.format(ipu) for ipu in range(self.num_ipus) for name in templates)
 
     @property
     def num_sets(self) -> int:
-        """The number of `sets`."""
+        """The number of entries of `sets`."""
         return self.num_ipus * (1 + (self.io_tiles > 0))
 
     @property
     def set_starts(self) -> Array:
         """The first tile of each of `sets`: int64[sets]."""
-        within = np.array([0, self.io_tiles][: 1 + (self.io_tiles > 0)])
-        starts: Array = np.arange(self.num_ipus)[:, None] * self.tiles_per_ipu + within
-        return starts.reshape(-1)
+        starts_in_ipu = np.array([0, self.io_tiles][: 1 + (self.io_tiles > 0)])
+        starts_by_ipu: Array = (
+            np.arange(self.num_ipus)[:, None] * self.tiles_per_ipu + starts_in_ipu
+        )
+        return starts_by_ipu.reshape(-1)
 
     def set_of(self, tiles: Array) -> Array:
         """Return int64[tiles]: the index in `sets` of the set that each tile belongs to.
@@ -340,26 +346,26 @@ class Target(WithoutSome):
 
     @property
     def clock_frequency(self) -> float:
-        """`tile_clock_frequency` in Hz, by libpva's name."""
+        """The clock frequency of a tile in Hz, under libpva's name."""
         return self.tile_clock_frequency
 
     @property
     def type(self) -> str:
-        """The kind of machine, as libpva names it: always "IPU_MODEL"."""
+        """The kind of machine, under libpva's name: always "IPU_MODEL"."""
         return "IPU_MODEL"
 
     @property
     def ipu_link_topology(self) -> str:
         """The arrangement of the links between IPUs: "MESH" (a ladder of links) or "TORUS".
 
-        The ends of the ladder are joined, as a "TORUS", only for all 64 IPUs of a Pod64 (Graphcore,
+        It is "TORUS", a ladder with joined ends, only for all 64 IPUs of a Pod64 (Graphcore,
         datasheet of the IPU-POD128: a 2D torus).
         """
         return TORUS if (self.machine, self.num_ipus) == ("pod64", 64) else MESH
 
     @property
     def internal_sync_cycles(self) -> int:
-        """Cycles from the arrival of an IPU's last tile at a sync to the start of the next step."""
+        """Cycles from the arrival of an IPU's last tile at a sync to the end of the sync."""
         return self.min_ipu_sync_delay + (
             self.auto_sync_delay if self.relative_sync_delay == "AUTO" else 0
         )
@@ -389,24 +395,28 @@ class Target(WithoutSome):
         return as_dtype(dtype, "get_type_size()").size
 
     def get_vector_width(self, dtype: builtins.type[DType]) -> int:
-        """Return the elements of `dtype` in a word of the data path: 2 FLOAT, 4 HALF in 64 bits."""
-        # QUARTER without a format is no dtype for as_dtype; all its formats are one byte
+        """Return the number of elements of `dtype` in a word of the data path.
+
+        A word of 64 bits contains 2 elements of FLOAT, or 4 of HALF.
+        """
+        # as_dtype does not accept QUARTER without a format, but all its formats have one byte.
         element_type = dtype if dtype is QUARTER else as_dtype(dtype, "get_vector_width()")
         return max(1, self.data_path_width // (8 * element_type.size))
 
 
 def sync_of(ipus: int, target: Target) -> int:
-    """Return the extra cycles of a sync of `ipus` neighbouring IPUs, compared with one inside each.
+    """Return the extra cycles of a sync of `ipus` neighbouring IPUs.
 
-    They grow with the length of the ladder of links that joins the IPUs.
+    They are extra compared with a sync inside each IPU, and grow with the length of the ladder of
+    links that joins the IPUs.
     """
-    further = ipus // 2 // 2  # links after the first (PopLibs Util.cpp)
+    further_links = ipus // 2 // 2  # links after the first one (PopLibs Util.cpp)
     return target.global_sync_cycles + math.ceil(
-        further * target.global_sync_seconds_per_hop * target.tile_clock_frequency
+        further_links * target.global_sync_seconds_per_hop * target.tile_clock_frequency
     )
 
 
-# the fields whose values differ from ipu2: (value, source)
+# Each table has the (value, source) of the fields whose values differ from ipu2.
 _IPU1: dict[str, tuple[Setting, str]] = {
     "ipu_version": ("ipu1", "Poplar docs, IPUModel constructor"),
     "tiles_per_ipu": (1216, "IPU1 study: 1,280 tiles, 64 of them spare"),
@@ -469,7 +479,8 @@ PRESETS: dict[str, dict[str, tuple[Setting, str]]] = {
 }
 
 
-# the kinds of evidence for a figure, strongest first, and how their sources begin
+# These are the kinds of evidence for a figure, strongest first. The beginning of a source decides
+# which kind it is.
 GROUNDS = SILICON, GRAPHCORE, DATASHEET, COUNTED, GIVEN = (
     "silicon",
     "Graphcore's model or formulas",
@@ -498,18 +509,23 @@ _BEGIN = {
 
 
 def ground(target: Target, name: str) -> str:
-    """Return the kind of evidence for field `name` of a machine, one of `GROUNDS`.
+    """Return the kind of evidence for field `name` of a target, one of `GROUNDS`.
 
-    The source of the field determines it. It is `GIVEN` if the value is not that of the preset.
+    It is `GIVEN` if the value differs from the preset. Otherwise the source of the field decides.
     """
     version = target.ipu_version
     if getattr(target, name) != getattr(make_target(version), name):
         return GIVEN
-    return next(kind for kind, begin in _BEGIN.items() if source(version, name).startswith(begin))
+    return next(
+        kind for kind, beginnings in _BEGIN.items() if source(version, name).startswith(beginnings)
+    )
 
 
 def source(version: str, name: str) -> str:
-    """Return the source of field `name` of the preset `version`."""
+    """Return the source of field `name` of the preset `version`.
+
+    Raises `InvalidMachineModelError` if there is no such version or field.
+    """
     _preset(version)
     if name not in Target.__dataclass_fields__:
         raise unknown_field(name)
@@ -519,10 +535,11 @@ def source(version: str, name: str) -> str:
 
 
 def make_target(version: str = "ipu2", **changes: Setting) -> Target:
-    """Return the preset `version` with `changes` to its fields.
+    """Return the preset `version` with other values for the fields in `changes`.
 
-    With `machine` and without `num_ipus`, the target has all IPUs of the machine. Raises
-    `InvalidMachineModelError`, which names the field and the values that it accepts.
+    If `changes` has `machine` but not `num_ipus`, the target has all IPUs of the machine. Raises
+    `InvalidMachineModelError` for an unknown version or field, or for a value that a field does not
+    accept.
     """
     base = {name: value for name, (value, _) in _preset(version).items()}
     if isinstance(name := changes.get("machine"), str) and name in MACHINES:
@@ -531,15 +548,19 @@ def make_target(version: str = "ipu2", **changes: Setting) -> Target:
 
 
 def changed(target: Target, **changes: Setting) -> Target:
-    """Return a copy of `target` with `changes` to its fields. Raises `InvalidMachineModelError`."""
-    known = {f.name: f for f in fields(Target) if f.name != "ipu_version"}
+    """Return a copy of `target` with other values for the fields in `changes`.
+
+    Raises `InvalidMachineModelError` for an unknown field, or for a value that a field, or the
+    machine, does not accept.
+    """
+    field_by_name = {field.name: field for field in fields(Target) if field.name != "ipu_version"}
     for name, value in changes.items():
         if name == "ipu_version":
             raise InvalidMachineModelError(f"""The version of a machine cannot be changed.
                 next:  make another model: IPUModel({shown(value)}).""")
-        if name not in known:
+        if name not in field_by_name:
             raise unknown_field(name)
-        changes[name] = _validated(known[name], value)
+        changes[name] = _validated(field_by_name[name], value)
     new_target = replace(target, **changes)
     if new_target.num_tiles > MOST_TILES:
         raise InvalidMachineModelError(f"""{new_target.num_ipus:,} IPUs of
@@ -551,18 +572,18 @@ def changed(target: Target, **changes: Setting) -> Target:
             IPU's {new_target.tiles_per_ipu:,} leave none to compute.
             next:  give at most {most_io_tiles:,} of them, or each IPU more tiles.""")
     if new_target.machine:
-        title, max_version, versions = MACHINES[new_target.machine]
+        title, num_ipus, versions = MACHINES[new_target.machine]
         if new_target.ipu_version not in versions:
             raise InvalidMachineModelError(f"""The {title} has no IPUs of
                 the version {new_target.ipu_version!r}.
                 next:  it comes with {" or ".join(map(repr, versions))}.""")
-        if new_target.num_ipus > max_version or new_target.num_ipus & new_target.num_ipus - 1:
-            powers = [2**i for i in range(max_version.bit_length())]
+        if new_target.num_ipus > num_ipus or new_target.num_ipus & new_target.num_ipus - 1:
+            powers_of_two = [2**i for i in range(num_ipus.bit_length())]
             raise InvalidMachineModelError(f"""The {title} cannot
                 give {new_target.num_ipus} IPUs: a program gets a power of two, for rings
                 (docs.graphcore.ai, Memory and Performance Optimisation, 7).
-                next:  ask for {", ".join(map(str, powers[:-1]))} or {powers[-1]}, or for no
-                machine, as IPUModel(num_ipus={new_target.num_ipus}) does.""")
+                next:  ask for {", ".join(map(str, powers_of_two[:-1]))} or {powers_of_two[-1]}, or
+                for no machine, as IPUModel(num_ipus={new_target.num_ipus}) does.""")
     return new_target
 
 
@@ -574,34 +595,43 @@ def _preset(version: object) -> dict[str, tuple[Setting, str]]:
 
 
 def unknown_field(name: str) -> UnknownMachineFieldError:
-    """Return the error for an unknown field of a machine.
+    """Return the error for an unknown field `name` of a machine.
 
-    It suggests a field that begins with `name`, such as tiles_per_ipu for tiles, or else one with a
-    similar name.
+    The error suggests a field whose name begins with `name`, such as tiles_per_ipu for tiles, or
+    else a field with a similar name.
     """
-    known = [f.name for f in fields(Target)]
-    longer = [field for field in known if field.startswith(f"{name}_")]
-    near = did_you_mean(name, longer, 0) or did_you_mean(name, known)
+    field_names = [known.name for known in fields(Target)]
+    longer_names = [field for field in field_names if field.startswith(f"{name}_")]
+    suggestion = did_you_mean(name, longer_names, 0) or did_you_mean(name, field_names)
     return UnknownMachineFieldError(f"""A machine has no field {name!r}.
-        next:  {near}Its fields are {", ".join(known)}.""")
+        next:  {suggestion}Its fields are {", ".join(field_names)}.""")
 
 
 def _validated(field: Field[Setting], value: Setting) -> Setting:
-    """Return `value` converted to the type of `field`, or raise `InvalidMachineModelError`."""
+    """Return `value` converted to the type of `field`.
+
+    Raises `InvalidMachineModelError` if the field does not accept it.
+    """
     name = field.name
-    kind = field.type
+    type_name = field.type
     metadata = field.metadata
-    if kind == "str":
+    if type_name == "str":
         if not isinstance(value, str) or value not in metadata["words"]:
             raise InvalidMachineModelError(
                 f"{name} is {shown(value)}.",
                 next_step=f"use {' or '.join(map(repr, filter(None, metadata['words'])))}.",
             )
         return value
-    numbers = (int, np.integer) if kind == "int" else (int, float, np.integer, np.floating)
+    number_types = (
+        (int, np.integer) if type_name == "int" else (int, float, np.integer, np.floating)
+    )
     minimum, maximum = metadata["least"], metadata["most"]
-    if not isinstance(value, numbers) or isinstance(value, bool) or not minimum <= value <= maximum:
+    if (
+        not isinstance(value, number_types)
+        or isinstance(value, bool)
+        or not minimum <= value <= maximum
+    ):
         raise InvalidMachineModelError(f"""{name} is {shown(value)}.
-            next:  give {"a whole number" if kind == "int" else "a number"} from {minimum:g} to
+            next:  give {"a whole number" if type_name == "int" else "a number"} from {minimum:g} to
             {maximum:,.0f} ({metadata["unit"]}).""")
-    return int(value) if kind == "int" else float(value)
+    return int(value) if type_name == "int" else float(value)

@@ -12,17 +12,19 @@ from typing import Any
 import numpy as np
 import pytest
 from all_reduces import all_reduce_report
+from programs import replicas
 from view_programs import pipeline_training
 
 from ipu_teach import FLOAT, Engine, Graph, Input, IPUModel, Output, Report, Vector, Vertex, show
 from ipu_teach.cost.phases import LINKS
-from ipu_teach.poplibs import gcl
+from ipu_teach.poplibs import gcl, poputil
 from ipu_teach.program import Copy, Execute, Repeat, Sequence
 from ipu_teach.report import Recording
 from ipu_teach.show import palette
 from ipu_teach.show.paint import paint
-from ipu_teach.show.scene import Board, Lanes, Matrix, Sheet, Still, Track
+from ipu_teach.show.scene import Board, Lanes, Matrix, Sheet, Still, Track, Tree, Zoom
 from ipu_teach.show.shapes import Boxes, Stroke
+from tests.browser import programs
 from tests.browser.every_view import VIEWS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -219,6 +221,57 @@ def test_a_matrix_has_every_byte(name: str) -> None:
         assert any(np.array_equal(drawn, table) for table in binned)
 
 
+@pytest.mark.parametrize("case", RECORDED)
+def test_a_run_rests_where_its_title_says_what_moves_and_what_changes(case: str) -> None:
+    recording = RECORDED[case]()
+    assert recording.report is not None
+    scene = show.run(recording).scene
+    still = scene.stills[int(scene.frames[scene.poster])]
+    messages = [m for m in still.flows["messages"] if m.source >= 0]
+    begin = max(f for f in range(scene.poster + 1) if scene.stills[int(scene.frames[f])].first)
+    place = sum(scene.stills[int(i)].first for i in scene.frames[: begin + 1]) - 1
+    changed = [  # numbers that differ before and after the superstep, counted one by one
+        int(element)
+        for track in recording.tracks
+        for at_place, elements, *_ in track.changes
+        if at_place == place
+        for element in elements
+    ]
+    size = sum(message.size for message in messages)
+    between = f"{len(messages)} messages, {size:,} bytes, go from "
+    assert scene.title.startswith(between), scene.title
+    assert f"; then {len(changed):,} numbers change (thick lines" in scene.title
+    # the picture at rest marks the cells whose numbers the superstep then changes
+    numbers = scene.numbers["board"]
+    after = next(
+        (f for f, i in enumerate(scene.frames) if f > begin and scene.stills[int(i)].first),
+        len(scene.frames),
+    )
+    drawn = numbers.cell[(numbers.frame >= begin) & (numbers.frame < after)]
+    assert len(drawn) and {*drawn.tolist()} <= {*still.touches["board"][1].tolist()}
+    undrawn = f"; {len(drawn):,} are drawn)" if len(drawn) < len(changed) else ")"
+    assert scene.title.endswith(f"change (thick lines{undrawn}")
+
+
+def test_a_run_without_messages_says_so_in_its_title() -> None:
+    recording = stencil(13, 3, 1)
+    scene = show.run(recording, at=0).scene
+    assert scene.title.startswith(
+        "24 messages, 96 bytes, go from tile to tile in Execute blur; then"
+    )
+    graph = Graph(IPUModel("ipu2", tiles_per_ipu=2).create_device())
+    x = graph.add_variable(FLOAT, (4,), "x")
+    graph.set_tile_mapping(x, 1)
+    graph.set_initial_value(x, 1.0)
+    y = graph.add_variable(FLOAT, (4,), "y")
+    graph.set_tile_mapping(y, 1)
+    engine = Engine(graph, Copy(x, y))
+    recording = engine.record(x, y)
+    engine.load_and_run(IPUModel("ipu2", tiles_per_ipu=2).create_device())
+    title = show.run(recording).scene.title
+    assert title == "In Copy 'x' to 'y' 4 numbers change (thick lines); none moves between tiles"
+
+
 @pytest.mark.parametrize("count", [2, 4])
 def test_a_ring_has_every_byte_and_says_nothing_that_was_not_followed(count: int) -> None:
     report = all_reduce_report(count, 77, "clockwise_ring", tiles=3)
@@ -233,7 +286,7 @@ def test_a_ring_has_every_byte_and_says_nothing_that_was_not_followed(count: int
         rows = [r for r in view.data if r["superstep"] == row["superstep"]]
         same = [r for r in rows if (int(r["from IPU"]), int(r["to IPU"])) == pair]
         assert sum(int(r["bytes"].replace(",", "")) for r in same) == crossing[pair]
-        assert row["began on IPU"]
+        assert row["chunk"]
 
 
 @pytest.mark.parametrize("repeats", [40, 400])
@@ -325,6 +378,197 @@ def test_a_slider_keeps_the_axis_so_that_the_barrier_moves() -> None:
     ]
     share = explore.view.scene.drawings[0].span / longest
     assert barrier == [pytest.approx(lanes.x + lanes.width * share)]
+
+
+def idle_of_stretches(report: Report) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Return int64[stretches, IPUs]: the cycles that each IPU waits, from the steps one by one."""
+    begins = report.overlap.begins
+    idle = np.repeat(np.diff(begins)[:, None], report.target.num_sets, axis=1)
+    for step in report.steps():
+        works = report.profile.at_work(step.step) if step.cost.global_exchange_cycles else None
+        for ipu, share in enumerate(step.ipus):
+            if works is None or works[ipu]:
+                stretch = int(np.searchsorted(begins, share.start, "right")) - 1
+                idle[stretch, ipu] -= share.cycles
+    return idle
+
+
+@pytest.mark.parametrize("name", ["pipeline", "replicas"])
+def test_a_title_of_several_ipus_is_about_the_place_at_which_the_picture_rests(name: str) -> None:
+    if name == "pipeline":
+        report = pipeline_training("grouped", 4, 8)[0]
+    else:
+        report = replicas.main(4, 6).report
+    idle = idle_of_stretches(report)
+    assert idle.sum(axis=0).tolist() == [row.waiting_cycles for row in report.ipus]
+    for view in (show.bsp(report), show.timeline(report)):
+        scene = view.scene
+        stills = [scene.stills[i] for i in scene.frames.tolist()]
+        place = sum(still.first for still in stills[: scene.poster + 1])
+        said = re.search(r"make.? (\d+) others? wait ([\d,]+) cycles in stretch (\d+)", scene.title)
+        assert said and int(said[3]) == place, scene.title
+        waits = idle[place - 1]
+        assert waits.sum() == idle.sum(axis=1).max()  # the longest waiting of the run
+        assert (waits > 0).sum() == int(said[1]) and waits.max() == int(said[2].replace(",", ""))
+        # who is said to wait is seen waiting, and what is of the run is said to be
+        assert "In the whole run, " in scene.sentence
+        assert sum(still.cycles for still in stills) == report.total_cycles
+    scene = show.bsp(report).scene
+    rest = scene.stills[int(scene.frames[scene.poster])]
+    codes = np.array([scene.codes[c].name for c in np.asarray(rest.cells["tiles"][0]).tolist()])
+    ipu = report.target.set_of(np.arange(report.target.num_tiles))
+    assert (codes[(waits > 0)[ipu]] == "waiting").all() and not (codes == "waiting").all()
+    for still in scene.stills:  # a frame has its own length, and a phase of another one is told
+        longer = re.search(r"a part of that phase, which takes ([\d,]+) cycles", still.note)
+        assert not longer or int(longer[1].replace(",", "")) > still.cycles
+        share = re.search(r"is the slowest, ([\d,]+) modelled", still.note)
+        if share and not longer:
+            assert int(share[1].replace(",", "")) <= still.cycles, still.note
+
+
+def test_a_run_of_several_ipus_that_is_not_shown_to_its_end_says_so_in_the_title() -> None:
+    report = pipeline_training("grouped", 8, 24)[0]
+    scene = show.bsp(report).scene
+    shown = sum(scene.stills[i].cycles for i in scene.frames.tolist())
+    assert shown < report.total_cycles
+    assert scene.title.endswith(
+        f"(shown: the first {shown:,} of {report.total_cycles:,.0f} cycles)"
+    )
+
+
+@pytest.mark.parametrize("name", ["uneven", "stencil", "pipeline", "replicas"])
+def test_the_row_that_the_title_of_a_program_names_is_seen(name: str) -> None:
+    if name == "uneven":
+        report = programs.uneven()
+    elif name == "stencil":
+        report = stencil(64, 24, 1).report
+    elif name == "pipeline":
+        report = pipeline_training("grouped", 4, 8)[0]
+    else:
+        report = replicas.main(4, 6).report
+    scene = show.program(report).scene
+    tree = scene.mark("tree")
+    assert isinstance(tree, Tree)
+    seen = tree.visible()
+    rows = scene.table[1]
+    share = scene.table[0].index("share")
+    shares = [float(row[share].split()[0]) for row in rows]
+    if name == "pipeline":  # no step takes much: how many parts are seen, and the largest share
+        leaves = [i for i in seen if i + 1 not in seen or tree.depth[i + 1] <= tree.depth[i]]
+        count, largest = re.findall(r"[\d.]+", scene.title)
+        assert scene.title.startswith("The cycles are spread over ")
+        assert int(count) == len(leaves) and float(largest) == max(shares[i] for i in leaves)
+        assert not any(shares[i] >= 10 for i, row in enumerate(rows) if "Execute" in row[0])
+        return
+    named, part = re.fullmatch(r"(.*) takes most, ([\d.]+) %.*", scene.title).groups()  # type: ignore[union-attr]
+    kind, name = named.split(" ", 1)  # steps of one name are numbered
+    title = re.compile(rf"{kind} (\d+ of \d+: )?{re.escape(name.rstrip('…'))}")
+    of_name = [i for i, row in enumerate(rows) if title.match(row[0])]
+    assert of_name and set(of_name) & set(seen)
+    assert sum(shares[i] for i in of_name) == pytest.approx(float(part), abs=0.1)
+
+
+def test_how_long_tiles_wait_is_said_where_the_question_asks_it() -> None:
+    for report in (programs.uneven(), stencil(64, 24, 1).report, programs.some_wait(1472)):
+        scene = show.bsp(report).scene
+        rest = scene.stills[int(scene.frames[scene.poster])]
+        phase = max(
+            (p for s in report.steps() for p in report.phases(s.step) if p.kind == "compute"),
+            key=lambda p: p.cycles,
+        )
+        waits = (phase.cycles - phase.busy)[phase.busy < phase.cycles].tolist()
+        if not waits:
+            assert rest.note == "all tiles are equally fast"
+            assert scene.title.startswith("All tiles take equally long")
+            continue
+        up_to = "up to " if len(set(waits)) > 1 else ""
+        assert f" {len(waits):,} others wait {up_to}{max(waits):,} cycles" in scene.title
+        said = (
+            f"{min(waits):,} to {max(waits):,} cycles" if up_to else f"{max(waits):,} cycles each"
+        )
+        share = 100 * sum(waits) / len(phase.busy) / phase.cycles
+        assert rest.note.endswith(
+            f"; {share:.1f} % of the tiles' time in this phase is waiting: {len(waits):,} others "
+            f"wait {said}"
+        )
+
+
+def test_ties_are_said() -> None:
+    report = stencil(64, 24, 1).report
+    live = show.liveness(report).scene
+    # both steps need the same, and so do 62 tiles, which have no end of the line
+    assert live.title.startswith("Most is live in steps 1 and 2, first Execute blur: ")
+    assert " on tiles 1, 2 and 60 others each; " in live.stills[0].note
+    memory = show.memory(report).scene
+    assert memory.title.startswith("Tiles 1, 2 and 60 others are fullest, ")
+    assert "the fullest are tiles 1, 2 and 60 others: " in memory.sentence
+    waiting = show.balance(report).scene
+    exchange = next(p for p in report.phases(0) if p.kind == "exchange")
+    slowest = np.flatnonzero(exchange.busy == exchange.busy.max()).tolist()
+    assert len(slowest) == 4
+    said = f"tiles {', '.join(map(str, slowest[:-1]))} and {slowest[-1]}"
+    assert f" for {said} in Execute blur" in waiting.title and f"{said} take " in waiting.sentence
+
+
+def test_a_share_that_is_called_the_largest_part_is_that_part() -> None:
+    report = pipeline_training("grouped", 4, 8)[0]
+    scene = show.balance(report).scene
+    part = float(re.search(r"the largest part, (\d+) % of it", scene.title)[1])  # type: ignore[index]
+    stills = [scene.stills[i] for i in scene.frames.tolist()]
+    lost = [still.about["tiles of run"][1]["waits"].sum() for still in stills]
+    assert part == round(100 * max(lost) / sum(lost)) < 50
+    assert f"in stretch {scene.poster + 1}" in scene.title and lost[scene.poster] == max(lost)
+
+
+def test_headings_say_what_a_square_a_lane_and_a_colour_stand_for() -> None:
+    chip = programs.some_wait(1472)
+    for view, mark in ((show.bsp, "lanes"), (show.balance, "lanes")):
+        assert "23 tiles a lane" in view(chip).scene.mark(mark).heading
+    assert show.memory(chip).scene.mark("stack").heading.endswith("each column is 8.6 tiles")
+    graph = Graph(IPUModel("ipu2", num_ipus=4).create_device())
+    x = graph.add_variable(FLOAT, (5888, 4), "x")
+    poputil.map_tensor_linearly(graph, x)
+    tiles = show.tiles(x).scene
+    assert tiles.mark("elements 0").heading.endswith(", 92 x 1 to a square")
+    assert tiles.mark("tiles").heading == "5,888 tiles on 4 IPUs; each colour is 736 tiles"
+    assert tiles.mark("bytes").heading.endswith("92 tiles a lane")
+    graph.set_initial_value(x, 1.0)
+    y = graph.clone(x)
+    engine = Engine(graph, Copy(x, y))
+    engine.load(IPUModel("ipu2", num_ipus=4).create_device())
+    engine.run()
+    assert show.bsp(engine.report).scene.mark("tiles").heading.endswith("each square is 2 tiles")
+    heading = show.memory(engine.report).scene.mark("tiles").heading
+    assert heading == "5,888 tiles; each square is the fullest of 2 tiles"
+
+
+def test_a_machine_says_what_is_of_a_tile_of_an_ipu_and_of_all() -> None:
+    device = IPUModel("ipu2", num_ipus=4, tiles_per_ipu=13).create_device()
+    scene = show.machine(device).scene
+    assert "the memory of 52 tiles together is " in scene.title
+    assert scene.title.endswith(" times as fast as 4 host links together")
+    zoom = scene.mark("zoom")
+    assert isinstance(zoom, Zoom)
+    assert [name.endswith("; each bandwidth is that of all together") for name in zoom.names] == [
+        False,
+        *[True] * 4,
+    ]
+    units = [figure.partition(";")[0] for figure in zoom.figures]
+    assert [unit.partition(" ")[2] for unit in units] == [
+        "bits a cycle and tile",
+        "bytes a cycle and tile, each way",
+        "bytes a cycle and IPU, each way",
+        "bytes a second and IPU",
+    ]
+
+
+def test_a_share_that_is_not_nothing_is_not_called_0() -> None:
+    report = pipeline_training("grouped", 4, 8)[0]
+    share = 100 * report.host_exchange_cycles / report.total_cycles
+    assert 0 < share < 0.05
+    scene = show.host(report).scene
+    assert scene.title == "Less than 0.1 % of the run is transfer with the host"
+    assert scene.stills[0].note.endswith(" modelled cycles, less than 0.1 %")
 
 
 def test_each_view_says_its_question_first_and_has_a_finding_as_title() -> None:

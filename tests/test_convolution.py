@@ -316,12 +316,12 @@ def some(**changes: Any) -> ConvParams:
         (
             {"kernel": (3, 3, 3)},
             "was given kernel=(3, 3, 3) for a field of 2 dimensions.\n  next:  give a number, or "
-            "one for each dimension.",
+            "a list with a number for each dimension.",
         ),
         (
             {"input_field": ()},
-            "was given input_field=() for a field of 0 dimensions.\n  next:  give a number, or one "
-            "for each dimension.",
+            "was given input_field=() for a field of 0 dimensions.\n  next:  give a number, or a "
+            "list with a number for each dimension.",
         ),
         ({"stride": 0}, "was given 0 as stride.\n  next:  give a whole number of 1 or more."),
         (
@@ -381,7 +381,7 @@ def refusals(graph: Graph, prog: Sequence) -> list[tuple[Any, str]]:
             lambda: convolution(graph, x, weights, params, prog, plan=other),
             "convolution() was given a plan of (1, 4, 6, 6) with (1, 8, 4, 3, 3) on 2 tiles, "
             "TRAINING_FWD, for (2, 4, 6, 6) with (1, 8, 4, 3, 3) on 2.\n"
-            "  next:  plan the pass that is to be made: poplin.plan_convolution(params, "
+            "  next:  plan this convolution: poplin.plan_convolution(params, "
             "graph.target).",
         ),
         (
@@ -418,7 +418,7 @@ def refusals(graph: Graph, prog: Sequence) -> list[tuple[Any, str]]:
             "(1, 4, 8, 3, 3) and (1, 8, 4, 3, 3).\n"
             "  where: weights_in Tensor('w', FLOAT, shape (1, 8, 4, 3, 3)) and weights_out "
             "Tensor('w', FLOAT, shape (1, 8, 4, 3, 3))\n"
-            "  next:  make weights_out with its channels the other way round.",
+            "  next:  create weights_out with the two dimensions of channels exchanged.",
         ),
     ]
 

@@ -475,7 +475,7 @@ def test_where_a_value_lands() -> None:
     for row, dtype in zip(around[1:], (HALF, F143), strict=True):
         count = int((np.abs(every(dtype) - 0.1) <= 2**-7).sum())
         assert row["words"].endswith(f": {count} numbers")
-    assert around[0]["words"] == f"FLOAT: {2**21:,} numbers"
+    assert around[0]["words"] == f"FLOAT, 1.49e-09 off: {2**21:,} numbers"
     assert "a thousand times as many or more" in around[0]
     assert "numbers too close to draw each" in around[1]
     drawn = around[2]["a number that there is"]
@@ -485,6 +485,24 @@ def test_where_a_value_lands() -> None:
     assert ticks == [f"2^{power}" for power in range(-128, 129, 32)]
     assert "F143, 0] cannot hold it, its largest is 240" in repr(show.numbers(F143, value=1000))
     assert "FLOAT holds 0, exactly" in repr(show.numbers(FLOAT, value=0))
+    titles = {
+        (0.1, FLOAT, HALF, F143): "0.1 lands at most 0.00156 off, in QUARTER[F143, 0]",
+        (0.1, HALF): "0.1 lands 2.44e-05 off, in HALF",
+        (0.1, HALF, HALF): "0.1 lands 2.44e-05 off, in HALF and HALF",  # a tie
+        (0.5, FLOAT, F143): "0.5 is a number of FLOAT, QUARTER[F143, 0]",
+        (1000.1, FLOAT, HALF, F143): (
+            "QUARTER[F143, 0] cannot hold 1000.1; it lands at most 0.1 off, in HALF"
+        ),
+        (1000.0, HALF, F143): "QUARTER[F143, 0] cannot hold 1000; 1000 is a number of HALF",
+        (1e6, HALF, F143): "HALF and QUARTER[F143, 0] cannot hold 1000000",
+    }
+    for (number, *dtypes), title in titles.items():
+        assert show.numbers(*dtypes, value=number).scene.title == title  # type: ignore[arg-type]
+    around = rows_of(show.numbers(HALF, F143, value=1000.0), 1)
+    assert [row["words"].split(":")[0] for row in around] == [
+        "HALF, exact",
+        "QUARTER[F143, 0], cannot hold it",
+    ]
     assert "HALF holds -0.0999755859, off by 2.44e-05" in repr(show.numbers(HALF, value=-0.1))
 
 
@@ -524,6 +542,34 @@ def test_bars_are_values_by_their_power_and_slide_with_the_factor() -> None:
     assert (row["become 0"], row["too large"]) == ("0 %", "14.3 %")
     still = view.scene.stills[0].about["values"][1]["n"]
     assert still.sum() == 6 and still.tolist()[int(np.argmax(still))] == 2
+
+
+def test_the_title_of_formats_says_which_values_are_lost_counted_one_by_one() -> None:
+    for values in ([3.0, 0.0001, 250, 300], [2.0**-20, 2.0**-19], [240.0, 0.01]):
+        view = show.formats(np.array(values), F143)
+        numbers = np.append(every(F143), 0)
+        lost = []
+        factors = [
+            2.0 ** int(label.partition("^")[2])
+            for label in (view.scene.stills[0].label, view.scene.stills[view.scene.poster].label)
+        ]
+        for factor in factors:
+            scaled = np.array(values) * factor
+            nearest = np.abs(numbers[:, None] - scaled).argmin(axis=0)
+            zero = float(100 * (numbers[nearest] == 0).mean())
+            large = float(100 * (scaled > 248).mean())  # halfway from 240 to what would be next
+            under, over = (f"{share:.3g} %" if share else "none" for share in (zero, large))
+            same = under == over == "none"
+            words = (
+                "none become 0 or too large"
+                if same
+                else f"{under} become 0, {over} become too large"
+            )
+            lost.append(words)
+        title = f"As QUARTER[F143, 0] {lost[0]}"
+        if factors[1] != 1:
+            title += f"; {view.scene.stills[view.scene.poster].label} {lost[1]}"
+        assert view.scene.title == title
 
 
 def test_values_come_back_from_either_end_by_one_factor() -> None:

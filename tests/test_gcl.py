@@ -166,12 +166,12 @@ def test_what_is_no_collective_is_refused() -> None:
         (
             lambda: reduce(graph, tensors, "ADD", prog, gcl.CommGroup(CONSECUTIVE, 3)),
             f"{name} was given groups of 3 for 4, which do not divide them.\n"
-            "  next:  a group has 1, 2, 4 of them.",
+            "  next:  give a group size of 1, 2, 4.",
         ),
         (lambda: reduce(graph, tensors, "ADD", prog, 2), f"{name} was given 2 as group."),
         (
             lambda: move(graph, tensors, prog, root_replica=4),
-            "broadcast_within_replica() was given 4 as root_replica.\n  next:  a group has 4, from 0",
+            "broadcast_within_replica() was given 4 as root_replica.\n  next:  give a number from 0 to 3.",
         ),
         (
             lambda: gcl.all_gather_within_replica(graph, [tensors, others], prog),

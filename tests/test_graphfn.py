@@ -218,7 +218,7 @@ REFUSED: list[tuple[str, Callable[[World], Any], str]] = [
         lambda w: graphfn.input("a"),
         """
         input() was given 'a'.
-          next:  give a tensor like the ones of the calls.""",
+          next:  give a tensor with the shape and dtype of those in the calls.""",
     ),
     (
         "no name",
@@ -261,14 +261,14 @@ REFUSED: list[tuple[str, Callable[[World], Any], str]] = [
         lambda w: built(w, lambda args, prog: None),
         """
         The function of VoidFunction left the created argument 'made' without a tensor.
-          next:  set it: args[1] = tensor.""",
+          next:  store a tensor there: args[1] = tensor.""",
     ),
     (
         "replaced an input",
         lambda w: built(w, lambda args, prog: args.__setitem__(slice(2), [w.variable("b")] * 2)),
         """
         The function of VoidFunction replaced its argument 'a', which is input.
-          next:  write into the tensor that it is given, by a program; or make the argument created().""",
+          next:  append a program that writes into the tensor of the list, or declare the argument as created().""",
     ),
     (
         "changed the list",
@@ -304,7 +304,7 @@ REFUSED: list[tuple[str, Callable[[World], Any], str]] = [
         """
         VoidFunction takes 2 arguments and was given 1 argument.
           where: its signature is [input('a'), created('made')]
-          next:  give a list with one tensor for each, and None for one that is created.""",
+          next:  give a list with a tensor for each argument, or None for a created one.""",
     ),
     (
         "no list",
@@ -312,7 +312,7 @@ REFUSED: list[tuple[str, Callable[[World], Any], str]] = [
         """
         VoidFunction takes 2 arguments and was given Tensor('x', FLOAT, shape (5,)).
           where: its signature is [input('a'), created('made')]
-          next:  give a list with one tensor for each, and None for one that is created.""",
+          next:  give a list with a tensor for each argument, or None for a created one.""",
     ),
     (
         "a tuple",
@@ -334,7 +334,7 @@ REFUSED: list[tuple[str, Callable[[World], Any], str]] = [
         """
         VoidFunction() was given two shapes that differ: (5,) and (5, 1).
           where: argument 'a'
-          next:  a body is built for one shape and one dtype; make another function for another.""",
+          next:  create another function for this shape and dtype; a body works only on its own.""",
     ),
     (
         "dtype",
@@ -342,7 +342,7 @@ REFUSED: list[tuple[str, Callable[[World], Any], str]] = [
         """
         VoidFunction() was given two dtypes that differ: FLOAT and INT.
           where: argument 'a'
-          next:  a body is built for one shape and one dtype; make another function for another.""",
+          next:  create another function for this shape and dtype; a body works only on its own.""",
     ),
     (
         "no prog",

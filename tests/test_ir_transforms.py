@@ -367,7 +367,7 @@ def test_stages_by_the_path_of_modules() -> None:
         (lambda: ir.recompute(net()[0], "all"), "was told to keep 'all'"),
         (
             lambda: ir.recompute(net()[0], [net()[1]]),
-            "which is not made in the forward of the graph",
+            "which is not a result of the graph's forward pass",
         ),
         (lambda: ir.accumulate(net()[0], 0), "accumulate() was given 0"),
         (lambda: ir.replicate(net()[0], 1.5), "replicate() was given 1.5"),

@@ -280,7 +280,10 @@ PARAMS = pooling.PoolParams(**GOOD)
         ),
         (
             lambda g, x, c, p: gn.group_norm_statistics(g, x, 1e-3, p, 3),
-            ["group_norm_statistics() was given 3 groups for 4 channels.", "divides the channels"],
+            [
+                "group_norm_statistics() was given 3 groups for 4 channels.",
+                "divides the number of channels",
+            ],
         ),
         (
             lambda g, x, c, p: gn.group_norm_whiten(g, x, c[:3], c[:3], p),
@@ -343,7 +346,7 @@ def test_rules_for_ties_are_looked_at() -> None:
         call(graph, average, x, y, y, prog)
     assert str(caught.value) == (
         "pool_input_gradient() was given x, pooled or ties for AVG pooling.\n"
-        "  next:  leave them out, with None for x and pooled: only MAX has a largest element."
+        "  next:  leave them out, with None for x and pooled: only MAX uses them."
     )
 
 

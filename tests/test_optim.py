@@ -244,7 +244,7 @@ Call = Callable[[Graph, Tensor, Tensor, Sequence], object]
             lambda g, w, d, p: optim.adamw(g, w, d, w, p),
             "adamw() needs rate as one element of FLOAT; it was given 4 of FLOAT.\n"
             "  where: Tensor('w', FLOAT, shape (4,))\n"
-            "  next:  give a number, or a tensor of one element; for a factor each, popops.mul.",
+            "  next:  give a number, or a tensor of one element; popops.mul takes a factor for each element.",
         ),
     ],
 )

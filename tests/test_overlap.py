@@ -569,7 +569,7 @@ def test_the_timeline_has_a_row_for_each_ipu() -> None:
         220,
     ]
     told = scene.stills[int(scene.frames[2])]
-    assert told.note == "at work are IPU 0 380, IPU 1 530; the last is IPU 1, longest with slow"
+    assert told.note == "finished are IPU 0 after 380, IPU 1 after 530; IPU 1 longest with slow"
     assert told.values["compute"].tolist() == [60, 120, 300, 30]
     # Every lane is filled from the beginning to the end of each stretch, and nothing is drawn over
     # something else.
@@ -593,7 +593,7 @@ def test_the_timeline_has_a_row_for_each_ipu() -> None:
                 1
             ] == still.cycles
     assert (
-        "IPU 0 85.5 %, IPU 1 96.7 %; the others wait longest for IPU 1, while it is in slow"
+        "IPU 0 85.5 %, IPU 1 96.7 %; in sum, the others wait longest for IPU 1, while it is in slow"
         in scene.sentence
     )
     codes, cycles = pieces_of(scene)
@@ -646,11 +646,13 @@ def test_a_frame_of_the_animation_is_what_all_ipus_do_meanwhile() -> None:
         assert "".join(scene.codes[c].letter for c in np.asarray(code).tolist()) == letters
         assert np.asarray(busy).tolist() == until and scene.codes[then].name == "waiting"
     assert slow[1].note == (
-        "IPU 1: compute of slow, the other waits; in IPU 1 tile 2 is the slowest, 300 modelled "
-        "cycles; 50.0 % of the tiles' time in this phase is waiting"
+        "the other waits; in IPU 1 tile 2 is the slowest, 300 modelled cycles; "
+        "50.0 % of IPU 1's tiles' time in this phase is waiting: 1 other waits 300 cycles. "
+        "This is a part of that phase, which takes 300 cycles"
     )
     last = scene.stills[int(scene.frames[scene.poster])]
-    assert last.label == "compute: IPU 1: slow"  # the end of the longest stretch
+    assert last.label == "compute: IPU 1: slow"  # in the longest waiting of IPUs
+    assert scene.title == "IPU 1 makes 1 other wait 240 cycles in stretch 1, in Execute slow"
     assert {scene.codes[i].name for i in scene.legend} >= {"waiting", "compute", "sync"}
     for place, step in enumerate(report.steps()):  # a step of the run stands in its stretch
         at = show.bsp(report, at=place).scene

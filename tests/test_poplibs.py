@@ -1187,7 +1187,7 @@ add() was given 5 as debug_context.
 
 popops.add(graph, 1, 2, prog)
 add() was given 1 and 2.
-  next:  one operand at least must be a tensor.
+  next:  give at least one tensor.
 
 popops.add(graph, "x", y, prog)
 add() was given 'x' as its first operand.
@@ -1261,12 +1261,12 @@ scaled_add_to() was given two dtypes that differ: FLOAT and UNSIGNED_INT.
 popops.scaled_add_to(graph, x, v, 1, prog)
 scaled_add_to() was given two shapes that differ: (4, 3) and (4,).
   where: Tensor('x', FLOAT, shape (4, 3)) and Tensor('v', FLOAT, shape (4,))
-  next:  slice one, or poputil.broadcast_to_match.
+  next:  slice one of them, or use poputil.broadcast_to_match.
 
 popops.scaled_add_to(graph, x, y, x, prog)
 scaled_add_to() needs k as one element of FLOAT; it was given 12 of FLOAT.
   where: Tensor('x', FLOAT, shape (4, 3))
-  next:  give a number, or a tensor of one element; for a factor each, popops.mul.
+  next:  give a number, or a tensor of one element; popops.mul takes a factor for each element.
 
 popops.scaled_add_to(graph, x, y, "1", prog)
 scaled_add_to() was given '1' as k.
@@ -1299,7 +1299,7 @@ reduce() was given the dimensions '0'.
 popops.reduce(graph, x, [0, -2], prog)
 reduce() was given the dimensions [0, -2], one of them twice.
   where: Tensor('x', FLOAT, shape (4, 3))
-  next:  name each once.
+  next:  name each dimension once.
 
 popops.reduce(graph, x, [0], prog, "MEAN")
 reduce() was given the operation 'MEAN'.
@@ -1339,7 +1339,7 @@ mat_mul() needs b with 2 dimensions; it has 1.
 poplin.mat_mul(graph, x, y, prog)
 mat_mul() was given two inner dimensions that differ: 3 and 4.
   where: Tensor('x', FLOAT, shape (4, 3)) and Tensor('y', FLOAT, shape (4, 3))
-  next:  a has as many columns as b has rows; perhaps one of them is to be transposed.
+  next:  a has as many columns as b has rows; perhaps transpose one of them.
 
 poplin.mat_mul(graph, x, h.transpose(), prog)
 mat_mul() was given two dtypes that differ: FLOAT and HALF.
@@ -1394,12 +1394,12 @@ softmax() was given 1 as x.
 popnn.calc_loss(graph, x, v, v, y, prog)
 calc_loss() needs expected as 4 class numbers (UNSIGNED_INT); it was given 4 of FLOAT.
   where: Tensor('v', FLOAT, shape (4,))
-  next:  give one for each row; cast them with popops.cast.
+  next:  give one index for each row, and cast indices with popops.cast.
 
 popnn.calc_loss(graph, x, labels[:3], v, y, prog)
 calc_loss() needs expected as 4 class numbers (UNSIGNED_INT); it was given 3 of UNSIGNED_INT.
   where: Tensor(a view of 'labels', UNSIGNED_INT, shape (3,))
-  next:  give one for each row; cast them with popops.cast.
+  next:  give one index for each row, and cast indices with popops.cast.
 
 popnn.calc_loss(graph, x, labels, v[:3], y, prog)
 calc_loss() was given two shapes that differ: (3,) and (4,).
@@ -1428,12 +1428,12 @@ calc_loss() was given None as deltas.
 popnn.calc_accuracy(graph, x, labels, v, prog)
 calc_accuracy() needs a single INT as num_correct.
   where: Tensor('v', FLOAT, shape (4,))
-  next:  make it with graph.add_variable(INT, ()).
+  next:  create num_correct with graph.add_variable(INT, ()).
 
 popnn.calc_accuracy(graph, x, labels, one, prog)
 calc_accuracy() needs a single INT as num_correct.
   where: Tensor('one', FLOAT, shape (1,))
-  next:  make it with graph.add_variable(INT, ()).
+  next:  create num_correct with graph.add_variable(INT, ()).
 
 popnn.calc_accuracy(graph, x, x, count, prog)
 calc_accuracy() needs expected with 1 dimension; it has 2.

@@ -636,7 +636,7 @@ mat_mul() was given the option 'fullyConnectedPass' as 'FWD'.
 
 poplin.mat_mul(graph, x, x, prog, options={"available_memory_proportion": 0.3}, available_memory_proportion=0.2)
 mat_mul() was given 'availableMemoryProportion' as an option and as a keyword.
-  next:  give it once.
+  next:  give the option once.
 
 poplin.mat_mul(graph, x, x, prog, cache={})
 mat_mul() was given {} as cache.
@@ -648,7 +648,7 @@ mat_mul() was given 3 as plan.
 
 poplin.mat_mul(graph, x, x, prog, plan=poplin.plan_mat_mul(2, 3, 3, graph.target))
 mat_mul() was given a plan of [2, 3] x [3, 3] on 3 tiles for a product of [3, 3] x [3, 3] on 5.
-  next:  plan the product that is to be made: poplin.plan_mat_mul(m, k, n, graph.target).
+  next:  plan this product: poplin.plan_mat_mul(m, k, n, graph.target).
 
 poplin.mat_mul_grouped(graph, g, g[:1], prog)
 mat_mul_grouped() was given two numbers of groups that differ: 2 and 1.
@@ -677,12 +677,12 @@ mat_mul() was given b with 9 of its 9 elements on no tile.
 poplin.create_mat_mul_input_lhs(graph, FLOAT, (3, 4), (3, 4))
 create_mat_mul_input_lhs() was given two inner dimensions that differ: 4 and 3.
   where: a_shape (3, 4) and b_shape (3, 4)
-  next:  a has as many columns as b has rows; perhaps one of them is to be transposed.
+  next:  a has as many columns as b has rows; perhaps transpose one of them.
 
 poplin.mat_mul_report_plan(graph, FLOAT, (3, 4), (3, 4))
 mat_mul_report_plan() was given two inner dimensions that differ: 4 and 3.
   where: a_shape (3, 4) and b_shape (3, 4)
-  next:  a has as many columns as b has rows; perhaps one of them is to be transposed.
+  next:  a has as many columns as b has rows; perhaps transpose one of them.
 
 poplin.create_mat_mul_input_rhs(graph, FLOAT, (3,), (3, 4))
 create_mat_mul_input_rhs() was given (3,) as a_shape.

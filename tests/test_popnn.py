@@ -415,7 +415,7 @@ relu() was given x with 12 of its 12 elements on no tile.
 popnn.non_linearity_input_gradient(graph, "TANH", x, x[:2], prog)
 non_linearity_input_gradient() was given two shapes that differ: (4, 3) and (2, 3).
   where: act Tensor('x', FLOAT, shape (4, 3)) and out_gradient Tensor(a view of 'x', FLOAT, shape (2, 3))
-  next:  give what the forward call returned, or was given.
+  next:  give the result or the input of the forward call as act.
 
 popnn.non_linearity_input_gradient(graph, "SOFTMAX", x, h, prog)
 softmax_input_gradient() was given two dtypes that differ: FLOAT and HALF.
@@ -441,7 +441,7 @@ calc_loss() was given 0 as model_output_scaling.
 
 popnn.calc_loss(graph, x, x, loss, x, prog, loss_type="SUM_SQUARED_LOSS", model_output_scaling=2)
 calc_loss() with SUM_SQUARED_LOSS was given a tensor as its scale, or model_output_scaling.
-  next:  give deltas_scale as a number; the others are for CROSS_ENTROPY_LOSS.
+  next:  give only deltas_scale, as a number; CROSS_ENTROPY_LOSS takes the others.
 
 popnn.non_linearity_input_gradient(graph, "SOFTMAX_SCALED", x, x, prog)
 non_linearity_input_gradient() has no gradient of SOFTMAX_SCALED.

@@ -65,7 +65,7 @@ exp_with_output() was given two dtypes that differ: HALF and FLOAT.
 
 popops.map(graph, expr._1 + expr._2, [x], prog)
 The expression names _2, and 1 tensors were given.
-  next:  give as many tensors as the expression names; _1 is the first.
+  next:  give as many tensors as the expression names; _1 is the first tensor.
 
 popops.map(graph, expr._1 + expr._2, [x, h], prog)
 Add was given two dtypes: _1 is FLOAT, and _2 is HALF.
@@ -75,7 +75,7 @@ Add was given two dtypes: _1 is FLOAT, and _2 is HALF.
 popops.map(graph, expr.Exp(expr._1), [count], prog)
 Exp works on FLOAT and HALF; it was given INT.
   where: in Exp(_1)
-  next:  convert it: expr.Cast(_1, FLOAT).
+  next:  convert the operand: expr.Cast(_1, FLOAT).
 
 popops.map(graph, expr.Select(expr._1, expr._1, expr._1), [x], prog)
 Select chooses by BOOL, but _1 is FLOAT.
@@ -88,7 +88,7 @@ map() was given Tensor('x', FLOAT, shape (4, 3)), which is not an expression.
 
 popops.map(graph, expr._1, [], prog)
 map() was given the tensors [].
-  next:  give a list of 1 to 8 tensors; the expression's _1 is the first.
+  next:  give a list of 1 to 8 tensors; _1 in the expression is the first tensor.
 
 popops.map(graph, expr._1, [x.transpose(), x], prog)
 map() was given shapes (3, 4) and (4, 3), which do not broadcast.
@@ -98,7 +98,7 @@ map() was given shapes (3, 4) and (4, 3), which do not broadcast.
 popops.map_in_place(graph, expr._1 > 0, [x], prog)
 map_in_place() gives BOOL of shape (4, 3), and its first tensor is FLOAT of shape (4, 3).
   where: Gt(_1, 0) of Tensor('x', FLOAT, shape (4, 3))
-  next:  use map(), which makes a new tensor; or expr.Cast.
+  next:  use map(), which returns a new tensor, or convert with expr.Cast.
 
 expr.PlaceHolder(9)
 PlaceHolder() was given 9.
@@ -110,7 +110,7 @@ Add() was given 1 operands.
 
 bool(expr._1 > 0)
 Python asked whether the expression Gt(_1, 0) is true.
-  next:  use expr.Select, expr.And or expr.Or, which choose by element; an expression has no value while the graph is built.
+  next:  use expr.Select, expr.And or expr.Or, which decide for each element; an expression has no value while the graph is built.
 
 popops.select(graph, x, y, v, prog)
 select() chooses by BOOL, but its third operand is FLOAT.
@@ -120,7 +120,7 @@ select() chooses by BOOL, but its third operand is FLOAT.
 popops.select(graph, 1, 2, flag, prog)
 select() was given two numbers.
   where: 1 and 2
-  next:  make one of them a tensor.
+  next:  give a tensor as a or b.
 
 popops.clamp(graph, x, h, 1, prog)
 clamp() was given two dtypes that differ: FLOAT and HALF.
@@ -140,20 +140,20 @@ reduce() with LOG_ADD works on FLOAT and HALF, but x is UNSIGNED_INT.
 popops.reduce(graph, x, [0], prog, out_type=INT)
 reduce() reduces FLOAT to FLOAT, but was asked for INT.
   where: Tensor('x', FLOAT, shape (4, 3))
-  next:  convert the result with popops.cast; only HALF and FLOAT are converted here.
+  next:  convert the result with popops.cast; a reduction converts only HALF and FLOAT.
 
 popops.reduce(graph, x, [0], prog, ReduceParams("MAX", scale=2))
 reduce() with MAX was given scale.
-  next:  only ADD and SQUARE_ADD take scale and update.
+  next:  leave scale out: only ADD and SQUARE_ADD take scale and update.
 
 popops.reduce(graph, x, [0], prog, ReduceParams("ADD", update=True))
-reduce() was given update, but no output to add to.
-  next:  use reduce_with_output, or the outputs of reduce_many.
+reduce() was given update, but no output to which to add the result.
+  next:  use reduce_with_output, or give outputs to reduce_many.
 
 popops.reduce(graph, x, [0], prog, ReduceParams("ADD", scale=x))
 reduce() needs scale as a number, or as a FLOAT tensor of one element.
   where: Tensor('x', FLOAT, shape (4, 3))
-  next:  make it with graph.add_variable(FLOAT, ()).
+  next:  create the tensor with graph.add_variable(FLOAT, ()).
 
 popops.reduce(graph, labels, [0], prog, ReduceParams("ADD", scale=2))
 reduce() scales FLOAT and HALF, but x is UNSIGNED_INT.
@@ -171,12 +171,12 @@ reduce_many() was given [Tensor('x', FLOAT, shape (4, 3))].
 
 popops.reduce_many(graph, [SingleReduceOp(x, [0])], prog, outputs=[])
 reduce_many() was given 1 reduction and the outputs [].
-  next:  give a list with one tensor for each, or none at all.
+  next:  give a list with one tensor for each reduction, or leave outputs out.
 
 popops.scaled_subtract_from(graph, x, y, h, prog)
 scaled_subtract_from() needs k as one element of FLOAT; it was given 12 of HALF.
   where: Tensor('h', HALF, shape (4, 3))
-  next:  give a number, or a tensor of one element; for a factor each, popops.mul.
+  next:  give a number, or a tensor of one element; popops.mul takes a factor for each element.
 
 popops.scaled_add_to(graph, x, y, 1, prog, options={"optimiseForSpeed": True})
 scaled_add_to() has no option 'optimiseForSpeed'.
@@ -258,7 +258,7 @@ The body of counted_loop() returned None.
 
 popops.counted_loop(graph, 0.5, 5, 1, print)
 counted_loop() was given 0.5 as begin.
-  next:  give a whole number that an INT holds.
+  next:  give a whole number from -2**31 to 2**31 - 1.
 
 popops.create_sliceable_tensor(graph, FLOAT, (4, 3), [2])
 create_sliceable_tensor() was given the dimensions [2] for the shape (4, 3).
@@ -267,17 +267,17 @@ create_sliceable_tensor() was given the dimensions [2] for the shape (4, 3).
 popops.counted_for_loop(graph, count, 0, one, 1, prog)
 counted_for_loop() needs counter and limit as one element each, both INT or both UNSIGNED_INT.
   where: counter Tensor('count', INT, shape ()) and limit Tensor('one', FLOAT, shape (1,))
-  next:  make them with graph.add_variable(INT, ()).
+  next:  create both tensors with graph.add_variable(INT, ()).
 
 popops.dynamic_slice(graph, x, v, [0], [1], prog)
 dynamic_slice() needs offset as 1 element of UNSIGNED_INT, one for each dimension; it was given 4 of FLOAT.
   where: Tensor('v', FLOAT, shape (4,))
-  next:  cast it with popops.cast, or reshape it.
+  next:  cast offset with popops.cast, or reshape it.
 
 popops.dynamic_slice(graph, x, labels[:1], [0], [5], prog)
 dynamic_slice() was given the sizes [5] for dimensions of 4.
   where: Tensor('x', FLOAT, shape (4, 3))
-  next:  give a list with a size for each, from 1 to its length.
+  next:  give a list with a size for each dimension, from 1 to its length.
 
 popops.dynamic_slice(graph, x, labels[:1], [], [], prog)
 dynamic_slice() was given the dimensions [].
@@ -302,12 +302,12 @@ multi_slice() needs offsets [slices, 1] of UNSIGNED_INT or INT, a number for eac
 popops.multi_update_add(graph, x, x.expand([1]), labels.expand([1]), x, [0], [1], prog)
 multi_update_add() needs scale as one element of FLOAT; it was given 12 of FLOAT.
   where: Tensor('x', FLOAT, shape (4, 3))
-  next:  give a number, or a tensor of one element; for a factor each, popops.mul.
+  next:  give a number, or a tensor of one element; popops.mul takes a factor for each element.
 
 popops.gather(graph, x, labels, 1, [1], [1, 9], [0], [0], prog)
 gather() was given [1, 9] as slice_sizes.
   where: Tensor('x', FLOAT, shape (4, 3))
-  next:  give a size for each dimension of x, from 1 to its length, and 1 for those in collapsed_slice_dims.
+  next:  give a size for each dimension of x, from 1 to its length, and 1 for the dimensions in collapsed_slice_dims.
 
 popops.gather(graph, x, v, 1, [1], [1, 3], [0], [0], prog)
 gather() works on indices of INT and UNSIGNED_INT; they are FLOAT.
@@ -317,7 +317,7 @@ gather() works on indices of INT and UNSIGNED_INT; they are FLOAT.
 popops.gather(graph, x, labels, 2, [1], [1, 3], [0], [0], prog)
 gather() was given 2 as index_vector_dim.
   where: Tensor('labels', UNSIGNED_INT, shape (4,))
-  next:  give a dimension of indices, or 1 where each number stands alone.
+  next:  give a dimension of indices, or 1 if each number is an index.
 
 popops.gather(graph, x, labels, 1, [5], [1, 3], [0], [0], prog)
 gather() was given [5] as offset_dims.
@@ -326,12 +326,12 @@ gather() was given [5] as offset_dims.
 popops.scatter(graph, x, labels, y[:2], 1, [1], [0], [0], prog)
 scatter() was given two shapes that differ: (4,) and (2,).
   where: x Tensor('x', FLOAT, shape (4, 3)) and updates Tensor(a view of 'y', FLOAT, shape (2, 3))
-  next:  updates has the dimensions of indices without index_vector_dim, and the window's.
+  next:  updates has the dimensions of indices without index_vector_dim, and those of a slice.
 
 popops.select_scalar_from_rows(graph, x, labels[:2], prog)
 select_scalar_from_rows() needs indices as 4 column numbers (UNSIGNED_INT); it was given 2 of UNSIGNED_INT.
   where: Tensor(a view of 'labels', UNSIGNED_INT, shape (2,))
-  next:  give one for each row; cast them with popops.cast.
+  next:  give one index for each row, and cast indices with popops.cast.
 
 popops.top_k(graph, 3, x, prog)
 top_k() was given 3 as params.
@@ -364,7 +364,7 @@ sort() works on numbers, but x is BOOL.
 popops.normalise_image(graph, x, 1, v, v, prog)
 normalise_image() needs offsets and scales as 3 numbers each, both FLOAT or both HALF; offsets has shape (4,) of FLOAT.
   where: Tensor('v', FLOAT, shape (4,))
-  next:  give one number for each channel.
+  next:  give tensors with a number for each channel.
 
 popops.reduce(graph, x, [0], prog, options={"accumType.intertile": FLOAT})
 reduce() has no option 'accumType.intertile'.
@@ -372,7 +372,7 @@ reduce() has no option 'accumType.intertile'.
 
 popops.reduce(graph, labels, [0], prog, options={"accumType.interTile": HALF})
 reduce() was given an accumType for UNSIGNED_INT.
-  next:  leave it out: only FLOAT and HALF have a choice.
+  next:  leave the option out: it is only for FLOAT and HALF.
 
 popops.reduce(graph, x, [0], [3])
 reduce() was given [3] as prog.
@@ -434,7 +434,7 @@ sequence_slice() was given two dtypes that differ: FLOAT and HALF.
 popops.sequence_slice(graph, x, y, labels, labels[:2], labels, False, prog)
 sequence_slice() needs n, in_offset and out_offset of UNSIGNED_INT, equally long; in_offset has 2 of UNSIGNED_INT.
   where: Tensor(a view of 'labels', UNSIGNED_INT, shape (2,))
-  next:  give one of each for every run; cast them with popops.cast.
+  next:  give all three an element for each run, and cast them with popops.cast.
 
 popops.sequence_slice(graph, x, x.transpose(), labels, labels, labels, False, prog)
 sequence_slice() was given two shapes of a row that differ: (3,) and (4,).
@@ -486,7 +486,7 @@ plan_reduce() was given the operation 'MEAN'.
 
 poputil.clone_to_ipu(graph, x, 1)
 clone_to_ipu() was given IPU 1 of 1.
-  next:  IPUs are counted from 0; make a device with more: IPUModel(num_ipus=2).
+  next:  count IPUs from 0, or make a device with more IPUs: IPUModel(num_ipus=2).
 
 poputil.expand_to_match_ranks(x, 3)
 expand_to_match_ranks() was given 3 as b.

@@ -317,11 +317,11 @@ REFUSED = """
 poprand.uniform(graph, x, 1, x, FLOAT, 0, 1, prog)
 uniform() needs two UNSIGNED_INT as seed; it was given 6 of FLOAT.
   where: Tensor('x', FLOAT, shape (6,))
-  next:  make it with graph.add_variable(UNSIGNED_INT, (2,)) and graph.set_initial_value.
+  next:  create the seed with graph.add_variable(UNSIGNED_INT, (2,)) and graph.set_initial_value.
 
 poprand.uniform(graph, seed, 1, x, FLOAT, 1, 0, prog)
 uniform() was given min_val 1 and max_val 0.
-  next:  give the smaller bound first, both finite.
+  next:  give finite bounds, the smaller one as min_val.
 
 poprand.uniform(graph, seed, 1, x, CHAR, 0, 1, prog)
 uniform() was given out_type=CHAR.
@@ -333,7 +333,7 @@ log_uniform() was given 0 as min_val.
 
 poprand.log_uniform(graph, seed, 1, x, FLOAT, 2, 1, prog)
 log_uniform() was given min_val 2 and max_val 1.
-  next:  give the smaller bound first, both finite.
+  next:  give finite bounds, the smaller one as min_val.
 
 poprand.shaped_dropout(graph, seed, 1, x, x[:2], 0.5, 2, prog)
 shaped_dropout() cannot broadcast a mask of shape (2,) over x of shape (6,).
@@ -343,7 +343,7 @@ shaped_dropout() cannot broadcast a mask of shape (2,) over x of shape (6,).
 poprand.set_seed(graph, x, 1, prog)
 set_seed() needs two UNSIGNED_INT as master_seed; it was given 6 of FLOAT.
   where: Tensor('x', FLOAT, shape (6,))
-  next:  make it with graph.add_variable(UNSIGNED_INT, (2,)) and graph.set_initial_value.
+  next:  create the seed with graph.add_variable(UNSIGNED_INT, (2,)) and graph.set_initial_value.
 
 poprand.normal(graph, seed, 1, x, INT, 0, 1, prog)
 normal() was given out_type=INT.

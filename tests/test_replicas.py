@@ -630,14 +630,17 @@ def test_reports_say_which_replica_and_views_fold_those_that_are_equal(
     works = sorted(
         100 * (row.own_cycles + row.shared_cycles) / report.total_cycles for row in report.ipus
     )
-    assert f"At work are the 4 replicas {works[0]:.1f}" in show.bsp(report).scene.sentence
+    assert (
+        f"In the whole run, at work are the 4 replicas {works[0]:.1f}"
+        in show.bsp(report).scene.sentence
+    )
     assert f"{works[-1]:.1f} %" in show.bsp(report).scene.sentence
     marks = show.liveness(report).scene.marks
     labels = {name for mark in marks for name in getattr(mark, "labels", ())}
     assert {"t, 4 replicas", "inbox, 3 of them"} <= labels
     marks = show.timeline(report).scene.marks
     rows = [tuple(v) for m in marks for v in vars(m).values() if isinstance(v, (tuple, list))]
-    assert tuple(f"replica {r}" for r in range(4)) in rows
+    assert tuple(f"IPU {r}" for r in range(4)) in rows
     assert folded(["a, replica 0 of 2", "b", "b", "a, replica 1 of 2"], [8, 3, 3, 12]) == [
         ("a, 2 replicas of 8 to 12 bytes", [0, 3]),
         ("b", [1]),

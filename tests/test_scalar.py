@@ -131,8 +131,8 @@ REFUSED = {
     "UsesFloatIndex": ("self.x[n]", "not a whole number"),
     "UsesRecursion": ("self.fact(n - 1)", "calls itself"),
     "UsesTry": ("try:", "a try"),
-    "ReadsOutput": ("self.y += v", "the Output y is read"),
-    "WritesInput": ("self.x[0] = 1", "the Input x is assigned"),
+    "ReadsOutput": ("self.y += v", "reading the Output y does not run"),
+    "WritesInput": ("self.x[0] = 1", "an assignment to the Input x does not run"),
 }
 
 

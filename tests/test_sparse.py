@@ -120,7 +120,7 @@ def test_a_static_product_refuses_another_pattern_and_names_the_dynamic_one() ->
         return " ".join(str(caught.value).split())
 
     assert refusal(other, left, right, plan=plan) == (
-        f"sparse_dense_mat_mul() was given another pattern than its plan's: {other} and {csr}. "
+        f"sparse_dense_mat_mul() was given {other}, but its plan is for another pattern: {csr}. "
         "next: a static product is compiled for one pattern: plan this one and build a new graph, "
         "or use popsparse.dynamic.sparse_dense_mat_mul, which takes any."
     )
@@ -230,7 +230,7 @@ def test_what_a_bucket_cannot_hold_spills_to_the_nearest_behind_it() -> None:
 def test_what_a_partitioner_does_not_take_is_refused() -> None:
     layer = Trained((16, 16), 2, 0.25)
     for csr, says in (
-        (blocks((16, 16), 1), "encode() was given 16 blocks; the budget holds 4."),
+        (blocks((16, 16), 1), "encode() was given 16 blocks; the parameters allow 4."),
         (blocks((16, 20), 0.1), "for a product of 16 x 16 in blocks of 4 x 4."),
         (blocks((16, 16), 0.1, block=(8, 8)), "in blocks of 4 x 4."),
     ):

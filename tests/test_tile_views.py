@@ -233,7 +233,22 @@ def test_a_formula_of_the_library_is_said_instead_of_lines() -> None:
     assert eval(expression, {"ceil": ceil}) == cycles(each)
     assert cycles(each) * int(size["times"]) == cycles(size["cycles"])
     assert f"{expression} = {each} each." in repr(made).splitlines()[0]
-    assert made.scene.title.startswith(f"A vertex of {name} takes {each} modelled cycles")
+    assert made.scene.title == (
+        f"{name} has no Python lines: a formula gives a vertex {each} modelled cycles"
+    )
+    assert "line" not in {made.scene.codes[i].name for i in made.scene.legend}
+    every = report.cycles_by_codelet()
+    vertices = sum(
+        int(times) * len(spent)
+        for step, times in enumerate(report.executions.tolist())
+        for _, spent in (model_of(report, "code").vertices(step) if times else ())
+    )
+    # all vertices of this program belong to the library
+    assert made.scene.sentence.endswith(
+        f" {vertices} vertices of libraries, 100.0 % of the cycles of all vertices, have no Python "
+        "lines here: a formula gives the cycles."
+    )
+    assert sum(every.values()) >= cycles(head["cycles"])
     (codelet,) = (row for row in show.tile(report, 0).scene.marks if isinstance(row, Tree))
     assert any(expression[:40] in text for text in codelet.labels)
 
@@ -303,6 +318,40 @@ def test_an_estimate_takes_the_place_of_the_formula(view: Any) -> None:
     for estimate, is_shown in ((0, True), (12345, False)):
         scene = view(one_vertex(group.table.codelet, estimate)).scene
         assert (formula.text in scene.json()) == is_shown
+        # no word says that a formula gives what is an estimate
+        assert ("by an estimate of the program, not by lines" in scene.json()) != is_shown
+        assert is_shown or "by a formula" not in scene.json()
+        if scene.view == "code":
+            source = f"{'a formula' if is_shown else 'an estimate'} gives the cycles"
+            assert scene.sentence.endswith(
+                " 1 vertex of libraries, 100.0 % of the cycles of all vertices, has no Python lines "
+                f"here: {source}."
+            )
+
+
+def test_vertices_of_a_library_are_counted_beside_the_lines_of_a_codelet() -> None:
+    device = IPUModel("ipu2", tiles_per_ipu=2).create_device()
+    graph = Graph(device)
+    x = graph.add_variable(FLOAT, (64,), "x")
+    out = graph.add_variable(FLOAT, (), "out")
+    for tensor in (x, out):
+        graph.set_tile_mapping(tensor, 0)
+    graph.set_initial_value(x, 0.5)
+    compute_set = graph.add_compute_set("added")
+    graph.set_tile_mapping(graph.add_vertex(compute_set, Added, x=x, out=out), 0)
+    program = Sequence(Execute(compute_set))
+    popops.tanh_in_place(graph, x, program)
+    popops.tanh_in_place(graph, x, program)
+    engine = Engine(graph, program)
+    engine.load_and_run(device)
+    spent = engine.report.cycles_by_codelet()
+    share = 100 * (1 - spent["Added"] / sum(spent.values()))
+    scene = show.code(engine.report, "Added").scene
+    assert scene.title.startswith("Line ")
+    assert scene.sentence.endswith(
+        f" 2 vertices of libraries, {share:.1f} % of the cycles of all vertices, have no Python lines "
+        "here: a formula gives the cycles."
+    )
 
 
 def test_a_codelet_of_ones_own_has_no_formula() -> None:
@@ -387,6 +436,24 @@ def test_turns_are_those_of_a_plain_loop() -> None:
         marked(show.turns(Prefix, "y", x=x, y=7)) == list(range(7))
         and marked(show.turns(Prefix, x=x, y=7)) == []
     )
+
+
+class Added3(Vertex):
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+
+    def compute(self):
+        for j in range(len(self.out)):
+            self.out[j] = 0
+            for i in range(3):
+                self.out[j] += self.x[i]
+
+
+def test_of_several_turns_that_wrote_an_element_the_last_is_named() -> None:
+    made = show.turns(Added3, 1, x=[1, 2, 4], out=2)
+    assert made.scene.title == "Turn 3 of line 4 wrote out[1] last, after 2 other turns"
+    assert " wrote out[1] last, after 2 other turns: " in repr(made)
+    assert show.turns(Prefix, 5, x=np.ones(7), y=7).scene.title == "Turn 6 of line 3 wrote y[5]"
 
 
 def test_of_many_turns_those_around_the_writer_are_shown() -> None:
@@ -661,8 +728,8 @@ def test_steps_and_vertices_that_have_the_tile_to_themselves() -> None:
     lanes = lanes_of(made, 2)
     assert all([bar[:2] for bar in lane] == [(0, thirds), (thirds, alone)] for lane in lanes)
     assert (
-        f"{thirds + alone:,} modelled cycles = {thirds + alone:,} of vertices that have it to "
-        "themselves" in repr(show.tile(report, 0, "whole"))
+        f"{thirds + alone:,} modelled cycles = {thirds + alone:,} of vertices that use all "
+        "workers; 2 vertices. Its memory" in repr(show.tile(report, 0, "whole"))
     )
     assert "it waits" in repr(show.tile(report, 12, "whole")) and "for tile 0" in repr(
         show.tile(report, 12, "whole")
@@ -674,6 +741,41 @@ def test_steps_and_vertices_that_have_the_tile_to_themselves() -> None:
         tree.labels[0] == "Mixed, vertex 1"
         and tree.labels[1] == "given or decided by data, not by lines"
     )
+
+
+def test_the_title_names_the_last_worker_and_how_many_share_the_maximum() -> None:
+    """Counted here: the ends of the workers in the table, and the cycles of the tiles."""
+    for report in (mixed_report(), work(13, 26)[0], work(13, 6 * 13)[0], work(7, 7 * 8)[0]):
+        for step in dict.fromkeys(report.step_numbers.tolist()):
+            spent = report.step_cost(step).compute_cycles
+            if not spent.any():
+                continue
+            name = report.step_cost(step).name
+            made = show.tile(report, int(spent.argmax()), step)
+            ends: dict[str, int] = {}
+            for row in made.data:
+                end = cycles(row["start"]) + cycles(row["cycles"])
+                for worker in "012345" if row["worker"] == "all" else row["worker"]:
+                    ends[worker] = max(end, ends.get(worker, 0))
+            last = [worker for worker, end in sorted(ends.items()) if end == max(ends.values())]
+            said = made.scene.title.rpartition("; ")[2]
+            if len(last) == 6:
+                assert said == "all 6 workers end together"
+            elif len(last) == 1:
+                assert said == f"worker {last[0]} is last"
+            else:
+                assert said == f"workers {', '.join(last[:-1])} and {last[-1]} are last"
+            equal, waiting = int((spent == spent.max()).sum()), int((spent < spent.max()).sum())
+            if equal > 1 and waiting:
+                assert f" in {name!r}, like {equal - 1} other" in made.scene.title
+                assert f"; {waiting} tile" in made.scene.title
+                late = show.tile(report, int(spent.argmin()), step).scene.sentence
+                first = int(spent.argmax())
+                assert f"for tile {first} and {equal - 1} other" in late
+            elif waiting:
+                assert f" in {name!r} and makes {waiting} other" in made.scene.title
+            else:
+                assert f" in {name!r} and takes as long as all others" in made.scene.title
 
 
 def test_a_tile_without_work_waits_and_holds() -> None:

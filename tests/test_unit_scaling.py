@@ -100,5 +100,5 @@ def test_what_is_refused_is_explained() -> None:
         unit_scaling.non_linearity_scales("SOFTMAX")
     assert str(caught.value) == (
         "non_linearity_scales() was given SOFTMAX, whose elements depend on each other.\n"
-        "  next:  for a softmax over n classes, multiply its output by n: each is about 1 / n."
+        "  next:  for a softmax over n classes, multiply its output, about 1 / n, by n."
     )

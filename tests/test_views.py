@@ -26,6 +26,7 @@ from pages import SVG, Tags, contrast, option_error
 from bench import browser
 from ipu_teach import FLOAT, Engine, Graph, IPUModel, Report, show
 from ipu_teach.errors import InvalidOptionError, NotHereImportError
+from ipu_teach.poplibs import poputil
 from ipu_teach.program import Copy, Sequence
 from ipu_teach.show import palette
 from ipu_teach.show.measures import GAP
@@ -549,7 +550,10 @@ def test_the_host_has_a_lane_where_it_takes_part() -> None:
 
 def test_a_run_keeps_its_name() -> None:
     report = programs.uneven(called="training")
-    assert show.bsp(report).scene.title == "training: Tile 0 makes 12 others wait in 'total'"
+    assert (
+        show.bsp(report).scene.title
+        == "training: Tile 0 makes 12 others wait up to 144 cycles in 'total'"
+    )
     assert show.program(report).data[0]["part"] == "training: Sequence"
     flame = show.timeline(report).scene.marks[0]
     assert isinstance(flame, Flame) and flame.names[0] == "training: Sequence"
@@ -727,6 +731,61 @@ def test_every_element_shows_its_tile() -> None:
     assert first.same is not None and second.same is not None
     assert second.same.reshape(12, 8).T.tolist() == first.same.reshape(8, 12).tolist()
     assert repr(view).endswith("384 bytes on 4 tiles, 96 each")
+
+
+@pytest.mark.parametrize(
+    ("tiles", "ipus", "shape", "headings"),
+    [
+        (13, 1, (8, 8), ("x, 8 x 8 FLOAT", "13 tiles", "bytes, tile by tile")),
+        (64, 1, (8, 8), ("x, 8 x 8 FLOAT", "64 tiles; a colour is 8 tiles", "bytes, tile by tile")),
+        (
+            128,
+            2,
+            (256, 200),
+            (
+                "x, 256 x 200 FLOAT; a square is 4 x 4 elements",
+                "128 tiles on 2 IPUs; a colour is 16 tiles",
+                "bytes of a tile, fullest first; a lane is 2 tiles",
+            ),
+        ),
+    ],
+)
+def test_headings_say_what_a_square_a_colour_and_a_lane_are(
+    tiles: int, ipus: int, shape: tuple[int, ...], headings: tuple[str, ...]
+) -> None:
+    device = IPUModel("ipu2", tiles_per_ipu=tiles // ipus, num_ipus=ipus).create_device()
+    graph = Graph(device)
+    x = graph.add_variable(FLOAT, shape, "x")
+    poputil.map_tensor_linearly(graph, x)
+    scene = show.tiles(x).scene
+    cells, squares, lanes = scene.marks
+    assert (cells.heading, squares.heading, lanes.heading) == headings
+    # counted: elements of the largest square, tiles of the largest colour, tiles of a lane
+    assert isinstance(cells, Cells) and isinstance(lanes, Lanes)
+    rows, columns = (len(np.unique(cells.values[name])) for name in ("i0", "i1"))
+    per_square = (-(-shape[0] // rows), -(-shape[1] // columns))
+    said = re.search(r"square is (\d+) x (\d+)", cells.heading)
+    assert per_square == (tuple(map(int, said.groups())) if said else (1, 1))
+    colours, per_colour = palette.of_tiles(tiles)
+    said = re.search(r"colour is (\d+)", squares.heading)
+    assert per_colour == -(-tiles // len(colours)) == (int(said[1]) if said else 1)
+    said = re.search(r"lane is (\d+)", lanes.heading)
+    assert tiles / lanes.count == (int(said[1]) if said else 1)
+
+
+def test_a_tensor_of_all_replicas_is_not_named_after_the_first() -> None:
+    device = IPUModel("ipu2", tiles_per_ipu=2, num_ipus=4).create_device()
+    graph = Graph(device, replication_factor=4)
+    x = graph.add_variable(FLOAT, (8,), "x")
+    graph.set_tile_mapping(x, 0)
+    graph.set_initial_value(x, 1.0)
+    y = graph.add_variable(FLOAT, (8,), "y")
+    graph.set_tile_mapping(y, 0)
+    engine = Engine(graph, Copy(x, y))
+    recording = engine.record(x, y)
+    engine.load_and_run(device)
+    view = show.tiles(recording.tracks[0].tensor)
+    assert view.scene.title == "x of 4 replicas is on 4 of 8 tiles, 32 bytes each"
 
 
 def test_bytes_are_counted_once_however_often_they_are_shown() -> None:

@@ -16,6 +16,8 @@ from copy import deepcopy
 from types import CodeType, TracebackType
 from typing import Any, TypeAlias, TypeVar
 
+import numpy as np
+
 from ipu_course.checking.mistakes import given_to
 from ipu_course.checking.quoting import call_text, difference, line_of, quoted, said_by
 from ipu_course.checking.time_limit import Stopped, put_back
@@ -232,12 +234,25 @@ def call(answer: Callable[..., Result], *arguments: object) -> Result:
                 description,
                 came=f"the call changed its argument {parameter}: it is {quoted(after)} now",
                 expected=f"{parameter} left as it was: {quoted(before)}",
-                next_step=(
-                    f"work on a copy, as {parameter.rstrip('s')}_copy = list({parameter}), or make "
-                    "a new list."
-                ),
+                next_step=_copying(parameter, before),
             )
     return result
+
+
+def _copying(parameter: str, value: object) -> str:
+    """Return the advice to copy an argument that the answer changed, with the call for its type."""
+    name = f"{parameter.rstrip('s')}_copy"
+    in_place = "+=, -= and assignments to elements change the array itself."
+    item = value[0] if isinstance(value, (list, tuple)) and len(value) else None
+    if isinstance(value, np.ndarray):
+        return f"work on a copy, as {name} = {parameter}.copy(): {in_place}"
+    if isinstance(item, np.ndarray):
+        return f"work on copies, as {name} = [a.copy() for a in {parameter}]: {in_place}"
+    if isinstance(item, list):
+        return f"work on copies, as {name} = [list(row) for row in {parameter}]."
+    if isinstance(value, (dict, set)):
+        return f"work on a copy, as {name} = {parameter}.copy()."
+    return f"work on a copy, as {name} = list({parameter}), or make a new list."
 
 
 def call_made(answer: Callable[..., Result], description: str, *arguments: object) -> Result:

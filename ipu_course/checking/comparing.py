@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import partial
 from typing import TypeVar
@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 
 from ipu_course.checking.calling import Result, call
-from ipu_course.checking.mistakes import Mistake, Reason, first, suspects
+from ipu_course.checking.mistakes import Mistake, Reason, first, same, suspects
 from ipu_course.checking.precision import in_float64
 from ipu_course.checking.quoting import TOLERANCE, call_text, difference, name_of, plain, quoted
 from ipu_course.checking.time_limit import half_is_over
@@ -35,16 +35,16 @@ def compare_value(answer: Values, right: Values, exercise: str, about: str, advi
     learner_values = _as_row(answer)
     expected = _as_row(right)
 
-    def same(value: Value, reference: Values) -> bool:
+    def equals(value: Value, reference: Values) -> bool:
         if isinstance(reference, str):
             return str.lower(str.strip(str(value))) == reference
         return bool(plain(value) == reference)
 
     def gives_the_same(like: Values) -> bool:
         row = like if isinstance(like, tuple) else (like,)
-        return len(row) == len(learner_values) and all(map(same, learner_values, row))
+        return len(row) == len(learner_values) and all(map(equals, learner_values, row))
 
-    if len(learner_values) == len(expected) and all(map(same, learner_values, expected)):
+    if len(learner_values) == len(expected) and all(map(equals, learner_values, expected)):
         return Passed(about, evidence=expected)
     why, known = first(suspects(exercise), gives_the_same)
     actual = shown(answer) if isinstance(answer, str) else ", ".join(map(quoted, learner_values))
@@ -52,9 +52,38 @@ def compare_value(answer: Values, right: Values, exercise: str, about: str, advi
         why = f"{len(expected)} values are asked for."
         known = "put commas between them, in that order."
     elif not why:
-        place = list(map(same, learner_values, expected)).index(False)
+        place = list(map(equals, learner_values, expected)).index(False)
         why = f"number {place + 1} of them is not." if len(learner_values) > 1 else ""
     raise NotYet(about, actual, why=why, next_step=known or advice)
+
+
+def gives_alike(
+    answer: Callable[..., object], *cases: tuple[object, ...]
+) -> Callable[[Callable[..., object]], bool]:
+    """Return a function that tells whether a known mistake gives the answer's results.
+
+    It compares them in all of these cases, of which there should be two: in a single one, a mistake
+    may give the same result by chance. Errors are equal if they are of one type.
+    """
+
+    def outcome(function: Callable[..., object], case: tuple[object, ...]) -> object:
+        parts = (
+            part.copy() if isinstance(part, (list, set, dict, np.ndarray)) else part
+            for part in case
+        )
+        try:
+            return function(*parts)
+        except Exception as error:
+            return type(error)
+
+    results = [outcome(answer, case) for case in cases]
+
+    def alike(like: Callable[..., object]) -> bool:
+        return all(
+            same(outcome(like, case), result) for case, result in zip(cases, results, strict=True)
+        )
+
+    return alike
 
 
 def _as_row(values: Values) -> tuple[Value, ...]:
@@ -75,10 +104,10 @@ def compare(
     """Compare an answer with an independent computation on every case, and explain a difference.
 
     `cases`: the arguments of each call, by what is special about the case. The names of ordinary
-    cases begin with ORDINARY, and the verdict describes the first of them that is wrong. If all
-    ordinary cases are right, the verdict names the special case that is wrong. `suspects` are known
-    mistakes that may explain the results, and `otherwise` looks for a reason if none of them gives
-    the same results. `draws(*case)` draws the case that the verdict describes.
+    cases begin with ORDINARY, and the verdict describes the smallest of them that is wrong. If all
+    ordinary cases are right, the verdict names the smallest special case that is wrong. `suspects`
+    are known mistakes that may explain the results, and `otherwise` looks for a reason if none of
+    them gives the same results. `draws(*case)` draws the case that the verdict describes.
 
     :raises NotYet: if a result is wrong.
     """
@@ -90,10 +119,11 @@ def compare(
     }
     if not wrong:
         return Passed(
-            f"{name_of(answer)} on {len(cases)} sets of numbers, drawn at random",
+            f"{name_of(answer)} on {len(cases)} fixed sets of numbers",
             evidence=tuple(results.values()),
         )
-    fault = next((name for name in wrong if name.startswith(ORDINARY)), next(iter(wrong)))
+    ordinary = [name for name in wrong if name.startswith(ORDINARY)]
+    fault = min(ordinary or wrong, key=lambda name: _size(cases[name]))
     case = cases[fault]
     pairs = list(zip(cases.values(), results.values(), strict=True))
     known, advice = next(filter(any, _reasons(suspects, otherwise, oracle, pairs)), ("", next_step))
@@ -101,7 +131,7 @@ def compare(
     why = known
     if actual and results[fault] is None and any(result is not None for result in results.values()):
         actual = "None"
-        why = (
+        why = known or (
             "one way through the function ends without a `return`; elsewhere it returns something."
         )
     if not why and len(wrong) > 2 and _is_one_number(results.values()):
@@ -125,6 +155,23 @@ def compare(
         next_step=advice,
         draws=partial(draws, *case) if draws else None,
     )
+
+
+def _size(case: Iterable[object]) -> tuple[int, float]:
+    """Return the number of values of a case, and the sum of their sizes."""
+    count = 0
+    total = 0.0
+    for part in case:
+        part = part.ravel().tolist() if isinstance(part, np.ndarray) else part
+        part = part.values() if isinstance(part, Mapping) else part
+        if isinstance(part, Collection):
+            inner = (len(part), 0.0) if isinstance(part, str) else _size(part)
+            count, total = count + inner[0], total + inner[1]
+        else:
+            size = plain(part)
+            count += 1
+            total += abs(float(size)) if size is not None else 0
+    return count, total
 
 
 def _is_one_number(results: Iterable[Result]) -> bool:

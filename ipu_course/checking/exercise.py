@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cache
 from importlib import import_module
 from typing import TypeVar
@@ -23,6 +24,7 @@ from ipu_teach.types import Array
 REFUSALS = 3  # number of refusals after which a puzzle is offered
 MOST = 1e15  # the largest number that can be predicted
 Guess = str | int | float  # a valid value of a prediction
+NUMBER = re.compile(r"([+-]?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d*)?(?:e[+-]?\d+)?) ?(%|per ?cent)?")
 
 
 @dataclass(frozen=True)
@@ -34,8 +36,8 @@ class Exercise:
     a further question or another approach. `takes`: a description of each argument of check() after
     the name, usually "a function", or words for a value. `precision`: the floating-point precision
     that is required, where results are not whole numbers. `decoys`: lines of known wrong answers
-    for the puzzle, each with the line of the reference answer that it replaces; empty where right
-    answers have little in common.
+    for the puzzle, each with the line of the reference answer that it replaces; empty where the
+    answer has fewer than three lines.
     """
 
     name: str
@@ -68,29 +70,61 @@ class PredictedValue:
         """Whether the value is a fraction from 0 to 1, which may also be written in per cent."""
         return not self.whole and (self.low, self.high) == (0, 1)
 
+    @property
+    def per_cent(self) -> bool:
+        """Whether the value is a number of per cent, which may also be written with their sign."""
+        return not self.whole and (self.low, self.high) == (0, 100)
+
     def value(self, answer: object) -> Guess | None:
         """Return `answer` as str, int or float, or None if it is not an allowed value.
 
-        An allowed value need not be right.
+        An allowed value need not be right, and a number may be written as text.
         """
         if self.choices:
-            return str(answer) if isinstance(answer, str) and answer in self.choices else None
-        number_ = plain(answer)
-        if self.share:  # a value above 1 or a per cent sign marks per cent
-            if isinstance(answer, str) and (
-                message := re.fullmatch(r"([\d.]+) ?(%|per cent)", answer)
-            ):
-                number_ = plain(float(message[1]) / 100) if message[1].count(".") < 2 else None
-            elif number_ is not None and 1 < number_ <= 100:
-                number_ = float(number_) / 100
+            word = str(answer).strip().removesuffix(self.unit).strip().lower()
+            return next((choice for choice in self.choices if choice.lower() == word), None)
+        value, has_sign = _number_in(answer, self.unit)
+        if self.share and value is not None and (has_sign or 1 < value <= 100):
+            value = float(value) / 100  # a value above 1 or a per cent sign marks per cent
+        elif has_sign and not self.per_cent:
+            return None
         if (
-            number_ is None
+            value is None
             or self.whole
-            and not isinstance(number_, int)
-            or not self.low <= number_ <= min(self.high, MOST)
+            and not isinstance(value, int)
+            or not self.low <= value <= min(self.high, MOST)
         ):
             return None
-        return number_ if isinstance(number_, int) else float(number_)
+        return value if isinstance(value, int) else float(value)
+
+    def readings(self, answer: object) -> tuple[str, ...]:
+        """Return the two ways of writing a value that can be read in two ways; else ().
+
+        Such a value is 0.97 where per cent are asked for: it may be 0.97 % or 97 %.
+        """
+        value, has_sign = _number_in(answer, self.unit)
+        if not self.per_cent or value is None or has_sign or not 0 < value <= 1:
+            return ()
+        return (f'"{float(value):g} %"', f"{100 * float(value):g}")
+
+    @property
+    def kind(self) -> str:
+        """The kind of value, in the plural."""
+        if self.choices:
+            return "words"
+        return "shares" if self.share else "whole numbers" if self.whole else "numbers"
+
+    def example(self, place: int) -> Guess:
+        """Return an allowed value that shows the form; `place` is that among the parts, from 0."""
+        if self.choices:
+            return self.choices[-1 - place % len(self.choices)]
+        if self.share:
+            return (0.5, 0.8, 0.3)[place % 3]
+        if self.per_cent:
+            return 50
+        if self.high < float("inf"):
+            return (int if self.whole else float)((self.low + self.high) / 2)
+        return (7, 12, 9)[place % 3] if self.whole else (1.5, 2.5, 3.5)[place % 3]
 
     def asks(self) -> str:
         """Return a description of the allowed values: "a number from 0 to 1"."""
@@ -108,6 +142,23 @@ class PredictedValue:
         return f"{self.label} {text}{' ' if self.unit else ''}{self.unit}".strip()
 
 
+def _number_in(answer: object, unit: str) -> tuple[int | float | Fraction | None, bool]:
+    """Return the number that an answer is or has as text, and whether it has a per cent sign.
+
+    A text may end in the `unit`. The number is None if there is none.
+    """
+    if not isinstance(answer, str):
+        return plain(answer), False
+    match = NUMBER.fullmatch(answer.strip().removesuffix(unit).strip().lower())
+    if match is None:
+        return None, False
+    try:
+        digits = match[1].replace(",", "")
+        return (int(digits) if digits.isdecimal() else float(digits)), match[2] is not None
+    except ValueError:
+        return None, False
+
+
 @dataclass(frozen=True)
 class Question:
     """A prediction: its question, the parts of an answer, and the reason for the actual result."""
@@ -117,37 +168,64 @@ class Question:
     parts: tuple[PredictedValue, ...]
     why: str
 
+    @property
+    def form(self) -> str:
+        """The form of an answer, with an example: "a pair of shares, such as (0.5, 0.8)"."""
+        parts = self.parts
+        examples = tuple(part.example(place) for place, part in enumerate(parts))
+        if len(parts) == 1:
+            return f"{parts[0].asks()}, such as {examples[0]!r}"
+        names = "; ".join(part.label.removesuffix(":") for part in parts)
+        if len({part.asks() for part in parts}) == 1:
+            group = f"{'a pair of' if len(parts) == 2 else len(parts)} {parts[0].kind}"
+            kinds = f"each is {parts[0].asks()}"
+        else:
+            group = "a pair" if len(parts) == 2 else f"{len(parts)} values"
+            kinds = "; ".join(f"{part.label}: {part.asks()}" for part in parts)
+        return f"{group} ({names}), such as {examples!r}; {kinds}"
+
     def asks(self) -> str:
         """Return what to do, and which guesses are valid, in words."""
-        parts = " and ".join(f"{part.label or 'your guess'}: {part.asks()}" for part in self.parts)
-        return f"put your guess in place of the dots ({parts})."
+        return f"put your guess in place of the dots: {self.form}."
 
     def values(self, answer: object) -> tuple[Guess, ...]:
         """Return `answer` as a tuple with one value for each part.
 
         :raises AnswerKindError: if `answer` is not a valid prediction.
         """
-        if isinstance(answer, (tuple, list)) or isinstance(answer, np.ndarray) and answer.ndim == 1:
-            values: Sequence[object] | Array = answer
-        else:
-            values = (answer,)
+        values = self._separate(answer)
         read = [part.value(value) for part, value in zip(self.parts, values, strict=False)]
         guesses = tuple(guess for guess in read if guess is not None)
         if not len(guesses) == len(values) == len(self.parts):
-            asks = " and ".join(
-                f"{part.label or 'the answer'}: {part.asks()}" for part in self.parts
-            )
-            shape = (
-                f"({', '.join(part.label for part in self.parts)})"
-                if len(self.parts) > 1
-                else "one value"
-            )
             raise AnswerKindError(
                 f"Prediction {self.name} was given {shown(answer)}.",
                 where=self.title,
-                next_step=f"give {shape}; {asks}.",
+                next_step=f"give {self.form}.",
             )
         return guesses
+
+    def guessed(self, answer: object) -> tuple[Guess, ...]:
+        """Return the values of a learner's guess, as `values` does.
+
+        :raises AnswerKindError: if it is not a valid prediction, or can be read in two ways.
+        """
+        for part, value in zip(self.parts, self._separate(answer), strict=False):
+            if readings := part.readings(value):
+                raise AnswerKindError(
+                    f"Prediction {self.name} was given {shown(value)}, which can be read in two "
+                    "ways.",
+                    where=self.title,
+                    next_step=f"give {readings[0]} or {readings[1]}, whichever you mean.",
+                )
+        return self.values(answer)
+
+    def _separate(self, answer: object) -> Sequence[object] | Array:
+        """Return the values of an answer one by one; a text may have several, between commas."""
+        if isinstance(answer, (tuple, list)) or isinstance(answer, np.ndarray) and answer.ndim == 1:
+            return answer
+        if isinstance(answer, str) and len(self.parts) > 1:
+            return [part.strip(" '\"") for part in answer.strip(" ()[]").split(",")]
+        return (answer,)
 
     def said(self, values: tuple[Guess, ...]) -> str:
         """Return an answer in words, with labels and units."""

@@ -23,14 +23,14 @@ from ipu_course.checking.exercise import (
     find_question,
     refuse_other_kinds,
 )
-from ipu_course.checking.gaps import Names, Reference, names_needed, reference
+from ipu_course.checking.gaps import Names, Reference, gaps_in, names_needed, reference
 from ipu_course.checking.printed import first_lines
 from ipu_course.checking.quoting import name_of
 from ipu_course.checking.shared import Shared, alone, code_of, parsed
 from ipu_course.checking.state import MOST_COUNTED, Record, learned, whole
 from ipu_course.checking.verdict_panel import Panel
 from ipu_course.checking.verdicts import Kind, Passed
-from ipu_teach.errors import AnswerKindError, LessonError
+from ipu_teach.errors import AnswerKindError, LessonError, UnknownExerciseError
 
 _passed: dict[str, Any] = {}  # the answers that passed in this kernel, by exercise
 _handed_out: dict[str, Any] = {}  # the reference answers that given() returned
@@ -39,6 +39,7 @@ _shared: dict[str, Shared | None] = {}  # the lines of share() for the answers t
 
 DONE = ("solved", "with help", "given")  # states that no further attempt changes back
 MOST_REASONS = 8  # reasons for refusals stored per exercise
+IN_THE_GAP = "in place of the gap"  # heading of the hint that is code
 LONGEST_REASON = 160  # characters of a stored reason
 SIGNS = {
     Kind.PASSED: "✓",
@@ -46,6 +47,7 @@ SIGNS = {
     Kind.NOT_ATTEMPTED: "○",
     Kind.ERROR: "!",
     Kind.UNJUDGED: "?",
+    Kind.SHOWN: "→",
 }
 
 # background of a passed heading, readable on dark and on light pages
@@ -96,15 +98,29 @@ def _tried(name: str, answers: tuple[object, ...]) -> Verdict:
     exercise = find_exercise(name, "check")
     given_out = name in _handed_out and bool(answers) and answers[0] is _handed_out[name]
     with first_lines():
-        verdict = judged(exercise, answers, given_out)
-    if verdict and not given_out:
+        verdict = judged(exercise, answers)
+    if given_out:
+        return _not_solved(exercise, verdict)
+    if verdict:
         _passed[name] = answers[0]
         _shared[name] = verdict.shared
-    if verdict.kind is not Kind.NOT_ATTEMPTED and not given_out:
+    if verdict.kind is not Kind.NOT_ATTEMPTED:
         text = alone(answers[0]) if verdict and len(answers) == 1 else None
         learned().change(name, lambda record: _count(record, verdict, text))
         return _with_a_way_out(exercise, verdict)
     return verdict
+
+
+def _not_solved(exercise: Exercise, verdict: Verdict) -> Verdict:
+    """Return the verdict on the reference answer that given() returned, which never counts."""
+    if not verdict:
+        return verdict
+    kind = Kind.SHOWN
+    rows = (
+        ("came", "this is the reference answer, which passes."),
+        ("next", f'write your own; hint("{exercise.name}") helps.'),
+    )
+    return Verdict(f"{exercise.name} {exercise.title}: {kind.value}", SIGNS[kind], rows, kind=kind)
 
 
 def refusals(record: Record) -> int:
@@ -154,11 +170,8 @@ def _count(record: Record, verdict: Verdict, text: str | None) -> None:
         record["state"] = "solved" if kind is Kind.PASSED else "not yet"
 
 
-def judged(exercise: Exercise, answers: tuple[object, ...], given_out: bool = False) -> Verdict:
-    """Return the verdict on an answer, without counting it.
-
-    `given_out`: the answer is the reference answer that given() returned.
-    """
+def judged(exercise: Exercise, answers: tuple[object, ...]) -> Verdict:
+    """Return the verdict on an answer, without counting it."""
 
     def judge(*arguments: object) -> Passed:
         refuse_other_kinds(exercise, arguments)
@@ -170,14 +183,9 @@ def judged(exercise: Exercise, answers: tuple[object, ...], given_out: bool = Fa
     if kind is Kind.NOT_ATTEMPTED:
         rows = (("next", f'fill the gap; hint("{exercise.name}") helps.'),)
     further = exercise.thought if kind is Kind.PASSED else ""
-    message = (
-        f"{kind.value}, with the reference answer"
-        if given_out and kind is Kind.PASSED
-        else kind.value
-    )
     filled = tuple((label, text) for label, text in (*rows, ("further", further)) if text)
     return Verdict(
-        f"{exercise.name} {exercise.title}: {message}",
+        f"{exercise.name} {exercise.title}: {kind.value}",
         SIGNS[kind],
         rows=filled,
         bars=verdict.bars,
@@ -270,33 +278,53 @@ def verify(line: str, *answers: object) -> Panel:
 
 
 def hint(name: str) -> Panel:
-    """Return the next hint for an exercise, below the earlier ones, and count it."""
+    """Return the next hint for an exercise, below the earlier ones, and count it.
+
+    The last hint is the code of the reference answer, which replaces the gap as it is. Without the
+    solved notebook there is no such hint.
+    """
     exercise = find_exercise(name, "hint")
+    code = _code_of_gap(name)
+    count = len(exercise.hints) + bool(code)
 
     def show_one_more(record: Record) -> None:
-        record["hints"] = min(whole(record.get("hints")) + 1, len(exercise.hints))
+        record["hints"] = min(whole(record.get("hints")) + 1, count)
 
     learned().change(name, show_one_more)
     shown_now = whole(learned().record(name).get("hints")) or 1
     rows = [(f"hint {i}", text) for i, text in enumerate(exercise.hints[:shown_now], start=1)]
-    if shown_now == len(exercise.hints):
+    if shown_now == count:
         rows.append(
             ("then", f'that was the last. given("{name}") goes on with the reference answer.')
         )
     else:
-        rows.append(("then", f'hint("{name}") again gives the next.'))
+        message = ", which is code." if code and shown_now == count - 1 else "."
+        rows.append(("then", f'hint("{name}") again gives the next{message}'))
     return Panel(
-        f"{name} {exercise.title}: hint {shown_now} of {len(exercise.hints)}", "→", tuple(rows)
+        f"{name} {exercise.title}: hint {shown_now} of {count}",
+        "→",
+        tuple(rows),
+        code=((IN_THE_GAP, code),) if code and shown_now == count else (),
     )
+
+
+def _code_of_gap(name: str) -> str:
+    """Return the reference's code for an exercise's gap; "" if the solved notebook is not here."""
+    try:
+        (gap,) = gaps_in(reference(name).cell)
+    except UnknownExerciseError:
+        return ""
+    return gap.answer.strip("\n")
 
 
 _MISSING = object()
 
 
-def predict(name: str, value: object = _MISSING, *, actual: object = _MISSING) -> Panel:
+def predict(name: str, *values: object, actual: object = _MISSING) -> Panel:
     """Store your prediction before a run, and compare it with the result after the run.
 
-    Before: `predict("01.0", 250)`. After: `predict("01.0", actual=cycles)`.
+    Before: `predict("01.0", 250)`. After: `predict("01.0", actual=cycles)`. Several values are a
+    tuple, or arguments one after another.
 
     The first prediction is locked. It counts that you made one, whether or not it is right. A
     prediction from an earlier lesson comes back as `predict("01.0 again", …)` with other numbers:
@@ -306,9 +334,10 @@ def predict(name: str, value: object = _MISSING, *, actual: object = _MISSING) -
     :raises UnknownExerciseError: if there is no such prediction.
     """
     question = find_question(name)
+    value = _MISSING if not values else values[0] if len(values) == 1 else values
     if value is not _MISSING and not is_blank(value) and actual is _MISSING:
         try:
-            question.values(value)
+            question.guessed(value)
         except AnswerKindError as error:
             fault = (("came", error.tried), ("next", error.next_step))
             question_row = (
@@ -337,21 +366,21 @@ def predict(name: str, value: object = _MISSING, *, actual: object = _MISSING) -
             "○",
             (("next", question.asks()),),
         )
-    values = question.values(value)
+    guesses = question.values(value)
     if locked:
         message = (
             "it is made and locked; a second guess would not be one"
-            if locked != values
+            if locked != guesses
             else "it is locked already"
         )
         return Panel(
             f"{head}: locked", "■", (("you guessed", question.said(locked)), ("kept", message))
         )
-    _lock(question, values)
+    _lock(question, guesses)
     return Panel(
         f"{head}: locked",
         "■",
-        (("you guessed", question.said(values)), ("next", "now run it and see.")),
+        (("you guessed", question.said(guesses)), ("next", "now run it and see.")),
     )
 
 

@@ -23,6 +23,9 @@ title are one of these:
 The tests judge every mistake as an answer, and docs/mistakes.md is made from the files. Files of
 attempts, which only the tests use, have the same form with two more comments: `like: the busy
 share`, a mistake written in another way, and `passed: words of the verdict`, a right answer.
+
+A wrong answer of either file may also have the comment `clause`. It quotes the words of the
+exercise's text that the answer breaks; `python3 run.py clauses 01.3` lists them.
 """
 
 from __future__ import annotations
@@ -44,7 +47,9 @@ from ipu_course.checking.naming import folder_of
 from ipu_course.checking.shared import last_name
 
 CELL = re.compile(r"^# %% (.+)\n((?:# .+\n)*)", re.MULTILINE)
-HEAD = re.compile(r"# (why|next|not yet|error in the answer|passed|like): +(.+\n(?:#   .+\n)*)")
+HEAD = re.compile(
+    r"# (why|next|clause|not yet|error in the answer|passed|like): +(.+\n(?:#   .+\n)*)"
+)
 # Seconds of processor time after which no further mistake is tried, so that the verdict is not
 # delayed. By the clock it is ten times that: which reason a learner gets must not depend on how
 # busy the machine is.
@@ -59,7 +64,8 @@ class Mistake:
 
     The verdict shows `why` and `next_step` to learners whose answer gives the same result. `kind`
     is the kind of the verdict on this answer, and `says` is text of that verdict. In a variant,
-    `kind` is "like" and `says` is the title of the mistake that it repeats.
+    `kind` is "like" and `says` is the title of the mistake that it repeats. `clause`: the words of
+    the exercise's text that a wrong answer breaks; "" if that is not said.
     """
 
     exercise: str
@@ -71,6 +77,7 @@ class Mistake:
     code: str
     path: Path
     line: int
+    clause: str = ""
 
     @cached_property
     def answer(self) -> Any:
@@ -100,7 +107,7 @@ def _mistake(path: Path, text: str, cell: re.Match[str], end: int) -> Mistake:
         key: " ".join(words.replace("\n#", " ").split()) for key, words in HEAD.findall(cell[2])
     }
     why = comments.get("why", "")
-    kind = next((key for key in comments if key not in ("why", "next")), "not yet")
+    kind = next((key for key in comments if key not in ("why", "next", "clause")), "not yet")
     return Mistake(
         exercise=exercise,
         about=about,
@@ -111,6 +118,7 @@ def _mistake(path: Path, text: str, cell: re.Match[str], end: int) -> Mistake:
         code=text[cell.end() : end].rstrip() + "\n",
         path=path,
         line=text.count("\n", 0, cell.end()),
+        clause=comments.get("clause", ""),
     )
 
 

@@ -13,12 +13,16 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from html import escape
+from io import StringIO
+from textwrap import dedent
+from token import NEWLINE
+from tokenize import generate_tokens
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ipu_course.checking.exercise import REFUSALS, Exercise, find_exercise
-from ipu_course.checking.gaps import Names, Reference, gaps_in
+from ipu_course.checking.gaps import Names, Reference, gaps_in, reference
 from ipu_course.checking.learner_calls import (
     SIGNS,
     Verdict,
@@ -39,6 +43,24 @@ if TYPE_CHECKING:
 Order = str | Sequence[str | int]  # letters of lines, or their numbers from 1 on
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 HELPED = "with help"
+LEAST = 3  # lines of an answer that has a puzzle
+
+
+def statements_of(answer: str) -> list[str]:
+    """Return the lines of an answer; a statement over several lines counts as one of them.
+
+    A comment belongs to the statement below it.
+    """
+    lines = answer.splitlines()
+    statements: list[str] = []
+    first = 0
+    for token in generate_tokens(StringIO(dedent(answer) + "\n").readline):
+        if token.type == NEWLINE:
+            statements.append(
+                "\n".join(line for line in lines[first : token.end[0]] if line.strip())
+            )
+            first = token.end[0]
+    return statements
 
 
 class Puzzle:
@@ -52,7 +74,7 @@ class Puzzle:
         self.names = names
         self.reference = complete_reference(exercise.name, names)
         (gap,) = gaps_in(self.reference.cell)
-        right = [line for line in gap.answer.splitlines() if line.strip()]
+        right = statements_of(gap.answer)
         wrong = []
         for decoy, instead in exercise.decoys:
             like = next(line for line in right if line.strip() == instead)
@@ -86,7 +108,8 @@ class Puzzle:
             (
                 "lines",
                 "\n".join(
-                    f" {letter}  {line}" for letter, line in zip(LETTERS, self.lines, strict=False)
+                    f" {letter}  {line}".replace("\n", "\n    ")
+                    for letter, line in zip(LETTERS, self.lines, strict=False)
                 ),
             ),
             ("next", f"give the letters in the order that you think right: {call}."),
@@ -179,7 +202,7 @@ def puzzle(name: str, order: Order | None = None) -> Puzzle | Panel:
         return Panel(
             f"{head} does not fit",
             "○",
-            (("next", f'its answers differ too much; hint("{name}") helps.'),),
+            (("next", f'its answer is {_short_of(name)}. hint("{name}") helps.'),),
         )
     remaining = REFUSALS - refusals(learned().record(name))
     if remaining > 0:
@@ -195,6 +218,13 @@ def puzzle(name: str, order: Order | None = None) -> Puzzle | Panel:
     if order is None:
         return shuffled
     return shuffled.tried(_places(name, order, len(shuffled.lines)))
+
+
+def _short_of(name: str) -> str:
+    """Return why an exercise has no puzzle, in words: it has one if its answer has three lines."""
+    (gap,) = gaps_in(reference(name).cell)
+    lines = len(statements_of(gap.answer))
+    return counted(lines, "line") if lines < LEAST else "a program of your own choice"
 
 
 def _places(name: str, order: Order, count: int) -> list[int]:

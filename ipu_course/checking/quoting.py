@@ -12,7 +12,7 @@ import numpy as np
 
 from ipu_course.checking.verdict_panel import number
 from ipu_teach._support.own_code import is_own_file
-from ipu_teach.errors import LONGEST, IPUTeachError, shown
+from ipu_teach.errors import LONGEST, IPUTeachError, counted, shown
 from ipu_teach.graph.source import in_words
 from ipu_teach.types import Array
 
@@ -95,9 +95,7 @@ def difference(got: object, expected: object, tolerance: float = TOLERANCE) -> s
         right = _array(expected)
         actual = _array(got)
         if actual.dtype.kind not in "biuf":
-            # strings and mixed objects, such as steps
-            pairs = right.dtype.kind in "UO" and got == expected
-            return "" if pairs else returned(got, " is not a row of numbers")
+            return _parting(got, expected, right)
         if actual.shape != right.shape:
             return (
                 f"{len(actual)} numbers, not {len(right)}"
@@ -131,6 +129,24 @@ def difference(got: object, expected: object, tolerance: float = TOLERANCE) -> s
             near = False
         return "" if near or value != value and expected != expected else precisely(value, expected)
     return "" if type(got) is type(expected) and got == expected else shown(got)
+
+
+def _parting(got: object, expected: Sequence[object] | Array, right: Array) -> str:
+    """Return where a value parts from rows of strings or mixed objects, such as steps.
+
+    `right` is `expected` as an array. The result is "" if both are equal.
+    """
+    if right.dtype.kind not in "UO":
+        return returned(got, " is not a row of numbers")
+    if not isinstance(got, (list, tuple)):
+        return "" if got == expected else returned(got, " is not a list")
+    rows = list(zip(got, expected, strict=False))
+    place = next((i for i, (row, wanted) in enumerate(rows) if row != wanted), None)
+    if place is not None:
+        return f"{shown(got[place])} at {place}, not {shown(expected[place])}"
+    if len(got) != len(expected):
+        return f"{counted(len(got), 'item')}, not {len(expected)}"
+    return "" if got == expected else returned(got, f" is not a {type(expected).__name__}")
 
 
 def returned(value: object, fault: str = "") -> str:

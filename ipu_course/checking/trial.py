@@ -319,6 +319,7 @@ class Trial:
     most_rounds: int = 0
     ready: Callable[[Ran], None] = lambda run: None
     agree: Callable[[Ran, Ran], bool] = equal  # whether the learner's run equals another answer's
+    beside: Callable[[], Sequence[Trial]] = tuple  # the trials of the exercise, this one among them
 
     def build(self, answer: Answer) -> Ran:
         """Return the answer's program in its own graph, not yet run.
@@ -338,7 +339,14 @@ class Trial:
             var.place(graph, tensors[name])
         streams = [kind.made(graph, name) for name, kind in self.streams.items() if not kind.hers]
         program, results = self.form(answer, self, graph, [*tensors.values(), *streams])
-        return Ran(trial=self, graph=graph, tensors=tensors, program=program, results=results)
+        return Ran(
+            trial=self,
+            answer=answer,
+            graph=graph,
+            tensors=tensors,
+            program=program,
+            results=results,
+        )
 
     def of(self, answer: Answer) -> Ran:
         """Return a completed run of the answer.
@@ -374,7 +382,8 @@ class Trial:
     ) -> Reason:
         """Return (why, next step) of the first known mistake with the same results as a run.
 
-        It looks at the mistakes of these exercises. `runs`: compare this many runs; 0 means all.
+        It looks at the mistakes of these exercises. If the trial is a single case, the results must
+        also be the same with other values. `runs`: compare this many runs; 0 means all.
         `nearest`: of several such mistakes, choose the one whose program has the most similar
         steps. `figures`: values for the texts. If no mistake fits, why is "" and the next step is
         `advice`.
@@ -386,7 +395,7 @@ class Trial:
 
         def fits(like: Answer) -> bool:
             last[:] = [few.outcome(like)]
-            return self.agree(learner_run, last[0])
+            return self.agree(learner_run, last[0]) and few.agree_again(learner_run, like)
 
         def apart(_: Mistake) -> int:
             return (last[0].steps - learner_run.steps).total() + (
@@ -401,6 +410,45 @@ class Trial:
             )
             return why, "begin with a local variable in compute(), in each run anew."
         return known.reason(**figures) if known else ("", advice)
+
+    def another(self) -> Trial | None:
+        """Return a second case, if the runs of this trial are a single one; else None.
+
+        It is another trial of the exercise, or this one with the values of the tensors of
+        floating-point numbers in another order. Without such values, or with a stream to the
+        device, there is no second case.
+        """
+        for trial in self.beside():
+            if trial.tried != self.tried:
+                return trial
+        if any(isinstance(kind, StreamIn) for kind in self.streams.values()):
+            return None
+        given = {
+            name: [np.asarray(value) for value in var.given[: self.runs]]
+            for name, var in self.tensors.items()
+            if len(var.given)
+        }
+        if any(not np.array_equal(values[0], v) for values in given.values() for v in values):
+            return None
+        tensors = dict(self.tensors)
+        for name, values in given.items():
+            if values[0].dtype.kind == "f":
+                moved = [np.roll(v.ravel()[::-1], 1).reshape(v.shape) for v in values]
+                tensors[name] = replace(tensors[name], given=moved)
+        others = (np.asarray(tensors[name].given[0]) for name in given)
+        if all(np.array_equal(a, b[0]) for a, b in zip(others, given.values(), strict=True)):
+            return None
+        return replace(self, tensors=tensors)
+
+    def agree_again(self, learner_run: Ran, like: Answer) -> bool:
+        """Return whether a mistake also gives a run's results in a second case, if there is one."""
+        there = replace(learner_run.trial, runs=self.runs).another()
+        here = self.another()
+        if there is None or here is None:
+            return True
+        if learner_run.again is None:
+            learner_run.again = there.outcome(learner_run.answer)
+        return self.agree(learner_run.again, here.outcome(like))
 
     def explained(self, learner_run: Ran, broken: Broken, *exercises: str) -> Exception:
         """Return an answer's error as `NotYet` if a known mistake fails in the same way.
@@ -454,10 +502,12 @@ class Ran:
 
     `results`: the tensors that the answer returned. `came`: for each run, the values by tensor
     name. `sent`: the values by stream. `error`: the error with which the program ended, or None.
-    `endless`: whether each run was stopped as endless.
+    `endless`: whether each run was stopped as endless. `again`: a run of the answer with other
+    values, once a known mistake has given the same results with these.
     """
 
     trial: Trial
+    answer: Answer
     graph: Graph
     tensors: dict[str, Tensor]
     program: Program
@@ -470,6 +520,7 @@ class Ran:
     sent: dict[str, Array] = field(default_factory=dict)
     _received: dict[str, list[float]] = field(default_factory=dict)
     loaded: bool = False
+    again: Ran | None = None
     rounds: int = 0  # rounds of the current loop
 
     def run(self) -> None:

@@ -31,6 +31,7 @@ class Kind(Enum):
     NOT_ATTEMPTED = "not attempted"
     ERROR = "error in the answer"
     UNJUDGED = "not judged"
+    SHOWN = "shown, not solved"  # the reference answer passes, and it is not the learner's
 
 
 VerdictRows = tuple[tuple[str, str], ...]

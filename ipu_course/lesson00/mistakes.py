@@ -24,6 +24,7 @@ def chip_figures(tiles, workers, megabytes):
 
 
 # %% 00.1: a part of a byte
+# clause: how many whole bytes
 # why:  a part of a byte came out, and no tile can hold one.
 # next: round down: // divides to a whole number.
 def chip_figures(tiles, workers, megabytes):
@@ -41,6 +42,7 @@ def chip_figures(tiles, workers, megabytes):
 
 
 # %% 00.1: memory of a worker
+# clause: each tile has
 # why:  this is the memory of one worker. The workers of a tile share its memory.
 # next: divide by the tiles alone.
 def chip_figures(tiles, workers, megabytes):
@@ -62,6 +64,7 @@ def chip_figures(tiles, workers, megabytes):
 
 
 # %% 00.1: the other order
+# clause: as (threads, bytes)
 # why:  both numbers are right, and in the other order.
 # next: return the threads first.
 def chip_figures(tiles, workers, megabytes):
@@ -69,6 +72,7 @@ def chip_figures(tiles, workers, megabytes):
 
 
 # %% 00.1: threads of a tile
+# clause: how many threads run on the chip
 # why:  these are the threads of one tile.
 # next: multiply by the tiles.
 def chip_figures(tiles, workers, megabytes):
@@ -76,6 +80,7 @@ def chip_figures(tiles, workers, megabytes):
 
 
 # %% 00.1: a tile for a thread
+# clause: one for each worker
 # why:  a tile was counted as one thread. It has several workers, and each runs a program of its
 #   own.
 # next: multiply by the workers.
@@ -90,6 +95,7 @@ def chip_figures(tiles, workers, megabytes):
 
 
 # %% 00.1: the threads alone
+# clause: return both
 # not yet: is not a row of numbers
 def chip_figures(tiles, workers, megabytes):
     return f"{tiles * workers} threads"
@@ -131,6 +137,7 @@ def chip_figures(tiles, workers, megabytes):
 
 
 # %% 00.3: the last tile gets the rest
+# clause: the fullest tile holds as few elements as possible
 # why:  the share of a tile was rounded down, and the last tile got all that remained.
 # next: deal the elements out one by one, as cards: element i to tile i % tiles.
 def spread(graph, tensor):
@@ -141,12 +148,14 @@ def spread(graph, tensor):
 
 
 # %% 00.3: everything on tile 0
+# clause: as evenly as can be
 # not yet: tile 0 holds 347 elements, and tile 1 holds 0
 def spread(graph, tensor):
     graph.set_tile_mapping(tensor, 0)
 
 
 # %% 00.3: the tail left over
+# clause: map every element.
 # not yet: dividing with // drops what does not come out even
 def spread(graph, tensor):
     share = tensor.num_elements // graph.target.num_tiles
@@ -189,6 +198,7 @@ def spread(graph, tensor):
 
 
 # %% 00.3: right but for few elements
+# clause: There may be fewer elements than tiles, too.
 # not yet: what is special here: there are fewer elements than tiles
 def spread(graph, tensor):
     tiles, n = graph.target.num_tiles, tensor.num_elements
@@ -204,6 +214,7 @@ def spread(graph, tensor):
 
 
 # %% 00.4: once
+# clause: two n x n matrices
 # why:  this fits once. Asked is a matrix of which there is room for two.
 # next: divide the memory by two first.
 def largest_side(tiles, bytes_per_tile):
@@ -211,6 +222,7 @@ def largest_side(tiles, bytes_per_tile):
 
 
 # %% 00.4: FLOAT for HALF
+# clause: of HALF
 # why:  an element was counted as 4 bytes, as in FLOAT. In HALF it takes 2.
 # next: divide by 2 bytes an element.
 def largest_side(tiles, bytes_per_tile):
@@ -225,6 +237,7 @@ def largest_side(tiles, bytes_per_tile):
 
 
 # %% 00.4: no root
+# clause: Return the number of rows
 # why:  this is how many elements each may have. Asked is the side of the square.
 # next: take the square root, rounded down.
 def largest_side(tiles, bytes_per_tile):
@@ -232,6 +245,7 @@ def largest_side(tiles, bytes_per_tile):
 
 
 # %% 00.4: one tile
+# clause: the memory of all tiles together
 # why:  this is what fits into one tile. The matrices may lie on all of them.
 # next: multiply the bytes of a tile by the tiles.
 def largest_side(tiles, bytes_per_tile):
@@ -246,6 +260,7 @@ def largest_side(tiles, bytes_per_tile):
 
 
 # %% 00.4: half the side
+# clause: The largest n
 # why:  the side was halved. Half the side is a quarter of the matrix.
 # next: halve the memory, and not the side.
 def largest_side(tiles, bytes_per_tile):
@@ -253,6 +268,7 @@ def largest_side(tiles, bytes_per_tile):
 
 
 # %% 00.4: rounded up
+# clause: fit into the memory
 # why:  the side was rounded up, and such a matrix is a little too large.
 # next: round down: math.isqrt does, and never errs.
 def largest_side(tiles, bytes_per_tile):
@@ -296,6 +312,7 @@ def largest_side(tiles, bytes_per_tile):
 
 
 # %% 00.w1: divided instead of the rest
+# clause: like cards to players
 # why:  this is how often all tiles had one before. Asked is what remains.
 # next: % gives the rest of a division.
 def tile_of(i, tiles):
@@ -310,6 +327,7 @@ def tile_of(i, tiles):
 
 
 # %% 00.w1: counted from 1
+# clause: element 0 to tile 0
 # why:  tiles are counted from 0: element 0 goes to tile 0.
 # next: leave out the 1.
 def tile_of(i, tiles):
@@ -317,6 +335,7 @@ def tile_of(i, tiles):
 
 
 # %% 00.w1: the last tile takes the rest
+# clause: after the last tile again from tile 0 on
 # why:  here the last tile takes all that comes after it. After it comes tile 0 again.
 # next: what remains when i is divided by tiles?
 def tile_of(i, tiles):

@@ -525,7 +525,9 @@ def _refuse_wrong(run: Ran, right: dict[str, Array]) -> None:
                     "missing."
                 )
             else:
-                why, _ = first(suspects("01.4"), partial(_holds, trial, name, actual))
+                other = trial.another() or trial
+                cases = [(trial, actual), (other, other.of(run.answer).came[0][name])]
+                why, _ = first(suspects("01.4"), partial(_holds, cases, name))
                 why = why or (_made_of(actual, values) if name == "pairs" else "")
             raise NotYet(
                 trial.tried,
@@ -536,9 +538,9 @@ def _refuse_wrong(run: Ran, right: dict[str, Array]) -> None:
             )
 
 
-def _holds(trial: Trial, name: str, actual: Array, like: Answer) -> bool:
-    """Return whether a tensor has the same values after the program of another answer."""
-    return same(trial.of(like).came[0][name], actual)
+def _holds(cases: list[tuple[Trial, Array]], name: str, like: Answer) -> bool:
+    """Return whether a tensor has the same values after another answer, in each trial."""
+    return all(same(trial.of(like).came[0][name], actual) for trial, actual in cases)
 
 
 def _made_of(pairs: Array, readings: Array) -> str:

@@ -52,12 +52,14 @@ def superstep_cycles(work, bytes_in, bytes_out, sync):
 
 
 # %% 01.1: no sync
+# clause: sync is how many cycles the meeting takes
 # not yet: the sync is missing
 def superstep_cycles(work, bytes_in, bytes_out, sync):
     return max(-(-max(i, o) // 4) for i, o in zip(bytes_in, bytes_out, strict=False)) + max(work)
 
 
 # %% 01.1: in and out one after the other
+# clause: bytes_in[t] and bytes_out[t] is what it receives and sends
 # not yet: what a tile receives and what it sends were added up
 def superstep_cycles(work, bytes_in, bytes_out, sync):
     return (
@@ -73,6 +75,7 @@ def superstep_cycles(work, bytes_in, bytes_out, sync):
 
 
 # %% 01.1: half a cycle kept
+# clause: whole numbers
 # not yet: a part of a cycle came out
 def superstep_cycles(work, bytes_in, bytes_out, sync):
     return sync + max(bytes_in + bytes_out) / 4 + max(work)
@@ -95,6 +98,7 @@ def superstep_cycles(work, bytes_in, bytes_out, sync):
 
 
 # %% 01.1: no return
+# clause: return the cycles
 # not yet: is there a `return`?
 def superstep_cycles(work, bytes_in, bytes_out, sync):
     print(end="") or max(work)
@@ -168,6 +172,7 @@ def superstep_cycles(work, bytes_in, bytes_out, sync):
 
 
 # %% 01.1: an idle tile stops it
+# clause: with some on which most tiles have nothing to do
 # not yet: special here: most tiles
 def superstep_cycles(work, bytes_in, bytes_out, sync):
     return sync + -(-max(bytes_in + bytes_out) // 4) + (max(work) if min(work) else 0)
@@ -186,6 +191,7 @@ def superstep_cycles(work, bytes_in, bytes_out, sync):
 
 
 # %% 01.1: the mean work
+# clause: work[t] is how many cycles tile t computes
 # why:  the work of all tiles was averaged. The superstep ends with the slowest.
 # next: max(work).
 def superstep_cycles(work, bytes_in, bytes_out, sync):
@@ -210,6 +216,7 @@ def superstep_cycles(work, bytes_in, bytes_out, sync):
 
 
 # %% 01.2: round robin
+# clause: the fullest tile works as little as possible
 # why:  this deals the jobs out in turn, however long each is.
 # next: which job is the hardest to place late? Place that one first.
 def balance(jobs, tiles):
@@ -265,6 +272,7 @@ def balance(jobs, tiles):
 
 
 # %% 01.2: emptiest tile, given order
+# clause: marked on cost
 # why:  each job goes to the emptiest tile, and yet a long one may come last.
 # next: which job is the hardest to place late? Place that one first.
 def balance(jobs, tiles):
@@ -276,6 +284,7 @@ def balance(jobs, tiles):
 
 
 # %% 01.2: drops the tail
+# clause: A tile number for each job
 # not yet: a job without a tile
 def balance(jobs, tiles):
     return [i % tiles for i in range(len(jobs) // tiles * tiles)]
@@ -288,12 +297,14 @@ def balance(jobs, tiles):
 
 
 # %% 01.2: no return
+# clause: return the list
 # not yet: came: nothing: is there a `return`?
 def balance(jobs, tiles):
     sorted(jobs)
 
 
 # %% 01.2: longest first, in sorted order
+# clause: in the order of jobs
 # not yet: in that order, and not in the order of jobs
 def balance(jobs, tiles):
     load, out = [0] * tiles, []
@@ -455,6 +466,7 @@ def two(graph, readings, doubled, pairs, flipped):
 
 
 # %% 01.4: the left neighbour
+# clause: The same values as three() gives
 # why:  each was added to its left neighbour's, and not to its right one's.
 # next: compare what it reads with the three supersteps.
 def two(graph, readings, doubled, pairs, flipped):
@@ -589,6 +601,7 @@ def two(graph, readings, doubled, pairs, flipped):
 
 
 # %% 01.4: still three
+# clause: *two* supersteps
 # not yet: do not need each other
 def two(graph, readings, doubled, pairs, flipped):
     one, other, last = (graph.add_compute_set(n) for n in ("one", "other", "last"))
@@ -599,6 +612,7 @@ def two(graph, readings, doubled, pairs, flipped):
 
 
 # %% 01.4: one step left out
+# clause: fills `doubled`, `pairs` and `flipped`
 # not yet: merging supersteps keeps all
 def two(graph, readings, doubled, pairs, flipped):
     one, other, last = (graph.add_compute_set(n) for n in ("one", "other", "last"))
@@ -625,6 +639,7 @@ def two(graph, readings, doubled, pairs, flipped):
 
 
 # %% 01.4: a list
+# clause: return a program
 # not yet: those are programs of their own
 def two(graph, readings, doubled, pairs, flipped):
     one, other, last = (graph.add_compute_set(n) for n in ("one", "other", "last"))
@@ -686,18 +701,21 @@ def two(graph, readings, doubled, pairs, flipped):
 
 
 # %% 01.5: counted from 1
+# clause: counted from 0
 # why:  these count from 1.
 # next: the first vertex of a compute set is number 0.
 culprit = ("thirds", 4, 5)
 
 
 # %% 01.5: counted over all vertices
+# clause: the two vertices within it
 # why:  these count the vertices of all three compute sets.
 # next: count within the compute set, from 0.
 culprit = ("thirds", 28, 29)
 
 
 # %% 01.5: two readers
+# clause: the race
 # not yet: reading together is no race
 culprit = ("shift", 3, 4)
 
@@ -713,11 +731,13 @@ culprit = ("thirds", 0, 1)
 
 
 # %% 01.5: misspelt
+# clause: the name of the compute set
 # not yet: did you mean 'thirds'
 culprit = ("third", 3, 4)
 
 
 # %% 01.5: vertices in lists
+# clause: one vertex, the other vertex
 # not yet: came: ('thirds', [3], [4])
 culprit = ("thirds", [3], [4])
 
@@ -752,6 +772,7 @@ def message_cycles(size):
 
 
 # %% 01.w1: multiplied
+# clause: 4 in a cycle
 # why:  4 bytes go in a cycle, so there are fewer cycles than bytes.
 # next: divide.
 def message_cycles(size):
@@ -759,6 +780,7 @@ def message_cycles(size):
 
 
 # %% 01.w1: parts of a cycle
+# clause: return whole cycles.
 # why:  a part of a cycle came out. One that has begun is paid in full.
 # next: round up: -(-size // 4).
 def message_cycles(size):
@@ -773,6 +795,7 @@ def message_cycles(size):
 
 
 # %% 01.w2: how much it has
+# clause: return the number of the tile.
 # why:  this is what the emptiest tile has. Asked is which tile that is.
 # next: load.index( ) says where a number stands.
 def emptiest(load):
@@ -780,6 +803,7 @@ def emptiest(load):
 
 
 # %% 01.w2: the fullest
+# clause: Which tile has least?
 # why:  this is the fullest tile.
 # next: take the smallest of load.
 def emptiest(load):
@@ -787,6 +811,7 @@ def emptiest(load):
 
 
 # %% 01.w2: the last of those that are equal
+# clause: Of two that are equal, the first.
 # why:  of two that are equal this takes the last.
 # next: the first: load.index( ) finds that.
 def emptiest(load):

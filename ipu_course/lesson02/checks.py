@@ -345,7 +345,7 @@ def _no_exchange(answer: MapsB) -> Passed:
             raise NotYet(description, actual, why=why, next_step=advice, bars=bars, draws=draws)
     minimum = Bound(0, "bytes exchanged", "nothing is less than nothing")
     return Passed(
-        "5 matrices whose rows lie on tiles drawn at random",
+        "5 fixed matrices, whose rows are on irregular tiles",
         Bars(0, 0, minimum.unit),
         reports,
         bound=minimum,

@@ -7,6 +7,7 @@ from ipu_teach.program import Copy, Repeat, RepeatWhileFalse, RepeatWhileTrue, S
 
 
 # %% 02.1: ignores the grain
+# clause: A grain must not be cut
 # not yet: tiles got equal numbers of elements
 def map_linearly(graph, tensor, grain):
     n, tiles, flat = tensor.num_elements, graph.target.num_tiles, tensor.flatten()
@@ -28,6 +29,7 @@ def map_linearly(graph, tensor, grain):
 
 
 # %% 02.1: rounds up
+# clause: no tile may hold more than one grain more than another
 # not yet: rounded up, so the first tiles take all
 def map_linearly(graph, tensor, grain):
     n, tiles, flat = tensor.num_elements, graph.target.num_tiles, tensor.flatten()
@@ -46,6 +48,7 @@ def map_linearly(graph, tensor, grain):
 
 
 # %% 02.1: deals the grains out in turn
+# clause: Element order is that of
 # not yet: the pieces follow each other
 def map_linearly(graph, tensor, grain):
     n, tiles, flat = tensor.num_elements, graph.target.num_tiles, tensor.flatten()
@@ -68,6 +71,7 @@ def map_linearly(graph, tensor, grain):
 
 
 # %% 02.1: the short grain first
+# clause: except that the last may be short
 # not yet: tile 0 holds elements 0 to 4
 def map_linearly(graph, tensor, grain):
     n, tiles, flat = tensor.num_elements, graph.target.num_tiles, tensor.flatten()
@@ -78,6 +82,7 @@ def map_linearly(graph, tensor, grain):
 
 
 # %% 02.1: fails for a single element
+# clause: of any shape
 # not yet: special here: there is one element
 def map_linearly(graph, tensor, grain):
     n, tiles, flat = tensor.num_elements, graph.target.num_tiles, tensor.flatten()
@@ -90,6 +95,7 @@ def map_linearly(graph, tensor, grain):
 
 
 # %% 02.1: always 13 tiles
+# clause: to each of graph.target.num_tiles tiles
 # error in the answer: use a tile from 0 to 3
 def map_linearly(graph, tensor, grain):
     n, flat = tensor.num_elements, tensor.flatten()
@@ -99,6 +105,7 @@ def map_linearly(graph, tensor, grain):
 
 
 # %% 02.2: the loop on the host
+# clause: in *one*
 # why:  the program does one round, and nothing in it repeats: somebody would have to call run again
 #   and again.
 # next: put the round into Repeat(count, …).
@@ -143,6 +150,7 @@ def running_sum(graph, numbers, sums, count):
 
 
 # %% 02.2: only the last sum
+# clause: For every number that comes in
 # why:  only the last sum came: the Copy into sums stands after the loop, and not in it.
 # next: put it into the round, after the addition.
 def running_sum(graph, numbers, sums, count):
@@ -156,6 +164,7 @@ def running_sum(graph, numbers, sums, count):
 
 
 # %% 02.2: nothing is sent
+# clause: to the stream `sums`
 # why:  nothing in the program sends: there is no Copy into the stream sums.
 # next: end a round with Copy(total, sums).
 def running_sum(graph, numbers, sums, count):
@@ -169,6 +178,7 @@ def running_sum(graph, numbers, sums, count):
 
 
 # %% 02.2: the number is sent
+# clause: the sum of all so far goes out
 # why:  what came are the numbers themselves: what was fetched is sent, and not the total.
 # next: send total.
 def running_sum(graph, numbers, sums, count):
@@ -270,6 +280,7 @@ def running_sum(graph, numbers, sums, count):
 
 
 # %% 02.2: every round written down
+# clause: must not grow with the count
 # not yet: a Python loop wrote every round down
 def running_sum(graph, numbers, sums, count):
     number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
@@ -283,6 +294,7 @@ def running_sum(graph, numbers, sums, count):
 
 
 # %% 02.2: no 0 at all
+# clause: the total has to begin at 0
 # error in the answer: UninitialisedReadError
 def running_sum(graph, numbers, sums, count):
     number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
@@ -308,6 +320,7 @@ def running_sum(graph, numbers, sums, count):
 
 
 # %% 02.2: no return
+# clause: return the program
 # not yet: is there a `return`?
 def running_sum(graph, numbers, sums, count):
     number, total = (graph.add_variable(FLOAT, (1,), name) for name in ("number", "total"))
@@ -375,6 +388,7 @@ def place_beside(graph, a, b):
 
 
 # %% 02.3: an interval for a row
+# clause: rows are on tiles of somebody else
 # not yet: neighbouring rows that lie on one tile are one interval
 def place_beside(graph, a, b):
     for tile, intervals in enumerate(graph.get_tile_mapping(a)):
@@ -383,6 +397,7 @@ def place_beside(graph, a, b):
 
 
 # %% 02.3: linear
+# clause: sends nothing
 # why:  column i of b lies on tile i, as if row i of a were on tile i. Somebody else has chosen its
 #   tile.
 # next: ask where a lies: graph.get_tile_mapping(a), or its rows one by one.
@@ -392,12 +407,14 @@ def place_beside(graph, a, b):
 
 
 # %% 02.3: b on one tile
+# clause: the budget is 0
 # not yet: everything has to come there
 def place_beside(graph, a, b):
     graph.set_tile_mapping(b, 0)
 
 
 # %% 02.3: a moved
+# clause: The same Copy
 # not yet: a was moved
 def place_beside(graph, a, b):
     graph.set_tile_mapping(a, 0)
@@ -405,6 +422,7 @@ def place_beside(graph, a, b):
 
 
 # %% 02.3: half of b
+# clause: You place `b`.
 # error in the answer: 39 of the 52 elements
 def place_beside(graph, a, b):
     graph.set_tile_mapping(b[0], 0)
@@ -419,12 +437,14 @@ def place_beside(graph, a, b):
 
 
 # %% 02.3: nothing is mapped
+# clause: map b.
 # error in the answer: The variable 'b' is on no tile
 def place_beside(graph, a, b):
     b.transpose()
 
 
 # %% 02.4: looks too late
+# clause: until nothing is left
 # why:  the first tick comes before the first look, so a countdown from 0 goes wrong.
 # next: put the round into the body, which runs only after a look at left.
 def countdown(graph, left, ticks):
@@ -444,6 +464,7 @@ def countdown(graph, left, ticks):
 
 
 # %% 02.4: counts up
+# clause: takes 1 from `left`
 # why:  RepeatWhileFalse goes on while left is 0, and here it is not.
 # next: use RepeatWhileTrue.
 from ipu_teach.program import RepeatWhileFalse
@@ -457,6 +478,7 @@ def countdown(graph, left, ticks):
 
 
 # %% 02.4: nobody counts
+# clause: adds 1 to `ticks`
 # why:  left goes down, and nobody counts.
 # next: add 1 to ticks in every round.
 def countdown(graph, left, ticks):
@@ -466,6 +488,7 @@ def countdown(graph, left, ticks):
 
 
 # %% 02.4: counts one more
+# clause: counts the rounds in
 # why:  there is one tick too many each time.
 # next: count within the round, and nowhere else.
 def countdown(graph, left, ticks):
@@ -527,6 +550,7 @@ def countdown(graph, left, ticks):
 
 
 # %% 02.4: no return
+# clause: return a program
 # not yet: is there a `return`?
 def countdown(graph, left, ticks):
     tick = Sequence()
@@ -535,6 +559,7 @@ def countdown(graph, left, ticks):
 
 
 # %% 02.4: looks in Python
+# clause: only the machine sees it
 # not yet: while left: why: Python would look once
 def countdown(graph, left, ticks):
     tick = Sequence()
@@ -556,6 +581,7 @@ def countdown(graph, left, ticks):
 
 
 # %% 02.4: as many Ifs as it takes
+# clause: compiled once and then tried with several numbers
 # not yet: repeats for as long as the device says
 def countdown(graph, left, ticks):
     tick = Sequence()
@@ -613,6 +639,7 @@ def countdown(graph, left, ticks):
 
 
 # %% 02.5: always mapped
+# clause: With `mapped=False` it must end in the first error
 # not yet: source has no tile, and the machine
 def copying(graph, source, target, values, mapped, written):
     graph.set_tile_mapping(target, 1)
@@ -623,6 +650,7 @@ def copying(graph, source, target, values, mapped, written):
 
 
 # %% 02.5: always written
+# clause: with `written=False` in the second
 # not yet: nothing was written into source, and
 def copying(graph, source, target, values, mapped, written):
     graph.set_tile_mapping(target, 1)
@@ -642,6 +670,7 @@ def copying(graph, source, target, values, mapped, written):
 
 
 # %% 02.5: never written
+# clause: with both true it must work
 # not yet: with both done, neither error may come
 def copying(graph, source, target, values, mapped, written):
     graph.set_tile_mapping(target, 1)
@@ -651,6 +680,7 @@ def copying(graph, source, target, values, mapped, written):
 
 
 # %% 02.5: copies backwards
+# clause: copies `source` into `target`
 # not yet: the order is turned round
 def copying(graph, source, target, values, mapped, written):
     graph.set_tile_mapping(target, 1)
@@ -688,6 +718,7 @@ def copying(graph, source, target, values, mapped, written):
 
 
 # %% 02.5: the values put in place
+# clause: if not written, nothing is in it
 # not yet: and not because of a copy
 def copying(graph, source, target, values, mapped, written):
     graph.set_tile_mapping(target, 1)
@@ -727,6 +758,7 @@ def Copying(source, target, graph, values, written):
 
 
 # %% 02.5: target left unmapped
+# clause: map target
 # not yet: came: InvalidTileMappingError: The variable 'target'
 def copying(graph, source, target, values, mapped, written):
     graph.set_tile_mapping(source, 0)
@@ -738,6 +770,7 @@ def copying(graph, source, target, values, mapped, written):
 
 
 # %% 02.5: zeros for the values
+# clause: source holds `values`
 # not yet: source was filled with 0 in place of
 def copying(graph, source, target, values, mapped, written):
     graph.set_tile_mapping(target, 1)
@@ -749,6 +782,7 @@ def copying(graph, source, target, values, mapped, written):
 
 
 # %% 02.w1: without the last
+# clause: The last may be short.
 # why:  the last, short grain was left out.
 # next: round up: -(-count // grain).
 def grains_of(count, grain):
@@ -763,6 +797,7 @@ def grains_of(count, grain):
 
 
 # %% 02.w1: parts of a grain
+# clause: How many grains
 # why:  a part of a grain came out. A short one is a grain all the same.
 # next: round up: -(-count // grain).
 def grains_of(count, grain):
@@ -784,6 +819,7 @@ def grains_of(count, grain):
 
 
 # %% 02.w2: the row of b
+# clause: from which b[i, j] gets its number
 # why:  this is where row i of a lies. b[i, j] gets a[j, i], which is in row j.
 # next: which of the two is the row of a?
 def source_tile(rows, i, j):
@@ -823,6 +859,7 @@ def to_zero(graph, left):
 
 
 # %% 02.w3: counts up
+# clause: takes 1 from it
 # why:  it adds 1, and goes away from 0.
 # next: popops.sub_in_place(graph, left, 1, body).
 def to_zero(graph, left):
@@ -832,6 +869,7 @@ def to_zero(graph, left):
 
 
 # %% 02.w3: while it is 0
+# clause: until it is 0
 # why:  this goes on while left is 0, and stops at any other number.
 # next: RepeatWhileTrue(Sequence(), left, body).
 from ipu_teach.program import RepeatWhileFalse
@@ -844,6 +882,7 @@ def to_zero(graph, left):
 
 
 # %% 02.w3: a large number of times
+# clause: however large it is
 # why:  it is done a thousand times, whatever left holds.
 # next: let the device look: RepeatWhileTrue(Sequence(), left, body).
 def to_zero(graph, left):

@@ -38,6 +38,7 @@ def softmax(graph, x, program):
 
 
 # %% 03.1: nothing taken away
+# clause: the check tries numbers around 10,000
 # why:  exp(89) is more than a FLOAT can hold and becomes infinite, and infinite by infinite is no
 #   number. Small numbers hide it.
 # next: take the largest number of a row away from all of the row first: softmax is the same.
@@ -70,6 +71,7 @@ def softmax(graph, x, program):
 
 
 # %% 03.1: one sum for all
+# clause: divided by the sum of these over the row
 # why:  all numbers together add up to 1, and not each row.
 # next: reduce the powers over [1] alone.
 def softmax(graph, x, program):
@@ -91,6 +93,7 @@ def softmax(graph, x, program):
 
 
 # %% 03.1: no exp
+# clause: each number becomes exp of itself
 # why:  there is no exp in it: the numbers themselves were divided by their sum.
 # next: exp first, then the sums.
 def softmax(graph, x, program):
@@ -123,6 +126,7 @@ def softmax(graph, x, program):
 
 
 # %% 03.1: in place
+# clause: stays as it is
 # not yet: is changed by the program
 def softmax(graph, x, program):
     largest = popops.reduce(graph, x, [1], program, "MAX")
@@ -139,6 +143,7 @@ def softmax(graph, x, program):
 
 
 # %% 03.1: numpy
+# clause: Write it with the calls above
 # error in the answer: in np.exp()
 def softmax(graph, x, program):
     return np.exp(x) / np.exp(x).sum(axis=1)
@@ -165,6 +170,7 @@ def softmax(graph, x, program):
 
 
 # %% 03.2: by rows
+# clause: the addition moves nothing at all
 # not yet: only the diagonal is at home
 def place(graph, a):
     for i in range(a.shape[0]):
@@ -172,12 +178,14 @@ def place(graph, a):
 
 
 # %% 03.2: everything on one tile
+# clause: no tile may hold more than twice its even share
 # not yet: everything lies on one tile
 def place(graph, a):
     graph.set_tile_mapping(a, 0)
 
 
 # %% 03.2: diagonals of the wrong kind
+# clause: of a and a.transpose() moves nothing
 # not yet: but i - j is another one
 def place(graph, a):
     for i in range(a.shape[0]):
@@ -186,6 +194,7 @@ def place(graph, a):
 
 
 # %% 03.2: one half
+# clause: map each a[i, j]
 # not yet: Whoever loops over one half
 def place(graph, a):
     for i in range(a.shape[0]):
@@ -225,6 +234,7 @@ def lengths(graph, x, y, program):
 
 
 # %% 03.3: y forgotten
+# clause: x * x + y * y
 # why:  y plays no part: _1 is the first tensor of the list each time.
 # next: _2 stands for the second.
 def lengths(graph, x, y, program):
@@ -256,6 +266,7 @@ def lengths(graph, x, y, program):
 
 
 # %% 03.3: four calls
+# clause: with one call
 # not yet: each operation is a call of its own
 def lengths(graph, x, y, program):
     return one_by_one(graph, x, y, program)
@@ -283,6 +294,7 @@ def lengths(graph, x, y, program):
 
 
 # %% 03.3: dear powers
+# clause: 15 % above a good answer
 # not yet: does more for each arrow
 def lengths(graph, x, y, program):
     return popops.map(
@@ -323,6 +335,7 @@ def lengths(graph, x, y, program):
 
 
 # %% 03.4: in HALF
+# clause: both FLOAT
 # why:  the sums were rounded to HALF. Squares of 40 are around 1,600, where a HALF has whole
 #   numbers only, and the variance is the small difference of two of them.
 # next: let both sums be FLOAT: the last argument of SingleReduceOp, or reduce's out_type.
@@ -350,6 +363,7 @@ def mean_and_variance(graph, x, program):
 
 
 # %% 03.4: the mean of the squares
+# clause: less the square of the mean
 # why:  the second is the mean of the squares.
 # next: take the square of the mean away from it.
 def mean_and_variance(graph, x, program):
@@ -373,6 +387,7 @@ def mean_and_variance(graph, x, program):
 
 
 # %% 03.4: standard deviation
+# clause: its variance
 # why:  the second is the standard deviation, the root of the variance.
 # next: leave the root out.
 def mean_and_variance(graph, x, program):
@@ -445,6 +460,7 @@ def mean_and_variance(graph, x, program):
 
 
 # %% 03.4: five compute sets
+# clause: four compute sets at most
 # not yet: both right, in 5 compute sets
 def mean_and_variance(graph, x, program):
     each = popops.ReduceParams("ADD", 1 / x.num_elements)
@@ -455,6 +471,7 @@ def mean_and_variance(graph, x, program):
 
 
 # %% 03.4: the readings gathered
+# clause: no more than two numbers from each tile may travel
 # not yet: bytes cross
 def mean_and_variance(graph, x, program):
     from ipu_teach.program import Copy
@@ -474,6 +491,7 @@ def reference(graph, x, program):
 
 
 # %% 03.4: the mean alone
+# clause: Return the mean
 # not yet: 2 tensors
 def mean_and_variance(graph, x, program):
     return popops.reduce(
@@ -497,6 +515,7 @@ def mean_and_variance(graph, x, program):
 
 
 # %% 03.5: not divided
+# clause: divided by keep
 # why:  what is kept stays as it was, so that the sum of all becomes smaller with every number that
 #   is dropped.
 # next: divide what is kept by keep.
@@ -514,6 +533,7 @@ def dropout(graph, x, seed, keep, program):
 
 
 # %% 03.5: the mask
+# clause: draw a mask
 # why:  this is the mask, and x plays no part.
 # next: multiply x by it.
 def dropout(graph, x, seed, keep, program):
@@ -531,6 +551,7 @@ def dropout(graph, x, seed, keep, program):
 
 
 # %% 03.5: no seed
+# clause: The seed is written by the host before each run
 # not yet: with the same seed, another mask
 def dropout(graph, x, seed, keep, program):
     mask = poprand.bernoulli(graph, None, 1, x, FLOAT, keep, program)
@@ -538,6 +559,7 @@ def dropout(graph, x, seed, keep, program):
 
 
 # %% 03.5: the chance to be dropped
+# clause: with the chance `keep`
 # not yet: kept and dropped have changed places
 def dropout(graph, x, seed, keep, program):
     mask = poprand.bernoulli(graph, seed, 1, x, FLOAT, 1 - keep, program)
@@ -552,6 +574,7 @@ def dropout(graph, x, seed, keep, program):
 
 
 # %% 03.5: one draw for a column
+# clause: each number
 # not yet: one draw was made for several of them
 def dropout(graph, x, seed, keep, program):
     mask = poprand.bernoulli(graph, seed, 1, x[0], FLOAT, keep, program)
@@ -559,6 +582,7 @@ def dropout(graph, x, seed, keep, program):
 
 
 # %% 03.5: nothing is dropped
+# clause: and else 0
 # not yet: nothing is dropped, whatever the seed
 def dropout(graph, x, seed, keep, program):
     return popops.mul(graph, x, 1.0, program)
@@ -638,6 +662,7 @@ def powers(graph, x, program):
 
 
 # %% 03.w1: the root
+# clause: with `exp` of each number
 # why:  this is the square root.
 # next: call popops.exp.
 def powers(graph, x, program):
@@ -645,6 +670,7 @@ def powers(graph, x, program):
 
 
 # %% 03.w1: into a program of its own
+# clause: return the tensor
 # why:  the call appended to another program than the one that is run, so that nothing is computed.
 # next: give it program, and not a new Sequence().
 def powers(graph, x, program):
@@ -659,6 +685,7 @@ def powers(graph, x, program):
 
 
 # %% 03.w2: without the one
+# clause: and 1 more
 # why:  this is twice x, and 1 is missing.
 # next: expressions take + as well: 2 * expr._1 + 1.
 def twice_and_one(graph, x, program):
@@ -673,6 +700,7 @@ def twice_and_one(graph, x, program):
 
 
 # %% 03.w2: squared
+# clause: twice each number
 # why:  x is multiplied by itself, and not by 2.
 # next: 2 * expr._1 + 1.
 def twice_and_one(graph, x, program):
@@ -694,6 +722,7 @@ def column_sums(graph, x, program):
 
 
 # %% 03.w3: one for each row
+# clause: the sum of each *column*
 # not yet: a tensor of shape (13,)
 def column_sums(graph, x, program):
     return popops.reduce(graph, x, [1], program)

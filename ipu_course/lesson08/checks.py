@@ -7,19 +7,22 @@ numbers, independently of the answers' own method.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from functools import cache, partial
 from itertools import combinations
+from types import FrameType
 from typing import TypeVar
 
 import numpy as np
 
-from ipu_course.checking.calling import Answer, answering, call
-from ipu_course.checking.comparing import compare
+from ipu_course.checking.calling import Answer, Broken, answering, call
+from ipu_course.checking.comparing import compare, gives_alike
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
 from ipu_course.checking.mistakes import suspects
 from ipu_course.checking.programs import SYNC, TILES, device_of, run_once
-from ipu_course.checking.quoting import call_text, name_of, plain, quoted, returned
+from ipu_course.checking.quoting import call_text, name_of, plain, quoted, returned, said_by
 from ipu_course.checking.trial import Built, Parts, Trial, Var, by_rows
 from ipu_course.checking.verdict_panel import Bars
 from ipu_course.checking.verdicts import MODELLED, Draws, NotYet, Passed, refusing
@@ -232,24 +235,58 @@ def follow(
     return slopes, maximum, ("", "")
 
 
+def _refuse_library(answer: Callable[..., Order]) -> None:
+    """Raise `NotYet` if an answer calls the library's `recompute`.
+
+    An error of the answer is left to the cases.
+    """
+    library_calls = []
+
+    def watch(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code is recompute.__code__:
+            library_calls.append(frame)
+
+    before = sys.getprofile()
+    sys.setprofile(watch)
+    try:
+        with suppress(Broken, NotYet):
+            call(answer, 7, {3, 5})
+    finally:
+        sys.setprofile(before)
+    if library_calls:
+        why = "the list is the library's. Here you write it yourself, without `recompute`."
+        advice = "begin with a forward step for each layer; the hints go on from there."
+        raise NotYet(
+            call_text(answer, (7, {3, 5})), "a call of `recompute`", why=why, next_step=advice
+        )
+
+
 def _schedules(answer: Callable[..., Order]) -> Passed:
+    _refuse_library(answer)
     cases = ((7, {3, 5}), (9, {0, 2, 6}), (11, {8, 4, 1}), (5, {0, 1, 2, 3, 4}), (6, {0}), (1, {0}))
     # a set of small integers always iterates in order; a list need not be sorted
     for layers, kept_layers in (*cases, (13, [9, 0, 4])):
         description = call_text(answer, (layers, kept_layers))
         steps = _steps_of(call(answer, layers, kept_layers), description, layers)
         if fault := _fault(steps, layers, kept_layers):
-            fails_alike = partial(_orders, layers, kept_layers, steps)
+            other = next(case for case in cases if case != (layers, kept_layers))
+            alike = gives_alike(_pairs_of(answer), (layers, kept_layers), other)
             advice = "follow the list by hand: which inputs are there at each step?"
             actual, expected, why = fault
-            raise refusing("08.3", fails_alike)(description, actual, expected, advice, why=why)
-    words = "7 chains, gone through with numbers: the slopes have the same bits as if all were kept"
+            refused = refusing("08.3", partial(_orders, alike))
+            raise refused(description, actual, expected, advice, why=why)
+    words = "7 chains, executed on numbers: the slopes have the same bits as if all were kept"
     return Passed(words, evidence=tuple(steps))
 
 
-def _orders(layers: int, keep: Collection[int], steps: Order, like: Callable[..., Order]) -> bool:
+def _orders(alike: Callable[[Callable[..., Order]], bool], like: Callable[..., Order]) -> bool:
     """Return whether another answer returns the same steps."""
-    return [(kind, layer) for kind, layer in like(layers, keep)] == steps
+    return alike(_pairs_of(like))
+
+
+def _pairs_of(answer: Callable[..., Order]) -> Callable[..., Order]:
+    """Return the answer as a function that returns a list of pairs."""
+    return lambda layers, keep: [(kind, layer) for kind, layer in answer(layers, keep)]
 
 
 def _fault(steps: Order, layers: int, keep: Collection[int]) -> tuple[str, str, str] | None:
@@ -466,33 +503,54 @@ def _fits(answer: Callable[..., list[int]]) -> Passed:
 
 # --- 08.6 -----------------------------------------------------------------------------------------
 
-ORDER = [*((FORWARD, i) for i in range(3)), (BACKWARD, 2), (RECOMPUTE, 0), (BACKWARD, 1)]
+# numbers of layers that differ by powers of two, of ten, and by 1, so that no remainder tells them
+# all apart
+DRAWING = (0, 1, 2, 8, 10, 16, 32, 64, 100)
+ORDER = [*((FORWARD, i) for i in DRAWING), (BACKWARD, 2), (RECOMPUTE, 0), (BACKWARD, 1)]
+SEEDS = ((8, 6), (9, 6), (8, 7), (6, 8), (8, 6))  # the last is the first once more
 
 
 def _drops(answer: Callable[..., Tensor]) -> Passed:
-    trial = _dropping(f"{name_of(answer)} for {len(ORDER)} steps of 3 layers, with two seeds")
+    description = f"{name_of(answer)} for {len(ORDER)} steps of {len(DRAWING)} layers, "
+    trial = _dropping(f"{description}with {len(SEEDS) - 1} seeds")
     trial_run = trial.of(answer)
     trial_run.refuse_changed("draw with the seed as it is. What tells draws apart is the modifier.")
     x = trial.tensors["x"].given[0]
     runs = [{step: run[f"result {k}"] for k, step in enumerate(ORDER)} for run in trial_run.came]
     if refusal := _undropped(trial.tried, runs, x):
         raise refusal
-    words = ": each layer drops the same numbers whenever it is asked"
+    _refuse_stored_masks(answer, f"{description}the later steps run first")
+    words = ": each layer drops the same numbers in all its steps"
     return Passed(trial.tried + words, evidence=tuple(runs[0].values()))
 
 
-def _dropping(description: str) -> Trial:
+def _refuse_stored_masks(answer: Callable[..., Tensor], description: str) -> None:
+    """Raise `NotYet` if a step uses a tensor that an earlier step of its layer wrote.
+
+    All steps are built in their order, and run from the last to the first.
+    """
+    try:
+        _dropping(description, runs_backwards=True).of(answer)
+    except Broken as broken:
+        why = "a step reads what another step of its layer drew: the mask is kept in memory."
+        advice = "draw again in each step: the same seed and modifier give the same mask."
+        raise NotYet(description, said_by(broken.error), why=why, next_step=advice) from None
+
+
+def _dropping(description: str, runs_backwards: bool = False) -> Trial:
     """Return a trial of answer(graph, x, seed, kind, layer, program), which appends dropout.
 
-    The answer is called for each step in ORDER, with one program, and returns x after dropout.
+    The answer is called for each step in ORDER, with a program of its own, and returns x after
+    dropout. `runs_backwards`: the program of the last step runs first.
     """
-    x = np.random.default_rng(806).uniform(1, 2, (TILES, 80)).astype(np.float32)
-    seeds = [np.array(seed, np.uint32) for seed in ((8, 6), (6, 8), (8, 6))]
+    x = np.random.default_rng(806).uniform(1, 2, (TILES, 120)).astype(np.float32)
+    seeds = [np.array(seed, np.uint32) for seed in SEEDS]
 
     def form(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
-        program = Steps()
+        programs = []
         results = []
         for kind, layer in ORDER:
+            programs.append(program := Steps())
             with answering(f"{name_of(answer)}(graph, x, seed, {kind!r}, {layer}, program)"):
                 returned_value = answer(graph, *parts, kind, layer, program)
             if not isinstance(returned_value, Tensor) or returned_value.shape != x.shape:
@@ -501,13 +559,13 @@ def _dropping(description: str) -> Trial:
                     trial.tried, actual, expected="a tensor", next_step="return x with dropout."
                 )
             results.append(returned_value)
-        return program, results
+        return Steps(*(reversed(programs) if runs_backwards else programs)), results
 
     tensors = {
-        "x": Var(FLOAT, x.shape, by_rows, [x] * 3, kept=True),
+        "x": Var(FLOAT, x.shape, by_rows, [x] * len(seeds), kept=True),
         "seed": Var(UNSIGNED_INT, 2, 0, seeds, kept=True),
     }
-    return Trial(description, tensors, form=form, runs=3)
+    return Trial(description, tensors, form=form, runs=1 if runs_backwards else len(seeds))
 
 
 def _undropped(
@@ -534,11 +592,15 @@ def _undropped(
             place = tuple(int(i) for i in np.argwhere(is_kept)[0])
             message = f"{quoted(actual[place])} for a number that is kept, {quoted(x[place])}"
             return refused(message, quoted(2 * x[place]), why, "the scale is 1 / 0.5.")
-        if abs(is_kept.mean() - 0.5) > 4 * 0.5 / is_kept.size**0.5:
+        if abs(is_kept.mean() - 0.5) > 5 * 0.5 / is_kept.size**0.5:
             message = f"{kind} {layer} keeps {100 * is_kept.mean():.0f} % of the numbers"
-            return refused(message, "about 50 %", "", "the chance to be kept is 0.5.")
+            return refused(message, "about 50 %", "", "the probability to be kept is 0.5.")
+    drawn = np.array([actual != 0 for actual in runs[0].values()][: len(DRAWING)])
+    if abs(drawn.mean() - 0.5) > 5 * 0.5 / drawn.size**0.5:
+        message = f"{100 * drawn.mean():.1f} % of {drawn.size:,} numbers are kept"
+        return refused(message, "about 50 %", "", "the probability to be kept is 0.5.")
     kept_of_step = {step: actual != 0 for step, actual in runs[0].items()}
-    if not np.array_equal(runs[0][FORWARD, 0], runs[2][FORWARD, 0]):
+    if not np.array_equal(runs[0][FORWARD, 0], runs[-1][FORWARD, 0]):
         why = "the same seed was written before both: nothing is drawn from it."
         return refused(
             "other masks in two runs with one seed", "the same", why, "give `seed` to each draw."
@@ -553,16 +615,31 @@ def _undropped(
             masks = {f"{step} {layer}": kept_of_step[step, layer] for step in steps}
             draws = partial(_masks, masks)
             return refused(message, "the same", why, advice, draws=draws)
-    if np.array_equal(kept_of_step[FORWARD, 0], kept_of_step[FORWARD, 1]):
-        why = "layers 0 and 1 drop the same places: those would stay alone through all layers."
-        return refused(
-            "one mask for all layers", "one for each", why, "let the modifier be the layer's."
-        )
-    if np.array_equal(runs[0][FORWARD, 0], runs[1][FORWARD, 0]):
-        why = "with another seed the same numbers are dropped: chance must come from the seed."
-        return refused(
-            "the same mask in two runs", "another one", why, "draw on the device, with `seed`."
-        )
+    for first, second in combinations(DRAWING, 2):
+        if np.array_equal(kept_of_step[FORWARD, first], kept_of_step[FORWARD, second]):
+            why = f"layers {first} and {second} drop the same places."
+            alike = all(
+                np.array_equal(kept_of_step[FORWARD, first], kept_of_step[FORWARD, layer])
+                for layer in DRAWING
+            )
+            return refused(
+                f"one mask for {'all' if alike else 'two'} layers",
+                "one for each",
+                why,
+                "let the modifier be the number of the layer.",
+            )
+    same = [
+        seed
+        for seed, run in zip(SEEDS[1:-1], runs[1:-1], strict=True)
+        if np.array_equal(runs[0][FORWARD, 0], run[FORWARD, 0])
+    ]
+    if same:
+        why = "another seed drops the same numbers: the draw must depend on both its numbers."
+        message = f"the same mask for the seeds {SEEDS[0]} and {same[0]}"
+        if len(same) == len(SEEDS) - 2:
+            why = "with other seeds the same numbers are dropped: nothing is drawn from `seed`."
+            message = "the same mask for all seeds"
+        return refused(message, "another one", why, "draw on the device, with `seed`.")
     return None
 
 

@@ -135,6 +135,19 @@ def alive(steps, sizes):
     return held[::-1]
 
 
+# %% 08.1: the output of the last layer, too
+# why:  the last forward also counts what it makes. That is nobody's input, and does not count.
+# next: what the last layer makes has no size: add up the inputs of layers alone.
+def alive(steps, sizes):
+    needed, held = set(), []
+    for kind, layer in reversed(steps):
+        here = needed | {layer}
+        makes_output = kind == "forward" and layer == len(sizes) - 1
+        held.append(sum(sizes[i] for i in here) + makes_output * sizes[-1])
+        needed = here if kind == "backward" else here - {layer + 1}
+    return held[::-1]
+
+
 # %% 08.1: how many, and not how large
 # why:  that is how many there are. Asked is their size.
 # next: add up sizes[i].
@@ -436,7 +449,11 @@ def schedule(layers, keep):
 def schedule(layers, keep):
     keep = keep if isinstance(keep, set) else set(keep)
     keep.add(0)
-    return recompute(layers, keep)
+    steps = [("forward", layer) for layer in range(layers)]
+    for start, end in reversed([*pairwise([*sorted(keep), layers])]):
+        steps += [("recompute", layer) for layer in range(start, end - 1) if end < layers]
+        steps += [("backward", layer) for layer in reversed(range(start, end))]
+    return steps
 
 
 # %% 08.3: layers without a kind
@@ -449,7 +466,17 @@ def schedule(layers, keep):
 # why:  the forward is missing: the list begins with the backward.
 # next: all layers go forward first.
 def schedule(layers, keep):
-    return recompute(layers, keep)[layers:]
+    steps = []
+    for start, end in reversed([*pairwise([*sorted({0, *keep}), layers])]):
+        steps += [("recompute", layer) for layer in range(start, end - 1) if end < layers]
+        steps += [("backward", layer) for layer in reversed(range(start, end))]
+    return steps
+
+
+# %% 08.3: the library's list
+# not yet: the list is the library's
+def schedule(layers, keep):
+    return [tuple(step) for step in recompute(layers, keep)]
 
 
 # %% 08.4: evenly spaced
@@ -721,6 +748,39 @@ def drop(graph, x, seed, kind, layer, program):
     return poprand.dropout(graph, seed, layer, x, x, 0.5, 2.0, program)
 
 
+# %% 08.6: the mask is kept
+# not yet: the mask is kept in memory
+masks = {}
+
+
+def drop(graph, x, seed, kind, layer, program):
+    if (id(graph), layer) not in masks:
+        mask = poprand.bernoulli(graph, seed, layer, x, FLOAT, 0.5, program)
+        masks[id(graph), layer] = popops.mul(graph, mask, 2.0, program)
+    return popops.mul(graph, x, masks[id(graph), layer], program)
+
+
+# %% 08.6: layers modulo 8
+# not yet: layers 0 and 8 drop the same places
+def drop(graph, x, seed, kind, layer, program):
+    return poprand.dropout(graph, seed, layer % 8, x, x, 0.5, 2.0, program)
+
+
+# %% 08.6: half of the seed
+# not yet: another seed drops the same numbers
+def drop(graph, x, seed, kind, layer, program):
+    from ipu_teach import concat
+
+    half = concat([seed[:1], seed[:1]])
+    return poprand.dropout(graph, half, layer, x, x, 0.5, 2.0, program)
+
+
+# %% 08.6: a little less than half
+# not yet: 44.9 % of 14,040 numbers are kept
+def drop(graph, x, seed, kind, layer, program):
+    return poprand.dropout(graph, seed, layer, x, x, 0.45, 2.0, program)
+
+
 # %% 08.6: not doubled
 # not yet: the others count twice
 def drop(graph, x, seed, kind, layer, program):
@@ -742,7 +802,7 @@ def drop(graph, x, seed, kind, layer, program):
 
 
 # %% 08.6: chance of the host
-# not yet: the same mask in two runs
+# not yet: the same mask for all seeds
 def drop(graph, x, seed, kind, layer, program):
     mask = np.random.default_rng(layer).integers(0, 2, x.shape) * 2
     other = graph.add_constant(FLOAT, x.shape, mask, "mask")

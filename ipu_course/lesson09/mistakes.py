@@ -32,6 +32,7 @@ def all_gather(graph, shards, program):
 
 
 # %% 09.w1: the micro-batches first
+# clause: first all of layer 0
 # why:  this counts as if the layers of a micro-batch stood side by side.
 # next: how many rows stand before the first one of the layer?
 def row_of(layer, batch, batches):
@@ -39,6 +40,7 @@ def row_of(layer, batch, batches):
 
 
 # %% 09.w1: added up
+# clause: there are `batches` micro-batches
 # why:  a layer has as many rows as there are micro-batches, and here it has one.
 # next: the rows of the layers before: layer times batches.
 def row_of(layer, batch, batches):
@@ -46,6 +48,7 @@ def row_of(layer, batch, batches):
 
 
 # %% 09.w1: counted from 1
+# clause: All are counted from 0.
 # why:  rows are counted from 0.
 # next: which row has the first micro-batch of layer 0?
 def row_of(layer, batch, batches):
@@ -67,6 +70,7 @@ def row_of(layer, batch, batches):
 
 
 # %% 09.1: the store is forgotten
+# clause: adds 1 to the first
 # why:  each row is as it was: what changed on the tiles never goes back.
 # next: Copy(x, buffer, row) stores it, after the addition.
 def add_one(graph, buffer, x, row, rows):
@@ -94,6 +98,7 @@ def add_one(graph, buffer, x, row, rows):
 
 
 # %% 09.1: never counted on
+# clause: counted on the device, in a `Repeat`
 # why:  row 0 is changed in every turn, and the others never.
 # next: both copies take the number in `row`, which goes up by 1 at the end of each turn.
 def add_one(graph, buffer, x, row, rows):
@@ -107,6 +112,7 @@ def add_one(graph, buffer, x, row, rows):
 
 
 # %% 09.1: goes on where the last run ended
+# clause: It may run again
 # why:  the number of the last run is in `row` still, so that the second run begins behind the rows.
 # next: begin the program, and not the graph, with 0: popops.zero(graph, row, program).
 def add_one(graph, buffer, x, row, rows):
@@ -148,6 +154,7 @@ def add_one(graph, buffer, x, row, rows):
 
 
 # %% 09.1: written down row by row
+# clause: so that the program is as small for a million rows
 # not yet: a program for a million rows would not fit
 def add_one(graph, buffer, x, row, rows):
     program = Sequence()
@@ -161,6 +168,7 @@ def add_one(graph, buffer, x, row, rows):
 
 
 # %% 09.1: nothing is returned
+# clause: return the program
 # not yet: is there a `return`?
 def add_one(graph, buffer, x, row, rows):
     Repeat(rows, Sequence(Copy(buffer, x, row)))
@@ -182,6 +190,7 @@ def add_one(graph, buffer, x, row, rows):
 
 
 # %% 09.1: one turn too many
+# clause: the first `rows` rows
 # why:  a turn more reads a row behind the last one, which nobody wrote.
 # next: Repeat(rows, body).
 def add_one(graph, buffer, x, row, rows):
@@ -196,6 +205,7 @@ def add_one(graph, buffer, x, row, rows):
 
 
 # %% 09.2: the result goes nowhere
+# clause: A program after which x has gone
 # why:  each layer begins with the first input: what one makes never becomes the next one's.
 # next: copy the result into x at the end of the body.
 def deep(graph, buffer, x, layers):
@@ -214,6 +224,7 @@ def deep(graph, buffer, x, layers):
 
 
 # %% 09.2: always the first layer
+# clause: the weights of layer n
 # why:  every turn has the weights of layer 0, so that x goes through it again and again.
 # next: load in the body, and count `row` up at its end.
 def deep(graph, buffer, x, layers):
@@ -231,7 +242,27 @@ def deep(graph, buffer, x, layers):
     return program
 
 
+# %% 09.2: always eight layers
+# why:  the Repeat goes round 8 times, however many layers there are.
+# next: Repeat(layers, body).
+def deep(graph, buffer, x, layers):
+    w = graph.add_variable(FLOAT, (78, 78), "w")
+    poputil.map_tensor_linearly(graph, w)
+    row = graph.add_variable(UNSIGNED_INT, (1,), "row")
+    graph.set_tile_mapping(row, 0)
+    body = Sequence(Copy(buffer, w, row))
+    y = poplin.mat_mul(graph, x, w, body)
+    popops.tanh_in_place(graph, y, body)
+    body.add(Copy(y, x))
+    popops.add_in_place(graph, row, 1, body)
+    program = Sequence()
+    popops.zero(graph, row, program)
+    program.add(Repeat(8, body))
+    return program
+
+
 # %% 09.2: one layer too few
+# clause: go through all layers
 # why:  the last layer is left out: the Repeat goes round one time less.
 # next: as many turns as there are layers.
 def deep(graph, buffer, x, layers):
@@ -251,6 +282,7 @@ def deep(graph, buffer, x, layers):
 
 
 # %% 09.2: without tanh
+# clause: tanh(x @ w)
 # why:  x gets the products as they are: the tanh of them is missing.
 # next: first tanh, then the copy into x.
 def deep(graph, buffer, x, layers):
@@ -306,6 +338,7 @@ def deep(graph, buffer, x, layers):
 
 
 # %% 09.2: all rows loaded first
+# clause: One layer's weights may be in memory at a time
 # not yet: all layers' weights are in memory
 def deep(graph, buffer, x, layers):
     w = graph.add_variable(FLOAT, (78, 78), "w")
@@ -425,6 +458,7 @@ def deep(graph, buffer, x, layers):
 
 
 # %% 09.w2: one after the other
+# clause: by turns
 # why:  this is the time of one IPU, which loads and computes one after the other.
 # next: of load and work in one phase only the longer counts.
 def by_turns(load, work, layers):
@@ -446,6 +480,7 @@ def by_turns(load, work, layers):
 
 
 # %% 09.w2: without the first load
+# clause: the beginning of the first load
 # why:  the first load is missing: beside it nothing can go on.
 # next: add one load.
 def by_turns(load, work, layers):
@@ -468,6 +503,7 @@ def by_turns(load, work, layers):
 
 
 # %% 09.w2: turns alone
+# clause: the end of the last layer
 # why:  before the first turn a load has nothing beside it, and after the last one a layer.
 # next: load, then layers - 1 turns, then work.
 def by_turns(load, work, layers):
@@ -475,6 +511,7 @@ def by_turns(load, work, layers):
 
 
 # %% 09.3: one after the other
+# clause: No load but the first may hold up a layer
 # why:  each load begins when the layer before it is over, and its own layer waits for it.
 # next: let the load of row n + 1 stand before the crossing of layer n.
 def turns(load, compute, cross, layers):
@@ -487,6 +524,7 @@ def turns(load, compute, cross, layers):
 
 
 # %% 09.3: into weights in use
+# clause: no weights may be overwritten before they were used
 # why:  the next row goes to the IPU that computes, over weights that it needs still.
 # next: it goes to the other IPU, 1 - n % 2.
 def turns(load, compute, cross, layers):
@@ -501,6 +539,7 @@ def turns(load, compute, cross, layers):
 
 
 # %% 09.3: all on one IPU
+# clause: Layer n computes on IPU n % 2
 # why:  all layers compute on IPU 0, and each begins with the first input: what comes out has to
 #   cross.
 # next: layer n computes on IPU n % 2.
@@ -524,6 +563,7 @@ def turns(load, compute, cross, layers):
 
 
 # %% 09.3: crosses too early
+# clause: in their order
 # why:  the result crosses before it is there.
 # next: first compute, then cross.
 def turns(load, compute, cross, layers):
@@ -577,6 +617,7 @@ def turns(load, compute, cross, layers):
 
 
 # %% 09.3: crosses after the last
+# clause: what comes out stays on the IPU of the last layer
 # why:  what the last layer made crosses, too, and nobody needs it there: both are held up.
 # next: after the last layer nothing crosses.
 def turns(load, compute, cross, layers):
@@ -590,6 +631,7 @@ def turns(load, compute, cross, layers):
 
 
 # %% 09.3: the same row once more
+# clause: with row n
 # why:  the row that is loaded is that of the layer which computes just now.
 # next: row n + 1.
 def turns(load, compute, cross, layers):
@@ -619,6 +661,7 @@ def turns(load, compute, cross, layers):
 
 
 # %% 09.3: no calls
+# clause: return the list
 # not yet: load in the list
 def turns(load, compute, cross, layers):
     return [load, compute, cross] * layers
@@ -648,10 +691,19 @@ def turns(load, compute, cross, layers):
 
 
 # %% 09.4: rounded down
+# clause: as long as a load, or longer
 # why:  this rounds down: so many micro-batches are a little shorter than the load.
 # next: round up: 4.1 micro-batches are five.
 def factor(load, work):
     return max(1, load // work)
+
+
+# %% 09.4: rounded down, and 0
+# why:  this rounds down: so many micro-batches are shorter than the load, and of a short load it
+#   makes none.
+# next: round up, and give at least 1.
+def factor(load, work):
+    return load // work
 
 
 # %% 09.4: to the nearest
@@ -662,6 +714,7 @@ def factor(load, work):
 
 
 # %% 09.4: always one more
+# clause: the smallest factor
 # why:  where the work fits just so, this takes one too many.
 # next: round up, so that a whole number stays what it is.
 def factor(load, work):
@@ -669,6 +722,7 @@ def factor(load, work):
 
 
 # %% 09.4: none at all
+# clause: there is always one micro-batch
 # why:  where nothing is loaded this gives no micro-batch. One there is always.
 # next: take the larger of that and 1.
 def factor(load, work):
@@ -683,6 +737,7 @@ def factor(load, work):
 
 
 # %% 09.4: not whole
+# clause: whole numbers
 # why:  a part of a micro-batch cannot be computed.
 # next: round up.
 def factor(load, work):
@@ -721,6 +776,7 @@ def factor(load, work):
 
 
 # %% 09.w3: the tail is lost
+# clause: together they hold every number
 # why:  rounded down, the shards have no room for the last numbers.
 # next: round up, and count the places that are left over.
 def shard_of(numbers, replicas):
@@ -728,6 +784,7 @@ def shard_of(numbers, replicas):
 
 
 # %% 09.w3: what is too much
+# clause: how many places are left
 # why:  the length is right. The second number is what does not fill a place on each; asked is how
 #   many places stay empty.
 # next: places in all, less numbers.
@@ -744,6 +801,7 @@ def shard_of(numbers, replicas):
 
 
 # %% 09.w3: the two changed places
+# clause: (how many numbers a shard has room for
 # why:  the length comes first, then what is left over.
 # next: return held, held * replicas - numbers.
 def shard_of(numbers, replicas):
@@ -752,6 +810,7 @@ def shard_of(numbers, replicas):
 
 
 # %% 09.w3: to the nearest
+# clause: All shards are equally long
 # why:  this takes the nearest whole number. Where that is less, some numbers have no place.
 # next: round up.
 def shard_of(numbers, replicas):
@@ -760,6 +819,7 @@ def shard_of(numbers, replicas):
 
 
 # %% 09.5: the sum
+# clause: plus the mean
 # why:  this adds the sum of the four gradients. Asked is the mean.
 # next: scale by 1 / REPLICAS.
 def train(graph, weights, grads, program):
@@ -854,6 +914,7 @@ def train(graph, weights, grads, program):
 
 
 # %% 09.5: uphill
+# clause: a quarter of the momentum
 # why:  the weights grow by the momentum here. They lose it.
 # next: scale by -0.25.
 def train(graph, weights, grads, program):
@@ -910,6 +971,7 @@ def train(graph, weights, grads, program):
 
 
 # %% 09.5: everybody keeps all of it
+# clause: in one remote buffer with room for four shards
 # not yet: more comes and goes than one shard for each replica
 def train(graph, weights, grads, program):
     n = weights[0].num_elements
@@ -939,6 +1001,7 @@ def train(graph, weights, grads, program):
 
 
 # %% 09.5: the tail is lost
+# clause: n need not be a multiple of 4
 # error in the answer: (28,) and (32,)
 def train(graph, weights, grads, program):
     length = weights[0].num_elements // REPLICAS
@@ -991,6 +1054,7 @@ def train(graph, weights, grads, program):
 
 
 # %% 09.5: nothing is forgotten
+# clause: half of what it was
 # why:  the old momentum counts whole here, and only half of it should be kept.
 # next: popops.mul_in_place(graph, state, 0.5, program), before the mean is added.
 def train(graph, weights, grads, program):
@@ -1009,6 +1073,7 @@ def train(graph, weights, grads, program):
 
 
 # %% 09.5: one replica learns
+# clause: equal on all
 # why:  only the weights of replica 0 were changed. After a step the replicas differ.
 # next: concat(weights), and what all four have gathered.
 def train(graph, weights, grads, program):
@@ -1027,6 +1092,7 @@ def train(graph, weights, grads, program):
 
 
 # %% 09.6: each alone
+# clause: a transfer joins the step that is open
 # why:  here each has a step of its own. Those that leave each other alone share one.
 # next: keep what the open step reads and writes, and join it where nothing meets.
 def steps_of(transfers):
@@ -1045,6 +1111,7 @@ def steps_of(transfers):
 
 
 # %% 09.6: whatever their kind
+# clause: or begins the next one
 # why:  here a load shares a step with a store, or with a crossing. Those go by other roads, and are
 #   steps of their own.
 # next: ask for the kind first.
@@ -1079,6 +1146,7 @@ def steps_of(transfers):
 
 
 # %% 09.6: writes alone
+# clause: A buffer counts as one place.
 # why:  only two that write one place are kept apart here.
 # next: a place that one reads and another writes is a meeting, too.
 def steps_of(transfers):
@@ -1142,6 +1210,7 @@ def steps_of(transfers):
 
 
 # %% 09.6: counted from 1
+# clause: counted from 0
 # why:  the steps are right, and are counted from 1 here.
 # next: the first step is 0.
 def steps_of(transfers):
@@ -1173,6 +1242,7 @@ def steps_of(transfers):
 
 
 # %% 09.6: only the number of steps
+# clause: the number of the step of each transfer
 # not yet: the shape ()
 def steps_of(transfers):
     steps, kind, read, written = [], None, set(), set()

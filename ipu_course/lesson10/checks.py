@@ -6,6 +6,7 @@ round of a ring. The cycles of an answer therefore show how many such steps it t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from functools import cache, partial
 from itertools import count
@@ -15,6 +16,7 @@ import numpy as np
 from ipu_course.checking import warmups
 from ipu_course.checking.calling import Answer, call, call_made
 from ipu_course.checking.comparing import compare
+from ipu_course.checking.confirming import explained, fails_alike_in
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
 from ipu_course.checking.mistakes import first, suspects
 from ipu_course.checking.programs import (
@@ -44,6 +46,7 @@ from ipu_course.checking.trial import (
 from ipu_course.checking.verdict_panel import Bars
 from ipu_course.checking.verdicts import MODELLED, NotYet, Passed, refusing
 from ipu_teach import FLOAT, Graph, Report, Tensor, concat, show
+from ipu_teach.cost.links import around as joined_ipus, route
 from ipu_teach.errors import InvalidOptionError, counted
 from ipu_teach.poplibs import popops
 from ipu_teach.program import Copy, Program, Sequence as Steps
@@ -53,7 +56,7 @@ from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
 Schedule = list[list[tuple[str, int, int]]]  # for each tick, (kind, stage, micro-batch)
-LINKS = "modelled cycles on the links"
+LINK = "bytes over the busiest link"
 
 # --- 10.1 -----------------------------------------------------------------------------------------
 
@@ -76,6 +79,8 @@ def _ticks(answer: Callable[[int, int], list[list[int]]]) -> Passed:
 # --- 10.2 -----------------------------------------------------------------------------------------
 
 LAYERS = [9, 1, 1, 1, 4, 4, 2, 2, 2, 3, 3, 6]
+# the least largest sum, the least difference and the least sum of squares are three different cuts
+UNLIKE = ([2, 12, 6, 3, 8, 5], 4)
 
 
 def slowest(costs: list[int], begins: list[int]) -> int:
@@ -115,11 +120,11 @@ def _cuts_alike(cuts: list[Cut], like: Callable[[list[int], int], list[int]]) ->
 def _cuts(answer: Callable[[list[int], int], list[int]]) -> Passed:
     draw = np.random.default_rng(1005).integers
     drawn = [(draw(1, 15, n).tolist(), ipus) for n, ipus in ((11, 3), (9, 4), (10, 2))]
-    actual = []
-    bars = None
-    for costs, ipus in [(LAYERS, 4), *drawn, ([5, 2, 7], 1), ([4, 1, 3], 3)]:
+    cases = [(LAYERS, 4), *drawn, UNLIKE, ([5, 2, 7], 1), ([4, 1, 3], 3)]
+    results = [call(answer, list(costs), ipus) for costs, ipus in cases]
+    rows = []
+    for (costs, ipus), begins in zip(cases, results, strict=True):
         description = call_text(answer, (costs, ipus))
-        begins = call(answer, list(costs), ipus)
         begins_given = [*begins] if isinstance(begins, (list, tuple, np.ndarray)) else []
         row = [int(b) for b in map(plain, begins_given) if isinstance(b, int)]
         rising = len(row) == len(begins_given) == ipus and row == sorted({*row, 0})
@@ -133,16 +138,27 @@ def _cuts(answer: Callable[[list[int], int], list[int]]) -> Passed:
                 why=why,
                 next_step="as [0, 3, 6, 9].",
             )
-        actual.append(((costs, ipus), row))
-        bars_of_case = Bars(
-            least_slowest(tuple(costs), ipus), slowest(costs, row), "of the slowest"
-        )
-        if bars_of_case.yours > bars_of_case.budget:
+        rows.append(row)
+    actual = list(zip(cases, rows, strict=True))
+    bars = []
+    for (costs, ipus), row in actual:
+        minimum = least_slowest(tuple(costs), ipus)
+        bars.append(Bars(minimum, slowest(costs, row), "of the slowest"))
+        if bars[-1].yours > minimum:
             refused = refusing("10.2", partial(_cuts_alike, actual))
             advice = "there are few ways to cut: try them all, and keep the best."
-            raise refused(description, quoted(row), "", advice, bars=bars_of_case)
-        bars = bars or bars_of_case
-    return Passed("6 chains; below, the twelve layers", bars, [row for _, row in actual])
+            description = call_text(answer, (costs, ipus))
+            raise refused(description, quoted(row), "", advice, bars=bars[-1])
+    return Passed(f"{len(cases)} chains; below, the twelve layers", bars[0], rows)
+
+
+# --- 10.w1 ----------------------------------------------------------------------------------------
+
+
+def pipelined_cycles(costs: list[int], batches: int) -> int:
+    """Return the cycles of a pipeline whose ticks last as long as the slowest stage at work."""
+    ticks = table_of(len(costs), batches)
+    return sum(max(c for c, b in zip(costs, row, strict=True) if b >= 0) for row in ticks)
 
 
 # --- 10.3 -----------------------------------------------------------------------------------------
@@ -179,10 +195,10 @@ def stages_on(graph: Graph, weights: Array, rows: int = BATCH) -> Pipeline:
     return works, into, out
 
 
-def _through_stages(description: str, stages: int, batches: int) -> Trial:
+def _through_stages(
+    description: str, stages: int, batches: int, rows: int = 3, width: int = 13
+) -> Trial:
     """Return a trial of answer(stages, into, out, samples, results), which returns a program."""
-    # small sizes where no cost is measured
-    rows, width = (BATCH, WIDTH) if batches > 2 else (3, 13)
     weights = drawn_layers(stages)[1][:, :width, :width]
     draw = np.random.default_rng(1003).standard_normal
     samples = draw((batches, rows, width)).astype(np.float32)
@@ -280,10 +296,19 @@ def _senders(report: Report) -> show.Picture | None:
 
 
 def _built(answer: Callable[..., Program]) -> Passed:
-    for stages, batches in ((3, 2), (4, 8)):
-        description = f"{name_of(answer)} with {stages} stages and {batches} micro-batches"
-        trial = _through_stages(description, stages, batches)
-        run = trial.through(answer, "10.3")
+    # small sizes where no cost is measured
+    cases = ((3, 2), (5, 2), (3, 4), (4, 8, BATCH, WIDTH))
+    trials = [
+        _through_stages(
+            f"{name_of(answer)} with {stages} stages and {batches} micro-batches",
+            stages,
+            batches,
+            *sizes,
+        )
+        for stages, batches, *sizes in cases
+    ]
+    for trial in trials:
+        run = explained("10.3", trial, trials[1:3], answer)
         actual = run.came[0]["results"]
         right = trial.tensors["results"].right[0]
         off = np.argwhere(~(np.abs(actual - right) <= 1e-4))
@@ -293,14 +318,17 @@ def _built(answer: Callable[..., Program]) -> Passed:
             value = actual[b, i, j]
             message = "nothing was written" if value != value else quoted(value)
             message = f"results[{b}][{i}, {j}]: {message}"
-            raise run.refused("10.3", message, quoted(right[b, i, j]), advice, draws=draws)
+            refused = refusing("10.3", fails_alike_in([trial, *trials[1:3]], answer))
+            raise refused(trial.tried, message, quoted(right[b, i, j]), advice, draws=draws)
+    stages, batches = cases[-1][:2]
     ticks = batches + stages - 1
     bars = Bars(round(1.03 * ticks * tick_cycles(stages)), int(run.cycles), MODELLED)
     if bars.yours > bars.budget:
         advice = "in which rounds does one IPU send alone? The picture has them."
         refused = refusing("10.3", partial(_as_costly, trial, run))
-        raise refused(description, "", "", advice, bars=bars, draws=draws)
-    return Passed("3 stages with 2 micro-batches, and 4 with 8", bars, run.report)
+        raise refused(trial.tried, "", "", advice, bars=bars, draws=draws)
+    words = "3 and 5 stages with 2 micro-batches, 3 with 4, and 4 with 8"
+    return Passed(words, bars, run.report)
 
 
 # --- 10.4 -----------------------------------------------------------------------------------------
@@ -341,6 +369,20 @@ def in_rounds(stages: int, batches: int) -> Schedule:
     return [[work for work in now if 0 <= work[2] < batches] for now in every]
 
 
+def in_waves() -> Schedule:
+    """Return a schedule of 3 stages that hold the most after some backward work.
+
+    Stage 1 begins one tick after stage 0, and so on.
+    """
+    waves = ("FBFFBFFFBBBB", "FFBBFFFFBBBB", "FBFBFBFFFBBB")
+    ticks: Schedule = [[] for _ in range(len(waves[0]) + 2)]
+    for s, wave in enumerate(waves):
+        for t, letter in enumerate(wave):
+            kind = FORWARD if letter == "F" else BACKWARD
+            ticks[t + s].append((kind, s, wave[:t].count(letter)))
+    return ticks
+
+
 def _stored(answer: Callable[[Schedule, int], list[int]]) -> Passed:
     cases: dict[str, tuple[Schedule, int]] = {}
     for stages in (3, 2, 4, 8):
@@ -350,7 +392,10 @@ def _stored(answer: Callable[[Schedule, int], list[int]]) -> Passed:
                 [[(work.kind, work.stage, work.micro_batch) for work in now] for now in ticks],
                 stages,
             )
-    cases |= {"a stage goes forward and backward in one tick": (in_rounds(3, 7), 3)}
+    cases |= {
+        "a stage goes forward and backward in one tick": (in_rounds(3, 7), 3),
+        "a stage fills up again after its first backward": (in_waves(), 3),
+    }
     advice = "count for one stage, tick by tick, how many have come and not gone back."
 
     def draws(ticks: Schedule, stages: int) -> View:
@@ -392,12 +437,29 @@ def _reducing(description: str, numbers: int, ipus: int) -> Trial:
         )
         for i in range(ipus)
     }
-    return Trial(description, tensors, form=appends(together=ipus), ipus=ipus)
+    return Trial(description, tensors, form=appends(together=ipus), ipus=ipus, agree=_sums_alike)
+
+
+def _sums_alike(learner_run: Ran, reference_run: Ran) -> bool:
+    """Return whether two answers give the same results, and both add or both only copy."""
+    adds = {run.steps["Execute"] > 0 for run in (learner_run, reference_run)}
+    return equal(learner_run, reference_run) and len(adds) == 1
+
+
+def busiest_link(report: Report) -> int:
+    """Return the bytes that a run sends over its busiest link between two IPUs."""
+    ends = joined_ipus(report.target)
+    links = Counter[tuple[int, int]]()
+    for step in report.steps():
+        for (source, target), size in bytes_between_ipus(report, step.step).items():
+            for link in route(source, target, ends):
+                links[link] += size
+    return max(links.values(), default=0)
 
 
 @cache
-def ring_cycles(numbers: int, ipus: int) -> tuple[int, int]:
-    """Return (cycles, cycles on the links) of 2 (R - 1) rounds, half of which add.
+def ring_cycles(numbers: int, ipus: int) -> int:
+    """Return the cycles of 2 (R - 1) rounds, half of which add.
 
     They are computed from the cycles of a round that runs alone.
     """
@@ -414,7 +476,7 @@ def ring_cycles(numbers: int, ipus: int) -> tuple[int, int]:
     popops.add_in_place(graph, concat(sent), concat(inbox), program)
     report = run_once(graph, program).report
     move, add = (step.cycles for step in report.steps())
-    return (ipus - 1) * (2 * move + add), 2 * (ipus - 1) * report.global_exchange_cycles
+    return (ipus - 1) * (2 * move + add)
 
 
 def _rounds(report: Report) -> show.View:
@@ -429,34 +491,38 @@ def _rounds(report: Report) -> show.View:
 
 
 def _reduced(answer: Callable[..., None]) -> Passed:
-    for numbers, ipus in ((30, 4), (3, 4), (520, 2), (52_000, 4)):
-        description = f"{name_of(answer)} with {numbers:,} numbers on each of {ipus} IPUs"
-        trial = _reducing(description, numbers, ipus)
-        run = trial.through(answer, "10.5")
+    cases = ((30, 4), (3, 4), (520, 2), (52_000, 4))
+    trials = [
+        _reducing(f"{name_of(answer)} with {n:,} numbers on each of {ipus} IPUs", n, ipus)
+        for n, ipus in cases
+    ]
+    for trial in trials:
+        run = explained("10.5", trial, trials[:1], answer)
         draws = partial(_rounds, run.report)
         for difference in filter(None, map(run.wrong, trial.tensors)):
             advice = "follow one chunk round the ring: who has it, and who has added to it?"
-            raise run.refused(
-                "10.5", difference.came, quoted(difference.expected), advice, draws=draws
+            refused = refusing("10.5", fails_alike_in([trial, trials[0], trials[2]], answer))
+            raise refused(
+                trial.tried, difference.came, quoted(difference.expected), advice, draws=draws
             )
-    minimum, links = ring_cycles(numbers, ipus)
-    bars = Bars(round(1.01 * links), int(run.report.global_exchange_cycles), LINKS)
+    numbers, ipus = cases[-1]
+    bars = Bars(2 * (ipus - 1) * 4 * numbers // ipus, busiest_link(run.report), LINK)
     if bars.yours <= bars.budget:
-        bars = Bars(round(1.05 * minimum), int(run.cycles), MODELLED)
+        bars = Bars(round(1.25 * ring_cycles(numbers, ipus)), int(run.cycles), MODELLED)
     if bars.yours > bars.budget:
-        trial = _reducing(description, numbers // 10, ipus)
         why, advice = {
-            LINKS: (
-                "more goes over a link than need be, or in more rounds.",
-                "2 (R - 1) rounds, a chunk each.",
+            LINK: (
+                "more goes over the busiest link than 2 (R - 1) chunks.",
+                "2 (R - 1) rounds, in which each IPU sends one chunk to the next of around(R).",
             ),
             MODELLED: (
-                "the links carry no more than need be: what stands between rounds takes long.",
+                "the links carry what they must, but not all IPUs send in every round.",
                 "in a round one Copy for all places, and one addition for all.",
             ),
         }[bars.unit]
-        refused = refusing("10.5", partial(_as_costly, trial, trial.outcome(answer)))
-        raise refused(description, "", "", advice, why=why, bars=bars, draws=draws)
+        small = _reducing(trial.tried, numbers // 10, ipus)
+        refused = refusing("10.5", partial(_as_costly, small, small.outcome(answer)))
+        raise refused(trial.tried, "", "", advice, why=why, bars=bars, draws=draws)
     words = "30, 3 and 52,000 numbers on 4 IPUs, and 520 on 2: all have the sums"
     return Passed(words, bars, run.report)
 
@@ -529,7 +595,8 @@ def _nearly(learner_run: Ran, reference_run: Ran) -> bool:
 def _together(answer: Callable[..., None]) -> Passed:
     for replicas, batch in ((2, 3), (4, 5), (1, 8)):
         description = (
-            f"{name_of(answer)} on {replicas} replicas with {batch} samples each, run twice"
+            f"{name_of(answer)} on {counted(replicas, 'replica')} with {batch} samples each, run "
+            "twice"
         )
         trial = _learning(description, replicas, batch)
         trial_run = trial.through(answer, "10.7")
@@ -619,11 +686,14 @@ LESSON = lesson(
         "10.w1",
         warmups.formula(
             "10.w1",
-            lambda costs, batches: (batches + len(costs) - 1) * max(costs),
+            pipelined_cycles,
             ([30, 50, 20], 6),
             ([7, 4], 9),
             ([12], 5),
             ([3, 8, 8, 5], 1),
+            ([50, 10, 400], 2),
+            ([40, 10, 30, 20], 5),
+            ([40, 10, 30, 20], 3),
         ),
     ),
     exercise("10.3", _built),

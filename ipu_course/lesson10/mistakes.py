@@ -33,6 +33,7 @@ def send(program, sent, received):
 
 
 # %% 10.1: one tick too many
+# clause: from the first to the last at which anybody is at work
 # why:  there is a tick at the end in which nobody has anything.
 # next: the last stage is through with the last micro-batch in tick batches + stages - 2.
 def table(stages, batches):
@@ -89,6 +90,7 @@ def table(stages, batches):
 
 
 # %% 10.1: a row for each stage
+# clause: a row for each tick
 # why:  this has a row for each stage, and asked is a row for each tick.
 # next: turn it round: rows are ticks, columns are stages.
 def table(stages, batches):
@@ -97,6 +99,7 @@ def table(stages, batches):
 
 
 # %% 10.1: counted from 1
+# clause: All are counted from 0.
 # why:  micro-batches are counted from 1 here.
 # next: the first one is micro-batch 0.
 def table(stages, batches):
@@ -105,6 +108,7 @@ def table(stages, batches):
 
 
 # %% 10.1: nothing is cut off
+# clause: or **-1** for none
 # why:  there are numbers in it of micro-batches that do not exist, below 0 and beyond the last one.
 # next: t - s is a micro-batch only from 0 to batches - 1; else write -1.
 def table(stages, batches):
@@ -112,6 +116,7 @@ def table(stages, batches):
 
 
 # %% 10.1: stages and micro-batches
+# clause: By tick and stage
 # why:  stages and micro-batches have changed places: rows have a number for each micro-batch.
 # next: a row has as many numbers as there are stages, the first argument.
 def table(stages, batches):
@@ -129,10 +134,18 @@ def table(stages, batches):
 
 
 # %% 10.2: equal numbers of layers
+# clause: the **slowest stage** is as quick as it can be
 # why:  all IPUs have equally many layers, and not equally much to do.
 # next: it is the sum of costs that counts.
 def cut(costs, ipus):
     return [len(costs) * i // ipus for i in range(ipus)]
+
+
+# %% 10.2: the rest to the last
+# why:  each IPU has len(costs) // ipus layers, and the last one has the rest besides.
+# next: it is the sum of costs that counts, and not the number of layers.
+def cut(costs, ipus):
+    return [i * (len(costs) // ipus) for i in range(ipus)]
 
 
 # %% 10.2: as soon as there is enough
@@ -173,6 +186,19 @@ def cut(costs, ipus):
     return min(([0, *way] for way in ways), key=spread)
 
 
+# %% 10.2: the sum of squares
+# why:  this makes the sum of the squares small. Two stages may then be long, so that a third is
+#   short; the pace is set by the slowest alone.
+# next: take the way whose largest sum is the smallest.
+def cut(costs, ipus):
+    def squares(begins):
+        ends = [*begins[1:], len(costs)]
+        return sum(sum(costs[a:b]) ** 2 for a, b in zip(begins, ends, strict=True))
+
+    ways = combinations(range(1, len(costs)), ipus - 1)
+    return min(([0, *way] for way in ways), key=squares)
+
+
 # %% 10.2: the last stage is forgotten
 # why:  the sum of the last stage is left out, so that it gets too much.
 # next: the last stage ends at len(costs).
@@ -185,6 +211,7 @@ def cut(costs, ipus):
 
 
 # %% 10.2: without the first
+# clause: the first begins with layer 0
 # not yet: [2, 6, 10] expected: 4 layers, from 0 upwards
 def cut(costs, ipus):
     def slowest(begins):
@@ -195,9 +222,18 @@ def cut(costs, ipus):
 
 
 # %% 10.2: how many layers each
+# clause: The layer with which each IPU begins
 # not yet: [3, 3, 3, 3] expected: 4 layers
 def cut(costs, ipus):
     return [len(costs) // ipus] * ipus
+
+
+# %% 10.w1: the slowest of all in each tick
+# why:  each tick takes as long as the slowest stage of all, also when that stage has nothing to do.
+#   On the way up and on the way down, other stages are the slowest.
+# next: for each tick, take the largest of the stages at work: those with table(...)[t][s] >= 0.
+def pipeline_cycles(costs, batches):
+    return (batches + len(costs) - 1) * max(costs)
 
 
 # %% 10.w1: one tick too many
@@ -209,14 +245,14 @@ def pipeline_cycles(costs, batches):
 
 # %% 10.w1: without the way up
 # why:  the last micro-batch comes in in tick batches - 1, and has to go through all stages still.
-# next: add a tick for each further stage.
+# next: add the ticks in which it goes through the further stages.
 def pipeline_cycles(costs, batches):
     return batches * max(costs)
 
 
 # %% 10.w1: each its own time
-# why:  this takes each tick as long as its own stage. All wait for the slowest.
-# next: a tick lasts max(costs).
+# why:  this takes each tick as long as its own stage. All wait for the slowest at work.
+# next: a tick lasts as long as the slowest stage at work in it.
 def pipeline_cycles(costs, batches):
     return sum(costs) + (batches - 1) * (sum(costs) // len(costs))
 
@@ -230,8 +266,8 @@ def pipeline_cycles(costs, batches):
 
 # %% 10.w1: as soon as its own is there
 # why:  here a stage begins as soon as its micro-batch is there. But at the end of a tick all move
-#   on together, so that each tick lasts as long as its slowest stage, on the way up and down, too.
-# next: the number of ticks, times the slowest stage.
+#   on together: on the way up, a quick stage behind a slow one waits for the slow one.
+# next: go through the ticks, and take the slowest stage at work in each.
 def pipeline_cycles(costs, batches):
     return sum(costs) + (batches - 1) * max(costs)
 
@@ -270,6 +306,22 @@ def pipeline(stages, into, out, samples, results):
     return program
 
 
+# %% 10.3: each copy behind its stage
+# why:  each stage is followed by its copy. For a copy both IPUs meet, so the stage before it begins
+#   only when that is over: in each tick one IPU works after another.
+# next: in a tick first all stages at work, then all copies: these share a step.
+def pipeline(stages, into, out, samples, results):
+    program, last = Sequence(), len(stages) - 1
+    for row in table(len(stages), len(samples)):
+        for s in reversed(range(last + 1)):
+            if row[s] >= 0:
+                if s == 0:
+                    program.add(Copy(samples[row[0]], into[0]))
+                program.add(stages[s])
+                program.add(Copy(out[s], into[s + 1] if s < last else results[row[s]]))
+    return program
+
+
 # %% 10.3: passed on before it is read
 # why:  what a stage leaves goes on at once, over what the next stage has not read yet.
 # next: in a tick first all stages, then all copies.
@@ -282,6 +334,49 @@ def pipeline(stages, into, out, samples, results):
         for s in busy:
             program.add(stages[s])
             program.add(Copy(out[s], into[s + 1] if s < last else results[row[s]]))
+    return program
+
+
+# %% 10.3: the results at the end
+# why:  the results are copied when all is over. By then the last stage has left one micro-batch
+#   over the other, and all results are the last one.
+# next: copy out[-1] to results[b] at the end of the tick in which the last stage has micro-batch b.
+def pipeline(stages, into, out, samples, results):
+    program, last = Sequence(), len(stages) - 1
+    for row in table(len(stages), len(samples)):
+        busy = [s for s, b in enumerate(row) if b >= 0]
+        if row[0] >= 0:
+            program.add(Copy(samples[row[0]], into[0]))
+        for s in busy:
+            program.add(stages[s])
+        for s in busy:
+            if s < last:
+                program.add(Copy(out[s], into[s + 1]))
+    for result in results:
+        program.add(Copy(out[last], result))
+    return program
+
+
+# %% 10.3: the way down begins before the way up ends
+# why:  with fewer micro-batches than stages, no tick has all stages at work: the first stages are
+#   done before the last ones begin. Here some stages work without a micro-batch, or not at all.
+# next: in tick t stage s works if 0 <= t - s < len(samples); that holds for every tick.
+def pipeline(stages, into, out, samples, results):
+    program, last, batches = Sequence(), len(stages) - 1, len(samples)
+    for t in range(batches + last):
+        if t < last:
+            busy = list(range(max(0, t - batches + 1), t + 1))
+        else:
+            busy = [s for s in range(last + 1) if t < batches or s > t - batches]
+        if t >= batches and t < last:
+            busy = [*range(t - batches + 1, last + 1)]
+        if 0 in busy:
+            program.add(Copy(samples[t], into[0]))
+        for s in busy:
+            program.add(stages[s])
+        for s in busy:
+            number = min(max(t - s, 0), batches - 1)
+            program.add(Copy(out[s], into[s + 1] if s < last else results[number]))
     return program
 
 
@@ -422,6 +517,7 @@ def stored(ticks, stages):
 
 
 # %% 10.4: what is held at the end
+# clause: at most
 # why:  at the end nothing is held any more. Asked is the most on the way.
 # next: keep the largest that it ever was.
 def stored(ticks, stages):
@@ -448,6 +544,7 @@ def stored(ticks, stages):
 
 
 # %% 10.4: without the one at work
+# clause: **both included**
 # why:  these are those that a stage stores besides the one at work. It is held, too.
 # next: count one more.
 def stored(ticks, stages):
@@ -461,7 +558,23 @@ def stored(ticks, stages):
     return [each - 1 for each in most]
 
 
+# %% 10.4: all go at the first backward
+# why:  here a backward lets all micro-batches of its stage go. It lets one go.
+# next: take one away for each backward.
+def stored(ticks, stages):
+    now, most = [0] * stages, [0] * stages
+    for tick in ticks:
+        for kind, s, _ in tick:
+            now[s] += kind == "forward"
+        most = [max(most[s], now[s]) for s in range(stages)]
+        for kind, s, _ in tick:
+            if kind == "backward":
+                now[s] = 0
+    return most
+
+
 # %% 10.4: all stages together
+# clause: For each stage
 # why:  this counts what all stages hold, and gives it to each.
 # next: a count for each stage: now[s].
 def stored(ticks, stages):
@@ -474,6 +587,7 @@ def stored(ticks, stages):
 
 
 # %% 10.4: the rule of grouped schedules
+# clause: Whatever the schedule is
 # why:  that is so for a grouped schedule, and for no other.
 # next: count: the ticks say it.
 def stored(ticks, stages):
@@ -502,6 +616,7 @@ def stored(ticks, stages):
 
 
 # %% 10.w2: the other way round
+# clause: Which chunk does a place send
 # why:  what came in comes from the place before, so the number goes down.
 # next: place - k, and round.
 def chunk_sent(place, k, many):
@@ -509,6 +624,7 @@ def chunk_sent(place, k, many):
 
 
 # %% 10.w2: not round
+# clause: place 0 comes after the last one
 # why:  this gives numbers below 0: chunks go round, too.
 # next: take what remains, divided by many.
 def chunk_sent(place, k, many):
@@ -516,6 +632,7 @@ def chunk_sent(place, k, many):
 
 
 # %% 10.w2: always its own
+# clause: it sends on the chunk that came in the round before
 # why:  a place sends its own chunk once, in round 0. Then it sends what came.
 # next: what came in round 0 to place p is chunk p - 1.
 def chunk_sent(place, k, many):
@@ -523,6 +640,7 @@ def chunk_sent(place, k, many):
 
 
 # %% 10.w2: one round late
+# clause: In round 0 place p of the ring sends its chunk p.
 # why:  in round 0 place p sends its chunk p.
 # next: leave out the 1.
 def chunk_sent(place, k, many):
@@ -676,6 +794,33 @@ def all_reduce(graph, parts, program):
         popops.add_in_place(graph, concat(mine), concat(inbox), program)
 
 
+# %% 10.5: nothing is added
+# why:  chunks are sent, and nothing adds them up: each place has numbers of one IPU.
+# next: in each round of the first half popops.add_in_place(graph, concat(mine), concat(inbox),
+#   program).
+def all_reduce(graph, parts, program):
+    R = len(parts)
+    places, part = range(R), [chunks(parts[ipu], R) for ipu in around(R)]
+    for k in range(R - 1):
+        sent = [part[p][(p - k) % R] for p in places]
+        mine = [part[(p + 1) % R][(p - k) % R] for p in places]
+        send(program, sent, [graph.clone(each) for each in mine])
+    for k in range(R - 1):
+        sent = [part[p][(p + 1 - k) % R] for p in places]
+        send(program, sent, [part[(p + 1) % R][(p + 1 - k) % R] for p in places])
+
+
+# %% 10.5: the first half is missing
+# why:  chunks walk round, and no place adds its own to them.
+# next: first R - 1 rounds in which each place adds what comes to its own chunk.
+def all_reduce(graph, parts, program):
+    R = len(parts)
+    places, part = range(R), [chunks(parts[ipu], R) for ipu in around(R)]
+    for k in range(R - 1):
+        sent = [part[p][(p - k) % R] for p in places]
+        send(program, sent, [part[(p + 1) % R][(p - k) % R] for p in places])
+
+
 # %% 10.5: one round too few
 # why:  the first half ends a round too early, so that in each sum one part is missing.
 # next: R - 1 rounds for R places.
@@ -702,6 +847,7 @@ def all_reduce(graph, parts, program):
 
 
 # %% 10.6: rounded down
+# clause: **fewer** cycles
 # why:  at that n the first is not quicker yet.
 # next: the next whole number.
 def from_where(one, other):
@@ -718,6 +864,7 @@ def from_where(one, other):
 
 
 # %% 10.6: in thousands
+# clause: The smallest n
 # why:  this counts in thousands of numbers.
 # next: each is for 1,000 numbers: multiply by 1,000.
 def from_where(one, other):
@@ -726,6 +873,7 @@ def from_where(one, other):
 
 
 # %% 10.6: below 0
+# clause: from 0 on
 # why:  where the first is quicker at once, n would be negative. It is 0 then.
 # next: take the larger of that and 0.
 def from_where(one, other):
@@ -742,6 +890,7 @@ def from_where(one, other):
 
 
 # %% 10.6: what the second costs
+# clause: The first costs less for each number.
 # why:  this divides by what the second costs for each number; what is won is the difference.
 # next: other[1] - one[1].
 def from_where(one, other):
@@ -766,6 +915,28 @@ def step(graph, w, x, t, rate, program):
     slope = poplin.mat_mul(graph, x.transpose(), error, program)
     samples = graph.get_replication_factor() * x.shape[0]
     popops.scaled_add_to(graph, w, slope, -rate / samples, program)
+
+
+# %% 10.7: each for itself, with its own mean
+# why:  nothing is sent between the replicas: each learns from the mean of its own samples alone,
+#   and they drift apart.
+# next: make the slope the sum of all replicas', and divide by the samples of all.
+def step(graph, w, x, t, rate, program):
+    error = poplin.mat_mul(graph, x, w, program)
+    popops.sub_in_place(graph, error, t, program)
+    slope = poplin.mat_mul(graph, x.transpose(), error, program)
+    popops.scaled_add_to(graph, w, slope, -rate / x.shape[0], program)
+
+
+# %% 10.7: always four replicas
+# why:  a 4 is written where the number of replicas should be.
+# next: ask the graph: graph.get_replication_factor().
+def step(graph, w, x, t, rate, program):
+    error = poplin.mat_mul(graph, x, w, program)
+    popops.sub_in_place(graph, error, t, program)
+    slope = poplin.mat_mul(graph, x.transpose(), error, program)
+    gcl.all_reduce_in_place_cross_replica(graph, slope, "ADD", program)
+    popops.scaled_add_to(graph, w, slope, -rate / (4 * x.shape[0]), program)
 
 
 # %% 10.7: the mean twice
@@ -854,6 +1025,7 @@ def step(graph, w, x, t, rate, program):
 
 
 # %% 10.8: turned round
+# clause: the groups of one **copy**
 # why:  the two kinds have changed places.
 # next: first the groups of one copy each.
 def groups(copies, parts):
@@ -872,6 +1044,7 @@ def groups(copies, parts):
 
 
 # %% 10.8: one kind twice
+# clause: the groups of one **part** each
 # why:  both are the groups of one copy.
 # next: replicas of one part stand parts apart.
 def groups(copies, parts):
@@ -906,6 +1079,7 @@ def groups(copies, parts):
 
 
 # %% 10.8: only one kind
+# clause: two lists
 # not yet: two lists of lists
 def groups(copies, parts):
     return [0, 1]

@@ -61,11 +61,11 @@ def halves_around(value: float) -> tuple[Fraction, Fraction]:
 Rounding = Callable[[Array, np.random.Generator], Array]
 
 
-def _thrown(answer: Rounding) -> Array:
+def _thrown(answer: Rounding, seed: int = 1101) -> Array:
     """Return float64[values, samples]: an answer's stochastic rounding of each value."""
     values = np.repeat(VALUES[:, None], THROWS, axis=1)
     description = f"{name_of(answer)} on an array of shape {values.shape}"
-    rounded = call_made(answer, description, values.copy(), np.random.default_rng(1101))
+    rounded = call_made(answer, description, values.copy(), np.random.default_rng(seed))
     halves = np.asarray(rounded) if isinstance(rounded, np.ndarray) else np.zeros(0)
     if halves.shape != values.shape or halves.dtype.kind != "f":
         shape = f"an array of shape {halves.shape}" if isinstance(rounded, np.ndarray) else ""
@@ -115,8 +115,18 @@ def _chances(answer: Rounding) -> Passed:
             actual = f"{high:.9g} in {100 * share:.1f} % of them"
             why = "on average it is not the value."
             raise refusal(value, actual, f"in about {100 * up:.1f} %", why)
+    if np.array_equal(samples[between], _thrown(answer, seed=1102)[between]):
+        why = "two generators gave the same draws: they do not come from `rng`, and repeat."
+        raise NotYet(
+            f"{name_of(answer)} twice, with two generators",
+            "the same halves",
+            expected="other draws",
+            why=why,
+            next_step="draw with rng.random(values.shape): rng goes on from call to call.",
+        )
     words = (
-        f"{len(VALUES)} values, {THROWS:,} times each: the mean is right within {SIGMAS} deviations"
+        f"{len(VALUES)} values, {THROWS:,} times each: the mean is right within {SIGMAS} standard "
+        "deviations"
     )
     return Passed(words, evidence=[plain(m) for m in np.round(samples.mean(axis=1), 9)])
 
@@ -294,9 +304,29 @@ def _scaled(answer: Callable[..., Sequence[Array]]) -> Passed:
             if actual:
                 advice = "how many terms has a sum of that product? Divide by the root."
                 raise refusing("11.4", scales_alike)(description, actual, expected, advice)
+    _refuse_factors_of_data(answer, shapes[0])
     spreads = [float(np.std(part)) for _, _, parts in answers for part in parts]
-    words = f"3 pairs of layers: deviations from {min(spreads):.2f} to {max(spreads):.2f}"
+    low, high = min(spreads), max(spreads)
+    words = f"3 pairs of layers: standard deviations from {low:.2f} to {high:.2f}"
     return Passed(words, evidence=[round(s, 6) for s in spreads])
+
+
+def _refuse_factors_of_data(answer: Callable[..., Sequence[Array]], shape: Sequence[int]) -> None:
+    """Raise `NotYet` if a factor changes with the numbers, for layers of equal shape."""
+    factors = []
+    for size in (1, 3):
+        layers = [size * part for part in _layers(*shape)]
+        pairs = zip(call(answer, *layers), _products(*layers), strict=True)
+        factors.append([float((a * b).sum() / (b * b).sum()) for a, b in pairs])
+    for name, first, second in zip(PARTS, *factors, strict=True):
+        if abs(first - second) > 1e-6 * first:
+            raise NotYet(
+                f"{name_of(answer)} twice: the second time, all numbers are 3 times as large",
+                f"{name}: a factor of {first:.4g}, then of {second:.4g}",
+                expected="the same factors, since the shapes are the same",
+                why="the factor comes from the numbers, and not from the shapes alone.",
+                next_step="how many terms does a sum of that product have? Divide by the root.",
+            )
 
 
 def _off(name: str, product: Array, right: Array) -> tuple[str, str]:
@@ -314,7 +344,7 @@ def _off(name: str, product: Array, right: Array) -> tuple[str, str]:
     if not float((product * right).sum()) >= (1 - 1e-9) * norms > 0:
         return f"{name}: another product", "the product of the layer, times one factor"
     if not LEAST <= spread <= MOST:
-        return f"{name}: a deviation of {spread:.4g}", f"{LEAST} to {MOST:g}"
+        return f"{name}: a standard deviation of {spread:.4g}", f"{LEAST} to {MOST:g}"
     return "", ""
 
 
@@ -342,14 +372,22 @@ def _operands() -> tuple[Operands, ...]:
         ("one large feature, and little asked", (26, 512, 26), 64, 0.25, 0.03),
         ("small numbers", (26, 512, 39), 1, 2.0**-6, 0.005),
         ("small numbers, one feature larger", (26, 768, 26), 1, 2.0**-8, 0.0009),
+        # an element near 0 has a large error of its own
+        ("numbers of both signs", (26, 512, 26), 1, 1.0, 0.002),
+        # between the error of the device and that of one sum after sixteen products
+        ("one large feature, and a little less asked", (26, 512, 26), 64, 0.25, 0.006),
+        # between the error from the exact product and that from the product in float16
+        ("one large negative feature", (26, 512, 26), -64, -0.25, 0.0047),
     ):
         m, k, n = sizes
         a = draw((m, k)) * size
         b = draw((k, n))
         a[0] *= 0.1  # makes one row of results smaller
+        if "both signs" in message:
+            a, b = 2 * a - 1, 2 * b - 1
         if "large" in message or "short" in message:
             a[:, 0] = large
-            b[0] = 32 if large > 1 else 0.5
+            b[0] = 32 if abs(large) > 1 else 0.5
         operands.append(Operands(message, a.astype(np.float16), b.astype(np.float16), error))
     return tuple(operands)
 
@@ -408,9 +446,10 @@ def _chosen(answer: Callable[[Array, Array, float], type[DType]]) -> Passed:
     if yours > bars.budget:
         why = "somewhere HALF is exact enough, and quicker."
         advice = "FLOAT only where it must be."
-        raise refused("6 products, all exact enough", "", "", advice, why=why, bars=bars)
+        description = f"{len(cases)} products, all exact enough"
+        raise refused(description, "", "", advice, why=why, bars=bars)
     names = [learner_run.__name__ for learner_run in actual]
-    return Passed("6 products", bars, names)
+    return Passed(f"{len(cases)} products", bars, names)
 
 
 # --- 11.6 -----------------------------------------------------------------------------------------
@@ -488,14 +527,16 @@ class Descent:
         :raises _Wrong: if the exercise asks for another format or scale for these values.
         """
         metadata = QuarterMetadata(form, scale)
-        shapes = {self.x.shape: "x", self.w.shape: "w", self.t.shape: "error"}
-        shape = np.shape(values)
         self.last = (values, form)
-        name = shapes.get(shape) or shapes.get(shape[::-1], "another tensor")
+        name = self.name_of(values)
         self.casts.append((name, form, scale))
         format_wanted = F152 if name == "error" else F143
         if form is not format_wanted:
             raise _Wrong(self.tried, f"{name} as {shown(form)}", f"as {format_wanted.name}")
+        if np.array_equal(values, self.t):
+            why = "t is not multiplied, and need not be 8 bits: it is subtracted."
+            advice = "subtract t as it is."
+            raise _Wrong(self.tried, "t was made 8 bits", "x, w and the error", why, advice)
         largest = Fraction(float(np.abs(values).max()))
         right = scale_for(largest, form)
         finer = scale == right - 1 and largest < Fraction(form.grid.limit) * Fraction(2) ** scale
@@ -505,6 +546,12 @@ class Descent:
             why = "its largest becomes no number." if small else "its steps are too coarse."
             raise _Wrong(self.tried, actual, f"the scale {right}", why)
         return from_quarter(to_quarter(values, metadata), metadata).astype(np.float64)
+
+    def name_of(self, values: Array) -> str:
+        """Return which tensor has the shape of `values`, or that shape turned round."""
+        shapes = {self.x.shape: "x", self.w.shape: "w", self.t.shape: "error"}
+        shape = np.shape(values)
+        return shapes.get(shape) or shapes.get(shape[::-1], "another tensor")
 
     def like(self, descent: Descent) -> bool:
         """Return whether another answer gave the same results, and made the same 8-bit tensors."""
@@ -531,6 +578,50 @@ def scale_for(largest: Fraction, form: QuarterFormat) -> int:
     return next(s for s in range(-32, 32) if largest <= end * Fraction(2) ** s)
 
 
+def _refuse_wide(answer: Update, descent: Descent) -> None:
+    """Raise `NotYet` if a product uses a tensor as it was, and not its 8 bits.
+
+    In three more steps, one of x, w and the error has no number but 0 in its 8 bits. If a product
+    still depends on the tensor, it uses the wide one.
+    """
+
+    def step(zero: str) -> tuple[Array, list[tuple[str, Array]]]:
+        """Return (the new w, the tensors that were made 8 bits by name)."""
+        converted: list[tuple[str, Array]] = []
+
+        def eight(values: Array, form: QuarterFormat, scale: int) -> Array:
+            name = descent.name_of(values)
+            converted.append((name, np.array(values)))
+            metadata = QuarterMetadata(form, scale)
+            wide: Array = from_quarter(to_quarter(values, metadata), metadata).astype(np.float64)
+            return 0 * wide if name == zero else wide
+
+        return call(answer, descent.w, descent.x, descent.t, RATE, eight), converted
+
+    for zero, product in (("x", "x @ w"), ("w", "x @ w"), ("error", "")):
+        updated, converted = step(zero)
+        if zero not in dict(converted):
+            continue  # x of an earlier call
+        errors = [values for name, values in converted if name == "error"]
+        is_wide = product and not any(_is_multiple(error, descent.t) for error in errors)
+        if not is_wide and zero != "w" and not np.allclose(updated, descent.w, rtol=1e-9, atol=0):
+            is_wide, product = True, "x.T @ error"
+        if is_wide:
+            raise NotYet(
+                descent.tried,
+                f"{product} uses {zero} as it was",
+                expected=f"{product} of 8-bit numbers",
+                why=f"with 8 bits of {zero} that are all 0, the product is not 0.",
+                next_step=f"multiply what eight() returned for {zero}.",
+            )
+
+
+def _is_multiple(values: Array, of: Array) -> bool:
+    """Return whether an array is a multiple of another one, except for rounding."""
+    norms = float(np.linalg.norm(values) * np.linalg.norm(of))
+    return values.shape == of.shape and abs(float((values * of).sum())) >= (1 - 1e-9) * norms > 0
+
+
 def _in_eight_bits(answer: Update) -> Passed:
     descents = [Descent(answer, size) for size in SIZES]
 
@@ -555,10 +646,14 @@ def _in_eight_bits(answer: Update) -> Passed:
         draws = None
         if last and learner_run.wrong:
             draws = partial(show.formats, last[0], QUARTER[last[1], 0])
-        advice = "print the scale of each tensor, beside its largest number."
+        advice = message["next"] or "print the scale of each tensor, beside its largest number."
         telling = message["came"], message["expected"], advice, message["why"]
         raise refused(learner_run.tried, *telling, draws=draws)
-    words = f"{STEPS} steps at 3 sizes: losses within {NEAR:.0%} of those of wide numbers"
+    _refuse_wide(answer, descents[0])
+    words = (
+        f"{STEPS} steps at 3 sizes: losses within {NEAR:.0%} of those of wide numbers, and both "
+        "products of 8-bit numbers"
+    )
     return Passed(
         words,
         evidence=[np.round(descent.weights[-1] / descent.size, 6) for descent in descents],

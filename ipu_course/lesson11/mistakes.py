@@ -43,6 +43,7 @@ def eight(values, form, scale):
 
 
 # %% 11.w1: the chance of going down
+# clause: going to the number above
 # why:  this is the chance of going down.
 # next: a value near the number above goes up nearly always.
 def chance_up(value, below, above):
@@ -50,6 +51,7 @@ def chance_up(value, below, above):
 
 
 # %% 11.w1: a fair coin
+# clause: right on average
 # why:  a fair coin is right only in the middle.
 # next: the nearer the number above, the likelier it must be.
 def chance_up(value, below, above):
@@ -153,7 +155,19 @@ def stochastic(values, rng):
     return np.float16(values)
 
 
+# %% 11.1: a generator of its own
+# not yet: two generators gave the same draws
+def stochastic(values, rng):
+    draws = np.random.default_rng(0)
+    half = np.float16(values)
+    below = np.where(half > values, np.nextafter(half, np.float16(-np.inf)), half)
+    above = np.nextafter(below, np.float16(np.inf)).astype(float)
+    up = draws.random(values.shape) < (values - below) / (above - below)
+    return np.where(up, above, below).astype(np.float16)
+
+
 # %% 11.2: the variance
+# clause: the root of the variance
 # why:  this is the variance.
 # next: the deviation is its root.
 def after(step, grid, times):
@@ -162,6 +176,7 @@ def after(step, grid, times):
 
 
 # %% 11.2: no spread
+# clause: without throwing
 # why:  the mean is right, and a sum of throws spreads.
 # next: a step goes up with the chance p: what is its variance?
 def after(step, grid, times):
@@ -169,6 +184,7 @@ def after(step, grid, times):
 
 
 # %% 11.2: to nearest
+# clause: each by chance
 # why:  this is what rounding to nearest comes to.
 # next: by chance, the mean of a step is the step itself.
 def after(step, grid, times):
@@ -187,6 +203,7 @@ def after(step, grid, times):
 
 
 # %% 11.2: deviations added up
+# clause: (mean, deviation)
 # why:  deviations are added up. Of steps that do not know of each other variances add up.
 # next: the root of times, in place of times.
 def after(step, grid, times):
@@ -195,6 +212,7 @@ def after(step, grid, times):
 
 
 # %% 11.2: rounded once, at the end
+# clause: `times` steps of `step` are made
 # why:  here the sum is rounded once, at the end, and it is rounded after each step.
 # next: each of the steps adds a variance of its own.
 def after(step, grid, times):
@@ -204,6 +222,7 @@ def after(step, grid, times):
 
 
 # %% 11.2: a grid of 1
+# clause: marks `grid` apart
 # why:  the deviation is counted in marks, and not in what the ruler measures.
 # next: times grid.
 def after(step, grid, times):
@@ -280,6 +299,7 @@ def encode(value, mantissa_bits, bias):
 
 
 # %% 11.3: minus zero
+# clause: what becomes 0 has the code 0, whatever its sign
 # why:  a negative value that becomes 0 gets the code 0x80, and that is no number here.
 # next: there is one zero. Set the sign only where the code is not 0.
 def encode(value, mantissa_bits, bias):
@@ -291,6 +311,7 @@ def encode(value, mantissa_bits, bias):
 
 
 # %% 11.3: too large is no number
+# clause: What is larger than the largest becomes the largest
 # why:  what is too large becomes no number. Asked is the largest one.
 # next: the largest is the nearest, too: leave it to the search.
 def encode(value, mantissa_bits, bias):
@@ -304,6 +325,7 @@ def encode(value, mantissa_bits, bias):
 
 
 # %% 11.3: halfway goes up
+# clause: the one with the **even code**
 # why:  halfway between two numbers it takes the larger one.
 # next: of the two take the one with the even code.
 def encode(value, mantissa_bits, bias):
@@ -326,6 +348,7 @@ def encode(value, mantissa_bits, bias):
 
 
 # %% 11.3: cut off
+# clause: is the **nearest** to
 # why:  it takes the next smaller number, and not the nearest.
 # next: look at the number above as well: which one is nearer?
 def encode(value, mantissa_bits, bias):
@@ -344,6 +367,7 @@ def encode(value, mantissa_bits, bias):
 
 
 # %% 11.w3: rounded up
+# clause: the largest power of two
 # why:  the power of two is rounded up, and the largest slope is then too large.
 # next: it has to stay at 65,504 or below: round down.
 def loss_scale(largest):
@@ -358,6 +382,7 @@ def loss_scale(largest):
 
 
 # %% 11.w3: up to 65,536
+# clause: still is no larger than 65,504
 # why:  this goes up to 2^16, and a half ends at 65,504 already.
 # next: take 65504 / largest.
 def loss_scale(largest):
@@ -372,6 +397,7 @@ def loss_scale(largest):
 
 
 # %% 11.w3: no power of two
+# clause: A power of two.
 # why:  this is the quotient, and no power of two.
 # next: the largest power of two that is no larger than it.
 def loss_scale(largest):
@@ -458,6 +484,27 @@ def two_layers(x, w1, w2, dy):
     return h / np.sqrt(x.shape[1]), y, dh / np.sqrt(dy.shape[1]), dw1, h.T @ dy / batch
 
 
+# %% 11.4: the weights scaled once
+# why:  the weights are scaled for the way forward, by their inputs, and the same weights go
+#   backward. There a sum has as many terms as w2 has columns.
+# next: scale each product by itself: dh = dy @ w2.T / sqrt(w2.shape[1]).
+def two_layers(x, w1, w2, dy):
+    w1, w2 = w1 / np.sqrt(w1.shape[0]), w2 / np.sqrt(w2.shape[0])
+    h, dh = x @ w1, dy @ w2.T
+    root = np.sqrt(x.shape[0])
+    return h, h @ w2, dh, x.T @ dh / root, h.T @ dy / root
+
+
+# %% 11.4: divided by what came
+# not yet: the factor comes from the numbers, and not from the shapes alone
+def two_layers(x, w1, w2, dy):
+    def scaled(product):
+        return product / product.std()
+
+    h, dh = scaled(x @ w1), scaled(dy @ w2.T)
+    return h, scaled(h @ w2), dh, scaled(x.T @ dh), scaled(h.T @ dy)
+
+
 # %% 11.5: always HALF
 # why:  this is HALF for all of them, and one large number beside small ones needs more. (An error
 #   worked out from a @ b of numpy knows nothing of the roundings on the way.)
@@ -498,6 +545,47 @@ def partials_for(a, b, error):
     exact = a.astype(float) @ b.astype(float)
     found, _ = multiplied(a, b, HALF)
     return HALF if abs(found - exact).mean() / abs(exact).max() <= error else FLOAT
+
+
+# %% 11.5: each element by itself
+# why:  this divides each difference by its own element. Asked is the largest difference over the
+#   largest number of the whole product.
+# next: abs(found - exact).max() / abs(exact).max().
+def partials_for(a, b, error):
+    exact = a.astype(float) @ b.astype(float)
+    found, _ = multiplied(a, b, HALF)
+    return HALF if (abs(found - exact) / abs(exact)).max() <= error else FLOAT
+
+
+# %% 11.5: without abs
+# why:  the largest difference is taken with its sign: where the sums in HALF are too small, it is
+#   near 0 or below.
+# next: abs(found - exact).max() / abs(exact).max().
+def partials_for(a, b, error):
+    exact = a.astype(float) @ b.astype(float)
+    found, _ = multiplied(a, b, HALF)
+    return HALF if (found - exact).max() / exact.max() <= error else FLOAT
+
+
+# %% 11.5: exact in float16
+# why:  the product that is called exact here is one of float16: it is rounded itself.
+# next: a.astype(float) @ b.astype(float).
+def partials_for(a, b, error):
+    exact = (a @ b).astype(float)
+    found, _ = multiplied(a, b, HALF)
+    return HALF if abs(found - exact).max() / abs(exact).max() <= error else FLOAT
+
+
+# %% 11.5: sixteen after sixteen in numpy
+# why:  this adds up all sixteens of a sum one after another. That loses another part of the sum
+#   than the device does.
+# next: multiplied(a, b, HALF) has the result of the device.
+def partials_for(a, b, error):
+    total = np.zeros((len(a), b.shape[1]), np.float16)
+    for i in range(0, a.shape[1], 16):
+        total = np.float16(total + a[:, i : i + 16].astype(float) @ b[i : i + 16].astype(float))
+    exact = a.astype(float) @ b.astype(float)
+    return HALF if abs(total - exact).max() / abs(exact).max() <= error else FLOAT
 
 
 # %% 11.5: the difference itself
@@ -592,6 +680,63 @@ def step(w, x, t, rate, eight):
     x8 = eight(x, F143, numbers.best_scale(x, F143))
     error = x8 @ eight(w, F143, numbers.best_scale(w, F143)) - t
     return w - rate / len(x) * x8.T @ error
+
+
+# %% 11.6: x wide in the slope
+# not yet: x.T @ error uses x as it was
+def step(w, x, t, rate, eight):
+    def narrow(values, form):
+        return eight(values, form, numbers.best_scale(values, form))
+
+    error = narrow(x, F143) @ narrow(w, F143) - t
+    return w - rate / len(x) * x.T @ narrow(error, F152)
+
+
+# %% 11.6: the error wide in the slope
+# not yet: x.T @ error uses error as it was
+def step(w, x, t, rate, eight):
+    def narrow(values, form):
+        return eight(values, form, numbers.best_scale(values, form))
+
+    x8 = narrow(x, F143)
+    error = x8 @ narrow(w, F143) - t
+    narrow(error, F152)
+    return w - rate / len(x) * x8.T @ error
+
+
+# %% 11.6: w wide in the error
+# not yet: x @ w uses w as it was
+def step(w, x, t, rate, eight):
+    def narrow(values, form):
+        return eight(values, form, numbers.best_scale(values, form))
+
+    x8, w8 = narrow(x, F143), narrow(w, F143)
+    error = narrow(x8 @ w - t, F152)
+    return w - rate / len(w8) * len(w) / len(x) * x8.T @ error
+
+
+# %% 11.6: converted, and not used
+# not yet: x @ w uses x as it was
+def step(w, x, t, rate, eight):
+    def narrow(values, form):
+        return eight(values, form, numbers.best_scale(values, form))
+
+    narrow(x, F143)
+    narrow(w, F143)
+    error = x @ w - t
+    narrow(error, F152)
+    return w - rate / len(x) * x.T @ error
+
+
+# %% 11.6: the target, too
+# not yet: t is not multiplied, and need not be 8 bits
+def step(w, x, t, rate, eight):
+    def narrow(values, form):
+        return eight(values, form, numbers.best_scale(values, form))
+
+    x8 = narrow(x, F143)
+    error = x8 @ narrow(w, F143) - narrow(t, F152)
+    return w - rate / len(x) * x8.T @ narrow(error, F152)
 
 
 # %% 11.6: the scale twice

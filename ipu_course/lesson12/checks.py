@@ -82,9 +82,8 @@ def _products() -> tuple[Trial, ...]:
             "b": Var(INT, (), 0, [np.array(sizes[2])]),
             "out": Var(FLOAT, right.shape, 0, right=[right]),
         }
-        trials.append(
-            Trial(f"{message}, times {csr.shape[1]} x {n}", tensors, form=codelet, tiles=1)
-        )
+        words = f"{message}, times {csr.shape[1]} x {n}"
+        trials.append(Trial(words, tensors, form=codelet, tiles=1, beside=_products))
     return tuple(trials)
 
 

@@ -49,6 +49,7 @@ def dynamic_engine(params):
 
 
 # %% 12.w1: how many before
+# clause: How many blocks has row
 # why:  this is how many stand before the row.
 # next: take it from how many stand before the next one.
 def blocks_in(offsets, row):
@@ -70,6 +71,7 @@ def blocks_in(offsets, row):
 
 
 # %% 12.1: a row without blocks is left out
+# clause: write all of self.out.
 # why:  a row without blocks is left out, and nobody else writes it: what is there is undefined.
 # next: write its zeros. A total that begins at 0 does that by itself.
 class BlockRows(Vertex):
@@ -95,6 +97,7 @@ class BlockRows(Vertex):
 
 
 # %% 12.1: blocks turned
+# clause: the product itself
 # why:  each block is turned: it is read column by column.
 # next: number k of row i of a block is number i * b + k of it.
 class BlockRows(Vertex):
@@ -119,6 +122,7 @@ class BlockRows(Vertex):
 
 
 # %% 12.1: columns not times b
+# clause: with blocks of `b` x `b`
 # why:  a column of blocks is taken for a row of x. Column c meets rows c * b to c * b + b - 1.
 # next: times b.
 class BlockRows(Vertex):
@@ -268,6 +272,7 @@ class BlockRows(Vertex):
 
 
 # %% 12.1: added to what nobody wrote
+# clause: A **row without blocks** makes zeros
 # why:  products are added to out, and nothing was written there before: an output begins undefined.
 # next: write a 0 into each number of out first, or add up in a total.
 class BlockRows(Vertex):
@@ -292,6 +297,7 @@ class BlockRows(Vertex):
 
 
 # %% 12.1: b columns of out
+# clause: any number of columns
 # why:  only the first b columns of out are written.
 # next: out has as many columns as x: len(self.out[0]).
 class BlockRows(Vertex):
@@ -316,6 +322,7 @@ class BlockRows(Vertex):
 
 
 # %% 12.2: equal rows
+# clause: no more than **1.1 times** as many blocks
 # why:  these are equal numbers of rows, and rows have different numbers of blocks.
 # next: add up blocks, and begin a new tile when it is full.
 def bands(counts, tiles):
@@ -350,6 +357,7 @@ def bands(counts, tiles):
 
 
 # %% 12.2: sorted first
+# clause: **in order**
 # why:  the rows were sorted first, and these are bands of the sorted ones.
 # next: keep them in order: row i is counts[i].
 def bands(counts, tiles):
@@ -368,6 +376,7 @@ def bands(counts, tiles):
 
 
 # %% 12.2: ends
+# clause: the first is 0
 # why:  these are the rows with which tiles end.
 # next: a tile begins where the one before it ended, and the first at 0.
 def bands(counts, tiles):
@@ -402,6 +411,7 @@ def bands(counts, tiles):
 
 
 # %% 12.2: rows of each
+# clause: The first row of each tile
 # why:  these are numbers of rows, and asked is where each tile begins.
 # next: add them up.
 def bands(counts, tiles):
@@ -443,6 +453,7 @@ def break_even(size, n, block):
 
 
 # %% 12.3: multiplications alone
+# clause: Use `dense_cycles` and `sparse_cycles`.
 # why:  half of the multiplications are not half of the time.
 # next: ask the two plans; they count what is sent, and how well the units are filled.
 def break_even(size, n, block):
@@ -450,6 +461,7 @@ def break_even(size, n, block):
 
 
 # %% 12.3: beside FLOAT
+# clause: both of halves
 # why:  sparse halves are compared with a dense product of FLOAT, which takes several times as
 #   long.
 # next: compare like with like: both of halves.
@@ -460,6 +472,7 @@ def break_even(size, n, block):
 
 
 # %% 12.3: the smallest
+# clause: the **largest** density
 # why:  this is the smallest density at which sparse is quicker.
 # next: begin with the largest, and stop at the first.
 def break_even(size, n, block):
@@ -469,6 +482,7 @@ def break_even(size, n, block):
 
 
 # %% 12.3: where dense is quicker
+# clause: takes fewer cycles than the dense one
 # why:  this is the largest density at which the dense product is quicker.
 # next: turn the comparison round.
 def break_even(size, n, block):
@@ -692,6 +706,7 @@ def products(params, patterns, x):
 
 
 # %% 12.w2: without the 0.3
+# clause: 0.3 of it more
 # why:  this is the even share alone.
 # next: 0.3 of it more.
 def slots(blocks, buckets):
@@ -699,6 +714,7 @@ def slots(blocks, buckets):
 
 
 # %% 12.w2: down to a whole number
+# clause: rounded up to a whole number
 # why:  it is rounded down, and then not everything has room.
 # next: up: -(-a // b), or np.ceil.
 def slots(blocks, buckets):
@@ -742,6 +758,7 @@ def steps(counts, slots):
 
 
 # %% 12.5: all blocks over all room
+# clause: until nothing is left
 # why:  this is all blocks over the room of a bucket, as if they lay evenly.
 # next: look at each part: what is left there, and where is the next room?
 def steps(counts, slots):
@@ -749,6 +766,7 @@ def steps(counts, slots):
 
 
 # %% 12.5: the fullest part over a bucket
+# clause: every bucket room for
 # why:  this is how many buckets the fullest part needs, as if those before it were empty.
 # next: they have blocks of their own: take away only the room that they have.
 def steps(counts, slots):
@@ -837,6 +855,7 @@ def steps(counts, slots):
 
 
 # %% 12.6: grown where it was pruned
+# clause: where there was **none before**
 # why:  blocks grow again where they have just gone, with the weights that they had.
 # next: look for places in the old `there`, before anything is taken away.
 def prune_and_regrow(there, weights, slopes, moved):
@@ -850,6 +869,7 @@ def prune_and_regrow(there, weights, slopes, moved):
 
 
 # %% 12.6: the count drifts
+# clause: both new
 # why:  the largest slopes of all blocks were taken, and some of those blocks were there already.
 #   So fewer grow than go.
 # next: let only places count where none was.
@@ -864,6 +884,7 @@ def prune_and_regrow(there, weights, slopes, moved):
 
 
 # %% 12.6: nothing grows
+# clause: let as many grow
 # why:  blocks go, and none grow.
 # next: as many as go grow elsewhere.
 def prune_and_regrow(there, weights, slopes, moved):
@@ -875,6 +896,7 @@ def prune_and_regrow(there, weights, slopes, moved):
 
 
 # %% 12.6: dead weights kept
+# clause: so is what has gone
 # why:  the pattern is right, and the weights of blocks that are gone are still there. Where such
 #   a block comes back, it would begin with what it had.
 # next: set them to 0.
@@ -915,6 +937,7 @@ def prune_and_regrow(there, weights, slopes, moved):
 
 
 # %% 12.6: by the largest value of a block
+# clause: the **sum of the squares**
 # why:  a block is judged by one of its values, the largest.
 # next: add up the squares of all of them.
 def prune_and_regrow(there, weights, slopes, moved):
@@ -928,6 +951,7 @@ def prune_and_regrow(there, weights, slopes, moved):
 
 
 # %% 12.6: the largest go
+# clause: Take away the
 # why:  the largest blocks go.
 # next: sort the other way.
 def prune_and_regrow(there, weights, slopes, moved):
@@ -941,6 +965,7 @@ def prune_and_regrow(there, weights, slopes, moved):
 
 
 # %% 12.6: new blocks begin with a step
+# clause: New blocks begin with 0
 # why:  new blocks begin with what the slopes say.
 # next: with 0: the next step of training moves them.
 def prune_and_regrow(there, weights, slopes, moved):

@@ -453,8 +453,8 @@ def gone_on(answer: Callable[..., StandIn]) -> list[tuple[int, State]]:
     for (batch, iterations, rate, *values), _ in CALLS:
         weights = {name: np.full(3, value) for name, value in zip("wv", values, strict=True)}
         run = answer(cache_, make, batch, iterations, rate, weights)
-        written = (run.held.get(name) for name in ("rate", *weights))
-        state = (run.batch, run.iterations, *written)
+        rate_used, w, v = (run.held.get(name) for name in ("rate", *weights))
+        state = (run.batch, run.iterations, rate_used, w, v)
         compiled.append((len(stand_ins), state))
     return compiled
 

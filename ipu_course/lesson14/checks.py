@@ -575,7 +575,8 @@ def _knots() -> tuple[Trial, ...]:
         tensors["counts"] = Var(INT, parts, by_rows, right=[np.zeros(parts, int)])
         pairs = ", ".join(f"{a}-{b}" for a, row in enumerate(rows) for b in row if b >= a)
         words = f"{message}: {pairs}" if len(edges) < 10 else message
-        trials.append(Trial(words, tensors, more=(rows,), form=_counting))
+        trial = Trial(words, tensors, more=(rows,), form=_counting, beside=_knots)
+        trials.append(trial)
     return tuple(trials)
 
 

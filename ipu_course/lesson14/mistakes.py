@@ -20,6 +20,7 @@ class Mean(Vertex):
 
 
 # %% 14.w1: without the corners
+# clause: The corners, which nobody needs, come along.
 # why:  this is the four edges without the four corners. The slice has them, too.
 # next: count the numbers of the slice, and take away the block's own.
 def halo(rows, columns):
@@ -27,6 +28,7 @@ def halo(rows, columns):
 
 
 # %% 14.w1: the whole slice
+# clause: other tiles'
 # why:  this is the whole slice, and the block within it is the tile's own.
 # next: take rows * columns away.
 def halo(rows, columns):
@@ -474,6 +476,7 @@ def search(graph, wave, level, grew):
 
 
 # %% 14.3: ten waves
+# clause: let the **device** go on until a wave reaches nobody
 # why:  these are ten waves, whatever the graph is. On a long path the search stops on its way.
 # next: nobody knows the number beforehand: let the device look at what the last wave reached.
 def search(graph, wave, level, grew):
@@ -485,6 +488,7 @@ def search(graph, wave, level, grew):
 
 
 # %% 14.3: a hundred waves
+# clause: and no longer
 # why:  these are a hundred waves, whatever the graph is: nearly all of them reach nobody.
 # next: let the device look at what the last wave reached, and end the loop.
 def search(graph, wave, level, grew):
@@ -531,6 +535,7 @@ def search(graph, wave, level, grew):
 
 
 # %% 14.3: until somebody is reached
+# clause: a loop that the device ends
 # why:  the loop goes on while nobody is reached, and ends when somebody is.
 # next: RepeatWhileTrue goes on while its number is not 0. Give it how many were reached.
 def search(graph, wave, level, grew):
@@ -557,6 +562,7 @@ def search(graph, wave, level, grew):
 
 
 # %% 14.3: level is not set back
+# clause: The program may be run again
 # why:  level begins with 0 once, and the second search begins with what the first one ended with.
 # next: write the 0 in the program, before the loop: popops.zero.
 def search(graph, wave, level, grew):
@@ -568,6 +574,7 @@ def search(graph, wave, level, grew):
 
 
 # %% 14.3: level is never written
+# clause: Begin with `level` 0
 # error in the answer: UninitialisedReadError
 def search(graph, wave, level, grew):
     once, body = Sequence(wave), Sequence()
@@ -577,6 +584,7 @@ def search(graph, wave, level, grew):
 
 
 # %% 14.4: each six times
+# clause: write self.count
 # why:  each triangle is counted six times: from each of its vertices, and in both directions.
 # next: let b be larger than a, and the third larger than b.
 class Triangles(Vertex):
@@ -602,6 +610,7 @@ class Triangles(Vertex):
 
 
 # %% 14.4: each three times
+# clause: **each triangle is counted once**
 # why:  each triangle is counted three times: once for each of its edges.
 # next: of the third vertex ask that it is larger than b.
 class Triangles(Vertex):
@@ -754,6 +763,7 @@ class Triangles(Vertex):
 
 
 # %% 14.4: loops are triangles
+# clause: that makes no triangle
 # why:  a vertex that knows itself is counted as a corner of a triangle twice.
 # next: ask for b > a, and for a third that is larger than b: then all three differ.
 class Triangles(Vertex):
@@ -803,6 +813,7 @@ class Triangles(Vertex):
 
 
 # %% 14.4: within the tile's own vertices
+# clause: looks after the graph
 # why:  triangles whose corners are all on one tile are counted, and those across two are left out.
 # next: begin and end are of the smallest corner alone.
 class Triangles(Vertex):
@@ -828,6 +839,7 @@ class Triangles(Vertex):
 
 
 # %% 14.4: whole rows
+# clause: looking through a whole row for each number of the other does not
 # not yet: the count is right, and found by looking far more often than two sorted rows need.
 class Triangles(Vertex):
     offsets: Input[Vector[INT]]

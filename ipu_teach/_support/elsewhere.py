@@ -1,4 +1,4 @@
-"""Errors for names that a module does not have, with the import of the module that has them."""
+"""Build the error for a name that a module does not have, with a line that imports the name."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ HOMES = (
     "ipu_teach.poplibs.popsparse.dynamic",
     "ipu_teach.errors",
 )
-# the names of the course, which builds on this package, so that they cannot be imported here
+# These are names of the course. It builds on this package, so it cannot be imported here.
 COURSE = (
     *("built", "check", "given", "hint", "predict"),
     *("progress", "puzzle", "share", "solution", "verify"),
@@ -40,41 +40,52 @@ COURSE = (
 def not_in(
     module: str, name: str, instead: Mapping[str, str], known: Iterable[str]
 ) -> AttributeError | ImportError:
-    """Return the error for a name that `module` does not have, for its `__getattr__` to raise.
+    """Return the error that `__getattr__` of a module raises for a name that `module` lacks.
 
     It is an ImportError for `from … import`, and an AttributeError otherwise. `instead` maps names
-    to advice, and `known` lists the names of the module.
+    that only Poplar has to advice, and `known` lists the names of the module.
     """
-    asking = sys._getframe(2)
-    # Python looks for a submodule next
-    if asking.f_code.co_filename.startswith("<frozen importlib"):
+    asking_frame = sys._getframe(2)
+    # The import system asks for the attribute first, and then looks for a submodule of that name.
+    if asking_frame.f_code.co_filename.startswith("<frozen importlib"):
         return AttributeError(name)
     programs: Mapping[str, str] = vars(import_module("ipu_teach.program"))["NOT_HERE"]
     error: AttributeError | ImportError = missing(
         module.removeprefix("ipu_teach.poplibs."), name, {**programs, **instead}, known
     )
-    spelled = {_folded(k) for k in known}
+    folded_names = {_folded(known_name) for known_name in known}
     if (
         isinstance(error, UnknownNameError)
-        and _folded(name) not in spelled
+        and _folded(name) not in folded_names
         and (line := _line(module, name))
     ):
         error = UnknownNameError(error.tried, next_step=f"write {line}.")
-    importing = asking.f_code.co_code[max(asking.f_lasti, 0)] == opmap["IMPORT_FROM"]
-    if importing and isinstance(error, (NotOfferedError, UnknownNameError)):
+    is_from_import = (
+        asking_frame.f_code.co_code[max(asking_frame.f_lasti, 0)] == opmap["IMPORT_FROM"]
+    )
+    if is_from_import and isinstance(error, (NotOfferedError, UnknownNameError)):
         return NotHereImportError(error.tried, next_step=error.next_step)
     return error
 
 
 def _line(module: str, name: str) -> str:
-    """Return the line that imports `name` from the module that has it; "" if none has."""
+    """Return the line that imports `name` from another module; "" if no other module has it.
+
+    Case and underscores of the name do not count.
+    """
     for home in HOMES:
         home_module = import_module(home) if home != module else None
-        names = vars(home_module) if home_module else {}
-        public = getattr(home_module, "__all__", None) or [
-            n for n, value in names.items() if getattr(value, "__module__", "") == home
+        members = vars(home_module) if home_module else {}
+        public_names = getattr(home_module, "__all__", None) or [
+            member_name
+            for member_name, value in members.items()
+            if getattr(value, "__module__", "") == home
         ]
-        if public_name := {_folded(n): n for n in public if n[0] != "_"}.get(_folded(name)):
+        if public_name := {
+            _folded(member_name): member_name
+            for member_name in public_names
+            if member_name[0] != "_"
+        }.get(_folded(name)):
             return f"from {home} import {public_name}"
     course = {_folded(word): word for word in COURSE}.get(_folded(name))
     return f"from ipu_course import {course}" if course else ""

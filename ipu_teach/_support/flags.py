@@ -3,8 +3,8 @@
     @flagged
     def images(pictures: Array, *, diverging: bool = False) -> Picture: ...
 
-Without the check, any text or number would count as True or False, and an array would raise numpy's
-error in the middle of the call.
+Without the check, any text or number would count as True or False, and an array would raise an
+error of numpy in the middle of the call.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def flagged(cls: F) -> F:
-    """Return a function or a class whose calls check arguments annotated with `bool`.
+    """Return a function or a class whose calls check arguments that are annotated with `bool`.
 
-    A class is changed: its constructor and public methods check them. They raise `PoplarTypeError`
-    before the body runs.
+    A class is changed in place: its constructor and public methods check such arguments. A wrong
+    argument raises `PoplarTypeError` before the body runs.
     """
     if isinstance(cls, type):
         for name, member in list(vars(cls).items()):
@@ -48,9 +48,9 @@ _checked = checked(_refused, is_flag)
 
 
 def checks(*names: str) -> Callable[[F], F]:
-    """Return a decorator whose functions check flags and the parameters `names`.
+    """Return a decorator: the decorated function checks flags and the parameters `names`.
 
-    The check reads their annotations, and raises `PoplarTypeError` before the body runs. The body
-    checks all other arguments.
+    The check reads the annotations of these parameters, and raises `PoplarTypeError` before the
+    body runs. The body checks all other arguments.
     """
     return checked(_refused, lambda name, hint: is_flag(name, hint) or name in names)

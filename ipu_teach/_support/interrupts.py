@@ -1,7 +1,7 @@
-"""Ctrl-C during a run: it is delayed until the machine's memory agrees with the log of its steps.
+"""Delay Ctrl-C during a run until the memory of the machine agrees with the log of its steps.
 
     with interrupts:
-        ...                        # a step; Ctrl-C is noted in interrupts.asked
+        ...                        # a step, during which Ctrl-C only sets interrupts.asked
         interrupts.open = True     # code that may never end, and that undoes its changes
         ...
         interrupts.open = False
@@ -24,8 +24,8 @@ import numpy.typing as npt
 
 T = TypeVar("T")
 
-# the functions below those of `signal`, which look up an enum's members and are several times
-# slower
+# The functions of `signal` call these two. They look up members of an enum, so they are several
+# times slower.
 get_handler = _signal.getsignal
 set_handler = _signal.signal
 
@@ -33,8 +33,8 @@ set_handler = _signal.signal
 class Interrupts:
     """The state of Ctrl-C during a run.
 
-    `asked` means that the user has pressed Ctrl-C, and `open` that the running code may be stopped
-    at once.
+    `asked` is True if the user has pressed Ctrl-C. `open` is True while Ctrl-C may stop the running
+    code at once.
     """
 
     def __init__(self) -> None:
@@ -42,8 +42,10 @@ class Interrupts:
 
     def __enter__(self) -> None:
         self.asked = self.open = False
-        alone = threading.current_thread() is threading.main_thread()
-        self._installed = alone and get_handler(signal.SIGINT) is signal.default_int_handler
+        is_main_thread = threading.current_thread() is threading.main_thread()
+        self._installed = (
+            is_main_thread and get_handler(signal.SIGINT) is signal.default_int_handler
+        )
         if self._installed:
             set_handler(signal.SIGINT, self._take)
 
@@ -60,11 +62,11 @@ class Interrupts:
         self.asked = True
 
     def within(self, function: Callable[..., T], *args: npt.NDArray[np.generic]) -> T:
-        """Call a function of the learner's code, which Ctrl-C may stop at once."""
-        before, self.open = self.open, True
-        value = function(*args)
-        self.open = before
-        return value
+        """Return `function(*args)`, a call of the learner's code, which Ctrl-C may stop at once."""
+        was_open, self.open = self.open, True
+        returned = function(*args)
+        self.open = was_open
+        return returned
 
     def check(self) -> None:
         """Raise KeyboardInterrupt if the user has pressed Ctrl-C."""

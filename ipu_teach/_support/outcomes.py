@@ -1,7 +1,7 @@
-"""Calls of one function for several arguments, in turn or on an executor, with results and errors.
+"""Call a function for several arguments, one after another or on an executor.
 
 The results are in the order of the arguments. A call that fails does not affect the others. Ctrl-C
-keeps the finished results and cancels the rest.
+cancels the unfinished calls and keeps the results of the finished ones.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from typing import Any, TypeAlias
 from ipu_teach._support.progress import working
 from ipu_teach.errors import InvalidOptionError, shown
 
-# The argument and the result of a call, which this module only passes on.
+# This module only passes on arguments and results, which may be any objects.
 Argument: TypeAlias = Any
 Result: TypeAlias = Any
 Function: TypeAlias = Callable[[Argument], Result]
-# Source texts by file name, in the form of linecache.cache.
+# Sources are source texts by file name, in the form of linecache.cache.
 Sources: TypeAlias = dict[str, Any]
 
 
@@ -35,9 +35,10 @@ class Outcome:
     error: Exception | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return how to rebuild the outcome in another process.
+        """Return the function and arguments with which pickle restores the outcome.
 
-        An error loses its traceback there, so the traceback's text becomes its cause.
+        An error loses its traceback on the way to another process, so the text of the traceback
+        becomes the cause of the error.
         """
         if self.error is None:
             return Outcome, (self.value,)
@@ -47,7 +48,7 @@ class Outcome:
         try:
             pickle.loads(pickle.dumps(self.error))
             return _arrived, (self.error, description)
-        except Exception:  # an error that cannot be rebuilt from its arguments
+        except Exception:  # the error cannot be restored from its arguments
             return _arrived, (
                 RuntimeError(f"{type(self.error).__name__}: {self.error}"),
                 description,
@@ -68,41 +69,43 @@ def outcomes(
 ) -> list[Outcome | None]:
     """Return the outcome of `function(argument)` for each (name, argument).
 
-    An outcome is None if Ctrl-C came before the call ended. The progress line shows `title` and the
-    name, unless it is `hidden`. Raises `InvalidOptionError` if the executor accepts no calls.
+    An outcome is None if Ctrl-C stopped or prevented the call. Without `executor`, the calls run
+    one after another. The progress line shows `title` and the name, unless it is `hidden`. Raises
+    `InvalidOptionError` if the executor does not accept calls.
     """
-    results: list[Outcome | None] = [None] * len(arguments)
+    outcome_list: list[Outcome | None] = [None] * len(arguments)
     with working(title, "machine", hidden=hidden) as work:
         work.total = len(arguments)
         if executor is None:
             for work.done, (work.words, argument) in enumerate(arguments):
                 try:
-                    results[work.done] = attempt(function, argument)
+                    outcome_list[work.done] = attempt(function, argument)
                 except KeyboardInterrupt:
                     break
-            return results
-        # Codelets typed in a notebook have no file, but other processes need their source text.
-        typed = {
+            return outcome_list
+        # Codelets from a notebook have no file, but other processes need their source text.
+        notebook_sources = {
             name: entry
             for name, entry in linecache.cache.items()
             if len(entry) > 1 and entry[1] is None
         }
         try:
             futures = [
-                executor.submit(_away, function, argument, typed) for _, argument in arguments
+                executor.submit(_away, function, argument, notebook_sources)
+                for _, argument in arguments
             ]
         except RuntimeError as error:  # the executor was shut down, or its processes have ended
             raise InvalidOptionError(f"""The executor takes no more calls: {error}.
                 next:  make a new one, and sweep before it is shut down.""") from error
         try:
             for work.done, future in enumerate(as_completed(futures), start=1):
-                results[futures.index(future)] = _outcome(future)
+                outcome_list[futures.index(future)] = _outcome(future)
         except KeyboardInterrupt:
-            results = [_outcome(future) if future.done() else None for future in futures]
+            outcome_list = [_outcome(future) if future.done() else None for future in futures]
         finally:
             for future in futures:
                 future.cancel()
-    return results
+    return outcome_list
 
 
 def attempt(function: Function, argument: Argument) -> Outcome:
@@ -113,19 +116,19 @@ def attempt(function: Function, argument: Argument) -> Outcome:
         return Outcome(error=error)
 
 
-def _away(function: Function, argument: Argument, typed: Sources) -> Outcome:
-    """Return the outcome of a call that may run in another process.
+def _away(function: Function, argument: Argument, notebook_sources: Sources) -> Outcome:
+    """Return the outcome of a call that may run in another process, without its progress.
 
-    Its progress is hidden there. `typed` is the source text of codelets typed in a notebook, for
-    that process.
+    `notebook_sources` has the source text of codelets from a notebook, which the other process does
+    not have.
     """
-    linecache.cache.update(typed)
+    linecache.cache.update(notebook_sources)
     with working("call", hidden=True):
         return attempt(function, argument)
 
 
 def _outcome(future: Future[Outcome]) -> Outcome | None:
-    """Return the outcome of a call on an executor; None if the call was stopped."""
+    """Return the outcome of a call on an executor, or None if Ctrl-C stopped the call."""
     try:
         return future.result()
     except (CancelledError, KeyboardInterrupt):  # Ctrl-C also reaches the processes of a pool
@@ -134,31 +137,33 @@ def _outcome(future: Future[Outcome]) -> Outcome | None:
         return Outcome(error=error)
 
 
-def check_travels(call: str, executor: Executor, sent: Mapping[str, Argument]) -> None:
+def check_travels(call: str, executor: Executor, objects: Mapping[str, Argument]) -> None:
     """Raise `InvalidOptionError` if `executor` cannot send the objects to its processes.
 
-    The same error is raised for an object that is not an executor. `call` is the name of the
-    calling function, and `sent` has the objects by name.
+    The same error is raised if `executor` is not an executor. `call` names the calling function in
+    errors, and `objects` has the objects by the name that errors use.
     """
     if not isinstance(executor, Executor):
         raise InvalidOptionError(f"""{call} was given {shown(executor)}, which is not an executor.
             next:  give one of concurrent.futures, such as ProcessPoolExecutor(4), or
             client.get_executor() of a Dask client.""")
-    processes = sys.modules.get("concurrent.futures.process")  # a browser cannot import this module
+    processes = sys.modules.get("concurrent.futures.process")  # None in a browser
     if processes is None or not isinstance(executor, processes.ProcessPoolExecutor):
         return
     context = getattr(executor, "_mp_context", None)
-    begun = getattr(executor, "_processes", None)
-    # a forked process has a copy of everything in memory
-    forks = context is not None and context.get_start_method() == "fork" and not begun
-    for name, value in sent.items():
+    running_processes = getattr(executor, "_processes", None)
+    # A process that is forked later has a copy of all objects in memory.
+    will_fork = (
+        context is not None and context.get_start_method() == "fork" and not running_processes
+    )
+    for name, value in objects.items():
         try:
             pickle.dumps(value)
         except Exception as error:
             reason = re.sub(r" at 0x\w+", "", " ".join(str(error).split()))
         else:
             if (
-                forks
+                will_fork
                 or getattr(value, "__module__", "") != "__main__"
                 or hasattr(sys.modules["__main__"], "__file__")
             ):

@@ -1,4 +1,4 @@
-"""Tell the kit's own code from the user's, so that errors and tracebacks show the user's line.
+"""Distinguish the kit's own code from the user's, so that errors and tracebacks show user lines.
 
 The runtime registers its own package. A package that builds on it, such as the course, registers
 itself when it is imported.
@@ -11,9 +11,9 @@ from pathlib import Path
 
 RUNTIME = "ipu_teach"
 
-_prefixes: tuple[str, ...] = ()  # module names, each followed by a dot
+_prefixes: tuple[str, ...] = ()  # names of packages, each followed by a dot
 _folders: tuple[str, ...] = ()
-# for vertex classes from these modules, a report shows a sentence instead of the source text
+# A report shows a sentence, instead of the source text, for vertex classes from these modules.
 _libraries: tuple[str, ...] = (f"{RUNTIME}.poplibs.",)
 
 
@@ -36,7 +36,7 @@ def is_own_module(name: object) -> bool:
 
 
 def is_own_file(path: str) -> bool:
-    """Return whether a file belongs to the kit."""
+    """Return whether the file `path` belongs to the kit."""
     return path.startswith(_folders)
 
 

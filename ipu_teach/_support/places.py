@@ -1,8 +1,9 @@
 """Find the files that come with the kit, and write files safely.
 
-In a checkout the folders `datasets`, `docs` and `notebooks` are beside the packages. In a wheel
-each package has a folder `carried`, which hatch_build.py fills: the runtime has the data sets, and
-the course the rest. This module also builds the errors about folders that are full or read-only.
+In a checkout, the folders `datasets`, `docs` and `notebooks` are next to the packages. In a wheel,
+each package has a folder `carried`, which hatch_build.py fills: the package of the runtime has the
+data sets, and that of the course the rest. This module also builds the errors about folders that
+are full or read-only.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from pathlib import Path
 from ipu_teach.errors import LessonError
 
 PACKAGE = Path(__file__).resolve().parents[1]
-CARRIED = "carried"  # the folder of a package in a wheel
+CARRIED = "carried"  # the folder for such files in a package of a wheel
 FULL = (errno.ENOSPC, errno.EDQUOT)
 NOT_KEPT = (*FULL, errno.EACCES, errno.EPERM, errno.EROFS)
 MEMINFO = Path("/proc/meminfo")
-PROBE = 1 << 20  # the number of bytes written to test whether a folder can store any
+PROBE = 1 << 20  # this many bytes are written to test whether a folder can store data
 
 
 def free_memory() -> int | None:
@@ -52,9 +53,9 @@ def checkout() -> Path | None:
 
 
 def program() -> str:
-    """Return the command that the user typed: "python3 run.py" or "ipu-teach"."""
-    by_run_py = sys.argv[0] == str(PACKAGE / "__main__.py") and checkout()
-    return "python3 run.py" if by_run_py else "ipu-teach"
+    """Return the command with which this program was started: "python3 run.py" or "ipu-teach"."""
+    is_run_py = sys.argv[0] == str(PACKAGE / "__main__.py") and checkout()
+    return "python3 run.py" if is_run_py else "ipu-teach"
 
 
 def bundled(name: str, package: Path = PACKAGE) -> Path:
@@ -63,30 +64,33 @@ def bundled(name: str, package: Path = PACKAGE) -> Path:
 
 
 def not_kept(noun: str, where: Path | str, error: OSError) -> LessonError:
-    """Return the error for a thing (`noun`) that could not be written to `where`, with advice."""
-    step = "set IPU_TEACH_WORK to a folder " + (
+    """Return an error with advice about the file `where`, which could not be written.
+
+    `noun` is its first sentence without a full stop, such as "The starter could not be copied".
+    """
+    advice = "set IPU_TEACH_WORK to a folder " + (
         "on another disk, or make room on this one" if error.errno in FULL else "that you may write"
     )
-    return LessonError(f"{noun}: {error.strerror}.", where=str(where), next_step=step)
+    return LessonError(f"{noun}: {error.strerror}.", where=str(where), next_step=advice)
 
 
 def write_whole(file: Path, content: bytes | str) -> None:
-    """Write `content` to `file` completely, or leave the old file unchanged. Raises `OSError`."""
+    """Write `content` to `file`; if that raises an `OSError`, an old file is unchanged."""
     data = content if isinstance(content, bytes) else content.encode("utf-8")
-    part = file.with_name(f".{file.name}.{os.getpid()}-{os.urandom(4).hex()}.part")
+    part_file = file.with_name(f".{file.name}.{os.getpid()}-{os.urandom(4).hex()}.part")
     try:
-        part.write_bytes(data)
-        os.replace(part, file)
+        part_file.write_bytes(data)
+        os.replace(part_file, file)
     finally:
         with suppress(OSError):
-            part.unlink(missing_ok=True)
+            part_file.unlink(missing_ok=True)
 
 
 def try_writing(folder: Path) -> None:
-    """Write a test file into a folder, or into the nearest existing one above it, and remove it.
+    """Check that files can be written into `folder`, or into its nearest existing parent.
 
-    Raises `OSError`.
+    Raises `OSError` if they cannot.
     """
-    near = next((existing for existing in (folder, *folder.parents) if existing.exists()), folder)
-    with tempfile.TemporaryFile(dir=near) as file:
+    existing_folder = next((path for path in (folder, *folder.parents) if path.exists()), folder)
+    with tempfile.TemporaryFile(dir=existing_folder) as file:
         file.write(bytes(PROBE))

@@ -1,20 +1,20 @@
-"""Progress of long work: one line on a terminal or below a notebook's cell, removed at the end.
+"""Progress of long work: a line on a terminal or below a notebook's cell, removed at the end.
 
     with working("compile") as work:
         work.total = 40
         for work.done in range(40):
             ...
 
-Nothing is shown in the first second, in a log, or in a notebook without a reader. Only a page that
-a person looks at sends the identifier of the cell that it runs; a program that stores outputs does
-not. The working code only records its progress. A thread reads that at intervals, and ends when
-nothing has happened for a while. If work is nested, the outermost has the line, and the
-innermost provides the text. IPU_TEACH_PROGRESS=0 turns all of it off.
+Nothing is shown in the first second, in a log, or in a notebook that runs without a reader. (A
+request to run a cell has the identifier of the cell only if it comes from a page that a person
+looks at.) The working code only records its progress. A thread reads the progress at intervals, and
+ends when nothing has happened for a while. If work is nested, the line shows the progress of the
+outermost work and the text of the innermost. IPU_TEACH_PROGRESS=0 switches the line off.
 
-A graph that a learner's own loop builds vertex by vertex has no `with` block, and recording each
-vertex would cost as much as adding it. So `growing` only tells the thread which attribute counts
-the vertices. The end of such a loop is not announced: its line disappears when no more vertices
-are added or the cell ends, and on a terminal before anything else is printed.
+If a learner's own loop adds vertices to a graph, there is no `with` block, and recording each
+vertex would take as long as adding it. So `growing` only tells the thread which attribute counts
+the vertices. The thread does not know when such a loop ends. The line disappears when no more
+vertices are added or the cell ends, and on a terminal before anything else is printed.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from typing import Any, TextIO, TypeVar
 
 T = TypeVar("T")
 
-AFTER, EVERY = 1.0, 0.2  # seconds: before the line appears, and between two updates
-FORMS = (  # of the line: without a count, with a count but no total, and with both
+AFTER, EVERY = 1.0, 0.2  # seconds before the line appears, and between two updates of it
+FORMS = (  # the line without a count, with a count but no total, and with both
     "{elapsed}{postfix}",
     "{n_fmt} {unit} [{elapsed}{postfix}]",
     "{percentage:3.0f}%|{bar:12}| {n_fmt}/{total_fmt} {unit} [{elapsed}<{remaining}{postfix}]",
 )
-IDLE = 25  # updates without work after which the thread ends
-STILL = 3  # updates without growth after which the line of a growing object disappears
+IDLE = 25  # the thread ends after this many updates without work
+STILL = 3  # the line of a growing object disappears after this many updates without growth
 
 
 class TrackedWork:
     """Work in progress: `done` of `total` units (0 if unknown), and a text about the current part.
 
-    `look` is a function that returns these three when the line is drawn, in place of the
-    attributes. With `hidden`, nothing is shown.
+    `look`, if it is not None, is called when the line is drawn. It returns (done, total, text),
+    which replace the attributes. With `hidden`, nothing is shown.
     """
 
     def __init__(
@@ -63,12 +63,12 @@ class TrackedWork:
         self._begun = time.perf_counter()
 
     def note(self, done: int, total: int) -> None:
-        """Record that `done` units are done, and that one more follows after `total`."""
+        """Record that `done` of `total` units are done, and that one more unit follows these."""
         self.done = done
         self.total = total + 1
 
     def each(self, items: Iterable[T], total: int) -> Iterator[T]:
-        """Yield the items in order, and count each as done when the next one is requested."""
+        """Yield the items in order; an item counts as done when the next one is requested."""
         self.total = total
         for self.done, item in enumerate(items):
             yield item
@@ -77,9 +77,9 @@ class TrackedWork:
         """Return whether the work has taken long enough to be shown."""
         return self.screen is not None and time.perf_counter() - self._begun >= AFTER
 
-    def draw(self, inner: TrackedWork) -> None:
-        """Draw the line: the progress of this work, and the text of `inner`, the innermost work."""
-        done, total, words = (
+    def draw(self, innermost: TrackedWork) -> None:
+        """Draw the line: the progress of this work, and the text of the innermost work."""
+        done, total, text = (
             self.look() if self.look is not None else (self.done, self.total, self.words)
         )
         if self._bar is None:
@@ -98,7 +98,7 @@ class TrackedWork:
         bar.n = done
         bar.total = total or None
         bar.bar_format = "{desc}: " + FORMS[2 if total else done > 0]
-        bar.set_postfix_str(words if inner is self else inner.what, refresh=False)
+        bar.set_postfix_str(text if innermost is self else innermost.what, refresh=False)
         bar.refresh()
 
     def close(self) -> None:
@@ -109,7 +109,7 @@ class TrackedWork:
 
 
 class Growth(TrackedWork):
-    """Objects that a learner's own loop adds, counted in attribute `counts` of the object `of`."""
+    """Objects that a learner's own loop adds to `of`, whose attribute `counts` is their number."""
 
     def __init__(self, what: str, units: str, of: object, counts: str, screen: _Screen) -> None:
         super().__init__(what, "", lambda: (0, 0, f"{self.done:,} {units} so far"), False)
@@ -122,25 +122,25 @@ class Growth(TrackedWork):
     def grew(self) -> bool:
         """Return whether there are more objects than at the last update.
 
-        After `STILL` updates without growth, the line is removed.
+        After `STILL` updates without growth, this method removes the line.
         """
-        before, self.done = self.done, getattr(self.of, self.counts)
-        self.still = 0 if self.done > before else self.still + 1
+        previous_count, self.done = self.done, getattr(self.of, self.counts)
+        self.still = 0 if self.done > previous_count else self.still + 1
         if self.still >= STILL:
             self.stop()
             self._begun = time.perf_counter()
         return self.still == 0
 
-    def draw(self, inner: TrackedWork) -> None:
+    def draw(self, innermost: TrackedWork) -> None:
         if self.within_a_line:  # drawing would overwrite the user's unfinished line
             return
         if self._bar is None and type(self.screen) is _Screen:
-            for beside in _BESIDE:
-                beside.put_in()
-        super().draw(inner)
+            for stream in _BESIDE:
+                stream.put_in()
+        super().draw(innermost)
 
     def give_way(self, text: str) -> None:
-        """Remove the line before `text` is printed. It returns only when more objects are added."""
+        """Remove the line before `text` is printed; it appears again when objects are added."""
         self.close()
         self.done = getattr(self.of, self.counts)
         self.within_a_line = not text.endswith("\n")
@@ -148,15 +148,15 @@ class Growth(TrackedWork):
     def stop(self) -> None:
         """Remove the line, and stop watching the output streams."""
         self.close()
-        for beside in _BESIDE:
-            beside.put_back()
+        for stream in _BESIDE:
+            stream.put_back()
 
 
 class _Beside:
     """The replacement of standard output or error while a line is on the terminal.
 
-    Anything printed through it removes the line first. There is one for each of the two streams in
-    the whole process, because print() uses the stream that it looked up without keeping it alive.
+    It removes the line before anything is printed. A process has only one replacement for each of
+    the two streams, because print() uses the stream without keeping it alive.
     """
 
     def __init__(self, name: str) -> None:
@@ -197,7 +197,11 @@ def working(
     look: Callable[[], tuple[int, int, str]] | None = None,
     hidden: bool = False,
 ) -> Iterator[TrackedWork]:
-    """Yield an object that shows the progress of the block. Only the main thread shows progress."""
+    """Show the progress of a `with` block, and yield the object in which the block records it.
+
+    `title` names the work, and `unit` one of its units. `look` and `hidden` are as in
+    `TrackedWork`. Only the main thread shows progress.
+    """
     work = TrackedWork(title, unit, look, hidden)
     if threading.current_thread() is not threading.main_thread():
         yield work
@@ -220,8 +224,8 @@ def working(
 def growing(title: str, units: str, of: object, counts: str) -> None:
     """Show the progress of a learner's loop that adds objects to `of`.
 
-    The attribute `counts` of `of` is their number, and `units` their name in the plural. Only the
-    main thread shows progress.
+    `of` has their number in its attribute `counts`. `units` is what they are called, in the plural.
+    Only the main thread shows progress.
     """
     global _grows
     is_shown = threading.current_thread() is threading.main_thread() and not (
@@ -249,19 +253,19 @@ def _watch() -> None:
 
 def _look_on() -> None:
     global _watcher, _grows
-    idle = 0
-    while idle < IDLE:
+    idle_updates = 0
+    while idle_updates < IDLE:
         time.sleep(EVERY)
         with _lock:
-            grows = _grows is not None and _grows.grew()
-            idle = 0 if _under_way or grows else idle + 1
+            has_grown = _grows is not None and _grows.grew()
+            idle_updates = 0 if _under_way or has_grown else idle_updates + 1
             if _under_way and _under_way[0].late():
                 if _grows is not None:
                     _grows.stop()
                 _under_way[0].draw(_under_way[-1])
-            elif _grows is not None and grows and _grows.late():
+            elif _grows is not None and has_grown and _grows.late():
                 _grows.draw(_grows)
-            if idle == IDLE:
+            if idle_updates == IDLE:
                 _watcher = _grows = None
 
 
@@ -274,7 +278,7 @@ def _end_growth() -> None:
 
 
 def _screen() -> _Screen | None:
-    """Return the output where a reader can see a line; None if there is none."""
+    """Return the output on which a reader can see a line, or None if there is none."""
     if os.environ.get("IPU_TEACH_PROGRESS") == "0":
         return None
     if sys.stderr is not None and sys.stderr.isatty():
@@ -282,7 +286,7 @@ def _screen() -> _Screen | None:
     shell = None
     if "ipykernel" in sys.modules and "IPython" in sys.modules:
         shell = sys.modules["IPython"].get_ipython()
-    # the message that asked to run this cell
+    # The parent message is the request to run this cell.
     parent: dict[str, Any] = getattr(shell, "get_parent", dict)()
     return _Cell(sys.stderr, shell) if parent.get("metadata", {}).get("cellId") else None
 
@@ -290,7 +294,7 @@ def _screen() -> _Screen | None:
 class _Screen:
     """A terminal, as the file that tqdm writes to.
 
-    Errors are ignored, as a progress line must never stop a program.
+    Errors of the output are ignored, as a progress line must never stop a program.
     """
 
     def __init__(self, file: TextIO) -> None:
@@ -300,12 +304,12 @@ class _Screen:
         self.flush = file.flush
 
     def at_end(self, call: Callable[[], None]) -> None:
-        """Call `call` when the notebook's cell ends. On a terminal, do nothing."""
+        """Call `call` when the notebook's cell ends; on a terminal, never call it."""
 
     def write(self, text: str) -> None:
         try:
             self._write(text)
-        # with an error here, tqdm would keep its lock, and other threads would wait for it forever
+        # After an error here, tqdm would keep its lock, for which other threads would wait forever.
         except Exception:
             self._write = lambda _: None  # type: ignore[method-assign, assignment]
 
@@ -345,7 +349,7 @@ class _Cell(_Screen):
 
 
 def _in_child() -> None:
-    """Clear the state in a forked process, which has neither the thread nor its work."""
+    """Clear the state in a forked process, which has neither the thread nor the work."""
     global _watcher, _grows
     _watcher = _grows = None
     _under_way.clear()

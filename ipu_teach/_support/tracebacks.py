@@ -1,8 +1,8 @@
 """Tracebacks in a notebook: they show the learner's code and other libraries, but not the kit's.
 
-A graph is built in a cell but checked deep inside the kit, while the mistake is in a line of the
-cell. The frames between the two do not help the learner. `%xmode Verbose` shows them all, `%debug`
-steps through them, and a script prints them as Python does.
+A mistake is in a line of a cell, but it is often noticed deep inside the kit. The frames between
+the two do not help the learner. `%xmode Verbose` shows all frames, `%debug` steps through them, and
+a script prints them as Python does.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def shortened(error: BaseException, shell: Any) -> list[str]:
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an error, its cause, the cause of that one, and so on."""
+    """Yield an error, its cause, the cause of its cause, and so on."""
     visited: list[BaseException] = []
     while error is not None and not any(error is link for link in visited):
         yield error
@@ -39,11 +39,11 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _without_the_kits(traceback: TracebackType | None) -> TracebackType | None:
-    steps = []
+    kept_steps = []
     while traceback is not None:
         if not is_own_module(traceback.tb_frame.f_globals.get("__name__", "")):
-            steps.append(traceback)
+            kept_steps.append(traceback)
         traceback = traceback.tb_next
-    for step in reversed(steps):
+    for step in reversed(kept_steps):
         traceback = TracebackType(traceback, step.tb_frame, step.tb_lasti, step.tb_lineno)
     return traceback

@@ -73,48 +73,53 @@ def vertex_name(table: FrozenTable, row: int, field: str = "") -> str:
 def check_connected(compute_set: FrozenComputeSet, table: FrozenTable) -> None:
     """Check that every field of every vertex has a region, and every state field a value."""
     for name, field in table.fields.items():
-        missing = np.flatnonzero(table.offsets[name] == UNCONNECTED)
-        if missing.size:
+        missing_rows = np.flatnonzero(table.offsets[name] == UNCONNECTED)
+        if missing_rows.size:
             is_state = field.kind == "state"
-            vertex = vertex_name(table, int(missing[0]), name)
-            line = in_words(table.line(int(missing[0])))
+            vertex_text = vertex_name(table, int(missing_rows[0]), name)
+            line_text = in_words(table.line(int(missing_rows[0])))
             if is_state and field.depth:
-                raise NoSizeSpecifiedError(f"""The state {name!r} of {missing.size}
-                    {"vertex" if missing.size == 1 else "vertices"} of {table.codelet.__name__} has
-                    neither a value nor a size.
-                    where: {vertex} of compute set {compute_set.name!r}
-                    line:  {line}
+                raise NoSizeSpecifiedError(f"""The state {name!r} of {missing_rows.size}
+                    {"vertex" if missing_rows.size == 1 else "vertices"} of
+                    {table.codelet.__name__} has neither a value nor a size.
+                    where: {vertex_text} of compute set {compute_set.name!r}
+                    line:  {line_text}
                     next:  give it numbers in add_vertex: {name}=…, or
                     graph.set_field_size(vertex[{name!r}], size).""")
             hint = "or a default in the class" if is_state else f"declared as {field.declaration()}"
             raise GraphConnectionError(f"""The {"state" if is_state else "field"} {name!r} of
-                {counted(missing.size, "vertex", "vertices")} of {table.codelet.__name__}
+                {counted(missing_rows.size, "vertex", "vertices")} of {table.codelet.__name__}
                 {"has no value" if is_state else "is not connected"}.
-                where: {vertex} of compute set {compute_set.name!r}
-                line:  {line}
+                where: {vertex_text} of compute set {compute_set.name!r}
+                line:  {line_text}
                 next:  give it in add_vertex: {name}=…, {hint}.""")
 
 
 def check_variables_mapped(graph: FrozenGraph) -> None:
     """Check that every element of every variable is mapped to a tile."""
-    tiles = graph.tile_map
-    stop = np.append(tiles.start[1:], graph.memory_bytes)
-    gaps = np.flatnonzero(tiles.tile == UNMAPPED)
-    for variable in graph.variables if gaps.size else []:
-        begin = np.maximum(tiles.start[gaps], variable.start)
-        end = np.minimum(stop[gaps], variable.stop)
-        inside = np.flatnonzero(end > begin)
-        if inside.size and not variable.state:
-            size = variable.dtype.size
-            count = int((end - begin)[inside].sum()) // size
-            total = (variable.stop - variable.start) // size
+    tile_map = graph.tile_map
+    piece_stops = np.append(tile_map.start[1:], graph.memory_bytes)
+    unmapped_pieces = np.flatnonzero(tile_map.tile == UNMAPPED)
+    for variable in graph.variables if unmapped_pieces.size else []:
+        gap_begins = np.maximum(tile_map.start[unmapped_pieces], variable.start)
+        gap_ends = np.minimum(piece_stops[unmapped_pieces], variable.stop)
+        gaps_inside = np.flatnonzero(gap_ends > gap_begins)
+        if gaps_inside.size and not variable.state:
+            element_bytes = variable.dtype.size
+            num_unmapped = int((gap_ends - gap_begins)[gaps_inside].sum()) // element_bytes
+            num_elements = (variable.stop - variable.start) // element_bytes
             subject = f"The variable {variable.name!r} is"
-            first = ""
-            if count < total:
-                subject = f"{count:,} of the {total:,} elements of variable {variable.name!r} are"
-                first = f"the first of them is {graph.element(int(begin[inside[0]]))}"
+            first_unmapped = ""
+            if num_unmapped < num_elements:
+                subject = (
+                    f"{num_unmapped:,} of the {num_elements:,} elements of variable "
+                    f"{variable.name!r} are"
+                )
+                first_unmapped = (
+                    f"the first of them is {graph.element(int(gap_begins[gaps_inside[0]]))}"
+                )
             raise InvalidTileMappingError(f"""{subject} on no tile.
-                where: {first}
+                where: {first_unmapped}
                 line:  {in_words(variable.line)}
                 next:  graph.set_tile_mapping(tensor, tile), or poputil.map_tensor_linearly(graph,
                 tensor).""")
@@ -141,33 +146,38 @@ def check_regions_fit(
 
     All bytes of all its fields are on that tile while the vertex runs.
     """
-    limit = graph.target.bytes_per_tile
-    largest = [int(graph.region_bytes(table, name).max()) for name in table.fields]
+    bytes_per_tile = graph.target.bytes_per_tile
+    largest_regions = [int(graph.region_bytes(table, name).max()) for name in table.fields]
     # an upper bound: the memory of a vertex that had the largest region of every field
-    if sum(largest) <= limit:
+    if sum(largest_regions) <= bytes_per_tile:
         return
-    sizes = {
+    bytes_by_field = {
         name: np.repeat(graph.region_bytes(table, name), graph.stretch_lengths(table, name))
         for name in table.fields
     }
-    for name, size in [*sizes.items(), ("", sum(sizes.values(), np.zeros(len(table), np.int64)))]:
-        row = int(np.argmax(size > limit))
-        if size[row] > limit:
+    for name, bytes_of_row in [
+        *bytes_by_field.items(),
+        ("", sum(bytes_by_field.values(), np.zeros(len(table), np.int64))),
+    ]:
+        row = int(np.argmax(bytes_of_row > bytes_per_tile))
+        if bytes_of_row[row] > bytes_per_tile:
             codelet = table.codelet.__name__
-            bytes_needed = f"{int(size[row]):,} bytes"
+            bytes_needed = f"{int(bytes_of_row[row]):,} bytes"
             if name:
                 problem = f"The field {name!r} of {codelet} takes {bytes_needed}"
             else:
                 problem = f"The fields of one {codelet} take {bytes_needed} together"
-            error = GraphMemoryAllocationError(f"""{problem}; a tile has {limit:,}.
+            error = GraphMemoryAllocationError(f"""{problem}; a tile has {bytes_per_tile:,}.
                 where: {vertex_name(table, row, name)} of compute set {compute_set.name!r}
                 line:  {in_words(table.line(row))}
                 next:  give each vertex a smaller part of the tensor, and spread the vertices over
                 the tiles.""")
             is_mapped = graph.tile_map.tile != UNMAPPED
-            lengths = np.diff(np.append(graph.tile_map.start, graph.memory_bytes))[is_mapped]
-            tiles = np.bincount(graph.tile_map.tile[is_mapped], lengths, graph.target.num_tiles)
-            error.bytes_per_tile = tiles.astype(np.int64)
+            piece_bytes = np.diff(np.append(graph.tile_map.start, graph.memory_bytes))[is_mapped]
+            bytes_by_tile = np.bincount(
+                graph.tile_map.tile[is_mapped], piece_bytes, graph.target.num_tiles
+            )
+            error.bytes_per_tile = bytes_by_tile.astype(np.int64)
             raise error
 
 
@@ -181,13 +191,20 @@ def _sorted(
 
     `owner` is an index into `owners`. Empty intervals are left out.
     """
-    pieces = [intervals(*owner) for owner in owners]
-    if not pieces:
+    intervals_by_owner = [intervals(*owner) for owner in owners]
+    if not intervals_by_owner:
         return (np.zeros(0, np.int64),) * 4
-    owner = np.concatenate([np.full(len(piece), i) for i, piece in enumerate(pieces)])
+    owner = np.concatenate(
+        [
+            np.full(len(intervals_of_owner), owner_index)
+            for owner_index, intervals_of_owner in enumerate(intervals_by_owner)
+        ]
+    )
     row, start, stop = (
-        np.concatenate([getattr(piece, side) for piece in pieces])
-        for side in ("row", "start", "stop")
+        np.concatenate(
+            [getattr(intervals_of_owner, column) for intervals_of_owner in intervals_by_owner]
+        )
+        for column in ("row", "start", "stop")
     )
     order = np.argsort(start, kind="stable")
     order = order[(stop > start)[order]]
@@ -214,36 +231,37 @@ def check_races(graph: FrozenGraph, compute_set: FrozenComputeSet) -> None:
             (writes if field.written else reads).append((table, name))
     if _are_independent(graph, reads, writes):
         return
-    owner, row, start, stop = _sorted(graph.intervals, writes)
-    constant = _constant_in(graph, start, stop)
+    write_owner, write_row, write_start, write_stop = _sorted(graph.intervals, writes)
+    constant = _constant_in(graph, write_start, write_stop)
     if constant is not None:
-        name, hit = constant
-        table, field = writes[owner[hit]]
+        name, interval = constant
+        table, field = writes[write_owner[interval]]
         raise GraphConnectionError(f"""The field {field!r} of {table.codelet.__name__} writes to the
             constant {name!r}.
-            where: {vertex_name(table, int(row[hit]), field)} of compute set {compute_set.name!r}
-            line:  {in_words(table.line(int(row[hit])))}
+            where: {vertex_name(table, int(write_row[interval]), field)} of compute set
+            {compute_set.name!r}
+            line:  {in_words(table.line(int(write_row[interval])))}
             next:  connect a variable, made with graph.add_variable.""")
-    furthest = np.maximum.accumulate(stop)
-    second = np.flatnonzero(start[1:] < furthest[:-1]) + 1
-    if second.size:
-        b = int(second[0])
-        a = int(np.flatnonzero(stop[:b] > start[b])[0])
-        first_writer = writes[owner[a]], int(row[a])
-        second_writer = writes[owner[b]], int(row[b])
+    furthest_stops = np.maximum.accumulate(write_stop)
+    second_writes = np.flatnonzero(write_start[1:] < furthest_stops[:-1]) + 1
+    if second_writes.size:
+        second = int(second_writes[0])
+        first = int(np.flatnonzero(write_stop[:second] > write_start[second])[0])
+        first_writer = writes[write_owner[first]], int(write_row[first])
+        second_writer = writes[write_owner[second]], int(write_row[second])
         raise _race(
             graph,
             compute_set,
-            int(start[b]),
+            int(write_start[second]),
             accesses=(first_writer, second_writer),
             second_access="write",
         )
-    r_owner, r_row, r_start, r_stop = _sorted(graph.intervals, reads)
-    overlap = meet(start, stop, r_start, r_stop)
+    read_owner, read_row, read_start, read_stop = _sorted(graph.intervals, reads)
+    overlap = meet(write_start, write_stop, read_start, read_stop)
     if overlap is not None:
-        r, w, byte = overlap
-        writer = writes[owner[w]], int(row[w])
-        reader = reads[r_owner[r]], int(r_row[r])
+        read_index, write_index, byte = overlap
+        writer = writes[write_owner[write_index]], int(write_row[write_index])
+        reader = reads[read_owner[read_index]], int(read_row[read_index])
         raise _race(graph, compute_set, byte, accesses=(writer, reader), second_access="read")
 
 
@@ -259,9 +277,15 @@ def _are_independent(graph: FrozenGraph, reads: Owners, writes: Owners) -> bool:
     ):
         return False
     constants = [v for v in graph.variables if v.constant]
-    others = [(np.array([v.start for v in constants]), np.array([v.stop for v in constants]))]
-    others += [(read.start, read.stop) for read in (graph.touched(*owner) for owner in reads)]
-    return not any(meet(start, stop, low, high) for low, high in others)
+    other_intervals = [
+        (np.array([v.start for v in constants]), np.array([v.stop for v in constants]))
+    ]
+    other_intervals += [
+        (read.start, read.stop) for read in (graph.touched(*owner) for owner in reads)
+    ]
+    return not any(
+        meet(start, stop, other_start, other_stop) for other_start, other_stop in other_intervals
+    )
 
 
 def _constant_in(graph: FrozenGraph, start: Array, stop: Array) -> tuple[str, int] | None:
@@ -270,9 +294,9 @@ def _constant_in(graph: FrozenGraph, start: Array, stop: Array) -> tuple[str, in
     The result is (name, index of the first such interval).
     """
     for variable in graph.variables:
-        hits = (start < variable.stop) & (stop > variable.start)
-        if variable.constant and np.any(hits):
-            return variable.name, int(hits.argmax())
+        overlaps = (start < variable.stop) & (stop > variable.start)
+        if variable.constant and np.any(overlaps):
+            return variable.name, int(overlaps.argmax())
     return None
 
 
@@ -322,9 +346,9 @@ def _check_aliases(
     graph: FrozenGraph, compute_set: FrozenComputeSet, table: FrozenTable, name: str
 ) -> None:
     """Check that no region of a written field contains an element twice."""
-    for number in numbers_in(table.layouts[name]):
-        if any(part.aliased for _, part in graph.layouts[number].parts):
-            row = int(np.flatnonzero(table.layouts[name] == number)[0])
+    for layout_number in numbers_in(table.layouts[name]):
+        if any(part.aliased for _, part in graph.layouts[layout_number].parts):
+            row = int(np.flatnonzero(table.layouts[name] == layout_number)[0])
             raise ComputeSetRaceError(f"""The field {name!r} of {table.codelet.__name__} writes a
                 region that contains an element twice.
                 where: {vertex_name(table, row, name)} of compute set {compute_set.name!r}

@@ -101,20 +101,25 @@ def _state(table: VertexTable, name: str, field: Field) -> tuple[Array, Array, A
     """
     values = table.state_values[name]
     if not field.depth:
-        missing = np.array([v is None for v in values])
+        missing = np.array([state_value is None for state_value in values])
         return (
             missing,
             np.ones(len(values), np.int64),
-            np.array([0 if v is None else v for v in values], field.dtype.numpy),
+            np.array(
+                [0 if state_value is None else state_value for state_value in values],
+                field.dtype.numpy,
+            ),
         )
     rows: list[Array | None] = list(values)
     for row, value in enumerate(rows):
         if value is None and (name, row) in table.sizes:
             rows[row] = np.full(table.sizes[name, row], poison(field.dtype), field.dtype.numpy)
-    present = [v for v in rows if v is not None]
-    lengths = np.array([0 if v is None else len(v) for v in rows], np.int64)
+    present = [state_value for state_value in rows if state_value is not None]
+    lengths = np.array(
+        [0 if state_value is None else len(state_value) for state_value in rows], np.int64
+    )
     return (
-        np.array([v is None for v in rows]),
+        np.array([state_value is None for state_value in rows]),
         lengths,
         np.concatenate(present or [np.zeros(0, field.dtype.numpy)]),
     )
@@ -173,28 +178,38 @@ class FrozenGraph:
 
     def _freeze_table(self, table: VertexTable, state_pieces: list[Array]) -> FrozenTable:
         """Return the frozen table, and append the (start, stop, tile) rows of its state."""
-        count = len(table)
-        offsets = {n: np.array(column, np.int64) for n, column in table.offsets.items()}
-        layouts = {n: np.array(column, np.int32) for n, column in table.layouts.items()}
+        num_vertices = len(table)
+        offsets = {length: np.array(column, np.int64) for length, column in table.offsets.items()}
+        layouts = {length: np.array(column, np.int32) for length, column in table.layouts.items()}
         tiles = np.array(table.tiles, np.int32)
         for name, field in table.state.items():
-            missing, lengths, filled = _state(table, name, field)
-            start = self._allocate_state(
-                f"{table.codelet.__name__}.{name} (state)", field.dtype, len(filled)
+            is_missing, lengths, state_values = _state(table, name, field)
+            state_start = self._allocate_state(
+                f"{table.codelet.__name__}.{name} (state)", field.dtype, len(state_values)
             )
-            positions = start // field.dtype.size + np.cumsum(lengths) - lengths
-            offsets[name] = np.where(missing, UNMAPPED, positions)
-            sizes, inverse = np.unique(lengths, return_inverse=True)
-            shapes = [((n,), (1,)) if field.depth else ((), ()) for n in sizes.tolist()]
-            ids = [table.graph.strided(*shape).id for shape in shapes]
-            layouts[name] = np.array(ids, np.int32)[inverse.reshape(-1)]
-            self.state_values.append((field.dtype, start, filled))
-            mapped = np.flatnonzero((tiles >= 0) & (lengths > 0))
-            begin = positions[mapped] * field.dtype.size
+            positions = state_start // field.dtype.size + np.cumsum(lengths) - lengths
+            offsets[name] = np.where(is_missing, UNMAPPED, positions)
+            distinct_lengths, inverse = np.unique(lengths, return_inverse=True)
+            shapes = [
+                ((length,), (1,)) if field.depth else ((), ())
+                for length in distinct_lengths.tolist()
+            ]
+            layout_ids = [table.graph.strided(*shape).id for shape in shapes]
+            layouts[name] = np.array(layout_ids, np.int32)[inverse.reshape(-1)]
+            self.state_values.append((field.dtype, state_start, state_values))
+            mapped_rows = np.flatnonzero((tiles >= 0) & (lengths > 0))
+            mapped_begin = positions[mapped_rows] * field.dtype.size
             state_pieces.append(
-                np.stack((begin, begin + lengths[mapped] * field.dtype.size, tiles[mapped]), axis=1)
+                np.stack(
+                    (
+                        mapped_begin,
+                        mapped_begin + lengths[mapped_rows] * field.dtype.size,
+                        tiles[mapped_rows],
+                    ),
+                    axis=1,
+                )
             )
-        estimates = np.broadcast_to(np.int64(-1), (count,))  # a broadcast takes no memory
+        estimates = np.broadcast_to(np.int64(-1), (num_vertices,))  # a broadcast takes no memory
         if table.estimates is not None:
             estimates = estimates.copy()
             estimates[: len(table.estimates)] = table.estimates
@@ -247,11 +262,11 @@ class FrozenGraph:
 
         The tuple is (pointers, starts relative to the first element, lengths).
         """
-        used = sorted(self._used_layouts)
-        runs = touched_runs([self.layouts[i] for i in used])
-        counts = np.zeros(len(self.layouts), np.int64)
-        counts[used] = runs.count
-        return pointers_of(counts), runs.start, runs.length
+        used_layouts = sorted(self._used_layouts)
+        runs = touched_runs([self.layouts[number] for number in used_layouts])
+        runs_of_layout = np.zeros(len(self.layouts), np.int64)
+        runs_of_layout[used_layouts] = runs.count
+        return pointers_of(runs_of_layout), runs.start, runs.length
 
     @cached_property
     def _shortest(self) -> Array:
@@ -278,9 +293,9 @@ class FrozenGraph:
         `row` is then the first vertex of the stretch.
         """
         if (table, field) not in self._touched:
-            first = self.stretches(table, field)
-            last = np.append(first[1:], len(table)) - 1
-            self._touched[table, field] = self._intervals(table, field, first, last)
+            first_rows = self.stretches(table, field)
+            last_rows = np.append(first_rows[1:], len(table)) - 1
+            self._touched[table, field] = self._intervals(table, field, first_rows, last_rows)
         return self._touched[table, field]
 
     def edge_bytes(self, compute_set: FrozenComputeSet, without: str) -> tuple[Array, Array, Array]:
@@ -309,11 +324,11 @@ class FrozenGraph:
         """
         if (table, field) not in self._stretches:
             layout = table.layouts[field]
-            step = np.diff(table.offsets[field])
+            offset_steps = np.diff(table.offsets[field])
             same_layout = layout[1:] == layout[:-1]
             continues = (
-                (step >= 0)
-                & (step <= self._shortest[layout[:1] if same_layout.all() else layout[1:]])
+                (offset_steps >= 0)
+                & (offset_steps <= self._shortest[layout[:1] if same_layout.all() else layout[1:]])
                 & same_layout
             )
             continues &= table.tiles[1:] == table.tiles[:-1]
@@ -341,14 +356,14 @@ class FrozenGraph:
 
         `numbers` are layouts of the same size.
         """
-        first = self._lists[0][numbers]
-        all_positions = self._lists[1]
-        is_list = first >= 0
-        size = self.layouts[numbers[0]].size
-        positions = np.empty((len(numbers), size), np.int64)
-        positions[is_list] = all_positions[first[is_list][:, None] + np.arange(size)]
-        for i in np.flatnonzero(~is_list).tolist():
-            positions[i] = self.layouts[numbers[i]].positions.reshape(-1)
+        list_starts = self._lists[0][numbers]
+        concatenated = self._lists[1]
+        is_list = list_starts >= 0
+        num_elements = self.layouts[numbers[0]].size
+        positions = np.empty((len(numbers), num_elements), np.int64)
+        positions[is_list] = concatenated[list_starts[is_list][:, None] + np.arange(num_elements)]
+        for row in np.flatnonzero(~is_list).tolist():
+            positions[row] = self.layouts[numbers[row]].positions.reshape(-1)
         return positions
 
     @cached_property
@@ -358,16 +373,18 @@ class FrozenGraph:
         The positions of the lists are concatenated. The first index is -1 for a layout that is
         strided or unused.
         """
-        lists = {
+        positions_by_layout = {
             number: layout.positions.reshape(-1)
             for number in sorted(self._used_layouts)
             for layout in [self.layouts[number]]
             if isinstance(layout, Layout) and layout.listed is not None
         }
-        begin = np.full(len(self.layouts), -1, np.int64)
-        lengths = np.array([len(positions) for positions in lists.values()], np.int64)
-        begin[list(lists)] = np.cumsum(lengths) - lengths
-        return begin, np.concatenate([np.zeros(0, np.int64), *lists.values()])
+        list_starts = np.full(len(self.layouts), -1, np.int64)
+        list_lengths = np.array(
+            [len(positions) for positions in positions_by_layout.values()], np.int64
+        )
+        list_starts[list(positions_by_layout)] = np.cumsum(list_lengths) - list_lengths
+        return list_starts, np.concatenate([np.zeros(0, np.int64), *positions_by_layout.values()])
 
     def each_layout(self, numbers: Array, of: Callable[[Layout | ListLayout], int]) -> Array:
         """Return `of(layout)` for the layout with each number, as int64.
@@ -375,28 +392,32 @@ class FrozenGraph:
         It is called once per layout.
         """
         values = np.zeros(len(self.layouts), np.int64)
-        used = numbers_in(numbers)
-        values[used] = [of(self.layouts[number]) for number in used]
-        return values[numbers] if len(used) != 1 else np.full(len(numbers), values[used[0]])
+        distinct = numbers_in(numbers)
+        values[distinct] = [of(self.layouts[number]) for number in distinct]
+        return values[numbers] if len(distinct) != 1 else np.full(len(numbers), values[distinct[0]])
 
     def _intervals(self, table: FrozenTable, field: str, first: Array, last: Array) -> Intervals:
         """Return the bytes of all regions in the rows `first[i]` to `last[i]`, run by run."""
-        pointers, deltas, lengths = self._runs
-        layout = table.layouts[field][first]
-        size = table.fields[field].dtype.size
-        low, high = (table.offsets[field][rows] for rows in (first, last))
-        count = np.diff(pointers)
-        used = numbers_in(layout)
+        pointers, run_starts, run_lengths = self._runs
+        layouts = table.layouts[field][first]
+        element_bytes = table.fields[field].dtype.size
+        first_offsets, last_offsets = (table.offsets[field][rows] for rows in (first, last))
+        runs_of_layout = np.diff(pointers)
+        distinct_layouts = numbers_in(layouts)
         # fast path: most regions are one contiguous run, usually all of the same layout
-        if np.all(count[used] == 1):
-            run = pointers[used if len(used) == 1 else layout]
+        if np.all(runs_of_layout[distinct_layouts] == 1):
+            runs = pointers[distinct_layouts if len(distinct_layouts) == 1 else layouts]
         else:
-            rows, run = expand(pointers[layout], count[layout])
+            rows, runs = expand(pointers[layouts], runs_of_layout[layouts])
             first = first[rows]
-            low = low[rows]
-            high = high[rows]
-        begin = deltas[run]
-        return Intervals(first, (low + begin) * size, (high + (begin + lengths[run])) * size)
+            first_offsets = first_offsets[rows]
+            last_offsets = last_offsets[rows]
+        run_begins = run_starts[runs]
+        return Intervals(
+            first,
+            (first_offsets + run_begins) * element_bytes,
+            (last_offsets + (run_begins + run_lengths[runs])) * element_bytes,
+        )
 
     def tables(self) -> Iterator[tuple[FrozenComputeSet, FrozenTable]]:
         """Yield every table, with its compute set."""

@@ -111,19 +111,19 @@ class Grouper:
         self.graph = graph
         self._traces: dict[Hashable, tuple[Trace, ...]] = {}
         self._shapes: list[RegionShape] = []
-        numbers: dict[RegionShape, int] = {}
-        ids = []
+        index_of_shape: dict[RegionShape, int] = {}
+        shape_indices = []
         for layout in graph.layouts:
             shape: RegionShape = (
                 layout.shape
                 if isinstance(layout, Layout)
-                else tuple(p.shape for _, p in layout.parts)
+                else tuple(part.shape for _, part in layout.parts)
             )
-            if shape not in numbers:
-                numbers[shape] = len(self._shapes)
+            if shape not in index_of_shape:
+                index_of_shape[shape] = len(self._shapes)
                 self._shapes.append(shape)
-            ids.append(numbers[shape])
-        self._shape_of_layout = np.array(ids, np.int64)
+            shape_indices.append(index_of_shape[shape])
+        self._shape_of_layout = np.array(shape_indices, np.int64)
 
     def groups(self, table: FrozenTable) -> list[Group]:
         """Return the groups of one table, ordered by their first vertex."""

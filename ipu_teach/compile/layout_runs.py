@@ -56,11 +56,13 @@ def parts_of(layouts: Iterable[Layout | ListLayout]) -> Parts:
         for owner, layout in enumerate(layouts)
         for offset, part in layout.parts
     ]
-    distinct = {part.id: part for _, _, part in regions}
-    index = {number: i for i, number in enumerate(distinct)}
-    table = np.array([(owner, offset, index[part.id]) for owner, offset, part in regions], np.int64)
-    owners, offsets, indices = table.reshape(-1, 3).T
-    return Parts(owners, offsets, indices, list(distinct.values()))
+    distinct_layouts = {part.id: part for _, _, part in regions}
+    index_of_layout = {layout_id: position for position, layout_id in enumerate(distinct_layouts)}
+    columns = np.array(
+        [(owner, offset, index_of_layout[part.id]) for owner, offset, part in regions], np.int64
+    )
+    owners, offsets, indices = columns.reshape(-1, 3).T
+    return Parts(owners, offsets, indices, list(distinct_layouts.values()))
 
 
 def touched_runs(layouts: Sequence[Layout | ListLayout]) -> Runs:
@@ -75,10 +77,10 @@ def touched_runs(layouts: Sequence[Layout | ListLayout]) -> Runs:
         distinct,
         lambda layout: layout.extent,
     )
-    region, run = expand(runs.pointers[parts.index], runs.count[parts.index])
+    part, run = expand(runs.pointers[parts.index], runs.count[parts.index])
     return Runs(
-        pointers_of(np.bincount(parts.owner[region], minlength=len(layouts))),
-        parts.offset[region] + runs.start[run],
+        pointers_of(np.bincount(parts.owner[part], minlength=len(layouts))),
+        parts.offset[part] + runs.start[run],
         runs.length[run],
     )
 
@@ -115,20 +117,24 @@ def _runs(
     Where `is_listed` is True, they are the runs of the elements that `keys_of` returns; for the
     other layouts, they are those that `strided` returns.
     """
-    listed = np.flatnonzero(is_listed)
-    positions = [layouts[i].positions.reshape(-1) for i in listed.tolist()]
-    layout_of_run, run_starts, run_lengths = _listed_runs(positions, keys_of)
-    not_listed = np.flatnonzero(~np.array(is_listed, bool))
-    strided_runs = [strided(layouts[i]) for i in not_listed.tolist()]
+    listed_indices = np.flatnonzero(is_listed)
+    positions_by_list = [layouts[i].positions.reshape(-1) for i in listed_indices.tolist()]
+    layout_of_run, run_starts, run_lengths = _listed_runs(positions_by_list, keys_of)
+    strided_indices = np.flatnonzero(~np.array(is_listed, bool))
+    strided_runs = [strided(layouts[i]) for i in strided_indices.tolist()]
     if strided_runs:
-        owner_of_strided = np.repeat(not_listed, [len(starts) for starts, _ in strided_runs])
-        layout_of_run = np.concatenate((listed[layout_of_run], owner_of_strided))
+        owner_of_strided = np.repeat(
+            strided_indices, [len(starts_of_layout) for starts_of_layout, _ in strided_runs]
+        )
+        layout_of_run = np.concatenate((listed_indices[layout_of_run], owner_of_strided))
         order = order_of(layout_of_run)
         layout_of_run = layout_of_run[order]
-        run_starts = np.concatenate((run_starts, *(starts for starts, _ in strided_runs)))[order]
-        run_lengths = np.concatenate((run_lengths, *(lengths for _, lengths in strided_runs)))[
-            order
-        ]
+        run_starts = np.concatenate(
+            (run_starts, *(starts_of_layout for starts_of_layout, _ in strided_runs))
+        )[order]
+        run_lengths = np.concatenate(
+            (run_lengths, *(lengths_of_layout for _, lengths_of_layout in strided_runs))
+        )[order]
     return Runs(
         pointers_of(np.bincount(layout_of_run, minlength=len(layouts))), run_starts, run_lengths
     )
@@ -140,16 +146,16 @@ def _listed_runs(
     """Return (index of its list, start, length) of each run of positions in several lists."""
     if not positions:
         return (np.zeros(0, np.int64),) * 3
-    joined = np.concatenate(positions)
-    owner = np.repeat(np.arange(len(positions)), [len(listed) for listed in positions])
+    all_positions = np.concatenate(positions)
+    list_index = np.repeat(np.arange(len(positions)), [len(listed) for listed in positions])
     # Each list gets a range of numbers of its own, with a gap of one between them, so that a run
     # ends at the end of each list.
-    low = joined.min(initial=0)
-    span = np.ptp(joined) + 2 if len(joined) else 1
-    keys = keys_of(owner * span + joined - low)
-    first = np.flatnonzero(np.append(True, np.diff(keys) != 1)[: len(keys)])
-    owner, start = np.divmod(keys[first], span)
-    return owner, start + low, np.diff(np.append(first, len(keys)))
+    lowest = all_positions.min(initial=0)
+    numbers_per_list = np.ptp(all_positions) + 2 if len(all_positions) else 1
+    sorted_keys = keys_of(list_index * numbers_per_list + all_positions - lowest)
+    run_firsts = np.flatnonzero(np.append(True, np.diff(sorted_keys) != 1)[: len(sorted_keys)])
+    list_index, run_starts = np.divmod(sorted_keys[run_firsts], numbers_per_list)
+    return list_index, run_starts + lowest, np.diff(np.append(run_firsts, len(sorted_keys)))
 
 
 def _first_occurrences(keys: Array) -> Array:

@@ -43,13 +43,14 @@ def is_unsuitable(name: str, matrices: Array) -> Array:
 
     They are NaN or, for cholesky, elements that differ from their mirror image.
     """
-    m = np.asarray(matrices, np.float64)
-    if name != "cholesky" or m.shape[-2] != m.shape[-1]:
-        return np.isnan(m)
-    size = np.sqrt(np.abs(np.diagonal(m, 0, -2, -1)))
+    wide = np.asarray(matrices, np.float64)
+    if name != "cholesky" or wide.shape[-2] != wide.shape[-1]:
+        return np.isnan(wide)
+    scale = np.sqrt(np.abs(np.diagonal(wide, 0, -2, -1)))
     with np.errstate(all="ignore"):
         is_symmetric: Array = (
-            np.abs(m - m.swapaxes(-1, -2)) <= ASYMMETRY * size[..., None] * size[..., None, :]
+            np.abs(wide - wide.swapaxes(-1, -2))
+            <= ASYMMETRY * scale[..., None] * scale[..., None, :]
         )
     return ~is_symmetric
 
@@ -96,31 +97,31 @@ def matrix_fault(error: BaseException, advice: str) -> tuple[str, str]:
 
     The result is ("", `advice`) if the matrix is unknown or not square.
     """
-    step = error.__traceback__
+    traceback = error.__traceback__
     name = ""
     matrix: Array = np.zeros((0, 0))
-    while step is not None:  # ends at the innermost function of numpy.linalg that has a matrix
-        argument = step.tb_frame.f_locals.get("a")
-        is_linalg = step.tb_frame.f_globals.get("__package__") == "numpy.linalg"
+    while traceback is not None:  # ends at the innermost function of numpy.linalg that has a matrix
+        argument = traceback.tb_frame.f_locals.get("a")
+        is_linalg = traceback.tb_frame.f_globals.get("__package__") == "numpy.linalg"
         if is_linalg and np.ndim(argument) == 2:  # type: ignore[arg-type]
             matrix = np.array(argument, np.float64)
-            name = step.tb_frame.f_code.co_name
-        step = step.tb_next
+            name = traceback.tb_frame.f_code.co_name
+        traceback = traceback.tb_next
     if not matrix.size or len(set(matrix.shape)) > 1:
         return "", advice
     if name == "cholesky" and is_unsuitable(name, matrix).any():
         fault, advice = _fault(name, matrix)
         return f": {fault}", advice
-    for k in range(len(matrix)):
+    for column in range(len(matrix)):
         if name != "cholesky":
-            largest = k + int(np.argmax(np.abs(matrix[k:, k])))
-            matrix[[k, largest]] = matrix[[largest, k]]
-        pivot = matrix[k, k]
-        last = k == len(matrix) - 1
-        if last or not abs(pivot) > 1e-12 or (name == "cholesky" and pivot < 0):
+            largest = column + int(np.argmax(np.abs(matrix[column:, column])))
+            matrix[[column, largest]] = matrix[[largest, column]]
+        pivot = matrix[column, column]
+        is_last = column == len(matrix) - 1
+        if is_last or not abs(pivot) > 1e-12 or (name == "cholesky" and pivot < 0):
             break
-        matrix[k + 1 :] -= np.outer(matrix[k + 1 :, k] / pivot, matrix[k])
+        matrix[column + 1 :] -= np.outer(matrix[column + 1 :, column] / pivot, matrix[column])
     return (
-        f": [{k}, {k}] is {pivot:.3g} once the columns before it are eliminated",
+        f": [{column}, {column}] is {pivot:.3g} once the columns before it are eliminated",
         "numpy raises this, too. Add a little to the diagonal, or ask np.linalg.det(…) first.",
     )

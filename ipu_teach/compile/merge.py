@@ -96,48 +96,58 @@ class _Merger:
         """Return the index in `kept` of the step that merges these old steps, adding it if new."""
         if members not in self._numbers:
             self._numbers[members] = len(self.kept)
-            first, *others = map(self.steps.__getitem__, members)
-            copies = tuple(step for step in others if isinstance(step, CopyStep))
+            first_step, *further_steps = map(self.steps.__getitem__, members)
+            copies = tuple(step for step in further_steps if isinstance(step, CopyStep))
             transfers = tuple(
-                step for step in (first, *others) if isinstance(step, (CopyStep, RemoteCopyStep))
+                step
+                for step in (first_step, *further_steps)
+                if isinstance(step, (CopyStep, RemoteCopyStep))
             )
-            if isinstance(first, ExecuteStep):
-                self.kept.append(replace(first, copies=copies))
+            if isinstance(first_step, ExecuteStep):
+                self.kept.append(replace(first_step, copies=copies))
             else:
-                self.kept.append(MergedStep(transfers) if others else first)
+                self.kept.append(MergedStep(transfers) if further_steps else first_step)
         return self._numbers[members]
 
     def _parts(self, children: Sequence[Node]) -> Iterator[Node]:
         """Yield the children of a Sequence, with each group of independent copies as one node."""
-        compute: list[Node] = []  # the compute set before the copies, if it can absorb copies
-        done = 0
-        for kind, nodes in groupby(children, self._kind):
+        absorbing: list[Node] = []  # the compute set before the copies, if it can absorb copies
+        num_visited = 0
+        for copy_kind, nodes in groupby(children, self._kind):
             copies = list(nodes)
-            done += len(copies)
-            if kind is None:
-                can_absorb = self._can_absorb(copies[-1]) and done < len(children)
-                compute = copies[-1:] if can_absorb else []
-                yield from map(self.node, copies[: len(copies) - len(compute)])
+            num_visited += len(copies)
+            if copy_kind is None:
+                can_absorb = self._can_absorb(copies[-1]) and num_visited < len(children)
+                absorbing = copies[-1:] if can_absorb else []
+                yield from map(self.node, copies[: len(copies) - len(absorbing)])
                 continue
-            if kind != WITHIN_AN_IPU and compute:  # a compute set absorbs no other kind
-                yield self._merged_node(compute)
-                compute = []
+            if copy_kind != WITHIN_AN_IPU and absorbing:  # a compute set absorbs no other kind
+                yield self._merged_node(absorbing)
+                absorbing = []
             extents = [self._extents(self.steps[copy.step]) for copy in copies]
-            read, written = (_pieces([pair[side] for pair in extents]) for side in (0, 1))
-            first = 0
-            while first < len(copies):
-                count = _independent(read, written, first, len(copies))
-                group = copies[first : first + count]
-                first = first + count
-                if compute:
-                    around = *compute, *children[done : done + 1]
-                    conflicts = self._conflicting(read, written, around)[: len(group)].tolist()
+            read, written = (
+                _pieces([extent[extent_index] for extent in extents]) for extent_index in (0, 1)
+            )
+            first_copy = 0
+            while first_copy < len(copies):
+                group_size = _independent(read, written, first_copy, len(copies))
+                group = copies[first_copy : first_copy + group_size]
+                first_copy = first_copy + group_size
+                if absorbing:
+                    neighbours = *absorbing, *children[num_visited : num_visited + 1]
+                    conflicts = self._conflicting(read, written, neighbours)[: len(group)].tolist()
                     absorbed = [
-                        c for c, conflict in zip(group, conflicts, strict=True) if not conflict
+                        node_of_copy
+                        for node_of_copy, conflict in zip(group, conflicts, strict=True)
+                        if not conflict
                     ]
-                    yield self._merged_node([*compute, *absorbed])
-                    group = [c for c, conflict in zip(group, conflicts, strict=True) if conflict]
-                    compute = []
+                    yield self._merged_node([*absorbing, *absorbed])
+                    group = [
+                        node_of_copy
+                        for node_of_copy, conflict in zip(group, conflicts, strict=True)
+                        if conflict
+                    ]
+                    absorbing = []
                 if group:
                     yield self._merged_node(group)
 
@@ -158,28 +168,28 @@ class _Merger:
 
     def _merged_node(self, members: list[Node]) -> Node:
         """Return one node for copies, or for a compute set and the copies that it absorbs."""
-        first = members[0]
-        number = self._number(tuple(member.step for member in members))
+        first_node = members[0]
+        step_number = self._number(tuple(member.step for member in members))
         if len(members) == 1:
-            return replace(first, step=number)
+            return replace(first_node, step=step_number)
         copies = tuple(replace(node, step=-1) for node in members if node.kind == "Copy")
         if len(copies) == len(members):
-            name = several(len(members), first.name)
+            name = several(len(members), first_node.name)
         else:
-            name = f"{first.name}, with {counted(len(copies), 'copy', 'copies')}"
-        return Node(first.kind, name, copies, step=number)
+            name = f"{first_node.name}, with {counted(len(copies), 'copy', 'copies')}"
+        return Node(first_node.kind, name, copies, step=step_number)
 
     def _touched(self, node: Node) -> tuple[Extent, ...]:
         """Return (bytes read, bytes written) by a node's compute set, or () for other nodes."""
-        step = self.steps[node.step] if node.step >= 0 else None
-        if not isinstance(step, ExecuteStep):
+        compute_step = self.steps[node.step] if node.step >= 0 else None
+        if not isinstance(compute_step, ExecuteStep):
             return ()
         if node.step not in self._bytes:
-            compute_set = self.graph.compute_sets[step.compute_set]
+            compute_set = self.graph.compute_sets[compute_step.compute_set]
             (_, *read), (_, *written) = (
                 self.graph.edge_bytes(compute_set, kind) for kind in ("output", "input")
             )
-            written = [*map(np.append, written, extent_of((step.out,)))]
+            written = [*map(np.append, written, extent_of((compute_step.out,)))]
             self._bytes[node.step] = joined(*read), joined(*written)
         return self._bytes[node.step]
 
@@ -220,10 +230,14 @@ class _Merger:
             return kind
         by_replica: list[Sequence[Tensor]] = [tensors]
         # each replica is judged separately
-        if all(t.shape[:1] == (self.graph.replicas,) for t in tensors):
-            by_replica = [[t[r] for t in tensors] for r in range(self.graph.replicas)]
+        if all(tensor.shape[:1] == (self.graph.replicas,) for tensor in tensors):
+            by_replica = [
+                [tensor[replica] for tensor in tensors] for replica in range(self.graph.replicas)
+            ]
         tiles = [self._tiles(of_replica) for of_replica in by_replica]
-        if not remote and any(np.unique(t // target.tiles_per_ipu).size > 1 for t in tiles):
+        if not remote and any(
+            np.unique(tensor // target.tiles_per_ipu).size > 1 for tensor in tiles
+        ):
             kind = BETWEEN_IPUS
         return kind + self._tile_kind(np.concatenate(tiles))
 
@@ -238,9 +252,11 @@ class _Merger:
         """
         read, written = map(extent_of, touched(step))
         if isinstance(step, RemoteCopyStep):
-            number = self._buffers.setdefault(step.buffer.handle, len(self._buffers))
-            byte = self.graph.memory_bytes + number
-            start, stop = map(np.append, written if step.store else read, (byte, byte + 1))
+            buffer_number = self._buffers.setdefault(step.buffer.handle, len(self._buffers))
+            buffer_byte = self.graph.memory_bytes + buffer_number
+            start, stop = map(
+                np.append, written if step.store else read, (buffer_byte, buffer_byte + 1)
+            )
             read, written = (read, (start, stop)) if step.store else ((start, stop), written)
         return read, written
 
@@ -256,35 +272,42 @@ def _overlaps(pieces: Pieces, start: Array, stop: Array) -> Array:
 
     The intervals must be disjoint and in ascending order.
     """
-    pointers, low, high = pieces
-    hits = np.cumsum(
-        np.append(0, np.searchsorted(start, high) > np.searchsorted(stop, low, "right"))
+    pointers, piece_starts, piece_stops = pieces
+    hits_before = np.cumsum(
+        np.append(
+            0, np.searchsorted(start, piece_stops) > np.searchsorted(stop, piece_starts, "right")
+        )
     )
-    return hits[pointers[1:]] > hits[pointers[:-1]]
+    return hits_before[pointers[1:]] > hits_before[pointers[:-1]]
 
 
-def _independent(read: Pieces, written: Pieces, first: int, end: int) -> int:
-    """Return how many copies, from number `first` on, are independent of each other.
+def _independent(read: Pieces, written: Pieces, first_copy: int, end_copy: int) -> int:
+    """Return how many copies, from number `first_copy` on, are independent of each other.
 
-    Only copies before number `end` count. The search doubles its stride, and then halves it.
+    Only copies before number `end_copy` count. The search doubles its stride, and then halves it.
     """
 
     def fits(count: int) -> bool:
-        (r_start, r_stop), (start, stop) = (
-            [bounds[pointers[first] : pointers[first + count]] for bounds in starts_and_stops]
+        (read_start, read_stop), (write_start, write_stop) = (
+            [
+                bounds[pointers[first_copy] : pointers[first_copy + count]]
+                for bounds in starts_and_stops
+            ]
             for pointers, *starts_and_stops in (read, written)
         )
-        order = np.argsort(start, kind="stable")
-        start = start[order]
-        stop = stop[order]
-        return not np.any(start[1:] < stop[:-1]) and not meet(start, stop, r_start, r_stop)
+        order = np.argsort(write_start, kind="stable")
+        write_start = write_start[order]
+        write_stop = write_stop[order]
+        return not np.any(write_start[1:] < write_stop[:-1]) and not meet(
+            write_start, write_stop, read_start, read_stop
+        )
 
     count = 1
     stride = 1
-    while first + count + stride <= end and fits(count + stride):
+    while first_copy + count + stride <= end_copy and fits(count + stride):
         count = count + stride
         stride = 2 * stride
     while stride := stride // 2:
-        if first + count + stride <= end and fits(count + stride):
+        if first_copy + count + stride <= end_copy and fits(count + stride):
             count += stride
     return count

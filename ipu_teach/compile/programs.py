@@ -229,8 +229,8 @@ class ProgramFreezer:
         """
         return self._node(program, ())
 
-    def _node(self, program: p.Program, above: tuple[p.Program, ...]) -> Node:
-        if any(program is outer for outer in above):
+    def _node(self, program: p.Program, ancestors: tuple[p.Program, ...]) -> Node:
+        if any(program is ancestor for ancestor in ancestors):
             raise ControlProgramError(
                 f"{program!r} contains itself.", next_step="build a new Sequence for the inner one."
             )
@@ -239,7 +239,7 @@ class ProgramFreezer:
         if leaf is not None:
             self._check_graph_of_leaf(program)
             return Node(kind, _name(program), step=self._step(program, leaf))
-        children = tuple(self._node(child, (*above, program)) for child in program.children())
+        children = tuple(self._node(child, (*ancestors, program)) for child in program.children())
         match program:
             case p.Sequence() | p.Block():
                 return Node(kind, program.name, children)
@@ -264,10 +264,10 @@ class ProgramFreezer:
                     checked=program.checked,
                 )
             case p.ErrorProgram():
-                stop = Node(
+                abort_node = Node(
                     "Abort", program.message, step=self._step(program, AbortStep(program.message))
                 )
-                return Node(kind, program.message, (*children, stop))
+                return Node(kind, program.message, (*children, abort_node))
         raise ControlProgramError(f"""{program!r} is a program that this engine cannot run.
             next:  use the programs of ipu_teach.program.""")
 

@@ -116,27 +116,27 @@ def _loaded(function: FunctionType, owner: type) -> Iterator[Any]:
     They are globals, variables of outer functions, attributes of its vertex that are not fields,
     and `np.random`.
     """
-    outer = enclosed(function)
+    outer_variables = enclosed(function)
     codes = [function.__code__]
     while codes:
         code = codes.pop()
         codes += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
-        before = None
-        for step in dis.get_instructions(code):
+        previous_value = None
+        for instruction in dis.get_instructions(code):
             value = None
-            if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
-                value = function.__globals__.get(step.argval)
-            elif step.opname == "LOAD_DEREF":
-                value = outer.get(step.argval)
-            elif step.opname.startswith("LOAD_FAST") and step.argval == "self":
+            if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+                value = function.__globals__.get(instruction.argval)
+            elif instruction.opname == "LOAD_DEREF":
+                value = outer_variables.get(instruction.argval)
+            elif instruction.opname.startswith("LOAD_FAST") and instruction.argval == "self":
                 value = owner
-            elif step.opname in ("LOAD_ATTR", "LOAD_METHOD") and before is owner:
-                value = inspect.getattr_static(owner, step.argval, None)
-            elif step.opname in ("LOAD_ATTR", "LOAD_METHOD") and before is np:
-                value = np.random if step.argval == "random" else None
+            elif instruction.opname in ("LOAD_ATTR", "LOAD_METHOD") and previous_value is owner:
+                value = inspect.getattr_static(owner, instruction.argval, None)
+            elif instruction.opname in ("LOAD_ATTR", "LOAD_METHOD") and previous_value is np:
+                value = np.random if instruction.argval == "random" else None
             if value is not None and value is not owner:
                 yield value
-            before = value
+            previous_value = value
 
 
 class Purity:
@@ -217,15 +217,17 @@ def _reached(function: FunctionType, owner: type) -> Iterator[tuple[str, object]
     )
 
 
-def _rebound(code: CodeType, outer: tuple[str, ...]) -> Iterator[str]:
+def _rebound(code: CodeType, outer_names: tuple[str, ...]) -> Iterator[str]:
     """Yield the outer names that a function assigns, with `global` or `nonlocal`."""
     # The quick test of the bytecode comes first, because few functions assign outer names.
-    for step in dis.get_instructions(code) if _STORES & set(code.co_code[::2]) else ():
-        if step.opcode in _STORES and (step.opname != "STORE_DEREF" or step.argval in outer):
-            yield step.argval
+    for instruction in dis.get_instructions(code) if _STORES & set(code.co_code[::2]) else ():
+        if instruction.opcode in _STORES and (
+            instruction.opname != "STORE_DEREF" or instruction.argval in outer_names
+        ):
+            yield instruction.argval
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _rebound(constant, outer)
+            yield from _rebound(constant, outer_names)
 
 
 def _same(now: Any, before: Any) -> bool:

@@ -48,18 +48,19 @@ class Whole:
         self._layouts: dict[tuple[int, int], Layout | ListLayout] = {}
         # (original, image), by id(original); the reference to the original prevents reuse of its id
         self._images: dict[int, tuple[object, object]] = {}
-        for r in range(self.count):
-            for v in part.variables:
+        for replica in range(self.count):
+            for variable in part.variables:
                 self._add_shifted(
-                    replace(v, name=of_replica(v.name, r, self.count)), r * self._step
+                    replace(variable, name=of_replica(variable.name, replica, self.count)),
+                    replica * self._step,
                 )
-        for v in top.variables:
-            self._add_shifted(v, self.count * (self._step - APART))
+        for variable in top.variables:
+            self._add_shifted(variable, self.count * (self._step - APART))
         pieces = top.tile_map().pieces()
-        mapped = pieces.tile != UNMAPPED
-        start = self._moved(pieces.start[mapped])
-        stop = self._moved(pieces.stop[mapped])
-        graph._mapping.extend(start, stop, pieces.tile[mapped])
+        is_mapped = pieces.tile != UNMAPPED
+        image_starts = self._moved(pieces.start[is_mapped])
+        image_stops = self._moved(pieces.stop[is_mapped])
+        graph._mapping.extend(image_starts, image_stops, pieces.tile[is_mapped])
         for tensor, values in (*part.initial_values, *top.initial_values):
             image = self.image(tensor)
             graph.initial_values.append((image, np.broadcast_to(values, image.shape)))
@@ -152,8 +153,10 @@ class Whole:
             return self._moved(distance, size, True) if size else distance
 
         if isinstance(layout, ListLayout):
-            parts = tuple((moved(d), self._layout(part, size)) for d, part in layout.parts)
-            return self.graph.list_layout(parts)  # type: ignore[arg-type]
+            moved_parts = tuple(
+                (moved(offset), self._layout(part, size)) for offset, part in layout.parts
+            )
+            return self.graph.list_layout(moved_parts)  # type: ignore[arg-type]
         if layout.strides is not None:
             return self.graph.strided(layout.shape, tuple(map(moved, layout.strides)))
         return self.graph.listed(UNSIGNED_INT, moved(layout.positions)).layout
@@ -171,31 +174,39 @@ class Whole:
     def _table(self, table: VertexTable, compute_set: ComputeSet) -> VertexTable:
         """Return a table with the vertices of all replicas, replica by replica."""
         image = VertexTable(self.graph, compute_set, table.codelet)
-        rows = len(table)
-        count = compute_set.replicas
+        num_rows = len(table)
+        num_replicas = compute_set.replicas
         in_part = table.graph is self.part
-        replica = np.arange(count)[:, None]
+        replica = np.arange(num_replicas)[:, None]
         for name, field in table.edges.items():
-            size = field.dtype.size
+            element_bytes = field.dtype.size
             offsets = np.array(table.offsets[name], np.int64)
-            ids, inverse = np.unique(np.array(table.layouts[name], np.int32), return_inverse=True)
-            element_size = 0 if in_part else size
+            layout_numbers, inverse = np.unique(
+                np.array(table.layouts[name], np.int32), return_inverse=True
+            )
+            element_size = 0 if in_part else element_bytes
             image_ids = [
-                i if i < 0 else self._layout(table.graph.layouts[i], element_size).id
-                for i in ids.tolist()
+                layout_number
+                if layout_number < 0
+                else self._layout(table.graph.layouts[layout_number], element_size).id
+                for layout_number in layout_numbers.tolist()
             ]
             if in_part:
-                moved = offsets + replica * (self._step // size)
+                moved_offsets = offsets + replica * (self._step // element_bytes)
             else:
-                moved = self._moved(offsets, size)
-            image.offsets[name].frombytes(_bytes(np.where(offsets < 0, offsets, moved), np.int64))
+                moved_offsets = self._moved(offsets, element_bytes)
+            image.offsets[name].frombytes(
+                _bytes(np.where(offsets < 0, offsets, moved_offsets), np.int64)
+            )
             layouts = np.array(image_ids, np.int32)[inverse.reshape(-1)]
-            image.layouts[name].frombytes(_bytes(np.tile(layouts, count), np.int32))
+            image.layouts[name].frombytes(_bytes(np.tile(layouts, num_replicas), np.int32))
         for name, values in table.state_values.items():
-            image.state_values[name] = values * count
-        first_rows = [r * rows for r in range(count)]  # the first row of each replica
+            image.state_values[name] = values * num_replicas
+        first_rows = [r * num_rows for r in range(num_replicas)]  # the first row of each replica
         image.sizes = {
-            (n, first + row): size for (n, row), size in table.sizes.items() for first in first_rows
+            (n, first + row): element_bytes
+            for (n, row), element_bytes in table.sizes.items()
+            for first in first_rows
         }
         order, tiles = (np.array(column, np.int64) for column in (table.order, table.tiles))
         order = order + replica * table.compute_set.num_vertices
@@ -203,10 +214,12 @@ class Whole:
         image.order.frombytes(_bytes(order, np.int32))
         image.tiles.frombytes(_bytes(tiles, np.int32))
         if table.estimates is not None:
-            missing = rows - len(table.estimates)
-            image.estimates = (table.estimates + type(table.estimates)("q", [-1] * missing)) * count
-        image.added = _repeated(table.added, rows, first_rows)
-        image.placed = _repeated(table.placed, rows, first_rows)
+            num_missing = num_rows - len(table.estimates)
+            image.estimates = (
+                table.estimates + type(table.estimates)("q", [-1] * num_missing)
+            ) * num_replicas
+        image.added = _repeated(table.added, num_rows, first_rows)
+        image.placed = _repeated(table.placed, num_rows, first_rows)
         return image
 
 
@@ -218,8 +231,8 @@ def _repeated(lines: RowLines, rows: int, first_rows: list[int]) -> RowLines:
     """Return the source lines of `rows` rows, repeated from each of `first_rows` on."""
     repeated = RowLines()
     repeated.before = [
-        (start + first, min(stop, rows) + first, line)
-        for first in first_rows
+        (start + first_row, min(stop, rows) + first_row, line)
+        for first_row in first_rows
         for start, stop, line in reversed(lines.spans())
     ]
     return repeated

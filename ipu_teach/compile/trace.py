@@ -280,12 +280,16 @@ class Trace:
             raise TraceStopped(TOO_LONG)
         if kind == "each" and isinstance(sample, np.ndarray) and sample.base is not None:
             sample = np.copy(sample)  # the copy keeps the memory order, but is no view
-        number = len(self.samples)
+        value_id = len(self.samples)
         self.samples.append(sample)
-        self.roots.append(number if root < 0 else root)
-        self.ops.append(Op(kind, fn, args, kwargs, result=number, site=_site()))
-        self.fixed += [(a, a.copy()) for a in args if kind != "local" and isinstance(a, np.ndarray)]
-        return Traced(self, number)
+        self.roots.append(value_id if root < 0 else root)
+        self.ops.append(Op(kind, fn, args, kwargs, result=value_id, site=_site()))
+        self.fixed += [
+            (argument, argument.copy())
+            for argument in args
+            if kind != "local" and isinstance(argument, np.ndarray)
+        ]
+        return Traced(self, value_id)
 
     def store(self, target: Traced, value: Any) -> None:
         """Record a write of `value` into the view `target`."""
@@ -440,9 +444,9 @@ def stop_unless_static(value: Any, subject: str) -> None:
 
     `subject` is what the reason calls the value.
     """
-    for part in value if isinstance(value, tuple) else (value,):
-        ends = (part.start, part.stop, part.step) if isinstance(part, slice) else (part,)
-        if any(isinstance(end, Traced) for end in ends):
+    for index in value if isinstance(value, tuple) else (value,):
+        bounds = (index.start, index.stop, index.step) if isinstance(index, slice) else (index,)
+        if any(isinstance(bound, Traced) for bound in bounds):
             raise TraceStopped(f"{subject} depends on data")
 
 
@@ -655,12 +659,15 @@ class Traced(NDArrayOperatorsMixin):
         out = kwargs.pop("out", (None,))[0]
         if (
             ufunc is np.multiply
-            and any(isinstance(i, list) for i in inputs)
+            and any(isinstance(input_value, list) for input_value in inputs)
             and not self.shape
             and self.dtype.kind in "iu"
         ):
             raise TraceStopped("the length of a list depends on data")
-        inputs = tuple(stack(i) if isinstance(i, (list, tuple)) else i for i in inputs)
+        inputs = tuple(
+            stack(input_value) if isinstance(input_value, (list, tuple)) else input_value
+            for input_value in inputs
+        )
         if method == "reduce":
             return self._reduce(ufunc, inputs[0], **kwargs)
         if method not in ("__call__", "accumulate", "outer") or ufunc.nout != 1:
@@ -668,14 +675,14 @@ class Traced(NDArrayOperatorsMixin):
         kind = "product" if ufunc in PRODUCTS else "ufunc"
         if method != "__call__":
             kind = "each"
-        if any(isinstance(v, Traced) for v in kwargs.values()) or (
+        if any(isinstance(option, Traced) for option in kwargs.values()) or (
             kind == "ufunc" and set(kwargs) - {"dtype"}
         ):
             raise TraceStopped(f"np.{ufunc.__name__} with {', '.join(kwargs)} is not traced")
         call = getattr(ufunc, method)
         if ufunc is np.power:
             _refuse_integer_power(*inputs)
-        sample = call(*[sample_of(i) for i in inputs], **kwargs)
+        sample = call(*[sample_of(input_value) for input_value in inputs], **kwargs)
         args = tuple(map(operand, promote_weak(inputs)))
         trace = self._trace
         if isinstance(out, np.ndarray):
@@ -736,9 +743,9 @@ class Traced(NDArrayOperatorsMixin):
             return _refuse(fn)
         if fn in REDUCTIONS and isinstance(args[0], Traced):
             options = {
-                k: v
-                for k, v in kwargs.items()
-                if v is not NO_VALUE and v is not None or k == "axis"
+                option: option_value
+                for option, option_value in kwargs.items()
+                if option_value is not NO_VALUE and option_value is not None or option == "axis"
             }
             axis = options.pop("axis", args[1] if len(args) > 1 else None)
             if len(args) <= 2 and set(options) <= {"dtype", "keepdims"}:
@@ -760,11 +767,18 @@ class Traced(NDArrayOperatorsMixin):
         is_bounded = fn is np.take and kwargs.get("mode") in ("clip", "wrap")
         if fn not in STATIC_SHAPE | ELEMENTWISE and not is_bounded:
             return _refuse(fn)
-        sample = fn(*[sample_of(a) for a in args], **{k: sample_of(v) for k, v in kwargs.items()})
-        nested = any(
-            isinstance(a, (list, tuple)) and any(isinstance(x, Traced) for x in a) for a in args
+        sample = fn(
+            *[sample_of(argument) for argument in args],
+            **{option: sample_of(option_value) for option, option_value in kwargs.items()},
         )
-        simple = not nested and not any(isinstance(v, Traced) for v in kwargs.values())
+        nested = any(
+            isinstance(argument, (list, tuple))
+            and any(isinstance(nested_value, Traced) for nested_value in argument)
+            for argument in args
+        )
+        simple = not nested and not any(
+            isinstance(option_value, Traced) for option_value in kwargs.values()
+        )
         if not simple or isinstance(sample, tuple) or (fn is np.where and len(args) != 3):
             return _refuse(fn)
         if fn in ELEMENTWISE and len(args) == 3 and not kwargs:
@@ -772,10 +786,12 @@ class Traced(NDArrayOperatorsMixin):
                 "elementwise", fn, tuple(map(operand, promote_weak(args))), kwargs, sample=sample
             )
         if isinstance(sample, np.ndarray) and any(
-            np.may_share_memory(sample, sample_of(a)) for a in args
+            np.may_share_memory(sample, sample_of(argument)) for argument in args
         ):
             raise TraceStopped(f"np.{fn.__name__} gives a view")
-        return trace.add("each", fn, tuple(operand(a) for a in args), kwargs, sample=sample)
+        return trace.add(
+            "each", fn, tuple(operand(argument) for argument in args), kwargs, sample=sample
+        )
 
     # Conversions that would need a value
 
@@ -819,12 +835,14 @@ def _refuse(fn: Function) -> NoReturn:
 
 def _dot(trace: Trace, a: Value, b: Value) -> Any:
     """Record np.dot: as `@` where numpy computes both in the same way, else as np.dot."""
-    samples = [np.asarray(sample_of(v)) for v in (a, b)]
-    if any(v.ndim == 0 for v in samples):
+    samples = [np.asarray(sample_of(sample_value)) for sample_value in (a, b)]
+    if any(sample_value.ndim == 0 for sample_value in samples):
         return np.multiply(a, b)
     if all(
-        (v.flags.c_contiguous or v.flags.f_contiguous) and min(v.shape) > 1 and v.ndim <= 2
-        for v in samples
+        (sample_value.flags.c_contiguous or sample_value.flags.f_contiguous)
+        and min(sample_value.shape) > 1
+        and sample_value.ndim <= 2
+        for sample_value in samples
     ):
         return np.matmul(a, b)
     return trace.add("product", np.dot, (operand(a), operand(b)), {}, sample=np.dot(*samples))
@@ -836,15 +854,17 @@ def _dense(trace: Trace, fn: Function, args: Arguments) -> Any:
     Its sample is computed from the identity, which no such function refuses, because the values of
     the matrix's sample have no meaning.
     """
-    matrix, *rest = [np.asarray(sample_of(a)) for a in args]
+    matrix, *other_operands = [np.asarray(sample_of(argument)) for argument in args]
     if matrix.ndim != 2:
         _refuse(fn)
-    result = fn(np.eye(*matrix.shape, dtype=matrix.dtype), *rest)
-    line = {"line": trace.line()}
+    result = fn(np.eye(*matrix.shape, dtype=matrix.dtype), *other_operands)
+    line_option = {"line": trace.line()}
     if fn is not np.linalg.qr:
-        return trace.add("dense", fn, tuple(map(operand, args)), line, sample=result)
-    q = trace.add("dense", fn, (operand(args[0]),), line, sample=result[0])
-    return type(result)(q, trace.add("dense", upper, (operand(args[0]),), line, sample=result[1]))
+        return trace.add("dense", fn, tuple(map(operand, args)), line_option, sample=result)
+    q = trace.add("dense", fn, (operand(args[0]),), line_option, sample=result[0])
+    return type(result)(
+        q, trace.add("dense", upper, (operand(args[0]),), line_option, sample=result[1])
+    )
 
 
 def local(trace: Trace, sample: Array) -> Traced:
@@ -866,22 +886,34 @@ def _join(trace: Trace, fn: Function, args: Arguments, kwargs: Options) -> Trace
     for value in values:
         operand(value)
     # full_like keeps the memory order of the axes, on which the order of numpy's sums depends.
-    samples = [np.asarray(sample_of(v)) for v in values]
+    samples = [np.asarray(sample_of(sample)) for sample in values]
     owner = fn(
-        [np.full_like(v, i, dtype=np.int64) for i, v in enumerate(samples)], *args[1:], **kwargs
+        [
+            np.full_like(sample, value_number, dtype=np.int64)
+            for value_number, sample in enumerate(samples)
+        ],
+        *args[1:],
+        **kwargs,
     )
-    within = fn([np.arange(v.size).reshape(v.shape) for v in samples], *args[1:], **kwargs)
+    position_in_value = fn(
+        [np.arange(sample.size).reshape(sample.shape) for sample in samples], *args[1:], **kwargs
+    )
     result = local(trace, np.zeros_like(owner, dtype=np.result_type(*samples)))
-    for i, value in enumerate(values):
-        places = np.argwhere(owner == i)
-        if not len(places):
+    for value_number, value in enumerate(values):
+        positions = np.argwhere(owner == value_number)
+        if not len(positions):
             continue
-        low = places.min(0)
-        high = places.max(0) + 1
-        box = tuple(slice(a, b) for a, b in zip(low.tolist(), high.tolist(), strict=True))
-        assert np.array_equal(within[box].reshape(-1), np.arange(len(places)))
-        source = (
-            value.reshape(within[box].shape) if isinstance(value, Traced) and value.ndim else value
+        box_start = positions.min(0)
+        box_stop = positions.max(0) + 1
+        box = tuple(
+            slice(axis_start, axis_stop)
+            for axis_start, axis_stop in zip(box_start.tolist(), box_stop.tolist(), strict=True)
         )
-        result[box] = source
+        assert np.array_equal(position_in_value[box].reshape(-1), np.arange(len(positions)))
+        stored_value = (
+            value.reshape(position_in_value[box].shape)
+            if isinstance(value, Traced) and value.ndim
+            else value
+        )
+        result[box] = stored_value
     return result

@@ -99,15 +99,16 @@ def _pick(trace: Trace, better: np.ufunc) -> Function:
 
     def pick(*values: Any, **kwargs: Value) -> Any:
         items = list(values[0]) if len(values) == 1 else list(values)
-        if kwargs or not any(isinstance(v, Traced) for v in items):
+        if kwargs or not any(isinstance(value, Traced) for value in items):
             return getattr(builtins, "max" if better is np.greater else "min")(*values, **kwargs)
-        dtypes = {v.dtype for v in items if isinstance(v, (Traced, np.generic))}
+        dtypes = {value.dtype for value in items if isinstance(value, (Traced, np.generic))}
         same_type = (
             len(dtypes) == 1
             and dtypes
-            == {np.result_type(*dtypes, v) for v in items if not hasattr(v, "dtype")} | dtypes
+            == {np.result_type(*dtypes, value) for value in items if not hasattr(value, "dtype")}
+            | dtypes
         )
-        if not same_type or not all(np.ndim(sample_of(v)) == 0 for v in items):
+        if not same_type or not all(np.ndim(sample_of(value)) == 0 for value in items):
             raise TraceStopped("max() or min() of values of different types")
         best = items[0]
         for item in items[1:]:
@@ -115,22 +116,26 @@ def _pick(trace: Trace, better: np.ufunc) -> Function:
                 best = item if better(item, best) else best
                 continue
             weak = tuple(
-                n
-                for v in (item, best)
-                for n in (weak_of(v) or (() if hasattr(v, "dtype") else (v,)))
+                number
+                for value in (item, best)
+                for number in (weak_of(value) or (() if hasattr(value, "dtype") else (value,)))
             )
             if any(
-                type(v) is int and not np.can_cast(np.min_scalar_type(v), d)
-                for v in (item, best)
-                for d in dtypes
+                type(value) is int and not np.can_cast(np.min_scalar_type(value), dtype)
+                for value in (item, best)
+                for dtype in dtypes
             ):
                 raise TraceStopped(
                     f"max() or min() of {item if type(item) is int else best} and a number that "
                     "cannot be that"
                 )
-            wins = _compared(better, item, best)
+            is_better = _compared(better, item, best)
             chosen = np.where(
-                wins, *(as_stored(v, v.dtype) if weak_of(v) else v for v in (item, best))
+                is_better,
+                *(
+                    as_stored(value, value.dtype) if weak_of(value) else value
+                    for value in (item, best)
+                ),
             )[()]  # type: ignore[call-overload, unused-ignore]
             best = Traced(trace, chosen._id, weak)
         return best
@@ -143,16 +148,25 @@ def _compared(better: np.ufunc, item: Any, best: Any) -> Any:
 
     :raises TraceStopped: if the two could differ.
     """
-    choice, plain = (best, item) if weak_of(best) else (item, best)
-    if not weak_of(choice) or hasattr(plain, "dtype"):
+    weak_value, python_value = (best, item) if weak_of(best) else (item, best)
+    if not weak_of(weak_value) or hasattr(python_value, "dtype"):
         return better(item, best)
-    kind = choice.dtype.type
+    dtype_type = weak_value.dtype.type
     if any(
-        (plain > n, plain == n) != (kind(plain) > kind(n), kind(plain) == kind(n))
-        for n in weak_of(choice)
+        (python_value > possible_number, python_value == possible_number)
+        != (
+            dtype_type(python_value) > dtype_type(possible_number),
+            dtype_type(python_value) == dtype_type(possible_number),
+        )
+        for possible_number in weak_of(weak_value)
     ):
-        raise TraceStopped(f"max() or min() of {plain} and a number that is nearly that")
-    return better(*(Traced(v._trace, v._id) if v is choice else v for v in (item, best)))
+        raise TraceStopped(f"max() or min() of {python_value} and a number that is nearly that")
+    return better(
+        *(
+            Traced(operand._trace, operand._id) if operand is weak_value else operand
+            for operand in (item, best)
+        )
+    )
 
 
 def _rebuild(compute: FunctionType, trace: Trace) -> FunctionType:
@@ -251,7 +265,10 @@ def _traced(
     for name, declared in codelet.fields.items():
         shape = shapes[name]
         if is_list(shape):
-            regions[name] = VectorList(_region(trace, declared, s, k) for k, s in enumerate(shape))  # type: ignore[arg-type]
+            regions[name] = VectorList(
+                _region(trace, declared, part_shape, part)  # type: ignore[arg-type]
+                for part, part_shape in enumerate(shape)
+            )
         else:
             regions[name] = _region(trace, declared, shape, 0)  # type: ignore[arg-type]
     vertex = codelet.bind(regions, num_workers)
@@ -259,7 +276,7 @@ def _traced(
     if not isinstance(compute, FunctionType):
         trace.stopped = f"{codelet.__name__}.compute is not a plain function"
         return trace
-    before = TraceStopped.raised
+    num_stops = TraceStopped.raised
     purity = Purity(compute, codelet)
     if purity.printing:
         trace.prints = f"{place(codelet)}: print() shows each vertex's own numbers"
@@ -274,7 +291,7 @@ def _traced(
                 operand(result) if isinstance(result, Traced) else bool(result)
             )
             trace.check_fixed()
-            if TraceStopped.raised != before:  # true if a bare `except:` caught TraceStopped
+            if TraceStopped.raised != num_stops:  # true if a bare `except:` caught TraceStopped
                 raise TraceStopped("what depends on data is hidden by an except")
     except TraceStopped as stop:
         trace.stopped = f"{source_line(codelet)}: {stop.reason}"
@@ -308,13 +325,13 @@ def source_line(codelet: type[Vertex]) -> str:
     compute = codelet.compute
     if not isinstance(compute, FunctionType):
         return codelet.__name__
-    line = 0
-    step = sys.exc_info()[2]
-    while step is not None:
-        if step.tb_frame.f_code is compute.__code__:
-            line = step.tb_lineno
-        step = step.tb_next
-    return place(codelet, line)
+    line_number = 0
+    traceback = sys.exc_info()[2]
+    while traceback is not None:
+        if traceback.tb_frame.f_code is compute.__code__:
+            line_number = traceback.tb_lineno
+        traceback = traceback.tb_next
+    return place(codelet, line_number)
 
 
 def error_at(error: CodeletError, line: str, vertex_name: str) -> CodeletError:

@@ -25,9 +25,9 @@ def fits(numbers: Weak, dtype: AnyDType, into: AnyDType) -> bool:
     The result is False if a wider float is stored in a half: numpy's numbers may be rounded
     stochastically there, and Python's are not.
     """
-    narrows = dtype.kind == "f" and into == np.float16 and dtype != into
+    is_narrowed = dtype.kind == "f" and into == np.float16 and dtype != into
     try:
-        return not narrows and all(
+        return not is_narrowed and all(
             _same(_stored(number, into), _stored(dtype.type(number), into)) for number in numbers
         )
     except (OverflowError, ValueError):

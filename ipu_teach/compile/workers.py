@@ -41,23 +41,32 @@ def check_workers(group: Group) -> None:
     """
     if group.trace.stopped:
         return
-    touched = [(number, *_touched(trace)) for number, trace in group.workers]
-    for root, (name, part) in group.trace.regions.items():
-        for number, _, writes in touched:
-            for other, reads, rewrites in touched:
-                for deed, places in (("writes", rewrites[root]), ("reads", reads[root])):
-                    both = np.flatnonzero(writes[root] & places)
-                    if other == number or not both.size or (deed == "writes" and other < number):
+    touched = [(writer_id, *_touched(trace)) for writer_id, trace in group.workers]
+    for region_id, (name, region_index) in group.trace.regions.items():
+        for writer_id, _, writes in touched:
+            for other_id, reads, rewrites in touched:
+                for access, accessed in (
+                    ("writes", rewrites[region_id]),
+                    ("reads", reads[region_id]),
+                ):
+                    conflicts = np.flatnonzero(writes[region_id] & accessed)
+                    if (
+                        other_id == writer_id
+                        or not conflicts.size
+                        or (access == "writes" and other_id < writer_id)
+                    ):
                         continue
-                    shape = group.trace.samples[root].shape
-                    index = [int(i) for i in np.unravel_index(both[0], shape)]
-                    listed = f"[{part}]" if is_list(group.shapes[name]) else ""
+                    shape = group.trace.samples[region_id].shape
+                    index = [
+                        int(coordinate) for coordinate in np.unravel_index(conflicts[0], shape)
+                    ]
+                    region_text = f"[{region_index}]" if is_list(group.shapes[name]) else ""
                     raise _race(
                         group,
                         0,
                         name,
-                        index=f"{listed}{index if shape else ''}",
-                        deed=(number, deed, other),
+                        index=f"{region_text}{index if shape else ''}",
+                        conflict=(writer_id, access, other_id),
                     )
 
 
@@ -69,28 +78,28 @@ def race_of(
     `vertex` is an index into the group's rows. In `written` and `read`, the bit of each worker that
     did so is set.
     """
-    number = (written & -written).bit_length() - 1
-    deed, others = ("writes", written) if written & (written - 1) else ("reads", read)
-    others &= ~(1 << number)
+    writer_id = (written & -written).bit_length() - 1
+    access, other_workers = ("writes", written) if written & (written - 1) else ("reads", read)
+    other_workers &= ~(1 << writer_id)
     return _race(
         group,
         vertex,
         name,
         index=str(index or ""),
-        deed=(number, deed, (others & -others).bit_length() - 1),
+        conflict=(writer_id, access, (other_workers & -other_workers).bit_length() - 1),
     )
 
 
 def _race(
-    group: Group, vertex: int, name: str, index: str, deed: tuple[int, str, int]
+    group: Group, vertex: int, name: str, index: str, conflict: tuple[int, str, int]
 ) -> ComputeSetRaceError:
-    """Return the error; `deed` is (the writing worker, "reads" or "writes", the other worker).
+    """Return the error; `conflict` is (the writing worker, "reads" or "writes", the other worker).
 
     `index` is the text of the element's index.
     """
-    number, does, other = deed
-    return ComputeSetRaceError(f"""Worker {number} of {group.table.codelet.__name__} writes
-        {name}{index}, and worker {other} {does} it.
+    writer_id, access_verb, other_id = conflict
+    return ComputeSetRaceError(f"""Worker {writer_id} of {group.table.codelet.__name__} writes
+        {name}{index}, and worker {other_id} {access_verb} it.
         where: {vertex_name(group.table, int(group.rows[vertex]), name)}
         next:  let each worker write elements of its own, chosen by worker_id; a worker that needs
         another worker's result reads it in a second compute set.""")
@@ -124,9 +133,11 @@ def _mark(flags: dict[int, Array], trace: Trace, value: int, sample: Array) -> N
     """Set the flags of the elements that `sample`, a view of the value's root, covers."""
     root = trace.roots[value]
     if root in flags and sample.size:
-        base = trace.samples[root]
-        first = (
-            sample.__array_interface__["data"][0] - base.__array_interface__["data"][0]
-        ) // base.itemsize
-        steps = tuple(s // base.itemsize for s in sample.strides)
-        np.lib.stride_tricks.as_strided(flags[root][first:], sample.shape, steps)[...] = True
+        root_sample = trace.samples[root]
+        first_element = (
+            sample.__array_interface__["data"][0] - root_sample.__array_interface__["data"][0]
+        ) // root_sample.itemsize
+        element_strides = tuple(stride // root_sample.itemsize for stride in sample.strides)
+        np.lib.stride_tricks.as_strided(flags[root][first_element:], sample.shape, element_strides)[
+            ...
+        ] = True

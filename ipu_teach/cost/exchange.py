@@ -189,37 +189,44 @@ def lag(source: Array, destination: Array, target: Target) -> Array:
     osmarks/ipu-stack (topology.rs, of a C600; its tests contain routes of Poplar's). The columns
     are folded, so that the last one is next to the first.
     """
-    (s_row, s_side, s_column), (d_row, d_side, d_column) = (
-        _place(tile, target) for tile in (source, destination)
+    (
+        (source_row, source_side, source_column),
+        (destination_row, destination_side, destination_column),
+    ) = (_place(tile, target) for tile in (source, destination))
+    source_half = source_column // 8
+    destination_half = destination_column // 8
+    source_fold, destination_fold = (
+        np.minimum(column, COLUMNS - 1 - column) for column in (source_column, destination_column)
     )
-    s_half = s_column // 8
-    d_half = d_column // 8
-    s_fold, d_fold = (np.minimum(column, COLUMNS - 1 - column) for column in (s_column, d_column))
-    end = np.where(
+    end_cycles = np.where(
         destination % target.tiles_per_ipu % 2,
-        np.where(d_half == d_side, 2, 4),
-        np.where(d_half == d_side, 1, 5),
+        np.where(destination_half == destination_side, 2, 4),
+        np.where(destination_half == destination_side, 1, 5),
     )
-    along = np.abs(6 * (d_fold - s_fold - (s_half ^ s_side)) + end)
-    turn = np.where(s_half == d_half, s_column % 8 + 1, 16 - s_column % 8)
-    delay: Array = (
-        target.exchange_cycles_per_row * (s_row - d_row)
-        + 4 * (s_fold - d_fold)
-        + 8 * s_half
-        - d_column
-        + turn
-        + along
+    row_cycles = np.abs(
+        6 * (destination_fold - source_fold - (source_half ^ source_side)) + end_cycles
     )
-    return delay - 31
+    turn_cycles = np.where(
+        source_half == destination_half, source_column % 8 + 1, 16 - source_column % 8
+    )
+    cycles: Array = (
+        target.exchange_cycles_per_row * (source_row - destination_row)
+        + 4 * (source_fold - destination_fold)
+        + 8 * source_half
+        - destination_column
+        + turn_cycles
+        + row_cycles
+    )
+    return cycles - 31
 
 
-def _effective(total: Array, merged: Array, target: Target) -> Array:
-    """Return the bytes at the plain rate that take as long as `total`.
+def _effective(total_bytes: Array, fast_bytes: Array, target: Target) -> Array:
+    """Return the bytes at the plain rate that take as long as `total_bytes`.
 
-    The bytes in `merged` arrive at the higher rate, and count for less.
+    The bytes in `fast_bytes` arrive at the higher rate, and count for less.
     """
-    shortened: Array = -(-merged // target.shared_bus_speedup)
-    return total - merged + shortened
+    equivalent_bytes: Array = -(-fast_bytes // target.shared_bus_speedup)
+    return total_bytes - fast_bytes + equivalent_bytes
 
 
 def traffic(tile_map: TileMap, target: Target, tile: Array, start: Array, stop: Array) -> Traffic:
@@ -228,26 +235,34 @@ def traffic(tile_map: TileMap, target: Target, tile: Array, start: Array, stop: 
     The bytes may be on any tile, including that tile itself.
     """
     receiver, begin, end, owner = crossing(tile_map, tile, start, stop)
-    # each byte is sent once, so `sender` has the union over all receivers
-    sender, s_begin, s_end = union(owner, begin, end)
-    separate = moved(target, owner, receiver, end - begin)
     together_received, together_sent = _heard_together(
         tile_map, target, receiver, begin=begin, end=end
     )
+    separate = moved(target, owner, receiver, end - begin)
+    # each byte is sent once, so `sender` has the union over all receivers
+    sender, sent_begin, sent_end = union(owner, begin, end)
     owner_ipu = owner // target.tiles_per_ipu
     receiver_ipu = receiver // target.tiles_per_ipu
-    abroad = owner_ipu != receiver_ipu
-    exporter, e_begin, e_end = union(owner[abroad], begin[abroad], end[abroad])
-    link = owner_ipu[abroad] * target.num_ipus + receiver_ipu[abroad]
-    link, l_begin, l_end = union(link, begin[abroad], end[abroad])
+    is_between_ipus = owner_ipu != receiver_ipu
+    exporter, exported_begin, exported_end = union(
+        owner[is_between_ipus], begin[is_between_ipus], end[is_between_ipus]
+    )
+    link_number = owner_ipu[is_between_ipus] * target.num_ipus + receiver_ipu[is_between_ipus]
+    link_number, link_begin, link_end = union(
+        link_number, begin[is_between_ipus], end[is_between_ipus]
+    )
     return replace(
         separate,
-        sent=total_of(sender, s_end - s_begin, target.num_tiles),
+        sent=total_of(sender, sent_end - sent_begin, target.num_tiles),
         together_received=together_received,
         together_sent=together_sent,
-        **sends(tile_map, target, sender, begin=s_begin, end=s_end),
-        link_sent=total_of(exporter // target.tiles_per_ipu, e_end - e_begin, target.num_ipus),
-        links=total_of(link, l_end - l_begin, target.num_ipus**2).reshape(target.num_ipus, -1),
+        **sends(tile_map, target, sender, begin=sent_begin, end=sent_end),
+        link_sent=total_of(
+            exporter // target.tiles_per_ipu, exported_end - exported_begin, target.num_ipus
+        ),
+        links=total_of(link_number, link_end - link_begin, target.num_ipus**2).reshape(
+            target.num_ipus, -1
+        ),
     )
 
 
@@ -257,31 +272,37 @@ def moved(target: Target, source: Array, destination: Array, size: Array) -> Tra
     The pieces are in the order in which they arrive at each destination. None has two receivers.
     `sends` is counted as if all bytes that a tile sends were contiguous in its memory.
     """
-    none = np.zeros(target.num_tiles, np.int64)
+    zeros = np.zeros(target.num_tiles, np.int64)
     sent = total_of(source, size, target.num_tiles)
     order = order_of(destination)
-    turns = np.flatnonzero(
+    route_starts = np.flatnonzero(
         np.append(True, np.diff(destination[order]) | np.diff(source[order]))[: len(order)]
     )
-    ipus = target.num_ipus
-    home = source // target.tiles_per_ipu
-    away = destination // target.tiles_per_ipu
-    links = total_of(home * ipus + away, np.where(home == away, 0, size), ipus**2).reshape(
-        ipus, ipus
+    num_ipus = target.num_ipus
+    source_ipu = source // target.tiles_per_ipu
+    destination_ipu = destination // target.tiles_per_ipu
+    links = total_of(
+        source_ipu * num_ipus + destination_ipu,
+        np.where(source_ipu == destination_ipu, 0, size),
+        num_ipus**2,
+    ).reshape(num_ipus, num_ipus)
+    route = (destination * target.num_tiles + source)[order][route_starts]
+    late, far = _far(
+        target, route, np.add.reduceat(size[order], route_starts) if len(route_starts) else size[:0]
     )
-    route = (destination * target.num_tiles + source)[order][turns]
-    late, far = _far(target, route, np.add.reduceat(size[order], turns) if len(turns) else size[:0])
     return Traffic(
         received=total_of(destination, size, target.num_tiles),
         sent=sent,
-        together_received=none,
-        together_sent=none,
-        sources=np.bincount(destination[order][turns], minlength=target.num_tiles).astype(np.int64),
+        together_received=zeros,
+        together_sent=zeros,
+        sources=np.bincount(destination[order][route_starts], minlength=target.num_tiles).astype(
+            np.int64
+        ),
         sends=-(-sent // (WORD * target.exchange_send_words)),
         link_received=links.sum(0),
         link_sent=links.sum(1),
         links=links,
-        stayed=none,
+        stayed=zeros,
         late=late,
         far=far,
     )
@@ -318,19 +339,21 @@ def sends(
     The pieces are sorted by sender, then by address. Pieces that are neighbours in the memory of
     their tile share a SEND, up to its limit of words.
     """
-    place = local(tile_map, begin)
-    is_adjacent = place[1:] == place[:-1] + (end - begin)[:-1]
+    local_begin = local(tile_map, begin)
+    is_adjacent = local_begin[1:] == local_begin[:-1] + (end - begin)[:-1]
     same_sender = sender[1:] == sender[:-1]
-    first = np.flatnonzero(np.append(True, ~(is_adjacent & same_sender))[: len(begin)])
-    run_bytes = np.add.reduceat(end - begin, first) if len(first) else begin
-    low = place // WORD
-    high = -(-(place + end - begin) // WORD)
+    run_starts = np.flatnonzero(np.append(True, ~(is_adjacent & same_sender))[: len(begin)])
+    run_bytes = np.add.reduceat(end - begin, run_starts) if len(run_starts) else begin
+    first_word = local_begin // WORD
+    end_word = -(-(local_begin + end - begin) // WORD)
     # two pieces in one word send it once
-    low[1:] = np.where(same_sender, np.maximum(low[1:], high[:-1]), low[1:])
-    issued = total_of(
-        sender[first], -(-run_bytes // (WORD * target.exchange_send_words)), target.num_tiles
+    first_word[1:] = np.where(
+        same_sender, np.maximum(first_word[1:], end_word[:-1]), first_word[1:]
     )
-    return {"sends": issued, "words": total_of(sender, high - low, target.num_tiles)}
+    issued = total_of(
+        sender[run_starts], -(-run_bytes // (WORD * target.exchange_send_words)), target.num_tiles
+    )
+    return {"sends": issued, "words": total_of(sender, end_word - first_word, target.num_tiles)}
 
 
 def reads(
@@ -375,8 +398,8 @@ def edge_requests(
     requests = graph.edge_bytes(compute_set, without)
     if not copies:
         return requests
-    pairs = zip(copy_requests(graph, copies), requests, strict=True)
-    tile, start, stop = map(np.concatenate, pairs)
+    columns = zip(copy_requests(graph, copies), requests, strict=True)
+    tile, start, stop = map(np.concatenate, columns)
     return tile, start, stop
 
 
@@ -403,12 +426,14 @@ def copied_runs(copies: Sequence[tuple[Tensor, Tensor]]) -> tuple[Array, Array, 
     Starts and lengths are in bytes. `copy` is the index of the copy that moves the run.
     """
     runs_by_copy = [
-        [part * source.dtype.size for part in aligned_runs(source, destination)]
+        [in_elements * source.dtype.size for in_elements in aligned_runs(source, destination)]
         for source, destination in copies
     ]
-    start, into, length = (np.concatenate(parts) for parts in zip(*runs_by_copy, strict=True))
-    counts = [len(starts) for starts, _, _ in runs_by_copy]
-    return start, into, length, np.repeat(np.arange(len(copies)), counts)
+    source_starts, destination_starts, run_bytes = (
+        np.concatenate(column) for column in zip(*runs_by_copy, strict=True)
+    )
+    counts = [len(run_starts) for run_starts, _, _ in runs_by_copy]
+    return source_starts, destination_starts, run_bytes, np.repeat(np.arange(len(copies)), counts)
 
 
 def aligned_runs(a: Tensor, b: Tensor) -> tuple[Array, Array, Array]:
@@ -419,18 +444,18 @@ def aligned_runs(a: Tensor, b: Tensor) -> tuple[Array, Array, Array]:
     # a fast path, as most views are contiguous
     if a.num_elements and a.layout.contiguous and b.layout.contiguous:
         return np.array([a.offset]), np.array([b.offset]), np.array([a.num_elements])
-    a_start, a_length = a.layout.runs
-    b_start, b_length = b.layout.runs
-    a_first = np.cumsum(a_length) - a_length
-    b_first = np.cumsum(b_length) - b_length
-    cuts = np.union1d(a_first, b_first)
-    i = np.searchsorted(a_first, cuts, "right") - 1
-    j = np.searchsorted(b_first, cuts, "right") - 1
-    length = np.diff(np.append(cuts, a.num_elements))
+    a_run_starts, a_run_lengths = a.layout.runs
+    b_run_starts, b_run_lengths = b.layout.runs
+    a_view_starts = np.cumsum(a_run_lengths) - a_run_lengths
+    b_view_starts = np.cumsum(b_run_lengths) - b_run_lengths
+    view_starts = np.union1d(a_view_starts, b_view_starts)
+    a_run = np.searchsorted(a_view_starts, view_starts, "right") - 1
+    b_run = np.searchsorted(b_view_starts, view_starts, "right") - 1
+    lengths = np.diff(np.append(view_starts, a.num_elements))
     return (
-        a.offset + a_start[i] + cuts - a_first[i],
-        b.offset + b_start[j] + cuts - b_first[j],
-        length,
+        a.offset + a_run_starts[a_run] + view_starts - a_view_starts[a_run],
+        b.offset + b_run_starts[b_run] + view_starts - b_view_starts[b_run],
+        lengths,
     )
 
 
@@ -441,37 +466,45 @@ def _heard_together(
 
     The intervals [begin, end) of each tile are disjoint.
     """
-    none = np.zeros(target.num_tiles, np.int64)
+    zeros = np.zeros(target.num_tiles, np.int64)
     if not len(tile):
-        return none, none
-    ipu, local = np.divmod(tile, target.tiles_per_ipu)
-    pairs = -(-target.tiles_per_ipu // 2)
+        return zeros, zeros
+    ipu, tile_on_ipu = np.divmod(tile, target.tiles_per_ipu)
+    pairs_per_ipu = -(-target.tiles_per_ipu // 2)
     span = int(end.max()) + 1
-    base = (ipu * pairs + local // 2) * span
-    # The last bit distinguishes ends from beginnings, so that plain numbers can be sorted. The
-    # edges of each tile are already in order.
-    edge = np.sort(
-        np.stack((base + begin << 1, base + end << 1 | 1), axis=1).reshape(-1), kind="stable"
-    )
-    listening = np.cumsum(1 - 2 * (edge & 1))
-    edge = edge >> 1
-    pair, start = np.divmod(edge[:-1], span)
-    stop = start + np.diff(edge)
-    alone = (listening[:-1] == 1) & (stop > start)
-    both = (listening[:-1] == 2) & (stop > start)
+    # Each pair of tiles has its own range of `span` numbers. The last bit distinguishes ends from
+    # beginnings, so that plain numbers can be sorted. The bounds of each tile are already in order.
+    base = (ipu * pairs_per_ipu + tile_on_ipu // 2) * span
+    bounds = np.stack((base + begin << 1, base + end << 1 | 1), axis=1).reshape(-1)
+    del ipu, tile_on_ipu, base
+    bounds.sort(kind="stable")
+    # the number of tiles of the pair, 0 to 2, that receive the bytes after each bound
+    num_receivers = np.cumsum(1 - 2 * (bounds & 1).astype(np.int8), dtype=np.int8)[:-1]
+    bounds >>= 1
+    interval_bytes = np.diff(bounds)
+    alone_at = np.flatnonzero((num_receivers == 1) & (interval_bytes > 0))
+    both_at = np.flatnonzero((num_receivers == 2) & (interval_bytes > 0))
     # Bytes that one tile of any pair receives without its partner are sent at the plain rate, also
     # to complete pairs.
-    s_start, s_stop = joined(start[alone], stop[alone])
-    pair = pair[both]
-    start = start[both]
-    stop = stop[both]
-    fast = stop - start - (covered(s_start, s_stop, stop) - covered(s_start, s_stop, start))
-    first = pair // pairs * target.tiles_per_ipu + pair % pairs * 2
-    received = total_of(first, fast, target.num_tiles) + total_of(first + 1, fast, target.num_tiles)
-    u_start, u_stop = joined(start, stop)
-    _, u_start, u_stop, owner = tile_map.split(u_start, u_stop)
-    fast = u_stop - u_start - (covered(s_start, s_stop, u_stop) - covered(s_start, s_stop, u_start))
-    return received, total_of(owner.astype(np.int64), fast, target.num_tiles)
+    alone_start = bounds[alone_at] % span
+    alone_start, alone_stop = joined(alone_start, alone_start + interval_bytes[alone_at])
+    pair, both_start = np.divmod(bounds[both_at], span)
+    both_stop = both_start + interval_bytes[both_at]
+    del bounds, num_receivers, interval_bytes, alone_at, both_at
+
+    def fast_bytes(start: Array, stop: Array) -> Array:
+        """Return how many bytes of each [start, stop) no tile receives without its partner."""
+        slow: Array = covered(alone_start, alone_stop, stop)
+        slow = slow - covered(alone_start, alone_stop, start)
+        return stop - start - slow
+
+    first_tile = pair // pairs_per_ipu * target.tiles_per_ipu + pair % pairs_per_ipu * 2
+    fast = fast_bytes(both_start, both_stop)
+    received = total_of(first_tile, fast, target.num_tiles)
+    received += total_of(first_tile + 1, fast, target.num_tiles)
+    _, start, stop, owner = tile_map.split(*joined(both_start, both_stop))
+    sent = total_of(owner.astype(np.int64), fast_bytes(start, stop), target.num_tiles)
+    return received, sent
 
 
 def crossing(
@@ -482,14 +515,21 @@ def crossing(
     `tile[i]` accesses [start[i], stop[i]). In the result, each byte occurs once per accessing tile,
     sorted by tile, then by address. Intervals are divided where the owner changes.
     """
-    piece = np.searchsorted(tile_map.start, start, "right") - 1
-    until = tile_map.stop[piece]
+    map_piece = np.searchsorted(tile_map.start, start, "right") - 1
+    piece_stop = tile_map.stop[map_piece]
     # most edges are on one tile, and need no sorting
-    away = (tile_map.tile[piece] != tile) | (stop > until)
-    tile, start, stop = union(tile[away].astype(np.int64), start[away], stop[away])
-    source, begin, end, owner = tile_map.split(start, stop)
-    keep = np.flatnonzero(owner != tile[source])
-    return tile[source[keep]], begin[keep], end[keep], owner[keep].astype(np.int64)
+    leaves_tile = (tile_map.tile[map_piece] != tile) | (stop > piece_stop)
+    tile, start, stop = union(
+        tile[leaves_tile].astype(np.int64), start[leaves_tile], stop[leaves_tile]
+    )
+    interval, begin, end, owner = tile_map.split(start, stop)
+    is_remote = np.flatnonzero(owner != tile[interval])
+    return (
+        tile[interval[is_remote]],
+        begin[is_remote],
+        end[is_remote],
+        owner[is_remote].astype(np.int64),
+    )
 
 
 def total_of(key: Array, size: Array, length: int) -> Array:

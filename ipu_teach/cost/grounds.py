@@ -35,8 +35,8 @@ def codelet_ground(groups: Iterable[Group]) -> str:
         if np.any(is_estimated):
             grounds.add(GIVEN)
         if not np.all(is_estimated):
-            source = GIVEN if has_cost_given else COUNTED
-            grounds.add(GRAPHCORE if of_library(codelet) else source)
+            ground_without_estimate = GIVEN if has_cost_given else COUNTED
+            grounds.add(GRAPHCORE if of_library(codelet) else ground_without_estimate)
     return weakest(grounds or {COUNTED})
 
 
@@ -49,36 +49,42 @@ def step_grounds(
     step: StepCost,
     external: bool,
     codelets: Mapping[str, int],
-    resting: Mapping[str, str],
+    codelet_grounds: Mapping[str, str],
     target: Target,
 ) -> Counter[str]:
     """Return the cycles of one step by ground.
 
     `external` is True if several IPUs wait for each other before the step. `codelets` has the
-    cycles of each codelet, and `resting` the ground of each codelet.
+    cycles by codelet, and `codelet_grounds` what these cycles are based on.
     """
 
-    def of(*names: str) -> str:
+    def weakest_of(*names: str) -> str:
         return weakest(ground(target, name) for name in names)
 
     cycles_by_ground: Counter[str] = Counter()
     sync = "auto_sync_delay" if target.relative_sync_delay == "AUTO" else "min_ipu_sync_delay"
-    cycles_by_ground[of(sync, *(["global_sync_cycles"] if external else []))] += step.sync_cycles
-    cycles_by_ground[of(*_EXCHANGE)] += step.exchange_duration
-    cycles_by_ground[of("link_bytes_per_cycle", "rail_bytes_per_cycle")] += (
+    cycles_by_ground[weakest_of(sync, *(["global_sync_cycles"] if external else []))] += (
+        step.sync_cycles
+    )
+    cycles_by_ground[weakest_of(*_EXCHANGE)] += step.exchange_duration
+    cycles_by_ground[weakest_of("link_bytes_per_cycle", "rail_bytes_per_cycle")] += (
         step.global_exchange_cycles
     )
-    link = "streaming" if step.kind == "RemoteCopy" else "host"
-    cycles_by_ground[of(f"{link}_bytes_per_second")] += step.host_cycles
-    total = sum(codelets.values())
+    link_name = "streaming" if step.kind == "RemoteCopy" else "host"
+    cycles_by_ground[weakest_of(f"{link_name}_bytes_per_second")] += step.host_cycles
+    codelet_cycles = sum(codelets.values())
     remaining = step.compute_duration
-    for name, cycles in codelets.items() if total else ():
-        share = step.compute_duration * cycles // total
-        cycles_by_ground[resting[name]] += share
+    for name, cycles in codelets.items() if codelet_cycles else ():
+        share = step.compute_duration * cycles // codelet_cycles
+        cycles_by_ground[codelet_grounds[name]] += share
         remaining -= share
-    rest = max(codelets, key=lambda name: codelets[name]) if total else ""
+    largest_codelet = max(codelets, key=lambda name: codelets[name]) if codelet_cycles else ""
     # the remainder of the division, or the cycles of a copy inside a tile
-    cycles_by_ground[resting[rest] if rest else of("memcpy_bytes_per_cycle")] += remaining
+    cycles_by_ground[
+        codelet_grounds[largest_codelet]
+        if largest_codelet
+        else weakest_of("memcpy_bytes_per_cycle")
+    ] += remaining
     return cycles_by_ground
 
 
@@ -100,7 +106,7 @@ def shares(
         every += times * sum(vertices.values())
         missing += times * sum(count for name, count in vertices.items() if name in cost.unknown)
         for name, spent in step_grounds(
-            cost, external, cycles, resting=resting, target=target
+            cost, external, cycles, codelet_grounds=resting, target=target
         ).items():
             cycles_by_ground[name] += times * spent
     total = sum(cycles_by_ground.values()) or 1

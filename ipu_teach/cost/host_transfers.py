@@ -22,8 +22,8 @@ import numpy as np
 from ipu_teach.compile.freeze import FrozenGraph
 from ipu_teach.compile.programs import CopyStep, MergedStep, PrintStep, RemoteCopyStep, Step
 from ipu_teach.cost.exchange import Traffic, moved, sends
+from ipu_teach.cost.rearrange import RUNS_AT_A_TIME
 from ipu_teach.graph.tensor import Tensor
-from ipu_teach.graph.tile_map import expand
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
@@ -66,79 +66,101 @@ def landing(graph: FrozenGraph, *tensors: Tensor) -> Landing:
 
 
 def _landing(graph: FrozenGraph, tensor: Tensor) -> Landing:
+    """Return where the packets of a transfer between `tensor` and the host arrive.
+
+    A tensor can have millions of pieces, so each column is repeated on its own and changed in
+    place.
+    """
     target = graph.target
-    packet_bytes = graph.target.host_packet_bytes
-    starts, lengths = tensor.layout.runs
-    start = (tensor.offset + starts) * tensor.dtype.size
-    _, begin, end, owner = graph.tile_map.split(start, start + lengths * tensor.dtype.size)
+    packet_bytes = target.host_packet_bytes
+    begin, end, owner = _pieces_by_ipu(graph, tensor)
     ipu = owner // target.tiles_per_ipu
-    order = np.argsort(ipu, kind="stable")  # each IPU has its own stream of packets
-    begin = begin[order]
-    end = end[order]
-    owner = owner[order].astype(np.int64)
-    ipu = ipu[order]
-    sizes = np.bincount(ipu, end - begin, target.num_ipus).astype(np.int64)
-    packets = -(-sizes // packet_bytes)
-    # places in one sequence of entire packets, those of IPU 0 first
-    place = (
-        np.cumsum(end - begin)
-        - (end - begin)
-        + (np.cumsum(packets) * packet_bytes - np.cumsum(sizes))[ipu]
+    bytes_by_ipu = np.bincount(ipu, end - begin, target.num_ipus).astype(np.int64)
+    packets_by_ipu = -(-bytes_by_ipu // packet_bytes)
+    padding = packets_by_ipu * packet_bytes - bytes_by_ipu
+    # the position of each piece in one sequence of entire packets, those of IPU 0 first
+    position = np.cumsum(end - begin)
+    position -= end - begin
+    position += (np.cumsum(padding) - padding)[ipu]
+    del ipu
+    packet = position // packet_bytes
+    num_packets = (position + (end - begin) - 1) // packet_bytes - packet + 1
+    position -= begin  # from here on the distance from an address to its position
+    begin, end, owner, distance, packet = (
+        np.repeat(column, num_packets) for column in (begin, end, owner, position, packet)
     )
-    place -= (packets * packet_bytes - sizes)[ipu]
-    first = place // packet_bytes
-    last = (place + end - begin - 1) // packet_bytes
-    piece, packet = expand(first, last - first + 1)
-    shift = np.maximum(packet * packet_bytes, place[piece]) - place[piece]
-    until = np.minimum((packet + 1) * packet_bytes - place[piece], (end - begin)[piece])
-    begin, end, owner = begin[piece] + shift, begin[piece] + until, owner[piece]
-    return Landing(begin, end, owner, *_landed(target, packet, owner, packets))
+    packet += np.arange(len(packet)) - np.repeat(np.cumsum(num_packets) - num_packets, num_packets)
+    np.maximum(begin, packet * packet_bytes - distance, out=begin)
+    np.minimum(end, (packet + 1) * packet_bytes - distance, out=end)
+    return Landing(begin, end, owner, *_landed(target, packet, owner, packets_by_ipu))
 
 
-def _landed(target: Target, packet: Array, owner: Array, packets: Array) -> tuple[Array, Array]:
+def _pieces_by_ipu(graph: FrozenGraph, tensor: Tensor) -> tuple[Array, Array, Array]:
+    """Return (begin, end, tile) of the tensor's pieces, in the host's order within each IPU.
+
+    Each IPU has its own host link, so the pieces of IPU 0 come first, then those of IPU 1.
+    """
+    run_starts, run_lengths = tensor.layout.runs
+    pieces = []
+    for first_run in range(0, max(len(run_starts), 1), RUNS_AT_A_TIME):
+        runs = slice(first_run, first_run + RUNS_AT_A_TIME)
+        begin = (tensor.offset + run_starts[runs]) * tensor.dtype.size
+        end = begin + run_lengths[runs] * tensor.dtype.size
+        pieces.append(graph.tile_map.split(begin, end)[1:])
+    begin, end, tile = (np.concatenate(parts) for parts in zip(*pieces, strict=True))
+    if graph.target.num_ipus > 1:
+        order = np.argsort(tile // graph.target.tiles_per_ipu, kind="stable")
+        begin = begin[order]
+        end = end[order]
+        tile = tile[order]
+    return begin, end, tile.astype(np.int64)
+
+
+def _landed(
+    target: Target, packet: Array, owner: Array, packets_by_ipu: Array
+) -> tuple[Array, Array]:
     """Return (tile on which each piece arrives, packets by tile) of pieces sorted by packet.
 
-    `packets` is the number of packets of each IPU.
+    `packets_by_ipu` is the number of packets of each IPU.
     """
     if not len(packet):
         return owner, np.zeros(target.num_tiles, np.int64)
-    first = np.flatnonzero(np.append(True, np.diff(packet) > 0))
-    low = np.minimum.reduceat(owner, first)
-    high = np.maximum.reduceat(owner, first)
-    tile = low.copy()
-    end = np.cumsum(packets)
+    packet_starts = np.flatnonzero(np.append(True, np.diff(packet) > 0))
+    lowest_owner = np.minimum.reduceat(owner, packet_starts)
+    highest_owner = np.maximum.reduceat(owner, packet_starts)
+    arrival_tile = lowest_owner.copy()
+    end_packet = np.cumsum(packets_by_ipu)
     for ipu in range(target.num_ipus):
-        mixed = np.arange(end[ipu] - packets[ipu], end[ipu])
-        mixed = mixed[low[mixed] != high[mixed]]
-        begin = ipu * target.tiles_per_ipu
-        count = target.tiles_per_ipu
-        if len(mixed) and high[mixed].max() < begin + target.io_tiles:
-            count = target.io_tiles  # packets of I/O tiles arrive on I/O tiles only
-        per_replica, remainder = divmod(len(mixed), count)
-        tile[mixed] = begin + np.repeat(
-            np.arange(count), per_replica + (np.arange(count) < remainder)
+        mixed_packets = np.arange(end_packet[ipu] - packets_by_ipu[ipu], end_packet[ipu])
+        mixed_packets = mixed_packets[lowest_owner[mixed_packets] != highest_owner[mixed_packets]]
+        first_tile = ipu * target.tiles_per_ipu
+        num_tiles = target.tiles_per_ipu
+        if len(mixed_packets) and highest_owner[mixed_packets].max() < first_tile + target.io_tiles:
+            num_tiles = target.io_tiles  # packets of I/O tiles arrive on I/O tiles only
+        packets_per_tile, remainder = divmod(len(mixed_packets), num_tiles)
+        arrival_tile[mixed_packets] = first_tile + np.repeat(
+            np.arange(num_tiles), packets_per_tile + (np.arange(num_tiles) < remainder)
         )
-    return tile[packet], np.bincount(tile, minlength=target.num_tiles).astype(np.int64)
+    return arrival_tile[packet], np.bincount(arrival_tile, minlength=target.num_tiles).astype(
+        np.int64
+    )
 
 
 def host_traffic(graph: FrozenGraph, tensors: Sequence[Tensor], to_device: bool) -> Traffic:
     """Return the exchange on the IPU for transfers between `tensors` and the host."""
-    landing_places = landing(graph, *tensors)
-    crossing = landing_places.owner != landing_places.landed
+    pieces = landing(graph, *tensors)
+    is_elsewhere = pieces.owner != pieces.landed
     begin, end, owner, landed = (
-        a[crossing]
-        for a in (
-            landing_places.begin,
-            landing_places.end,
-            landing_places.owner,
-            landing_places.landed,
-        )
+        column[is_elsewhere] for column in (pieces.begin, pieces.end, pieces.owner, pieces.landed)
     )
+    del pieces  # millions of pieces take 100 MB
     if to_device:
         return moved(graph.target, landed, owner, end - begin)
+    exchanged = moved(graph.target, owner, landed, end - begin)
+    del landed
     order = np.lexsort((begin, owner))
     issued = sends(graph.tile_map, graph.target, owner[order], begin=begin[order], end=end[order])
-    return replace(moved(graph.target, owner, landed, end - begin), **issued)
+    return replace(exchanged, **issued)
 
 
 def with_host(step: Step) -> tuple[tuple[Tensor, ...], bool] | None:
@@ -162,12 +184,14 @@ def with_host(step: Step) -> tuple[tuple[Tensor, ...], bool] | None:
 
 def host_links(graph: FrozenGraph, tensors: Sequence[Tensor]) -> tuple[int, ...]:
     """Return the bytes of transfers between `tensors` and the host, by `Target.sets`."""
-    count = graph.target.num_sets
-    if count == 1:
+    num_sets = graph.target.num_sets
+    if num_sets == 1:
         return (sum(tensor.num_elements * tensor.dtype.size for tensor in tensors),)
-    landed = landing(graph, *tensors)
-    where = graph.target.set_of(landed.owner)
-    return tuple(np.bincount(where, landed.end - landed.begin, count).astype(np.int64).tolist())
+    pieces = landing(graph, *tensors)
+    set_of_piece = graph.target.set_of(pieces.owner)
+    return tuple(
+        np.bincount(set_of_piece, pieces.end - pieces.begin, num_sets).astype(np.int64).tolist()
+    )
 
 
 def host_cycles(links: Sequence[int], target: Target, streaming: bool = False) -> int:

@@ -119,24 +119,26 @@ class MemoryLedger:
         They are the peak of each tile, the leaf of that peak, the bytes of all tiles at each leaf,
         and the fullest tile at each leaf.
         """
-        live = self.liveness.live
+        live_by_leaf = self.liveness.live
         always = self.always_live_bytes_per_tile
-        current, peak, peak_place = (np.zeros(self.num_tiles, np.int64) for _ in range(3))
-        by_place, fullest = (np.zeros(len(live), np.int64) for _ in range(2))
-        before = np.zeros(live.shape[1], bool)
-        first = np.searchsorted(self.variable, np.arange(live.shape[1] + 1))
-        for place, is_live in enumerate(live):
-            for changed in np.flatnonzero(is_live != before).tolist():
-                rows = slice(first[changed], first[changed + 1])
-                size = self.size[rows]
-                current[self.tile[rows]] += size if is_live[changed] else -size
-            before = is_live
-            with_passing = current + sum(self.passing[place].values())
-            by_place[place] = with_passing.sum()
-            fullest[place] = np.argmax(always + with_passing)
-            peak_place[with_passing > peak] = place
-            peak = np.maximum(peak, with_passing)
-        return peak, peak_place, by_place, fullest
+        current_bytes, peak_bytes, peak_leaf = (
+            np.zeros(self.num_tiles, np.int64) for _ in range(3)
+        )
+        bytes_by_leaf, fullest_tile = (np.zeros(len(live_by_leaf), np.int64) for _ in range(2))
+        was_live = np.zeros(live_by_leaf.shape[1], bool)
+        first_rows = np.searchsorted(self.variable, np.arange(live_by_leaf.shape[1] + 1))
+        for leaf, is_live in enumerate(live_by_leaf):
+            for variable in np.flatnonzero(is_live != was_live).tolist():
+                rows = slice(first_rows[variable], first_rows[variable + 1])
+                row_bytes = self.size[rows]
+                current_bytes[self.tile[rows]] += row_bytes if is_live[variable] else -row_bytes
+            was_live = is_live
+            with_passing = current_bytes + sum(self.passing[leaf].values())
+            bytes_by_leaf[leaf] = with_passing.sum()
+            fullest_tile[leaf] = np.argmax(always + with_passing)
+            peak_leaf[with_passing > peak_bytes] = leaf
+            peak_bytes = np.maximum(peak_bytes, with_passing)
+        return peak_bytes, peak_leaf, bytes_by_leaf, fullest_tile
 
     @property
     def not_always_live_bytes_per_tile(self) -> Array:
@@ -271,16 +273,16 @@ class MemoryLedger:
         Their sum is `bytes_per_tile`.
         """
         by_category: dict[str, Array] = {}
-        peak, peak_place, *_ = self._peak
-        for number, category in enumerate(CATEGORIES):
-            rows = self._at_peak & (self._category_index == number)
-            size = total_of(self.tile[rows], self.size[rows], self.num_tiles)
-            size = size + self.always.get(category, 0)
-            for place, passing in enumerate(self.passing):
+        peak_bytes, peak_leaf, *_ = self._peak
+        for category_index, category in enumerate(CATEGORIES):
+            rows = self._at_peak & (self._category_index == category_index)
+            bytes_per_tile = total_of(self.tile[rows], self.size[rows], self.num_tiles)
+            bytes_per_tile = bytes_per_tile + self.always.get(category, 0)
+            for leaf, passing in enumerate(self.passing):
                 if category in passing:
-                    at_place = (peak_place == place) & (peak > 0)
-                    size = size + np.where(at_place, passing[category], 0)
-            by_category[category] = size
+                    peaks_at_leaf = (peak_leaf == leaf) & (peak_bytes > 0)
+                    bytes_per_tile = bytes_per_tile + np.where(peaks_at_leaf, passing[category], 0)
+            by_category[category] = bytes_per_tile
         return by_category
 
     def by_category(self, tile: int | None = None) -> dict[str, int]:
@@ -311,17 +313,20 @@ def ledger(
     `exchanges[i]` are the exchanges of step i.
     """
     graph = compiled.graph
-    start = np.array([v.start for v in graph.variables], np.int64)
-    stop = np.array([v.stop for v in graph.variables], np.int64)
-    piece, begin, end, owner = graph.tile_map.split(start, stop)
-    keep = (owner >= 0) & (end > begin)
+    variable_starts = np.array([v.start for v in graph.variables], np.int64)
+    variable_stops = np.array([v.stop for v in graph.variables], np.int64)
+    variable_of_piece, piece_begin, piece_end, owner = graph.tile_map.split(
+        variable_starts, variable_stops
+    )
+    is_mapped = (owner >= 0) & (piece_end > piece_begin)
     # the rows are ordered by variable, then by tile
-    key = piece[keep] * target.num_tiles + owner[keep]
-    unique_keys, row = np.unique(key, return_inverse=True)
-    variable, tile = np.divmod(unique_keys, target.num_tiles)
+    pairs = variable_of_piece[is_mapped] * target.num_tiles + owner[is_mapped]
+    distinct_pairs, row_of_piece = np.unique(pairs, return_inverse=True)
+    variable, tile = np.divmod(distinct_pairs, target.num_tiles)
     live = liveness(compiled)
     by_step = [
-        _passing(graph, step, exchanges[number]) for number, step in enumerate(compiled.steps)
+        _passing(graph, step, exchanges[step_number])
+        for step_number, step in enumerate(compiled.steps)
     ]
     return MemoryLedger(
         target=target,
@@ -329,7 +334,7 @@ def ledger(
         categories=tuple(_category(v) for v in graph.variables),
         tile=tile,
         variable=variable,
-        size=total_of(row, (end - begin)[keep], len(unique_keys)),
+        size=total_of(row_of_piece, (piece_end - piece_begin)[is_mapped], len(distinct_pairs)),
         always=_always(compiled, exchanges, target),
         passing=tuple(by_step[node.step] for node in live.places),
         liveness=live,
@@ -428,45 +433,55 @@ def pointer_bytes(graph: FrozenGraph, table: FrozenTable, target: Target) -> Arr
 
     `VectorLayout` describes their sizes.
     """
-    total = np.zeros(target.num_tiles, np.int64)
-    vertices = np.bincount(table.tiles, minlength=target.num_tiles)
+    bytes_per_tile = np.zeros(target.num_tiles, np.int64)
+    vertices_per_tile = np.bincount(table.tiles, minlength=target.num_tiles)
     for name, field in table.fields.items():
         if field.kind == "state":
             continue
-        distinct = numbers_in(table.layouts[name])
-        if len(distinct) == 1:
-            total += vertices * _pointer_bytes(field, target, graph.layouts[distinct[0]])
+        layout_numbers = numbers_in(table.layouts[name])
+        if len(layout_numbers) == 1:
+            bytes_per_tile += vertices_per_tile * _pointer_bytes(
+                field, target, graph.layouts[layout_numbers[0]]
+            )
             continue
-        first = graph.stretches(table, name)  # all vertices of a stretch have the same layout
-        per_vertex = graph.each_layout(
-            table.layouts[name][first], partial(_pointer_bytes, field, target)
+        stretch_starts = graph.stretches(
+            table, name
+        )  # all vertices of a stretch have the same layout
+        bytes_per_vertex = graph.each_layout(
+            table.layouts[name][stretch_starts], partial(_pointer_bytes, field, target)
         )
-        total += total_of(
-            table.tiles[first], per_vertex * graph.stretch_lengths(table, name), target.num_tiles
+        bytes_per_tile += total_of(
+            table.tiles[stretch_starts],
+            bytes_per_vertex * graph.stretch_lengths(table, name),
+            target.num_tiles,
         )
-    return total
+    return bytes_per_tile
 
 
 def _pointer_bytes(field: Field, target: Target, layout: Layout | ListLayout) -> int:
     """Return the bytes of the pointers and lengths in one vertex for a field."""
-    word = target.pointer_bytes
+    word_bytes = target.pointer_bytes
     if field.depth == 0:
-        return word
-    scaled = (VectorLayout.SCALED_PTR32, VectorLayout.SCALED_PTR64, VectorLayout.SCALED_PTR128)
-    inner = field.layouts[-1] if field.layouts else None
-    vector_bytes = 2 * word
-    if inner in scaled:
-        vector_bytes = word // 2
-    elif inner in (VectorLayout.ONE_PTR, VectorLayout.SHORT_SPAN):
-        vector_bytes = word
+        return word_bytes
+    scaled_layouts = (
+        VectorLayout.SCALED_PTR32,
+        VectorLayout.SCALED_PTR64,
+        VectorLayout.SCALED_PTR128,
+    )
+    inner_layout = field.layouts[-1] if field.layouts else None
+    vector_bytes = 2 * word_bytes
+    if inner_layout in scaled_layouts:
+        vector_bytes = word_bytes // 2
+    elif inner_layout in (VectorLayout.ONE_PTR, VectorLayout.SHORT_SPAN):
+        vector_bytes = word_bytes
     if field.depth == 1 and field.form == "edges":
         elements = sum(part.size for _, part in layout.parts)
-        return elements * word + 2 * word  # an address for each element
+        return elements * word_bytes + 2 * word_bytes  # an address for each element
     if field.depth == 1:
         return vector_bytes
     rows = layout.shape[0] if isinstance(layout, Layout) else len(layout.parts)
     # a VectorList packs distance and length into a word
-    return rows * (word if field.form == "list" else vector_bytes) + 2 * word
+    return rows * (word_bytes if field.form == "list" else vector_bytes) + 2 * word_bytes
 
 
 def at_most(compiled: Compiled, target: Target) -> int:
@@ -482,8 +497,8 @@ def at_most(compiled: Compiled, target: Target) -> int:
     """
     graph = compiled.graph
     workers = target.num_worker_contexts
-    path = target.data_path_width // 8
-    bound = graph.memory_bytes + len(graph.variables) * path
+    data_path_bytes = target.data_path_width // 8
+    bound = graph.memory_bytes + len(graph.variables) * data_path_bytes
     bound += workers * target.worker_stack_bytes + target.supervisor_stack_bytes
     tables = [table for _, table in graph.tables()]
     bound += sum(int(pointer_bytes(graph, table, target).sum()) for table in tables)
@@ -491,14 +506,14 @@ def at_most(compiled: Compiled, target: Target) -> int:
     bound += (len({table.codelet for table in tables}) + 2) * target.vertex_code_bytes
     for step in compiled.steps:
         bound += target.control_code_bytes_per_step + 2 * workers * 3 * target.pointer_bytes
-        for size, element in _moved(graph, step):
-            packets = -(-size // target.host_packet_bytes) + target.num_ipus
-            pieces = size // element + packets
-            issued = pieces * (1 + target.exchange_setup_instructions) + size // (
+        for field_bytes, element_bytes in _moved(graph, step):
+            packets = -(-field_bytes // target.host_packet_bytes) + target.num_ipus
+            pieces = field_bytes // element_bytes + packets
+            num_instructions = pieces * (1 + target.exchange_setup_instructions) + field_bytes // (
                 WORD * target.exchange_send_words
             )
             bound += (
-                2 * (issued * target.instruction_bytes + 2 * size)
+                2 * (num_instructions * target.instruction_bytes + 2 * field_bytes)
                 + packets * target.host_packet_header_bytes
             )
     return bound
@@ -517,48 +532,54 @@ def _moved(graph: FrozenGraph, step: Step) -> Iterator[tuple[int, int]]:
 
 def check(memory: MemoryLedger) -> None:
     """Raise `GraphMemoryAllocationError` if the bytes on a tile exceed its memory."""
-    used = memory.held_per_tile
-    limit = memory.target.bytes_per_tile
-    full = int(np.argmax(used))
-    if used[full] <= limit:
+    bytes_held = memory.held_per_tile
+    bytes_per_tile = memory.target.bytes_per_tile
+    fullest_tile = int(np.argmax(bytes_held))
+    if bytes_held[fullest_tile] <= bytes_per_tile:
         return
-    over = int(np.count_nonzero(used > limit))
-    largest = [f"{name!r} {size:,}" for name, size in memory.at_fullest(full, VARIABLES).items()]
-    constants = memory.at_fullest(full, CONSTANTS)
-    many = f" ({len(constants):,} of them)" if len(constants) > 1 else ""
+    num_full_tiles = int(np.count_nonzero(bytes_held > bytes_per_tile))
+    largest = [
+        f"{name!r} {size:,}" for name, size in memory.at_fullest(fullest_tile, VARIABLES).items()
+    ]
+    constants = memory.at_fullest(fullest_tile, CONSTANTS)
+    constants_count = f" ({len(constants):,} of them)" if len(constants) > 1 else ""
     others = [
-        f"{name.lower()} {size:,}{many if name == CONSTANTS else ''}"
-        for name, size in memory.by_category(full).items()
+        f"{name.lower()} {size:,}{constants_count if name == CONSTANTS else ''}"
+        for name, size in memory.by_category(fullest_tile).items()
         if size and name != VARIABLES
     ]
-    rest = f", and {counted(len(largest) - 10, 'smaller one')}" if len(largest) > 10 else ""
+    omitted = f", and {counted(len(largest) - 10, 'smaller one')}" if len(largest) > 10 else ""
     error = GraphMemoryAllocationError(
         "Out of memory: Cannot fit all variable data onto one or more tiles. "
-        f"{over} of {memory.num_tiles} tiles {'holds' if over == 1 else 'hold'} too much.",
-        where=f"the fullest is tile {full}: {int(used[full]):,} of {limit:,} bytes. Its variables: "
-        + (", ".join(largest[:10]) + rest or "none")
+        f"{num_full_tiles} of {memory.num_tiles} tiles "
+        f"{'holds' if num_full_tiles == 1 else 'hold'} too much.",
+        where=f"the fullest is tile {fullest_tile}: {int(bytes_held[fullest_tile]):,} of "
+        f"{bytes_per_tile:,} bytes. Its variables: "
+        + (", ".join(largest[:10]) + omitted or "none")
         + (f". Also: {', '.join(others)}." if others else "."),
         next_step=(
             "spread the variables over more tiles (poputil.map_tensor_linearly), use a smaller "
             "dtype, or more tiles."
         ),
     )
-    error.bytes_per_tile = used
+    error.bytes_per_tile = bytes_held
     raise error
 
 
 def check_streaming(buffers: Iterable[RemoteBuffer], target: Target) -> None:
     """Raise `GraphMemoryAllocationError` if remote buffers exceed streaming memory."""
-    largest = sorted(buffers, key=lambda buffer: -buffer.bytes)
-    total = sum(buffer.bytes for buffer in largest)
-    limit = target.streaming_memory
-    if total <= limit:
+    buffers_by_size = sorted(buffers, key=lambda buffer: -buffer.bytes)
+    total_bytes = sum(buffer.bytes for buffer in buffers_by_size)
+    available_bytes = target.streaming_memory
+    if total_bytes <= available_bytes:
         return
-    sizes = [f"{buffer.handle!r} {buffer.bytes:,}" for buffer in largest]
-    rest = f", and {counted(len(sizes) - 10, 'smaller one')}" if len(sizes) > 10 else ""
+    descriptions = [f"{buffer.handle!r} {buffer.bytes:,}" for buffer in buffers_by_size]
+    omitted = (
+        f", and {counted(len(descriptions) - 10, 'smaller one')}" if len(descriptions) > 10 else ""
+    )
     raise GraphMemoryAllocationError(
         "Out of memory: Cannot fit all remote buffers into streaming memory.",
-        where=f"it has {limit:,} bytes, {target.streaming_bytes:,} an IPU, and they take "
-        f"{total:,}: {', '.join(sizes[:10])}{rest}",
+        where=f"it has {available_bytes:,} bytes, {target.streaming_bytes:,} an IPU, and they take "
+        f"{total_bytes:,}: {', '.join(descriptions[:10])}{omitted}",
         next_step="use fewer or shorter rows, a smaller dtype, or a machine with more IPUs.",
     )

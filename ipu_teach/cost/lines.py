@@ -145,15 +145,15 @@ class Observed:
             return text
         turns = [
             (
-                str(t.number),
-                in_cycles(t.cycles),
-                f"{'  ' * t.depth}{t.line.method} {t.line.number}",
-                told(t),
+                str(turn.number),
+                in_cycles(turn.cycles),
+                f"{'  ' * turn.depth}{turn.line.method} {turn.line.number}",
+                told(turn),
             )
-            for t in self.turns[:MOST_PRINTED]
+            for turn in self.turns[:MOST_PRINTED]
         ]
-        rest = f"\n… {self.turned - len(turns):,} more" if self.turned > len(turns) else ""
-        return f"{text}\n\n{listing(('turn', 'cycles', 'loop', ''), turns)}{rest}"
+        omitted = f"\n… {self.turned - len(turns):,} more" if self.turned > len(turns) else ""
+        return f"{text}\n\n{listing(('turn', 'cycles', 'loop', ''), turns)}{omitted}"
 
 
 def line_cycles(group: Group, row: int, target: Target) -> LineCosts:
@@ -185,25 +185,28 @@ def _gone_through(trace: Trace) -> Iterator[tuple[Spot, int]]:
     an instruction repeats.
     """
     naming = naming_of(trace.codelet)
-    first = dict[tuple[Statement, str], Spot]()
+    first_spots = dict[tuple[Statement, str], Spot]()
     times = Counter[tuple[Statement, str]]()
-    done = defaultdict[tuple[str, str], list[tuple[Statement, int, str]]](list)
+    past_of_code = defaultdict[tuple[str, str], list[tuple[Statement, int, str]]](list)
     for op in trace.ops:
         if op.kind not in ("region", "view", "local"):
-            file, line, (code, at) = op.site
-            past_places = done[file, code]
-            now = (naming((file, line)), at, op.kind)
+            file, line_number, (code, position) = op.site
+            past = past_of_code[file, code]
+            execution = (naming((file, line_number)), position, op.kind)
             if (
-                not past_places
-                or past_places[-1][0] != now[0]
-                or at < past_places[-1][1]
-                or now in past_places
+                not past
+                or past[-1][0] != execution[0]
+                or position < past[-1][1]
+                or execution in past
             ):
-                times[now[0], code] += 1
-                past_places.clear()
-            past_places.append(now)
-            first.setdefault((now[0], code), (file, line))
-    return ((first[which], number) for which, number in times.items())
+                times[execution[0], code] += 1
+                past.clear()
+            past.append(execution)
+            first_spots.setdefault((execution[0], code), (file, line_number))
+    return (
+        (first_spots[statement_of_code], executions)
+        for statement_of_code, executions in times.items()
+    )
 
 
 def lines_of_pieces(
@@ -221,13 +224,13 @@ def lines_of_pieces(
     """
     charges: list[Charge] = []
     for piece, executions in zip(code.pieces, pieces, strict=True):
-        for price in piece if executions else ():
-            name, kind, spot = price[0]
-            amount = executions * piece_cycles((price,), target)
-            rest = amount * 2 // 3 if kind == WORD else 0
+        for priced_operation in piece if executions else ():
+            name, kind, spot = priced_operation[0]
+            amount = executions * piece_cycles((priced_operation,), target)
+            word_part = amount * 2 // 3 if kind == WORD else 0
             charges += [
-                (STARTS if name == LOOP else "scalar", spot, amount - rest),
-                (WORDS, spot, rest),
+                (STARTS if name == LOOP else "scalar", spot, amount - word_part),
+                (WORDS, spot, word_part),
             ]
     for (counter, rate), amount in beside.items():
         name, _, spot = code.rates[rate]
@@ -266,36 +269,51 @@ def listed(
     counters: dict[str, Counter[Spot]] = {name: Counter() for name in COUNTERS}
     for counter, spot, amount in charges:
         counters[counter][spot] += amount
-    total = [float(sum(counters[name].values())) for name in BESIDE]
-    alone = np.array([together(row, target) for row in np.diag(total).tolist()])
-    if together(total, target) < sum(alone):  # the three overlap, and only the longest counts
-        alone[np.arange(len(alone)) != np.argmax(alone)] = 0
-    counted = dict.fromkeys(COUNTERS, 1.0) | dict(
-        zip(BESIDE, (alone / np.maximum(total, 1)).tolist(), strict=True)
+    amounts = [float(sum(counters[name].values())) for name in BESIDE]
+    cycles_alone = np.array([together(row, target) for row in np.diag(amounts).tolist()])
+    if together(amounts, target) < sum(
+        cycles_alone
+    ):  # the three overlap, and only the longest counts
+        cycles_alone[np.arange(len(cycles_alone)) != np.argmax(cycles_alone)] = 0
+    cycles_per_unit = dict.fromkeys(COUNTERS, 1.0) | dict(
+        zip(BESIDE, (cycles_alone / np.maximum(amounts, 1)).tolist(), strict=True)
     )
-    naming = naming_of(codelet)
+    statement_at = naming_of(codelet)
     executions = Counter[Statement]()
-    parts = defaultdict[Statement, Counter[str]](Counter)
-    for spot, number in times:
-        if number:
-            executions[naming(spot)] = max(executions[naming(spot)], number)
-    for name, share in counted.items():
+    parts_by_statement = defaultdict[Statement, Counter[str]](Counter)
+    for spot, executions_of_spot in times:
+        if executions_of_spot:
+            executions[statement_at(spot)] = max(executions[statement_at(spot)], executions_of_spot)
+    for name, cycles_of_unit in cycles_per_unit.items():
         for spot, amount in counters[name].items():
-            parts[naming(spot)][name] += floor(PARTS * amount * share / UNIT)
+            parts_by_statement[statement_at(spot)][name] += floor(
+                PARTS * amount * cycles_of_unit / UNIT
+            )
     lines = sorted(
-        {*executions, *parts}, key=lambda line: (not line.method.endswith(".compute"), line)
+        {*executions, *parts_by_statement},
+        key=lambda statement: (not statement.method.endswith(".compute"), statement),
     )
-    if parts:
-        last = max(line for line in lines if parts[line].total())
-        parts[last][ROUNDED] += PARTS * (cycles - VERTEX_OVERHEAD) - sum(
-            part.total() for part in parts.values()
+    if parts_by_statement:
+        last_statement = max(
+            statement for statement in lines if parts_by_statement[statement].total()
+        )
+        parts_by_statement[last_statement][ROUNDED] += PARTS * (cycles - VERTEX_OVERHEAD) - sum(
+            part.total() for part in parts_by_statement.values()
         )
     shares = {
-        line: {n: factor * part / PARTS for n, part in parts[line].items() if part}
-        for line in lines
+        statement: {
+            counter_name: factor * part / PARTS
+            for counter_name, part in parts_by_statement[statement].items()
+            if part
+        }
+        for statement in lines
     }
     return LineCosts(
-        (LineCycles(line, executions[line], sum(shares[line].values())) for line in lines), shares
+        (
+            LineCycles(statement, executions[statement], sum(shares[statement].values()))
+            for statement in lines
+        ),
+        shares,
     )
 
 
@@ -368,16 +386,23 @@ def _statements(function: FunctionType) -> dict[int, tuple[int, str, int]]:
     try:
         text = dedent(inspect.getsource(function))
         # outer statements come first
-        nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.stmt)]
+        statement_nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.stmt)]
     except (OSError, TypeError, SyntaxError):
         return {}
     lines = text.splitlines()
-    statements = {
-        n: node.lineno for node in nodes for n in range(node.lineno, (node.end_lineno or 0) + 1)
+    first_line_of = {
+        line_number: node.lineno
+        for node in statement_nodes
+        for line_number in range(node.lineno, (node.end_lineno or 0) + 1)
     }
-    steps = sorted({node.col_offset for node in nodes})
-    levels = {node.lineno: steps.index(node.col_offset) for node in reversed(nodes)}
-    return {n: (first, lines[first - 1].strip(), levels[first]) for n, first in statements.items()}
+    indentations = sorted({node.col_offset for node in statement_nodes})
+    levels = {
+        node.lineno: indentations.index(node.col_offset) for node in reversed(statement_nodes)
+    }
+    return {
+        line_number: (first_line, lines[first_line - 1].strip(), levels[first_line])
+        for line_number, first_line in first_line_of.items()
+    }
 
 
 def listing(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
@@ -396,10 +421,10 @@ def in_cycles(cycles: float) -> str:
 
 def told(turn: Turn) -> str:
     """Return an iteration's variables and stores as text."""
-    parts = [f"{name} = {value!s}" for name, value in turn.values.items()]
+    texts = [f"{name} = {value!s}" for name, value in turn.values.items()]
     for name, places in turn.stored.items():
         pairs = zip(places, turn.held[name], strict=False)
-        shown = ((f"[{place}]" if place != () else "") + f" = {value!s}" for place, value in pairs)
+        shown = ((f"[{index}]" if index != () else "") + f" = {value!s}" for index, value in pairs)
         ellipsis = ", …" if len(places) > MOST_TOLD else ""
-        parts.append(f"stores {name}{', '.join(shown)}{ellipsis}")
-    return "; ".join(parts)
+        texts.append(f"stores {name}{', '.join(shown)}{ellipsis}")
+    return "; ".join(texts)

@@ -85,33 +85,35 @@ class Accesses:
     def _access(self, step: Step) -> VariableUse:
         sources, destinations = zip(*map(touched, parts(step)), strict=True)
         reads = self.touched(*chain(*sources))
-        written = [extent_of(chain(*destinations))]
-        writes = self._touched(*written[0])
+        written_intervals = [extent_of(chain(*destinations))]
+        writes = self._touched(*written_intervals[0])
         for table in self.graph.executed(step):
             for name, field in table.fields.items():
                 if field.kind != "state":
-                    touched_part = self.graph.touched(table, name)
-                    touched_here = self._touched(touched_part.start, touched_part.stop)
+                    intervals = self.graph.touched(table, name)
+                    is_touched = self._touched(intervals.start, intervals.stop)
                     if field.kind != "output":
-                        reads |= touched_here
+                        reads |= is_touched
                     if field.written:
-                        writes |= touched_here
-                        written.append((touched_part.start, touched_part.stop))
-        start, stop = map(np.concatenate, zip(*written, strict=True))
+                        writes |= is_touched
+                        written_intervals.append((intervals.start, intervals.stop))
+        start, stop = map(np.concatenate, zip(*written_intervals, strict=True))
         return VariableUse(reads, writes, self._filled(start, stop))
 
     def _touched(self, start: Array, stop: Array) -> Array:
-        keep = stop > start
-        if keep.all() and len(keep):  # most fields of a compute set are inside one variable
-            within: Array = (self.start <= start.min()) & (stop.max() <= self.stop)
-            if within.any():
-                return within
-        first = np.searchsorted(self.start, start[keep], "right") - 1
-        last = np.searchsorted(self.start, stop[keep], "left")
-        change = np.bincount(first, minlength=len(self.start) + 1) - np.bincount(
-            last, minlength=len(self.start) + 1
+        is_nonempty = stop > start
+        if is_nonempty.all() and len(
+            is_nonempty
+        ):  # most fields of a compute set are inside one variable
+            contains_all: Array = (self.start <= start.min()) & (stop.max() <= self.stop)
+            if contains_all.any():
+                return contains_all
+        first_variables = np.searchsorted(self.start, start[is_nonempty], "right") - 1
+        end_variables = np.searchsorted(self.start, stop[is_nonempty], "left")
+        changes = np.bincount(first_variables, minlength=len(self.start) + 1) - np.bincount(
+            end_variables, minlength=len(self.start) + 1
         )
-        is_touched: Array = np.cumsum(change)[:-1] > 0
+        is_touched: Array = np.cumsum(changes)[:-1] > 0
         return is_touched
 
     def _filled(self, start: Array, stop: Array) -> Array:
@@ -143,21 +145,21 @@ class _Place:
 
     def _together(self, accesses: Accesses) -> tuple[Array, Array]:
         kind = self.node.kind
-        parts = self.children
+        children = self.children
         if kind == "Repeat" and self.node.count == 0:
             return accesses.none(), accesses.none()
         if kind in ("If", "Switch"):
-            return self.predicate | np.any([p.uses for p in parts], axis=0), np.all(
-                [p.fills for p in parts], axis=0
+            return self.predicate | np.any([child.uses for child in children], axis=0), np.all(
+                [child.fills for child in children], axis=0
             )
         if kind in ("RepeatWhileTrue", "RepeatWhileFalse"):
-            condition, _ = parts
+            condition, _ = children
             return condition.uses | (self._after_condition() & ~condition.fills), condition.fills
         uses = accesses.none()
         fills = accesses.none()
-        for part in reversed(parts):
-            uses = part.uses | (uses & ~part.fills)
-            fills = fills | part.fills
+        for child in reversed(children):
+            uses = child.uses | (uses & ~child.fills)
+            fills = fills | child.fills
         return uses, fills
 
     def _after_condition(self) -> Array:
@@ -169,26 +171,26 @@ class _Place:
         needed: Array = self.predicate | body.uses | (condition.uses & ~body.fills)
         return needed
 
-    def flow(self, after: Array) -> None:
-        """Store which variables are live at each leaf below, if `after` are needed afterwards."""
+    def flow(self, live_after: Array) -> None:
+        """Store which variables are live at each leaf below, if `live_after` are needed later."""
         kind = self.node.kind
-        parts = self.children
+        children = self.children
         if self.node.step >= 0:
-            self.live = after | self.uses | self.writes
+            self.live = live_after | self.uses | self.writes
         elif kind in ("If", "Switch"):
-            for part in parts:
-                part.flow(after)
+            for child in children:
+                child.flow(live_after)
         elif kind in ("RepeatWhileTrue", "RepeatWhileFalse"):
-            condition, body = parts
-            between = after | self._after_condition()
-            condition.flow(between)
-            body.flow(condition.uses | (between & ~condition.fills))
+            condition, body = children
+            live_between = live_after | self._after_condition()
+            condition.flow(live_between)
+            body.flow(condition.uses | (live_between & ~condition.fills))
         elif kind != "Repeat" or self.node.count > 0:
             if kind == "Repeat" and self.node.count > 1:
-                after = after | self.uses
-            for part in reversed(parts):
-                part.flow(after)
-                after = part.uses | (after & ~part.fills)
+                live_after = live_after | self.uses
+            for child in reversed(children):
+                child.flow(live_after)
+                live_after = child.uses | (live_after & ~child.fills)
 
     def leaves(self) -> list[_Place]:
         """Return the leaves below this node, in program order."""

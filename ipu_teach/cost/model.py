@@ -131,17 +131,23 @@ class StepCost:
         if group and not external:
             return self._by_group(ipus.reshape(-1, group, ipus.shape[1]), target)
         if external:  # the I/O tiles of all IPUs, or their computing tiles, or both
-            meets = np.where(np.broadcast_to(ipus.any(axis=0), ipus.shape), 0, -1).reshape(-1)
-            return meets, np.where(meets == 0, self.cycles, 0)
-        ipu = np.repeat(np.arange(len(ipus)), ipus.shape[1])  # for each set
+            group_of_set = np.where(np.broadcast_to(ipus.any(axis=0), ipus.shape), 0, -1).reshape(
+                -1
+            )
+            return group_of_set, np.where(group_of_set == 0, self.cycles, 0)
+        ipu_of_set = np.repeat(np.arange(len(ipus)), ipus.shape[1])  # for each set
         for_all_ipus = ipus.shape[1] > 1 and self.kind not in UNMET
-        meet: Array = np.asarray(ipus.all(axis=1) & for_all_ipus)[ipu]
-        lasts = np.array([self.link_cycles(target, number) for number in range(len(ipus))])[ipu]
-        for part in (self.compute_cycles, *(t.done(target) for t in self.exchange)):
-            local_cycles = np.maximum.reduceat(part, target.set_starts)
-            lasts += np.where(meet, local_cycles.reshape(ipus.shape).max(axis=1)[ipu], local_cycles)
-        return np.where(meet, ipu + (len(ipus) > 1), -1), np.where(
-            at_work, self.sync_cycles + lasts, 0
+        is_together: Array = np.asarray(ipus.all(axis=1) & for_all_ipus)[ipu_of_set]
+        durations = np.array(
+            [self.link_cycles(target, ipu_number) for ipu_number in range(len(ipus))]
+        )[ipu_of_set]
+        for cycles_per_tile in (self.compute_cycles, *(t.done(target) for t in self.exchange)):
+            local_cycles = np.maximum.reduceat(cycles_per_tile, target.set_starts)
+            durations += np.where(
+                is_together, local_cycles.reshape(ipus.shape).max(axis=1)[ipu_of_set], local_cycles
+            )
+        return np.where(is_together, ipu_of_set + (len(ipus) > 1), -1), np.where(
+            at_work, self.sync_cycles + durations, 0
         )
 
     def _by_group(self, at_work: Array, target: Target) -> tuple[Array, Array]:
@@ -151,17 +157,19 @@ class StepCost:
         tiles, their computing tiles, or both.
         """
         shape = at_work.shape
-        groups, size, _ = shape
+        groups, ipus_per_group, _ = shape
         takes_part = np.broadcast_to(at_work.any(axis=1, keepdims=True), shape)
-        links = [self.link_cycles(target, ipu) for ipu in range(groups * size)]
-        lasts = self.sync_cycles + np.reshape(links, (groups, size)).max(axis=1)
-        for part in (self.compute_cycles, *(t.done(target) for t in self.exchange)):
-            local_cycles = np.maximum.reduceat(part, target.set_starts)
-            lasts += local_cycles.reshape(groups, -1).max(axis=1)
-        number, lasts = (values.reshape(-1, 1, 1) for values in (1 + np.arange(groups), lasts))
-        return np.where(takes_part, number, -1).reshape(-1), np.where(takes_part, lasts, 0).reshape(
-            -1
+        links = [self.link_cycles(target, ipu) for ipu in range(groups * ipus_per_group)]
+        durations = self.sync_cycles + np.reshape(links, (groups, ipus_per_group)).max(axis=1)
+        for cycles_per_tile in (self.compute_cycles, *(t.done(target) for t in self.exchange)):
+            local_cycles = np.maximum.reduceat(cycles_per_tile, target.set_starts)
+            durations += local_cycles.reshape(groups, -1).max(axis=1)
+        group_number, durations = (
+            values.reshape(-1, 1, 1) for values in (1 + np.arange(groups), durations)
         )
+        return np.where(takes_part, group_number, -1).reshape(-1), np.where(
+            takes_part, durations, 0
+        ).reshape(-1)
 
     def at_work(self, vertices: Iterable[Array], target: Target) -> Array:
         """Return which of `Target.sets` take part in the step: bool[sets].
@@ -320,51 +328,51 @@ class CostModel:
                     continue
                 codelet = group.table.codelet
                 stopped = group.trace.stopped
-                source = next((s for s in (RANDOM, CLOCK) if stopped.endswith(s.reason)), None)
-                place = stopped.removesuffix(f": {source.reason}") if source else ""
+                cause = next((s for s in (RANDOM, CLOCK) if stopped.endswith(s.reason)), None)
+                place = stopped.removesuffix(f": {cause.reason}") if cause else ""
                 compute = codelet.compute
-                if source is None and codelet not in searched and isinstance(compute, FunctionType):
+                if cause is None and codelet not in searched and isinstance(compute, FunctionType):
                     searched.add(codelet)
-                    source = draws_from(compute, codelet)
+                    cause = draws_from(compute, codelet)
                     place = place_of(codelet)
-                if source is not None:
+                if cause is not None:
                     row = int(group.rows[0])
-                    raise CodeletError(f"""{codelet.__name__}.compute() {source.fault}.
+                    raise CodeletError(f"""{codelet.__name__}.compute() {cause.fault}.
                         where: {place}; {vertex_name(group.table, row)} of compute set
                         {compute_set.name!r}
                         line:  {in_words(group.table.line(row))}
-                        next:  {source.next_step}; Engine(…, strict=False) runs it as it is.""")
+                        next:  {cause.next_step}; Engine(…, strict=False) runs it as it is.""")
 
     def check_estimates(self) -> None:
         """Raise `MissingPerfEstimateError` for a codelet without a count or an estimate."""
         for compute_set in self.compiled.graph.compute_sets:
             for group in (group for group in self.groups[compute_set.id] if group.trace.stopped):
-                known = (
+                has_cost = (
                     group.estimator is not None
                     or hasattr(group.table.codelet, "cycles")
                     or depends_on_data(group)
                 )
-                if not known:
+                if not has_cost:
                     missing = np.flatnonzero(group.table.estimates[group.rows] < 0)
                     if missing.size:
                         name = group.table.codelet.__name__
                         row = int(group.rows[missing[0]])
                         place, _, reason = group.no_scalar.partition(": ")
-                        reason, _, instead = reason.partition(" (write ")
-                        write = (
-                            f"write {instead.removesuffix(')').removesuffix(',')}, or "
-                            if instead
+                        reason, _, alternative = reason.partition(" (write ")
+                        advice = (
+                            f"write {alternative.removesuffix(')').removesuffix(',')}, or "
+                            if alternative
                             else ""
                         )
                         if group.trace.stopped.endswith(TOO_LONG):
                             reason = f"{TOO_LONG}, too many to trace; {reason}"
-                            write = f"{write}give each vertex less to do, or "
+                            advice = f"{advice}give each vertex less to do, or "
                         raise MissingPerfEstimateError(f"""The cycles of {name} are unknown:
                             {reason}, and its operations cannot be counted.
                             where: {place}; {vertex_name(group.table, row)} of compute set
                             {compute_set.name!r}
                             line:  {in_words(group.table.line(row))}
-                            next:  {write}`def cycles(self, target)` in the class, or
+                            next:  {advice}`def cycles(self, target)` in the class, or
                             graph.set_perf_estimate(vertex, cycles); Engine(…, strict=False) runs it
                             without a cost.""")
 
@@ -399,13 +407,13 @@ class CostModel:
 
         The cycles are int64[vertices].         Unknown cycles are `UNKNOWN`.
         """
-        after = number - len(self.compiled.steps)
+        added_step = number - len(self.compiled.steps)
         step = self.compiled_step(number)
-        measured = {} if after < 0 else self.measured[after].cycles
-        for place, group in enumerate(
+        measured = {} if added_step < 0 else self.measured[added_step].cycles
+        for group_index, group in enumerate(
             self.groups[step.compute_set] if isinstance(step, ExecuteStep) else ()
         ):
-            yield group, vertex_cycles(group, self.target, measured.get(place))
+            yield group, vertex_cycles(group, self.target, measured.get(group_index))
 
     def step(self, number: int) -> StepCost:
         """Return the cost of one execution of step `number`."""
@@ -432,12 +440,12 @@ class CostModel:
             return empty, empty, empty.astype(bool), empty
         if len(columns) == 1:  # a single group is in order already
             return columns[0]
-        cycles, tiles, alone, order = (
-            np.concatenate(parts) for parts in zip(*columns, strict=True)
+        cycles, tiles, takes_entire_tile, order = (
+            np.concatenate(column) for column in zip(*columns, strict=True)
         )
-        place = np.empty(len(order), np.int64)
-        place[order] = np.arange(len(order))  # the order numbers all vertices from 0
-        return cycles[place], tiles[place], alone[place], order[place]
+        positions = np.empty(len(order), np.int64)
+        positions[order] = np.arange(len(order))  # the order numbers all vertices from 0
+        return cycles[positions], tiles[positions], takes_entire_tile[positions], order[positions]
 
     def _executed(self, number: int) -> tuple[Array, Array, tuple[str, ...]]:
         """Return what the vertices of step `number` cost.
@@ -504,24 +512,24 @@ class CostModel:
         step = self.compiled_step(number)
         exchange = self.exchange(number)
         transfer = with_host(step)
-        host = (0,) if transfer is None else host_links(self.compiled.graph, transfer[0])
+        host_bytes = (0,) if transfer is None else host_links(self.compiled.graph, transfer[0])
         compute, active, unknown = self._executed(number)
         # cycles of moves inside tiles are added
-        for busy, worked in (t.copy_cycles(target) for t in exchange):
-            compute = compute + busy
-            active = active + worked
-        none = np.zeros(target.num_tiles, np.int64)
+        for tile_cycles, worker_cycles in (t.copy_cycles(target) for t in exchange):
+            compute = compute + tile_cycles
+            active = active + worker_cycles
+        zeros = np.zeros(target.num_tiles, np.int64)
         step_cost = StepCost(
             *_titled(self.compiled.graph, step),
             0,
             exchange,
-            none,
+            zeros,
             0,
             0,
             compute,
             active,
             0,
-            host,
+            host_bytes,
             unknown,
         )
         return step_cost.at(

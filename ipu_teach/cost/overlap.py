@@ -99,25 +99,25 @@ class Overlap:
 
     def _walk(self, meet: Array) -> None:
         """Compute the clocks step by step, for a run in which only some IPUs wait together."""
-        steps, ipus = self.lasts.shape
-        self._waited = np.zeros((ipus, ipus), np.int64)
-        self._held = np.zeros((steps, ipus), int)
-        every = np.zeros(ipus, np.int64)
-        before = np.zeros(ipus, np.int64)
-        clocks = every
-        self._walked = np.zeros((len(self.order), ipus), np.int64)
-        for place, step in enumerate([*self.order.tolist(), -1]):
-            numbers = every if meet[place] or step < 0 else self.meets[step]
-            now = met(clocks, numbers)
-            for number in np.unique(numbers[now > clocks]).tolist():
-                last = int(np.argmax(np.where(numbers == number, clocks, -1)))
-                waits = np.where(numbers == number, now - clocks, 0)
-                self._waited[:, last] += waits
-                self._held[before[last], last] += waits.sum()
+        num_steps, num_ipus = self.lasts.shape
+        self._waited = np.zeros((num_ipus, num_ipus), np.int64)
+        self._held = np.zeros((num_steps, num_ipus), int)
+        zeros = np.zeros(num_ipus, np.int64)
+        previous_step = np.zeros(num_ipus, np.int64)
+        clocks = zeros
+        self._walked = np.zeros((len(self.order), num_ipus), np.int64)
+        for position, step in enumerate([*self.order.tolist(), -1]):
+            groups = zeros if meet[position] or step < 0 else self.meets[step]
+            begins = met(clocks, groups)
+            for group in np.unique(groups[begins > clocks]).tolist():
+                slowest_ipu = int(np.argmax(np.where(groups == group, clocks, -1)))
+                waits = np.where(groups == group, begins - clocks, 0)
+                self._waited[:, slowest_ipu] += waits
+                self._held[previous_step[slowest_ipu], slowest_ipu] += waits.sum()
             if step >= 0:
-                self._walked[place], clocks = now, now + self.lasts[step]
-                before[self.lasts[step] > 0] = step
-        self.begins = np.append(self._walked[self.cuts, 0], now[0])
+                self._walked[position], clocks = begins, begins + self.lasts[step]
+                previous_step[self.lasts[step] > 0] = step
+        self.begins = np.append(self._walked[self.cuts, 0], begins[0])
 
     def _work(self, ipu: int) -> Array:
         """Return how long an IPU is at work in each stretch: int64[stretches]."""
@@ -132,13 +132,18 @@ class Overlap:
         if self._walked is not None:
             return self._walked[first:last, ipus]
         stretch = int(np.searchsorted(self.cuts, first, "right")) - 1
-        begin = int(self.cuts[stretch])
-        steps = self.lasts[:, ipus][self.order[begin:last]]
-        before = np.cumsum(steps, axis=0) - steps
-        cuts = np.append(begin, self.cuts[(self.cuts > begin) & (self.cuts < last)])
-        offset = self.begins[stretch : stretch + len(cuts), None] - before[cuts - begin]
-        before += np.repeat(offset, np.diff(np.append(cuts, last)), axis=0)
-        return before[first - begin :]
+        stretch_first = int(self.cuts[stretch])
+        durations = self.lasts[:, ipus][self.order[stretch_first:last]]
+        elapsed = np.cumsum(durations, axis=0) - durations
+        stretch_starts = np.append(
+            stretch_first, self.cuts[(self.cuts > stretch_first) & (self.cuts < last)]
+        )
+        offsets = (
+            self.begins[stretch : stretch + len(stretch_starts), None]
+            - elapsed[stretch_starts - stretch_first]
+        )
+        elapsed += np.repeat(offsets, np.diff(np.append(stretch_starts, last)), axis=0)
+        return elapsed[first - stretch_first :]
 
     def spans(self, first: int, last: int) -> tuple[Array, Array, Array]:
         """Return `starts`, and when the first IPU begins and the last IPU ends each step.
@@ -146,14 +151,16 @@ class Overlap:
         The last two are int64[last - first]. Only IPUs that take part in a step count.
         """
         starts = self.starts(first, last)
-        steps = self.lasts[self.order[first:last]]
+        durations = self.lasts[self.order[first:last]]
         # all IPUs pass a step that delays none
-        at = (steps > 0) | ~np.any(steps > 0, axis=1, keepdims=True)
-        begin = np.min(starts, axis=1, where=at, initial=self.total)
+        takes_part = (durations > 0) | ~np.any(durations > 0, axis=1, keepdims=True)
+        first_begins = np.min(starts, axis=1, where=takes_part, initial=self.total)
         return (
             starts,
-            begin,
-            np.maximum(begin, np.max(starts + steps, axis=1, where=steps > 0, initial=0)),
+            first_begins,
+            np.maximum(
+                first_begins, np.max(starts + durations, axis=1, where=durations > 0, initial=0)
+            ),
         )
 
     def least(self, executions: Array) -> int:

@@ -50,21 +50,26 @@ def phases(
     only the phases of that one of `Target.sets`; `meets` (see `StepCost.by_set`) says which others
     it waits for.
     """
-    is_local = every = np.array(True)
-    link = step.host_cycles
+    is_local = is_waited_for = np.array(True)
+    transfer_cycles = step.host_cycles
     if own is not None and meets is not None:
-        of = target.set_of(np.arange(target.num_tiles))
-        is_local = of == own
-        every = (of == own) | (meets[own] >= 0) & (meets[of] == meets[own])
-        link = link_cycles_of(step, target, own, meets)
+        set_of_tile = target.set_of(np.arange(target.num_tiles))
+        is_local = set_of_tile == own
+        is_waited_for = (set_of_tile == own) | (meets[own] >= 0) & (
+            meets[set_of_tile] == meets[own]
+        )
+        transfer_cycles = link_cycles_of(step, target, own, meets)
 
     def phase(kind: str, done: Array, busy: Array, exchange: int = -1) -> Phase:
-        lasts = int(np.max(done, where=every, initial=0))
-        return Phase(kind, lasts, np.where(is_local, busy, 0), exchange)
+        cycles = int(np.max(done, where=is_waited_for, initial=0))
+        return Phase(kind, cycles, np.where(is_local, busy, 0), exchange)
 
-    moves = [phase(EXCHANGE, *_moving(t, target), number) for number, t in enumerate(step.exchange)]
+    moves = [
+        phase(EXCHANGE, *_moving(t, target), exchange_index)
+        for exchange_index, t in enumerate(step.exchange)
+    ]
     work = phase(COMPUTE, step.compute_cycles, step.compute_cycles)
-    host = Phase(STREAMING if step.streaming else HOST, link)
+    host = Phase(STREAMING if step.streaming else HOST, transfer_cycles)
     before, after = ([host], []) if host_first else ([], [host])
     links = Phase(LINKS, step.global_exchange_cycles)
     order = [Phase(SYNC, step.sync_cycles), *before, *moves[:1], links, work, *moves[1:], *after]

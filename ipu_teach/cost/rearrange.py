@@ -43,13 +43,15 @@ def copy_cycles(pieces: Array, size: Array, target: Target) -> tuple[Array, Arra
     `pieces` and `size` are the number of pieces of each tile, and their total bytes.
     """
     workers = target.num_worker_contexts
-    words = size / target.memcpy_bytes_per_cycle
-    busy = np.minimum(workers, np.maximum(pieces, np.ceil(words)))
-    longest = np.ceil(START + PIECE * -(-pieces // workers) + words / workers)
-    total_cycles = np.ceil(START * busy + PIECE * np.maximum(pieces, busy) + words)
+    moving_cycles = size / target.memcpy_bytes_per_cycle
+    busy_workers = np.minimum(workers, np.maximum(pieces, np.ceil(moving_cycles)))
+    slowest_worker = np.ceil(START + PIECE * -(-pieces // workers) + moving_cycles / workers)
+    total_cycles = np.ceil(
+        START * busy_workers + PIECE * np.maximum(pieces, busy_workers) + moving_cycles
+    )
     return tuple(
         np.where(pieces > 0, cycles, 0).astype(np.int64)
-        for cycles in (workers * longest, total_cycles)
+        for cycles in (workers * slowest_worker, total_cycles)
     )  # type: ignore[return-value]
 
 
@@ -67,29 +69,38 @@ def copied(
     `copy` is the number of the copy. Each copy rearranges only its own data, even if several are
     one step.
     """
-    run, low, high, tile = tile_map.split(destination, destination + size)
-    first = source[run] + low - destination[run]
-    part, begin, end, owner = tile_map.split(first, first + high - low)
-    tile = tile[part]
-    place = local(tile_map, low[part] + begin - first[part])
+    run, written_begin, written_end, tile = tile_map.split(destination, destination + size)
+    read_begin = source[run] + written_begin - destination[run]
+    written_piece, begin, end, owner = tile_map.split(
+        read_begin, read_begin + written_end - written_begin
+    )
+    tile = tile[written_piece]
+    written_place = local(
+        tile_map, written_begin[written_piece] + begin - read_begin[written_piece]
+    )
     size = end - begin
     local_rows = np.flatnonzero(owner == tile)
-    away = np.flatnonzero(owner != tile)
+    remote_rows = np.flatnonzero(owner != tile)
     # a tile's pieces are contiguous even if those of other tiles come between them
     local_rows = local_rows[order_of(tile[local_rows])]
     moved = _joined(
-        tile[local_rows], size[local_rows], local(tile_map, begin[local_rows]), place[local_rows]
+        tile[local_rows],
+        size[local_rows],
+        local(tile_map, begin[local_rows]),
+        written_place[local_rows],
     )
-    pieces, total = _by_tile(moved[0], moved[1], target)
-    brought = copy[run][part][away] * target.num_tiles + tile[away]
-    order = np.lexsort((place[away], brought))
-    brought, length = _joined(*(a[order] for a in (brought, size[away], place[away])))
-    _, which, count = np.unique(brought, return_inverse=True, return_counts=True)
-    is_scattered = (count > IN_PLACE)[which.reshape(-1)]
-    scattered, scattered_cycles = _by_tile(
-        brought[is_scattered] % target.num_tiles, length[is_scattered], target
+    pieces, total_bytes = _by_tile(moved[0], moved[1], target)
+    copy_and_tile = copy[run][written_piece][remote_rows] * target.num_tiles + tile[remote_rows]
+    order = np.lexsort((written_place[remote_rows], copy_and_tile))
+    copy_and_tile, length = _joined(
+        *(a[order] for a in (copy_and_tile, size[remote_rows], written_place[remote_rows]))
     )
-    return pieces + scattered, total + scattered_cycles
+    _, inverse, pieces_by_key = np.unique(copy_and_tile, return_inverse=True, return_counts=True)
+    is_scattered = (pieces_by_key > IN_PLACE)[inverse.reshape(-1)]
+    scattered_pieces, scattered_bytes = _by_tile(
+        copy_and_tile[is_scattered] % target.num_tiles, length[is_scattered], target
+    )
+    return pieces + scattered_pieces, total_bytes + scattered_bytes
 
 
 def edges(graph: FrozenGraph, compute_set: FrozenComputeSet, without: str) -> Moves:
@@ -97,7 +108,7 @@ def edges(graph: FrozenGraph, compute_set: FrozenComputeSet, without: str) -> Mo
 
     Fields of the kind `without` are left out.
     """
-    pieces, total = np.zeros((2, graph.target.num_tiles), np.int64)
+    pieces, total_bytes = np.zeros((2, graph.target.num_tiles), np.int64)
     for table in compute_set.tables:
         for name, field in table.fields.items():
             if (
@@ -105,26 +116,33 @@ def edges(graph: FrozenGraph, compute_set: FrozenComputeSet, without: str) -> Mo
                 and field.depth
                 and not (field.depth == 1 and field.form == "edges")
             ):
-                count, size = _gathered(graph, table, name)
-                pieces = pieces + count
-                total = total + size
-    return pieces, total
+                field_pieces, field_bytes = _gathered(graph, table, name)
+                pieces = pieces + field_pieces
+                total_bytes = total_bytes + field_bytes
+    return pieces, total_bytes
 
 
 def _gathered(graph: FrozenGraph, table: FrozenTable, name: str) -> Moves:
     """Return the pieces that tiles move for a field, and their bytes."""
     tile_map = graph.tile_map
     touched = graph.touched(table, name)
-    first = graph.stretches(table, name)
-    crosses = np.zeros(len(table), bool)  # rows whose field is not inside one piece of the map
-    piece = np.searchsorted(tile_map.start, touched.start, "right") - 1
-    crosses[touched.row[touched.stop > tile_map.stop[piece]]] = True
+    stretch_starts = graph.stretches(table, name)
+    is_across_pieces = np.zeros(
+        len(table), bool
+    )  # rows whose field is not inside one piece of the map
+    map_piece = np.searchsorted(tile_map.start, touched.start, "right") - 1
+    is_across_pieces[touched.row[touched.stop > tile_map.stop[map_piece]]] = True
     layouts = table.layouts[name]
-    numbers = np.array(numbers_in(layouts[first]), np.int64)
-    vectors = _vectors([graph.layouts[n] for n in numbers.tolist()], table.fields[name].depth)
-    is_split = crosses[first] | vectors.is_split[np.searchsorted(numbers, layouts[first])]
+    layout_numbers = np.array(numbers_in(layouts[stretch_starts]), np.int64)
+    vectors = _vectors(
+        [graph.layouts[n] for n in layout_numbers.tolist()], table.fields[name].depth
+    )
+    is_split = (
+        is_across_pieces[stretch_starts]
+        | vectors.is_split[np.searchsorted(layout_numbers, layouts[stretch_starts])]
+    )
     rows = np.flatnonzero(np.repeat(is_split, graph.stretch_lengths(table, name)))
-    return _moves(graph, table, name, rows, np.searchsorted(numbers, layouts[rows]), vectors)
+    return _moves(graph, table, name, rows, np.searchsorted(layout_numbers, layouts[rows]), vectors)
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,14 +173,18 @@ def _vectors(layouts: Sequence[Layout | ListLayout], depth: int) -> _Vectors:
     that take one number for many.
     """
     parts = parts_of(layouts)
-    runs, row, rows = _rows(parts.layouts, depth)
-    region, run = expand(runs.pointers[parts.index], runs.count[parts.index])
-    of_part = rows[parts.index]
-    count = np.bincount(parts.owner, of_part, len(layouts)).astype(np.int64)
-    before = np.cumsum(of_part) - of_part - (np.cumsum(count) - count)[parts.owner]
-    pointers = pointers_of(np.bincount(parts.owner[region], minlength=len(layouts)))
-    ordered = Runs(pointers, parts.offset[region] + runs.start[run], runs.length[run])
-    return _Vectors(ordered, before[region] + row[run], count)
+    runs, row_of_run, rows_of_layout = _rows(parts.layouts, depth)
+    part, run = expand(runs.pointers[parts.index], runs.count[parts.index])
+    rows_of_part = rows_of_layout[parts.index]
+    vectors_of_layout = np.bincount(parts.owner, rows_of_part, len(layouts)).astype(np.int64)
+    first_vector = (
+        np.cumsum(rows_of_part)
+        - rows_of_part
+        - (np.cumsum(vectors_of_layout) - vectors_of_layout)[parts.owner]
+    )
+    pointers = pointers_of(np.bincount(parts.owner[part], minlength=len(layouts)))
+    ordered = Runs(pointers, parts.offset[part] + runs.start[run], runs.length[run])
+    return _Vectors(ordered, first_vector[part] + row_of_run[run], vectors_of_layout)
 
 
 def _rows(layouts: Sequence[Layout], depth: int) -> tuple[Runs, Array, Array]:
@@ -171,26 +193,29 @@ def _rows(layouts: Sequence[Layout], depth: int) -> tuple[Runs, Array, Array]:
     Runs are divided where a row ends, if the field has two dimensions.
     """
     runs = ordered_runs(layouts)
-    bound = np.concatenate(([0], np.cumsum(runs.length)))
-    total = np.diff(bound[runs.pointers])
-    columns = total.copy()
-    rows = np.ones_like(total)
+    run_bounds = np.concatenate(([0], np.cumsum(runs.length)))
+    num_elements = np.diff(run_bounds[runs.pointers])
+    row_lengths = num_elements.copy()
+    num_rows = np.ones_like(num_elements)
     if depth == 2:
         for i, layout in enumerate(layouts):
-            if len(layout.shape) == 2 and 0 < total[i] == layout.size:
-                rows[i], columns[i] = layout.shape
-    owner = np.repeat(np.arange(len(layouts)), runs.count)
-    at = bound[:-1] - bound[runs.pointers[owner]]
-    width = columns[owner]
-    if np.all(rows == 1):
-        return runs, np.zeros_like(at), rows
-    run, row = expand(at // width, (at + runs.length - 1) // width - at // width + 1)
-    at = at[run]
-    width = width[run]
-    low = np.maximum(at, row * width)
-    length = np.minimum(at + runs.length[run], (row + 1) * width) - low
-    pointers = pointers_of(np.bincount(owner[run], minlength=len(layouts)))
-    return Runs(pointers, runs.start[run] + low - at, length), row, rows
+            if len(layout.shape) == 2 and 0 < num_elements[i] == layout.size:
+                num_rows[i], row_lengths[i] = layout.shape
+    layout_of_run = np.repeat(np.arange(len(layouts)), runs.count)
+    position = run_bounds[:-1] - run_bounds[runs.pointers[layout_of_run]]
+    row_length = row_lengths[layout_of_run]
+    if np.all(num_rows == 1):
+        return runs, np.zeros_like(position), num_rows
+    run, row_of_run = expand(
+        position // row_length,
+        (position + runs.length - 1) // row_length - position // row_length + 1,
+    )
+    position = position[run]
+    row_length = row_length[run]
+    begin = np.maximum(position, row_of_run * row_length)
+    run_length = np.minimum(position + runs.length[run], (row_of_run + 1) * row_length) - begin
+    pointers = pointers_of(np.bincount(layout_of_run[run], minlength=len(layouts)))
+    return Runs(pointers, runs.start[run] + begin - position, run_length), row_of_run, num_rows
 
 
 def _moves(
@@ -210,47 +235,60 @@ def _moves(
     offset = table.offsets[name][rows]
     if not field.written:  # data that several vertices of a tile read is gathered once
         order = np.lexsort((offset, tile, layout))
-        same = np.ones(max(len(order) - 1, 0), bool)
+        is_repeated = np.ones(max(len(order) - 1, 0), bool)
         for column in (layout, tile, offset):
-            same &= np.diff(column[order]) == 0
-        once = order[np.append(True, ~same)[: len(order)]]
-        tile = tile[once]
-        offset = offset[once]
-        layout = layout[once]
-    moved, total = np.zeros((2, graph.target.num_tiles), np.int64)
+            is_repeated &= np.diff(column[order]) == 0
+        distinct_vertices = order[np.append(True, ~is_repeated)[: len(order)]]
+        tile = tile[distinct_vertices]
+        offset = offset[distinct_vertices]
+        layout = layout[distinct_vertices]
+    pieces, total_bytes = np.zeros((2, graph.target.num_tiles), np.int64)
     # the arrays of all runs of a large field at once would take gigabytes
     portion = np.cumsum(vectors.runs.count[layout]) // RUNS_AT_A_TIME
-    cuts = np.flatnonzero(np.diff(portion)) + 1
-    for first, last in pairwise([0, *cuts.tolist(), len(layout)]):
-        part = slice(first, last)
-        count, size = _moves_of(
-            graph, field.dtype.size, vectors, tile[part], offset[part], layout[part]
+    portion_starts = np.flatnonzero(np.diff(portion)) + 1
+    for first_vertex, end_vertex in pairwise([0, *portion_starts.tolist(), len(layout)]):
+        vertices = slice(first_vertex, end_vertex)
+        part_pieces, part_bytes = _moves_of(
+            graph, field.dtype.size, vectors, tile[vertices], offset[vertices], layout[vertices]
         )
-        moved += count
-        total += size
-    return moved, total
+        pieces += part_pieces
+        total_bytes += part_bytes
+    return pieces, total_bytes
 
 
 def _moves_of(
-    graph: FrozenGraph, width: int, vectors: _Vectors, tile: Array, offset: Array, layout: Array
+    graph: FrozenGraph,
+    element_bytes: int,
+    vectors: _Vectors,
+    tile: Array,
+    offset: Array,
+    layout: Array,
 ) -> Moves:
-    """Return the moves of some vertices; `width` is the size of an element in bytes.
+    """Return the moves of some vertices; `element_bytes` is the size of an element in bytes.
 
     Vertices share no moves, so those of all vertices are the sum.
     """
     tile_map = graph.tile_map
     runs = vectors.runs
     vertex, run = expand(runs.pointers[layout], runs.count[layout])
-    start = (offset[vertex] + runs.start[run]) * width
-    piece, begin, end, owner = tile_map.split(start, start + runs.length[run] * width)
-    vertex = vertex[piece]
-    run = run[piece]
-    count = vectors.count[layout]
-    key = (np.cumsum(count) - count)[vertex] + vectors.number[run]
-    place = local(tile_map, begin)
-    key, total, owner, vertex = _joined(key, end - begin, place, keep=(owner, vertex))
-    is_moved = (np.bincount(key) > 1) & (np.bincount(key, owner != tile[vertex]) == 0)
-    return _by_tile(tile[vertex[is_moved[key]]], total[is_moved[key]], graph.target)
+    run_begin = (offset[vertex] + runs.start[run]) * element_bytes
+    row_of_piece, begin, end, owner = tile_map.split(
+        run_begin, run_begin + runs.length[run] * element_bytes
+    )
+    vertex = vertex[row_of_piece]
+    run = run[row_of_piece]
+    vectors_by_vertex = vectors.count[layout]
+    vector_number = (np.cumsum(vectors_by_vertex) - vectors_by_vertex)[vertex] + vectors.number[run]
+    local_begin = local(tile_map, begin)
+    vector_number, size, owner, vertex = _joined(
+        vector_number, end - begin, local_begin, keep=(owner, vertex)
+    )
+    is_moved = (np.bincount(vector_number) > 1) & (
+        np.bincount(vector_number, owner != tile[vertex]) == 0
+    )
+    return _by_tile(
+        tile[vertex[is_moved[vector_number]]], size[is_moved[vector_number]], graph.target
+    )
 
 
 def _joined(
@@ -261,16 +299,16 @@ def _joined(
     Pieces are contiguous if their keys and `keep` are equal, and if they follow each other in all
     `places`.
     """
-    goes_on = key[1:] == key[:-1]
+    continues = key[1:] == key[:-1]
     for column in keep:
-        goes_on &= column[1:] == column[:-1]
+        continues &= column[1:] == column[:-1]
     for place in places:
-        goes_on &= place[1:] == place[:-1] + size[:-1]
-    first = np.flatnonzero(np.append(True, ~goes_on)[: len(key)])
+        continues &= place[1:] == place[:-1] + size[:-1]
+    first_pieces = np.flatnonzero(np.append(True, ~continues)[: len(key)])
     return (
-        key[first],
-        np.add.reduceat(size, first) if len(first) else size,
-        *(column[first] for column in keep),
+        key[first_pieces],
+        np.add.reduceat(size, first_pieces) if len(first_pieces) else size,
+        *(column[first_pieces] for column in keep),
     )
 
 

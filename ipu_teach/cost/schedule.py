@@ -25,19 +25,25 @@ def busiest_worker(cycles: Array, tiles: Array, num_tiles: int, num_workers: int
         order = order_of(tiles)
         cycles = cycles[order]
         tiles = tiles[order]
-    count = np.bincount(tiles, minlength=num_tiles)
-    first = np.cumsum(count) - count
+    vertices_by_tile = np.bincount(tiles, minlength=num_tiles)
+    first_vertex = np.cumsum(vertices_by_tile) - vertices_by_tile
     busiest = np.zeros(num_tiles, np.int64)
-    used = np.flatnonzero(count)
-    if len(used) == 0:
+    used_tiles = np.flatnonzero(vertices_by_tile)
+    if len(used_tiles) == 0:
         return busiest
-    low = np.minimum.reduceat(cycles, first[used])
-    high = np.maximum.reduceat(cycles, first[used])
-    equal = low == high
-    busiest[used[equal]] = -(-count[used[equal]] // num_workers) * low[equal]
-    uneven = used[~equal]
-    for going, _, started, vertices in in_turn(cycles, first[uneven], count[uneven], num_workers):
-        busiest[uneven[going]] = np.maximum(busiest[uneven[going]], started + cycles[vertices])
+    fewest_cycles = np.minimum.reduceat(cycles, first_vertex[used_tiles])
+    most_cycles = np.maximum.reduceat(cycles, first_vertex[used_tiles])
+    is_even = fewest_cycles == most_cycles
+    busiest[used_tiles[is_even]] = (
+        -(-vertices_by_tile[used_tiles[is_even]] // num_workers) * fewest_cycles[is_even]
+    )
+    uneven_tiles = used_tiles[~is_even]
+    for running, _, start_cycles, vertices in in_turn(
+        cycles, first_vertex[uneven_tiles], vertices_by_tile[uneven_tiles], num_workers
+    ):
+        busiest[uneven_tiles[running]] = np.maximum(
+            busiest[uneven_tiles[running]], start_cycles + cycles[vertices]
+        )
     return busiest
 
 
@@ -64,14 +70,14 @@ def shared_out(cycles: Array, num_workers: int) -> tuple[Array, Array]:
 
     `cycles` are those of the vertices, in the order in which they start.
     """
-    turns = [
-        (worker[0], start[0])
-        for _, worker, start, _ in in_turn(
+    worker_starts = [
+        (worker[0], start_cycles[0])
+        for _, worker, start_cycles, _ in in_turn(
             cycles, np.zeros(1, np.int64), np.array([len(cycles)]), num_workers
         )
     ]
-    spans = np.array(turns, np.int64).reshape(-1, 2)
-    return spans[:, 0], spans[:, 1]
+    table = np.array(worker_starts, np.int64).reshape(-1, 2)
+    return table[:, 0], table[:, 1]
 
 
 def even_tile_cycles(num_vertices: int, cycles: int, num_workers: int) -> int:

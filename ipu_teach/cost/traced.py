@@ -158,7 +158,7 @@ def array_cycles(name: str, dtype: np.dtype[Any], elements: Any, target: Target)
     `elements` is one. `name` may also be one of `writer`'s. PopLibs' loops process two or four
     elements an iteration if the data path has as many; a wider data path would not change those.
     """
-    width = _width(dtype, target)
+    elements_per_path = _width(dtype, target)
     by_hand = target.codelet_prices == BY_HAND
     if name in _LOOPS:
         return _dense_cycles(name, dtype, elements, target)
@@ -166,19 +166,21 @@ def array_cycles(name: str, dtype: np.dtype[Any], elements: Any, target: Target)
         return 0
     if name in _EACH:
         return UNIT * _EACH[name] * _turns(elements, 1)
-    paths = _turns(elements, width)
+    num_paths = _turns(elements, elements_per_path)
     if name == BEYOND:
-        return UNIT * largest(0, paths - REGISTERS)
+        return UNIT * largest(0, num_paths - REGISTERS)
     if name == PRODUCT:
-        return UNIT * (1 if by_hand else COMPILED_PRODUCT) * paths
+        return UNIT * (1 if by_hand else COMPILED_PRODUCT) * num_paths
     weight = UNIT * (_CLIP_WEIGHT if name == "clip" else 1)
     if dtype.kind != "f" and name not in ("", AGAIN, OF_PRODUCT):  # integers have no vectors
         rate = (UNARY | BINARY).get((_WHOLE_OPERATIONS.get(name, ""), INT))
         return (UNIT * rate.cycles // rate.elements if rate else weight) * _turns(elements, 1)
-    kind = HALF if dtype.itemsize == 2 else FLOAT
-    rates = [(UNARY | BINARY)[op, kind] for op in OPERATIONS.get(name, ())]
-    parts = [UNIT * r.cycles * _turns(elements, r.elements or width) for r in rates]
-    return reduce(add, parts or [weight * paths])
+    poplar_dtype = HALF if dtype.itemsize == 2 else FLOAT
+    rates = [(UNARY | BINARY)[op, poplar_dtype] for op in OPERATIONS.get(name, ())]
+    operation_cycles = [
+        UNIT * r.cycles * _turns(elements, r.elements or elements_per_path) for r in rates
+    ]
+    return reduce(add, operation_cycles or [weight * num_paths])
 
 
 def single_cycles(name: str, dtype: np.dtype[Any], target: Target) -> float:
@@ -192,17 +194,22 @@ def single_cycles(name: str, dtype: np.dtype[Any], target: Target) -> float:
 def _dense_cycles(name: str, dtype: np.dtype[Any], n: Any, target: Target) -> Any:
     """Return the cycles of one of the loops for functions of n x n matrices, in units of `UNIT`."""
 
-    def units(names: str) -> int:
-        plain = {"move": "", "decide": "", "fused": FUSED}
+    def units(instructions: str) -> int:
+        rate_names = {"move": "", "decide": "", "fused": FUSED}
         cycles_of_each = (
-            single_cycles(plain.get(unit, unit), dtype, target) for unit in names.split()
+            single_cycles(rate_names.get(instruction, instruction), dtype, target)
+            for instruction in instructions.split()
         )
         return sum(round(UNIT * cycles) for cycles in cycles_of_each)
 
-    row, pair, turn = map(units, _LOOPS[name])
+    cycles_per_row, cycles_per_pair, cycles_per_triple = map(units, _LOOPS[name])
     if _LOOPS[name][2].count("fused") > 1:  # all elements of a square, not of half of it
-        pair -= turn // 2
-    return row * n + pair * (n * (n - 1) // 2) + turn * (n * (n * n - 1) // 6)
+        cycles_per_pair -= cycles_per_triple // 2
+    return (
+        cycles_per_row * n
+        + cycles_per_pair * (n * (n - 1) // 2)
+        + cycles_per_triple * (n * (n * n - 1) // 6)
+    )
 
 
 def _turns(elements: Any, width: int) -> Any:
@@ -271,14 +278,16 @@ class Tally:
         sources = [np.asarray(self.trace.samples[a.id]) for a in refs]
         result = np.asarray(self.trace.samples[op.result])
         name = _name(op)
-        work = sources[0] if op.kind == "reduce" else result
+        worked_array = sources[0] if op.kind == "reduce" else result
         if self._fused(op):
             name = FUSED
         elif op.kind == "each" and name not in ("power", *_POWERS.values()):
             name = "each"
-            work = max(sources, key=np.size)
+            worked_array = max(sources, key=np.size)
         if not result.ndim and not any(source.ndim for source in sources):
-            self._charge("scalar", op, round(UNIT * single_cycles(name, work.dtype, self.target)))
+            self._charge(
+                "scalar", op, round(UNIT * single_cycles(name, worked_array.dtype, self.target))
+            )
             return
         if op.kind == "product":
             self._spend(
@@ -287,11 +296,13 @@ class Tally:
         elif op.kind == "dense":
             m, n = sources[0].shape
             linear_algebra = {"solve": (COLUMN, result.size // max(1, n)), "inv": (COLUMN, n)}
-            rest, times = linear_algebra.get(name, (TALL, m - n) if m > n else (WIDE, n - m))
+            remainder_name, times = linear_algebra.get(
+                name, (TALL, m - n) if m > n else (WIDE, n - m)
+            )
             self._spend("vector", op, name, dtype=result.dtype, n=min(m, n))
-            self._spend("vector", op, rest, dtype=result.dtype, n=min(m, n), times=times)
+            self._spend("vector", op, remainder_name, dtype=result.dtype, n=min(m, n), times=times)
         else:
-            self._spend("vector", op, name, dtype=work.dtype, n=work.size)
+            self._spend("vector", op, name, dtype=worked_array.dtype, n=worked_array.size)
         for argument in refs:
             self._load(argument, op)
         if op.kind in ("product", "reduce", "dense", "each"):
@@ -303,22 +314,22 @@ class Tally:
         trace = self.trace
         sample = np.asarray(self.trace.samples[argument.id])
         root = trace.roots[argument.id]
-        place = sample.__array_interface__["data"][0], sample.shape, sample.strides
-        again = not sample.ndim or place in self.loaded
-        product = op.kind == "product"
-        self.loaded.add(place)
+        region = sample.__array_interface__["data"][0], sample.shape, sample.strides
+        is_loaded = not sample.ndim or region in self.loaded
+        is_product = op.kind == "product"
+        self.loaded.add(region)
         if root in trace.regions:
-            plain = AGAIN if again else ""
-            name = OF_PRODUCT if product else plain
-        elif again or product or self.made.get(root) == self.loops:
+            load_name = AGAIN if is_loaded else ""
+            rate_name = OF_PRODUCT if is_product else load_name
+        elif is_loaded or is_product or self.made.get(root) == self.loops:
             return
         else:
-            name = BEYOND
+            rate_name = BEYOND
             if root in self.made and root not in self.written:
                 self.written.add(root)
                 sampled = np.asarray(trace.samples[root])
                 self._spend("stores", op, BEYOND, dtype=sampled.dtype, n=sampled.size)
-        self._spend("loads", op, name, dtype=sample.dtype, n=sample.size)
+        self._spend("loads", op, rate_name, dtype=sample.dtype, n=sample.size)
 
     def _end_loop(self, op: Op, times: int = 1) -> None:
         self.loops += times
@@ -340,26 +351,28 @@ class Tally:
         The product must have no other use.
         """
         samples = self.trace.samples
-        kind = np.asarray(samples[op.result]).dtype
+        result_dtype = np.asarray(samples[op.result]).dtype
         if op.kind not in ("ufunc", "reduce") or _name(op) not in ("add", "subtract"):
             return False
-        for a in op.args:
+        for argument in op.args:
             product = (
-                self.products.get(a.id) if isinstance(a, Ref) and self.users[a.id] == 1 else None
+                self.products.get(argument.id)
+                if isinstance(argument, Ref) and self.users[argument.id] == 1
+                else None
             )
             if (
                 product is not None
-                and np.asarray(samples[product.result]).dtype == kind
-                and kind.kind == "f"
+                and np.asarray(samples[product.result]).dtype == result_dtype
+                and result_dtype.kind == "f"
             ):
                 if op.kind == "reduce":  # f32v2mac, f16v4cmac
                     return True
                 if np.ndim(samples[op.result]):  # f32v2axpy, f16v4mix: of a number and a vector
                     return any(
-                        np.ndim(samples[x.id] if isinstance(x, Ref) else x) == 0
-                        for x in product.args
+                        np.ndim(samples[factor.id] if isinstance(factor, Ref) else factor) == 0
+                        for factor in product.args
                     )
-                return bool(kind.itemsize >= 4)  # f32mac
+                return bool(result_dtype.itemsize >= 4)  # f32mac
         return False
 
     @property
@@ -457,7 +470,7 @@ def vertex_cycles(group: Group, target: Target, measured: Array | None = None) -
         return estimates
     codelet = group.table.codelet
     target = priced_for(codelet, target)
-    start = launch_cycles(codelet)
+    start_cycles = launch_cycles(codelet)
     modelled: int | Array
     stated_cycles = said_cycles(
         codelet, group.estimator, group.shapes, target, vertex_name(group.table, int(group.rows[0]))
@@ -468,7 +481,7 @@ def vertex_cycles(group: Group, target: Target, measured: Array | None = None) -
         modelled = (
             measured * target.num_worker_contexts if codelet.context == "supervisor" else measured
         )
-        modelled = np.where(measured < 0, UNKNOWN, modelled + start)
+        modelled = np.where(measured < 0, UNKNOWN, modelled + start_cycles)
     elif group.trace.stopped:
         modelled = UNKNOWN
     elif group.workers:
@@ -476,11 +489,11 @@ def vertex_cycles(group: Group, target: Target, measured: Array | None = None) -
         # as there are workers.
         modelled = (
             len(group.workers) * max(trace_cycles(trace, target) for _, trace in group.workers)
-            + start
+            + start_cycles
         )
     else:
         modelled = trace_cycles(group.trace, target)
         if codelet.context == "supervisor":
             # a single worker does all the work
-            modelled = modelled * target.num_worker_contexts + start
+            modelled = modelled * target.num_worker_contexts + start_cycles
     return np.where(estimates >= 0, estimates, modelled)

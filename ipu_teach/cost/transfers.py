@@ -60,46 +60,58 @@ def transfers(graph: FrozenGraph, step: Step) -> tuple[Transfers, ...]:
             graph.tile_map, *edge_requests(graph, compute_set, "output", moves(step))
         )
         # data written on another tile moves from the vertex's tile to the owner's
-        by, begin, end, to = crossing(graph.tile_map, *edge_requests(graph, compute_set, "input"))
-        return arriving, _pairs(by, to, end - begin)
+        vertex_tiles, begin, end, owner_tiles = crossing(
+            graph.tile_map, *edge_requests(graph, compute_set, "input")
+        )
+        return arriving, _pairs(vertex_tiles, owner_tiles, end - begin)
     transfer = with_host(step)
     if transfer is not None:
         tensors, to_device = transfer
-        landed = landing(graph, *tensors)
-        away = landed.owner != landed.landed
-        owners = landed.owner[away]
-        landed_on = landed.landed[away]
-        size = (landed.end - landed.begin)[away]
-        return (_pairs(landed_on, owners, size) if to_device else _pairs(owners, landed_on, size),)
+        pieces = landing(graph, *tensors)
+        is_elsewhere = pieces.owner != pieces.landed
+        owners = pieces.owner[is_elsewhere]
+        landed_on = pieces.landed[is_elsewhere]
+        piece_bytes = (pieces.end - pieces.begin)[is_elsewhere]
+        return (
+            _pairs(landed_on, owners, piece_bytes)
+            if to_device
+            else _pairs(owners, landed_on, piece_bytes),
+        )
     copies = moves(step)
     return (_messages(graph.tile_map, *copy_requests(graph, copies)),) if copies else ()
 
 
 def _messages(tile_map: TileMap, tile: Array, start: Array, stop: Array) -> Transfers:
     """Return one message for each owner and set of tiles that need the same bytes."""
-    to, begin, end, owner = crossing(tile_map, tile, start, stop)
+    receiver, begin, end, owner = crossing(tile_map, tile, start, stop)
     if not len(owner):
         return NOTHING
     cuts = np.unique(np.concatenate((begin, end)))
-    first = np.searchsorted(cuts, begin)
-    last = np.searchsorted(cuts, end)
-    if int((last - first).sum()) > MOST_PIECES:
-        return _pairs(owner, to, end - begin)
-    row, piece = expand(first, last - first)
+    first_cuts = np.searchsorted(cuts, begin)
+    end_cuts = np.searchsorted(cuts, end)
+    if int((end_cuts - first_cuts).sum()) > MOST_PIECES:
+        return _pairs(owner, receiver, end - begin)
+    interval, piece = expand(first_cuts, end_cuts - first_cuts)
     # A set of receivers is identified by the sum of a hash of each: equal sets have equal sums.
-    mixed = _mix(to.astype(np.uint64))[row]
+    receiver_hash = _mix(receiver.astype(np.uint64))[interval]
     order = np.argsort(piece, kind="stable")
-    edges = np.flatnonzero(np.append(True, piece[order][1:] != piece[order][:-1]))
-    sums = np.add.reduceat(mixed[order], edges)
-    count = np.diff(np.append(edges, len(order)))
-    number = piece[order][edges]
-    sender = owner[row][order][edges]
-    key = _mix(sums + _mix(sender.astype(np.uint64) * np.uint64(2**32) + count.astype(np.uint64)))
-    _, example, group = np.unique(key, return_index=True, return_inverse=True)
-    size = np.bincount(group, (cuts[1:] - cuts[:-1])[number]).astype(np.int64)
-    listening = to[row][order]
-    receivers = tuple(np.sort(listening[edges[i] : edges[i] + count[i]]) for i in example.tolist())
-    return _sorted(sender[example], size, receivers)
+    message_starts = np.flatnonzero(np.append(True, piece[order][1:] != piece[order][:-1]))
+    receiver_sums = np.add.reduceat(receiver_hash[order], message_starts)
+    num_receivers = np.diff(np.append(message_starts, len(order)))
+    piece_numbers = piece[order][message_starts]
+    sender = owner[interval][order][message_starts]
+    key = _mix(
+        receiver_sums
+        + _mix(sender.astype(np.uint64) * np.uint64(2**32) + num_receivers.astype(np.uint64))
+    )
+    _, example_piece, message = np.unique(key, return_index=True, return_inverse=True)
+    message_bytes = np.bincount(message, (cuts[1:] - cuts[:-1])[piece_numbers]).astype(np.int64)
+    receivers_by_piece = receiver[interval][order]
+    receivers = tuple(
+        np.sort(receivers_by_piece[message_starts[i] : message_starts[i] + num_receivers[i]])
+        for i in example_piece.tolist()
+    )
+    return _sorted(sender[example_piece], message_bytes, receivers)
 
 
 def _pairs(source: Array, to: Array, size: Array) -> Transfers:

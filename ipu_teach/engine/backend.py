@@ -107,8 +107,10 @@ class Backend:
 
         numpy's maximum and minimum have no vector form for a single number.
         """
-        plain = isinstance(value, (bool, int, float)) or getattr(value, "dtype", None) == out.dtype
-        if not plain or np.ndim(value) or not out.ndim:
+        keeps_dtype = (
+            isinstance(value, (bool, int, float)) or getattr(value, "dtype", None) == out.dtype
+        )
+        if not keeps_dtype or np.ndim(value) or not out.ndim:
             return value
         key = (repr(value), type(value), out.dtype)
         length = out.shape[-1]

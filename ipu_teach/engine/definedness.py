@@ -73,17 +73,19 @@ class ByteSet:
         """Set or clear the bits of all bytes in the set."""
         if not len(self.start):
             return
-        low = int(self.start[0])
-        high = int(self.stop[-1])
-        if len(self.start) * LONG <= high - low:
-            for start, stop in zip(self.start.tolist(), self.stop.tolist(), strict=True):
-                bits[start:stop] = value
+        lowest = int(self.start[0])
+        highest = int(self.stop[-1])
+        if len(self.start) * LONG <= highest - lowest:
+            for piece_start, piece_stop in zip(
+                self.start.tolist(), self.stop.tolist(), strict=True
+            ):
+                bits[piece_start:piece_stop] = value
             return
         # +1 at each start and -1 at each stop, so that the running sum is 1 inside the pieces
-        change = np.zeros(high - low, np.int8)
-        change[self.start - low] = 1
-        change[self.stop[:-1] - low] = -1
-        bits[low:high][np.cumsum(change, dtype=np.int8).view(bool)] = value
+        changes = np.zeros(highest - lowest, np.int8)
+        changes[self.start - lowest] = 1
+        changes[self.stop[:-1] - lowest] = -1
+        bits[lowest:highest][np.cumsum(changes, dtype=np.int8).view(bool)] = value
 
 
 class MemoryAccess:
@@ -104,14 +106,16 @@ class MemoryAccess:
         self._stored: list[Bytes] = []
         if isinstance(step, p.ExecuteStep):
             self._execute(step)
-        for part in step.copies if isinstance(step, (p.ExecuteStep, p.MergedStep)) else (step,):
-            self._move(part)
+        for copy_step in (
+            step.copies if isinstance(step, (p.ExecuteStep, p.MergedStep)) else (step,)
+        ):
+            self._move(copy_step)
         self.looks += [region for region, _ in self.reads]
         self.sources: frozenset[int] = frozenset().union(
             *(region.touches for region, _ in self.reads)
         )
         self.stores = definedness.bytes_of(*self._stored)
-        self.touches = self.stores.touches.union(*(look.touches for look in self.looks))
+        self.touches = self.stores.touches.union(*(looked_at.touches for looked_at in self.looks))
 
     def _read(self, tensor: Tensor, reader: str, line: Line = NOWHERE) -> None:
         """Add a read of a complete tensor."""
@@ -170,37 +174,41 @@ class MemoryAccess:
         for group in self.definedness.compiled.groups[step.compute_set]:
             tables[group.table].append(group)
         for table, groups in tables.items():
-            traced = not any(group.is_bulk or group.trace.stopped for group in groups)
-            marked = [group for group in groups if group.scalar is not None and group.trace.stopped]
+            is_traced = not any(group.is_bulk or group.trace.stopped for group in groups)
+            marked_groups = [
+                group for group in groups if group.scalar is not None and group.trace.stopped
+            ]
             for name, field in table.fields.items():
                 if field.kind == "state":
                     continue
-                touched = self.graph.touched(table, name)
-                everything = self.definedness.bytes_of((touched.start, touched.stop))
+                intervals = self.graph.touched(table, name)
+                field_bytes = self.definedness.bytes_of((intervals.start, intervals.stop))
                 if field.kind != "output":  # an InOut must be defined before the step
-                    self.reads.append((everything, partial(self._edges, table, name)))
+                    self.reads.append((field_bytes, partial(self._edges, table, name)))
                     continue
-                if not traced:
-                    self.looks.append(everything)
-                if marked or any(_in_part(group, name) for group in groups):
+                if not is_traced:
+                    self.looks.append(field_bytes)
+                if marked_groups or any(_in_part(group, name) for group in groups):
                     for group in groups:
-                        self._stored += [] if group in marked else self._elements(group, name)
+                        self._stored += (
+                            [] if group in marked_groups else self._elements(group, name)
+                        )
                 else:
-                    self._stored.append((everything.start, everything.stop))
+                    self._stored.append((field_bytes.start, field_bytes.stop))
         if step.out is not None:
             self._store(step.out)
 
     def _edges(self, table: FrozenTable, name: str) -> tuple[Array, Array, Callable[[int], Reader]]:
         """Return the bytes that the vertices access through a field, and their readers."""
-        edges = self.graph.intervals(table, name)
+        intervals = self.graph.intervals(table, name)
         compute_set = self.graph.compute_sets[table.compute_set]
 
-        def reader(piece: int) -> Reader:
-            row = int(edges.row[piece])
-            where = f"{vertex_name(table, row, name)} of compute set {compute_set.name!r}"
-            return f"{table.codelet.__name__} reads", where, table.line(row)
+        def reader(interval: int) -> Reader:
+            row = int(intervals.row[interval])
+            place = f"{vertex_name(table, row, name)} of compute set {compute_set.name!r}"
+            return f"{table.codelet.__name__} reads", place, table.line(row)
 
-        return edges.start, edges.stop, reader
+        return intervals.start, intervals.stop, reader
 
     def _elements(self, group: Group, name: str) -> Iterator[Bytes]:
         """Yield the elements of an Output that a group stores."""
@@ -221,8 +229,10 @@ class Definedness:
         self.compiled = compiled
         self.graph = compiled.graph
         self._poison = poison
-        ends = np.array([(v.start, v.stop) for v in self.graph.variables], np.int64).reshape(-1, 2)
-        self._start, self._stop = np.ascontiguousarray(ends.T)
+        variable_bounds = np.array(
+            [(variable.start, variable.stop) for variable in self.graph.variables], np.int64
+        ).reshape(-1, 2)
+        self._start, self._stop = np.ascontiguousarray(variable_bounds.T)
         # np.full makes the system allocate the pages now
         self.defined = np.full(self.graph.memory_bytes, False)
         self.checked: set[int] = set()
@@ -234,11 +244,13 @@ class Definedness:
                 self.bytes_of((np.array([start]), np.array([start + len(values) * dtype.size])))
             )
         undefs = (
-            (n, step.tensor)
-            for n, step in enumerate(compiled.steps)
+            (step_number, step.tensor)
+            for step_number, step in enumerate(compiled.steps)
             if isinstance(step, p.UndefStep)
         )
-        self._undefs = {number: self.bytes_of(tensor.byte_extent()) for number, tensor in undefs}
+        self._undefs = {
+            undef_number: self.bytes_of(tensor.byte_extent()) for undef_number, tensor in undefs
+        }
         self._accesses: list[MemoryAccess] = []
         # the numbers of the steps that access its variables, by WriteUndef
         self._users: dict[int, set[int]] = {undef: set() for undef in self._undefs}
@@ -252,7 +264,7 @@ class Definedness:
     def add(self, step: p.Step | p.Node) -> int:
         """Add a step, or a node that reads a predicate, and return its number."""
         access = MemoryAccess(self, step)
-        number = len(self._accesses)
+        access_number = len(self._accesses)
         access.near = {
             undef
             for undef, region in self._undefs.items()
@@ -260,8 +272,8 @@ class Definedness:
         }
         self._accesses.append(access)
         for undef in access.near:
-            self._users[undef].add(number)
-        return number
+            self._users[undef].add(access_number)
+        return access_number
 
     def checking(self, number: int, act: Callable[[], T]) -> Callable[[], T]:
         """Return `act`, the work of step `number`, with a check around it while necessary."""
@@ -361,12 +373,14 @@ class Definedness:
     def _check(self, region: ByteSet, blame: Blame) -> None:
         """Raise `UninitialisedReadError` if a byte of a region is not defined."""
         if not region.is_set(self.defined):
-            start, stop, reader = blame()
-            piece = int(_holes(self.defined, start, stop)[0])
-            byte = int(start[piece] + np.argmin(self.defined[start[piece] : stop[piece]]))
-            reader_name, place, line = reader(piece)
-            raise UninitialisedReadError(f"""{reader_name} {self.graph.element(byte)}, which nothing
-                has written.
+            starts, stops, reader = blame()
+            interval = int(_holes(self.defined, starts, stops)[0])
+            undefined_byte = int(
+                starts[interval] + np.argmin(self.defined[starts[interval] : stops[interval]])
+            )
+            reader_name, place, line = reader(interval)
+            raise UninitialisedReadError(f"""{reader_name} {self.graph.element(undefined_byte)},
+                which nothing has written.
                 where: {place}
                 line:  {in_words(line)}
                 next:  write it first: a Copy, a compute set, graph.set_initial_value, or
@@ -378,20 +392,34 @@ class Definedness:
         # a fast path for the usual case of one piece within a variable
         if len(pieces) == 1 and len(pieces[0][0]) == 1 and pieces[0][0] < pieces[0][1]:
             start, stop = pieces[0]
-            number = int(np.searchsorted(self._start, pieces[0][0], "right")[0]) - 1
-            if stop <= self._stop[number]:
-                is_filled = start == self._start[number] and stop == self._stop[number]
-                return ByteSet(
-                    start, stop, frozenset([number]), frozenset([number] if is_filled else [])
+            variable_number = int(np.searchsorted(self._start, pieces[0][0], "right")[0]) - 1
+            if stop <= self._stop[variable_number]:
+                is_filled = (
+                    start == self._start[variable_number] and stop == self._stop[variable_number]
                 )
-        start, stop = joined(*(np.concatenate(ends) for ends in zip(NONE, *pieces, strict=True)))
-        first = np.searchsorted(self._start, start, "right") - 1
-        last = np.searchsorted(self._start, stop)
-        touched = np.array(numbers_in(expand(first, last - first)[1]), np.int64)
-        low = self._start[touched]
-        high = self._stop[touched]
-        fills = touched[covered(start, stop, high) - covered(start, stop, low) == high - low]
-        return ByteSet(start, stop, frozenset(touched.tolist()), frozenset(fills.tolist()))
+                return ByteSet(
+                    start,
+                    stop,
+                    frozenset([variable_number]),
+                    frozenset([variable_number] if is_filled else []),
+                )
+        start, stop = joined(
+            *(np.concatenate(column) for column in zip(NONE, *pieces, strict=True))
+        )
+        first_variables = np.searchsorted(self._start, start, "right") - 1
+        end_variables = np.searchsorted(self._start, stop)
+        touched_variables = np.array(
+            numbers_in(expand(first_variables, end_variables - first_variables)[1]), np.int64
+        )
+        variable_starts = self._start[touched_variables]
+        variable_stops = self._stop[touched_variables]
+        filled_variables = touched_variables[
+            covered(start, stop, variable_stops) - covered(start, stop, variable_starts)
+            == variable_stops - variable_starts
+        ]
+        return ByteSet(
+            start, stop, frozenset(touched_variables.tolist()), frozenset(filled_variables.tolist())
+        )
 
 
 def _blame_for(pieces: Bytes, reader: str, line: Line) -> Blame:
@@ -407,11 +435,15 @@ def _in_part(group: Group, name: str) -> dict[int, Array]:
     """Return the stored elements of each part of a field that is not completely stored."""
     if group.trace.stopped:
         return {}
-    regions = [(root, part) for root, (field, part) in group.trace.regions.items() if field == name]
+    regions = [
+        (region_id, region_index)
+        for region_id, (field, region_index) in group.trace.regions.items()
+        if field == name
+    ]
     return {
-        part: m.reshape(-1)
-        for root, part in regions
-        if (m := group.trace.written.get(root)) is not None and not m.all()
+        region_index: is_stored.reshape(-1)
+        for region_id, region_index in regions
+        if (is_stored := group.trace.written.get(region_id)) is not None and not is_stored.all()
     }
 
 

@@ -257,10 +257,12 @@ class Engine(WithoutSome):
         Raises `StreamConnectionError` before the run if one of the program's streams is not
         connected.
         """
-        count = len(self._compiled.programs)
-        if not is_whole(index) or not 0 <= index < count:
+        num_programs = len(self._compiled.programs)
+        if not is_whole(index) or not 0 <= index < num_programs:
             advice = (
-                "one program: run(0), or run()" if count == 1 else f"the programs 0 to {count - 1}"
+                "one program: run(0), or run()"
+                if num_programs == 1
+                else f"the programs 0 to {num_programs - 1}"
             )
             raise ControlProgramError(f"""There is no program {shown(index)}.
                 next:  the engine has {advice}.""")
@@ -284,8 +286,10 @@ class Engine(WithoutSome):
             try:
                 machine.run(int(index))
             except KeyboardInterrupt as stop:
-                done, total, step_name = machine.standing(int(index))
-                count_text = f"{done:,} of {total:,}" if total else f"{done:,}"
+                steps_done, total_steps, step_name = machine.standing(int(index))
+                count_text = (
+                    f"{steps_done:,} of {total_steps:,}" if total_steps else f"{steps_done:,}"
+                )
                 stop.args = (
                     f"stopped after {count_text} supersteps, before {step_name or 'the end'}",
                 )

@@ -27,8 +27,8 @@ def visit(
     byte_spans = [span for group in groups for span in spans(group, graph)]
     if not byte_spans:
         return calls
-    reach = min(start for start, _ in byte_spans), max(stop for _, stop in byte_spans)
-    return [(memory.fetch, reach), *calls, (memory.send, reach)]
+    byte_range = min(start for start, _ in byte_spans), max(stop for _, stop in byte_spans)
+    return [(memory.fetch, byte_range), *calls, (memory.send, byte_range)]
 
 
 def spans(group: Group, graph: FrozenGraph, written: bool = False) -> Iterable[tuple[int, int]]:

@@ -38,30 +38,35 @@ def check_variables(compiled: Compiled, marks: bool) -> None:
 
     With `marks`, they include a mark per byte. Errors are as for `check_costs`.
     """
-    size = compiled.graph.memory_bytes
-    tiles = compiled.graph.target.num_tiles
-    needs = 2 * size if marks else size
-    if needs >= LEAST:
-        where = f"variables of {size:,} bytes on {counted(tiles, 'tile')}"
+    memory_bytes = compiled.graph.memory_bytes
+    num_tiles = compiled.graph.target.num_tiles
+    needed_bytes = 2 * memory_bytes if marks else memory_bytes
+    if needed_bytes >= LEAST:
+        place = f"variables of {memory_bytes:,} bytes on {counted(num_tiles, 'tile')}"
         advice = "or make the variables smaller"
         if marks:
-            where += ", each byte with a mark whether it is written"
+            place += ", each byte with a mark whether it is written"
             advice += '; strict={"uninitialised": False} keeps no marks, half of it'
-        _check(needs, where, advice)
+        _check(needed_bytes, place, advice)
 
 
-def _check(needs: int, where: str, advice: str) -> None:
-    """Raise an error or warn if this computer lacks `needs` bytes of memory."""
-    free = free_memory()
-    total = all_memory()
-    is_beyond = total is not None and needs > total
-    if not is_beyond and (free is None or needs <= free):
+def _check(needed_bytes: int, place: str, advice: str) -> None:
+    """Raise an error or warn if this computer has less than `needed_bytes` of memory."""
+    free_bytes = free_memory()
+    total_bytes = all_memory()
+    is_beyond = total_bytes is not None and needed_bytes > total_bytes
+    if not is_beyond and (free_bytes is None or needed_bytes <= free_bytes):
         return
     kind: type[IPUTeachError] = GraphMemoryAllocationError if is_beyond else HostMemoryWarning
-    has = f"{total:,}" if is_beyond else f"{free:,} free: it becomes slow, or the system ends it"
+    available_text = (
+        f"{total_bytes:,}"
+        if is_beyond
+        else f"{free_bytes:,} free: it becomes slow, or the system ends it"
+    )
     problem = kind(
-        f"This program needs {needs:,} bytes of this computer's memory, which has {has}.",
-        where=where,
+        f"This program needs {needed_bytes:,} bytes of this computer's memory, which has "
+        f"{available_text}.",
+        where=place,
         next_step="give the model fewer tiles or IPUs, IPUModel(tiles_per_ipu=…, num_ipus=…), "
         f"{advice}.",
     )

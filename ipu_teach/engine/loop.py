@@ -29,53 +29,60 @@ Positions: TypeAlias = slice | Array  # an index into memory
 Back = list[tuple[Array, Positions, Array]]  # (memory, positions in it, values to write there)
 
 
-def run_loop(site: Site, count: Counting | None = None, only: int | None = None) -> None:
+def run_loop(site: Site, count: Counting | None = None, only_vertex: int | None = None) -> None:
     """Run `compute()` of every vertex of a group.
 
     As `site` requires, stores into halves are rounded stochastically, and floating-point exceptions
     raise `FloatingPointTrapError` or store NaN. `count` also runs the vertices' scalar loop, which
-    counts, on copies. `only` is the number of the one vertex to run.
+    counts, on copies. `only_vertex` is the number of the one vertex to run.
 
     :raises CodeletError: if compute() fails; the error names line, vertex and tile.
     """
     group = site.group
     is_plain = site.rounding is None and site.watch is None
-    before: Back = []  # the old values that the vertices so far have overwritten
-    for number in range(len(group.rows)) if only is None else (only,):
-        row = int(group.rows[number])
-        numbers = None if is_plain else VertexFloats(site, number)
-        vertex = _Vertex(site, row, numbers)
-        twin = None if count is None else _Vertex(site, row, numbers)
+    overwritten: Back = []  # the old values that the vertices so far have overwritten
+    for vertex_number in range(len(group.rows)) if only_vertex is None else (only_vertex,):
+        row = int(group.rows[vertex_number])
+        vertex_floats = None if is_plain else VertexFloats(site, vertex_number)
+        vertex = _Vertex(site, row, vertex_floats)
+        twin = None if count is None else _Vertex(site, row, vertex_floats)
         try:
             answer = site.interrupts.within(vertex.run)
             if site.returned is not None:
-                site.returned[number] = answer
+                site.returned[vertex_number] = answer
         except KeyboardInterrupt:
-            _write(reversed(before))
+            _write(reversed(overwritten))
             raise
         except CodeletError as error:
             raise error_at(
                 error, source_line(group.table.codelet), vertex_name(group.table, row)
             ) from None
         except Exception as error:
-            place = source_line(group.table.codelet)
+            line_text = source_line(group.table.codelet)
             if (
-                numbers is not None
-                and numbers.traps is not None
+                vertex_floats is not None
+                and vertex_floats.traps is not None
                 and isinstance(error, FloatingPointError)
             ):
                 values = _untrapped(_Vertex(site, row, None))
                 raise trap_error(
-                    group.table, row, error, line=place, compute_set=site.compute_set, values=values
+                    group.table,
+                    row,
+                    error,
+                    line=line_text,
+                    compute_set=site.compute_set,
+                    values=values,
                 ) from error
             raise compute_error(
-                group.table.codelet, error, place, vertex_name(group.table, row)
+                group.table.codelet, error, line_text, vertex_name(group.table, row)
             ) from error
         if count is not None and twin is not None:
-            count.vertex(number, twin.regions, twin.places, numbers)
+            count.vertex(vertex_number, twin.regions, twin.places, vertex_floats)
             if NOTED.faults:
                 warn_of_noted(group.table.codelet, partial(vertex_name, group.table, row))
-        before += [(flat, where, flat[where].copy()) for flat, where, _ in vertex.back]
+        overwritten += [
+            (flat, positions, flat[positions].copy()) for flat, positions, _ in vertex.back
+        ]
         _write(vertex.back)
 
 
@@ -101,22 +108,24 @@ class _Vertex:
             flat = site.memory.flat(declared.dtype)
             offset = int(self.table.offsets[name][row])
             layout = site.graph.layouts[self.table.layouts[name][row]]
-            local = []
-            for delta, part in layout.parts:
-                start = offset + delta
-                where: Positions = (
-                    slice(start, start + part.size)
+            part_arrays = []
+            for part_offset, part in layout.parts:
+                part_start = offset + part_offset
+                positions: Positions = (
+                    slice(part_start, part_start + part.size)
                     if part.contiguous
-                    else start + part.positions.reshape(-1)
+                    else part_start + part.positions.reshape(-1)
                 )
-                array = flat[where].copy().reshape(() if declared.depth == 0 else part.shape)
+                array = flat[positions].copy().reshape(() if declared.depth == 0 else part.shape)
                 array.flags.writeable = declared.written
                 array = array if numbers is None else numbers.stored(array)
                 if declared.written:
-                    self.back.append((flat, where, array))
-                self.places.setdefault(name, []).append(where)
-                local.append(array)
-            self.regions[name] = local[0] if isinstance(layout, Layout) else VectorList(local)
+                    self.back.append((flat, positions, array))
+                self.places.setdefault(name, []).append(positions)
+                part_arrays.append(array)
+            self.regions[name] = (
+                part_arrays[0] if isinstance(layout, Layout) else VectorList(part_arrays)
+            )
 
     def run(self) -> bool:
         """Call compute() for each worker, and return whether all calls returned true or None."""

@@ -60,11 +60,11 @@ class BoundSteps:
     _defined: Definedness | None
     _marks: Array
 
-    def _bind(self, number: int, step: p.Step) -> Action:
+    def _bind(self, step_number: int, step: p.Step) -> Action:
         """Return the function that runs a step."""
         match step:
             case p.ExecuteStep():
-                return self._bind_execute(number, step)
+                return self._bind_execute(step_number, step)
             case p.CopyStep():
                 return self._bind_copy(step)
             case p.MergedStep():
@@ -80,30 +80,32 @@ class BoundSteps:
             case p.EqualStep():
                 return partial(self._compare, step.tensor)
             case p.UndefStep():
-                defined = self._defined
-                if defined is None:
+                definedness = self._defined
+                if definedness is None:
                     return partial(self.memory.poison, step.tensor)
-                return partial(defined.undefine, number)
+                return partial(definedness.undefine, step_number)
             case p.SyncStep():
                 return lambda: None
 
-    def _bind_execute(self, number: int, step: p.ExecuteStep) -> Action:
+    def _bind_execute(self, step_number: int, step: p.ExecuteStep) -> Action:
         """Return the function that runs a compute set.
 
         If the program changes the floating-point behaviour, the compute set is bound again for each
         behaviour that occurs.
         """
-        first, self._cycles[number] = self._bound(step)
+        first_action, self._cycles[step_number] = self._bound(step)
         registers = self._registers
         if registers is None or not self._changing:
-            return first
-        bound = {registers.behaviour.tobytes(): (first, self._cycles[number])}
+            return first_action
+        bound_by_behaviour = {
+            registers.behaviour.tobytes(): (first_action, self._cycles[step_number])
+        }
 
         def execute() -> None:
             behaviour = registers.behaviour.tobytes()
-            if behaviour not in bound:
-                bound[behaviour] = self._bound(step)
-            action, self._cycles[number] = bound[behaviour]
+            if behaviour not in bound_by_behaviour:
+                bound_by_behaviour[behaviour] = self._bound(step)
+            action, self._cycles[step_number] = bound_by_behaviour[behaviour]
             action()
 
         return execute
@@ -115,52 +117,60 @@ class BoundSteps:
         depend on data, by group: (cycles, rows).
         """
         name = self.compiled.graph.compute_sets[step.compute_set].name
-        out = step.out
+        answer_tensor = step.out
         memory = self.memory
-        xp = memory.backend
-        looped = self.mode.vertex_loop
+        backend = memory.backend
+        is_vertex_loop = self.mode.vertex_loop
         sites = [
             self._site(self._shuffled(group), name)
             for group in self.compiled.groups[step.compute_set]
         ]
-        loops = [
+        loop_sites = [
             site
             for site in sites
-            if not site.group.is_bulk and (site.group.way != "batch" or looped)
+            if not site.group.is_bulk and (site.group.way != "batch" or is_vertex_loop)
         ]
         has_bulk = any(site.group.is_bulk for site in sites)
         # A loop may be endless. If a step has only one loop, the loop runs first, so that it can be
         # stopped: it then restores what it changed.
-        single_loop = loops[0].group if len(loops) == 1 and xp.on_host and not has_bulk else None
-        first: list[Call] = []
+        single_loop = (
+            loop_sites[0].group
+            if len(loop_sites) == 1 and backend.on_host and not has_bulk
+            else None
+        )
+        loop_calls: list[Call] = []
         calls: list[Call] = []
-        fallback: list[Call] = calls if xp.on_host else []  # the calls that cannot run on a GPU
-        bound: list[Site] = []
+        fallback: list[Call] = (
+            calls if backend.on_host else []
+        )  # the calls that cannot run on a GPU
+        bound_sites: list[Site] = []
         for _, group_of_sites in groupby(sites, key=lambda site: site.group.table):
             table_sites = list(group_of_sites)
-            across = bind_across(table_sites) if not looped and out is None else None
-            if across is not None:
-                calls.extend(across)
+            calls_across = (
+                bind_across(table_sites) if not is_vertex_loop and answer_tensor is None else None
+            )
+            if calls_across is not None:
+                calls.extend(calls_across)
                 continue
             for site in table_sites:
-                way, site = self._way_of(site, has_answer=out is not None)
+                way, site = self._way_of(site, has_answer=answer_tensor is not None)
                 if site.group is single_loop:
-                    first = way.bind(replace(site, interrupts=self.interrupts))
+                    loop_calls = way.bind(replace(site, interrupts=self.interrupts))
                 else:
                     (calls if site.memory is memory else fallback).extend(way.bind(site))
-                bound.append(site)
-        calls = [*first, *calls]
-        if not xp.on_host:
-            visitors = [site.group for site in bound if site.memory is not memory]
+                bound_sites.append(site)
+        calls = [*loop_calls, *calls]
+        if not backend.on_host:
+            visitors = [site.group for site in bound_sites if site.memory is not memory]
             calls = [*visit(memory, visitors, self.compiled.graph, fallback), *calls]
         roundings = [site.rounding for site in sites if site.rounding is not None]
         if roundings:
             calls = [(draw, (self._registers, roundings)), *calls]
-        if out is not None:
-            calls = [*calls, (self._answer, (out, bound))]
+        if answer_tensor is not None:
+            calls = [*calls, (self._answer, (answer_tensor, bound_sites))]
         measured = {
-            number: (site.cycles, site.group.rows)
-            for number, site in enumerate(sites)
+            group_number: (site.cycles, site.group.rows)
+            for group_number, site in enumerate(sites)
             if site.cycles is not None
         }
         return partial(
@@ -230,7 +240,10 @@ class BoundSteps:
         return replace(
             group,
             rows=rows,
-            workers=tuple(group.workers[i] for i in source.permutation(len(group.workers))),
+            workers=tuple(
+                group.workers[worker_index]
+                for worker_index in source.permutation(len(group.workers))
+            ),
         )
 
     def _bind_part(self, part: p.CopyStep | p.RemoteCopyStep) -> Action:
@@ -247,18 +260,18 @@ class BoundSteps:
         if isinstance(source, DataStream):
             assert isinstance(destination, Tensor)
             handle = source.handle
-            into = destination
+            destination_tensor = destination
 
             def receive() -> None:
-                memory.write(into, self.interrupts.within(self._feeds[handle]))
+                memory.write(destination_tensor, self.interrupts.within(self._feeds[handle]))
 
             return noted(source, receive)
         if isinstance(destination, DataStream):
             handle = destination.handle
-            origin = source
+            source_tensor = source
 
             def send() -> None:
-                self.interrupts.within(self._drains[handle], memory.read(origin))
+                self.interrupts.within(self._drains[handle], memory.read(source_tensor))
 
             return noted(destination, send)
         from_view = memory.view(source.dtype, source.offset, source.layout)
@@ -266,12 +279,12 @@ class BoundSteps:
         if from_view is not None and to_view is not None and from_view.shape == to_view.shape:
             return lambda: memory.backend.copyto(to_view, from_view)
         flat = memory.flat(source.dtype)
-        s_index, d_index = (
-            memory.backend.array(side.positions().reshape(-1)) for side in (source, destination)
+        source_index, destination_index = (
+            memory.backend.array(tensor.positions().reshape(-1)) for tensor in (source, destination)
         )
 
         def copy() -> None:
-            flat[d_index] = flat[s_index]
+            flat[destination_index] = flat[source_index]
 
         return copy
 
@@ -283,15 +296,15 @@ class BoundSteps:
         def stop() -> None:
             conditions = np.ones(1) if predicate is None else memory.read(predicate).reshape(-1)
             if conditions.any():
-                where = (
+                place = (
                     ""
                     if predicate is None
                     else f"{predicate.graph.describe(predicate)} is not zero"
                 )
                 if len(conditions) > 1:
-                    where += f" in replica {int(conditions.astype(bool).argmax())}"
+                    place += f" in replica {int(conditions.astype(bool).argmax())}"
                 raise ApplicationRuntimeError(
-                    f"The program stopped itself: {step.message or 'Abort'}.", where=where
+                    f"The program stopped itself: {step.message or 'Abort'}.", where=place
                 )
 
         return stop
@@ -299,14 +312,14 @@ class BoundSteps:
     def _stamp(self, step: p.StampStep) -> None:
         """Write the cycles since load, or since another stamp, as two words per replica."""
         # the first word's position in each replica
-        first = step.tensor.positions().reshape(-1, 2)[:, 0]
-        tiles = self.compiled.graph.tile_map.at(first * step.tensor.dtype.size)
+        first_words = step.tensor.positions().reshape(-1, 2)[:, 0]
+        tiles = self.compiled.graph.tile_map.at(first_words * step.tensor.dtype.size)
         cycles = self.cycles()[self._cost.target.set_of(tiles)]
         if step.since is not None:
-            low, high = self.memory.read(step.since).reshape(-1, 2).T.astype(np.int64)
-            cycles = cycles - (low + (high << 32))
-        words = np.stack((cycles & 0xFFFFFFFF, cycles >> 32), axis=1)
-        self.memory.write(step.tensor, words.astype(np.uint32))
+            low_words, high_words = self.memory.read(step.since).reshape(-1, 2).T.astype(np.int64)
+            cycles = cycles - (low_words + (high_words << 32))
+        word_pairs = np.stack((cycles & 0xFFFFFFFF, cycles >> 32), axis=1)
+        self.memory.write(step.tensor, word_pairs.astype(np.uint32))
 
     def _compare(self, tensor: Tensor) -> None:
         """Stop the run if replicas have different values in `tensor`."""
@@ -346,8 +359,10 @@ class Machine(BoundSteps):
     ) -> None:
         self.compiled = compiled
         self._cost = cost
-        moved = [sum(part.rows for part in p.remote(step)) for step in compiled.steps]
-        self.log = StepLog(len(compiled.steps), moves=np.array(moved, np.int64))
+        rows_of_step = [
+            sum(copy_step.rows for copy_step in p.remote(step)) for step in compiled.steps
+        ]
+        self.log = StepLog(len(compiled.steps), moves=np.array(rows_of_step, np.int64))
         self.memory = Memory(compiled.graph, backend)
         buffers = compiled.remote_buffers
         checks = mode.checks_reads
@@ -386,8 +401,8 @@ class Machine(BoundSteps):
         self._num_clocked = 0
         self._stamps = any(isinstance(step, p.StampStep) for step in compiled.steps)
         self._actions = [
-            self._bind(number, step)
-            for number, step in work.each(enumerate(compiled.steps), len(compiled.steps))
+            self._bind(step_number, step)
+            for step_number, step in work.each(enumerate(compiled.steps), len(compiled.steps))
         ]
         self._programs: dict[int, Action] = {}
         self._recording: Recording | None = None
@@ -543,7 +558,9 @@ class Machine(BoundSteps):
         """The codelets that ran vertex by vertex instead of as a batch, with the reason."""
         if not self.mode.vertex_loop:
             return {}
-        groups = (group for of_set in self.compiled.groups.values() for group in of_set)
+        groups = (
+            group for groups_of_set in self.compiled.groups.values() for group in groups_of_set
+        )
         return {
             group.table.codelet: "Engine(vertex_loop=True) asks for it"
             for group in groups

@@ -62,25 +62,25 @@ def refuse_unequal(values: Array, tensor: Tensor, reader: str, compared: Array) 
     The first axis of `compared` is the replica. `values` are those of `tensor`, which `reader`
     reads.
     """
-    rows, bits = (part.reshape(len(values), -1) for part in (values, compared))
+    value_rows, bits = (value_array.reshape(len(values), -1) for value_array in (values, compared))
     bits = bits.view(f"u{bits.itemsize}")
-    unlike = np.argwhere(bits != bits[:1])
-    if len(unlike):
-        r, i = unlike[0].tolist()
-        at = "it" if rows.shape[1] == 1 else f"element {i:,}"
+    differing = np.argwhere(bits != bits[:1])
+    if len(differing):
+        replica, element = differing[0].tolist()
+        element_text = "it" if value_rows.shape[1] == 1 else f"element {element:,}"
         raise ApplicationRuntimeError(f"""{reader} reads {tensor.graph.describe(tensor)}, which
-            differs between replicas: {at} is {rows[0, i]} in replica 0 and {rows[r, i]} in
-            replica {r}.
+            differs between replicas: {element_text} is {value_rows[0, element]} in replica 0 and
+            {value_rows[replica, element]} in replica {replica}.
             next:  give all replicas the same value, as gcl.all_reduce_cross_replica does.""")
 
 
-def _repeat(count: int, parts: list[Action]) -> Action:
+def _repeat(count: int, actions: list[Action]) -> Action:
     """Return a function that runs all parts in order, `count` times; once for a Sequence."""
 
     def run() -> None:
         for _ in range(count):
-            for part in parts:
-                part()
+            for action in actions:
+                action()
 
     return run
 
@@ -97,17 +97,17 @@ def _while(predicate: PredicateReader, wanted: bool, condition: Action, body: Ac
     return run
 
 
-def _switch(node: Node, control: PredicateReader, parts: list[Action]) -> Action:
+def _switch(node: Node, control: PredicateReader, actions: list[Action]) -> Action:
     """Return a function that runs the part of the case that `control` reads."""
-    cases = dict(zip(node.cases, parts, strict=False))
-    default = parts[-1]
+    cases = dict(zip(node.cases, actions, strict=False))
+    default = actions[-1]
 
     def run() -> None:
-        number = control()
-        if number not in cases and node.checked:
-            raise ApplicationRuntimeError(f"""A Switch got {number}, but has no case for it.
+        case = control()
+        if case not in cases and node.checked:
+            raise ApplicationRuntimeError(f"""A Switch got {case}, but has no case for it.
                 where: its cases are {sorted(cases)}
                 next:  add the case, or use a Switch with a default.""")
-        cases.get(number, default)()
+        cases.get(case, default)()
 
     return run

@@ -35,22 +35,22 @@ class OnRegisters:
 
     def run(self) -> None:
         memory = self._memory
-        xp = self._memory.backend
+        backend = self._memory.backend
         rounding = self._rounding
         regions: dict[str, Array] = {}
         for declared, shape, index in self._fields:
-            values = xp.to_host(memory.flat(declared.dtype)[index]).reshape(shape)
-            wide = declared.written and declared.dtype is HALF and rounding is not None
-            regions[declared.name] = values.astype(np.float32) if wide else values
+            values = backend.to_host(memory.flat(declared.dtype)[index]).reshape(shape)
+            is_rounded_half = declared.written and declared.dtype is HALF and rounding is not None
+            regions[declared.name] = values.astype(np.float32) if is_rounded_half else values
             values.flags.writeable = declared.written
         vertex = self._codelet.bind(regions)
         assert isinstance(vertex, RegisterVertex)
-        part = self._registers.of(self._tiles)
-        vertex.compute_with(part)
-        self._registers.put(self._tiles, part)
+        tile_registers = self._registers.of(self._tiles)
+        vertex.compute_with(tile_registers)
+        self._registers.put(self._tiles, tile_registers)
         for declared, _, index in self._fields:
             if declared.kind in ("output", "inout"):
                 values = regions[declared.name]
                 if rounding is not None and declared.dtype is HALF:
                     values = rounding.rounded(values, slice(None), 0, 0)
-                memory.flat(declared.dtype)[index] = xp.array(values.reshape(index.shape))
+                memory.flat(declared.dtype)[index] = backend.array(values.reshape(index.shape))

@@ -38,11 +38,13 @@ def remote_rows(
     :raises GraphMemoryAllocationError: if this computer does not have the memory.
     """
     try:
-        return {handle: RemoteRows(b, memory, strict, note) for handle, b in buffers.items()}
+        return {
+            handle: RemoteRows(buffer, memory, strict, note) for handle, buffer in buffers.items()
+        }
     except MemoryError:
-        total = sum(b.bytes for b in buffers.values())
-        raise GraphMemoryAllocationError(f"""The remote buffers take {total:,} bytes, which this
-            computer does not have.
+        total_bytes = sum(buffer.bytes for buffer in buffers.values())
+        raise GraphMemoryAllocationError(f"""The remote buffers take {total_bytes:,} bytes, which
+            this computer does not have.
             where: {", ".join(map(repr, buffers.values()))}
             next:  give them fewer rows, or shorter ones.""") from None
 
@@ -126,24 +128,25 @@ class RemoteRows:
         """Return the present numbers of the rows that a copy moves."""
         buffer = self.buffer
         offset = step.offset
-        first = np.arange(buffer.replicas) * buffer.repeats
+        first_rows = np.arange(buffer.replicas) * buffer.repeats
         if offset is None:
-            return first
+            return first_rows
         rows = self._memory.read(offset).reshape(-1)
-        wrong = (rows < 0) | (rows >= buffer.repeats)
-        if wrong.any():
-            number = wrong.tolist().index(True)
-            way = "to" if step.store else "from"
-            last = buffer.repeats - 1
+        is_out_of_range = (rows < 0) | (rows >= buffer.repeats)
+        if is_out_of_range.any():
+            wrong_index = is_out_of_range.tolist().index(True)
+            direction = "to" if step.store else "from"
+            last_row = buffer.repeats - 1
             advice = "0, or make the buffer with more rows: repeats=…"
-            if last:
-                advice = f"numbers from 0 to {last:,}."
-            raise ApplicationRuntimeError(f"""Copy {way} the remote buffer {buffer.handle!r} was
-                given row {int(rows[number]):,}; the buffer has {counted(buffer.repeats, "row")}.
-                where: element [{number}] of its offset {offset.graph.describe(offset)}
+            if last_row:
+                advice = f"numbers from 0 to {last_row:,}."
+            raise ApplicationRuntimeError(f"""Copy {direction} the remote buffer
+                {buffer.handle!r} was given row {int(rows[wrong_index]):,}; the buffer has
+                {counted(buffer.repeats, "row")}.
+                where: element [{wrong_index}] of its offset {offset.graph.describe(offset)}
                 next:  give row {advice}""")
-        flat: Array = (rows.reshape(len(first), -1) + first[:, None]).reshape(-1)
-        return flat
+        row_numbers: Array = (rows.reshape(len(first_rows), -1) + first_rows[:, None]).reshape(-1)
+        return row_numbers
 
 
 def host_values(

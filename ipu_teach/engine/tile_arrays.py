@@ -26,14 +26,16 @@ class Memory:
             return
         self.bytes = backend.zeros((graph.memory_bytes,), np.uint8)
         for variable in graph.variables:
-            size = variable.dtype.size
-            self.flat(variable.dtype)[variable.start // size : variable.stop // size] = poison(
-                variable.dtype
-            )
+            element_bytes = variable.dtype.size
+            self.flat(variable.dtype)[
+                variable.start // element_bytes : variable.stop // element_bytes
+            ] = poison(variable.dtype)
         for tensor, values in graph.initial_values:
             self.write(tensor, values)
-        for dtype, start, values in graph.state_values:
-            self.flat(dtype)[start // dtype.size : start // dtype.size + len(values)] = values
+        for dtype, first_byte, values in graph.state_values:
+            self.flat(dtype)[first_byte // dtype.size : first_byte // dtype.size + len(values)] = (
+                values
+            )
 
     def flat(self, dtype: type[DType]) -> Array:
         """Return the complete memory as elements of `dtype`."""

@@ -40,14 +40,16 @@ class Region:
         # would take longer than all other work.
         self.numbers, self.which = np.unique(table.layouts[name][group.rows], return_inverse=True)
         if is_list(group.shapes[name]):
-            deltas, inner = zip(
+            part_offsets, part_layouts = zip(
                 *(graph.layouts[number].parts[part] for number in self.numbers.tolist()),
                 strict=True,
             )
-            self.starts = self.starts + np.array(deltas, np.int64)[self.which]
-            self.numbers = np.array([layout.id for layout in inner])
+            self.starts = self.starts + np.array(part_offsets, np.int64)[self.which]
+            self.numbers = np.array([layout.id for layout in part_layouts])
         self.size = self.layout(0).size
-        self.contiguous = all(self.layout(i).contiguous for i in range(len(self.numbers)))
+        self.contiguous = all(
+            self.layout(position).contiguous for position in range(len(self.numbers))
+        )
 
     def layout(self, number: int) -> Layout:
         """Return one of the distinct layouts; `which` has the number for each vertex."""
@@ -117,19 +119,26 @@ class Nest:
         """The number of vertices in the nest."""
         return prod(self.shape)
 
-    def pieces(self, limit: int) -> Iterator[Nest]:
-        """Yield parts of at most `limit` vertices, divided along the outer axes."""
-        inner = self.count // self.shape[0]
-        take = max(1, limit // inner)
-        for begin in range(0, self.shape[0], take):
-            length = min(take, self.shape[0] - begin)
-            base = self.base + begin * self.steps[:, 0]
-            part = Nest(self.first + begin * inner, (length, *self.shape[1:]), base, self.steps)
-            if part.count <= limit or len(self.shape) == 1:
+    def pieces(self, most_vertices: int) -> Iterator[Nest]:
+        """Yield parts of at most `most_vertices` vertices, divided along the outer axes."""
+        vertices_per_index = self.count // self.shape[0]
+        indices_per_piece = max(1, most_vertices // vertices_per_index)
+        for first_index in range(0, self.shape[0], indices_per_piece):
+            num_indices = min(indices_per_piece, self.shape[0] - first_index)
+            piece_base = self.base + first_index * self.steps[:, 0]
+            part = Nest(
+                self.first + first_index * vertices_per_index,
+                (num_indices, *self.shape[1:]),
+                piece_base,
+                self.steps,
+            )
+            if part.count <= most_vertices or len(self.shape) == 1:
                 yield part
                 continue
             # A single step along this axis exceeds the limit. The next axis is divided instead.
-            for piece in Nest(part.first, self.shape[1:], base, self.steps[:, 1:]).pieces(limit):
+            for piece in Nest(part.first, self.shape[1:], piece_base, self.steps[:, 1:]).pieces(
+                most_vertices
+            ):
                 yield Nest(piece.first, (1, *piece.shape), piece.base, self.steps)
 
 
@@ -157,42 +166,52 @@ def find_nests(starts: Array) -> list[Nest] | None:
 
     `starts` (fields, vertices) contains the starts of some fields.
     """
-    count = starts.shape[1]
-    limit = max(1, min(MOST_NESTS, count // LEAST_RUN))
+    num_vertices = starts.shape[1]
+    most_nests = max(1, min(MOST_NESTS, num_vertices // LEAST_RUN))
     nests: list[Nest] = []
-    first = 0
-    while first < count:
-        if len(nests) == limit or (len(nests) >= HOPELESS and first < 3 * len(nests)):
+    first_vertex = 0
+    while first_vertex < num_vertices:
+        if len(nests) == most_nests or (len(nests) >= HOPELESS and first_vertex < 3 * len(nests)):
             return None
-        width = PREFIX
-        shape, steps = _beginning(starts[:, first : first + width], LEVELS)
+        prefix_length = PREFIX
+        shape, steps = _beginning(starts[:, first_vertex : first_vertex + prefix_length], LEVELS)
         # A nest that ends well before the prefix ends cannot continue beyond it.
-        while first + width < count and prod(shape) * 2**LEVELS >= width:
-            width *= 8
-            shape, steps = _beginning(starts[:, first : first + width], LEVELS)
-        nests.append(Nest(first, shape, starts[:, first], steps))
-        first += prod(shape)
+        while (
+            first_vertex + prefix_length < num_vertices and prod(shape) * 2**LEVELS >= prefix_length
+        ):
+            prefix_length *= 8
+            shape, steps = _beginning(
+                starts[:, first_vertex : first_vertex + prefix_length], LEVELS
+            )
+        nests.append(Nest(first_vertex, shape, starts[:, first_vertex], steps))
+        first_vertex += prod(shape)
     return nests
 
 
 def _beginning(starts: Array, levels: int) -> tuple[tuple[int, ...], Array]:
     """Return (shape, steps) of the longest prefix of `starts` that is a nest of `levels` axes."""
-    count = starts.shape[1]
-    if count == 1:
+    num_vertices = starts.shape[1]
+    if num_vertices == 1:
         return (1,), np.zeros((len(starts), 1), np.int64)
     steps = starts[:, 1:] - starts[:, :-1]
     has_same_step = np.logical_and.reduce(steps == steps[:, :1])
-    end = int(has_same_step.argmin())
-    length = count if has_same_step[end] else end + 1
-    row = (length,), steps[:, :1]
-    if length == count or levels == 1 or not has_same_step[length : 2 * length - 1].all():
-        return row
-    broken = ~has_same_step
+    first_change = int(has_same_step.argmin())
+    run_length = num_vertices if has_same_step[first_change] else first_change + 1
+    single_run = (run_length,), steps[:, :1]
+    if (
+        run_length == num_vertices
+        or levels == 1
+        or not has_same_step[run_length : 2 * run_length - 1].all()
+    ):
+        return single_run
+    is_broken = ~has_same_step
     # excludes the step from the end of one run to the start of the next
-    broken[length - 1 :: length] = False
-    reached = int(np.argmax(broken)) + 1 if broken.any() else count
-    runs = reached // length
-    if runs < 2:
-        return row
-    outer, outer_steps = _beginning(starts[:, : runs * length : length], levels - 1)
-    return (*outer, length), np.concatenate((outer_steps, steps[:, :1]), axis=1)
+    is_broken[run_length - 1 :: run_length] = False
+    num_covered = int(np.argmax(is_broken)) + 1 if is_broken.any() else num_vertices
+    num_runs = num_covered // run_length
+    if num_runs < 2:
+        return single_run
+    outer_shape, outer_steps = _beginning(
+        starts[:, : num_runs * run_length : run_length], levels - 1
+    )
+    return (*outer_shape, run_length), np.concatenate((outer_steps, steps[:, :1]), axis=1)

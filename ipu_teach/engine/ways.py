@@ -78,8 +78,12 @@ class Batch(Way):
     def bind(self, site: Site) -> list[Call]:
         is_plain = site.rounding is None and site.watch is None and site.memory.backend.on_host
         is_shared = is_plain and site.pool is not None and site.returned is None
-        parts = [bind(part) for part in (shares(site) if is_shared else [site])]
-        calls = [(run_parallel, (site.pool, parts))] if len(parts) > 1 else parts[0]
+        calls_by_share = [bind(share) for share in (shares(site) if is_shared else [site])]
+        calls = (
+            [(run_parallel, (site.pool, calls_by_share))]
+            if len(calls_by_share) > 1
+            else calls_by_share[0]
+        )
         if site.watch is not None:
             return [(Guarded([site], calls, Loop().bind(site)).run, ())]
         if is_plain and loops_over_elements(site.group):

@@ -21,6 +21,7 @@ from ipu_teach.arguments import (
     Between,
     Count,
     Fraction,
+    Hint,
     Natural,
     Numbers,
     Positive,
@@ -33,7 +34,7 @@ from ipu_teach.device import Device
 from ipu_teach.errors import ModelError, counted, did_you_mean, shown
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import Ir, Run, Value
-from ipu_teach.frontends.ir.attributes import Attribute, Hint
+from ipu_teach.frontends.ir.attributes import Attribute
 from ipu_teach.frontends.ir.saved import MODEL, graph_from_bytes, graph_to_bytes
 from ipu_teach.frontends.ir.values import misuse
 from ipu_teach.frontends.session import (

@@ -130,10 +130,11 @@ optim = _Optimizers()
 
 
 class OutputMode(Enum):
-    """The micro-batches whose outputs a call returns.
+    """The selection of micro-batches whose outputs a call returns.
 
-    They are all, the last or every n-th, or the outputs are summed. With several replicas, the mode
-    applies to each of them. The default is `Final` for training and `All` for inference.
+    They are all micro-batches (`All`), the last one (`Final`) or every n-th one (`EveryN`); with
+    `Sum`, the outputs of all micro-batches are added. With several replicas, the mode applies to
+    each replica. `Default` is `Final` for training and `All` for inference.
     """
 
     All = "all"
@@ -292,7 +293,7 @@ class Options(_OptionSet):
         return self
 
     def outputMode(self, mode: OutputMode, n: Count = 1) -> Options:
-        """Set which outputs a call returns; `n` is for EveryN."""
+        """Set which outputs a call returns; `n` is the distance for `OutputMode.EveryN`."""
         self.mode = mode
         self.every = n
         return self
@@ -321,14 +322,14 @@ class Options(_OptionSet):
     def setAvailableMemoryProportion(self, proportion: Mapping[str, float] | float) -> Options:
         """Set the fraction of a tile's memory that a matrix product may use.
 
-        It is one number, or a dict with a number for each IPU, of which the smallest is used.
-        Raises `InvalidOptionError` for an empty dict.
+        `proportion` is one number, or a dict with a number for each IPU; the smallest number counts
+        for all IPUs. Raises `InvalidOptionError` for an empty dict.
         """
-        shares = list(proportion.values()) if isinstance(proportion, Mapping) else [proportion]
-        if not shares:
+        proportions = list(proportion.values()) if isinstance(proportion, Mapping) else [proportion]
+        if not proportions:
             raise InvalidOptionError("""setAvailableMemoryProportion() was given no proportion.
                 next:  give a number, such as 0.6, or {"IPU0": 0.6}.""")
-        self.proportion = min(shares)
+        self.proportion = min(proportions)
         return self
 
     def clone(self) -> Options:
@@ -359,11 +360,11 @@ def DataLoader(
     not fill the last batch, unless `drop_last` is set.
     """
     factors = options.factors(training=True)
-    count = batch_size * prod(factors.values())
+    examples_per_call = batch_size * prod(factors.values())
     settings |= {"shuffle": shuffle, "num_workers": num_workers}
     return Loader(
         dataset,
-        count,
+        examples_per_call,
         batch_product("batch_size", batch_size, factors),
         bool(drop_last),
         **settings,
@@ -382,7 +383,7 @@ def identity_loss(x: Tensor, reduction: Literal["mean", "sum", "none"] = "mean")
     """Mark the loss of a module, and return it: the mean or the sum of x, or x itself for "none".
 
     Forward may return the marked loss at any position. Without a mark, the last output is the loss.
-    If several losses are marked, each must be part of the next one; otherwise raises `ModelError`.
+    If several losses are marked, the next one must depend on each; otherwise raises `ModelError`.
     """
     loss = x if reduction == "none" else getattr(x, reduction)()
     if markers.current is not None:
@@ -403,8 +404,8 @@ def nop(x: Same) -> Same:
 def recomputationCheckpoint(*tensors: Tensor) -> Tensor | tuple[Tensor, ...]:
     """Return the tensors, and keep them in memory for the backward pass.
 
-    A module with such calls recomputes all other values. The result for one tensor is the tensor,
-    and for several a tuple.
+    In a module that calls this function, the backward pass recomputes all other values. For one
+    tensor, the result is this tensor; for several tensors, it is a tuple.
     """
     saved = tuple(markers.keep_tensor(x) for x in tensors)
     return saved[0] if len(saved) == 1 else saved
@@ -420,16 +421,16 @@ def custom_op(
 ) -> list[Tensor]:
     """Return the results of the operation `name`, which `ir.register(name, Row(…))` has added.
 
-    They have the shapes and dtypes of `example_outputs`. In plain torch, which does not know the
-    operation, they are copies of these examples.
+    The results have the shapes and dtypes of `example_outputs`. Plain torch does not know the
+    operation, so the results are then copies of these examples.
     """
     return list(markers.custom_operation(inputs, name, dict(attributes or {}), example_outputs))
 
 
 class Block:
-    """Puts operations on an IPU, from its beginning until another block begins.
+    """Places operations on an IPU: `with Block("second", ipu_id=1):`.
 
-    Use it as `with Block("second", ipu_id=1):`.
+    Operations after the block stay on this IPU until another block begins.
     """
 
     def __init__(self, user_id: object = None, ipu_id: Ipu | None = None) -> None:
@@ -484,7 +485,7 @@ def trainingModel(
     """
     modules.check_kind("trainingModel", module)
     if optimizer is None:
-        if not any(p.requires_grad for p in module.parameters()):
+        if not any(parameter.requires_grad for parameter in module.parameters()):
             raise ModelError(f"""{type(module).__name__} has no parameter that requires a gradient.
                 next:  train a module with parameters; inferenceModel runs any.""")
         optimizer = optim.SGD(module.parameters(), lr=0.01)
@@ -504,11 +505,11 @@ def inferenceModel(module: torch.nn.Module, options: Options | None = None) -> P
 
 @dataclass(frozen=True)
 class _Compiled:
-    """A compiled program, and what it was compiled for.
+    """A compiled program, and the state of the module for which it was compiled.
 
     Attributes:
         reads: the names of the attributes that forward has read, by module.
-        description: all that the program depends on besides shapes and constants.
+        description: everything on which the program depends besides shapes and constants.
         constants: the fingerprint of the module's tensors that are constants.
         shapes: the shapes and dtypes of the tensors among the arguments.
         inputs: the names of these tensors, in the order of the captured inputs.
@@ -529,11 +530,10 @@ class _Compiled:
 class PoplarExecutor(WithoutSome):
     """A module on a device. `compiles` counts the compilations.
 
-    A program is compiled for the arguments that are not tensors, the attributes and modes that
-    forward reads of the module and its submodules, and the optimiser's settings except its rates.
-    Before each call, these are compared with their current values, and the program is compiled
-    again if one has changed. Weights, the optimiser's state and the random numbers are kept.
-    Tensors of other shapes or dtypes raise an error.
+    A program depends on the arguments that are not tensors, on the attributes and modes of modules
+    that forward reads, and on the optimiser's settings except its rates. If any of these has
+    changed at a call, the program is compiled again; weights, the optimiser's state and the state
+    of the random numbers are kept. Tensors of other shapes or dtypes raise an error.
 
     After each call, the module's tensors and the optimiser's state have the device's values. The
     next call uses changes that the host makes to them.
@@ -585,7 +585,7 @@ class PoplarExecutor(WithoutSome):
         return self._current is not None
 
     def isAttachedToDevice(self) -> bool:
-        """Return whether the device has the weights."""
+        """Return whether the weights are on the device."""
         return self in _attached
 
     def compile(self, *args: Argument, **kwargs: Argument) -> None:
@@ -609,12 +609,12 @@ class PoplarExecutor(WithoutSome):
         self.copyWeightsToDevice()
 
     def _refuse_shared(self) -> None:
-        """Raise `ModelError` for tensors on another device that either executor changes."""
+        """Raise `ModelError` if another attached executor shares tensors that either changes."""
         tensors = tensors_of(self.module)
         for peer in list(_attached):
             if peer is self:
                 continue
-            # tensors that neither executor changes may be on two devices
+            # two executors may share tensors that neither of them changes
             names = sharing_memory(tensors, peer._compiled().mirror.changed_tensors)
             changed_tensors = self._compiled().mirror.changed_tensors
             names += sharing_memory(changed_tensors, tensors_of(peer.module))
@@ -709,20 +709,23 @@ class PoplarExecutor(WithoutSome):
         return [int(n) for n in self.run.read("seed")]
 
     def setOptimizer(self, optimizer: torch.optim.Optimizer) -> None:
-        """Use the rates of this optimiser from now on.
+        """Use `optimizer`, and its rates, from now on.
 
-        For parameters without state in it, the state of the previous optimiser is kept. Each call
+        If it has no state for a parameter, the state of the previous optimiser is kept. Each call
         reads the rates of the executor's optimiser, so a scheduler does not need this function.
-        Raises `ModelError` if more than the rates differs, and for an inferenceModel.
+        Raises `ModelError` if the optimisers differ in more than their rates, and for an
+        inferenceModel.
         """
         if not self.training:
             raise ModelError(f"""The {self.name} was given an optimiser, but it does not train.
                 next:  use trainingModel(module, options, optimizer).""")
-        groups = optimizers.groups_of(optimizer, self.module)
-        old = optimizers.groups_of(self.optimizer, self.module)
-        scaling = [_loss_scaling(o) for o in (optimizer, self.optimizer)]
-        is_equal = [replace(g, rate=0) for g in groups] == [replace(g, rate=0) for g in old]
-        if self.run is not None and not (is_equal and scaling[0] == scaling[1]):
+        new_groups = optimizers.groups_of(optimizer, self.module)
+        old_groups = optimizers.groups_of(self.optimizer, self.module)
+        loss_scales = [_loss_scaling(either) for either in (optimizer, self.optimizer)]
+        is_equal = [replace(group, rate=0) for group in new_groups] == [
+            replace(group, rate=0) for group in old_groups
+        ]
+        if self.run is not None and not (is_equal and loss_scales[0] == loss_scales[1]):
             raise ModelError("""setOptimizer() was given an optimiser that differs in more than its
                 rates from the one that was compiled.
                 next:  destroy() this executor, and make a trainingModel with this optimiser.""")
@@ -732,10 +735,10 @@ class PoplarExecutor(WithoutSome):
             self._current.mirror.optimizer = optimizer
 
     def _write_rates(self) -> None:
-        """Copy those rates of the optimiser that have changed to the device."""
+        """Copy the optimiser's rates that have changed to the device."""
         if not self.training:
             return
-        rates = [g.rate for g in optimizers.groups_of(self.optimizer, self.module)]
+        rates = [group.rate for group in optimizers.groups_of(self.optimizer, self.module)]
         for number, rate in enumerate(rates):
             if number >= len(self._rates) or rate != self._rates[number]:
                 self._compiled().run.write(rate_of(number), rate)
@@ -744,14 +747,18 @@ class PoplarExecutor(WithoutSome):
     # --- the program ---
 
     def _description(self, call: Arguments, names: Reads) -> Hashable:
-        """Return all that a program depends on besides shapes, in comparable form."""
+        """Return everything on which a program depends besides shapes, in a comparable form."""
         settings = dict(vars(self.options))
         del settings["mode"], settings["every"]  # these only select among the outputs
         groups = []
         if self.training:
             groups = [
-                (replace(g, rate=0.0, numbers={}, names=()), dict(g.numbers), list(g.names or ()))
-                for g in optimizers.groups_of(self.optimizer, self.module)
+                (
+                    replace(group, rate=0.0, numbers={}, names=()),
+                    dict(group.numbers),
+                    list(group.names or ()),
+                )
+                for group in optimizers.groups_of(self.optimizer, self.module)
             ]
         scaling = _loss_scaling(self.optimizer)
         module = description(self.module, names, self.training)
@@ -764,57 +771,64 @@ class PoplarExecutor(WithoutSome):
         whose shapes or dtypes differ from those of the program.
         """
         factors = self.options.factors(self.training)
-        count = prod(factors.values())
+        num_micro_batches = prod(factors.values())
         for name, tensor in call.tensors.items():
             if not tensor.numel():
                 raise ModelError(f"""{name!r} has no elements: its shape is {list(tensor.shape)}.
                     next:  give at least one example.""")
-            if count > 1 and (not tensor.dim() or tensor.shape[0] % count):
+            if num_micro_batches > 1 and (not tensor.dim() or tensor.shape[0] % num_micro_batches):
                 raise ModelError(f"""{name!r} has the shape {list(tensor.shape)}, whose batch is not
                     a multiple of {batch_product("batch_size", 1, factors)}.
-                    next:  give batches of a poptorch.DataLoader, which are all of one size.""")
+                    next:  give batches of a poptorch.DataLoader, which all have the same size.""")
         if self._current is not None and call.shapes != self._current.shapes:
             _refuse_shapes(self.name, call, self._current.shapes, factors)
-        return count
+        return num_micro_batches
 
     def _prepare(self, call: Arguments) -> dict[str, Array]:
         """Compile if there is no program for this call, and return the arrays to feed, by name."""
-        count = self._check_batch(call)
-        arrays = call.arrays(count)
-        ignored = {n for n, a in arrays.items() if a.dtype.kind == "i" and IGNORED in a}
-        old = self._current
+        num_micro_batches = self._check_batch(call)
+        arrays = call.arrays(num_micro_batches)
+        ignored = {
+            input_name
+            for input_name, array in arrays.items()
+            if array.dtype.kind == "i" and IGNORED in array
+        }
+        previous = self._current
         is_current = (
-            old is not None
-            and ignored <= old.marked
-            and self._description(call, old.reads) == old.description
-            and old.mirror.constants == old.constants
+            previous is not None
+            and ignored <= previous.marked
+            and self._description(call, previous.reads) == previous.description
+            and previous.mirror.constants == previous.constants
         )
         if not is_current:
             check_module(self.module)
-            marked = frozenset(ignored) if old is None else old.marked | ignored
-            self._compile(call, count, marked)
+            marked = frozenset(ignored) if previous is None else previous.marked | ignored
+            self._compile(call, num_micro_batches, marked)
         return arrays
 
-    def _compile(self, call: Arguments, count: int, marked: frozenset[str]) -> None:
+    def _compile(self, call: Arguments, num_micro_batches: int, marked: frozenset[str]) -> None:
         """Capture and compile the module for a call, in place of the previous program, if any.
 
-        `count` is the number of micro-batches, and `marked` are the inputs that may contain the
-        label that a loss ignores.
+        `marked` contains the inputs that may contain the label that a loss ignores.
         """
         name = type(self.module).__name__
         with working(f"compile {name}") as work:
             work.words = "capture"
             in_mode = nullcontext() if self.training else modules.in_eval(self.module)
             with in_mode, reads.record_reads() as names:
-                captured = _captured(self.module, call, self.optimizer, count, marked=marked)
+                captured = _captured(
+                    self.module, call, self.optimizer, num_micro_batches, marked=marked
+                )
             graph = captured.graph
             backward = captured.backward if self.training else []
             loss = captured.loss_at if self.training else None
             graph.ops = with_paths(graph, backward, name, loss)
             if "seed" in graph.variables:
-                low = self.options.seed & 0xFFFFFFFF
-                high = self.options.seed >> 32
-                graph.variables["seed"].initial = np.array([low, high & 0xFFFFFFFF], np.uint32)
+                low_word = self.options.seed & 0xFFFFFFFF
+                high_word = self.options.seed >> 32
+                graph.variables["seed"].initial = np.array(
+                    [low_word, high_word & 0xFFFFFFFF], np.uint32
+                )
             work.words = "graph"
             if self.optimizer is None:
                 step = _inference_step(graph, self.options)
@@ -861,11 +875,11 @@ class PoplarExecutor(WithoutSome):
         else:
             self.attachToDevice()
         self._write_rates()
-        by_place = zip(captured.inputs, compiled.inputs, strict=True)
-        fed = {name: arrays[argument] for name, argument in by_place}
+        input_pairs = zip(captured.inputs, compiled.inputs, strict=True)
+        arrays_by_input = {name: arrays[argument] for name, argument in input_pairs}
         with Interrupts():  # Ctrl-C waits until the host has the values of the device
             try:
-                outs = compiled.run(**fed)
+                run_outputs = compiled.run(**arrays_by_input)
                 factors = self.options.factors(self.training)
                 compiled.mirror.read(prod(factors.values()) // self.options.replicas)
             except BaseException:
@@ -875,7 +889,7 @@ class PoplarExecutor(WithoutSome):
             if self.training:
                 gradients.hide(self.module)
         outputs = {
-            name: tensor_of(_selected(outs[name], mode, self.options), dtype)
+            name: tensor_of(_selected(run_outputs[name], mode, self.options), dtype)
             for name, dtype in captured.outputs.items()
         }
         loss = captured.loss_at
@@ -924,21 +938,22 @@ def _captured(
     module: torch.nn.Module,
     call: Arguments,
     optimizer: torch.optim.Optimizer | None,
-    count: int,
+    num_micro_batches: int,
     *,
     marked: frozenset[str],
 ) -> capture.Captured:
     """Return the captured module. Raises `ModelError` if it is trained without gradients.
 
-    `count` is the number of micro-batches in the call, and `marked` are the inputs that may contain
-    the label that a loss ignores.
+    `marked` contains the inputs that may contain the label that a loss ignores.
     """
-    args, kwargs = call.micro_batch(count)
-    places = [i for i, n in enumerate(call.tensors) if n in marked]
+    args, kwargs = call.micro_batch(num_micro_batches)
+    marked_positions = [
+        position for position, input_name in enumerate(call.tensors) if input_name in marked
+    ]
     scale = _loss_scaling(optimizer)
     is_training = optimizer is not None
     captured = capture.capture_module(
-        module, args, kwargs, marked=places, training=is_training, scale=scale
+        module, args, kwargs, marked=marked_positions, training=is_training, scale=scale
     )
     if is_training and not captured.grads:
         raise ModelError(f"""The loss of {type(module).__name__} depends on no parameter that
@@ -949,7 +964,7 @@ def _captured(
 
 
 def _lowering_options(options: Options) -> dict[str, str | float | bool]:
-    """Return those options of the libraries that are set."""
+    """Return the options of matrix products, convolutions and rounding that are set."""
     precision = options.Precision
     flags: dict[str, str | float | bool] = {}
     if precision.partials is not None:
@@ -962,7 +977,7 @@ def _lowering_options(options: Options) -> dict[str, str | float | bool]:
 
 
 def _inference_step(graph: Ir, options: Options) -> Ir:
-    """Return the graph with the replicas and the pipeline of the options."""
+    """Return the graph for inference, with replicas and a pipeline as the options require."""
     step = ir.replicate(graph, options.replicas)
     schedule = options.strategy.schedule
     if step.stages > 1 and schedule:
@@ -973,9 +988,9 @@ def _inference_step(graph: Ir, options: Options) -> Ir:
 def _training_step(
     captured: capture.Captured, options: Options, groups: Sequence[Group], scale: float
 ) -> Ir:
-    """Return the graph with an update, as the options and the optimiser require.
+    """Return the graph for training: with an update, as the options and the optimiser require.
 
-    `groups` are the groups of the optimiser, and `scale` is its loss scale.
+    `groups` contains the optimiser's parameter groups, and `scale` is its loss scale.
     """
     location = options.TensorLocations.optimizer
     names = {name for group in groups for name in group.names or ()}
@@ -990,22 +1005,24 @@ def _training_step(
         off_chip=not location.on_chip,
         schedule=options.strategy.schedule if captured.graph.stages > 1 else "",
     )
-    trained = [v for v in captured.trained if v.name in names]
+    trained = [variable for variable in captured.trained if variable.name in names]
     return training.transform(captured.graph, None, trained, captured.grads)
 
 
 def _refuse_shapes(
     executor: str, call: Arguments, compiled: Shapes, factors: Mapping[str, int]
 ) -> None:
-    """Raise `ModelError` for tensors that differ from those of the program.
+    """Raise `ModelError` because the call's tensors differ from those of the program.
 
-    `executor` is the name of the executor, `compiled` are the shapes of the program, and `factors`
-    are the micro-batches of a call.
+    `executor` is the name of the executor. `compiled` contains the shapes and dtypes of the
+    program, and `factors` the factors of the number of micro-batches in a call.
     """
-    missing_names = [n for n in compiled if n not in call.shapes]
-    extra_names = [n for n in call.shapes if n not in compiled]
+    missing_names = [tensor_name for tensor_name in compiled if tensor_name not in call.shapes]
+    extra_names = [tensor_name for tensor_name in call.shapes if tensor_name not in compiled]
     for name in missing_names:
-        if name in call.values or any(v.startswith(f"{name}[") for v in call.values):
+        if name in call.values or any(
+            value_name.startswith(f"{name}[") for value_name in call.values
+        ):
             raise ModelError(f"""{name!r} was given as Python values or an array, but the
                 program was compiled for a tensor.
                 next:  give a tensor: torch.as_tensor({name}).""")
@@ -1014,17 +1031,19 @@ def _refuse_shapes(
             compiled for {_listed(compiled)}.
             next:  give the same tensors, or destroy() the executor, so that the next call
             compiles again.""")
-    name = next(n for n, shape in call.shapes.items() if shape != compiled[n])
-    old = compiled[name]
-    batch = old[0][0] // prod(factors.values()) if old[0] else 1
+    name = next(
+        tensor_name for tensor_name, shape in call.shapes.items() if shape != compiled[tensor_name]
+    )
+    compiled_form = compiled[name]
+    batch_size = compiled_form[0][0] // prod(factors.values()) if compiled_form[0] else 1
     raise ModelError(f"""{name!r} was given as {_as_text(call.shapes[name])}, but was compiled
-        for {_as_text(old)}: {batch_product("batch_size", batch, factors)}.
+        for {_as_text(compiled_form)}: {batch_product("batch_size", batch_size, factors)}.
         next:  give batches of one size (drop_last=True of a DataLoader), or destroy() the
         executor, so that the next call compiles again.""")
 
 
 def _loss_scaling(optimizer: torch.optim.Optimizer | None) -> float:
-    """Return the factor by which the optimiser scales the loss; 1 if it has none."""
+    """Return the factor by which the optimiser scales the loss; 1 without such a factor."""
     return float(getattr(optimizer, "loss_scaling", 1.0))
 
 
@@ -1035,10 +1054,10 @@ def _selected(out: Array, mode: OutputMode, options: Options) -> Array:
         out = out.astype(np.int64)
     by_replica = out.reshape(out.shape[0] // replicas, replicas, *out.shape[1:])
     by_replica = select_outputs(by_replica, mode.value, options.every)
-    count = by_replica.shape[0] * replicas
+    num_selected = by_replica.shape[0] * replicas
     shape = out.shape[1:]
-    if count > 1:
-        shape = (count * out.shape[1] if out.ndim > 1 else count, *out.shape[2:])
+    if num_selected > 1:
+        shape = (num_selected * out.shape[1] if out.ndim > 1 else num_selected, *out.shape[2:])
     selected: Array = by_replica.reshape(shape)
     return selected
 
@@ -1047,7 +1066,11 @@ def _refuse_overlaps(module: torch.nn.Module, mirror: Mirror) -> None:
     """Raise `ModelError` if a tensor that a call changes shares memory with another tensor."""
     tensors = tensors_of(module)
     for name, tensor in mirror.changed_tensors.items():
-        others = {n: t for n, t in tensors.items() if t is not tensor}
+        others = {
+            other_name: other_tensor
+            for other_name, other_tensor in tensors.items()
+            if other_tensor is not tensor
+        }
         if sharing_memory({name: tensor}, others):
             overlapping = sharing_memory(others, {name: tensor})[0]
             raise ModelError(f"""{name!r} and {overlapping!r} are two tensors that share memory,
@@ -1058,7 +1081,10 @@ def _refuse_overlaps(module: torch.nn.Module, mirror: Mirror) -> None:
 
 def _listed(shapes: Shapes) -> str:
     """Return the names, shapes and dtypes of tensors as text."""
-    return ", ".join(f"{n!r} {_as_text(shape)}" for n, shape in shapes.items()) or "no tensor"
+    return (
+        ", ".join(f"{tensor_name!r} {_as_text(shape)}" for tensor_name, shape in shapes.items())
+        or "no tensor"
+    )
 
 
 def _as_text(shape_and_dtype: tuple[Sequence[int], torch.dtype]) -> str:

@@ -12,12 +12,20 @@ from typing import Annotated
 import numpy as np
 
 from ipu_teach._support.progress import working
-from ipu_teach.arguments import Among, Count, Positive, check, check_calls, hints_of
+from ipu_teach.arguments import (
+    Among,
+    Count,
+    Function,
+    Hint,
+    Positive,
+    check,
+    check_calls,
+    hints_of,
+)
 from ipu_teach.device import IPUModel
 from ipu_teach.errors import IPUTeachError, ModelError, did_you_mean, shown
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import OPS, Ir, Run, Value
-from ipu_teach.frontends.ir.attributes import Function, Hint
 from ipu_teach.frontends.ir.autodiff import Optimiser, Rate
 from ipu_teach.frontends.ir.values import misuse
 from ipu_teach.poplibs.options import Options

@@ -45,24 +45,25 @@ def add_rows(
     for name in fields:
         if name not in table.codelet.fields:
             raise unknown_field(table.codelet, name)
-    numbers = known.numbers(tiles, f"add_vertices() of {table.codelet.__name__}")
-    if numbers.ndim > 1:
+    tile_numbers = known.numbers(tiles, f"add_vertices() of {table.codelet.__name__}")
+    if tile_numbers.ndim > 1:
         raise GraphObjectCreationError(f"""add_vertices() of {table.codelet.__name__} was given
-            tiles of shape {numbers.shape}.
+            tiles of shape {tile_numbers.shape}.
             next:  give one tile for all vertices, or a list with one for each.""")
-    count = _count(table, numbers, fields)
+    num_vertices = _count(table, tile_numbers, fields)
     columns = {
-        name: _edge(graph, table, f, fields.get(name), count) for name, f in table.edges.items()
+        name: _edge(graph, table, field, fields.get(name), num_vertices)
+        for name, field in table.edges.items()
     }
     state = {
-        name: _state(table, f, fields.get(name, f.default), count)
-        for name, f in table.state.items()
+        name: _state(table, field, fields.get(name, field.default), num_vertices)
+        for name, field in table.state.items()
     }
 
-    start = len(table)
-    _extend(table, count, numbers, columns, state)
-    table.added.note(sys._getframe(2), start)
-    return VertexRange(table, start, start + count)
+    first_row = len(table)
+    _extend(table, num_vertices, tile_numbers, columns, state)
+    table.added.note(sys._getframe(2), first_row)
+    return VertexRange(table, first_row, first_row + num_vertices)
 
 
 class Column(NamedTuple):
@@ -92,26 +93,28 @@ class Column(NamedTuple):
 
 
 def listed_column(
-    graph: Graph, dtype: type[DType], count: int, parts: Iterable[tuple[Array, Array]]
+    graph: Graph, dtype: type[DType], num_vertices: int, groups: Iterable[tuple[Array, Array]]
 ) -> Column:
-    """Return the column of `count` vertices with explicit element positions.
+    """Return the column of `num_vertices` vertices with explicit element positions.
 
-    Each of `parts` is (vertices, positions) for vertices whose edges have the same shape: their
-    numbers, and an int64 array of shape (vertices, *shape).
+    Each of `groups` is (numbers, positions) of vertices whose edges have the same shape:
+    `positions` is an int64 array of shape (vertices, *shape).
     """
-    offset = np.zeros(count, np.int64)
-    form = np.zeros(count, np.int64)
+    offsets = np.zeros(num_vertices, np.int64)
+    form_numbers = np.zeros(num_vertices, np.int64)
     forms = list[Form]()
-    for vertices, positions in parts:
-        rows = positions.reshape(len(vertices), -1)
-        ids, form_of_row = _listed(graph, dtype, rows - rows[:, :1], positions.shape[1:])
-        offset[vertices] = rows[:, 0]
-        form[vertices] = len(forms) + form_of_row
-        for number in ids.tolist():
-            layout = graph.layouts[number]
+    for vertex_numbers, positions in groups:
+        position_rows = positions.reshape(len(vertex_numbers), -1)
+        layout_ids, form_of_row = _listed(
+            graph, dtype, position_rows - position_rows[:, :1], positions.shape[1:]
+        )
+        offsets[vertex_numbers] = position_rows[:, 0]
+        form_numbers[vertex_numbers] = len(forms) + form_of_row
+        for layout_id in layout_ids.tolist():
+            layout = graph.layouts[layout_id]
             assert isinstance(layout, Layout)
             forms.append(graph.form(dtype, layout))
-    return Column(offset, form, forms)
+    return Column(offsets, form_numbers, forms)
 
 
 def numbered(*keys: Array) -> tuple[Array, list[tuple[int, ...]]]:
@@ -120,12 +123,12 @@ def numbered(*keys: Array) -> tuple[Array, list[tuple[int, ...]]]:
     `keys` are columns of integers of 0 or more. Returns the number of each row, and the row with
     each number.
     """
-    _, first, inverse = np.unique(combined(*keys), return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
-    distinct = zip(*(key[first[order]].tolist() for key in keys), strict=True)
-    return rank[inverse.reshape(-1)], list(distinct)
+    _, first_rows, key_of_row = np.unique(combined(*keys), return_index=True, return_inverse=True)
+    appearance_order = np.argsort(first_rows)
+    number_of_key = np.empty_like(appearance_order)
+    number_of_key[appearance_order] = np.arange(len(appearance_order))
+    distinct_rows = zip(*(key[first_rows[appearance_order]].tolist() for key in keys), strict=True)
+    return number_of_key[key_of_row.reshape(-1)], list(distinct_rows)
 
 
 def members(numbers: Array, count: int) -> list[Array]:
@@ -145,36 +148,45 @@ def add_columns(
 
     `numbers` are the machine's tile numbers.
     """
-    count, start = len(numbers), len(table)
+    num_vertices, first_row = len(numbers), len(table)
     edges: dict[str, tuple[Array, Array]] = {}
     for name, field in table.edges.items():
         if name in columns:
             edges[name] = columns[name].offset, _layout_ids(table, field, columns[name])
         else:
             value = fields.get(name)
-            pair = (UNCONNECTED, UNCONNECTED) if value is None else table.edge(name, value)
-            edges[name] = np.full(count, pair[0]), np.full(count, pair[1])
+            offset_and_layout = (
+                (UNCONNECTED, UNCONNECTED) if value is None else table.edge(name, value)
+            )
+            edges[name] = (
+                np.full(num_vertices, offset_and_layout[0]),
+                np.full(num_vertices, offset_and_layout[1]),
+            )
     state = {
-        name: [None if value is None else table.state_value(name, value)] * count
+        name: [None if value is None else table.state_value(name, value)] * num_vertices
         for name, field in table.state.items()
         for value in [fields.get(name, field.default)]
     }
     if not {*columns, *fields} <= table.codelet.fields.keys():
-        unknown = next(n for n in (*columns, *fields) if n not in table.codelet.fields)
+        unknown = next(
+            field_name
+            for field_name in (*columns, *fields)
+            if field_name not in table.codelet.fields
+        )
         raise unknown_field(table.codelet, unknown)
-    _extend(table, count, numbers, edges, state, order)
+    _extend(table, num_vertices, numbers, edges, state, order)
     frame = sys._getframe(2)
-    table.added.note(frame, start)
-    table.placed.note(frame, start, start + count)
+    table.added.note(frame, first_row)
+    table.placed.note(frame, first_row, first_row + num_vertices)
 
 
 def _layout_ids(table: VertexTable, field: Field, column: Column) -> Array:
     """Return the layout id of each vertex's edge: int32[vertices]."""
     known = table.known[field.name]
-    for number, form in enumerate(column.forms):
+    for form_number, form in enumerate(column.forms):
         if form not in known:
-            first = int(column.offset[np.argmax(column.form == number)])
-            table.check(field, Tensor(first, form))
+            first_offset = int(column.offset[np.argmax(column.form == form_number)])
+            table.check(field, Tensor(first_offset, form))
             known[form] = form.layout.id
     ids: Array = np.array([known[form] for form in column.forms], np.int32)[column.form]
     return ids
@@ -182,33 +194,35 @@ def _layout_ids(table: VertexTable, field: Field, column: Column) -> Array:
 
 def _extend(
     table: VertexTable,
-    count: int,
-    numbers: Array,
+    num_vertices: int,
+    tile_numbers: Array,
     edges: Mapping[str, tuple[Array, Array]],
     state: Mapping[str, list[Any]],
     order: Array | None = None,
 ) -> None:
-    """Append checked columns for `count` vertices.
+    """Append checked columns for `num_vertices` vertices.
 
     `edges` maps each edge to (offsets, layout ids). `order` contains the numbers of the vertices in
     the compute set; by default they follow the existing ones.
     """
-    start = len(table)
-    first = table.compute_set.num_vertices
+    first_row = len(table)
+    first_vertex = table.compute_set.num_vertices
     if order is None:
-        order = np.arange(first, first + count)
+        order = np.arange(first_vertex, first_vertex + num_vertices)
     try:
         for name, (offsets, layouts) in edges.items():
             table.offsets[name].frombytes(offsets.astype(np.int64).tobytes())
             table.layouts[name].frombytes(layouts.astype(np.int32).tobytes())
         for name, values in state.items():
             table.state_values[name].extend(values)
-        table.tiles.frombytes(np.broadcast_to(numbers, (count,)).astype(np.int32).tobytes())
+        table.tiles.frombytes(
+            np.broadcast_to(tile_numbers, (num_vertices,)).astype(np.int32).tobytes()
+        )
         table.order.frombytes(order.astype(np.int32).tobytes())
     except BaseException:
-        table.drop(start)
+        table.drop(first_row)
         raise
-    table.compute_set.num_vertices += count
+    table.compute_set.num_vertices += num_vertices
 
 
 def _count(table: VertexTable, tiles: Array, fields: Mapping[str, FieldValue]) -> int:
@@ -219,31 +233,35 @@ def _count(table: VertexTable, tiles: Array, fields: Mapping[str, FieldValue]) -
             length = _state_length(value, table.state[name].depth)
             lengths += [] if length is None else [(name, length)]
             continue
-        for part in value if isinstance(value, (list, tuple)) else (value,):
-            if isinstance(part, Tensor):
-                if part.rank == 0:
+        for tensor_or_value in value if isinstance(value, (list, tuple)) else (value,):
+            if isinstance(tensor_or_value, Tensor):
+                if tensor_or_value.rank == 0:
                     raise GraphConnectionError(f"""{table.codelet.__name__}.{name} was given a
                         single element in add_vertices(): it has no vertex axis.
-                        where: {part!r}
+                        where: {tensor_or_value!r}
                         next:  give it a leading axis, of length 1 to share it: tensor.reshape((1,
                         …)).""")
-                lengths.append((name, part.shape[0]))
-    longer = {(name, n) for name, n in lengths if n != 1}
-    if len({n for _, n in longer}) > 1:
+                lengths.append((name, tensor_or_value.shape[0]))
+    unshared_lengths = {(name, num_items) for name, num_items in lengths if num_items != 1}
+    if len({num_items for _, num_items in unshared_lengths}) > 1:
         raise GraphObjectCreationError(
             f"add_vertices() of {table.codelet.__name__} was given different numbers of vertices: "
-            + ", ".join(f"{n:,} by {name}" for name, n in dict.fromkeys(lengths) if n != 1)
+            + ", ".join(
+                f"{num_items:,} by {name}"
+                for name, num_items in dict.fromkeys(lengths)
+                if num_items != 1
+            )
             + ".",
             next_step=(
                 "make the leading axes equal, or 1 to share; add a ragged tail with a second call."
             ),
         )
-    count = next((n for _, n in longer), 1)
-    if count > MOST_VERTICES:
+    num_vertices = next((num_items for _, num_items in unshared_lengths), 1)
+    if num_vertices > MOST_VERTICES:
         raise GraphObjectCreationError(f"""add_vertices() of {table.codelet.__name__} was asked for
-            {count:,} vertices.
+            {num_vertices:,} vertices.
             next:  add at most {MOST_VERTICES:,}; each vertex takes a row of the leading axis.""")
-    return count
+    return num_vertices
 
 
 def _state_length(value: Any, depth: int) -> int | None:
@@ -258,15 +276,15 @@ def _state_length(value: Any, depth: int) -> int | None:
 
 
 def _edge(
-    graph: Graph, table: VertexTable, field: Field, value: FieldValue, count: int
+    graph: Graph, table: VertexTable, field: Field, value: FieldValue, num_vertices: int
 ) -> tuple[Array, Array]:
-    """Return (offsets, layout ids) of one field for `count` vertices."""
+    """Return (offsets, layout ids) of one field for `num_vertices` vertices."""
     if value is None:
-        return np.full(count, UNCONNECTED), np.full(count, UNCONNECTED)
+        return np.full(num_vertices, UNCONNECTED), np.full(num_vertices, UNCONNECTED)
     if isinstance(value, Tensor):
         table.check(field, value, lead=1)
         offsets, layouts = _rows(graph, value)
-        return np.broadcast_to(offsets, (count,)), np.broadcast_to(layouts, (count,))
+        return np.broadcast_to(offsets, (num_vertices,)), np.broadcast_to(layouts, (num_vertices,))
     if not is_tensor_list(value) or not value or not field.takes_parts:
         several = ", or a list of them" if field.depth == 2 or field.form else ""
         raise GraphConnectionError(f"""{table.codelet.__name__}.{field.name} is declared as
@@ -275,18 +293,33 @@ def _edge(
     for tensor in value:
         table.check(field, tensor, part=True, lead=1)
     if field.depth == 1:
-        return _elements(graph, field, value, count)
-    parts = [tuple(np.broadcast_to(c, (count,)) for c in _rows(graph, t)) for t in value]
-    first = parts[0][0]
+        return _elements(graph, field, value, num_vertices)
+    columns_by_tensor = [
+        tuple(np.broadcast_to(column, (num_vertices,)) for column in _rows(graph, tensor_of_part))
+        for tensor_of_part in value
+    ]
+    first_offsets = columns_by_tensor[0][0]
     signature = np.stack(
-        [c for offsets, layouts in parts for c in (offsets - first, layouts)], axis=1
+        [
+            column
+            for offsets, layouts in columns_by_tensor
+            for column in (offsets - first_offsets, layouts)
+        ],
+        axis=1,
     )
     distinct, inverse = np.unique(signature, axis=0, return_inverse=True)
-    ids = []
+    list_ids = []
     for row in distinct:
-        pairs = zip(row[0::2], row[1::2], strict=True)
-        ids.append(graph.list_layout(tuple((int(d), graph.layouts[lay]) for d, lay in pairs)).id)
-    return first, np.asarray(ids)[inverse.reshape(-1)]
+        offsets_and_layouts = zip(row[0::2], row[1::2], strict=True)
+        list_ids.append(
+            graph.list_layout(
+                tuple(
+                    (int(delta), graph.layouts[layout_id])
+                    for delta, layout_id in offsets_and_layouts
+                )
+            ).id
+        )
+    return first_offsets, np.asarray(list_ids)[inverse.reshape(-1)]
 
 
 def _elements(
@@ -300,14 +333,18 @@ def _elements(
 
 def _rows(graph: Graph, tensor: Tensor) -> tuple[Array, Array]:
     """Return (offsets, layout ids) of the rows along a tensor's leading axis."""
-    n = tensor.shape[0]
+    num_rows = tensor.shape[0]
     layout = tensor.layout
     if layout.strides is not None:
-        row = graph.strided(layout.shape[1:], layout.strides[1:])
-        return tensor.offset + np.arange(n) * layout.strides[0], np.full(n, row.id)
-    places = tensor.positions().reshape(n, -1)
-    ids, layout_of_row = _listed(graph, tensor.dtype, places - places[:, :1], layout.shape[1:])
-    return places[:, 0], ids[layout_of_row]
+        row_layout = graph.strided(layout.shape[1:], layout.strides[1:])
+        return tensor.offset + np.arange(num_rows) * layout.strides[0], np.full(
+            num_rows, row_layout.id
+        )
+    row_positions = tensor.positions().reshape(num_rows, -1)
+    layout_ids, layout_of_row = _listed(
+        graph, tensor.dtype, row_positions - row_positions[:, :1], layout.shape[1:]
+    )
+    return row_positions[:, 0], layout_ids[layout_of_row]
 
 
 def _listed(graph: Graph, dtype: type[DType], rows: Array, shape: Shape) -> tuple[Array, Array]:
@@ -316,12 +353,12 @@ def _listed(graph: Graph, dtype: type[DType], rows: Array, shape: Shape) -> tupl
     Each of `rows` contains the element positions of a region of `shape`, relative to the first.
     """
     if np.all(rows == rows[:1]):  # the usual case: regions of equal shape
-        distinct = rows[:1]
-        index = np.zeros(rows.shape[:1], np.int64)
+        distinct_rows = rows[:1]
+        layout_of_row = np.zeros(rows.shape[:1], np.int64)
     else:
-        distinct, index = np.unique(rows, axis=0, return_inverse=True)
-    ids = [graph.listed(dtype, row.reshape(shape)).layout.id for row in distinct]
-    return np.array(ids), index.reshape(-1)
+        distinct_rows, layout_of_row = np.unique(rows, axis=0, return_inverse=True)
+    ids = [graph.listed(dtype, row.reshape(shape)).layout.id for row in distinct_rows]
+    return np.array(ids), layout_of_row.reshape(-1)
 
 
 def _state(table: VertexTable, field: Field, value: FieldValue, count: int) -> list[Any]:

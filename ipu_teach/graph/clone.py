@@ -37,10 +37,10 @@ def make_clone(
 
     `tile_map` contains the tiles of the original; the clone's tile mapping is added to `log`.
     """
-    fresh = method is TensorCloneMethod.CREATE_NEW_ORDER
+    is_new_order = method is TensorCloneMethod.CREATE_NEW_ORDER
     if method is TensorCloneMethod.PRESERVE_ORDER_UNLESS_ALIASES:
-        fresh = original.layout.aliased
-    if fresh or (
+        is_new_order = original.layout.aliased
+    if is_new_order or (
         original.layout.contiguous
         and method is not TensorCloneMethod.GATHER_AND_PRESERVE_TILE_ORDER_AND_ALIASES
     ):
@@ -57,11 +57,12 @@ def make_clone(
         return Tensor.of(original.graph, dtype, variable.offset - int(starts[0]), original.layout)
     # For every element, look up the new position of its contiguous run.
     order = np.argsort(starts)
-    place = (np.cumsum(lengths) - lengths)[order]
+    clone_starts = (np.cumsum(lengths) - lengths)[order]
     positions = original.layout.positions
-    run = np.searchsorted(starts[order], positions, "right") - 1
+    run_of_element = np.searchsorted(starts[order], positions, "right") - 1
     return original.graph.listed(
-        dtype, variable.offset + place[run] + positions - starts[order][run]
+        dtype,
+        variable.offset + clone_starts[run_of_element] + positions - starts[order][run_of_element],
     )
 
 
@@ -72,11 +73,15 @@ def _by_tile(
 
     Unmapped pieces come first. The order within a tile does not change.
     """
-    size = original.dtype.size
-    begin = (original.offset + starts) * size
-    _, low, high, tile = tile_map.split(begin, begin + lengths * size)
-    order = np.argsort(tile, kind="stable")
-    return (low // size - original.offset)[order], ((high - low) // size)[order]
+    element_bytes = original.dtype.size
+    run_begins = (original.offset + starts) * element_bytes
+    _, piece_begins, piece_ends, piece_tiles = tile_map.split(
+        run_begins, run_begins + lengths * element_bytes
+    )
+    order = np.argsort(piece_tiles, kind="stable")
+    return (piece_begins // element_bytes - original.offset)[order], (
+        (piece_ends - piece_begins) // element_bytes
+    )[order]
 
 
 def _copy_tiles(
@@ -92,11 +97,21 @@ def _copy_tiles(
     The elements of `clone` are contiguous. `starts` and `lengths` describe the runs, in elements
     relative to the original's offset.
     """
-    size = original.dtype.size
-    first = np.cumsum(lengths) - lengths
-    begin = (original.offset + starts) * size
-    run, low, high, tile = tile_map.split(begin, begin + lengths * size)
-    start = first[run] + (low - begin[run]) // size + clone.offset
-    mapped = tile != UNMAPPED
-    stop = start + (high - low) // size
-    log.extend(start[mapped] * clone.dtype.size, stop[mapped] * clone.dtype.size, tile[mapped])
+    element_bytes = original.dtype.size
+    run_positions = np.cumsum(lengths) - lengths
+    run_begins = (original.offset + starts) * element_bytes
+    run_of_piece, piece_begins, piece_ends, piece_tiles = tile_map.split(
+        run_begins, run_begins + lengths * element_bytes
+    )
+    clone_starts = (
+        run_positions[run_of_piece]
+        + (piece_begins - run_begins[run_of_piece]) // element_bytes
+        + clone.offset
+    )
+    is_mapped = piece_tiles != UNMAPPED
+    clone_stops = clone_starts + (piece_ends - piece_begins) // element_bytes
+    log.extend(
+        clone_starts[is_mapped] * clone.dtype.size,
+        clone_stops[is_mapped] * clone.dtype.size,
+        piece_tiles[is_mapped],
+    )

@@ -111,10 +111,11 @@ class Codelets:
             return None
         codelet = self.named.get(name) or _marked.get(name)
         if codelet is None and name.endswith(">"):
-            base, _, inside = name[:-1].partition("<")
-            generic = self.named.get(base) or _marked.get(base)
+            generic_name, _, dtype_names = name[:-1].partition("<")
+            generic = self.named.get(generic_name) or _marked.get(generic_name)
             dtypes = [
-                {type_name(t): t for t in ALL}.get(part.strip()) for part in inside.split(",")
+                {type_name(dtype): dtype for dtype in ALL}.get(dtype_name.strip())
+                for dtype_name in dtype_names.split(",")
             ]
             if (
                 generic is not None
@@ -267,7 +268,7 @@ def _hollow(cls: type[Vertex], shapes: Shapes, target: Target) -> Vertex:
         zero = np.zeros((), declared.dtype.numpy)
         listed = bool(shape) and isinstance(shape[0], tuple)
         regions[name] = (
-            VectorList(np.broadcast_to(zero, s) for s in shape)
+            VectorList(np.broadcast_to(zero, part_shape) for part_shape in shape)
             if listed
             else np.broadcast_to(zero, shape)
         )
@@ -308,15 +309,15 @@ def _shapes(vertex: VertexRef) -> dict[str, RegionShape]:
         if name in table.state:
             shapes[name] = (state_size(table, row, name),) if declared.depth else ()
             continue
-        number = table.layouts[name][row]
-        if number == UNCONNECTED:
+        layout_number = table.layouts[name][row]
+        if layout_number == UNCONNECTED:
             raise MissingPerfEstimateError(f"""The cycles of {table.codelet.__name__} depend on its
                 field {name!r}, which is not connected.
                 where: {vertex!r}
                 next:  connect it first.""")
-        layout = table.graph.layouts[number]
+        layout = table.graph.layouts[layout_number]
         shape: RegionShape = (
-            tuple(p.shape for _, p in layout.parts)
+            tuple(part.shape for _, part in layout.parts)
             if isinstance(layout, ListLayout)
             else layout.shape
         )

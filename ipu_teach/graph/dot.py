@@ -70,18 +70,31 @@ def compute_graph(graph: Graph, programs: Programs = None) -> str:
     sets, copies = _used(graph, programs)
     boxes = []
     edges = []
-    for cs in sets:
-        boxes.append(_node(f"c{cs.id}", f"{cs.name}\n{cs.num_vertices:,} vertices", "box"))
-        edge_list: list[Edge] = []
-        for table in cs.tables.values():
+    for compute_set in sets:
+        boxes.append(
+            _node(
+                f"c{compute_set.id}",
+                f"{compute_set.name}\n{compute_set.num_vertices:,} vertices",
+                "box",
+            )
+        )
+        set_edges: list[Edge] = []
+        for table in compute_set.tables.values():
             for row in range(len(table)):
-                edge_list += [
-                    (a, b, "") for a, b, _ in _field_edges(graph, table, row, f"c{cs.id}")
+                set_edges += [
+                    (source, destination, "")
+                    for source, destination, _ in _field_edges(
+                        graph, table, row, f"c{compute_set.id}"
+                    )
                 ]
-        edges += list(dict.fromkeys(edge_list))
+        edges += list(dict.fromkeys(set_edges))
     for copy in copies:
-        ends = [_ends(graph, side) for side in (copy.source, copy.destination)]
-        edges += [(a, b, "style=dashed") for a in ends[0] for b in ends[1]]
+        nodes_of_copy = [_ends(graph, copy_end) for copy_end in (copy.source, copy.destination)]
+        edges += [
+            (source, destination, "style=dashed")
+            for source in nodes_of_copy[0]
+            for destination in nodes_of_copy[1]
+        ]
     return _text(graph, boxes, list(dict.fromkeys(edges)))
 
 
@@ -131,17 +144,19 @@ def _field_edges(graph: Graph, table: VertexTable, row: int, name: str) -> list[
 
 def _variables(graph: Graph, table: VertexTable, field: str, row: int) -> list[int]:
     """Return the numbers of the variables behind one field of a vertex, in ascending order."""
-    number = table.layouts[field][row]
-    if number < 0:
+    layout_number = table.layouts[field][row]
+    if layout_number < 0:
         return []
-    layout = graph.layouts[number]
+    layout = graph.layouts[layout_number]
     offset = table.offsets[field][row]
     dtype = table.edges[field].dtype
-    variables = [
+    variables_by_part = [
         _behind(graph, Tensor.of(graph, dtype, offset + delta, part))
         for delta, part in layout.parts
     ]
-    return sorted({variable for group in variables for variable in group})
+    return sorted(
+        {variable for variables_of_part in variables_by_part for variable in variables_of_part}
+    )
 
 
 def _behind(graph: Graph, tensor: Tensor) -> list[int]:
@@ -162,24 +177,29 @@ def _ends(graph: Graph, side: object) -> list[str]:
 
 
 def _text(graph: Graph, boxes: list[str], edges: list[Edge]) -> str:
-    touched = {end for a, b, _ in edges for end in (a, b)}
+    touched = {node_name for source, buffer, _ in edges for node_name in (source, buffer)}
     nodes = [
-        _node(f"t{v.id}", f"{v.name}\n{v.dtype.__name__} {v.shape}", "ellipse")
-        for v in graph.variables
-        if f"t{v.id}" in touched
+        _node(
+            f"t{variable.id}",
+            f"{variable.name}\n{variable.dtype.__name__} {variable.shape}",
+            "ellipse",
+        )
+        for variable in graph.variables
+        if f"t{variable.id}" in touched
     ]
     nodes += [
-        _node(f"s{i}", handle, "note")
-        for i, handle in enumerate(graph.streams)
-        if f"s{i}" in touched
+        _node(f"s{number}", handle, "note")
+        for number, handle in enumerate(graph.streams)
+        if f"s{number}" in touched
     ]
     nodes += [
-        _node(f"r{i}", b, "cylinder")
-        for i, b in enumerate(graph.remote_buffers)
-        if f"r{i}" in touched
+        _node(f"r{number}", buffer, "cylinder")
+        for number, buffer in enumerate(graph.remote_buffers)
+        if f"r{number}" in touched
     ]
     arrows = [
-        f"  {a} -> {b}{f' [{attributes}]' if attributes else ''};" for a, b, attributes in edges
+        f"  {source} -> {buffer}{f' [{attributes}]' if attributes else ''};"
+        for source, buffer, attributes in edges
     ]
     return "\n".join(["digraph {", *boxes, *nodes, *arrows, "}"]) + "\n"
 

@@ -245,12 +245,13 @@ class Graph(WithoutSome):
     def is_constant(self, tensor: Tensor) -> bool:
         """Return whether `tensor` has elements and all of them belong to constants."""
         self._own(tensor)
-        start, stop = tensor.byte_extent()
-        inside = sum(
-            np.clip(stop, v.start, v.stop) - np.clip(start, v.start, v.stop)
-            for v in self.constants_in(tensor)
+        starts, stops = tensor.byte_extent()
+        constant_bytes = sum(
+            np.clip(stops, constant.start, constant.stop)
+            - np.clip(starts, constant.start, constant.stop)
+            for constant in self.constants_in(tensor)
         )
-        return bool(np.sum(inside) == np.sum(stop - start) > 0)
+        return bool(np.sum(constant_bytes) == np.sum(stops - starts) > 0)
 
     def set_initial_value(self, what: Tensor | FieldRef, values: ArrayLike) -> None:
         """Set the value that a tensor, or a state field of a vertex, has after an engine is loaded.
@@ -308,17 +309,21 @@ class Graph(WithoutSome):
             if table.graph is not self._top:
                 raise foreign(what, "set_tile_mapping()")
             row = what.row
-            placed = table.placed
+            placed_lines = table.placed
             frame = sys._getframe(1)
             # inlined, as it is the most frequent case
             if type(tile) is int and tiles.chosen is None and 0 <= tile < tiles.count:
                 table.tiles[row] = tile
             else:
                 table.tiles[row] = tiles.number(tile, what)
-            if placed.stop == row and placed.place == frame.f_lasti and placed.code is frame.f_code:
-                placed.stop = row + 1
+            if (
+                placed_lines.stop == row
+                and placed_lines.place == frame.f_lasti
+                and placed_lines.code is frame.f_code
+            ):
+                placed_lines.stop = row + 1
             else:
-                placed.note(frame, row, row + 1)
+                placed_lines.note(frame, row, row + 1)
         elif isinstance(what, VertexRange):
             if what.table.graph is not self._top:
                 raise foreign(what, "set_tile_mapping()")
@@ -329,12 +334,12 @@ class Graph(WithoutSome):
             if isinstance(tile, (int, float, np.number)):
                 self._mapping.add(what, self._tiles.number(tile, what))
             else:
-                words = self.describe(what)
-                rows = isinstance(tile, np.ndarray) and tile.ndim == 1
+                description = self.describe(what)
+                is_array_of_rows = isinstance(tile, np.ndarray) and tile.ndim == 1
                 pieces = (
-                    self._tiles.of_rows(what, words, tile)
-                    if rows
-                    else self._tiles.of_intervals(what, words, tile)
+                    self._tiles.of_rows(what, description, tile)
+                    if is_array_of_rows
+                    else self._tiles.of_intervals(what, description, tile)
                 )
                 # all pieces are valid, so a failed call adds nothing to the log
                 self._mapping.add_pieces(what, *pieces)

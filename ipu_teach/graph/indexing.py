@@ -22,47 +22,47 @@ def cut(tensor: Tensor, key: Key) -> tuple[int, Form]:
     """Return the offset and the form of `tensor[key]`. Raises `PoplarIndexError`."""
     form = tensor.form
     layout = tensor.layout
-    parts = key if isinstance(key, tuple) else (key,)
+    indices = key if isinstance(key, tuple) else (key,)
     if layout.strides is None:
-        known = _plain(parts)
-        if known in form.picks:
-            later, picked = form.picks[known]
-            return tensor.offset + later, picked
+        cached_key = _plain(indices)
+        if cached_key in form.picks:
+            delta, picked = form.picks[cached_key]
+            return tensor.offset + delta, picked
         start, picked = _cut_positions(tensor, key)
-        if known and picked.layout.size:
-            form.picks[known] = start - tensor.offset, picked
+        if cached_key and picked.layout.size:
+            form.picks[cached_key] = start - tensor.offset, picked
         return start, picked
-    if len(parts) > len(layout.shape):
+    if len(indices) > len(layout.shape):
         return _cut_rarely(tensor, key)
     offset = tensor.offset
     # for each part: None for an integer, the length of a slice, or (length, step)
     lengths: list[int | tuple[int, int] | None] = []
-    for axis, (part, length, stride) in enumerate(
-        zip(parts, layout.shape, layout.strides, strict=False)
+    for axis, (index, length, stride) in enumerate(
+        zip(indices, layout.shape, layout.strides, strict=False)
     ):
-        if type(part) is int:
-            if not -length <= part < length:
-                raise out_of_range(tensor, part, axis)
-            offset += (part if part >= 0 else part + length) * stride
+        if type(index) is int:
+            if not -length <= index < length:
+                raise out_of_range(tensor, index, axis)
+            offset += (index if index >= 0 else index + length) * stride
             lengths.append(None)
-        elif type(part) is slice:
-            start = 0 if part.start is None else part.start
-            stop = length if part.stop is None else part.stop
+        elif type(index) is slice:
+            start = 0 if index.start is None else index.start
+            stop = length if index.stop is None else index.stop
             step = 1
             if (
-                part.step is not None
+                index.step is not None
                 or type(start) is not int
                 or type(stop) is not int
                 or not 0 <= start < stop <= length
             ):
-                start, stop, step = slice_bounds(tensor, part, axis)
-            count = len(range(start, stop, step))
-            offset += start * stride if count else 0
-            lengths.append(count if step == 1 else (count, step))
+                start, stop, step = slice_bounds(tensor, index, axis)
+            num_selected = len(range(start, stop, step))
+            offset += start * stride if num_selected else 0
+            lengths.append(num_selected if step == 1 else (num_selected, step))
         else:
             return _cut_rarely(tensor, key)
     new_form = form.cuts.get(tuple(lengths))
-    return offset, new_form if new_form is not None else _form_of(tensor, parts, lengths)
+    return offset, new_form if new_form is not None else _form_of(tensor, indices, lengths)
 
 
 def _plain(parts: tuple[IndexPart, ...]) -> Cuts:
@@ -76,33 +76,33 @@ def _plain(parts: tuple[IndexPart, ...]) -> Cuts:
 
 
 def _form_of(
-    tensor: Tensor, parts: tuple[IndexPart, ...], lengths: list[int | tuple[int, int] | None]
+    tensor: Tensor, indices: tuple[IndexPart, ...], lengths: list[int | tuple[int, int] | None]
 ) -> Form:
     """Return the form of the view that integers and slices select, and cache it for later keys.
 
-    `lengths` describes each of `parts`, as in `cut`.
+    `lengths` describes each of `indices`, as in `cut`.
     """
     form = tensor.form
     shape = tensor.layout.shape
     strides = tensor.layout.strides or ()
     remaining = [
-        (*k, d) if isinstance(k, tuple) else (k, 1, d)
-        for k, d in zip(lengths, strides, strict=False)
-        if k is not None
+        (*selection, stride) if isinstance(selection, tuple) else (selection, 1, stride)
+        for selection, stride in zip(lengths, strides, strict=False)
+        if selection is not None
     ]
-    axis = len(lengths)
+    num_indexed = len(lengths)
     layout = form.graph.strided(
-        (*(n for n, _, _ in remaining), *shape[axis:]),
-        (*(step * d for _, step, d in remaining), *strides[axis:]),
+        (*(length for length, _, _ in remaining), *shape[num_indexed:]),
+        (*(step * stride for _, step, stride in remaining), *strides[num_indexed:]),
     )
     new_form = form.cuts[tuple(lengths)] = form.graph.form(form.dtype, layout)
     if lengths == [None]:
         form.row = new_form
-    elif axis == 1 and type(lengths[0]) is int:
+    elif num_indexed == 1 and type(lengths[0]) is int:
         form.rows[lengths[0]] = new_form
-    elif axis == 2 and lengths[0] is None:
+    elif num_indexed == 2 and lengths[0] is None:
         # caches the forms of the first part and of the second, which `Tensor.__getitem__` looks up
-        tensor[parts[0]][parts[1]]
+        tensor[indices[0]][indices[1]]
     return new_form
 
 
@@ -111,14 +111,26 @@ def _cut_rarely(tensor: Tensor, key: Key) -> tuple[int, Form]:
 
     All of them become plain integers, slices and lists of positions.
     """
-    parts = key if isinstance(key, tuple) else (key,)
-    check_key(tensor, parts, key)
-    if any(isinstance(p, (list, np.ndarray)) for p in parts):
+    indices = key if isinstance(key, tuple) else (key,)
+    check_key(tensor, indices, key)
+    if any(isinstance(index, (list, np.ndarray)) for index in indices):
         return _cut_positions(tensor, key)
-    count = sum(p is not Ellipsis for p in parts)
-    at = next((i for i, p in enumerate(parts) if p is Ellipsis), len(parts))
-    full = parts[:at] + (slice(None),) * (tensor.rank - count) + parts[at + 1 :]
-    return cut(tensor, tuple(int(p) if isinstance(p, (int, np.integer)) else p for p in full))
+    num_axes = sum(index is not Ellipsis for index in indices)
+    ellipsis_position = next(
+        (position for position, index in enumerate(indices) if index is Ellipsis), len(indices)
+    )
+    complete_indices = (
+        indices[:ellipsis_position]
+        + (slice(None),) * (tensor.rank - num_axes)
+        + indices[ellipsis_position + 1 :]
+    )
+    return cut(
+        tensor,
+        tuple(
+            int(index) if isinstance(index, (int, np.integer)) else index
+            for index in complete_indices
+        ),
+    )
 
 
 def _cut_positions(tensor: Tensor, key: Key) -> tuple[int, Form]:
@@ -126,37 +138,41 @@ def _cut_positions(tensor: Tensor, key: Key) -> tuple[int, Form]:
 
     The key selects as in numpy.
     """
-    keys = key if isinstance(key, tuple) else (key,)
+    raw_indices = key if isinstance(key, tuple) else (key,)
     layout = tensor.layout
     axis = 0
-    check_key(tensor, keys, key)
-    parts: tuple[Any, ...] = tuple(
-        np.asarray(p, None if np.size(p) else int) if isinstance(p, (list, np.ndarray)) else p
-        for p in keys
+    check_key(tensor, raw_indices, key)
+    indices: tuple[Any, ...] = tuple(
+        np.asarray(raw_index, None if np.size(raw_index) else int)
+        if isinstance(raw_index, (list, np.ndarray))
+        else raw_index
+        for raw_index in raw_indices
     )
-    for part in parts:
-        if isinstance(part, slice):
-            slice_bounds(tensor, part, axis)
-        elif part is not Ellipsis and (not isinstance(part, np.ndarray) or part.dtype != bool):
+    for index in indices:
+        if isinstance(index, slice):
+            slice_bounds(tensor, index, axis)
+        elif index is not Ellipsis and (not isinstance(index, np.ndarray) or index.dtype != bool):
             length = tensor.shape[axis]
-            number = np.asarray(part)
-            outside = number[(number < -length) | (number >= length)]
-            if outside.size:
-                raise out_of_range(tensor, int(outside.flat[0]), axis)
-        axis += _axes(part) if part is not Ellipsis else tensor.rank - sum(map(_axes, parts))
+            numbers_of_axis = np.asarray(index)
+            out_of_bounds = numbers_of_axis[
+                (numbers_of_axis < -length) | (numbers_of_axis >= length)
+            ]
+            if out_of_bounds.size:
+                raise out_of_range(tensor, int(out_of_bounds.flat[0]), axis)
+        axis += _axes(index) if index is not Ellipsis else tensor.rank - sum(map(_axes, indices))
     try:
         # avoids a list of all positions, of which there may be very many
-        if tensor.rank == len(parts) == 1 and layout.strides and parts[0].dtype != bool:
-            places = parts[0] % layout.size * layout.strides[0]
+        if tensor.rank == len(indices) == 1 and layout.strides and indices[0].dtype != bool:
+            positions = indices[0] % layout.size * layout.strides[0]
         else:
-            places = layout.picked(parts)
+            positions = layout.picked(indices)
     except IndexError:
         raise PoplarIndexError(f"""The index {shown(key)} does not fit a tensor of shape
             {tensor.shape}.
             where: {tensor!r}
             next:  give arrays of numbers whose shapes broadcast, or an array of bools as long
             as the dimension.""") from None
-    picked = tensor.graph.listed(tensor.dtype, tensor.offset + places)
+    picked = tensor.graph.listed(tensor.dtype, tensor.offset + positions)
     return picked.offset, picked.form
 
 
@@ -177,15 +193,15 @@ def _axes(part: IndexPart) -> int:
     return -1
 
 
-def check_key(tensor: Tensor, parts: tuple[IndexPart, ...], key: Key) -> None:
+def check_key(tensor: Tensor, indices: tuple[IndexPart, ...], key: Key) -> None:
     """Raise `PoplarIndexError` for a part that is not an index, and for too many parts."""
-    axes = [_axes(part) for part in parts]
+    axes = [_axes(index) for index in indices]
     if -1 in axes:
         raise PoplarIndexError(f"""A tensor cannot be indexed with {shown(key)}.
             where: {tensor!r}
             next:  use integers, slices, `...` or arrays of integers or bools, all known when the
             graph is built.""")
-    if sum(axes) > tensor.rank or sum(part is Ellipsis for part in parts) > 1:
+    if sum(axes) > tensor.rank or sum(index is Ellipsis for index in indices) > 1:
         raise PoplarIndexError(
             f"The index {shown(key)} does not fit a tensor of shape {tensor.shape}.",
             where=repr(tensor),

@@ -134,17 +134,17 @@ def _strided_runs(shape: Shape, strides: Shape) -> tuple[Array, Array]:
 
     The innermost axes that are contiguous together form one run.
     """
-    axis = len(shape)
-    run = 1
-    while axis and (shape[axis - 1] == 1 or strides[axis - 1] == run):
-        axis -= 1
-        run *= shape[axis]
+    num_outer = len(shape)
+    run_length = 1
+    while num_outer and (shape[num_outer - 1] == 1 or strides[num_outer - 1] == run_length):
+        num_outer -= 1
+        run_length *= shape[num_outer]
     starts = (
-        _strided_positions(shape[:axis], strides[:axis]).reshape(-1)
-        if run
+        _strided_positions(shape[:num_outer], strides[:num_outer]).reshape(-1)
+        if run_length
         else np.zeros(0, np.int64)
     )
-    return _merged(starts, run)
+    return _merged(starts, run_length)
 
 
 def _merged(starts: Array, run: int) -> tuple[Array, Array]:
@@ -168,27 +168,27 @@ def _strided_extent(shape: Shape, strides: Shape) -> tuple[Array, Array] | None:
 
     Return None if the axes interleave.
     """
-    low = sum(
+    lowest = sum(
         (length - 1) * stride for length, stride in zip(shape, strides, strict=True) if stride < 0
     )
     axes: list[tuple[int, int]] = []  # (stride, length), from the smallest stride to the largest
-    span = 0
+    covered_span = 0
     for stride, length in sorted(
-        (abs(s), n) for n, s in zip(shape, strides, strict=True) if n > 1 and s
+        (abs(step), size) for size, step in zip(shape, strides, strict=True) if size > 1 and step
     ):
-        if stride <= span:
+        if stride <= covered_span:
             return None
         if axes and stride == axes[-1][0] * axes[-1][1]:
             axes[-1] = (axes[-1][0], axes[-1][1] * length)
         else:
             axes.append((stride, length))
-        span += stride * (length - 1)
-    run = axes.pop(0)[1] if axes and axes[0][0] == 1 else 1
+        covered_span += stride * (length - 1)
+    run_length = axes.pop(0)[1] if axes and axes[0][0] == 1 else 1
     refuse_to_list(prod(length for _, length in axes))
-    starts = np.full(1, low, np.int64)
+    starts = np.full(1, lowest, np.int64)
     for stride, length in reversed(axes):
         starts = (starts[:, None] + np.arange(length) * stride).reshape(-1)
-    return _merged(starts, run)
+    return _merged(starts, run_length)
 
 
 def refuse_to_list(count: int) -> None:
@@ -339,4 +339,8 @@ def as_shape(shape: object) -> Shape | None:
         return None
     if getattr(parts, "ndim", 1) != 1 or len(parts) > MOST_DIMENSIONS:
         return None
-    return tuple(int(n) for n in parts) if all(is_whole(n) and n >= 0 for n in parts) else None
+    return (
+        tuple(int(size) for size in parts)
+        if all(is_whole(size) and size >= 0 for size in parts)
+        else None
+    )

@@ -92,16 +92,22 @@ class Tiles:
 
         `subject` is the tensor's description, for errors.
         """
-        numbers = self.numbers(tiles, subject)
-        if tensor.rank == 0 or len(numbers) != tensor.shape[0]:
-            raise InvalidTileMappingError(f"""{counted(len(numbers), "tile")} were given for the
-                rows of {subject}, which has shape {tensor.shape}.
+        tile_numbers = self.numbers(tiles, subject)
+        if tensor.rank == 0 or len(tile_numbers) != tensor.shape[0]:
+            raise InvalidTileMappingError(f"""{counted(len(tile_numbers), "tile")} were given for
+                the rows of {subject}, which has shape {tensor.shape}.
                 where: {tensor!r}
                 next:  give one tile for each row of the leading axis, or a single number.""")
-        first = np.flatnonzero(np.append(True, numbers[1:] != numbers[:-1])[: len(numbers)])
-        begin = np.append(first, len(numbers))
-        row = prod(tensor.shape[1:])
-        return begin[:-1] * row, begin[1:] * row, numbers[first]
+        first_rows = np.flatnonzero(
+            np.append(True, tile_numbers[1:] != tile_numbers[:-1])[: len(tile_numbers)]
+        )
+        row_bounds = np.append(first_rows, len(tile_numbers))
+        row_elements = prod(tensor.shape[1:])
+        return (
+            row_bounds[:-1] * row_elements,
+            row_bounds[1:] * row_elements,
+            tile_numbers[first_rows],
+        )
 
     def of_intervals(
         self, tensor: Tensor, subject: str, mapping: object
@@ -126,24 +132,28 @@ class Tiles:
                 f"A mapping for {len(mapping):,} tiles was given; the target has {self.count:,}."
             )
         pieces = []
-        size = tensor.num_elements
+        num_elements = tensor.num_elements
         for tile, intervals in enumerate(mapping):
             if not isinstance(intervals, (list, tuple)):
                 raise refuse(
                     f"Tile {tile} was given {shown(intervals)}, which is not a list of intervals."
                 )
-            number = self.number(tile, tensor)
+            tile_number = self.number(tile, tensor)
             for interval in intervals:
                 # true in the usual case
-                plain = type(interval) is tuple and [*map(type, interval)] == [int, int]
-                span = interval if plain else as_shape(interval)
-                if span is None or len(span) != 2 or not 0 <= span[0] <= span[1] <= size:
-                    elements = counted(size, "element")
+                is_plain = type(interval) is tuple and [*map(type, interval)] == [int, int]
+                bounds = interval if is_plain else as_shape(interval)
+                if (
+                    bounds is None
+                    or len(bounds) != 2
+                    or not 0 <= bounds[0] <= bounds[1] <= num_elements
+                ):
+                    elements = counted(num_elements, "element")
                     raise refuse(
                         f"Tile {tile} was given {shown(interval)}, which is not an interval of "
                         f"{elements}."
                     )
-                pieces.append((span[0], span[1], number))
+                pieces.append((bounds[0], bounds[1], tile_number))
         begins, ends, numbers = np.array(pieces, np.int64).reshape(-1, 3).T
         return begins, ends, numbers
 
@@ -172,11 +182,11 @@ class MappingLog:
     def add(self, tensor: Tensor, tile: int) -> None:
         """Map all elements of `tensor` to `tile`."""
         layout = tensor.layout
-        size = tensor.dtype.size
+        element_bytes = tensor.dtype.size
         if layout.contiguous:
             if layout.size:
-                start = tensor.offset * size
-                self.rows.extend((start, start + layout.size * size, tile))
+                first_byte = tensor.offset * element_bytes
+                self.rows.extend((first_byte, first_byte + layout.size * element_bytes, tile))
             return
         starts, stops = tensor.byte_extent()
         self.extend(starts, stops, np.full_like(starts, tile))
@@ -188,17 +198,21 @@ class MappingLog:
         """
         starts, lengths = tensor.layout.runs
         if len(starts):
-            first = np.cumsum(lengths) - lengths
-            size = tensor.dtype.size
+            view_starts = np.cumsum(lengths) - lengths
+            element_bytes = tensor.dtype.size
             # `TileMap.split` divides intervals where the tile changes. Here, each run of the view
             # takes the place of a tile, so it divides the pieces where the view is not contiguous.
-            piece, low, high, run = TileMap(first, np.arange(len(first))).split(begin, end)
-            byte = (tensor.offset + starts[run] + low - first[run]) * size
-            is_nonempty = high > low
+            interval, part_begins, part_ends, run_of_part = TileMap(
+                view_starts, np.arange(len(view_starts))
+            ).split(begin, end)
+            first_bytes = (
+                tensor.offset + starts[run_of_part] + part_begins - view_starts[run_of_part]
+            ) * element_bytes
+            is_nonempty = part_ends > part_begins
             self.extend(
-                byte[is_nonempty],
-                (byte + (high - low) * size)[is_nonempty],
-                tile[piece][is_nonempty],
+                first_bytes[is_nonempty],
+                (first_bytes + (part_ends - part_begins) * element_bytes)[is_nonempty],
+                tile[interval][is_nonempty],
             )
 
     def extend(self, start: Array, stop: Array, tile: Array) -> None:
@@ -220,12 +234,18 @@ def pieces_by_tile(tensor: Tensor, tile_map: TileTable) -> tuple[Array, Array, A
 
     `begin` counts elements in the order of the tensor. The tile of unmapped pieces is -1.
     """
-    size = tensor.dtype.size
+    element_bytes = tensor.dtype.size
     starts, lengths = tensor.layout.runs
-    first = np.cumsum(lengths) - lengths
-    begin = (tensor.offset + starts) * size
-    run, low, high, tile = tile_map.split(begin, begin + lengths * size)
-    return first[run] + (low - begin[run]) // size, (high - low) // size, tile
+    view_starts = np.cumsum(lengths) - lengths
+    run_begins = (tensor.offset + starts) * element_bytes
+    run_of_piece, piece_begins, piece_ends, tile = tile_map.split(
+        run_begins, run_begins + lengths * element_bytes
+    )
+    return (
+        view_starts[run_of_piece] + (piece_begins - run_begins[run_of_piece]) // element_bytes,
+        (piece_ends - piece_begins) // element_bytes,
+        tile,
+    )
 
 
 def intervals_by_tile(begin: Array, count: Array, tile: Array) -> dict[int, TileRanges]:
@@ -235,17 +255,24 @@ def intervals_by_tile(begin: Array, count: Array, tile: Array) -> dict[int, Tile
     """
     if len(tile) == 1 and tile[0] >= 0:  # the usual case for small tensors, which are frequent
         return {int(tile[0]): [(int(begin[0]), int(begin[0] + count[0]))]}
-    mapped = np.flatnonzero(tile >= 0)
-    mapped = mapped[order_of(tile[mapped])]
-    begin, end, tile = begin[mapped], begin[mapped] + count[mapped], tile[mapped]
-    first = np.append(True, (tile[1:] != tile[:-1]) | (begin[1:] != end[:-1]))[: len(tile)]
-    last = np.append(first[1:], True)[: len(tile)]
-    intervals = list(zip(begin[first].tolist(), end[last].tolist(), strict=True))
-    tile = tile[first]
-    cuts = np.flatnonzero(np.append(True, tile[1:] != tile[:-1])[: len(tile)])
-    bounds = [*cuts.tolist(), len(tile)]
+    mapped_pieces = np.flatnonzero(tile >= 0)
+    mapped_pieces = mapped_pieces[order_of(tile[mapped_pieces])]
+    begin, end, tile = (
+        begin[mapped_pieces],
+        begin[mapped_pieces] + count[mapped_pieces],
+        tile[mapped_pieces],
+    )
+    is_first = np.append(True, (tile[1:] != tile[:-1]) | (begin[1:] != end[:-1]))[: len(tile)]
+    is_last = np.append(is_first[1:], True)[: len(tile)]
+    intervals = list(zip(begin[is_first].tolist(), end[is_last].tolist(), strict=True))
+    tile = tile[is_first]
+    tile_starts = np.flatnonzero(np.append(True, tile[1:] != tile[:-1])[: len(tile)])
+    bounds = [*tile_starts.tolist(), len(tile)]
     return {
-        t: intervals[a:b] for t, a, b in zip(tile[cuts].tolist(), bounds, bounds[1:], strict=False)
+        tile_number: intervals[first_interval:end_interval]
+        for tile_number, first_interval, end_interval in zip(
+            tile[tile_starts].tolist(), bounds, bounds[1:], strict=False
+        )
     }
 
 

@@ -27,21 +27,23 @@ MOST_ROWS = 15  # rows of a table; further rows are counted in the last row
 
 def tensor_line(tensor: Tensor) -> str:
     """Return a line about a tensor: its variable, dtype, shape, and its bytes and tiles."""
-    tiles, sizes = bytes_by_tile(tensor)
-    total = f"{int(sizes.sum()):,} bytes"
-    mapped = tiles != UNMAPPED
-    if not sizes.size:
-        place = total
-    elif not mapped.any():
-        place = f"{total} on no tile"
+    tiles, bytes_on_tile = bytes_by_tile(tensor)
+    total_text = f"{int(bytes_on_tile.sum()):,} bytes"
+    is_mapped = tiles != UNMAPPED
+    if not bytes_on_tile.size:
+        location = total_text
+    elif not is_mapped.any():
+        location = f"{total_text} on no tile"
     else:
-        many = int(mapped.sum())
-        place = f"{total} on " + (f"{many:,} tiles" if many > 1 else f"tile {tiles[mapped][0]}")
-        if not mapped.all():
-            place += f", {int(sizes[~mapped].sum()):,} of them on none"
+        num_tiles = int(is_mapped.sum())
+        location = f"{total_text} on " + (
+            f"{num_tiles:,} tiles" if num_tiles > 1 else f"tile {tiles[is_mapped][0]}"
+        )
+        if not is_mapped.all():
+            location += f", {int(bytes_on_tile[~is_mapped].sum()):,} of them on none"
     return (
         f"Tensor({tensor.graph.describe(tensor)}, {tensor.dtype.__name__}, shape {tensor.shape}, "
-        f"{place})"
+        f"{location})"
     )
 
 
@@ -57,15 +59,15 @@ def bytes_by_tile(tensor: Tensor) -> tuple[Array, Array]:
 
 def tensor_table(tensor: Tensor) -> str:
     """Return an HTML table of the elements and bytes of a tensor on each tile."""
-    tiles, sizes = bytes_by_tile(tensor)
+    tiles, bytes_on_tile = bytes_by_tile(tensor)
     order = np.argsort(tiles == UNMAPPED, kind="stable")  # unmapped elements last
     rows = [
         (
-            "none" if tiles[i] == UNMAPPED else f"{tiles[i]}",
-            f"{sizes[i] // tensor.dtype.size:,}",
-            f"{sizes[i]:,}",
+            "none" if tiles[position] == UNMAPPED else f"{tiles[position]}",
+            f"{bytes_on_tile[position] // tensor.dtype.size:,}",
+            f"{bytes_on_tile[position]:,}",
         )
-        for i in order.tolist()
+        for position in order.tolist()
     ]
     return table(tensor_line(tensor), ("tile", "elements", "bytes"), rows, "tiles")
 
@@ -114,38 +116,44 @@ def graph_tables(graph: Graph) -> str:
     """Return HTML tables of the variables of a graph, with their tiles, and of its compute sets."""
     tile_map = graph.tile_map()
     variables = []
-    for v in graph.variables[: MOST_ROWS + 1]:
-        _, start, stop, tile = tile_map.split(np.array([v.start]), np.array([v.stop]))
-        used = {
-            int(t) for t, a, b in zip(tile, start, stop, strict=True) if t != UNMAPPED and b > a
+    for variable in graph.variables[: MOST_ROWS + 1]:
+        _, piece_starts, piece_stops, tile = tile_map.split(
+            np.array([variable.start]), np.array([variable.stop])
+        )
+        used_tiles = {
+            int(tile_number)
+            for tile_number, piece_start, piece_stop in zip(
+                tile, piece_starts, piece_stops, strict=True
+            )
+            if tile_number != UNMAPPED and piece_stop > piece_start
         }
-        kind = "constant" if v.constant else "variable"
-        size = f"{v.stop - v.start:,}"
+        kind = "constant" if variable.constant else "variable"
+        size_text = f"{variable.stop - variable.start:,}"
         variables.append(
             (
-                v.name,
+                variable.name,
                 kind,
-                v.dtype.__name__,
-                str(v.shape),
-                size,
-                f"{len(used):,}" if used else "none",
+                variable.dtype.__name__,
+                str(variable.shape),
+                size_text,
+                f"{len(used_tiles):,}" if used_tiles else "none",
             )
         )
     sets = [
-        (cs.name, f"{cs.num_vertices:,}", _codelets(cs))
-        for cs in graph.compute_sets[: MOST_ROWS + 1]
+        (compute_set.name, f"{compute_set.num_vertices:,}", _codelets(compute_set))
+        for compute_set in graph.compute_sets[: MOST_ROWS + 1]
     ]
-    first = table(
+    variable_table = table(
         graph_line(graph),
         ("name", "kind", "dtype", "shape", "bytes", "tiles"),
         variables,
         "variables",
         len(graph.variables),
     )
-    second = table(
+    set_table = table(
         "", ("compute set", "vertices", "codelets"), sets, "compute sets", len(graph.compute_sets)
     )
-    return first + (second if sets else "")
+    return variable_table + (set_table if sets else "")
 
 
 def _codelets(compute_set: ComputeSet) -> str:

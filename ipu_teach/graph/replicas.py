@@ -99,9 +99,9 @@ def whole_tensor(tensor: Tensor, graph: Graph, count: int, distance: int) -> Ten
     the next.
     """
     layout = tensor.layout
-    step = distance // tensor.dtype.size
+    replica_stride = distance // tensor.dtype.size
     if layout.strides is None:
-        starts = step * np.arange(count).reshape((-1,) + (1,) * len(layout.shape))
-        return graph.listed(tensor.dtype, tensor.offset + starts + layout.positions)
-    tensor_of_all = graph.strided((count, *layout.shape), (step, *layout.strides))
-    return Tensor.of(graph, tensor.dtype, tensor.offset, tensor_of_all)
+        replica_starts = replica_stride * np.arange(count).reshape((-1,) + (1,) * len(layout.shape))
+        return graph.listed(tensor.dtype, tensor.offset + replica_starts + layout.positions)
+    layout_of_all = graph.strided((count, *layout.shape), (replica_stride, *layout.strides))
+    return Tensor.of(graph, tensor.dtype, tensor.offset, layout_of_all)

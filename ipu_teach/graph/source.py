@@ -73,8 +73,10 @@ def in_words(*lines: Line) -> str:
     Unknown lines are left out.
     """
     texts = []
-    for path, number in dict.fromkeys(lines):
+    for path, line_number in dict.fromkeys(lines):
         if path:
-            text = linecache.getline(path, number).strip()
-            texts.append(f"{file_name(path)}, line {number}" + (f": {text[:100]}" if text else ""))
+            text = linecache.getline(path, line_number).strip()
+            texts.append(
+                f"{file_name(path)}, line {line_number}" + (f": {text[:100]}" if text else "")
+            )
     return "; and ".join(texts)

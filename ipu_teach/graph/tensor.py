@@ -161,10 +161,10 @@ class Tensor(WithoutSome, WithoutValue):
         name = ufunc.__name__
         if len(inputs) == 2 and name in OPERATORS:
             left, right = inputs
-            of_left, of_right = OPERATORS[name]
+            left_method, right_method = OPERATORS[name]
             if left is self:
-                getattr(self, of_left)(right)
-            getattr(self, of_right)(left)
+                getattr(self, left_method)(right)
+            getattr(self, right_method)(left)
         self._refuse(f"np.{name}()", call_for_numbers(name, len(inputs)))
 
     def __array_function__(self, function: Callable[..., object], *_: object) -> NoReturn:
@@ -192,30 +192,34 @@ class Tensor(WithoutSome, WithoutValue):
         # the view is already cached.
         form = self.form
         offset = self.offset
-        part = key
+        last_index = key
         if type(key) is tuple:
-            row = form.row
-            if row is None or len(key) != 2:
+            row_form = form.row
+            if row_form is None or len(key) != 2:
                 return Tensor(*cut(self, key))
-            first, part = key
-            if type(first) is not int or not 0 <= first < form.length:
+            first_index, last_index = key
+            if type(first_index) is not int or not 0 <= first_index < form.length:
                 return Tensor(*cut(self, key))
-            offset += first * form.stride
-            form = row
+            offset += first_index * form.stride
+            form = row_form
         new_form = None
-        if type(part) is int:
-            if 0 <= part < form.length:
+        if type(last_index) is int:
+            if 0 <= last_index < form.length:
                 new_form = form.row
-                first = part
-        elif type(part) is slice and part.step is None:
-            first = part.start
-            stop = part.stop
-            if type(first) is int and type(stop) is int and 0 <= first < stop <= form.length:
-                new_form = form.rows.get(stop - first)
+                first_index = last_index
+        elif type(last_index) is slice and last_index.step is None:
+            first_index = last_index.start
+            stop = last_index.stop
+            if (
+                type(first_index) is int
+                and type(stop) is int
+                and 0 <= first_index < stop <= form.length
+            ):
+                new_form = form.rows.get(stop - first_index)
         if new_form is None:
             return Tensor(*cut(self, key))
         view = _new(Tensor)  # Tensor(…) would take 1.5 times as long
-        view.offset = offset + first * form.stride
+        view.offset = offset + first_index * form.stride
         view.form = new_form
         return view
 
@@ -255,13 +259,13 @@ class Tensor(WithoutSome, WithoutValue):
         if end is None and is_whole(begin):
             end = self.shape[self._axis(dim)]
         elif end is None:
-            pair = as_shape(begin)
-            if pair is None or len(pair) != 2:
+            interval = as_shape(begin)
+            if interval is None or len(interval) != 2:
                 raise self._no_slice(begin, end, "give (begin, end), with 0 <= begin <= end.")
-            begin, end = pair
+            begin, end = interval
         if not any(
-            isinstance(b, (Sequence, np.ndarray)) and not isinstance(b, (str, bytes))
-            for b in (begin, end)
+            isinstance(bound, (Sequence, np.ndarray)) and not isinstance(bound, (str, bytes))
+            for bound in (begin, end)
         ):
             bounds = [(self._axis(dim), begin, end)]
         else:
@@ -278,13 +282,17 @@ class Tensor(WithoutSome, WithoutValue):
                 )
             bounds = list(zip(range(self.rank), begins, ends, strict=False))
         key = [slice(None)] * self.rank
-        for axis, low, high in bounds:
-            if not is_whole(low) or not is_whole(high) or not 0 <= low <= high <= self.shape[axis]:
-                raise PoplarIndexError(f"""slice({shown(low)}, {shown(high)}) does not fit dimension
-                    {axis}, which has {counted(self.shape[axis], "element")}.
+        for axis, axis_begin, axis_end in bounds:
+            if (
+                not is_whole(axis_begin)
+                or not is_whole(axis_end)
+                or not 0 <= axis_begin <= axis_end <= self.shape[axis]
+            ):
+                raise PoplarIndexError(f"""slice({shown(axis_begin)}, {shown(axis_end)}) does not
+                    fit dimension {axis}, which has {counted(self.shape[axis], "element")}.
                     where: {self!r}
                     next:  use 0 <= begin <= end <= {self.shape[axis]}.""")
-            key[axis] = slice(low, high)
+            key[axis] = slice(axis_begin, axis_end)
         return self[tuple(key)]
 
     def slices(self, intervals: Sequence[tuple[int, int]], dim: int = 0) -> list[Tensor]:
@@ -377,10 +385,12 @@ class Tensor(WithoutSome, WithoutValue):
         sizes = [int(size) for size in entries if is_whole(size)]
         if len(sizes) != len(entries) or sizes.count(-1) != 1:
             return ""
-        known = -prod(sizes)
-        if known <= 0 or self.num_elements % known:
+        known_elements = -prod(sizes)
+        if known_elements <= 0 or self.num_elements % known_elements:
             return ""
-        complete = tuple(self.num_elements // known if size == -1 else size for size in sizes)
+        complete = tuple(
+            self.num_elements // known_elements if size == -1 else size for size in sizes
+        )
         return f"write the size that -1 stands for in numpy: reshape({complete})."
 
     def flatten(self, dim_begin: int = 0, dim_end: int | None = None) -> Tensor:
@@ -419,14 +429,14 @@ class Tensor(WithoutSome, WithoutValue):
         3) tensor becomes (1, 2, 3) with `expand(0)`, and (2, 1, 3, 1) with `expand((1, 2))`. Raises
         `PoplarIndexError`.
         """
-        places = as_shape(dims)
-        if places is None or any(d > self.rank for d in places):
+        positions = as_shape(dims)
+        if positions is None or any(position > self.rank for position in positions):
             raise PoplarIndexError(f"""expand({shown(dims)}) does not fit shape {self.shape}.
                 where: {self!r}
                 next:  use whole numbers from 0 to {self.rank}.""")
         shape: list[int] = []
         for axis in range(self.rank + 1):
-            shape += [1] * places.count(axis) + list(self.shape[axis : axis + 1])
+            shape += [1] * positions.count(axis) + list(self.shape[axis : axis + 1])
         return self.reshape(shape)
 
     def squeeze(self, dims: int | Sequence[int] | None = None) -> Tensor:
@@ -434,18 +444,20 @@ class Tensor(WithoutSome, WithoutValue):
 
         Raises `PoplarIndexError`.
         """
-        single = [i for i, n in enumerate(self.shape) if n == 1]
-        gone = single if dims is None else as_shape(dims)
-        if gone is None or not set(gone) <= set(single):
-            fitting = (
-                f"the dimensions of length 1 are {single}"
-                if single
+        dims_of_length_1 = [dimension for dimension, length in enumerate(self.shape) if length == 1]
+        removed = dims_of_length_1 if dims is None else as_shape(dims)
+        if removed is None or not set(removed) <= set(dims_of_length_1):
+            advice = (
+                f"the dimensions of length 1 are {dims_of_length_1}"
+                if dims_of_length_1
                 else "no dimension has length 1"
             )
             raise PoplarIndexError(f"""squeeze({shown(dims)}) does not fit shape {self.shape}.
                 where: {self!r}
-                next:  {fitting}.""")
-        return self[tuple(0 if i in gone else slice(None) for i in range(self.rank))]
+                next:  {advice}.""")
+        return self[
+            tuple(0 if dimension in removed else slice(None) for dimension in range(self.rank))
+        ]
 
     def broadcast(self, count: int, dim: int = 0) -> Tensor:
         """Repeat the view `count` times along dimension `dim`: elements (1, 2) become (1, 2, 1, 2).
@@ -524,7 +536,8 @@ class Tensor(WithoutSome, WithoutValue):
         shape = self.shape
         strides = self.layout.strides
         layout = self.graph.strided(
-            tuple(shape[i] for i in order), tuple(strides[i] for i in order)
+            tuple(shape[dimension] for dimension in order),
+            tuple(strides[dimension] for dimension in order),
         )
         return Tensor.of(self.graph, self.dtype, self.offset, layout)
 
@@ -551,17 +564,32 @@ class Tensor(WithoutSome, WithoutValue):
 
         The other dimensions keep their order. Raises `PoplarIndexError`.
         """
-        moved = as_shape(source)
-        places = as_shape(destination)
-        for dims in (moved, places):
-            if dims is None or len(set(dims)) < len(dims) or any(d >= self.rank for d in dims):
+        moved_dims = as_shape(source)
+        new_positions = as_shape(destination)
+        for dims in (moved_dims, new_positions):
+            if (
+                dims is None
+                or len(set(dims)) < len(dims)
+                or any(dimension >= self.rank for dimension in dims)
+            ):
                 break
         else:
-            if moved is not None and places is not None and len(moved) == len(places):
-                others = iter(d for d in range(self.rank) if d not in moved)
-                coming = dict(zip(places, moved, strict=True))
+            if (
+                moved_dims is not None
+                and new_positions is not None
+                and len(moved_dims) == len(new_positions)
+            ):
+                other_dims = iter(
+                    dimension for dimension in range(self.rank) if dimension not in moved_dims
+                )
+                dim_at_position = dict(zip(new_positions, moved_dims, strict=True))
                 return self.dim_shuffle(
-                    [coming[i] if i in coming else next(others) for i in range(self.rank)]
+                    [
+                        dim_at_position[position]
+                        if position in dim_at_position
+                        else next(other_dims)
+                        for position in range(self.rank)
+                    ]
                 )
         raise PoplarIndexError(f"""dim_shuffle_partial({shown(source)}, {shown(destination)}) does
             not fit shape {self.shape}.
@@ -629,10 +657,13 @@ class Tensor(WithoutSome, WithoutValue):
             )
         if other.graph is not self.graph:
             return False
-        start, stop = self.byte_extent()
-        low, high = other.byte_extent()
+        starts, stops = self.byte_extent()
+        other_starts, other_stops = other.byte_extent()
         return bool(
-            np.any(np.searchsorted(start, high, "left") > np.searchsorted(stop, low, "right"))
+            np.any(
+                np.searchsorted(starts, other_stops, "left")
+                > np.searchsorted(stops, other_starts, "right")
+            )
         )
 
     def get_contiguous_regions(self) -> list[tuple[int, int]]:
@@ -649,12 +680,14 @@ class Tensor(WithoutSome, WithoutValue):
         `begin` and `end` count elements of the flattened variable.
         """
         variables = self.graph.variables
-        size = self.dtype.size
+        element_bytes = self.dtype.size
         columns = (column.tolist() for column in self._regions()[1:])
         regions = []
-        for count, byte, number in zip(*columns, strict=True):
-            begin = (byte - variables[number].start) // size
-            regions.append(VariableInterval(variables[number], (begin, begin + count)))
+        for num_elements, first_byte, variable_number in zip(*columns, strict=True):
+            begin = (first_byte - variables[variable_number].start) // element_bytes
+            regions.append(
+                VariableInterval(variables[variable_number], (begin, begin + num_elements))
+            )
         return regions
 
     def _regions(self) -> tuple[Array, Array, Array, Array]:
@@ -663,16 +696,23 @@ class Tensor(WithoutSome, WithoutValue):
         The elements of a piece are contiguous in its variable.
         """
         starts, lengths = self.layout.runs
-        size = self.dtype.size
-        first = np.cumsum(lengths) - lengths
-        byte = (self.offset + starts) * size
-        run, low, high, variable = self.graph.variable_map().split(byte, byte + lengths * size)
-        is_nonempty = high > low
-        run = run[is_nonempty]
-        low = low[is_nonempty]
-        high = high[is_nonempty]
-        variable = variable[is_nonempty]
-        return first[run] + (low - byte[run]) // size, (high - low) // size, low, variable
+        element_bytes = self.dtype.size
+        view_starts = np.cumsum(lengths) - lengths
+        run_begins = (self.offset + starts) * element_bytes
+        run_of_piece, piece_begins, piece_ends, variable_of_piece = self.graph.variable_map().split(
+            run_begins, run_begins + lengths * element_bytes
+        )
+        is_nonempty = piece_ends > piece_begins
+        run_of_piece = run_of_piece[is_nonempty]
+        piece_begins = piece_begins[is_nonempty]
+        piece_ends = piece_ends[is_nonempty]
+        variable_of_piece = variable_of_piece[is_nonempty]
+        return (
+            view_starts[run_of_piece] + (piece_begins - run_begins[run_of_piece]) // element_bytes,
+            (piece_ends - piece_begins) // element_bytes,
+            piece_begins,
+            variable_of_piece,
+        )
 
     def get_debug_str(self) -> str:
         """Return the names of the variables of the view, each once, in the order of the view."""
@@ -702,8 +742,8 @@ class Tensor(WithoutSome, WithoutValue):
         """
         pieces = zip(self.get_contiguous_regions(), self.get_var_regions(), strict=True)
         lines = (
-            f"[{begin}:{end}] is {var.name}[{first}:{last}]\n"
-            for (begin, end), (var, (first, last)) in pieces
+            f"[{begin}:{end}] is {variable.name}[{variable_begin}:{variable_end}]\n"
+            for (begin, end), (variable, (variable_begin, variable_end)) in pieces
         )
         outline.write("".join(lines), sys.stdout if file is None else file, "dump_regions()")
 
@@ -740,38 +780,44 @@ def concat(*parts: Tensor | Sequence[Tensor] | int, dim: int = 0) -> Tensor:
     if (
         not isinstance(tensors, Sequence)
         or not tensors
-        or not all(isinstance(t, Tensor) for t in tensors)
+        or not all(isinstance(tensor, Tensor) for tensor in tensors)
     ):
         raise GraphObjectCreationError(f"""concat() was given {shown(tensors)}.
             next:  give a list of tensors, as in concat([a, b]).""")
     first: Tensor = tensors[0]
     axis = first._axis(dim)
-    for t in tensors:
-        if t.dtype is not first.dtype:
+    for tensor in tensors:
+        if tensor.dtype is not first.dtype:
             raise PoplarTypeError(f"""concat() was given tensors of {first.dtype.__name__} and of
-                {t.dtype.__name__}.
-                where: {first!r} and {t!r}
+                {tensor.dtype.__name__}.
+                where: {first!r} and {tensor!r}
                 next:  convert one of them with popops.cast: all need the same dtype.""")
-        if t.graph is not first.graph:
+        if tensor.graph is not first.graph:
             raise GraphObjectCreationError(f"""concat() was given tensors of two graphs.
-                where: {first!r} and {t!r}
+                where: {first!r} and {tensor!r}
                 next:  use one graph throughout.""")
         if (
-            t.rank != first.rank
-            or t.shape[:axis] + t.shape[axis + 1 :] != first.shape[:axis] + first.shape[axis + 1 :]
+            tensor.rank != first.rank
+            or tensor.shape[:axis] + tensor.shape[axis + 1 :]
+            != first.shape[:axis] + first.shape[axis + 1 :]
         ):
             raise TensorCreationError(f"""concat() along dimension {axis} joins shapes {first.shape}
-                and {t.shape}, which differ in another dimension.
-                where: {first!r} and {t!r}
+                and {tensor.shape}, which differ in another dimension.
+                where: {first!r} and {tensor!r}
                 next:  make the lengths in all other dimensions equal.""")
     if len(tensors) == 1:
         return first
-    if axis == 0 and all(t.layout.contiguous for t in tensors):
-        ends = [t.offset + t.num_elements for t in tensors]
-        if all(a == b.offset for a, b in zip(ends, tensors[1:], strict=False)):
-            shape = (sum(t.shape[0] for t in tensors), *first.shape[1:])
+    if axis == 0 and all(tensor.layout.contiguous for tensor in tensors):
+        end_offsets = [tensor.offset + tensor.num_elements for tensor in tensors]
+        if all(
+            end_offset == next_tensor.offset
+            for end_offset, next_tensor in zip(end_offsets, tensors[1:], strict=False)
+        ):
+            shape = (sum(tensor.shape[0] for tensor in tensors), *first.shape[1:])
             return Tensor.of(
                 first.graph, first.dtype, first.offset, first.graph.strided(shape, dense(shape))
             )
-    refuse_to_list(sum(t.num_elements for t in tensors))
-    return first.graph.listed(first.dtype, np.concatenate([t.positions() for t in tensors], axis))
+    refuse_to_list(sum(tensor.num_elements for tensor in tensors))
+    return first.graph.listed(
+        first.dtype, np.concatenate([tensor.positions() for tensor in tensors], axis)
+    )

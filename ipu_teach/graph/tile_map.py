@@ -56,18 +56,20 @@ class TileMap:
 
         Returns (index of the interval, start, stop, tile) of every piece.
         """
-        first = np.searchsorted(self.start, start, "right") - 1
+        first_pieces = np.searchsorted(self.start, start, "right") - 1
         # most intervals are within one piece, and need no search for the last piece
-        across = np.flatnonzero((stop > self.stop[first]) | (stop <= start))
-        if not len(across):
-            return np.arange(len(first)), start, stop, self.tile[first]
-        last = first.copy()
-        last[across] = np.searchsorted(self.start, stop[across], "left") - 1
-        source, piece = expand(first, last - first + 1)
+        longer_intervals = np.flatnonzero((stop > self.stop[first_pieces]) | (stop <= start))
+        if not len(longer_intervals):
+            return np.arange(len(first_pieces)), start, stop, self.tile[first_pieces]
+        last_pieces = first_pieces.copy()
+        last_pieces[longer_intervals] = (
+            np.searchsorted(self.start, stop[longer_intervals], "left") - 1
+        )
+        interval, piece = expand(first_pieces, last_pieces - first_pieces + 1)
         return (
-            source,
-            np.maximum(start[source], self.start[piece]),
-            np.minimum(stop[source], self.stop[piece]),
+            interval,
+            np.maximum(start[interval], self.start[piece]),
+            np.minimum(stop[interval], self.stop[piece]),
             self.tile[piece],
         )
 
@@ -103,9 +105,9 @@ class TileTable:
 
     def split(self, start: Array, stop: Array) -> tuple[Array, Array, Array, Array]:
         """Divide intervals where the tile changes, as `TileMap.split` does."""
-        low = np.searchsorted(self._first, start, "right") - 1
-        high = np.maximum(np.searchsorted(self._first, stop, "left") - 1, low)
-        source, begin, end, tile = self._covering(low, high).split(start, stop)
+        first_blocks = np.searchsorted(self._first, start, "right") - 1
+        last_blocks = np.maximum(np.searchsorted(self._first, stop, "left") - 1, first_blocks)
+        source, begin, end, tile = self._covering(first_blocks, last_blocks).split(start, stop)
         return source, begin, end, self._renumber(tile)
 
     def pieces(self) -> TileMap:
@@ -116,52 +118,61 @@ class TileTable:
     def paint(self, log: Array) -> TileTable:
         """Return the table after further mapping calls, as rows of (start, stop, tile)."""
         top = paint(log, np.iinfo(np.int64).max)
-        painted = np.flatnonzero(top.tile != UNMAPPED)
-        if not len(painted):
+        painted_pieces = np.flatnonzero(top.tile != UNMAPPED)
+        if not len(painted_pieces):
             return self
-        low = np.searchsorted(self._first, top.start[painted], "right") - 1
-        high = np.searchsorted(self._first, top.stop[painted], "left") - 1
+        first_blocks = np.searchsorted(self._first, top.start[painted_pieces], "right") - 1
+        last_blocks = np.searchsorted(self._first, top.stop[painted_pieces], "left") - 1
         # a group consists of pieces whose blocks overlap
-        cuts = np.flatnonzero(low[1:] > high[:-1]) + 1
-        bounds = [0, *cuts.tolist(), len(painted)]
+        group_starts = np.flatnonzero(first_blocks[1:] > last_blocks[:-1]) + 1
+        group_bounds = [0, *group_starts.tolist(), len(painted_pieces)]
         blocks = list(self._blocks)
         # from the last group to the first, so that the numbers of earlier blocks stay valid
-        for i, j in zip(bounds[-2::-1], bounds[:0:-1], strict=True):
-            first = int(painted[i])
-            last = int(painted[j - 1]) + 1
-            start = np.append(top.start[first:last], top.stop[last - 1])
-            patch = TileMap(start, np.append(top.tile[first:last], np.int32(UNMAPPED)))
-            blocks[low[i] : high[j - 1] + 1] = self._repainted(
-                int(low[i]), int(high[j - 1]) + 1, patch
+        for group_start, group_end in zip(group_bounds[-2::-1], group_bounds[:0:-1], strict=True):
+            first_piece = int(painted_pieces[group_start])
+            end_piece = int(painted_pieces[group_end - 1]) + 1
+            patch_starts = np.append(top.start[first_piece:end_piece], top.stop[end_piece - 1])
+            patch = TileMap(
+                patch_starts, np.append(top.tile[first_piece:end_piece], np.int32(UNMAPPED))
+            )
+            blocks[first_blocks[group_start] : last_blocks[group_end - 1] + 1] = self._repainted(
+                int(first_blocks[group_start]), int(last_blocks[group_end - 1]) + 1, patch
             )
         return TileTable(blocks)
 
-    def _repainted(self, first: int, last: int, patch: TileMap) -> list[TileMap]:
-        """Return the blocks `first` to `last` - 1 with `patch` painted over them."""
-        result = over(_merged(self._blocks[first:last]), patch)
-        if last < len(self._blocks):  # a patch may end where the next block begins
-            inside = int(np.searchsorted(result.start, self._first[last]))
-            result = TileMap(result.start[:inside], result.tile[:inside])
-        count = len(result.start)
-        step = count if count <= _BLOCK else _BLOCK // 2
+    def _repainted(self, first_block: int, end_block: int, patch: TileMap) -> list[TileMap]:
+        """Return the blocks `first_block` to `end_block` - 1 with `patch` painted over them."""
+        result = over(_merged(self._blocks[first_block:end_block]), patch)
+        if end_block < len(self._blocks):  # a patch may end where the next block begins
+            num_inside = int(np.searchsorted(result.start, self._first[end_block]))
+            result = TileMap(result.start[:num_inside], result.tile[:num_inside])
+        num_pieces = len(result.start)
+        pieces_per_block = num_pieces if num_pieces <= _BLOCK else _BLOCK // 2
         return [
-            TileMap(result.start[i : i + step], result.tile[i : i + step])
-            for i in range(0, count, step)
+            TileMap(
+                result.start[first_piece : first_piece + pieces_per_block],
+                result.tile[first_piece : first_piece + pieces_per_block],
+            )
+            for first_piece in range(0, num_pieces, pieces_per_block)
         ]
 
-    def _covering(self, low: Array, high: Array) -> TileMap:
+    def _covering(self, first_blocks: Array, last_blocks: Array) -> TileMap:
         """Return a tile map of the blocks low[i] to high[i], for all i."""
-        if len(self._blocks) == 1 or not low.size:
+        if len(self._blocks) == 1 or not first_blocks.size:
             return self._blocks[0]
-        first = int(low.min())
-        last = int(high.max()) + 1
-        if last - first == 1:
-            return self._blocks[first]
-        count = last - first + 1
-        steps = np.bincount(low.reshape(-1) - first, minlength=count)
-        steps -= np.bincount(high.reshape(-1) + 1 - first, minlength=count)
-        touched = np.flatnonzero(np.cumsum(steps[:-1])) + first
-        return _merged([self._blocks[i] for i in touched.tolist()])
+        lowest_block = int(first_blocks.min())
+        end_block = int(last_blocks.max()) + 1
+        if end_block - lowest_block == 1:
+            return self._blocks[lowest_block]
+        num_differences = end_block - lowest_block + 1
+        differences = np.bincount(
+            first_blocks.reshape(-1) - lowest_block, minlength=num_differences
+        )
+        differences -= np.bincount(
+            last_blocks.reshape(-1) + 1 - lowest_block, minlength=num_differences
+        )
+        covered_blocks = np.flatnonzero(np.cumsum(differences[:-1])) + lowest_block
+        return _merged([self._blocks[block_number] for block_number in covered_blocks.tolist()])
 
     def _renumber(self, tile: Array) -> Array:
         return tile if self._tile_names is None else self._tile_names[tile]
@@ -187,33 +198,37 @@ def order_of(numbers: Array) -> Array:
     )
 
 
-def expand(first: Array, count: Array) -> tuple[Array, Array]:
-    """Return the numbers `first[i]`, `first[i]` + 1, … (`count[i]` of them), for all i in turn.
+def expand(first_number: Array, count: Array) -> tuple[Array, Array]:
+    """Return `count[i]` consecutive numbers from `first_number[i]` on, for all i in turn.
 
     The first result is the i of each number, and the second is the numbers.
     """
-    source = np.repeat(np.arange(len(first)), count)
-    within = np.arange(len(source)) - np.repeat(np.cumsum(count) - count, count)
-    return source, first[source] + within
+    source = np.repeat(np.arange(len(first_number)), count)
+    position = np.arange(len(source)) - np.repeat(np.cumsum(count) - count, count)
+    return source, first_number[source] + position
 
 
-def covered(start: Array, stop: Array, place: Array) -> Array:
+def covered(start: Array, stop: Array, position: Array) -> Array:
     """Return how much of [0, place) the disjoint, ascending intervals [start, stop) cover."""
-    before: Array = np.concatenate(([0], np.cumsum(stop - start)))
-    number = np.searchsorted(start, place, "right")
-    inside = np.where(number > 0, np.append(stop, 0)[number - 1] - place, 0)
-    below: Array = before[number] - np.maximum(inside, 0)
+    bytes_before: Array = np.concatenate(([0], np.cumsum(stop - start)))
+    num_started = np.searchsorted(start, position, "right")
+    bytes_past = np.where(num_started > 0, np.append(stop, 0)[num_started - 1] - position, 0)
+    below: Array = bytes_before[num_started] - np.maximum(bytes_past, 0)
     return below
 
 
 def union(key: Array, start: Array, stop: Array) -> tuple[Array, Array, Array]:
     """Return (key, start, stop) of the union of each key's intervals, as disjoint intervals."""
-    span = int(stop.max(initial=0)) + 1
+    numbers_per_key = int(stop.max(initial=0)) + 1
     # places the keys next to each other on one axis, so that one sort is enough for all keys
-    base = key * span
-    low, high = joined(base + start, base + stop)
-    merged = low // span
-    return merged, low - merged * span, high - merged * span
+    base = key * numbers_per_key
+    merged_start, merged_stop = joined(base + start, base + stop)
+    merged_key = merged_start // numbers_per_key
+    return (
+        merged_key,
+        merged_start - merged_key * numbers_per_key,
+        merged_stop - merged_key * numbers_per_key,
+    )
 
 
 def joined(start: Array, stop: Array) -> tuple[Array, Array]:
@@ -265,21 +280,28 @@ def combined(*columns: Array) -> Array:
     return keys
 
 
-def meet(start: Array, stop: Array, low: Array, high: Array) -> tuple[int, int, int] | None:
+def meet(
+    start: Array, stop: Array, other_start: Array, other_stop: Array
+) -> tuple[int, int, int] | None:
     """Find the first [low, high) that overlaps one of the disjoint, ascending [start, stop).
 
     Returns its index, the index of the interval that it overlaps, and the first common byte; or
     None if there is no overlap.
     """
-    if not len(start) or not len(low) or high.max() <= start[0] or stop[-1] <= low.min():
+    if (
+        not len(start)
+        or not len(other_start)
+        or other_stop.max() <= start[0]
+        or stop[-1] <= other_start.min()
+    ):
         return None  # the usual case: fields in different variables
-    others = np.searchsorted(stop, low, "right")
-    overlapping = np.flatnonzero(np.searchsorted(start, high) > others)
+    possible_match = np.searchsorted(stop, other_start, "right")
+    overlapping = np.flatnonzero(np.searchsorted(start, other_stop) > possible_match)
     if not overlapping.size:
         return None
-    first = int(overlapping[0])
-    second = int(others[first])
-    return first, second, int(max(low[first], start[second]))
+    other_index = int(overlapping[0])
+    interval_index = int(possible_match[other_index])
+    return other_index, interval_index, int(max(other_start[other_index], start[interval_index]))
 
 
 def paint(log: Array, memory_bytes: int) -> TileMap:
@@ -290,19 +312,19 @@ def paint(log: Array, memory_bytes: int) -> TileMap:
     if len(log) == 0:
         return TileMap(np.zeros(1, np.int64), np.full(1, UNMAPPED, np.int32))
     log = log[np.argsort(log[:, 0], kind="stable")] if not _overlapping(log) else _flatten(log)
-    boundaries, stop, tile = log.T
-    edges: Array = np.stack((boundaries, stop), axis=1).reshape(-1)
-    tiles: Array = np.stack((tile, np.full_like(tile, UNMAPPED)), axis=1).reshape(-1)
-    # Drop pieces of no length, such as the gap between two adjacent pieces. `change` below also
-    # drops a piece that only continues the piece before it.
-    keep = np.append(edges[1:] > edges[:-1], edges[-1] < memory_bytes)
-    edges = edges[keep]
-    tiles = tiles[keep]
-    if len(edges) == 0 or edges[0] > 0:
-        edges = np.insert(edges, 0, 0)
-        tiles = np.insert(tiles, 0, UNMAPPED)
-    change = np.append(True, tiles[1:] != tiles[:-1])
-    return TileMap(edges[change], tiles[change].astype(np.int32))
+    start, stop, tile = log.T
+    piece_starts: Array = np.stack((start, stop), axis=1).reshape(-1)
+    piece_tiles: Array = np.stack((tile, np.full_like(tile, UNMAPPED)), axis=1).reshape(-1)
+    # Drop pieces of no length, such as the gap between two adjacent pieces. `is_new_tile` below
+    # also drops a piece that only continues the piece before it.
+    is_retained = np.append(piece_starts[1:] > piece_starts[:-1], piece_starts[-1] < memory_bytes)
+    piece_starts = piece_starts[is_retained]
+    piece_tiles = piece_tiles[is_retained]
+    if len(piece_starts) == 0 or piece_starts[0] > 0:
+        piece_starts = np.insert(piece_starts, 0, 0)
+        piece_tiles = np.insert(piece_tiles, 0, UNMAPPED)
+    is_new_tile = np.append(True, piece_tiles[1:] != piece_tiles[:-1])
+    return TileMap(piece_starts[is_new_tile], piece_tiles[is_new_tile].astype(np.int32))
 
 
 def over(below: TileMap, top: TileMap) -> TileMap:
@@ -310,21 +332,34 @@ def over(below: TileMap, top: TileMap) -> TileMap:
 
     Only the interval that `top` covers is processed.
     """
-    first = top.start[np.flatnonzero(top.tile != UNMAPPED)[:1]]
-    if not len(first):
+    first_painted = top.start[np.flatnonzero(top.tile != UNMAPPED)[:1]]
+    if not len(first_painted):
         return below
-    i = int(np.searchsorted(below.start, first[0], "right")) - 1
-    j = int(np.searchsorted(below.start, top.start[-1], "right"))
+    first_changed = int(np.searchsorted(below.start, first_painted[0], "right")) - 1
+    end_changed = int(np.searchsorted(below.start, top.start[-1], "right"))
     # with return_counts, numpy sorts, which is faster than its hash table
-    cuts = np.unique(
-        np.concatenate((below.start[i:j], top.start[top.start >= first[0]])), return_counts=True
+    piece_starts = np.unique(
+        np.concatenate(
+            (below.start[first_changed:end_changed], top.start[top.start >= first_painted[0]])
+        ),
+        return_counts=True,
     )[0]
-    tile = top.at(cuts)
-    tile = np.where(tile == UNMAPPED, below.at(cuts), tile)
-    change = np.diff(tile, prepend=below.tile[i - 1] if i else tile[0] + 1) != 0
-    start = (below.start[:i], cuts[change], below.start[j:])
-    tiles = (below.tile[:i], tile[change], below.tile[j:])
-    return TileMap(np.concatenate(start), np.concatenate(tiles).astype(np.int32))
+    piece_tiles = top.at(piece_starts)
+    piece_tiles = np.where(piece_tiles == UNMAPPED, below.at(piece_starts), piece_tiles)
+    is_new_tile = (
+        np.diff(
+            piece_tiles,
+            prepend=below.tile[first_changed - 1] if first_changed else piece_tiles[0] + 1,
+        )
+        != 0
+    )
+    start_parts = (
+        below.start[:first_changed],
+        piece_starts[is_new_tile],
+        below.start[end_changed:],
+    )
+    tile_parts = (below.tile[:first_changed], piece_tiles[is_new_tile], below.tile[end_changed:])
+    return TileMap(np.concatenate(start_parts), np.concatenate(tile_parts).astype(np.int32))
 
 
 def _overlapping(log: Array) -> bool:
@@ -334,14 +369,16 @@ def _overlapping(log: Array) -> bool:
 
 def _flatten(log: Array) -> Array:
     """Return disjoint, ascending rows after painting overlapping rows over each other."""
-    cuts = distinct(log[:, :2].reshape(-1))
-    tile: Array = np.full(len(cuts) - 1, UNMAPPED)
-    for begin, end, number in zip(
-        np.searchsorted(cuts, log[:, 0]),
-        np.searchsorted(cuts, log[:, 1]),
+    bounds = distinct(log[:, :2].reshape(-1))
+    tile_of_interval: Array = np.full(len(bounds) - 1, UNMAPPED)
+    for first_interval, end_interval, tile_number in zip(
+        np.searchsorted(bounds, log[:, 0]),
+        np.searchsorted(bounds, log[:, 1]),
         log[:, 2].tolist(),
         strict=True,
     ):
-        tile[begin:end] = number
-    painted = tile != UNMAPPED
-    return np.stack((cuts[:-1][painted], cuts[1:][painted], tile[painted]), axis=1)
+        tile_of_interval[first_interval:end_interval] = tile_number
+    is_painted = tile_of_interval != UNMAPPED
+    return np.stack(
+        (bounds[:-1][is_painted], bounds[1:][is_painted], tile_of_interval[is_painted]), axis=1
+    )

@@ -98,18 +98,23 @@ class Variables:
 
         Raises `TensorCreationError` and `PoplarTypeError`.
         """
-        kind = "constant" if constant else "variable"
-        label = name if name is not None else f"{kind}{len(self.all)}"
-        dtype = as_dtype(dtype, f"The {kind} {label!r}")
-        dims = as_shape(shape)
-        if dims is None:
-            raise TensorCreationError(f"""The {kind} {label!r} was given the shape {shown(shape)}.
+        kind_name = "constant" if constant else "variable"
+        label = name if name is not None else f"{kind_name}{len(self.all)}"
+        dtype = as_dtype(dtype, f"The {kind_name} {label!r}")
+        checked_shape = as_shape(shape)
+        if checked_shape is None:
+            raise TensorCreationError(f"""The {kind_name} {label!r} was given the shape
+                {shown(shape)}.
                 next:  a shape is a tuple of at most {MOST_DIMENSIONS} whole numbers, none negative,
                 as in (26, 64).""")
-        start = self.memory_bytes
-        stop = start + prod(dims) * dtype.size
-        if start % self._apart + prod(max(n, 1) for n in dims) * dtype.size > MOST_BYTES:
-            raise TensorCreationError(f"""The {kind} {label!r} of shape {shown(dims)} is too large.
+        first_byte = self.memory_bytes
+        end_byte = first_byte + prod(checked_shape) * dtype.size
+        if (
+            first_byte % self._apart + prod(max(length, 1) for length in checked_shape) * dtype.size
+            > MOST_BYTES
+        ):
+            raise TensorCreationError(f"""The {kind_name} {label!r} of shape {shown(checked_shape)}
+                is too large.
                 where: all tiles of the target together hold
                 {target.num_tiles * target.bytes_per_tile:,} bytes; a graph may describe
                 {MOST_BYTES:,}
@@ -118,9 +123,9 @@ class Variables:
             len(self.all),
             label,
             dtype,
-            dims,
-            start=start,
-            stop=stop,
+            checked_shape,
+            start=first_byte,
+            stop=end_byte,
             constant=constant,
             line=caller(),
         )
@@ -152,16 +157,22 @@ class Variables:
         """Return the constants that contain an element of `tensor`."""
         if not tensor.num_elements or not self._constants:
             return []
-        low, high = tensor.layout.bounds
-        first = bisect_right(
-            self._constants, (tensor.offset + low) * tensor.dtype.size, key=attrgetter("stop")
+        lowest, highest = tensor.layout.bounds
+        first_constant = bisect_right(
+            self._constants, (tensor.offset + lowest) * tensor.dtype.size, key=attrgetter("stop")
         )
-        end = bisect_left(
-            self._constants, (tensor.offset + high + 1) * tensor.dtype.size, key=attrgetter("start")
+        end_constant = bisect_left(
+            self._constants,
+            (tensor.offset + highest + 1) * tensor.dtype.size,
+            key=attrgetter("start"),
         )
-        near = self._constants[first:end]
-        start, stop = tensor.byte_extent() if near else (low, high)
-        return [v for v in near if np.any((start < v.stop) & (stop > v.start))]
+        candidates = self._constants[first_constant:end_constant]
+        starts, stops = tensor.byte_extent() if candidates else (lowest, highest)
+        return [
+            constant
+            for constant in candidates
+            if np.any((starts < constant.stop) & (stops > constant.start))
+        ]
 
     def refuse_constant(self, tensor: Tensor, call: str) -> None:
         """Raise `GraphObjectCreationError` if `call` would write to a constant."""
@@ -177,17 +188,17 @@ class Variables:
             return "tensor"
         if tensor.num_elements == 0:
             return "empty tensor"
-        low, high = tensor.layout.bounds
-        size = tensor.dtype.size
-        first = self.at((tensor.offset + low) * size)
-        last = self.at((tensor.offset + high) * size)
-        name = first.name
-        count = 1
-        if first is not last:
-            name, count = without_replica(first.name)
-            if count == 1 or (name, count) != without_replica(last.name):
-                return f"a view of {first.name!r} and others"
-        is_complete = tensor.num_elements == prod(first.shape) * count
+        lowest, highest = tensor.layout.bounds
+        element_bytes = tensor.dtype.size
+        first_variable = self.at((tensor.offset + lowest) * element_bytes)
+        last_variable = self.at((tensor.offset + highest) * element_bytes)
+        name = first_variable.name
+        num_replicas = 1
+        if first_variable is not last_variable:
+            name, num_replicas = without_replica(first_variable.name)
+            if num_replicas == 1 or (name, num_replicas) != without_replica(last_variable.name):
+                return f"a view of {first_variable.name!r} and others"
+        is_complete = tensor.num_elements == prod(first_variable.shape) * num_replicas
         return f"{name!r}" if is_complete else f"a view of {name!r}"
 
 

@@ -151,9 +151,10 @@ class Field:
     def declaration(self) -> str:
         """Return the declaration of the field as source text."""
         edge = {"state": "", "inout": "InOut"}.get(self.kind, self.kind.capitalize())
-        layouts = [f", VectorLayout.{x.__name__}" if x else "" for x in self.layouts] or [
-            ""
-        ] * self.depth
+        layouts = [
+            f", VectorLayout.{vector_layout.__name__}" if vector_layout else ""
+            for vector_layout in self.layouts
+        ] or [""] * self.depth
         text = self.dtype.__name__
         if self.form == "list":
             return f"{edge}[VectorList[{text}{layouts[0]}]]"
@@ -245,13 +246,13 @@ class Vertex:
         annotations = inspect.get_annotations(cls)
         # Take only the fields that each base declares itself: a field that one base merely inherits
         # may be redeclared by another base.
-        inherited = {
+        inherited_fields = {
             name: field
             for base in reversed(cls.__mro__[1:])
             for name, field in base.__dict__.get("fields", {}).items()
             if name in base.__dict__
         }
-        cls.fields = dict(inherited)
+        cls.fields = dict(inherited_fields)
         for name in ("compute", "cycles"):
             method = getattr(cls, name, cls)
             if (
@@ -272,9 +273,9 @@ class Vertex:
             _check_name(cls, name, annotation)
             if not name.startswith("_"):
                 cls._declare(_parse(cls, name, annotation, cls.__dict__.get(name)))
-        for name in sorted(inherited.keys() & cls.__dict__.keys() - annotations.keys()):
+        for name in sorted(inherited_fields.keys() & cls.__dict__.keys() - annotations.keys()):
             cls._declare(
-                _checked_default(cls, replace(inherited[name], default=cls.__dict__[name]))
+                _checked_default(cls, replace(inherited_fields[name], default=cls.__dict__[name]))
             )
 
     @classmethod
@@ -472,29 +473,34 @@ def _parse(cls: type[Vertex], name: str, annotation: Any, default: ArrayLike | N
     """
     layouts: list[type[RegionLayout] | None] = []
     kind = "state"
-    inner = annotation
+    declared_type = annotation
     form = ""
-    good = True
-    while get_origin(inner) in (*_KINDS, Vector, VectorList) and good:
-        origin, (inner, *layout) = get_origin(inner), get_args(inner)
+    is_valid = True
+    while get_origin(declared_type) in (*_KINDS, Vector, VectorList) and is_valid:
+        origin, (declared_type, *layout) = get_origin(declared_type), get_args(declared_type)
         if origin in _KINDS:
-            good = kind == "state" and len(layouts) < 2
+            is_valid = kind == "state" and len(layouts) < 2
             kind = _KINDS[origin]
             form = "edges" if layouts else ""
             continue
-        good = len(layout) < 2 and all(
-            isinstance(x, type) and issubclass(x, RegionLayout) for x in layout
+        is_valid = len(layout) < 2 and all(
+            isinstance(layout_argument, type) and issubclass(layout_argument, RegionLayout)
+            for layout_argument in layout
         )
         layouts.append(layout[0] if layout else None)
         if origin is VectorList:
-            good = good and kind != "state" and len(layouts) == 1 and not form
+            is_valid = is_valid and kind != "state" and len(layouts) == 1 and not form
             form = "list"
             layouts.append(None)
     depth = len(layouts)
-    is_dtype = isinstance(inner, type) and issubclass(inner, DType) and inner is not DType
+    is_dtype = (
+        isinstance(declared_type, type)
+        and issubclass(declared_type, DType)
+        and declared_type is not DType
+    )
     if (
-        not (is_dtype or isinstance(inner, TypeVar))
-        or not good
+        not (is_dtype or isinstance(declared_type, TypeVar))
+        or not is_valid
         or depth > (1 if kind == "state" else 2)
     ):
         text = str(annotation) if get_origin(annotation) else shown(annotation)
@@ -509,11 +515,13 @@ def _parse(cls: type[Vertex], name: str, annotation: Any, default: ArrayLike | N
             next:  write Input[T], Output[T] or InOut[T], where T is a dtype such as FLOAT,
             Vector[FLOAT] or Vector[Vector[FLOAT]]; or a bare dtype, or Vector[FLOAT], for
             state.""")
-    _refuse_quarter(f"{cls.__name__}.{name}", inner)
+    _refuse_quarter(f"{cls.__name__}.{name}", declared_type)
     layout_marks = tuple(layouts) if any(layouts) else ()
     return _checked_default(
         cls,
-        Field(name, kind, inner, depth=depth, default=default, form=form, layouts=layout_marks),
+        Field(
+            name, kind, declared_type, depth=depth, default=default, form=form, layouts=layout_marks
+        ),
     )
 
 
@@ -569,9 +577,9 @@ def _call_region(cls: type[Vertex], field: Field, values: Mapping[str, Any]) -> 
     try:
         if field.depth == 2 and isinstance(value, (list, tuple)):
             rows = [to_host_array(row, field.dtype, subject) for row in value]
-            uneven = len({row.shape for row in rows}) > 1 and all(row.ndim == 1 for row in rows)
+            is_uneven = len({row.shape for row in rows}) > 1 and all(row.ndim == 1 for row in rows)
             region: FieldArrays = (
-                VectorList(rows) if uneven else to_host_array(value, field.dtype, subject)
+                VectorList(rows) if is_uneven else to_host_array(value, field.dtype, subject)
             )
         else:
             region = to_host_array(value, field.dtype, subject)
@@ -582,8 +590,8 @@ def _call_region(cls: type[Vertex], field: Field, values: Mapping[str, Any]) -> 
             {field.declaration()} and was given shape {region.shape}.
             next:  give {_RANKS[field.depth]}.""")
     if field.kind == "input":
-        for part in region if isinstance(region, list) else [region]:
-            part.flags.writeable = False
+        for part_array in region if isinstance(region, list) else [region]:
+            part_array.flags.writeable = False
     return region
 
 
@@ -603,29 +611,29 @@ def _call_output(cls: type[Vertex], field: Field, value: int | Sequence[int] | N
             raise CodeletError(f"""{subject} was given {shown(value)} for its Output {field.name!r}.
                 next:  a single-element Output takes nothing; leave {field.name}=… out.""")
         return np.full((), poison(field.dtype), field.dtype.numpy)
-    size = "4" if field.depth == 1 else "(2, 3), or [2, 3] for a list of vectors"
-    advice = f"pass it by name, as in {field.name}={size}."
+    example_size = "4" if field.depth == 1 else "(2, 3), or [2, 3] for a list of vectors"
+    advice = f"pass it by name, as in {field.name}={example_size}."
     if value is None:
         raise CodeletError(
             f"{subject} needs the size of its Output {field.name!r}.", next_step=advice
         )
     lengths = [value] if isinstance(value, (int, np.integer)) else list(value)
-    listed = field.depth == 2 and isinstance(value, list)
-    fits = listed or len(lengths) == field.depth
+    is_list = field.depth == 2 and isinstance(value, list)
+    fits = is_list or len(lengths) == field.depth
     if (
         not fits
-        or any(n < 0 or isinstance(n, bool) for n in lengths)
+        or any(length < 0 or isinstance(length, bool) for length in lengths)
         or prod(lengths) > MOST_ELEMENTS
     ):
         raise CodeletError(
             f"{subject} was given the size {shown(value)} for its Output {field.name!r}.",
             next_step=advice,
         )
-    parts = [
-        np.full(n, poison(field.dtype), field.dtype.numpy)
-        for n in (lengths if listed else [tuple(lengths)])
+    arrays = [
+        np.full(length, poison(field.dtype), field.dtype.numpy)
+        for length in (lengths if is_list else [tuple(lengths)])
     ]
-    return VectorList(parts) if listed else parts[0]
+    return VectorList(arrays) if is_list else arrays[0]
 
 
 class SupervisorVertex(Vertex):
@@ -677,8 +685,14 @@ def template(
     specialised: type[Vertex] = type(name, (codelet,), attributes)
     # No class is derived from this one. Without the attribute, the constants alone describe it.
     del specialised._instances
-    changed = {n: replace(f, dtype=dtypes.get(f.dtype, f.dtype)) for n, f in codelet.fields.items()}
-    specialised.fields = {n: _checked_default(specialised, f) for n, f in changed.items()}
+    changed = {
+        copied_name: replace(copied_field, dtype=dtypes.get(copied_field.dtype, copied_field.dtype))
+        for copied_name, copied_field in codelet.fields.items()
+    }
+    specialised.fields = {
+        copied_name: _checked_default(specialised, copied_field)
+        for copied_name, copied_field in changed.items()
+    }
     for field_name, field in specialised.fields.items():
         setattr(specialised, field_name, _FieldAccess(name, field))
     return specialised

@@ -184,11 +184,16 @@ class VertexTable:
 
     def _list(self, field: Field, value: FieldValue) -> tuple[int, Layout | ListLayout]:
         subject = f"{self.codelet.__name__}.{field.name}"
-        allowed = ".", " or a list of single elements.", " or a list of one-dimensional tensors."
+        alternatives = (
+            ".",
+            " or a list of single elements.",
+            " or a list of one-dimensional tensors.",
+        )
         if not field.takes_parts or not is_tensor_list(value):
+            alternative = alternatives[field.depth if field.takes_parts else 0]
             raise GraphConnectionError(f"""{subject} is declared as {field.declaration()} and was
                 given {shown(value)}.
-                next:  {"connect a tensor" + allowed[field.depth if field.takes_parts else 0]}""")
+                next:  {"connect a tensor" + alternative}""")
         if not value:
             raise GraphConnectionError(
                 f"{subject} was given an empty list.", next_step="connect at least one tensor."
@@ -196,11 +201,15 @@ class VertexTable:
         for tensor in value:
             self.check(field, tensor, part=True)
         if field.depth == 1:
-            places = np.array([t.offset + int(t.layout.positions.reshape(-1)[0]) for t in value])
-            gathered = self.graph.listed(field.dtype, places)
+            element_positions = np.array(
+                [part.offset + int(part.layout.positions.reshape(-1)[0]) for part in value]
+            )
+            gathered = self.graph.listed(field.dtype, element_positions)
             return gathered.offset, gathered.layout
-        first = value[0].offset
-        return first, self.graph.list_layout(tuple((t.offset - first, t.layout) for t in value))
+        first_offset = value[0].offset
+        return first_offset, self.graph.list_layout(
+            tuple((part.offset - first_offset, part.layout) for part in value)
+        )
 
     def check(self, field: Field, tensor: Tensor, part: bool = False, lead: int = 0) -> None:
         """Raise an error if the dtype or shape of a tensor does not fit `field`.
@@ -226,13 +235,15 @@ class VertexTable:
         depth = field.depth - 1 if part else field.depth
         rank = tensor.rank - lead
         if rank != depth and not (depth == 0 and tensor.layout.size == 1 and not lead):
-            words = ("a single element", "one dimension", "two dimensions, or a list of vectors")[
-                field.depth
-            ]
+            expected = (
+                "a single element",
+                "one dimension",
+                "two dimensions, or a list of vectors",
+            )[field.depth]
             if field.depth == 1 and field.form == "edges":
-                words += ", or a list of single elements"
+                expected += ", or a list of single elements"
             raise GraphConnectionError(f"""{subject} is declared as {field.declaration()}, which
-                takes {words}, and was given {"a list with " if part else ""}shape
+                takes {expected}, and was given {"a list with " if part else ""}shape
                 {tensor.shape[lead:]}{" for each vertex" if lead else ""}.
                 where: {tensor!r}
                 next:  index, slice or flatten the tensor, or change the declaration.""")
@@ -245,19 +256,20 @@ class VertexTable:
         The column of estimates has -1 for rows without an estimate.
         """
         if type(cycles) is int and 0 <= cycles <= MOST_CYCLES:
-            rows: int | Array = cycles
+            cycles_of_rows: int | Array = cycles
         else:
-            rows = _cycles(cycles, stop - start, vertex)
+            cycles_of_rows = _cycles(cycles, stop - start, vertex)
         if self.estimates is None:
             self.estimates = array("q")
-        missing = stop - len(self.estimates)
-        if missing > 0:
-            self.estimates.extend([-1] * missing)
-        if stop - start == 1 and isinstance(rows, int):
-            self.estimates[start] = rows
+        num_missing = stop - len(self.estimates)
+        if num_missing > 0:
+            self.estimates.extend([-1] * num_missing)
+        if stop - start == 1 and isinstance(cycles_of_rows, int):
+            self.estimates[start] = cycles_of_rows
         else:
             self.estimates[start:stop] = array(
-                "q", np.broadcast_to(np.asarray(rows, np.int64), (stop - start,)).tobytes()
+                "q",
+                np.broadcast_to(np.asarray(cycles_of_rows, np.int64), (stop - start,)).tobytes(),
             )
 
 

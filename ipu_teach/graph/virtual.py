@@ -44,20 +44,24 @@ class VirtualGraph(Graph):
 
 def _choose(parent: Graph, arguments: tuple[TileChoice, ...]) -> Array:
     """Return the parent's tile numbers for a number of tiles, a range, or a list."""
-    count = parent.target.num_tiles
-    ipus = parent.target.num_ipus
+    num_tiles = parent.target.num_tiles
+    num_ipus = parent.target.num_ipus
     if len(arguments) == 1 and is_whole(arguments[0]):
         tiles_per_ipu = parent.target.tiles_per_ipu
         if not 1 <= arguments[0] <= tiles_per_ipu:
             raise _refused(
                 arguments, f"give a number from 1 to {tiles_per_ipu:,}, the tiles of each IPU."
             )
-        return (np.arange(ipus)[:, None] * tiles_per_ipu + np.arange(arguments[0])).reshape(-1)
+        return (np.arange(num_ipus)[:, None] * tiles_per_ipu + np.arange(arguments[0])).reshape(-1)
     if len(arguments) == 2:
-        low, high = arguments
-        if not is_whole(low) or not is_whole(high) or not 0 <= low < high <= count:
-            raise _refused(arguments, f"use 0 <= first < end <= {count:,}.")
-        return np.arange(low, high)
+        first_tile, end_tile = arguments
+        if (
+            not is_whole(first_tile)
+            or not is_whole(end_tile)
+            or not 0 <= first_tile < end_tile <= num_tiles
+        ):
+            raise _refused(arguments, f"use 0 <= first < end <= {num_tiles:,}.")
+        return np.arange(first_tile, end_tile)
     if len(arguments) != 1 or not isinstance(arguments[0], (list, tuple, range, np.ndarray)):
         raise GraphObjectCreationError(f"""create_virtual_graph() was given {shown(arguments)}.
             next:  give a number of tiles, the first and the end of a range, or a list of tiles.""")

@@ -1,9 +1,11 @@
 """The host's side of an engine: the data that is connected to streams, and the engine's options.
 
-Compared with `tiny`, whose host writes into arrays, this package has streams and options. `streams`
-connects arrays, iterators, functions and callbacks that prefetch, and records each transfer on the
-host's timeline. `options` has Poplar's engine options by name, with the effect of each. This
-package does not depend on the engine.
+`streams` connects arrays, iterators, functions and callbacks to streams, and records each transfer
+on the host's timeline. `options` has the engine options by Poplar's names, with the effect of each.
+
+Compared with `tiny`, whose host writes into arrays, this package adds streams, the timeline of
+their transfers, and options. It does not depend on the engine: the engine calls it when a program
+copies to or from a stream.
 """
 
 from ipu_teach.host.streams import StreamCallback

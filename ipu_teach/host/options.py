@@ -5,9 +5,9 @@ int or str; as in Poplar, "true", "false" and digits are accepted too. The envir
 IPU_TEACH_ENGINE_OPTIONS may contain a JSON object of options; the options of the program take
 precedence.
 
-Some options have no effect, because the simulated machine always or never behaves as they ask.
-They are accepted, and `engine.options` shows them. An option that should change a result, but is
-not implemented, raises an error when it is switched on.
+Some options have no effect, because the simulated machine always or never behaves in that way. They
+are accepted, and `engine.options` shows them. An option that would change a result but is not
+implemented raises an error when it is switched on.
 """
 
 from __future__ import annotations
@@ -28,9 +28,10 @@ from ipu_teach.report.table import expression
 from ipu_teach.target import PRICES
 
 ENVIRONMENT = "IPU_TEACH_ENGINE_OPTIONS"
-# PopART's option, and the variable of Graphcore's library gcl
+# The number of I/O tiles is an option of PopART, and an environment variable of Graphcore's gcl.
 IO_TILES, GCL_IO_TILES = "numIOTiles", "GCL_NUM_IO_TILES"
-CLOSE = 0.8  # the least similarity for "did you mean"; high, as many names share "debug."
+# Errors suggest a name from this similarity. It is high, because many names begin with "debug.".
+CLOSE = 0.8
 Value: TypeAlias = bool | int | str | None
 Options: TypeAlias = Mapping[str, Value]
 
@@ -39,9 +40,10 @@ Options: TypeAlias = Mapping[str, Value]
 class _Option:
     """An engine option.
 
-    `kind` is bool, int, str, or a tuple of permitted words. `instead` is the advice for an option
-    that is not implemented. `control` has the bits of the register FP_CTL that the option sets on
-    every tile when it is switched on, see `fp.traps`.
+    `kind` is bool, int, str, or a tuple of the permitted words. `instead` is the advice in the
+    error of an option that is not implemented, and "" for any other option. `control` has the bits
+    of the register FP_CTL that the option sets on every tile when it is switched on (see
+    `fp.traps`).
     """
 
     kind: type[bool] | type[int] | type[str] | tuple[str, ...]
@@ -67,7 +69,7 @@ _OPTIONS: dict[str, _Option] = {
     "autoReport.outputLoweredVars": _Option(bool, False, _REPORT),
     "autoReport.executionProfileProgramRunCount": _Option(int, 2),
     "autoReport.streamAtEachRun": _Option(bool, True),
-    "codelet_prices": _Option(PRICES),  # not in Poplar; the default is the target's
+    "codelet_prices": _Option(PRICES),  # only in this kit; by default as in the target
     "debug.allowOutOfMemory": _Option(bool, False),
     "debug.branchRecordFlush": _Option(bool, False),
     "debug.branchRecordTile": _Option(int),
@@ -138,20 +140,23 @@ def _twin(name: str) -> str:
 _TWINS = {_twin(name): name for name in _OPTIONS}
 
 
-def effective(options: Options | None, below: Options | None = None) -> Options:
-    """Return all options with their values, by Poplar's names.
+def effective(options: Options | None, engine_options: Options | None = None) -> Options:
+    """Return the values of all options, by Poplar's names.
 
-    Later sources take precedence: defaults, environment, `below`, `options`.
+    Of these sources, a later one takes precedence: the defaults, the environment variable,
+    `engine_options`, `options`.
     """
     defaults = {name: option.default for name, option in _OPTIONS.items()}
-    return MappingProxyType({**defaults, **from_environment(), **(below or {}), **parsed(options)})
+    return MappingProxyType(
+        {**defaults, **from_environment(), **(engine_options or {}), **parsed(options)}
+    )
 
 
 def parsed(options: Options | None, where: str = "") -> dict[str, Value]:
     """Return `options` with Poplar's names and with values of the right type.
 
-    `where` names the source of the options in errors. Raises `InvalidOptionError` and
-    `NotOfferedError`.
+    `where` names the source of the options in errors. Raises `InvalidOptionError` for an unknown
+    option or a wrong value, and `NotOfferedError` for an option that is not implemented.
     """
     if options is None:
         return {}
@@ -159,10 +164,10 @@ def parsed(options: Options | None, where: str = "") -> dict[str, Value]:
         raise InvalidOptionError(f"""The engine's options are {shown(options)}.
             where: {where}
             next:  give a dict: options={{"debug.allowOutOfMemory": True}}.""")
-    result: dict[str, Value] = {}
+    values: dict[str, Value] = {}
     for key, value in options.items():
         name = _TWINS.get(key, key) if isinstance(key, str) else None
-        if name in result:
+        if name in values:
             raise InvalidOptionError(
                 f"The option {name!r} was given twice.",
                 where=where,
@@ -173,24 +178,25 @@ def parsed(options: Options | None, where: str = "") -> dict[str, Value]:
             and re.fullmatch(r"opt\.\w+", name)
             and isinstance(value, (bool, int, str))
         ):
-            result[name] = value
+            values[name] = value
         elif name not in _OPTIONS:
             in_camel_case = isinstance(key, str) and key != key.lower()
-            known = _OPTIONS if in_camel_case else _TWINS
+            candidates = _OPTIONS if in_camel_case else _TWINS
             raise InvalidOptionError(f"""There is no engine option {shown(key)}.
                 where: {where}
-                next:  {did_you_mean(key, known, CLOSE)}The names are those of Poplar's Engine, such
-                as debug.allowOutOfMemory.""")
+                next:  {did_you_mean(key, candidates, CLOSE)}The names are those of Poplar's Engine,
+                such as debug.allowOutOfMemory.""")
         else:
-            result[name] = _value(name, value, where)
-    return result
+            values[name] = _value(name, value, where)
+    return values
 
 
 def from_environment() -> dict[str, Value]:
     """Return the options in the environment variable IPU_TEACH_ENGINE_OPTIONS.
 
-    Raises `InvalidOptionError`, which names the variable, and `NotOfferedError` if the variable
-    GCL_NUM_IO_TILES is set, which stands for an option.
+    Raises `InvalidOptionError`, which names the variable, if its text is not such an object. Raises
+    `NotOfferedError` if GCL_NUM_IO_TILES, the variable of an option that is not implemented, is set
+    to anything but 0.
     """
     if GCL_IO_TILES in os.environ:
         parsed({IO_TILES: os.environ[GCL_IO_TILES]}, f"environment variable {GCL_IO_TILES}")
@@ -211,7 +217,10 @@ def from_environment() -> dict[str, Value]:
 
 
 def _value(name: str, original: Value, where: str) -> Value:
-    """Return `original` as a value of option `name`, or raise an error."""
+    """Return `original` as a value of option `name`.
+
+    Raises `InvalidOptionError` or `NotOfferedError`, which name the source `where`.
+    """
     option = _OPTIONS[name]
     value = _converted(option.kind, original)
     if value is None:

@@ -34,76 +34,78 @@ Drain: TypeAlias = Callable[[Array], None]
 
 
 class StreamCallback:
-    """The host's end of a stream as an object. Subclass it and write `fetch`; the rest is optional.
+    """The host's end of a stream, as an object with callbacks.
 
-    `prefetch` and `fetch` get an array of the stream's dtype with `num_elements` elements. Calls
-    never overlap, and come in the order of the transfers.
+    Write a subclass with a method `fetch`; the other methods are optional. `prefetch` and `fetch`
+    get an array of the stream's dtype with `num_elements` elements. Calls never overlap, and are
+    made in the order of the transfers.
     """
 
     class Result(Enum):
-        """The result of `prefetch`: the array is filled, or there is no data for it yet."""
+        """The result of `prefetch`: the array was filled, or no data were available yet."""
 
         SUCCESS = "SUCCESS"
         NOT_AVAILABLE = "NOT_AVAILABLE"
 
     def prefetch(self, array: Array) -> StreamCallback.Result:
-        """Fill `array` with the data of a later transfer, if it is available already.
+        """Fill `array` with the data of a later transfer, if they are already available.
 
-        The engine calls it after each transfer of a stream to the device, until `buffering_depth`
-        transfers of the stream are ready.
+        After each transfer of a stream to the device, the engine calls this method until
+        `buffering_depth` transfers of the stream are prefetched.
         """
         return StreamCallback.Result.NOT_AVAILABLE
 
     def fetch(self, array: Array) -> None:
         """Fill `array` with the data of the next transfer; for a stream to the host, read `array`.
 
-        It is not called for a transfer that was prefetched.
+        The engine does not call this method for a transfer that was prefetched. Raises
+        `StreamConnectionError` if the subclass does not define it.
         """
         raise StreamConnectionError(f"""{type(self).__name__} has no fetch().
             next:  write `def fetch(self, array):` in the class.""")
 
     def complete(self) -> None:
-        """Handle the end of a transfer: the data of the oldest `prefetch` or `fetch` was used."""
+        """Handle the end of a transfer: the data of the oldest `prefetch` or `fetch` were used."""
 
     def invalidate_prefetched(self) -> None:
-        """Handle the loss of prefetched data, after a load or another connection of the stream."""
+        """Handle the loss of prefetched data: the engine was loaded or the stream reconnected."""
 
 
 class CallbackFeed:
-    """The source of a host-to-device stream with a `StreamCallback`.
+    """The source of a host-to-device stream that is connected to a `StreamCallback`.
 
-    Prefetched data is used first, then `fetch` is called.
+    A call returns the data of the oldest `prefetch`. If there are none, it calls `fetch`.
     """
 
     def __init__(self, stream: DataStream, callback: StreamCallback, replica: int) -> None:
         self.stream = stream
         self.callback = callback
-        calls = callback.fetch, callback.complete, callback.prefetch
+        methods = callback.fetch, callback.complete, callback.prefetch
         self._fetch, self._complete, self._prefetch = (
-            _with_replica(call, replica) for call in calls
+            _with_replica(method, replica) for method in methods
         )
         self._ready: deque[Array] = deque()
 
     def __call__(self) -> Array:
-        name = type(self.callback).__name__
+        class_name = type(self.callback).__name__
         if self._ready:
             array = self._ready.popleft()
         else:
             array = _buffer(self.stream)
-            _guarded(self.stream, f"{name}.fetch()", self._fetch, array)
-        array.flags.writeable = False  # the callback must not change data that is being sent
-        _guarded(self.stream, f"{name}.complete()", self._complete)
+            _guarded(self.stream, f"{class_name}.fetch()", self._fetch, array)
+        array.flags.writeable = False  # the callback must not change data that are being sent
+        _guarded(self.stream, f"{class_name}.complete()", self._complete)
         while len(self._ready) < self.stream.buffering_depth:
-            ahead = _buffer(self.stream)
-            result = _guarded(self.stream, f"{name}.prefetch()", self._prefetch, ahead)
+            prefetched = _buffer(self.stream)
+            result = _guarded(self.stream, f"{class_name}.prefetch()", self._prefetch, prefetched)
             if not isinstance(result, StreamCallback.Result):
-                raise StreamConnectionError(f"""{name}.prefetch() returned {shown(result)}.
+                raise StreamConnectionError(f"""{class_name}.prefetch() returned {shown(result)}.
                     where: stream {self.stream.handle!r}
                     next:  return StreamCallback.Result.SUCCESS or
                     StreamCallback.Result.NOT_AVAILABLE.""")
             if result is StreamCallback.Result.NOT_AVAILABLE:
                 break
-            self._ready.append(ahead)
+            self._ready.append(prefetched)
         return array
 
     def invalidate(self) -> None:
@@ -119,7 +121,7 @@ class CallbackFeed:
 class SharedFeed:
     """The source of a host-to-device stream of several replicas.
 
-    A transfer consists of one transfer of each of `parts`, in order, repeated `times` times.
+    A transfer consists of one transfer from each feed in `parts`, in order, repeated `times` times.
     """
 
     def __init__(self, parts: list[Feed], times: int = 1) -> None:
@@ -137,7 +139,7 @@ class SharedFeed:
 
 
 def _with_replica(function: Function, replica: int) -> Function:
-    """Return `function` with its parameter `replica` bound, if it has such a parameter."""
+    """Return `function` with its parameter `replica` bound; unchanged if it has none."""
     try:
         has_parameter = "replica" in inspect.signature(function).parameters
     except (TypeError, ValueError):  # some built-in functions have no signature
@@ -146,25 +148,28 @@ def _with_replica(function: Function, replica: int) -> Function:
 
 
 def of_one(stream: DataStream) -> DataStream:
-    """Return the part of a stream that belongs to one replica."""
+    """Return a stream with the elements that a transfer of `stream` has for one replica."""
     return replace(stream, num_elements=stream.num_elements // stream.replicas, replicas=1)
 
 
-def _shape_by_replica(values: Array, count: int) -> tuple[int, ...]:
-    """Return the shape in which row r of `values` has the elements of replica r of `count`."""
-    return values.shape if values.shape[:1] == (count,) else (count, -1)
+def _shape_by_replica(values: Array, num_replicas: int) -> tuple[int, ...]:
+    """Return the shape in which row r of `values` has the elements of replica r."""
+    return values.shape if values.shape[:1] == (num_replicas,) else (num_replicas, -1)
 
 
 def _amount(stream: DataStream) -> str:
-    """Return the size of one transfer as text."""
-    count = f"{stream.num_elements:,} elements"
+    """Return the number of elements of one transfer, as text."""
+    elements_text = f"{stream.num_elements:,} elements"
     if stream.replicas == 1:
-        return count
-    return f"{count} ({of_one(stream).num_elements:,} for each of {stream.replicas:,} replicas)"
+        return elements_text
+    return (
+        f"{elements_text} ({of_one(stream).num_elements:,} for each of {stream.replicas:,} "
+        "replicas)"
+    )
 
 
 def _buffer(stream: DataStream) -> Array:
-    """Return an array for one transfer."""
+    """Return an array of zeros for the data of one transfer."""
     return np.zeros(stream.num_elements, stream.dtype.numpy)
 
 
@@ -173,35 +178,38 @@ def feed(stream: DataStream, source: Connected, wrap: bool = True, replica: int 
 
     A transfer is an array of `num_elements` values of the stream's dtype. `source` is one of:
 
-    * an array. Each transfer sends the next part of it; after the last part, the first one follows.
+    * an array. Each transfer sends the next part of it, and the first part again after the last.
       With `wrap=False`, every transfer sends the first part;
     * a `StreamCallback`, or an iterable of arrays;
     * a function without parameters, which returns an array, or a function with one parameter, which
       fills the array that it gets.
 
-    `replica` is the number of the replica that the stream belongs to. In a stream of several
-    replicas, a function is called once for each of them. If it has a parameter `replica`, it gets
-    the number. For data that all replicas receive, it is called once. Raises
-    `StreamConnectionError`.
+    `replica` is the number of the replica that the stream belongs to. If the stream is for several
+    replicas, a function is called once for each of them; a function with a parameter `replica` gets
+    its number there. If all replicas receive the same data, the function is called only once.
+
+    Raises `StreamConnectionError` if `source` cannot be connected to the stream.
     """
     if stream.replicas > 1 and stream.mode is ReplicatedStreamMode.BROADCAST:
         return SharedFeed([feed(of_one(stream), source, wrap)], stream.replicas)
     if stream.replicas > 1 and (isinstance(source, StreamCallback) or callable(source)):
-        part = of_one(stream)
-        return SharedFeed([feed(part, source, wrap, r) for r in range(stream.replicas)])
-    no_sources = (str, bytes, dict, set, frozenset, Tensor, DataStream, type)
-    if isinstance(source, no_sources) or source is None:
+        stream_of_replica = of_one(stream)
+        return SharedFeed(
+            [feed(stream_of_replica, source, wrap, number) for number in range(stream.replicas)]
+        )
+    unsuitable = (str, bytes, dict, set, frozenset, Tensor, DataStream, type)
+    if isinstance(source, unsuitable) or source is None:
         raise StreamConnectionError(f"""The stream {stream.handle!r} goes to the device and was
             connected to {shown(source)}.
             next:  connect an array, an iterator of arrays, or a function that returns one.""")
-    iterator = isinstance(source, Iterable) and not isinstance(source, (np.ndarray, list, tuple))
-    if not wrap and (isinstance(source, StreamCallback) or callable(source) or iterator):
+    is_iterable = isinstance(source, Iterable) and not isinstance(source, (np.ndarray, list, tuple))
+    if not wrap and (isinstance(source, StreamCallback) or callable(source) or is_iterable):
         raise _no_place(stream, source)
     if isinstance(source, StreamCallback):
         return CallbackFeed(stream, source, replica)
     if callable(source):
         return _from_function(stream, _with_replica(source, replica))
-    if iterator:
+    if is_iterable:
         return _from_iterator(stream, iter(source))
     values = to_host_array(
         source, stream.dtype, f"The stream {stream.handle!r}", StreamConnectionError
@@ -211,7 +219,7 @@ def feed(stream: DataStream, source: Connected, wrap: bool = True, replica: int 
         and source.dtype == stream.dtype.numpy
         and source.flags.c_contiguous
     ):
-        # this is the caller's own memory, so the next transfer sends what the caller changes in it
+        # The array is not copied, so a transfer sends the values that it has at that time.
         values = source.reshape(-1)
     return _in_turn(stream, values, wrap)
 
@@ -219,21 +227,27 @@ def feed(stream: DataStream, source: Connected, wrap: bool = True, replica: int 
 def drain(stream: DataStream, sink: Connected, wrap: bool = True, replica: int = 0) -> Drain:
     """Return a function that receives one transfer of a device-to-host stream.
 
-    `sink` is an array of the stream's dtype, a list, a `StreamCallback`, or a function with one
-    parameter. An array is filled part by part, and then again from its start; with `wrap=False`,
-    each transfer fills its first part. A list gets each transfer appended. Several replicas are
-    handled as in `feed`. Raises `StreamConnectionError`.
+    `sink` is one of:
+
+    * an array of the stream's dtype. Each transfer fills the next part of it, and the first part
+      again after the last. With `wrap=False`, every transfer fills the first part;
+    * a list, to which each transfer is appended;
+    * a `StreamCallback`, or a function with one parameter, which gets the transfer as an array.
+
+    If the stream is for several replicas, a function is called once for each of them; a function
+    with a parameter `replica` gets its number there. Raises `StreamConnectionError` if `sink`
+    cannot be connected to the stream.
     """
     if stream.replicas > 1 and (isinstance(sink, StreamCallback) or callable(sink)):
-        of_replica = of_one(stream)
-        parts = [drain(of_replica, sink, wrap, r) for r in range(stream.replicas)]
+        stream_of_replica = of_one(stream)
+        drains = [drain(stream_of_replica, sink, wrap, number) for number in range(stream.replicas)]
 
-        def deal(values: Array) -> None:
-            rows = values.reshape(_shape_by_replica(values, len(parts)))
-            for part, row in zip(parts, rows, strict=True):
-                part(row)
+        def drain_each(values: Array) -> None:
+            rows = values.reshape(_shape_by_replica(values, len(drains)))
+            for drain_replica, values_of_replica in zip(drains, rows, strict=True):
+                drain_replica(values_of_replica)
 
-        return deal
+        return drain_each
     if not wrap and not isinstance(sink, np.ndarray):
         raise _no_place(stream, sink)
     if isinstance(sink, list):
@@ -253,42 +267,42 @@ def drain(stream: DataStream, sink: Connected, wrap: bool = True, replica: int =
             connected to {shown(sink)}.
             next:  connect an array to fill, a list to append to, or a function that takes one
             array.""")
-    name = stream.dtype.numpy.name
+    dtype_name = stream.dtype.numpy.name
     if sink.dtype != stream.dtype.numpy:
         raise StreamConnectionError(f"""The stream {stream.handle!r} carries {stream.dtype.__name__}
             and was connected to an array of {sink.dtype}.
             next:  connect an array of its own dtype: np.empty({stream.num_elements},
-            np.{name}).""")
+            np.{dtype_name}).""")
     if not sink.flags.c_contiguous or not sink.flags.writeable:
         raise StreamConnectionError(f"""The stream {stream.handle!r} was connected to an array that
             cannot be filled in place: it is
             {"read-only" if not sink.flags.writeable else "not contiguous"}.
-            next:  connect a new array: np.empty({stream.num_elements}, np.{name}).""")
-    rows = _in_turn(stream, sink.reshape(-1), wrap)
+            next:  connect a new array: np.empty({stream.num_elements}, np.{dtype_name}).""")
+    next_part = _in_turn(stream, sink.reshape(-1), wrap)
 
     def fill(values: Array) -> None:
-        rows()[...] = values.reshape(-1)
+        next_part()[...] = values.reshape(-1)
 
     return fill
 
 
 def noted(stream: DataStream, copy: Callable[[], None]) -> Callable[[], None]:
-    """Return `copy`, one transfer of a stream, with an event added to the host's timeline.
+    """Return a function that calls `copy` and adds an event to the host's timeline.
 
-    The event has the bytes and the direction of the transfer.
+    `copy` makes one transfer of the stream. The event has the bytes and direction of the transfer.
     """
     label = f"{stream.handle}: {COPY}"
-    size = stream.num_elements * stream.dtype.size
-    way = TO_DEVICE if stream.to_device else TO_HOST
-    now = time.perf_counter_ns
+    num_bytes = stream.num_elements * stream.dtype.size
+    direction = TO_DEVICE if stream.to_device else TO_HOST
+    clock = time.perf_counter_ns
     add = TIMELINE.add
 
     def copy_and_note() -> None:
-        start = now()
+        start = clock()
         try:
             copy()
         finally:
-            add(STREAMS, label, start, size, way)
+            add(STREAMS, label, start, num_bytes, direction)
 
     return copy_and_note
 
@@ -310,9 +324,11 @@ def _check_signature(stream: DataStream, function: Function, *args: Array) -> No
 
 
 def _to_callback(stream: DataStream, callback: StreamCallback, replica: int) -> Drain:
-    """Return the function that passes one transfer to a callback."""
+    """Return a function that passes the data of one transfer to `callback`."""
     name = type(callback).__name__
-    fetch, complete = (_with_replica(f, replica) for f in (callback.fetch, callback.complete))
+    fetch, complete = (
+        _with_replica(method, replica) for method in (callback.fetch, callback.complete)
+    )
 
     def take(values: Array) -> None:
         _guarded(stream, f"{name}.fetch()", fetch, values.reshape(-1))
@@ -322,9 +338,10 @@ def _to_callback(stream: DataStream, callback: StreamCallback, replica: int) -> 
 
 
 def _guarded(stream: DataStream, call: str, function: Function, *args: Connected) -> Connected:
-    """Call the user's code, and raise its errors as `StreamConnectionError`.
+    """Return `function(*args)`, a call of the user's code; record it on the host's timeline.
 
-    `call` names the code in the error. The kit's own errors and KeyboardInterrupt are not changed.
+    Raises `StreamConnectionError`, in which `call` names the code, if the code raises an error. The
+    kit's own errors and KeyboardInterrupt are passed on.
     """
     try:
         with tracepoint(f"{stream.handle}: {call}", STREAMS):
@@ -340,7 +357,7 @@ def _guarded(stream: DataStream, call: str, function: Function, *args: Connected
 
 
 def _from_function(stream: DataStream, function: Function) -> Feed:
-    """Return the feed of a function that returns an array, or that fills one."""
+    """Return the feed of a function that returns an array, or that fills the array it gets."""
     if not _takes_array(function):
         _check_signature(stream, function)
         origin = "what the connected function returned"
@@ -368,8 +385,14 @@ def _takes_array(function: Function) -> bool:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # some built-in functions have no signature
         return False
-    plain = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return sum(p.kind in plain and p.default is p.empty for p in parameters) == 1
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return (
+        sum(
+            parameter.kind in positional and parameter.default is parameter.empty
+            for parameter in parameters
+        )
+        == 1
+    )
 
 
 _DRY = object()
@@ -377,25 +400,25 @@ _DRY = object()
 
 def _from_iterator(stream: DataStream, items: Iterator[Connected]) -> Feed:
     """Return the feed of an iterator of arrays."""
-    taken = 0
+    num_taken = 0
 
-    def following() -> Array:
-        nonlocal taken
+    def next_transfer() -> Array:
+        nonlocal num_taken
         item = _guarded(stream, "The connected iterator", next, items, _DRY)
         if item is _DRY:
             raise StreamConnectionError(f"""The stream {stream.handle!r} ran dry: its iterator gave
-                {counted(taken, "transfer")}, but the program reads another.
+                {counted(num_taken, "transfer")}, but the program reads another.
                 next:  give an endless iterator (itertools.cycle), or repeat fewer times.""")
-        taken += 1
-        return _check_transfer(stream, item, f"transfer {taken:,} of the iterator")
+        num_taken += 1
+        return _check_transfer(stream, item, f"transfer {num_taken:,} of the iterator")
 
-    return following
+    return next_transfer
 
 
 def _check_transfer(stream: DataStream, values: Connected, origin: str) -> Array:
     """Return the values of one transfer as a flat array of the stream's dtype and size.
 
-    Otherwise raise `StreamConnectionError`; `origin` is its `where`.
+    Raises `StreamConnectionError`, with `origin` as its `where`, if dtype or size do not fit.
     """
     try:
         array = to_host_array(values, stream.dtype, f"The stream {stream.handle!r}")
@@ -411,21 +434,25 @@ def _check_transfer(stream: DataStream, values: Connected, origin: str) -> Array
 
 
 def _in_turn(stream: DataStream, values: Array, wrap: bool) -> Feed:
-    """Return a function that returns the next part of an array, of one transfer, at each call.
+    """Return a function that returns the next part of `values` at each call.
 
-    After the last part it starts again. Without `wrap` it always returns the first part.
+    A part has the elements of one transfer. After the last part, the first part follows again. If
+    `wrap` is False, each call returns the first part. Raises `StreamConnectionError` if `values`
+    does not consist of such parts.
     """
-    count = stream.num_elements
-    values = values[:count] if not wrap else values
-    if values.size == 0 or values.size % count:
-        several = f"{count:,} elements, or a multiple of that: each transfer is the next part"
-        once = f"at least {count:,} elements: each transfer is at the start"
+    num_elements = stream.num_elements
+    values = values[:num_elements] if not wrap else values
+    if values.size == 0 or values.size % num_elements:
+        advice_for_parts = (
+            f"{num_elements:,} elements, or a multiple of that: each transfer is the next part"
+        )
+        advice_for_start = f"at least {num_elements:,} elements: each transfer is at the start"
         raise StreamConnectionError(f"""The stream {stream.handle!r} moves {_amount(stream)} a
             transfer and was connected to an array of {values.size:,}.
-            next:  connect {several if wrap else once}.""")
-    rows = values.reshape(values.size // count, count)
-    transfers = counter()
-    return lambda: rows[next(transfers) % len(rows)]
+            next:  connect {advice_for_parts if wrap else advice_for_start}.""")
+    parts = values.reshape(values.size // num_elements, num_elements)
+    transfer_numbers = counter()
+    return lambda: parts[next(transfer_numbers) % len(parts)]
 
 
 def _no_place(stream: DataStream, connected: Connected) -> StreamConnectionError:

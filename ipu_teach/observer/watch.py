@@ -75,7 +75,10 @@ def observed(codelet: type[Vertex], regions: Mapping[str, FieldArrays], target: 
     """
     target = priced_for(codelet, target)
     shapes = {
-        n: tuple(p.shape for p in r) if isinstance(r, list) else r.shape for n, r in regions.items()
+        field_name: tuple(part.shape for part in arrays)
+        if isinstance(arrays, list)
+        else arrays.shape
+        for field_name, arrays in regions.items()
     }
     calls = workers(codelet, target.num_worker_contexts)
     factor = factor_of(codelet, target)
@@ -90,7 +93,7 @@ def observed(codelet: type[Vertex], regions: Mapping[str, FieldArrays], target: 
     result = run_on(codelet, regions)
     slowest = max(watches, key=lambda watch: watch.cycles, default=None)
     estimate = said_cycles(codelet, None, shapes, target, codelet.__name__)
-    traced = (
+    traced_cycles = (
         None
         if any(trace.stopped for trace in traces)
         else max(trace_cycles(trace, target) for trace in traces)
@@ -100,8 +103,8 @@ def observed(codelet: type[Vertex], regions: Mapping[str, FieldArrays], target: 
     launch = launch_cycles(codelet)
     if estimate is not None:
         cycles = int(estimate)
-    elif traced is not None:
-        cycles = factor * traced + launch
+    elif traced_cycles is not None:
+        cycles = factor * traced_cycles + launch
         lines = lines_of_traces(codelet, traces, target)
     elif slowest is not None:
         cycles = factor * slowest.cycles + launch
@@ -226,8 +229,8 @@ class Watch:
     def _turn(self, head: int, names: Mapping[str, Local]) -> bool:
         """Start an iteration of loop `head`, and return True. `names` are the local variables."""
         is_next = bool(self.open) and self.open[-1][0] == head
-        number = self._close(names).number + 1 if is_next else 1
-        turn = Turn(self.heads[head][0], number, len(self.open))
+        iteration = self._close(names).number + 1 if is_next else 1
+        turn = Turn(self.heads[head][0], iteration, len(self.open))
         self.count += 1
         is_kept = len(self.turns) < MOST_TURNS
         if is_kept:
@@ -237,13 +240,13 @@ class Watch:
 
     def _close(self, names: Mapping[str, Local]) -> Turn:
         """End the innermost iteration, and return it with its cycles, values and stores."""
-        head, turn, begun, is_kept = self.open.pop()
+        head, turn, cycles_before, is_kept = self.open.pop()
         if is_kept:
-            turn.cycles = self.factor * (self._cycles_so_far(names) - begun) / UNIT
+            turn.cycles = self.factor * (self._cycles_so_far(names) - cycles_before) / UNIT
             turn.values = _values(names, self.heads[head][1])
             for name, places in turn.stored.items():
                 region: Local = self.regions[name]
-                indices = [tuple(index_of(place, region)) for place in sorted(places)]
+                indices = [tuple(index_of(element, region)) for element in sorted(places)]
                 turn.held[name] = [_element(region, index) for index in indices[:MOST_TOLD]]
                 turn.stored[name] = [index[0] if len(index) == 1 else index for index in indices]
         return turn
@@ -261,28 +264,30 @@ class Watch:
         if not self.code.fields[name].written:
             return region
         parts: list[Array] = []
-        first = 0
+        first_element = 0
         for part in parts_of(region):
             reporting = part.view(_Reporting)
-            reporting.report = partial(self._store, name, first, part)
+            reporting.report = partial(self._store, name, first_element, part)
             parts.append(reporting)
-            first += part.size
+            first_element += part.size
         return parts if isinstance(region, list) else parts[0]
 
-    def _store(self, name: str, first: int, array: Array, place: Array) -> None:
+    def _store(self, name: str, first_element: int, array: Array, place: Array) -> None:
         """Record a store in `place`, a view of `array`, a part of field `name`.
 
-        `first` is the number of the first element of `array` in the field.
+        `first_element` is the number of the first element of `array` in the field.
         """
-        first += (
+        first_element += (
             place.__array_interface__["data"][0] - array.__array_interface__["data"][0]
         ) // array.itemsize
-        steps = (
-            np.arange(n) * (s // array.itemsize)
-            for n, s in zip(place.shape, place.strides, strict=True)
+        axis_offsets = (
+            np.arange(length) * (stride // array.itemsize)
+            for length, stride in zip(place.shape, place.strides, strict=True)
         )
         numbers = (
-            (first + sum(np.ix_(*steps), np.zeros(place.shape, np.int64))).reshape(-1).tolist()
+            (first_element + sum(np.ix_(*axis_offsets), np.zeros(place.shape, np.int64)))
+            .reshape(-1)
+            .tolist()
         )
         for _, turn, _, is_kept in self.open:
             if is_kept:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-_LONGEST = 150.0  # pixels of the longest side
-_LEAST = 14.0
-_MOST_LINES = 40  # more lines would merge into a grey area
+_LONGEST = 150.0  # the longest side of a matrix has this many pixels
+_LEAST = 14.0  # every side has at least this many pixels
+_MOST_LINES = 40  # a matrix with more lines is shaded, because they would merge
 _GAP = 16.0
 _MARGIN = 8.0
 
@@ -32,13 +32,13 @@ def product(a: DrawnMatrix, b: DrawnMatrix, c: DrawnMatrix, caption: str) -> str
     """Return HTML of a picture of C = A B, with A to the left of C, and B above it."""
     scale = _scale((a, b, c))
     m, k, n = (_side(size, scale) for size in (c.rows, a.columns, c.columns))
-    left = top = _MARGIN + k + _GAP
+    c_left = c_top = _MARGIN + k + _GAP
     marks = [
-        *_matrix(a, x=_MARGIN, y=top, width=k, height=m),
-        *_matrix(b, x=left, y=_MARGIN, width=n, height=k),
-        *_matrix(c, x=left, y=top, width=n, height=m),
+        *_matrix(a, x=_MARGIN, y=c_top, width=k, height=m),
+        *_matrix(b, x=c_left, y=_MARGIN, width=n, height=k),
+        *_matrix(c, x=c_left, y=c_top, width=n, height=m),
     ]
-    return _picture(marks, left + n + _MARGIN, top + m + _MARGIN, caption)
+    return _picture(marks, c_left + n + _MARGIN, c_top + m + _MARGIN, caption)
 
 
 def row(matrices: Sequence[DrawnMatrix], caption: str) -> str:

@@ -1,6 +1,6 @@
 """The public names of a library package, and errors for names that it lacks.
 
-Each module lists its public names in `__all__`, and its package offers them all.
+Each module lists its public names in `__all__`; its package has the names of all its modules.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ def offered(scope: Mapping[str, object], *modules: str) -> list[str]:
     Names of modules are left out, except for those in `modules`.
     """
     return sorted(
-        n for n, v in scope.items() if n in modules or not (n.startswith("_") or ismodule(v))
+        name
+        for name, value in scope.items()
+        if name in modules or not (name.startswith("_") or ismodule(value))
     )
 
 

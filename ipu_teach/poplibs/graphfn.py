@@ -1,15 +1,13 @@
-"""Functions of tensors whose body is built once and can be called many times.
-
-Each call copies its tensors in, calls the shared body, and copies the results out.
+"""Functions of tensors: the vertices of the body exist once, and calls copy tensors in and out.
 
     scale = graphfn.VoidFunction(graph, [graphfn.input(x, "x"), graphfn.output(y, "y")], fn)
     scale([a, b], prog)      # copies a in, calls the body, copies its result out to b
     scale([c, d], prog)      # calls the same body: its vertices exist once
 
-The tensors of the signature only determine shapes, dtypes and tiles: the body works on clones of
-them. `fn` is called once, with a list of these clones, when the function is created. Calling the
-function afterwards appends copies and a `Call`. With `inlined`, by contrast, every call of the
-function calls `fn` again, with the tensors of that call.
+The tensors of the signature only determine shapes, dtypes and tile mappings: the body works on
+clones of them. When the function is created, `fn` is called once, with a list of these clones. A
+call of the function then appends copies and a `Call`. With `inlined`, every call of the function
+instead calls `fn` again, with the tensors of that call.
 """
 
 from __future__ import annotations
@@ -23,15 +21,15 @@ from ipu_teach.poplibs.library import check_name, check_same, check_tensor, libr
 from ipu_teach.program import Call, Copy, Program, Sequence as Steps
 
 Args = Sequence[Tensor | None]
-Body = Callable[..., Tensor | Program | None]  # fn(args, prog), or fn(args) of a ProgramFunction
+Body = Callable[..., Tensor | Program | None]  # fn(args, prog), or for a ProgramFunction fn(args)
 
 
 @dataclass(frozen=True)
 class Argument:
     """An argument in a signature, created by `input`, `output`, `inout` or `created`.
 
-    The body works on a clone of `tensor`: same shape, dtype and tile mapping. `tensor` is None if
-    `kind` is "created".
+    `kind` is the name of that function. The body works on a clone of `tensor`, with the same shape,
+    dtype and tile mapping. `tensor` is None if `kind` is "created".
     """
 
     kind: str
@@ -43,24 +41,27 @@ class Argument:
 
 
 def input(tensor: Tensor, name: str = "") -> Argument:
-    """Return an argument that the body reads: a call copies its tensor in."""
+    """Return an argument that the body reads: a call copies the caller's tensor in."""
     return _argument("input", tensor, name)
 
 
 def output(tensor: Tensor, name: str = "") -> Argument:
-    """Return an argument that the body writes completely: a call copies it out to its tensor."""
+    """Return an argument that the body writes: a call copies it out to the caller's tensor.
+
+    The body must write every element.
+    """
     return _argument("output", tensor, name)
 
 
 def inout(tensor: Tensor, name: str = "") -> Argument:
-    """Return an argument that the body reads and writes: a call copies its tensor in and out."""
+    """Return an argument that the body reads and writes: a call copies it in and out."""
     return _argument("inout", tensor, name)
 
 
 def created(name: str = "") -> Argument:
-    """Return an argument whose tensor `fn` creates, and stores at this position of its list.
+    """Return an argument whose tensor `fn` creates and stores at this position in its list.
 
-    If a call has None at this position, None is replaced by a new tensor for the result.
+    If a call has None at this position, the call replaces it by a new tensor with the result.
     """
     _check_name("created", name)
     return Argument("created", None, name)
@@ -70,7 +71,7 @@ def _argument(kind: str, tensor: Tensor, name: str) -> Argument:
     if not isinstance(tensor, Tensor):
         raise PoplibsError(
             f"{kind}() was given {shown(tensor)}.",
-            next_step="give a tensor like the ones of the calls.",
+            next_step="give a tensor with the shape and dtype of those in the calls.",
         )
     _check_name(kind, name)
     return Argument(kind, tensor, name)
@@ -84,7 +85,7 @@ def _check_name(kind: str, name: str) -> None:
 
 
 class _GraphFunction:
-    """The common part of the functions: a signature, its clones, and the body that uses them."""
+    """The base of the functions: a signature, clones of its tensors, and a body that uses them."""
 
     @library
     def __init__(
@@ -97,10 +98,10 @@ class _GraphFunction:
     ) -> None:
         self._kind = kind = type(self).__name__
         check_name(debug_context)
-        listed = isinstance(signature, (list, tuple)) and all(
-            isinstance(a, Argument) for a in signature
+        is_signature_valid = isinstance(signature, (list, tuple)) and all(
+            isinstance(entry, Argument) for entry in signature
         )
-        if not listed:
+        if not is_signature_valid:
             raise PoplibsError(f"""{kind}() was given the signature {shown(signature)}.
                 next:  give a list of arguments: [input(x, "x"), output(y, "y")].""")
         if not callable(fn):
@@ -110,21 +111,20 @@ class _GraphFunction:
         self._graph = graph
         self.signature = tuple(signature)
         self._inlined = fn if inlined else None
-        # The tensors whose shapes and dtypes those of a call must have; in an inlined function,
-        # None for an
-        # argument that `fn` creates.
+        # a call's tensors must have the shapes and dtypes of these; the entry for an argument that
+        # an inlined function creates is None
         self._models: list[Tensor | None]
-        names = [self._name(number) for number in range(len(signature))]
-        for name, argument in zip(names, signature, strict=True):
+        argument_names = [self._name(number) for number in range(len(signature))]
+        for name, argument in zip(argument_names, signature, strict=True):
             if argument.tensor is not None:
                 check_tensor(graph, name, argument.tensor)
         label = debug_context or "graphfn"
         if inlined:
-            self._models = [a.tensor for a in signature]
+            self._models = [entry.tensor for entry in signature]
             return
         clones = [
-            None if a.tensor is None else graph.clone(a.tensor, f"{label}/{name}")
-            for name, a in zip(names, signature, strict=True)
+            None if entry.tensor is None else graph.clone(entry.tensor, f"{label}/{name}")
+            for name, entry in zip(argument_names, signature, strict=True)
         ]
         body_args = list(clones)
         body = Steps(name=label)
@@ -134,9 +134,9 @@ class _GraphFunction:
         self._call = Call(graph.add_function(body, label))
 
     def _build(self, fn: Body, body_args: list[Tensor | None], body: Steps) -> Tensor | None:
-        """Let `fn` append to the body.
+        """Call `fn`, which appends to the body.
 
-        Returns the tensor of which every call returns a copy, or None if calls return nothing.
+        Return the tensor of which every call returns a copy, or None if calls return nothing.
         """
         fn(body_args, body)
         return None
@@ -145,37 +145,38 @@ class _GraphFunction:
         return self.signature[number].name or f"argument{number}"
 
     def _filled(self, clones: list[Tensor | None], body_args: list[Tensor | None]) -> list[Tensor]:
-        """Return the body's tensor for each argument, after `fn` has created the missing ones.
+        """Return the body's tensor for each argument, after the call of `fn`.
 
-        `clones` are the tensors before the call of `fn`, and `body_args` those after it. Raises
-        `PoplibsError` if `fn` created too few tensors, or replaced one.
+        `clones` is the list before the call, and `body_args` the list after it, in which `fn` has
+        replaced None by new tensors. Raises `PoplibsError` if `fn` did not create a tensor, or
+        replaced another one.
         """
         if len(body_args) != len(clones):
             raise PoplibsError(f"""The function of {self._kind} was handed
                 {counted(len(clones), "argument")} and left {len(body_args)}.
                 next:  change only the entries of created arguments: args[2] = tensor.""")
         body_tensors: list[Tensor] = []
-        for number, (before, after) in enumerate(zip(clones, body_args, strict=True)):
+        for number, (clone, body_tensor) in enumerate(zip(clones, body_args, strict=True)):
             name = self._name(number)
-            if before is None and after is None:
+            if clone is None and body_tensor is None:
                 raise PoplibsError(f"""The function of {self._kind} left the created argument
                     {name!r} without a tensor.
-                    next:  set it: args[{number}] = tensor.""")
-            if before is not None and after is not before:
+                    next:  store a tensor there: args[{number}] = tensor.""")
+            if clone is not None and body_tensor is not clone:
                 raise PoplibsError(f"""The function of {self._kind} replaced its argument {name!r},
                     which is {self.signature[number].kind}.
-                    next:  write into the tensor that it is given, by a program; or make the
-                    argument created().""")
-            check_tensor(self._graph, name, after)
-            assert after is not None
-            body_tensors.append(after)
+                    next:  append a program that writes into the tensor of the list, or declare the
+                    argument as created().""")
+            check_tensor(self._graph, name, body_tensor)
+            assert body_tensor is not None
+            body_tensors.append(body_tensor)
         return body_tensors
 
     def _append(self, args: Args, prog: Steps) -> Tensor | None:
-        """Append a call: copies of the arguments, the call of the body, and copies of the results.
+        """Append a call: copies of the arguments, the body, and copies of the results.
 
-        Raises `PoplibsError` unless the arguments fit the signature. Returns the tensor for the
-        result, or None.
+        Return the tensor for the result, or None. Raises `PoplibsError` unless the arguments fit
+        the signature.
         """
         kind = self._kind
         if not isinstance(args, (list, tuple)) or len(args) != len(self.signature):
@@ -187,7 +188,7 @@ class _GraphFunction:
             raise PoplibsError(f"""{kind} takes {counted(len(self.signature), "argument")} and was
                 given {received}.
                 where: its signature is {list(self.signature)}
-                next:  give a list with one tensor for each, and None for one that is created.""")
+                next:  give a list with a tensor for each argument, or None for a created one.""")
         for number, (argument, body_tensor, tensor) in enumerate(
             zip(self.signature, self._models, args, strict=True)
         ):
@@ -203,26 +204,26 @@ class _GraphFunction:
             if body_tensor is None:
                 continue
             advice = (
-                "a body is built for one shape and one dtype; make another function for another."
+                "create another function for this shape and dtype; a body works only on its own."
             )
-            where = f"argument {name!r}"
-            check_same("shapes", body_tensor.shape, tensor.shape, where, advice=advice)
-            kinds = body_tensor.dtype.__name__, tensor.dtype.__name__
-            check_same("dtypes", *kinds, where, advice)
+            context = f"argument {name!r}"
+            check_same("shapes", body_tensor.shape, tensor.shape, context, advice=advice)
+            dtype_names = body_tensor.dtype.__name__, tensor.dtype.__name__
+            check_same("dtypes", *dtype_names, context, advice)
         if self._inlined is not None:
             return self._build_in(self._inlined, args, prog)
-        outside = [
+        caller_tensors = [
             self._like(body_tensor) if tensor is None else tensor
             for body_tensor, tensor in zip(self._body_tensors, args, strict=True)
         ]
         if isinstance(args, list):
-            args[:] = outside
-        sides = list(zip(self.signature, self._body_tensors, outside, strict=True))
-        for argument, body_tensor, tensor in sides:
+            args[:] = caller_tensors
+        tensor_pairs = list(zip(self.signature, self._body_tensors, caller_tensors, strict=True))
+        for argument, body_tensor, tensor in tensor_pairs:
             if argument.kind in ("input", "inout"):
                 prog.add(Copy(tensor, body_tensor))
         prog.add(self._call)
-        for argument, body_tensor, tensor in sides:
+        for argument, body_tensor, tensor in tensor_pairs:
             if argument.kind != "input":
                 prog.add(Copy(body_tensor, tensor))
         if self._result is None:
@@ -232,15 +233,15 @@ class _GraphFunction:
         return result
 
     def _build_in(self, fn: Body, args: Args, prog: Steps) -> Tensor | None:
-        """Append a new body that works on the call's own tensors, without copies.
-
-        Returns the result, or None.
-        """
+        """Append a new body that works on the call's own tensors; return its result, or None."""
         body_args = list(args)
         body = Steps()
         result = self._build(fn, body_args, body)
         filled = self._filled(
-            [None if a.kind == "created" else t for a, t in zip(self.signature, args, strict=True)],
+            [
+                None if argument.kind == "created" else tensor
+                for argument, tensor in zip(self.signature, args, strict=True)
+            ],
             body_args,
         )
         if isinstance(args, list):
@@ -258,10 +259,10 @@ class _GraphFunction:
 class VoidFunction(_GraphFunction):
     """A function whose body works on its arguments: `VoidFunction(graph, signature, fn)`.
 
-    `signature` is a list of arguments from `input`, `output`, `inout` and `created`. `fn(args,
-    prog)` appends the body to the Sequence `prog`. `debug_context` names the body and its clones.
-    With `inlined`, calls do not share a body: each builds its own on the tensors that it receives,
-    which takes more code but no copies. Raises `PoplibsError`.
+    `signature` is a list of results of `input`, `output`, `inout` and `created`. `fn(args, prog)`
+    appends the body to the Sequence `prog`. `debug_context` is the name of the body and a prefix of
+    the clones' names. With `inlined`, calls do not share a body: each builds a new one that works
+    on the call's own tensors, which takes more code but no copies. Raises `PoplibsError`.
     """
 
     @library
@@ -276,8 +277,8 @@ class VoidFunction(_GraphFunction):
 class TensorFunction(_GraphFunction):
     """A function with a result: `TensorFunction(graph, signature, fn)`.
 
-    `fn(args, prog)` returns the tensor that holds the result. Each call returns a new tensor with
-    the same tile mapping, into which the result is copied. The arguments are those of
+    `fn(args, prog)` returns the tensor that contains the result. Each call returns a new tensor
+    with the same tile mapping, into which the result is copied. The other parameters are those of
     `VoidFunction`.
     """
 

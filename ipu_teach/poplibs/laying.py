@@ -1,4 +1,4 @@
-"""Build codelets by dtype, vertices on tiles, variables and constants for the libraries."""
+"""Helpers with which the libraries build codelets, vertices, variables and constants."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from ipu_teach.poplibs.poputil import map_tensor_linearly, take, take_each, tile
 from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.types import Array, DType
 
-Edges = dict[str, Any]  # the tensors and numbers of a vertex, by field
-Word = type[DType] | str | None
-Field = TypeVar("Field")  # the dtype of a codelet's field before it is replaced
+Edges = dict[str, Any]  # a vertex's tensors and numbers; the keys are its fields
+Word = type[DType] | str | None  # a part of a codelet's name; "" and None are left out
+Field = TypeVar("Field")  # a dtype in the declaration of a codelet, which `typed` replaces
 _CODELETS: dict[tuple[object, ...], type[Vertex]] = {}
 
 
@@ -32,14 +32,16 @@ def typed(
 ) -> type[Vertex]:
     """Return the codelet `base` for these dtypes and constants; equal calls return the same class.
 
-    `dtypes` maps the dtypes of the fields of `base` to new ones. `constants` become class
-    attributes. The class is named as in PopLibs' profiles, such as
-    `popops::ScaledAdd<half,fast>`: `words` are the dtypes and texts in the angle brackets, of which
-    empty ones are left out, and `name` replaces the name of `base`.
+    `dtypes` maps the dtypes in the declaration of `base` to those of its fields. `constants` become
+    class attributes. The class is named as in PopLibs' profiles, such as
+    `popops::ScaledAdd<half,fast>`. `words` are the dtypes and texts in the angle brackets; empty
+    ones are left out. `name` replaces the name of `base`.
     """
     library = base.__module__.split(".")[2]
-    parameters = ",".join(w if isinstance(w, str) else w.__name__.lower() for w in words if w)
-    full_name = f"{library}::{name or base.__name__}<{parameters}>"
+    parameter_text = ",".join(
+        word if isinstance(word, str) else word.__name__.lower() for word in words if word
+    )
+    full_name = f"{library}::{name or base.__name__}<{parameter_text}>"
     key = base, full_name, tuple(dtypes.items()), tuple(constants.items())
     if key not in _CODELETS:
         _CODELETS[key] = template(base, full_name, dtypes, **constants)
@@ -67,10 +69,10 @@ def step(
 
     `results` names the fields whose tensors are new: they are mapped to the vertex's tile.
     """
-    into = graph.add_compute_set(name)
+    compute_set = graph.add_compute_set(name)
     for tile, edges in work:
-        put(graph, into, tile, codelet, edges, *(edges[field] for field in results))
-    prog.add(Execute(into))
+        put(graph, compute_set, tile, codelet, edges, *(edges[field] for field in results))
+    prog.add(Execute(compute_set))
 
 
 def pieces_of(
@@ -78,12 +80,16 @@ def pieces_of(
 ) -> Iterator[tuple[int, Edges]]:
     """Yield (tile, edges) for each tile that holds elements of `placed`.
 
-    The edges contain, for each operand, the elements at the positions of `placed` on the tile, and
-    `state`, which is equal for all tiles.
+    For each operand, the edges contain the elements that correspond to the tile's elements of
+    `placed`. `state` is added to the edges of every tile.
     """
-    flat = {field: tensor.flatten() for field, tensor in operands.items()}
-    for tile, pieces in tile_pieces(graph, placed):
-        yield tile, dict(zip(flat, take_each(flat.values(), pieces), strict=True)) | state
+    flat_operands = {field: tensor.flatten() for field, tensor in operands.items()}
+    for tile, intervals in tile_pieces(graph, placed):
+        yield (
+            tile,
+            dict(zip(flat_operands, take_each(flat_operands.values(), intervals), strict=True))
+            | state,
+        )
 
 
 def add_per_tile(
@@ -94,89 +100,103 @@ def add_per_tile(
     operands: dict[str, Tensor],
     **state: Any,
 ) -> None:
-    """Add the vertices of `pieces_of` in one call, in the same order and on the same tiles."""
+    """Add a vertex for each (tile, edges) that `pieces_of` would yield, all in one call."""
     shares = TileShares(*graph.mapped_pieces(placed))
     columns = {field: shares.column(tensor.flatten()) for field, tensor in operands.items()}
     graph.add_columns(into, codelet, shares.tile, columns, state)
 
 
 class TileShares:
-    """The intervals of a flat tensor that each tile holds, computed from mapped pieces.
+    """The intervals of a flat tensor that each tile holds.
+
+    They are computed from pieces that begin at `begin`, have `count` elements and are on `tile`,
+    three parallel arrays int64[pieces]. The attributes have an entry for each tile with elements.
 
     Attributes:
         tile: the tiles, ascending.
-        first: the beginning of the first interval on each tile.
-        pattern: a number for each tile; equal for tiles whose intervals differ only in `first`.
+        first: the beginning of the tile's first interval.
+        pattern: a number that is equal for tiles whose intervals differ only in `first`.
     """
 
     def __init__(self, begin: Array, count: Array, tile: Array) -> None:
-        order = order_of(tile)
-        begin, end, tile = begin[order], (begin + count)[order], tile[order]
-        is_first = np.append(True, (tile[1:] != tile[:-1]) | (begin[1:] != end[:-1]))[: len(tile)]
-        self._begin = begin[is_first]
-        self._end = end[np.append(is_first[1:], True)[: len(tile)]]
-        tile = tile[is_first]
-        begins = np.flatnonzero(np.append(True, tile[1:] != tile[:-1])[: len(tile)])
-        self._bounds = np.append(begins, len(tile))
-        self.tile = tile[begins]
-        self.first = self._begin[begins]
-        numbers: dict[bytes | int, int] = {}
-        self.pattern = np.zeros(len(begins), np.int64)
+        tile_order = order_of(tile)
+        begin, ends, tile = begin[tile_order], (begin + count)[tile_order], tile[tile_order]
+        begins_interval = np.append(True, (tile[1:] != tile[:-1]) | (begin[1:] != ends[:-1]))[
+            : len(tile)
+        ]
+        self._begin = begin[begins_interval]
+        self._end = ends[np.append(begins_interval[1:], True)[: len(tile)]]
+        tile = tile[begins_interval]
+        first_intervals = np.flatnonzero(np.append(True, tile[1:] != tile[:-1])[: len(tile)])
+        self._bounds = np.append(first_intervals, len(tile))
+        self.tile = tile[first_intervals]
+        self.first = self._begin[first_intervals]
+        pattern_numbers: dict[bytes | int, int] = {}
+        self.pattern = np.zeros(len(first_intervals), np.int64)
         self._examples: list[int] = []  # the index of a tile with each pattern
-        several = np.diff(self._bounds) > 1
-        lengths = (self._end[begins] - self.first).tolist()
-        for i, is_several in enumerate(several.tolist()):
-            key: bytes | int = lengths[i]
+        has_several = np.diff(self._bounds) > 1
+        first_lengths = (self._end[first_intervals] - self.first).tolist()
+        for tile_index, is_several in enumerate(has_several.tolist()):
+            key: bytes | int = first_lengths[tile_index]
             if is_several:
-                low, high = self._bounds[i : i + 2]
-                relative = self._begin[low:high], self._end[low:high]
-                key = (np.concatenate(relative) - self.first[i]).tobytes()
-            number = numbers.setdefault(key, len(numbers))
-            if number == len(self._examples):
-                self._examples.append(i)
-            self.pattern[i] = number
+                first_interval, end_interval = self._bounds[tile_index : tile_index + 2]
+                interval_bounds = (
+                    self._begin[first_interval:end_interval],
+                    self._end[first_interval:end_interval],
+                )
+                key = (np.concatenate(interval_bounds) - self.first[tile_index]).tobytes()
+            pattern_number = pattern_numbers.setdefault(key, len(pattern_numbers))
+            if pattern_number == len(self._examples):
+                self._examples.append(tile_index)
+            self.pattern[tile_index] = pattern_number
 
-    def _intervals(self, i: int) -> list[tuple[int, int]]:
-        low, high = self._bounds[i : i + 2].tolist()
-        begin = self._begin[low:high].tolist()
-        end = self._end[low:high].tolist()
-        return list(zip(begin, end, strict=True))
+    def _intervals(self, tile_index: int) -> list[tuple[int, int]]:
+        first_interval, end_interval = self._bounds[tile_index : tile_index + 2].tolist()
+        begins = self._begin[first_interval:end_interval].tolist()
+        ends = self._end[first_interval:end_interval].tolist()
+        return list(zip(begins, ends, strict=True))
 
     def column(self, flat: Tensor) -> Column:
-        """Return the elements of `flat` on each tile, as edges of one vertex per tile."""
+        """Return a column of edges: for one vertex per tile, the elements of `flat` on the tile."""
         strides = flat.layout.strides
         if strides is None:
             return self._listed(flat)
-        examples = [take(flat, self._intervals(i)) for i in self._examples]
-        origin = flat.offset + self.first * strides[0]
-        shift = np.array([tensor.offset for tensor in examples], np.int64)
-        shift -= origin[self._examples]
-        return Column(origin + shift[self.pattern], self.pattern, [t.form for t in examples])
+        examples = [take(flat, self._intervals(tile_index)) for tile_index in self._examples]
+        first_offsets = flat.offset + self.first * strides[0]
+        offset_shifts = np.array([tensor.offset for tensor in examples], np.int64)
+        offset_shifts -= first_offsets[self._examples]
+        return Column(
+            first_offsets + offset_shifts[self.pattern],
+            self.pattern,
+            [example.form for example in examples],
+        )
 
     def _listed(self, flat: Tensor) -> Column:
-        """Return `column` for a tensor whose elements have no constant stride."""
+        """Return the result of `column` for a tensor whose elements have no constant stride."""
         positions = flat.positions()
 
-        def parts() -> Iterator[tuple[Array, Array]]:
-            of_pattern = members(self.pattern, len(self._examples))
-            for tiles, example in zip(of_pattern, self._examples, strict=True):
-                places = [np.arange(a, b) for a, b in self._intervals(example)]
-                relative = np.concatenate(places) - self.first[example]
+        def positions_by_pattern() -> Iterator[tuple[Array, Array]]:
+            tiles_of_patterns = members(self.pattern, len(self._examples))
+            for tiles, example in zip(tiles_of_patterns, self._examples, strict=True):
+                interval_positions = [
+                    np.arange(begin, end) for begin, end in self._intervals(example)
+                ]
+                relative = np.concatenate(interval_positions) - self.first[example]
                 yield tiles, positions[self.first[tiles][:, None] + relative]
 
-        return listed_column(flat.graph, flat.dtype, len(self.tile), parts())
+        return listed_column(flat.graph, flat.dtype, len(self.tile), positions_by_pattern())
 
 
 def shared(
     graph: Graph, operands: dict[str, Tensor], max_vertices: int, **state: Any
 ) -> Iterator[tuple[int, Edges]]:
-    """Yield (tile, edges) for at most `max_vertices` vertices that divide the rows of all operands.
+    """Yield (tile, edges) for at most `max_vertices` vertices that share the rows of all operands.
 
-    The vertices are spread evenly over the tiles. `state` is added to the edges of each.
+    The vertices are spread evenly over the tiles. `state` is added to the edges of every vertex.
     """
-    rows = next(iter(operands.values())).shape[0]
-    parts = balanced_partition(rows, min(rows, max_vertices)) if rows else []
-    for tile, (begin, end) in dealt(parts, graph.target.num_tiles):
+    num_rows = next(iter(operands.values())).shape[0]
+    row_intervals = balanced_partition(num_rows, min(num_rows, max_vertices)) if num_rows else []
+    for tile, (begin, end) in dealt(row_intervals, graph.target.num_tiles):
         yield tile, {field: tensor[begin:end] for field, tensor in operands.items()} | state
 
 
@@ -197,7 +217,7 @@ def scalar(graph: Graph, dtype: type[DType], value: Tensor | ArrayLike, name: st
 
 
 def beside(graph: Graph, x: Tensor, dtype: type[DType], values: ArrayLike, name: str) -> Tensor:
-    """Return a constant with the shape and tile mapping of `x`; `values` are broadcast to it."""
+    """Return a constant with the shape and tile mapping of `x`, to which `values` are broadcast."""
     constant = graph.add_constant(dtype, x.shape, np.broadcast_to(values, x.shape), name)
     graph.map_pieces(constant, *graph.mapped_pieces(x))
     return constant

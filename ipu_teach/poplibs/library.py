@@ -53,9 +53,10 @@ P = ParamSpec("P")
 R = TypeVar("R")
 A = TypeVar("A")
 C = TypeVar("C", bound=type[Any])
-Hints = dict[str, Any]  # annotations by parameter; typing has no common type for annotations
-Arguments = dict[str, Any]  # arguments by parameter, not yet checked
-OWN = "the function's name"  # a default of `debug_context` that stands for the function's name
+# the annotation of each parameter; Any, because the annotations have no type in common
+Hints = dict[str, Any]
+Arguments = dict[str, Any]  # the argument for each parameter, before it is checked
+OWN = "the function's name"  # as the default of `debug_context`, this stands for that name
 NAMES = "name", "debug_context"
 NAME = "give a name: text, in quotes."
 MOST_SIZE = 2**63
@@ -63,10 +64,10 @@ _calling = ContextVar("calling", default="")
 
 
 class Wants(NamedTuple):
-    """The requirements on a tensor argument, in addition to being a tensor of the graph.
+    """The requirements on a tensor argument, which must also belong to the call's graph.
 
-    `ranks` are the permitted numbers of dimensions (empty: any number). `mapped` is whether every
-    element must be mapped to a tile.
+    `ranks` contains the permitted numbers of dimensions; if it is empty, any number is permitted.
+    `mapped` is whether every element must be mapped to a tile.
     """
 
     ranks: tuple[int, ...] = ()
@@ -75,11 +76,11 @@ class Wants(NamedTuple):
 
 Row = Annotated[Tensor, Wants((1,))]
 Matrix = Annotated[Tensor, Wants((2,))]
-AnyNumber = float  # NaN and infinities are permitted
-Rows = Annotated[Tensor, Wants(tuple(range(2, 10)))]  # two dimensions or more
-Loose = Annotated[Tensor, Wants(mapped=False)]  # not necessarily mapped to tiles
-Free = Annotated[Tensor, None]  # checked by the function itself
-# Python's own errors that the body of a function may raise for an argument of the wrong type
+AnyNumber = float  # a number; NaN and infinities are permitted
+Rows = Annotated[Tensor, Wants(tuple(range(2, 10)))]  # a tensor of two dimensions or more
+Loose = Annotated[Tensor, Wants(mapped=False)]  # a tensor that need not be mapped to tiles
+Free = Annotated[Tensor, None]  # a tensor that the function checks itself
+# the errors of Python that a function's body may raise for an argument of the wrong type
 PYTHONS = (TypeError, ValueError, ArithmeticError, LookupError, AttributeError)
 
 
@@ -88,10 +89,10 @@ def _error_of(problem: str, advice: str) -> PoplibsError:
 
 
 def described(kind: C) -> C:
-    """Decorate a parameter class so that its fields are checked when a user creates an instance.
+    """Decorate a class of parameters: its fields are checked when a user creates an instance.
 
-    Instances that a library function creates are not checked: the function checks its own arguments
-    and names them in errors.
+    If a library function creates an instance, its fields are not checked, because the function
+    checks its own arguments and names them in errors.
     """
     unchecked = kind.__init__
     check_class(kind, _error_of)
@@ -112,10 +113,10 @@ def calling() -> str:
 
 
 def refused(says: str, where: object = "", next_step: str = "") -> PoplibsError:
-    """Return the error of the current call, to be raised: `raise refused("needs …", x, "give …")`.
+    """Return an error for the current call; raise it: `raise refused("needs …", x, "give …")`.
 
-    `says` continues the sentence that begins with the function's name. `where` is a tensor or text.
-    `says` may also be the full message, with lines that begin with `where:` and `next:`.
+    `says` continues the sentence that begins with the function's name; it may also contain the
+    lines that begin with `where:` and `next:`. `where` is a tensor or text.
     """
     return PoplibsError(
         f"{calling()}() {says}",
@@ -125,9 +126,9 @@ def refused(says: str, where: object = "", next_step: str = "") -> PoplibsError:
 
 
 def as_given(value: object, argument: str, next_step: str) -> PoplibsError:
-    """Return the error for a wrong argument; it contains the argument's value and name.
+    """Return an error for a wrong argument of the current call, with its value and name.
 
-    raise as_given(plan, "plan", "give what embedding_plan returns.")
+    Example: `raise as_given(plan, "plan", "give what embedding_plan returns.")`.
     """
     return refused(f"was given {shown(value)} as {argument}.", next_step=next_step)
 
@@ -139,59 +140,70 @@ def library(function: Callable[P, R]) -> Callable[P, R]:
     """
     name = function.__qualname__
     signature = inspect.signature(function)
-    parameters = [_as_seen(p, name) for p in signature.parameters.values()]
+    parameters = [_as_seen(parameter, name) for parameter in signature.parameters.values()]
     signature = signature.replace(parameters=parameters)
     body: Callable[..., R] = function
-    names = signature.parameters.keys()
-    defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
-    places = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+    parameter_names = signature.parameters.keys()
+    defaults = {
+        parameter.name: parameter.default
+        for parameter in parameters
+        if parameter.default is not parameter.empty
+    }
+    positional_names = [
+        parameter.name
+        for parameter in parameters
+        if parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+    ]
     # an `__init__` is reported under the name of its class
-    of_class = function.__name__.startswith("__")
-    # evaluated at the first call: types may be defined further down in the module
-    wants = cache(lambda: _wants(get_type_hints(function, include_extras=True)))
+    is_special = function.__name__.startswith("__")
+    # the hints are evaluated at the first call, because a module may define types after functions
+    requirements = cache(lambda: _wants(get_type_hints(function, include_extras=True)))
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        # Signature.bind would take several times as long as all checks of an operation on a few
-        # elements.
-        arguments = {**defaults, **dict(zip(places, args, strict=False)), **kwargs}
-        twice = kwargs and not kwargs.keys().isdisjoint(places[: len(args)])
-        before = _calling.set(type(args[0]).__name__ if of_class else name)
+        # Signature.bind would take several times as long as all checks of a small operation
+        arguments = {**defaults, **dict(zip(positional_names, args, strict=False)), **kwargs}
+        has_overlap = kwargs and not kwargs.keys().isdisjoint(positional_names[: len(args)])
+        previous_name = _calling.set(type(args[0]).__name__ if is_special else name)
         try:
-            if twice or len(args) > len(places) or arguments.keys() != names:
+            if (
+                has_overlap
+                or len(args) > len(positional_names)
+                or arguments.keys() != parameter_names
+            ):
                 # Python's own error names the argument that does not fit
                 return function(*args, **kwargs)
-            _check(arguments, *wants())
+            _check(arguments, *requirements())
             with working(f"build {name}"):
                 return body(**arguments)
         except (PoplibsError, *PYTHONS) as error:
             hints = get_type_hints(function, include_extras=True)
-            is_kind = isinstance(error, (PoplibsError, TypeError)) and not of_class
-            if is_kind and (line := in_order(name, signature, hints, args)):
+            may_be_reordered = isinstance(error, (PoplibsError, TypeError)) and not is_special
+            if may_be_reordered and (reordered_call := in_order(name, signature, hints, args)):
                 raise refused(
                     "was given its arguments in another order.",
                     str(error).splitlines()[0],
-                    f"write {line}.",
+                    f"write {reordered_call}.",
                 ) from None
             if not isinstance(error, IPUTeachError) and (misfit := _misfit_of(arguments, hints)):
                 raise as_given(*misfit) from error
             raise
         finally:
-            _calling.reset(before)
+            _calling.reset(previous_name)
 
     call.__signature__ = signature  # type: ignore[attr-defined]
     return call
 
 
 def _misfit_of(arguments: Arguments, hints: Hints) -> tuple[object, str, str] | None:
-    """Return (value, name, advice) of the first argument that does not fit its annotation.
+    """Return (value, name, advice) for the first argument that does not fit its annotation.
 
-    None means that all arguments fit.
+    Return None if all arguments fit.
     """
     for name, value in arguments.items():
-        kind = None if hints.get(name) is Free else kind_of(hints.get(name, Any))
-        if kind is not None and not kind.accepts(value):
-            return value, name, kind.advice(value)
+        argument_kind = None if hints.get(name) is Free else kind_of(hints.get(name, Any))
+        if argument_kind is not None and not argument_kind.accepts(value):
+            return value, name, argument_kind.advice(value)
     return None
 
 
@@ -214,8 +226,10 @@ def variant(
     parameter of `core` and the parameters listed in `without`, which must have defaults.
     """
     signature = inspect.signature(core)
-    _, *free = signature.parameters.values()
-    signature = signature.replace(parameters=[p for p in free if p.name not in without])
+    _, *other_parameters = signature.parameters.values()
+    signature = signature.replace(
+        parameters=[parameter for parameter in other_parameters if parameter.name not in without]
+    )
 
     def named(stub: Callable[[], None]) -> Callable[P, R]:
         def function(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -239,29 +253,40 @@ def variant(
 def _wants(hints: Hints) -> tuple[bool, list[str], dict[str, Wants], Arguments]:
     """Return the requirements of a signature, from its annotations.
 
-    The requirements are whether the function appends to a Sequence, the names of its flags, the
-    `Wants` of each tensor, and (class, advice) for each argument of an advised class and each name.
+    They are four values: whether the function appends to a Sequence; the names of its flags; the
+    `Wants` of each tensor; and (class, advice) for each argument of an advised class, and for the
+    function's `name` or `debug_context`.
     """
-    hints = {n: h for n, h in hints.items() if n != "return"}
-    of_tensors = {
-        n: next(iter(getattr(h, "__metadata__", ())), None) if h is not Tensor else Wants()
-        for n, h in hints.items()
+    hints = {parameter: hint for parameter, hint in hints.items() if parameter != "return"}
+    wants_of_tensors = {
+        parameter: next(iter(getattr(hint, "__metadata__", ())), None)
+        if hint is not Tensor
+        else Wants()
+        for parameter, hint in hints.items()
     }
     return (
         hints.get("prog") is Program,
-        [n for n, h in hints.items() if h is bool],
-        {n: w for n, w in of_tensors.items() if isinstance(w, Wants)},
-        {n: (h, advice) for n, h in hints.items() if (advice := _advice(h))}
+        [parameter for parameter, hint in hints.items() if hint is bool],
+        {
+            parameter: wants
+            for parameter, wants in wants_of_tensors.items()
+            if isinstance(wants, Wants)
+        },
+        {
+            parameter: (hint, advice)
+            for parameter, hint in hints.items()
+            if (advice := _advice(hint))
+        }
         | {
-            n: (h, NAME)
-            for n, h in hints.items()
-            if n in ("name", "debug_context") and h in (str, str | None)
+            parameter: (hint, NAME)
+            for parameter, hint in hints.items()
+            if parameter in ("name", "debug_context") and hint in (str, str | None)
         },
     )
 
 
 def _advice(hint: Any) -> str:
-    """Return the advice of the advised class in a hint, or "" if there is none.
+    """Return the advice for the class in `hint` that `advised` decorates, or "" if there is none.
 
     The class may be part of a union, such as `Kind | None`.
     """
@@ -274,7 +299,7 @@ def _check(
     appends: bool,
     flags: list[str],
     tensors: dict[str, Wants],
-    kinds: Arguments,
+    advised_classes: Arguments,
 ) -> None:
     """Raise `PoplibsError` unless the arguments meet the requirements, as returned by `_wants`."""
     has_graph = "graph" in arguments or hasattr(arguments.get("self"), "_graph")
@@ -293,17 +318,17 @@ def _check(
         for name, wants in tensors.items():
             if wants.mapped:
                 check_mapped(graph, name, arguments[name])
-    for name, (kind, advice) in kinds.items():
-        if not isinstance(arguments[name], kind):
+    for name, (advised_class, advice) in advised_classes.items():
+        if not isinstance(arguments[name], advised_class):
             raise as_given(arguments[name], name, advice)
 
 
 def check_dtype(argument: str, tensor: Tensor, *dtypes: type[DType]) -> None:
-    """Raise `PoplibsError` unless `tensor`, the argument of that name, has one of the `dtypes`."""
+    """Raise `PoplibsError` unless `tensor`, the argument named `argument`, has one of `dtypes`."""
     if tensor.dtype not in dtypes:
-        names = " and ".join(d.__name__ for d in dtypes)
+        dtype_names = " and ".join(dtype.__name__ for dtype in dtypes)
         raise refused(
-            f"works on {names}, but {argument} is {tensor.dtype.__name__}.",
+            f"works on {dtype_names}, but {argument} is {tensor.dtype.__name__}.",
             tensor,
             "cast it with popops.cast.",
         )
@@ -342,9 +367,11 @@ def check_tensor(graph: Graph, argument: str, tensor: object, ranks: tuple[int, 
         )
     if ranks and tensor.rank not in ranks:
         is_range = len(ranks) > 2 and list(ranks) == list(range(ranks[0], ranks[-1] + 1))
-        wanted = f"{ranks[0]} to {ranks[-1]}" if is_range else " or ".join(str(r) for r in ranks)
-        raise refused(f"""needs {argument} with {wanted} dimension{"s" if wanted != "1" else ""}; it
-            has {tensor.rank}.
+        rank_text = (
+            f"{ranks[0]} to {ranks[-1]}" if is_range else " or ".join(str(rank) for rank in ranks)
+        )
+        plural = "" if rank_text == "1" else "s"
+        raise refused(f"""needs {argument} with {rank_text} dimension{plural}; it has {tensor.rank}.
             where: {tensor!r}
             next:  reshape, flatten or index the tensor.""")
 
@@ -353,10 +380,10 @@ def check_mapped(graph: Graph, argument: str, tensor: Tensor) -> None:
     """Raise `InvalidTileMappingError` unless every element of `tensor` is mapped to a tile."""
     tile_map = graph.tile_map()
     if np.any(tile_map.split(*tensor.byte_extent())[3] == UNMAPPED):
-        _, count, tile = pieces_by_tile(tensor, tile_map)
-        missing = int(count[tile == UNMAPPED].sum())
-        raise InvalidTileMappingError(f"""{calling()}() was given {argument} with {missing:,} of its
-            {tensor.num_elements:,} elements on no tile.
+        _, piece_lengths, piece_tiles = pieces_by_tile(tensor, tile_map)
+        num_unmapped = int(piece_lengths[piece_tiles == UNMAPPED].sum())
+        raise InvalidTileMappingError(f"""{calling()}() was given {argument} with
+            {num_unmapped:,} of its {tensor.num_elements:,} elements on no tile.
             where: {tensor!r}
             next:  graph.set_tile_mapping(tensor, tile), or poputil.map_tensor_linearly(graph,
             tensor).""")
@@ -379,14 +406,21 @@ def check_alike(
 ) -> None:
     """Raise `PoplibsError` unless two tensors, passed as keywords, have the same shape and dtype.
 
-    `shapes` and `dtypes` are the advice in the errors. Without advice in `dtypes`, the dtypes may
-    differ. `shape` is the required shape of the second tensor, by default that of the first.
+    `shapes` is the advice in the error for different shapes, and `dtypes` that for different
+    dtypes. If `dtypes` is "", the dtypes may differ. `shape` is the required shape of the second
+    tensor, by default the shape of the first.
     """
-    (a, x), (b, y) = two.items()
-    where = f"{a} {x!r} and {b} {y!r}"
-    check_same("shapes", x.shape if shape is None else shape, y.shape, where, advice=shapes)
+    (first_name, first_tensor), (second_name, second_tensor) = two.items()
+    context = f"{first_name} {first_tensor!r} and {second_name} {second_tensor!r}"
+    check_same(
+        "shapes",
+        first_tensor.shape if shape is None else shape,
+        second_tensor.shape,
+        context,
+        advice=shapes,
+    )
     if dtypes:
-        check_same("dtypes", x.dtype, y.dtype, where, advice=dtypes)
+        check_same("dtypes", first_tensor.dtype, second_tensor.dtype, context, advice=dtypes)
 
 
 def check_number(
@@ -404,9 +438,9 @@ def check_number(
 
 
 def check_sizes(target: object, minimum: int, **sizes: object) -> None:
-    """Raise `PoplibsError` unless `target` is a Target and all `sizes` are large enough.
+    """Raise `PoplibsError` unless `target` is a Target and all `sizes` are valid.
 
-    A size is an integer of at least `minimum` and below 2**63.
+    A valid size is an integer of at least `minimum` and below 2**63.
     """
     if not isinstance(target, Target):
         raise as_given(target, "its target", "give graph.target.")

@@ -5,12 +5,14 @@
     graph.create_host_write("rate", rate)                       # change the rate without compiling
 
 PopLibs has no optimisers; frameworks compose them from library calls, as this module does.
-`parameter` and its gradient `slope` are FLOAT or HALF, of one shape. `rate` is a number or a tensor
-of one FLOAT, which the host can write between two runs. A call returns its state, a dict of FLOAT
-tensors that are initially 0 and mapped like the parameter. To interrupt training, read the
-parameter and the state; to continue, write them back, and the result is the same as without
-interruption. A call that gets a `state` uses its tensors. All values are computed in FLOAT and
-rounded once.
+`parameter` and its gradient `slope` are FLOAT or HALF, and have the same shape. `rate` is a number,
+or a FLOAT tensor of one element, which the host can write between two runs. All values are computed
+in FLOAT and rounded once.
+
+A call returns its state, a dict of FLOAT tensors that are initially 0 and have the shape and tile
+mapping of the parameter; only "step" is a single number. A call that gets such a dict as `state`
+uses its tensors. To interrupt training, read the parameter and the state. To continue, write them
+back; the result is the same as without interruption.
 
 `warm_up`, `cosine` and `stairs` compute rates that change with the step, on the host.
 """
@@ -54,10 +56,10 @@ Expression = Callable[..., ExprLike]
 
 
 class _Step:
-    """One step of one parameter, as expressions of its tensors.
+    """An optimiser's step for one parameter `w`, built from expressions of tensors.
 
-    `numbers` are the options to check, and `names` the names of the state's tensors; `restored` is
-    a state from an earlier call.
+    `numbers` contains the options to check, by argument. `names` are the names of the state's
+    tensors, and `restored` is a state from an earlier call. Raises `PoplibsError`.
     """
 
     def __init__(
@@ -71,7 +73,7 @@ class _Step:
         name: str,
         numbers: dict[str, float],
         restored: State | None,
-        names: tuple[str, ...],
+        state_names: tuple[str, ...],
     ) -> None:
         self.graph = graph
         self.w = w
@@ -80,49 +82,51 @@ class _Step:
         self.name = name
         self.state: State = {}
         self.restored = {} if restored is None else restored
-        self._check_state(names)
+        self._check_state(state_names)
         check_dtype("parameter", w, FLOAT, HALF)
         check_dtype("slope", slope, FLOAT, HALF)
         check_alike("give a slope for each element.", "", parameter=w, slope=slope)
         for argument, number in numbers.items():
-            below = 1.0 if argument in ("momentum", "beta1", "beta2") else inf
-            if not 0 <= check_number(argument, number, FLOAT) < below:
-                bound = "0 or more" if below > 1 else "0 to below 1"
-                raise as_given(number, argument, f"give {bound}.")
+            upper_bound = 1.0 if argument in ("momentum", "beta1", "beta2") else inf
+            if not 0 <= check_number(argument, number, FLOAT) < upper_bound:
+                bound_text = "0 or more" if upper_bound > 1 else "0 to below 1"
+                raise as_given(number, argument, f"give {bound_text}.")
         self.rate = check_factor(graph, "rate", rate, FLOAT)
         check_finite("rate", self.rate)
 
-    def _check_state(self, names: tuple[str, ...]) -> None:
+    def _check_state(self, state_names: tuple[str, ...]) -> None:
         """Raise `PoplibsError` unless the restored state is empty or has exactly these names."""
-        listed = ", ".join(map(repr, names))
+        name_list = ", ".join(map(repr, state_names))
         if not isinstance(self.restored, dict):
             raise as_given(self.restored, "state", "give the dict that an earlier call returned.")
         for name in self.restored:
-            if name not in names:
+            if name not in state_names:
                 raise refused(
                     f"was given a state with the unknown entry {shown(name)}.",
-                    next_step=f"{did_you_mean(name, names)}It keeps {listed}.",
+                    next_step=f"{did_you_mean(name, state_names)}The state contains {name_list}.",
                 )
-        if self.restored and (lost := [name for name in names if name not in self.restored]):
+        if self.restored and (
+            missing_names := [name for name in state_names if name not in self.restored]
+        ):
             raise refused(
-                f"was given a state without {lost[0]!r}.",
-                next_step=f"give all that an earlier call returned: {listed}.",
+                f"was given a state without {missing_names[0]!r}.",
+                next_step=f"give all tensors that an earlier call returned: {name_list}.",
             )
         for name, tensor in self.restored.items():
             check_tensor(self.graph, name, tensor)
 
     def keep(self, name: str) -> Tensor:
-        """Return a tensor of the state, restored or new with the initial value 0.
+        """Return a tensor of the state: the restored one, or a new one with the initial value 0.
 
-        "step" is one number, and every other tensor has the shape of the parameter.
+        "step" is a single number; every other tensor has the shape of the parameter.
         """
         if name in self.restored:
             tensor = self.state[name] = self.restored[name]
             shape = () if name == "step" else self.w.shape
-            where = f"{name} {tensor!r}"
+            context = f"{name} {tensor!r}"
             check_dtype(name, tensor, FLOAT)
             check_same(
-                "shapes", tensor.shape, shape, where, advice="give what an earlier call returned."
+                "shapes", tensor.shape, shape, context, advice="give what an earlier call returned."
             )
             return tensor
         if name == "step":
@@ -134,14 +138,17 @@ class _Step:
         self.state[name] = tensor
         return tensor
 
-    def set(self, first: Tensor, expression: Expression, *others: Rate) -> None:
-        """Set `first` to `expression(first, *others)`, a function of tensors and numbers."""
-        result, tensors = in_float(expression, first, *others, out=first.dtype)
+    def set(self, target: Tensor, expression: Expression, *others: Rate) -> None:
+        """Set `target` to `expression(first, *others)`, a function of tensors and numbers."""
+        result, tensors = in_float(expression, target, *others, out=target.dtype)
         assert isinstance(result, expr.Expr)
         map_in_place(self.graph, result, tensors, self.prog, debug_context=self.name)
 
     def scalar(self, expression: Expression, *operands: Rate) -> Rate:
-        """Return `expression(*operands)`, one number: a tensor, or a float if no operand is one."""
+        """Return the single number `expression(*operands)`, as a tensor.
+
+        If no operand is a tensor, return a float.
+        """
         result, tensors = in_float(expression, *operands)
         if not isinstance(result, expr.Expr):
             return float(result)
@@ -170,12 +177,12 @@ def sgd(
     scaled_velocity: bool = False,
     state: State | None = None,
 ) -> State:
-    """Append a step of stochastic gradient descent: v = momentum v + g, w = w - rate v.
+    """Append a step of stochastic gradient descent: v = momentum v + g, then w = w - rate v.
 
-    Here w is the parameter and g is the gradient plus `weight_decay` times w. The formula is that
-    of torch.optim.SGD without dampening. With `scaled_velocity`, v = momentum v + rate g and w = w
-    - v, as in Keras: the results differ once the rate changes. State: "velocity" (v), or nothing
-    without momentum. Raises `PoplibsError`.
+    Here w is `parameter`, and g is `slope` plus `weight_decay` times w. This is torch.optim.SGD
+    without dampening. With `scaled_velocity`, v = momentum v + rate g, then w = w - v, as in Keras;
+    the results differ only if the rate changes. The returned state contains "velocity" (v), and is
+    empty without momentum. Raises `PoplibsError`.
     """
     numbers = {"momentum": momentum, "weight_decay": weight_decay}
     step = _Step(
@@ -187,23 +194,33 @@ def sgd(
         name=debug_context,
         numbers=numbers,
         restored=state,
-        names=("velocity",),
+        state_names=("velocity",),
     )
-    g = _decayed(weight_decay)
+    decayed_gradient = _decayed(weight_decay)
     if not momentum:
-        step.set(parameter, lambda w, d, rate: w - rate * g(d, w), slope, step.rate)
+        step.set(
+            parameter,
+            lambda w, gradient, rate: w - rate * decayed_gradient(gradient, w),
+            slope,
+            step.rate,
+        )
         return step.state
-    v = step.keep("velocity")
+    velocity = step.keep("velocity")
     if scaled_velocity:
 
-        def scaled(v: ExprLike, d: ExprLike, w: ExprLike, rate: ExprLike) -> ExprLike:
-            return v * momentum + rate * g(d, w)
+        def scaled(velocity: ExprLike, gradient: ExprLike, w: ExprLike, rate: ExprLike) -> ExprLike:
+            return velocity * momentum + rate * decayed_gradient(gradient, w)
 
-        step.set(v, scaled, slope, parameter, step.rate)
-        step.set(parameter, lambda w, v: w - v, v)
+        step.set(velocity, scaled, slope, parameter, step.rate)
+        step.set(parameter, lambda w, velocity: w - velocity, velocity)
         return step.state
-    step.set(v, lambda v, d, w: v * momentum + g(d, w), slope, parameter)
-    step.set(parameter, lambda w, v, rate: w - rate * v, v, step.rate)
+    step.set(
+        velocity,
+        lambda velocity, gradient, w: velocity * momentum + decayed_gradient(gradient, w),
+        slope,
+        parameter,
+    )
+    step.set(parameter, lambda w, velocity, rate: w - rate * velocity, velocity, step.rate)
     return step.state
 
 
@@ -245,32 +262,61 @@ def _adam(
         name=debug_context,
         numbers=numbers,
         restored=state,
-        names=state_names,
+        state_names=state_names,
     )
     is_decoupled = decays_by is not None
-    g = _decayed(0.0 if is_decoupled else decay)
-    both = (slope, parameter)
-    first, second, count = map(step.keep, state_names)
-    step.set(count, lambda n: n + 1.0)
-    step.set(first, lambda m, d, w: m + (1 - beta1) * (g(d, w) - m), *both)
+    decayed_gradient = _decayed(0.0 if is_decoupled else decay)
+    gradient_and_parameter = (slope, parameter)
+    mean, mean_square, step_count = map(step.keep, state_names)
+    step.set(step_count, lambda num_steps: num_steps + 1.0)
+    step.set(
+        mean,
+        lambda mean_value, gradient, w: (
+            mean_value + (1 - beta1) * (decayed_gradient(gradient, w) - mean_value)
+        ),
+        *gradient_and_parameter,
+    )
 
-    def square(g: ExprLike) -> ExprLike:
+    def square(decayed_gradient: ExprLike) -> ExprLike:
         # for a gradient of 1e20, only the scaled square is a finite FLOAT
-        return (1 - beta2) * g * g if scaled_square else (1 - beta2) * (g * g)
+        return (
+            (1 - beta2) * decayed_gradient * decayed_gradient
+            if scaled_square
+            else (1 - beta2) * (decayed_gradient * decayed_gradient)
+        )
 
-    step.set(second, lambda v, d, w: v * beta2 + square(g(d, w)), *both)
+    step.set(
+        mean_square,
+        lambda square_value, gradient, w: (
+            square_value * beta2 + square(decayed_gradient(gradient, w))
+        ),
+        *gradient_and_parameter,
+    )
 
-    length = step.scalar(lambda rate, n: rate / _correction(beta1, n), step.rate, count)
-    root = step.scalar(lambda n: _root_of_correction(beta2, n), count)
-    shrink = step.scalar(lambda rate: 1 - rate * decay, step.rate) if is_decoupled else 1.0
+    step_length = step.scalar(
+        lambda rate, num_steps: rate / _correction(beta1, num_steps), step.rate, step_count
+    )
+    root_of_correction = step.scalar(
+        lambda num_steps: _root_of_correction(beta2, num_steps), step_count
+    )
+    weight_factor = step.scalar(lambda rate: 1 - rate * decay, step.rate) if is_decoupled else 1.0
 
     def stepped(
-        w: ExprLike, m: ExprLike, v: ExprLike, length: ExprLike, root: ExprLike, shrink: ExprLike
+        w: ExprLike,
+        mean_value: ExprLike,
+        square_value: ExprLike,
+        step_length: ExprLike,
+        root_of_correction: ExprLike,
+        weight_factor: ExprLike,
     ) -> ExprLike:
-        divisor = (expr.Sqrt(v) + eps) / root if eps_hat else expr.Sqrt(v) / root + eps
-        return w * shrink - length * m / divisor
+        divisor = (
+            (expr.Sqrt(square_value) + eps) / root_of_correction
+            if eps_hat
+            else expr.Sqrt(square_value) / root_of_correction + eps
+        )
+        return w * weight_factor - step_length * mean_value / divisor
 
-    step.set(parameter, stepped, first, second, length, root, shrink)
+    step.set(parameter, stepped, mean, mean_square, step_length, root_of_correction, weight_factor)
     return step.state
 
 
@@ -278,11 +324,12 @@ def _adam(
 def adam() -> None:
     """Append a step of Adam, which uses running means of the gradient and of its square.
 
-    Both means are corrected for their start at 0. State: "first" and "second", the means, and
-    "step", the number of steps, one FLOAT. `weight_decay` (default 0) times the parameter is added
-    to the gradient, as in torch.optim.Adam. With `eps_hat`, `eps` is added to the root of the
-    second mean before its correction, as in Keras. With `scaled_square`, the gradient is multiplied
-    by 1 - beta2 before it is squared, as in torch. Raises `PoplibsError`.
+    Both means are corrected because they start at 0. The returned state contains the means, "first"
+    and "second", and the number of steps, "step", a FLOAT. `weight_decay` (default 0) times the
+    parameter is added to the gradient, as in torch.optim.Adam. With `eps_hat`, `eps` is added to
+    the root of the second mean before the correction, as in Keras. With `scaled_square`, the square
+    is computed as ((1 - beta2) g) g instead of (1 - beta2) (g g), as in torch. Raises
+    `PoplibsError`.
     """
 
 
@@ -290,8 +337,8 @@ def adam() -> None:
 def adamw() -> None:
     """Append a step like `adam`, with weight decay that is independent of the gradient.
 
-    The weights become w - rate `weight_decay` w (default 0.01), as in torch.optim.AdamW. Raises
-    `PoplibsError`.
+    The parameter is multiplied by 1 - rate * `weight_decay` (default 0.01) before the step, as in
+    torch.optim.AdamW. Raises `PoplibsError`.
     """
 
 
@@ -310,11 +357,12 @@ def lars(
     eps: float = 1e-8,
     state: State | None = None,
 ) -> State:
-    """Append a step whose length depends on the parameter: v = momentum v + rate r (g + decay w).
+    """Append a step of LARS (arXiv:1708.03888): v = momentum v + rate r (g + decay w), w = w - v.
 
-    Then w = w - v. The trust ratio is r = `trust` |w| / (|g| + decay |w| + eps), or 1 if |w| or |g|
-    is 0. |w| is the root of the sum of squares over the parameter, which should be one layer
-    (arXiv:1708.03888). State: "velocity" (v). torch has no such optimiser. Raises `PoplibsError`.
+    Here w is `parameter`, g is `slope` and decay is `weight_decay`. The trust ratio r is `trust`
+    |w| / (|g| + decay |w| + eps), or 1 if |w| or |g| is 0. |w| is the root of the sum of squares
+    over all elements, so a parameter should be one layer. The returned state contains "velocity"
+    (v). torch has no such optimiser. Raises `PoplibsError`.
     """
     decay = weight_decay
     numbers = {"momentum": momentum, "weight_decay": decay, "trust": trust, "eps": eps}
@@ -327,50 +375,56 @@ def lars(
         name=debug_context,
         numbers=numbers,
         restored=state,
-        names=("velocity",),
+        state_names=("velocity",),
     )
-    jobs = [SingleReduceOp(t.flatten(), [0], "SQUARE_ADD", FLOAT) for t in (parameter, slope)]
-    norms = reduce_many(graph, jobs, prog, f"{debug_context}/norms")
+    reductions = [
+        SingleReduceOp(tensor.flatten(), [0], "SQUARE_ADD", FLOAT) for tensor in (parameter, slope)
+    ]
+    norms = reduce_many(graph, reductions, prog, f"{debug_context}/norms")
 
-    def ratio(rate: ExprLike, w: ExprLike, g: ExprLike) -> ExprLike:
-        w, g = expr.Sqrt(w), expr.Sqrt(g)
-        trust_ratio = trust * w / (g + decay * w + eps)
-        return rate * expr.Select(trust_ratio, 1.0, expr.And(w > 0.0, g > 0.0))
+    def ratio(rate: ExprLike, w: ExprLike, gradient_norm: ExprLike) -> ExprLike:
+        w, gradient_norm = expr.Sqrt(w), expr.Sqrt(gradient_norm)
+        trust_ratio = trust * w / (gradient_norm + decay * w + eps)
+        return rate * expr.Select(trust_ratio, 1.0, expr.And(w > 0.0, gradient_norm > 0.0))
 
-    length = step.scalar(ratio, step.rate, *norms)
+    step_length = step.scalar(ratio, step.rate, *norms)
     decayed = _decayed(decay)
-    v = step.keep("velocity")
+    velocity = step.keep("velocity")
 
-    def moved(v: ExprLike, d: ExprLike, w: ExprLike, length: ExprLike) -> ExprLike:
-        return v * momentum + length * decayed(d, w)
+    def moved(
+        velocity: ExprLike, gradient: ExprLike, w: ExprLike, step_length: ExprLike
+    ) -> ExprLike:
+        return velocity * momentum + step_length * decayed(gradient, w)
 
-    step.set(v, moved, slope, parameter, length)
-    step.set(parameter, lambda w, v: w - v, v)
+    step.set(velocity, moved, slope, parameter, step_length)
+    step.set(parameter, lambda w, velocity: w - velocity, velocity)
     return step.state
 
 
 def warm_up(step: int, steps: int, rate: float) -> float:
-    """Return the rate of step number `step` (from 0), which rises linearly up to `rate`.
+    """Return the learning rate of step number `step` (from 0), which rises linearly to `rate`.
 
-    It reaches `rate` after `steps` equal increments and stays there.
+    It reaches `rate` after `steps` equal increments and stays there. Raises `PoplibsError`.
     """
     _check_steps("warm_up", step, steps, rate)
     return rate * min(1.0, (step + 1) / steps)
 
 
 def cosine(step: int, steps: int, rate: float, last: float = 0.0) -> float:
-    """Return the rate of step number `step` (from 0): half a cosine wave, `rate` down to `last`.
+    """Return the learning rate of step number `step` (from 0), which falls from `rate` to `last`.
 
-    It reaches `last` at step `steps` and stays there.
+    It follows half a cosine wave, reaches `last` at step `steps`, and stays there. Raises
+    `PoplibsError`.
     """
     _check_steps("cosine", step, steps, rate, last)
     return last + (rate - last) * (1 + cos(pi * min(step, steps) / steps)) / 2
 
 
 def stairs(step: int, steps: int, rate: float, factor: float = 0.1) -> float:
-    """Return the rate of step number `step` (from 0), which decays in stairs.
+    """Return the learning rate of step number `step` (from 0), which decays in stairs.
 
-    It begins as `rate` and is multiplied by `factor` after every `steps` steps.
+    It begins as `rate`, and is multiplied by `factor` after every `steps` steps. Raises
+    `PoplibsError`.
     """
     _check_steps("stairs", step, steps, rate, factor)
     return float(rate * factor ** (step // steps))

@@ -4,8 +4,8 @@
     popops.reduce(graph, x, [0], prog, options={"accum_type.inter_tile": "half"})    # the same
 
 Values are Python objects, or text as in PopLibs: "true", "0.5", "half". Unknown options and values
-raise an error. Some options choose between implementations of which this kit has only one; they are
-checked but have no effect, and their `Option.effect` is False.
+raise an error. Some options choose between implementations of which this kit has only one. Such
+options are checked but have no effect; their `Option.effect` is False.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ipu_teach.types import FLOAT, HALF, DType
 
 Options = Mapping[str, object]  # the options as users pass them
 Value = bool | float | str | type[DType] | None
-Settled = dict[str, Any]  # values by option; their types depend on the option's `kind`
+Settled = dict[str, Any]  # the value of each option, of a type that depends on `Option.kind`
 _BOOLS: dict[str, Value] = {"true": True, "false": False}
 _DTYPES: dict[str, Value] = {"float": FLOAT, "half": HALF}
 
@@ -30,8 +30,9 @@ _DTYPES: dict[str, Value] = {"float": FLOAT, "half": HALF}
 class Option:
     """An option of a library call.
 
-    `kind` is bool, float (a number from `minimum` to `maximum`), FLOAT (either FLOAT or HALF), or a
-    tuple of permitted texts. `effect` is False if the option changes nothing here.
+    `kind` tells which values are permitted: bool; float, for a number from `minimum` to `maximum`;
+    FLOAT, for the dtypes FLOAT and HALF; or a tuple of texts. `effect` is False if the option
+    changes nothing in this kit.
     """
 
     name: str
@@ -48,7 +49,7 @@ class Option:
 
     @property
     def takes(self) -> str:
-        """The permitted values, in words, for an error message."""
+        """A text for errors that names the permitted values."""
         if self.kind is float:
             if self.maximum == float("inf"):
                 return f"a number of {self.minimum:g} or more"
@@ -58,7 +59,7 @@ class Option:
         return "True or False" if self.kind is bool else "FLOAT or HALF"
 
     def value(self, argument: object) -> Value:
-        """Return `argument` as a value of this option.
+        """Return `argument`, which may be text, as a value of this option.
 
         Raises `InvalidOptionError` if it is not permitted.
         """
@@ -70,10 +71,10 @@ class Option:
             if number is not None and self.minimum <= number <= self.maximum:
                 return number
         else:
-            known = _BOOLS if self.kind is bool else _DTYPES
-            named = known.get(argument) if isinstance(argument, str) else argument
-            for permitted in known.values():
-                if named is permitted:
+            permitted_by_text = _BOOLS if self.kind is bool else _DTYPES
+            named_value = permitted_by_text.get(argument) if isinstance(argument, str) else argument
+            for permitted in permitted_by_text.values():
+                if named_value is permitted:
                     return permitted
         raise InvalidOptionError(f"""{calling()}() was given the option {self.name!r} as
             {shown(argument)}.
@@ -91,9 +92,9 @@ def as_number(argument: object) -> float | None:
 
 
 def settled(known: tuple[Option, ...], argument: object) -> Settled:
-    """Return the value of every known option, by its PopLibs name.
+    """Return a dict from the PopLibs name of each known option to its value.
 
-    `argument` is a mapping, or None; options that it lacks have their default. Raises
+    `argument` is a mapping, or None. Options that are not in it have their default. Raises
     `InvalidOptionError` for unknown options and for values that are not permitted.
     """
     values = {option.name: option.default for option in known}
@@ -105,19 +106,22 @@ def settled(known: tuple[Option, ...], argument: object) -> Settled:
         )
         raise InvalidOptionError(f"""{calling()}() was given the options {shown(argument)}.
             next:  {advice}.""")
-    names = {name: option for option in known for name in (option.name, option.twin)}
-    names_seen: set[str] = set()
+    options_by_name = {name: option for option in known for name in (option.name, option.twin)}
+    given_names: set[str] = set()
     for key, argument_value in argument.items():
-        option = names.get(key) if isinstance(key, str) else None
+        option = options_by_name.get(key) if isinstance(key, str) else None
         if option is None:
-            listed = ", ".join(o.name for o in known)
-            near = did_you_mean(key, [*names, *(o.name for o in known)])
-            raise InvalidOptionError(
-                f"{calling()}() has no option {shown(key)}.", next_step=f"{near}It has {listed}."
+            option_list = ", ".join(known_option.name for known_option in known)
+            suggestion = did_you_mean(
+                key, [*options_by_name, *(known_option.name for known_option in known)]
             )
-        if option.name in names_seen:
+            raise InvalidOptionError(
+                f"{calling()}() has no option {shown(key)}.",
+                next_step=f"{suggestion}It has {option_list}.",
+            )
+        if option.name in given_names:
             raise InvalidOptionError(f"""{calling()}() was given the option {option.name!r} twice.
                 next:  give it once: both spellings mean the same.""")
-        names_seen.add(option.name)
+        given_names.add(option.name)
         values[option.name] = option.value(argument_value)
     return values

@@ -1,8 +1,8 @@
 """Suggest the right order of arguments when a call follows the order of another library.
 
-Libraries in C++ have their own order of operands, dtypes and parameters. If a refused call's
-arguments would all fit when each went to the first free parameter of its type, the error shows the
-call with the arguments in that order.
+C++ libraries have other orders of operands, dtypes and parameters. If a call is refused, each of
+its arguments is assigned to the first free parameter of its type. If that works for all arguments,
+the error shows the call in that order.
 """
 
 from __future__ import annotations
@@ -23,61 +23,76 @@ def in_order(
 ) -> str:
     """Return the text of a call of `name` with `args` in the order of the signature.
 
-    The text is empty if they are in that order already, or if some argument fits no free parameter.
+    The text is empty if `args` are in that order already, if an argument fits no free parameter, or
+    if a required parameter gets no argument.
     """
-    places: list[Parameter] = list(signature.parameters.values())
-    free = list(places)
+    parameters: list[Parameter] = list(signature.parameters.values())
+    free = list(parameters)
     assigned = dict[str, object]()
     for value in args:
-        place = next((p for p in free if _fits(value, hints.get(p.name, Any))), None)
-        if place is None:
+        parameter_for_value = next(
+            (parameter for parameter in free if _fits(value, hints.get(parameter.name, Any))), None
+        )
+        if parameter_for_value is None:
             return ""
-        free.remove(place)
-        assigned[place.name] = value
-    # Operands count as one kind: to exchange two would be another calculation.
-    tensors = [value for value in args if isinstance(value, Tensor)][:1]
-    kinds = {
-        p.name: "operand" if any(_fits(t, hints.get(p.name, Any)) for t in tensors) else p.name
-        for p in places
+        free.remove(parameter_for_value)
+        assigned[parameter_for_value.name] = value
+    # all operands count as one kind, because exchanging two of them changes the result
+    first_tensors = [value for value in args if isinstance(value, Tensor)][:1]
+    kind_of_parameter = {
+        parameter.name: "operand"
+        if any(_fits(tensor, hints.get(parameter.name, Any)) for tensor in first_tensors)
+        else parameter.name
+        for parameter in parameters
     }
-    written = [kinds[p.name] for p in places[: len(args)]]
-    if [kinds[n] for n in assigned] == written or any(p.default is p.empty for p in free):
+    written_kinds = [kind_of_parameter[parameter.name] for parameter in parameters[: len(args)]]
+    if [kind_of_parameter[assigned_name] for assigned_name in assigned] == written_kinds or any(
+        parameter.default is parameter.empty for parameter in free
+    ):
         return ""
-    required = [p.name for p in places if p.name in assigned and p.default is p.empty]
+    required = [
+        parameter.name
+        for parameter in parameters
+        if parameter.name in assigned and parameter.default is parameter.empty
+    ]
     positional = [_in_words(name, assigned[name]) for name in required]
     keywords = [
-        f"{p.name}={_in_words(p.name, assigned[p.name])}"
-        for p in places
-        if p.name in assigned and p.name not in required
+        f"{parameter.name}={_in_words(parameter.name, assigned[parameter.name])}"
+        for parameter in parameters
+        if parameter.name in assigned and parameter.name not in required
     ]
     return f"{name}({', '.join(positional + keywords)})"
 
 
 def _in_words(name: str, value: object) -> str:
-    """Return dtypes, texts and numbers as they are written in code, and other values as `name`.
+    """Return the text of a dtype, a text or a number in code, and for other values `name`.
 
-    `name` is the parameter's name.
+    `name` is the name of the value's parameter. Lists and dataclasses of such values count, too.
     """
-    parts = value if isinstance(value, (list, tuple)) else [value]
+    values = value if isinstance(value, (list, tuple)) else [value]
     if is_dataclass(value) and not isinstance(value, (type, Tensor)):
-        parts = [part for part in vars(value).values() if part is not None]
-    plain = all(isinstance(part, (type, str, int, float)) for part in parts)
-    return shown(value) if plain else name
+        values = [item for item in vars(value).values() if item is not None]
+    is_plain = all(isinstance(item, (type, str, int, float)) for item in values)
+    return shown(value) if is_plain else name
 
 
 def _fits(value: object, hint: Hint) -> bool:
     """Return whether a value fits a parameter's annotation."""
     origin: Hint = get_origin(hint)
-    inner = get_args(hint)
+    type_arguments = get_args(hint)
     if hint is Any or isinstance(hint, TypeVar):
         return True
     if origin in (Union, UnionType):
-        return any(_fits(value, option) for option in inner)
+        return any(_fits(value, option) for option in type_arguments)
     if origin is Annotated:
-        return _fits(value, inner[0])
+        return _fits(value, type_arguments[0])
     if origin is type:
-        return isinstance(value, type) and issubclass(value, inner[0])
+        return isinstance(value, type) and issubclass(value, type_arguments[0])
     if isinstance(origin, type) and issubclass(origin, Sequence):
-        return isinstance(value, (list, tuple)) and all(_fits(part, inner[0]) for part in value)
-    kind = origin or hint
-    return isinstance(kind, type) and isinstance(value, (int, float) if kind is float else kind)
+        return isinstance(value, (list, tuple)) and all(
+            _fits(item, type_arguments[0]) for item in value
+        )
+    plain_type = origin or hint
+    return isinstance(plain_type, type) and isinstance(
+        value, (int, float) if plain_type is float else plain_type
+    )

@@ -1,6 +1,6 @@
-"""Partition elements, and choose tiles for a tensor: those of its users, or from an offset on.
+"""Partition elements, and choose a tensor's tiles by their use of it, or by a first tile.
 
-`poputil` offers the public names.
+Users call these functions through `poputil`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ipu_teach.types import Array, DType, as_dtype
 
 T = TypeVar("T")
 _SEED = 0x9E3779B9
-NEAR = 8  # elements per dimension that are examined to estimate the strides of a view
+NEAR = 8  # _typical_strides examines up to 8 elements of each dimension of a view
 _64_BITS = (1 << 64) - 1
 
 
@@ -39,15 +39,15 @@ def balanced_partition(count: int, parts: int) -> list[tuple[int, int]]:
 
 
 def dealt(parts: Sequence[T], tiles: int) -> list[tuple[int, T]]:
-    """Return (tile, part) for each part, with the parts spread evenly over `tiles` tiles."""
-    return [(number * tiles // len(parts), part) for number, part in enumerate(parts)]
+    """Return (tile, part) for each part, with the parts spread evenly over `tiles` tiles from 0."""
+    return [(index * tiles // len(parts), part) for index, part in enumerate(parts)]
 
 
 def sensible_parts(size: int, limit: int) -> Array:
-    """Return the useful numbers of parts into which to divide `size` elements, ascending: int[n].
+    """Return int[n]: the numbers of parts worth trying for `size` elements, ascending.
 
-    They are at most `limit`. Among numbers that give an equally large largest part, only the
-    smallest is useful.
+    A number is at most `limit`. Where several numbers give a largest part of the same size, only
+    the smallest number is returned.
     """
     counts: Array = np.unique(-(-size // -(-size // np.arange(1, max(1, min(size, limit)) + 1))))
     return counts
@@ -59,19 +59,21 @@ def split_regions(
     max_parts: int,
     min_elements_per_part: int = 0,
 ) -> list[list[tuple[int, int]]]:
-    """Distribute intervals, in order, over at most `max_parts` parts of nearly equal size.
+    """Distribute intervals (begin, end), in order, over at most `max_parts` parts.
 
-    Sizes are counted in grains of `grain_size` elements.
-
-    A part begins at a multiple of `grain_size` elements, counted over all regions, and has at least
-    `min_elements_per_part` elements, unless there are fewer in total.
+    Return a list of intervals for each part. Groups of `grain_size` consecutive elements, counted
+    over all regions, stay together, and the parts differ by at most one group. A part has at least
+    `min_elements_per_part` elements, unless there are fewer in total. Raises `PoplibsError` for
+    invalid arguments.
     """
-    spans = (
+    valid_regions = (
         [as_shape(region) for region in regions] if isinstance(regions, (list, tuple)) else [None]
     )
-    good = all(s is not None and len(s) == 2 and s[0] <= s[1] for s in spans)
+    are_regions_valid = all(
+        span is not None and len(span) == 2 and span[0] <= span[1] for span in valid_regions
+    )
     if (
-        not good
+        not are_regions_valid
         or not is_count(grain_size, 1)
         or not is_count(max_parts, 1)
         or not is_count(min_elements_per_part, 0)
@@ -81,22 +83,22 @@ def split_regions(
             {shown(min_elements_per_part)} elements.
             next:  give a list of (begin, end) intervals, and whole numbers; grain and parts are 1
             or more.""")
-    total = sum(end - begin for begin, end in regions)
-    grains = -(-total // grain_size)
+    num_elements = sum(end - begin for begin, end in regions)
+    num_grains = -(-num_elements // grain_size)
     min_grains = max(-(-min_elements_per_part // grain_size), 1)
-    num_parts = max(min(max_parts, grains // min_grains), 1) if total else 0
+    num_parts = max(min(max_parts, num_grains // min_grains), 1) if num_elements else 0
     parts: list[list[tuple[int, int]]] = []
-    for first, last in balanced_partition(grains, num_parts) if num_parts else []:
-        low = first * grain_size
-        high = last * grain_size
-        start = 0  # counted over all regions
+    for grain_begin, grain_end in balanced_partition(num_grains, num_parts) if num_parts else []:
+        element_begin = grain_begin * grain_size
+        element_end = grain_end * grain_size
+        elements_before = 0  # counted over all regions
         part = []
         for begin, end in regions:
-            a = max(low - start, 0)
-            b = min(high - start, end - begin)
-            if a < b:
-                part.append((begin + a, begin + b))
-            start += end - begin
+            begin_in_region = max(element_begin - elements_before, 0)
+            end_in_region = min(element_end - elements_before, end - begin)
+            if begin_in_region < end_in_region:
+                part.append((begin + begin_in_region, begin + end_in_region))
+            elements_before += end - begin
         parts.append(part)
     return parts
 
@@ -105,78 +107,99 @@ def split_regions(
 def choose_mapping_offset(num_tiles: int, shape: Sequence[int], seed: int = _SEED) -> int:
     """Return a first tile from 0 to `num_tiles` - 1, chosen by a hash of the shape.
 
-    It is an offset for `map_tensor_linearly_with_offset`: tensors of different shapes begin on
-    different tiles, so that the first tiles do not hold elements of all of them. The hash is that
-    of PopLibs (a 64-bit MurmurHash step for each size; poputil/TileMapping.hpp).
+    Pass it to `map_tensor_linearly_with_offset` as the offset: tensors of different shapes then
+    mostly begin on different tiles, instead of all on tile 0. The hash is the one in PopLibs (a
+    64-bit MurmurHash step for each size; poputil/TileMapping.hpp). Raises `PoplibsError`.
     """
     sizes = check_shape(shape)
-    for name, value, minimum in (("num_tiles", num_tiles, 1), ("seed", seed, 0)):
-        if not is_whole(value) or value < minimum:
-            raise as_given(value, name, f"give a whole number of {minimum} or more.")
-    hashed = int(seed) & _64_BITS
+    for argument_name, argument, minimum in (("num_tiles", num_tiles, 1), ("seed", seed, 0)):
+        if not is_whole(argument) or argument < minimum:
+            raise as_given(argument, argument_name, f"give a whole number of {minimum} or more.")
+    hash_value = int(seed) & _64_BITS
     for size in sizes:
-        mixed = size * 0xC6A4A7935BD1E995 & _64_BITS
-        mixed = (mixed ^ mixed >> 47) * 0xC6A4A7935BD1E995 & _64_BITS
-        hashed = ((hashed ^ mixed) * 0xC6A4A7935BD1E995 + 0xE6546B64) & _64_BITS
-    return hashed % int(num_tiles)
+        mixed_size = size * 0xC6A4A7935BD1E995 & _64_BITS
+        mixed_size = (mixed_size ^ mixed_size >> 47) * 0xC6A4A7935BD1E995 & _64_BITS
+        hash_value = ((hash_value ^ mixed_size) * 0xC6A4A7935BD1E995 + 0xE6546B64) & _64_BITS
+    return hash_value % int(num_tiles)
 
 
 def factor_dims(tensor: Tensor, factors: Sequence[int], start_dim: int) -> Tensor:
-    """Return a view with the dimensions from `start_dim` on split by `factors`.
+    """Return a view that splits `len(factors)` dimensions, beginning with `start_dim`.
 
-    The factors become dimensions behind all the split ones. For example, shape (4, 6, 4) with
-    factors (1, 2) from dimension 0 becomes (4, 3, 1, 2, 4): the elements of each 1 x 2 block are
-    neighbours. Raises `PoplibsError` if a factor does not divide its dimension.
+    A dimension of size s with factor f becomes two dimensions, s / f and f; the factors stand
+    together after the quotients. For example, shape (4, 6, 4) with factors (1, 2) from dimension 0
+    becomes (4, 3, 1, 2, 4): the elements of each 1 x 2 block are neighbours. Raises `PoplibsError`
+    if a factor does not divide its dimension.
     """
     if not isinstance(tensor, Tensor):
         raise PoplibsError(
             f"factor_dims() was given {shown(tensor)} as tensor.", next_step="give a tensor."
         )
-    listed = isinstance(factors, (list, tuple)) and all(is_whole(f) and f > 0 for f in factors)
-    start = int(start_dim) if is_whole(start_dim) else -1
-    count = len(factors) if listed else 0
-    sizes = tensor.shape[start : start + count] if start >= 0 else ()
+    are_factors_valid = isinstance(factors, (list, tuple)) and all(
+        is_whole(factor) and factor > 0 for factor in factors
+    )
+    first_dim = int(start_dim) if is_whole(start_dim) else -1
+    num_factors = len(factors) if are_factors_valid else 0
+    sizes = tensor.shape[first_dim : first_dim + num_factors] if first_dim >= 0 else ()
     if (
-        not listed
-        or len(sizes) != count
-        or any(size % f for size, f in zip(sizes, factors, strict=True))
+        not are_factors_valid
+        or len(sizes) != num_factors
+        or any(size % factor for size, factor in zip(sizes, factors, strict=True))
     ):
         raise PoplibsError(f"""factor_dims() was given the factors {shown(factors)} from dimension
             {shown(start_dim)} on.
             where: {tensor!r}
             next:  give a list of whole numbers, each of which divides its dimension.""")
-    split = [n for size, f in zip(sizes, factors, strict=True) for n in (size // f, f)]
-    split_tensor = tensor.reshape([*tensor.shape[:start], *split, *tensor.shape[start + count :]])
-    order = [
-        *range(start),
-        *range(start, start + 2 * count, 2),
-        *range(start + 1, start + 2 * count, 2),
+    split_shape = [
+        new_size
+        for size, factor in zip(sizes, factors, strict=True)
+        for new_size in (size // factor, factor)
     ]
-    return split_tensor.dim_shuffle([*order, *range(start + 2 * count, split_tensor.rank)])
+    split_tensor = tensor.reshape(
+        [*tensor.shape[:first_dim], *split_shape, *tensor.shape[first_dim + num_factors :]]
+    )
+    dim_order = [
+        *range(first_dim),
+        *range(first_dim, first_dim + 2 * num_factors, 2),
+        *range(first_dim + 1, first_dim + 2 * num_factors, 2),
+    ]
+    return split_tensor.dim_shuffle(
+        [*dim_order, *range(first_dim + 2 * num_factors, split_tensor.rank)]
+    )
 
 
 def unfactor_dims(tensor: Tensor, num_dims: int, start_dim: int) -> Tensor:
-    """Return a view that undoes `factor_dims`: each dimension is multiplied by its factor.
+    """Return a view that undoes `factor_dims`: each dimension is merged with its factor.
 
-    The `num_dims` dimensions from `start_dim` on are followed by as many factors.
+    The factors are the `num_dims` dimensions after the `num_dims` dimensions that begin with
+    `start_dim`. Raises `PoplibsError` if the tensor has fewer dimensions.
     """
     if not isinstance(tensor, Tensor):
         raise PoplibsError(
             f"unfactor_dims() was given {shown(tensor)} as tensor.", next_step="give a tensor."
         )
-    good = all(is_whole(n) and n >= 0 for n in (num_dims, start_dim))
-    if not good or start_dim + 2 * num_dims > tensor.rank:
+    are_counts_valid = all(is_whole(n) and n >= 0 for n in (num_dims, start_dim))
+    if not are_counts_valid or start_dim + 2 * num_dims > tensor.rank:
         raise PoplibsError(f"""unfactor_dims() was given {shown(num_dims)} dimensions from
             {shown(start_dim)} on.
             where: {tensor!r}
             next:  give num_dims dimensions from start_dim on that are followed by as many
             factors.""")
-    start = int(start_dim)
-    count = int(num_dims)
-    pairs = [d for i in range(count) for d in (start + i, start + count + i)]
-    paired = tensor.dim_shuffle([*range(start), *pairs, *range(start + 2 * count, tensor.rank)])
-    sizes = [paired.shape[start + 2 * i] * paired.shape[start + 2 * i + 1] for i in range(count)]
-    return paired.reshape([*paired.shape[:start], *sizes, *paired.shape[start + 2 * count :]])
+    first_dim = int(start_dim)
+    num_factors = int(num_dims)
+    paired_dims = [
+        d for i in range(num_factors) for d in (first_dim + i, first_dim + num_factors + i)
+    ]
+    paired = tensor.dim_shuffle(
+        [*range(first_dim), *paired_dims, *range(first_dim + 2 * num_factors, tensor.rank)]
+    )
+    sizes = [
+        paired.shape[first_dim + 2 * i] * paired.shape[first_dim + 2 * i + 1]
+        for i in range(num_factors)
+    ]
+    return paired.reshape(
+        [*paired.shape[:first_dim], *sizes, *paired.shape[first_dim + 2 * num_factors :]]
+    )
 
 
 class TensorUseTracker:
@@ -221,51 +244,65 @@ class TensorUseTracker:
     def map_tensors_by_use(self, graph: Graph, grain_size: int, min_elements_per_tile: int) -> None:
         """Map every recorded element to a tile that uses it.
 
-        Groups of `grain_size` elements are never split. Among elements with the same users, a tile
-        gets at least `min_elements_per_tile`. Raises `PoplibsError`.
+        Elements that are used by the same tiles are distributed over these tiles, in whole groups
+        of `grain_size` elements, and at least `min_elements_per_tile` on a tile if there are as
+        many. Raises `PoplibsError`.
         """
-        for users, runs in self._by_users().items():
-            regions = [(0, end - begin) for _, begin, end in runs]
-            starts = np.cumsum([0, *(end for _, end in regions)]).tolist()
-            regions = [(starts[i], starts[i + 1]) for i in range(len(runs))]
-            parts = split_regions(regions, grain_size, len(users), min_elements_per_tile)
-            for tile, part in zip(users, parts, strict=False):
-                for low, high in part:
-                    number = bisect_right(starts, low) - 1
-                    flat, begin, _ = runs[number]
-                    shift = begin - starts[number]
-                    graph.set_tile_mapping(flat[shift + low : shift + high], tile)
+        for users, use_runs in self._by_users().items():
+            run_bounds = [(0, end - begin_in_tensor) for _, begin_in_tensor, end in use_runs]
+            run_starts = np.cumsum([0, *(end for _, end in run_bounds)]).tolist()
+            run_bounds = [(run_starts[i], run_starts[i + 1]) for i in range(len(use_runs))]
+            regions_of_tiles = split_regions(
+                run_bounds, grain_size, len(users), min_elements_per_tile
+            )
+            for tile, tile_regions in zip(users, regions_of_tiles, strict=False):
+                for region_begin, region_end in tile_regions:
+                    run_index = bisect_right(run_starts, region_begin) - 1
+                    flat_tensor, begin_in_tensor, _ = use_runs[run_index]
+                    shift_to_tensor = begin_in_tensor - run_starts[run_index]
+                    graph.set_tile_mapping(
+                        flat_tensor[shift_to_tensor + region_begin : shift_to_tensor + region_end],
+                        tile,
+                    )
 
     def _by_users(self) -> dict[tuple[int, ...], list[tuple[Tensor, int, int]]]:
-        """Return a dict from sets of tiles to the elements that exactly these tiles use.
+        """Return a dict from each group of tiles to the elements that exactly these tiles use.
 
-        The elements are contiguous runs (flat tensor, begin, end).
+        Elements are given as intervals (flat tensor, begin, end).
         """
         if not self._uses:
             return {}
-        positions = [flat.positions() * flat.dtype.size for _, flat in self._uses]
-        place = np.concatenate(positions)
-        source = np.concatenate([np.full(len(p), i) for i, p in enumerate(positions)])
-        within = np.concatenate([np.arange(len(p)) for p in positions])
-        tiles: dict[int, set[int]] = defaultdict(set)
-        first: dict[int, tuple[int, int]] = {}
-        for address, use, offset in zip(
-            place.tolist(), source.tolist(), within.tolist(), strict=True
+        addresses_of_uses = [
+            flat_tensor.positions() * flat_tensor.dtype.size for _, flat_tensor in self._uses
+        ]
+        all_addresses = np.concatenate(addresses_of_uses)
+        use_numbers = np.concatenate(
+            [np.full(len(addresses), i) for i, addresses in enumerate(addresses_of_uses)]
+        )
+        offsets_in_use = np.concatenate(
+            [np.arange(len(addresses)) for addresses in addresses_of_uses]
+        )
+        tiles_of_address: dict[int, set[int]] = defaultdict(set)
+        first_use_of_address: dict[int, tuple[int, int]] = {}
+        for address, use_number, offset_in_use in zip(
+            all_addresses.tolist(), use_numbers.tolist(), offsets_in_use.tolist(), strict=True
         ):
-            tiles[address].add(self._uses[use][0])
-            first.setdefault(address, (use, offset))
-        runs: dict[tuple[int, ...], list[tuple[Tensor, int, int]]] = defaultdict(list)
-        last: tuple[tuple[int, ...], int, int] | None = None
-        for address in sorted(first):
-            users = tuple(sorted(tiles[address]))
-            (use, offset) = first[address]
-            if last == (users, use, offset):
-                tensor, begin, _ = runs[users].pop()
-                runs[users].append((tensor, begin, offset + 1))
+            tiles_of_address[address].add(self._uses[use_number][0])
+            first_use_of_address.setdefault(address, (use_number, offset_in_use))
+        runs_of_users: dict[tuple[int, ...], list[tuple[Tensor, int, int]]] = defaultdict(list)
+        next_of_last_run: tuple[tuple[int, ...], int, int] | None = None
+        for address in sorted(first_use_of_address):
+            users = tuple(sorted(tiles_of_address[address]))
+            (use_number, offset_in_use) = first_use_of_address[address]
+            if next_of_last_run == (users, use_number, offset_in_use):
+                tensor, begin, _ = runs_of_users[users].pop()
+                runs_of_users[users].append((tensor, begin, offset_in_use + 1))
             else:
-                runs[users].append((self._uses[use][1], offset, offset + 1))
-            last = (users, use, offset + 1)
-        return runs
+                runs_of_users[users].append(
+                    (self._uses[use_number][1], offset_in_use, offset_in_use + 1)
+                )
+            next_of_last_run = (users, use_number, offset_in_use + 1)
+        return runs_of_users
 
 
 @library
@@ -274,21 +311,24 @@ def create_broadcast_operand(
 ) -> Tensor:
     """Create a variable that is broadcast to `full_tensor` along dimension `dim`, such as a bias.
 
-    It has the shape [full_tensor.shape[dim]]. Each element is mapped to a tile that holds elements
-    of `full_tensor` with which it is combined. Raises `PoplibsError`.
+    The variable has the shape [full_tensor.shape[dim]]. Each of its elements is mapped to a tile
+    that holds elements of `full_tensor` with the same index in that dimension. Raises
+    `PoplibsError`.
     """
     axis = full_tensor._axis(dim)
-    kind = as_dtype(dtype, "create_broadcast_operand()")
-    operand = graph.add_variable(kind, (full_tensor.shape[axis],), name)
-    places = np.moveaxis(
+    operand_dtype = as_dtype(dtype, "create_broadcast_operand()")
+    operand = graph.add_variable(operand_dtype, (full_tensor.shape[axis],), name)
+    tiles_along_axis = np.moveaxis(
         graph.tile_map().at(full_tensor.positions() * full_tensor.dtype.size), axis, 0
     )
-    uses = TensorUseTracker(graph.target.num_tiles)
-    for number, tiles in enumerate(places.reshape(operand.num_elements, -1) if places.size else []):
-        for tile in np.unique(tiles).tolist():
-            uses.add(graph, tile, operand[number : number + 1])
-    uses.map_tensors_by_use(graph, graph.target.get_vector_width(kind), 1)
-    if not places.size:
+    use_tracker = TensorUseTracker(graph.target.num_tiles)
+    for element_index, element_tiles in enumerate(
+        tiles_along_axis.reshape(operand.num_elements, -1) if tiles_along_axis.size else []
+    ):
+        for tile in np.unique(element_tiles).tolist():
+            use_tracker.add(graph, tile, operand[element_index : element_index + 1])
+    use_tracker.map_tensors_by_use(graph, graph.target.get_vector_width(operand_dtype), 1)
+    if not tiles_along_axis.size:
         graph.set_tile_mapping(operand, 0)
     return operand
 
@@ -302,14 +342,27 @@ def in_memory_order(tensor: Tensor) -> list[int]:
 def _typical_strides(tensor: Tensor) -> list[int]:
     """Estimate the strides of a view without regular strides, from its first elements.
 
-    Where a view interleaves several tensors, such as the input gradient of a convolution with a
-    stride, an element's neighbour in memory is a few elements away. The estimate for a dimension is
-    therefore the smallest of the median distances at several lags.
+    A view may interleave several tensors, as the input gradient of a convolution with a stride
+    does. An element's neighbour in memory is then a few elements away in the view. The estimate for
+    a dimension is therefore the smallest median distance in memory, over steps of 1 element up to
+    half of the examined elements.
     """
-    corner = tensor.layout.positions[(slice(NEAR),) * tensor.rank]
+    corner_positions = tensor.layout.positions[(slice(NEAR),) * tensor.rank]
     strides = []
-    for axis, size in enumerate(corner.shape):
-        places = np.moveaxis(corner, axis, 0)
-        distances = [np.abs(places[lag:] - places[:-lag]) for lag in range(1, (size + 1) // 2 + 1)]
-        strides.append(min((int(np.median(d)) for d in distances if d.size), default=0))
+    for axis, size in enumerate(corner_positions.shape):
+        axis_positions = np.moveaxis(corner_positions, axis, 0)
+        distances = [
+            np.abs(axis_positions[lag:] - axis_positions[:-lag])
+            for lag in range(1, (size + 1) // 2 + 1)
+        ]
+        strides.append(
+            min(
+                (
+                    int(np.median(lag_distances))
+                    for lag_distances in distances
+                    if lag_distances.size
+                ),
+                default=0,
+            )
+        )
     return strides

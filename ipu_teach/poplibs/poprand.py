@@ -1,17 +1,17 @@
 """Random numbers and dropout, from the random number generators of the tiles.
 
 A function draws a number for each element of a *reference* tensor, on the element's tile. Every
-tile has six streams, one for each worker. They depend only on the `seed`, the `seed_modifier`, the
-tile and the worker. The tile's elements, in the order of the reference, are distributed over the
-workers in blocks. Equal seeds and tile mappings therefore give equal numbers, in every run and on a
-machine of any size, and a mask can be drawn again for the backward pass. Give each call in a
-program a different modifier.
+tile has a stream of random numbers for each of its six workers. A stream depends only on the
+`seed`, the `seed_modifier`, the tile and the worker. The tile's elements, in the order of the
+reference, are distributed over the workers in blocks. Equal seeds, modifiers and tile mappings
+therefore give equal numbers, in every run and on a machine of any size, so a mask can be drawn
+again for the backward pass. Give each call in a program a different modifier.
 
-`seed` is a tensor of two UNSIGNED_INT, which the program may change between runs. If it is None,
-the workers' own generators continue, from `set_seed`, `set_hw_seeds` or the option prng.seed. The
-generator is that of `types.generator`. How PopLibs derives streams from a seed is not published
-(see docs/numbers.md), so the numbers are not those of a chip. Cycles are PopLibs' estimates
-(poprandCycleEstimators.cpp), plus those of setting the seed.
+`seed` is a tensor of two UNSIGNED_INT, which a program may change between runs. If `seed` is None,
+the workers continue their own streams, which `set_seed`, `set_hw_seeds` or the option prng.seed
+began. The module `types.generator` implements the generator. How PopLibs derives streams from a
+seed is not published (see docs/numbers.md), so the numbers are not those of a chip. Cycles are
+PopLibs' estimates (poprandCycleEstimators.cpp), plus the cycles of setting the seed.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ FAILURES = -4.0
 
 
 class _Stream(RegisterVertex):
-    """The common fields of vertices with a seed: the seed, its modifier and the tile.
+    """The base of vertices with a seed: its fields determine the streams of random numbers.
 
-    They determine the random number streams. An empty `seed` means that there is none.
+    If `seed` is empty, the workers' own streams continue.
     """
 
     seed: Input[Vector[UNSIGNED_INT]]
@@ -62,9 +62,9 @@ class _Stream(RegisterVertex):
     tile: UNSIGNED_INT
 
     def streams(self) -> Array:
-        """Return a generator for each worker, uint64 [..., workers, 2].
+        """Return the state of a generator for each worker: uint64[..., workers, 2].
 
-        The generators are derived from the seed, or are the workers' own if there is none.
+        It is derived from the seed; without a seed, it is the state of the worker's own generator.
         """
         generators = self.registers.generators
         if not self.seed.shape[-1]:
@@ -88,24 +88,24 @@ class SetSeed(_Stream):
 
 
 class _Draw(_Stream):
-    """The common part of all vertices that draw random numbers: the result and its order."""
+    """The base of all vertices that draw random numbers into `out`."""
 
     out: Output[Vector[HALF]]
-    # tile cycles for `n` numbers, without those of setting the seed
+    # returns the tile cycles to draw n numbers, without those of setting the seed
     drawing: ClassVar[Callable[..., Size]]
 
     @property
     def each(self) -> int:
-        """The numbers that each worker draws, rounded up."""
+        """How many numbers each worker draws: its share of `out`, rounded up."""
         workers: int = self.registers.generators.shape[-2]
         return -(-int(self.out.shape[-1]) // workers)
 
     def in_order(self, drawn: Array) -> Array:
-        """Return the workers' numbers in the shape of `out`: those of one worker after another."""
-        numbers: Array = drawn.reshape(*drawn.shape[:-2], -1)[..., : self.out.shape[-1]].reshape(
+        """Return `drawn` [..., workers, numbers] in the shape of `out`, worker by worker."""
+        ordered: Array = drawn.reshape(*drawn.shape[:-2], -1)[..., : self.out.shape[-1]].reshape(
             self.out.shape
         )
-        return numbers
+        return ordered
 
     def cycles(self, target: Target) -> int:
         drawing = self.drawing(self.out.shape[-1], self.fields["out"].dtype, target)
@@ -113,7 +113,7 @@ class _Draw(_Stream):
 
 
 class Uniform(_Draw):
-    """out = uniformly distributed numbers from low to high."""
+    """Set `out` to uniformly distributed numbers from `low` to `high`."""
 
     low: FLOAT
     high: FLOAT
@@ -127,7 +127,7 @@ class Uniform(_Draw):
 
 
 class LogUniform(_Draw):
-    """out = numbers whose logarithms are uniformly distributed between those of low and high."""
+    """Set `out` to numbers from `low` to `high` whose logarithms are uniformly distributed."""
 
     low: FLOAT
     high: FLOAT
@@ -139,13 +139,13 @@ class LogUniform(_Draw):
         self.out = self.in_order(np.clip(powers, low, high))
 
     def drawing(self, n: int, dtype: type[DType], target: Target) -> Size:
-        """Return tile cycles for `n` numbers: PopLibs' Uniform and an exponential in FLOAT."""
+        """Return the tile cycles for `n` numbers: PopLibs' Uniform and an exponential in FLOAT."""
         power = vertices.unary_op_1d("EXPONENT", n, FLOAT, target, in_place=True)
         return vertices.uniform(n, FLOAT, target) + power
 
 
 class UniformWhole(_Draw):
-    """out = uniformly distributed integers from low to high, both included."""
+    """Set `out` to uniformly distributed integers from `low` to `high`, both included."""
 
     out: Output[Vector[INT]]
     low: INT
@@ -153,16 +153,18 @@ class UniformWhole(_Draw):
 
     def compute(self) -> None:
         low, high = (bound[..., None, None].astype(np.int64) for bound in (self.low, self.high))
-        words = generator.draw(self.streams(), self.each) >> np.uint64(32)
-        choices = (high - low + 1).astype(np.uint64)
-        self.out = self.in_order((words * choices >> np.uint64(32)).astype(np.int64) + low)
+        random_words = generator.draw(self.streams(), self.each) >> np.uint64(32)
+        num_choices = (high - low + 1).astype(np.uint64)
+        self.out = self.in_order(
+            (random_words * num_choices >> np.uint64(32)).astype(np.int64) + low
+        )
 
     def drawing(self, n: int, dtype: type[DType], target: Target) -> Size:
         return vertices.uniform(n, INT, target)
 
 
 class Normal(_Draw):
-    """out = normally distributed numbers."""
+    """Set `out` to normally distributed numbers."""
 
     mean: FLOAT
     deviation: FLOAT
@@ -176,10 +178,7 @@ class Normal(_Draw):
 
 
 class TruncatedNormal(_Draw):
-    """out = normally distributed numbers within `alpha` standard deviations of mean.
-
-    `alpha` is a constant of the class.
-    """
+    """Set `out` to normally distributed numbers within `alpha` standard deviations of `mean`."""
 
     mean: FLOAT
     deviation: FLOAT
@@ -188,16 +187,24 @@ class TruncatedNormal(_Draw):
     def compute(self) -> None:
         streams = self.streams()
         alpha = self.alpha
-        each = self.each
-        unit = generator.normal(streams, each)
+        numbers_per_worker = self.each
+        standardised = generator.normal(streams, numbers_per_worker)
         for _ in range(_draws(alpha) - 1):
-            unit = np.where(np.absolute(unit) <= alpha, unit, generator.normal(streams, each))
-        # Numbers that are outside after all draws become a sum of two uniform numbers: a triangular
-        # distribution within the bounds.
-        even = generator.uniform(streams, 2 * each, -alpha / 2, alpha / 2)
-        unit = np.where(np.absolute(unit) <= alpha, unit, even[..., :each] + even[..., each:])
+            standardised = np.where(
+                np.absolute(standardised) <= alpha,
+                standardised,
+                generator.normal(streams, numbers_per_worker),
+            )
+        # a number that is still outside after all draws is replaced by the sum of two uniform
+        # numbers, which has a triangular distribution within the bounds
+        uniform_numbers = generator.uniform(streams, 2 * numbers_per_worker, -alpha / 2, alpha / 2)
+        standardised = np.where(
+            np.absolute(standardised) <= alpha,
+            standardised,
+            uniform_numbers[..., :numbers_per_worker] + uniform_numbers[..., numbers_per_worker:],
+        )
         self.out = self.in_order(
-            unit * self.deviation[..., None, None] + self.mean[..., None, None]
+            standardised * self.deviation[..., None, None] + self.mean[..., None, None]
         )
 
     def drawing(self, n: int, dtype: type[DType], target: Target) -> Size:
@@ -205,7 +212,7 @@ class TruncatedNormal(_Draw):
 
 
 class Bernoulli(_Draw):
-    """out = 1 with the given probability, else 0."""
+    """Set each element of `out` to 1 with the probability `probability`, and otherwise to 0."""
 
     probability: FLOAT
 
@@ -218,7 +225,7 @@ class Bernoulli(_Draw):
 
 
 class Dropout(_Draw):
-    """out = x times scale with the probability `keep`, else 0."""
+    """Set each element of `out` to x * scale with the probability `keep`, and otherwise to 0."""
 
     x: Input[Vector[HALF]]
     keep: FLOAT
@@ -236,9 +243,9 @@ class Dropout(_Draw):
 
 
 def _draws(alpha: float) -> int:
-    """Return the draws of a truncated normal that leave at most 1 in 10,000 outside `alpha`.
+    """Return how often a truncated normal must be drawn to leave at most 1 in 10,000 outside.
 
-    `alpha` is in standard deviations.
+    A number is outside if it is more than `alpha` standard deviations from the mean.
     """
     outside = erfc(alpha / sqrt(2))
     return max(1, ceil(FAILURES / log10(outside))) if outside < 1 else 1
@@ -252,7 +259,7 @@ def _check_seed(graph: Graph, argument: str, seed: Tensor | None, modifier: int)
         raise refused(f"""needs two UNSIGNED_INT as {argument}; it was given {seed.num_elements} of
             {seed.dtype.__name__}.
             where: {seed!r}
-            next:  make it with graph.add_variable(UNSIGNED_INT, (2,)) and
+            next:  create the seed with graph.add_variable(UNSIGNED_INT, (2,)) and
             graph.set_initial_value.""")
     check_mapped(graph, argument, seed)
     check_number("seed_modifier", modifier, UNSIGNED_INT)
@@ -289,11 +296,11 @@ class _Call:
         /,
         **state: float,
     ) -> Tensor:
-        """Add a vertex of the class `base` to every tile of the reference; return their results.
+        """Add a vertex of the class `base` on every tile of the reference; return their results.
 
-        The result, of `dtype`, has the shape and tile mapping of the reference. `constants` are
-        those of the class. `x` is an input of the reference's shape, and `state` contains the other
-        fields.
+        The result has the dtype `dtype`, and the shape and tile mapping of the reference.
+        `constants` are values for the class. `x` is an operand of the reference's shape, and
+        `state` contains the other fields.
         """
         graph = self.graph
         name = self.name
@@ -301,13 +308,13 @@ class _Call:
         if seed is None:
             seed = graph.add_variable(UNSIGNED_INT, (0,), f"{name}/seed")
         out = like(graph, self.reference, f"{name}/out", dtype)
-        sides = {"out": out} if x is None else {"out": out, "x": x}
-        work = laying.pieces_of(
-            graph, self.reference, sides, seed=seed, modifier=int(self.modifier), **state
+        operands = {"out": out} if x is None else {"out": out, "x": x}
+        edges_by_tile = laying.pieces_of(
+            graph, self.reference, operands, seed=seed, modifier=int(self.modifier), **state
         )
         codelet = laying.typed(base, [dtype], {HALF: dtype, INT: dtype}, **(constants or {}))
-        numbered = ((tile, edges | {"tile": tile}) for tile, edges in work)
-        laying.step(graph, self.prog, name, codelet, work=numbered)
+        edges_with_tile = ((tile, edges | {"tile": tile}) for tile, edges in edges_by_tile)
+        laying.step(graph, self.prog, name, codelet, work=edges_with_tile)
         return out
 
 
@@ -317,14 +324,14 @@ def set_seed(
 ) -> None:
     """Seed the generators of all workers of all tiles.
 
-    Draws without a seed, and stochastic rounding, continue from there. The streams depend on
+    Draws without a seed, and stochastic rounding, use these generators. Each stream depends on
     `master_seed`, `seed_modifier`, the tile and the worker, but not on the number of tiles; no two
-    are equal. Cycles are PopLibs' estimate for SetSeed. Raises `PoplibsError`.
+    streams are equal. Cycles are PopLibs' estimate for SetSeed. Raises `PoplibsError`.
     """
     _check_seed(graph, "master_seed", master_seed, seed_modifier)
     state = {"seed": master_seed, "modifier": int(seed_modifier)}
-    work = ((tile, state | {"tile": tile}) for tile in range(graph.target.num_tiles))
-    laying.step(graph, prog, debug_context, SetSeed, work=work)
+    edges_by_tile = ((tile, state | {"tile": tile}) for tile in range(graph.target.num_tiles))
+    laying.step(graph, prog, debug_context, SetSeed, work=edges_by_tile)
 
 
 @library
@@ -339,11 +346,12 @@ def uniform(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """Return uniformly distributed numbers, FLOAT, HALF, INT or UNSIGNED_INT.
+    """Return uniformly distributed numbers of the dtype `out_type`.
 
-    They are from `min_val` to below `max_val` (FLOAT, HALF) or to `max_val` itself (integers). The
-    result has the shape and tile mapping of `reference`. HALF is rounded from FLOAT, so it may be
-    `max_val`. Raises `PoplibsError`.
+    It is FLOAT, HALF, INT or UNSIGNED_INT. FLOAT numbers are at least `min_val` and below
+    `max_val`; HALF numbers are rounded from FLOAT, so they may be `max_val`. Integers are from
+    `min_val` to `max_val`, both included. The result has the shape and tile mapping of `reference`.
+    Raises `PoplibsError`.
     """
     call = _Call(graph, seed, seed_modifier, reference, prog=prog, name=debug_context)
     dtype = _out_type(out_type, (FLOAT, HALF, INT, UNSIGNED_INT))
@@ -367,11 +375,10 @@ def log_uniform(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """Return numbers whose logarithms are uniformly distributed, FLOAT or HALF.
+    """Return numbers from `min_val` to `max_val` whose logarithms are uniformly distributed.
 
-    They are from `min_val` to `max_val`, which are both above 0. The result has the shape and tile
-    mapping of `reference`. Numbers are drawn in FLOAT and rounded at the end. Raises
-    `PoplibsError`.
+    Both bounds are above 0. `out_type` is FLOAT or HALF; numbers are drawn in FLOAT and rounded at
+    the end. The result has the shape and tile mapping of `reference`. Raises `PoplibsError`.
     """
     call = _Call(graph, seed, seed_modifier, reference, prog=prog, name=debug_context)
     dtype = _out_type(out_type, (FLOAT, HALF))
@@ -394,11 +401,11 @@ def normal(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """Return normally distributed numbers, FLOAT or HALF.
+    """Return normally distributed numbers; `out_type` is FLOAT or HALF.
 
-    The result has the shape and tile mapping of `reference`. The numbers are as coarse as those of
-    the hardware: multiples of 1/32 of the standard deviation, up to 5.8 standard deviations. Raises
-    `PoplibsError`.
+    The result has the shape and tile mapping of `reference`. As on the hardware, the distance from
+    the mean is a multiple of 1/32 of the standard deviation, and at most 5.8 standard deviations.
+    Raises `PoplibsError`.
     """
     call = _Call(graph, seed, seed_modifier, reference, prog=prog, name=debug_context)
     dtype = _out_type(out_type, (FLOAT, HALF))
@@ -421,9 +428,9 @@ def truncated_normal(
 ) -> Tensor:
     """Return normally distributed numbers within `alpha` standard deviations of the mean.
 
-    They are FLOAT or HALF, as those of `normal`. Numbers outside are drawn again, until 1 in 10,000
-    is left; those are replaced by numbers with a triangular distribution. `alpha` is from 0.1 to
-    5.8. Raises `PoplibsError`.
+    The other parameters are as for `normal`. Numbers outside are drawn again, until at most 1 in
+    10,000 is left outside; these are replaced by numbers with a triangular distribution. `alpha` is
+    from 0.1 to 5.8. Raises `PoplibsError`.
     """
     call = _Call(graph, seed, seed_modifier, reference, prog=prog, name=debug_context)
     dtype = _out_type(out_type, (FLOAT, HALF))
@@ -443,10 +450,10 @@ def bernoulli(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """Return 1 with probability `prob`, else 0, as FLOAT, HALF or INT.
+    """Return a tensor whose elements are 1 with the probability `prob`, and otherwise 0.
 
-    The probability is rounded to a multiple of 1 / 65,536. The result has the shape and tile
-    mapping of `reference`.
+    `out_type` is FLOAT, HALF or INT. The probability is rounded to a multiple of 1 / 65,536. The
+    result has the shape and tile mapping of `reference`. Raises `PoplibsError`.
     """
     call = _Call(graph, seed, seed_modifier, reference, prog=prog, name=debug_context)
     dtype = _out_type(out_type, (FLOAT, HALF, INT))
@@ -465,19 +472,20 @@ def dropout(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """Return x * scale for elements that are kept, with `keep_probability`, and 0 for the others.
+    """Return x with each element multiplied by `scale`, or replaced by 0.
 
-    x and the result are FLOAT or HALF. The mask depends on the seed, the modifier and the tile
-    mapping of `reference`, which has the shape of x: equal ones give an equal mask, as the gradient
-    needs. The result has the tile mapping of `reference`. A `scale` of 1 / keep_probability
-    preserves the mean. Raises `PoplibsError`.
+    An element is kept with the probability `keep_probability`. A `scale` of 1 / keep_probability
+    preserves the mean. x and the result are FLOAT or HALF. `reference` has the shape of x, and the
+    result has its tile mapping. The mask depends only on the seed, the modifier and the tile
+    mapping of `reference`, so the backward pass can draw the same mask again. Raises
+    `PoplibsError`.
     """
     call = _Call(graph, seed, seed_modifier, reference, prog=prog, name=debug_context)
     check_dtype("x", x, FLOAT, HALF)
     check_alike("give x as reference.", "", x=x, reference=reference)
-    keep = _finite("keep_probability", keep_probability, 0, 1)
+    valid_keep = _finite("keep_probability", keep_probability, 0, 1)
     factor = _finite("scale", scale)
-    return call.draw(Dropout, x.dtype, None, x, keep=keep, scale=factor)
+    return call.draw(Dropout, x.dtype, None, x, keep=valid_keep, scale=factor)
 
 
 @library
@@ -492,31 +500,34 @@ def shaped_dropout(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """Return `dropout` with a mask of the shape of `reference`, which is broadcast to that of x.
+    """Apply dropout with a mask of the shape of `reference`, which is broadcast to the shape of x.
 
-    Whole rows are then kept or dropped. x and the result are FLOAT or HALF. The mask depends on the
-    seed, the modifier and the tile mapping of `reference`; the result has the tile mapping of x. As
-    in PopLibs there are two compute sets, a Bernoulli and a product. Raises `PoplibsError`.
+    For example, complete rows are then kept or replaced by 0. x and the result are FLOAT or HALF,
+    and the result has the tile mapping of x. The mask depends only on the seed, the modifier and
+    the tile mapping of `reference`. As in PopLibs, there are two compute sets, for the mask and for
+    the product. Raises `PoplibsError`.
     """
     call = _Call(graph, seed, seed_modifier, reference, prog=prog, name=f"{debug_context}/mask")
     check_dtype("x", x, FLOAT, HALF)
-    lengths = zip(reference.shape[::-1], x.shape[::-1], strict=False)
-    if reference.rank > x.rank or any(n not in (1, m) for n, m in lengths):
+    length_pairs = zip(reference.shape[::-1], x.shape[::-1], strict=False)
+    if reference.rank > x.rank or any(
+        reference_length not in (1, x_length) for reference_length, x_length in length_pairs
+    ):
         raise refused(f"""cannot broadcast a mask of shape {reference.shape} over x of shape
             {x.shape}.
             where: x {x!r} and reference {reference!r}
             next:  give a reference whose lengths, from the last on, are x's or 1.""")
-    keep = _finite("keep_probability", keep_probability, 0, 1)
+    valid_keep = _finite("keep_probability", keep_probability, 0, 1)
     factor = _finite("scale", scale)
-    mask = call.draw(Bernoulli, x.dtype, probability=keep)
-    scaled = expr._1 * expr._2 * factor
-    return popops.map(graph, scaled, [x, mask], prog, debug_context=debug_context)
+    mask = call.draw(Bernoulli, x.dtype, probability=valid_keep)
+    product = expr._1 * expr._2 * factor
+    return popops.map(graph, product, [x, mask], prog, debug_context=debug_context)
 
 
 def _check_bounds(low: float, high: float, min_val: float, max_val: float) -> None:
     if not low <= high or not np.isfinite(float(high) - float(low)):
         raise refused(f"""was given min_val {shown(min_val)} and max_val {shown(max_val)}.
-            next:  give the smaller bound first, both finite.""")
+            next:  give finite bounds, the smaller one as min_val.""")
 
 
 def _out_type(out_type: type[DType], allowed: tuple[type[DType], ...]) -> type[DType]:
@@ -524,7 +535,7 @@ def _out_type(out_type: type[DType], allowed: tuple[type[DType], ...]) -> type[D
     if dtype not in allowed:
         raise refused(
             f"was given out_type={dtype.__name__}.",
-            next_step=f"use {', '.join(t.__name__ for t in allowed)}.",
+            next_step=f"use {', '.join(allowed_dtype.__name__ for allowed_dtype in allowed)}.",
         )
     return dtype
 
@@ -532,9 +543,9 @@ def _out_type(out_type: type[DType], allowed: tuple[type[DType], ...]) -> type[D
 def _finite(
     argument: str, value: float, minimum: float = -np.inf, maximum: float = np.inf
 ) -> float:
-    """Return `value` as a finite float within two bounds.
+    """Return `value` as a float.
 
-    Raises `PoplibsError` if it is outside.
+    Raises `PoplibsError` unless it is finite and from `minimum` to `maximum`.
     """
     number = float(check_number(argument, value, FLOAT))
     if not np.isfinite(number) or not minimum <= number <= maximum:

@@ -82,10 +82,11 @@ def calc_linear_tile_mapping(
 ) -> Mapping:
     """Return a linear tile mapping of `shape` elements without applying it.
 
-    The result lists the (begin, end) intervals of each tile. Elements keep their order and are
-    distributed in grains of `grain_size` elements, as evenly as possible; the default grain is one
-    vector of the data path, 2 FLOAT or 4 HALF. A tile gets at least `min_elements_per_tile`
-    elements (default: 128 bytes), so that small tensors use fewer tiles.
+    The result contains, for each tile, a list of intervals (begin, end). Elements keep their order
+    and are distributed as evenly as possible. Groups of `grain_size` elements stay together; by
+    default, a group is one vector of the data path, 2 FLOAT or 4 HALF. A tile gets at least
+    `min_elements_per_tile` elements (default: 128 bytes), so that small tensors use fewer tiles.
+    Raises `PoplibsError`.
     """
     mapping = _linear_mapping(
         graph, check_shape(shape), dtype, min_elements_per_tile, grain_size=grain_size
@@ -100,17 +101,17 @@ def _linear_mapping(
     min_elements_per_tile: int | None,
     grain_size: int | None,
 ) -> Mapping:
-    """Return `calc_linear_tile_mapping` without the empty tiles at the end."""
+    """Return the result of `calc_linear_tile_mapping` without the empty tiles at the end."""
     dtype = as_dtype(dtype, "calc_linear_tile_mapping()")
-    count = prod(shape)
+    num_elements = prod(shape)
     target = graph.target
-    grain = target.get_vector_width(dtype) if grain_size is None else grain_size
-    minimum = least_elements(dtype) if min_elements_per_tile is None else min_elements_per_tile
-    if not is_count(grain, 1) or not is_count(minimum, 0):
-        raise PoplibsError(f"""A linear mapping was asked for with grain {shown(grain)} and at least
-            {shown(minimum)} elements a tile.
+    grain_elements = target.get_vector_width(dtype) if grain_size is None else grain_size
+    min_elements = least_elements(dtype) if min_elements_per_tile is None else min_elements_per_tile
+    if not is_count(grain_elements, 1) or not is_count(min_elements, 0):
+        raise PoplibsError(f"""A linear mapping was asked for with grain {shown(grain_elements)}
+            and at least {shown(min_elements)} elements a tile.
             next:  give whole numbers: a grain of 1 or more, and elements of 0 or more.""")
-    return linear_mapping(count, target.num_tiles, int(grain), int(minimum))
+    return linear_mapping(num_elements, target.num_tiles, int(grain_elements), int(min_elements))
 
 
 @library
@@ -143,27 +144,31 @@ def broadcast_to_match(
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Return a view of `tensor` in a larger shape, by numpy's broadcasting rules.
 
-    Missing dimensions and dimensions of size 1 repeat their elements. With a second tensor in place
-    of the shape, both are returned, as views in their common shape.
+    Missing dimensions and dimensions of size 1 repeat their elements. If `shape` is a tensor,
+    return views of both tensors in their common shape. Raises `PoplibsError`.
     """
     if not isinstance(tensor, Tensor):
         raise as_given(tensor, "tensor", "give a tensor.")
     if isinstance(shape, Tensor):
         a, b = expand_to_match_ranks(tensor, shape)
-        common = tuple(q if p == 1 else p for p, q in zip(a.shape, b.shape, strict=True))
-        return seen_in(a, common), seen_in(b, common)
+        sizes = zip(a.shape, b.shape, strict=True)
+        common_shape = tuple(b_size if a_size == 1 else a_size for a_size, b_size in sizes)
+        return seen_in(a, common_shape), seen_in(b, common_shape)
     return seen_in(tensor, check_shape(shape))
 
 
 def seen_in(tensor: Tensor, shape: Shape) -> Tensor:
-    """Return `broadcast_to_match(tensor, shape)` without checks of the arguments' types."""
-    lead = len(shape) - tensor.rank
-    fits = lead >= 0 and all(n in (1, w) for n, w in zip(tensor.shape, shape[lead:], strict=True))
-    if not fits:
+    """Return `broadcast_to_match(tensor, shape)`, without checking the arguments' types."""
+    num_new_dims = len(shape) - tensor.rank
+    is_broadcastable = num_new_dims >= 0 and all(
+        size in (1, wanted_size)
+        for size, wanted_size in zip(tensor.shape, shape[num_new_dims:], strict=True)
+    )
+    if not is_broadcastable:
         raise PoplibsError(f"""A tensor of shape {tensor.shape} does not broadcast to {shape}.
             where: {tensor!r}
             next:  {BROADCASTING}""")
-    result = tensor.expand((0,) * lead)
+    result = tensor.expand((0,) * num_new_dims)
     for axis, length in enumerate(shape):
         if result.shape[axis] != length:
             result = result.broadcast(length, axis)
@@ -186,16 +191,20 @@ def expand_to_match_ranks(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
 def get_tile_imbalance(
     graph: Graph, tensor: Loose, min_elements_per_tile: int = 0, grain_size: int = 0
 ) -> int:
-    """Return how many elements the fullest tile has in excess of a balanced mapping; 0 if balanced.
+    """Return how many more elements the fullest tile has than in a balanced mapping, at least 0.
 
-    In a balanced mapping a tile has an equal share of the elements, rounded up to `grain_size`, and
-    at least `min_elements_per_tile`.
+    In a balanced mapping, a tile has an equal share of the elements, rounded up to a multiple of
+    `grain_size`, or `min_elements_per_tile` if that is more.
     """
     check_sizes(graph.target, 0, min_elements_per_tile=min_elements_per_tile, grain_size=grain_size)
-    sizes = [sum(end - begin for begin, end in pieces) for pieces in graph.get_tile_mapping(tensor)]
-    grain = max(int(grain_size), 1)
-    share = -(-tensor.num_elements // (len(sizes) * grain)) * grain
-    return max(0, max(sizes) - max(share, int(min_elements_per_tile)))
+    elements_by_tile = [
+        sum(end - begin for begin, end in intervals) for intervals in graph.get_tile_mapping(tensor)
+    ]
+    grain_elements = max(int(grain_size), 1)
+    elements_per_tile = (
+        -(-tensor.num_elements // (len(elements_by_tile) * grain_elements)) * grain_elements
+    )
+    return max(0, max(elements_by_tile) - max(elements_per_tile, int(min_elements_per_tile)))
 
 
 @library
@@ -204,13 +213,13 @@ def map_tensor_linearly_with_offset(
 ) -> None:
     """Map a tensor as `map_tensor_linearly` does, beginning on tile `offset` and wrapping around.
 
-    If `ascending_order` is False, tiles are counted down from the last one.
+    If `ascending_order` is False, tile 0 counts as the last tile, and the last tile as tile 0.
     """
     check_sizes(graph.target, 0, offset=offset)
     mapping = calc_linear_tile_mapping(graph, tensor.shape, tensor.dtype)
-    turn = int(offset) % len(mapping)
-    turned = mapping[-turn:] + mapping[:-turn] if turn else mapping
-    graph.set_tile_mapping(tensor, turned if ascending_order else turned[::-1])
+    first_tile = int(offset) % len(mapping)
+    rotated = mapping[-first_tile:] + mapping[:-first_tile] if first_tile else mapping
+    graph.set_tile_mapping(tensor, rotated if ascending_order else rotated[::-1])
 
 
 @library
@@ -251,11 +260,11 @@ def _on_ipu(graph: Graph, tensor: Tensor, ipu: int, name: str) -> Tensor:
     target = graph.target
     if not is_count(ipu, 0) or ipu >= target.num_ipus:
         raise refused(f"""was given IPU {shown(ipu)} of {target.num_ipus}.
-            next:  IPUs are counted from 0; make a device with more: IPUModel(num_ipus=2).""")
+            next:  count IPUs from 0, or make a device with more IPUs: IPUModel(num_ipus=2).""")
     copy_of_tensor = graph.add_variable(tensor.dtype, tensor.shape, name)
     mapping: Mapping = [[] for _ in range(target.num_tiles)]
-    for tile, pieces in tile_pieces(graph, tensor):
-        mapping[int(ipu) * target.tiles_per_ipu + tile % target.tiles_per_ipu] += pieces
+    for tile, intervals in tile_pieces(graph, tensor):
+        mapping[int(ipu) * target.tiles_per_ipu + tile % target.tiles_per_ipu] += intervals
     graph.set_tile_mapping(copy_of_tensor, mapping)
     return copy_of_tensor
 
@@ -282,14 +291,14 @@ def dim_is_split_over_ipus(graph: Graph, tensor: Tensor, dim: int) -> bool:
     return _split(graph, tensor, dim, graph.target.tiles_per_ipu)
 
 
-def _split(graph: Graph, tensor: Tensor, dim: int, tiles: int) -> bool:
+def _split(graph: Graph, tensor: Tensor, dim: int, tiles_per_group: int) -> bool:
     axis = tensor._axis(dim)
     if not tensor.num_elements:
         return False
-    places = np.moveaxis(
-        graph.tile_map().at(tensor.positions() * tensor.dtype.size) // tiles, axis, 0
+    groups_of_elements = np.moveaxis(
+        graph.tile_map().at(tensor.positions() * tensor.dtype.size) // tiles_per_group, axis, 0
     )
-    return bool(np.any(places != places[0]))
+    return bool(np.any(groups_of_elements != groups_of_elements[0]))
 
 
 @library
@@ -299,7 +308,7 @@ def split_regions_between_workers(
     grain_size: int,
     min_elements_per_worker: int = 0,
 ) -> list[list[tuple[int, int]]]:
-    """Return `split_regions` with at most one part per worker thread of a tile."""
+    """Return the result of `split_regions` for at most one part per worker thread of a tile."""
     check_sizes(target, 0)
     return split_regions(regions, grain_size, target.num_worker_contexts, min_elements_per_worker)
 
@@ -314,17 +323,20 @@ def clone(graph: Graph, tensor: Tensor, name: str, dtype: type[DType] | None = N
 
 
 def like(graph: Graph, tensor: Tensor, name: str, dtype: type[DType] | None = None) -> Tensor:
-    """Return `clone` without checks of the arguments; the elements keep their order in memory."""
-    order = in_memory_order(tensor)
-    original = tensor.dim_shuffle(order)
+    """Return the result of `clone`, without checking the arguments.
+
+    The elements of the new variable have the same order in memory as those of `tensor`.
+    """
+    memory_order = in_memory_order(tensor)
+    original = tensor.dim_shuffle(memory_order)
     pieces = graph.mapped_pieces(original)
     new_tensor = graph.add_variable(tensor.dtype if dtype is None else dtype, original.shape, name)
     graph.map_pieces(new_tensor, *pieces)
-    return new_tensor.dim_shuffle([order.index(d) for d in range(tensor.rank)])
+    return new_tensor.dim_shuffle([memory_order.index(d) for d in range(tensor.rank)])
 
 
 def tile_pieces(graph: Graph, tensor: Tensor) -> list[tuple[int, list[tuple[int, int]]]]:
-    """Return (tile, intervals of the flattened tensor) for each tile that holds elements of it."""
+    """Return (tile, intervals of the flat tensor) for each tile that holds elements of `tensor`."""
     return list(graph.held_by_tile(tensor).items())
 
 
@@ -334,28 +346,28 @@ def take(flat: Tensor, pieces: Sequence[tuple[int, int]]) -> Tensor:
 
 
 def take_each(flats: Iterable[Tensor], pieces: Sequence[tuple[int, int]]) -> list[Tensor]:
-    """Return `take` for several tensors with the same intervals.
+    """Return `take(flat, pieces)` for each tensor in `flats`.
 
-    The layout of the view is stored once for all tiles whose intervals have the same pattern.
+    The layout of the view is stored once for all calls whose intervals have the same pattern.
     """
-    first = pieces[0][0]
+    first_begin = pieces[0][0]
     if len(pieces) == 1:
-        return [flat[first : pieces[0][1]] for flat in flats]
-    pattern = tuple([(begin - first, end - first) for begin, end in pieces])
-    pieces_found = []
+        return [flat[first_begin : pieces[0][1]] for flat in flats]
+    relative_pieces = tuple([(begin - first_begin, end - first_begin) for begin, end in pieces])
+    views = []
     for flat in flats:
         form = flat.form
-        key = pattern if flat.layout.strides else (first, *pattern)
-        if key not in form.picks:
-            pieces_found.append(flat[np.concatenate([np.arange(*piece) for piece in pieces])])
-            form.picks[key] = (
-                pieces_found[-1].offset - flat.offset - first * form.stride,
-                pieces_found[-1].form,
+        pick_key = relative_pieces if flat.layout.strides else (first_begin, *relative_pieces)
+        if pick_key not in form.picks:
+            views.append(flat[np.concatenate([np.arange(*piece) for piece in pieces])])
+            form.picks[pick_key] = (
+                views[-1].offset - flat.offset - first_begin * form.stride,
+                views[-1].form,
             )
             continue
-        later, picked = form.picks[key]
-        pieces_found.append(Tensor(flat.offset + first * form.stride + later, picked))
-    return pieces_found
+        offset_of_view, form_of_view = form.picks[pick_key]
+        views.append(Tensor(flat.offset + first_begin * form.stride + offset_of_view, form_of_view))
+    return views
 
 
 def template_vertex(name: str, *dtypes: type[DType]) -> str:

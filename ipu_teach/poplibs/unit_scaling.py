@@ -1,7 +1,7 @@
 """Unit scaling: factors that keep weights, activations and gradients at standard deviation 1.
 
-If all operands have a standard deviation of 1, a product that sums k terms has one of sqrt(k), and
-a factor of 1 / sqrt(k) restores 1. The forward and the backward pass need separate factors, because
+If all operands have a standard deviation of 1, a product that sums k terms has a standard deviation
+of sqrt(k), and a factor of 1 / sqrt(k) restores 1. The two passes need separate factors, because
 they sum over different dimensions. HALF and 8-bit values then stay in the middle of their range
 from the first step, without loss scaling. Source: Blake, Orr and Luschi, "Unit Scaling:
 Out-of-the-Box Low-Precision Training" (arXiv:2303.11257).
@@ -57,9 +57,9 @@ def linear_scales(
 ) -> LinearScales:
     """Return the factors for inputs [batch, fan_in] and weights [fan_in, fan_out].
 
-    All operands have a standard deviation of 1. With `constrained`, the output and the input
-    gradient share one factor, the geometric mean of the two. Use it if the gradient must be exact,
-    not just correct up to a factor. Raises `PoplibsError` for sizes below 1.
+    They are for operands with a standard deviation of 1. With `constrained`, the output and the
+    input gradient have the same factor, the geometric mean of their two factors. Use it if the
+    gradient must be exact, and not only up to a factor. Raises `PoplibsError` for sizes below 1.
     """
     for name, size in (("batch", batch), ("fan_in", fan_in), ("fan_out", fan_out)):
         if not is_whole(size) or size < 1:
@@ -74,25 +74,26 @@ def linear_scales(
 
 @library
 def non_linearity_scales(kind: NonLinearityType | str) -> NonLinearityScales:
-    """Return the factors for an elementwise non-linearity with standard normal input and gradient.
+    """Return the factors for a non-linearity whose input and output gradient are standard normal.
 
-    They are computed by numerical integration. Raises `PoplibsError` for SOFTMAX, whose elements
-    depend on each other, and for unknown names.
+    Numerical integration computes them. Raises `PoplibsError` for SOFTMAX and its variants, whose
+    elements depend on each other, and for unknown names.
     """
-    chosen = kind_of(kind)
-    if chosen.by_row:
-        raise refused(f"""was given {chosen.name}, whose elements depend on each other.
-            next:  for a softmax over n classes, multiply its output by n: each is about 1 / n.""")
-    return _scales(chosen)
+    valid_kind = kind_of(kind)
+    if valid_kind.by_row:
+        raise refused(f"""was given {valid_kind.name}, whose elements depend on each other.
+            next:  for a softmax over n classes, multiply its output, about 1 / n, by n.""")
+    return _scales(valid_kind)
 
 
 @cache
 def _scales(kind: NonLinearityType) -> NonLinearityScales:
-    x = np.linspace(-_RANGE, _RANGE, _POINTS)
-    weight = np.exp(-x * x / 2) / sqrt(2 * pi) * (x[1] - x[0])
-    out = FUNCTIONS[kind](x)
-    mean = float(weight @ out)
-    slope = SLOPES[kind](x if kind.slope_from_input else out, np.ones_like(x))
+    points = np.linspace(-_RANGE, _RANGE, _POINTS)
+    probabilities = np.exp(-points * points / 2) / sqrt(2 * pi) * (points[1] - points[0])
+    outputs = FUNCTIONS[kind](points)
+    mean_output = float(probabilities @ outputs)
+    derivatives = SLOPES[kind](points if kind.slope_from_input else outputs, np.ones_like(points))
     return NonLinearityScales(
-        1 / sqrt(float(weight @ (out - mean) ** 2)), 1 / sqrt(float(weight @ slope**2))
+        1 / sqrt(float(probabilities @ (outputs - mean_output) ** 2)),
+        1 / sqrt(float(probabilities @ derivatives**2)),
     )

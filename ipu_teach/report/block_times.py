@@ -1,8 +1,8 @@
 """Lightweight profiling: the blocks of a program on the timeline of one tile.
 
-A `Block` marks a part of a program; a filter of names turns any other program into a block. The
-report has the steps of a run, and the blocks follow from them. So nothing more is recorded, marking
-costs no cycles, and there is no buffer that can fill up, unlike with the profiler of a chip.
+A `Block` marks a part of a program, and a filter of names turns any other program into a block.
+The blocks are computed from the steps that a report contains. So marking costs no cycles, and no
+buffer can fill up, unlike with the profiler of a chip.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ BLOCK = "Block"
 class BlockRun:
     """One execution of a block on one tile.
 
-    `cycles_from` and `cycles_to` are modelled cycles since the report begins. `program` has the
-    block's `name` and `type`, `blocks` are the blocks directly inside it, and `depth` is the number
-    of blocks around it.
+    `cycles_from` and `cycles_to` are modelled cycles, counted from the first step of the report.
+    `program` has the block's `name` and `type`. `blocks` are the blocks directly inside the block,
+    and `depth` is the number of blocks around it.
     """
 
     COLUMNS: ClassVar = ("name", "type", "depth", "cycles_from", "cycles_to", "cycles", "tile")
@@ -52,7 +52,7 @@ class BlockRun:
 
     @property
     def type(self) -> str:
-        """The class of the block: "Block", also if the filter of programs selected it."""
+        """The class of the block: always "Block", even if `program_filter` selected a program."""
         return self.program.type
 
     @property
@@ -66,14 +66,14 @@ def blocks(
 ) -> Table[BlockRun]:
     """Return the blocks that ran, as described in `Execution.blocks`.
 
-    An argument that is None has its value from the engine's options.
+    An argument that is None takes its value from the engine's options `profiler.*`.
     """
     settings = report.instrumentation_settings
-    count = report.target.num_tiles
-    which = settings.block_tile if tile is None else tile
-    if not is_whole(which) or not 0 <= int(which) < count:
-        raise PoplarIndexError(f"""blocks() was asked for tile {shown(which)}.
-            next:  there are {counted(count, "tile")}, from 0.""")
+    num_tiles = report.target.num_tiles
+    tile_number = settings.block_tile if tile is None else tile
+    if not is_whole(tile_number) or not 0 <= int(tile_number) < num_tiles:
+        raise PoplarIndexError(f"""blocks() was asked for tile {shown(tile_number)}.
+            next:  there are {counted(num_tiles, "tile")}, from 0.""")
     is_block = settings.finds[0] if block_filter is None else finds(block_filter, "blocks()")
     is_program = (
         settings.finds[1]
@@ -81,44 +81,48 @@ def blocks(
         else finds(program_filter, "blocks()", empty=False)
     )
 
-    def wanted(place: WalkPlace) -> bool:
+    def is_marked(place: WalkPlace) -> bool:
         return place.node.kind == BLOCK and is_block(place.node.name) or is_program(place.node.name)
 
-    timeline = _Timeline(report, int(which))
-    spans = Walk(report, keep=wanted).spans
-    # if the log of steps is incomplete, the blocks that end where it stops have no known end
+    timeline = _Timeline(report, int(tile_number))
+    spans = Walk(report, keep=is_marked).spans
+    # If the log does not have all steps, the end of a block is unknown if it is where the log ends.
     spans = [span for span in spans if span.last != timeline.cut]
-    rows = list[BlockRun]()
-    inner = defaultdict[Span, list[BlockRun]](list)
-    # in reverse order, so that inner blocks come before the blocks around them
-    for span, around in reversed(list(nested(spans, lambda s: (0, s.first, s.last)))):
+    runs = list[BlockRun]()
+    runs_inside = defaultdict[Span, list[BlockRun]](list)
+    # The order is reversed, so that the blocks inside a block are built before it.
+    for span, outer_spans in reversed(list(nested(spans, lambda s: (0, s.first, s.last)))):
         program = ProgramNode(BLOCK, span.place.node.name)
-        rows.append(
+        runs.append(
             BlockRun(
-                program, *timeline.of(span), len(around), int(which), tuple(reversed(inner[span]))
+                program,
+                *timeline.of(span),
+                len(outer_spans),
+                int(tile_number),
+                tuple(reversed(runs_inside[span])),
             )
         )
-        if around:
-            inner[around[-1]].append(rows[-1])
-    return Table(reversed(rows))
+        if outer_spans:
+            runs_inside[outer_spans[-1]].append(runs[-1])
+    return Table(reversed(runs))
 
 
 class _Timeline:
     """The cycle at which one tile finishes its part of each step of a run.
 
-    `cut` is the number of steps if the log does not have all of them, or else -1.
+    `cut` is the number of steps in the log if the log does not have all steps, or else -1.
     """
 
     def __init__(self, report: Report, tile: int) -> None:
-        order = report.step_numbers
+        step_numbers = report.step_numbers
         ipu = int(report.target.set_of(np.array(tile)))
-        done = np.zeros(len(report.profile.steps))
-        for number in np.unique(order).tolist():
-            done[number] = _done(report.phases(number, ipu), tile)
-        self._starts = report.overlap.starts(0, len(order), slice(ipu, ipu + 1))[:, 0]
-        self._ends = self._starts + done[order]
+        end_cycles = np.zeros(len(report.profile.steps))
+        for step_number in np.unique(step_numbers).tolist():
+            end_cycles[step_number] = _done(report.phases(step_number, ipu), tile)
+        self._starts = report.overlap.starts(0, len(step_numbers), slice(ipu, ipu + 1))[:, 0]
+        self._ends = self._starts + end_cycles[step_numbers]
         self._begins = {run.first for run in report.runs} | {0}
-        self.cut = len(order) if report.steps_not_kept else -1
+        self.cut = len(step_numbers) if report.steps_not_kept else -1
 
     def of(self, span: Span) -> tuple[float, float]:
         """Return the cycles at which the tile begins and ends its part of a span of steps.
@@ -126,20 +130,22 @@ class _Timeline:
         It begins when the tile has finished the step before the span. A run begins on all tiles at
         the same time.
         """
-        begins = (
+        first_cycle = (
             self._starts[span.first] if span.first in self._begins else self._ends[span.first - 1]
         )
-        return float(begins), float(self._ends[span.last - 1])
+        return float(first_cycle), float(self._ends[span.last - 1])
 
 
 def _done(phases: tuple[Phase, ...], tile: int) -> float:
     """Return when a tile finishes its part of a step, in cycles after the beginning of the step.
 
-    That is the end of the last phase in which the tile works.
+    The tile is finished when its work in the last phase that it takes part in is done.
     """
-    start = done = 0.0
+    phase_start = end_cycle = 0.0
     for phase in phases:
         if phase.busy is None or phase.busy[tile]:
-            done = start + (phase.cycles if phase.busy is None else float(phase.busy[tile]))
-        start += phase.cycles
-    return done
+            end_cycle = phase_start + (
+                phase.cycles if phase.busy is None else float(phase.busy[tile])
+            )
+        phase_start += phase.cycles
+    return end_cycle

@@ -16,21 +16,22 @@ from ipu_teach.saving.archive import write_whole
 
 A_FILE = "a file that Report.save wrote"
 SHOWN = {name.lower(): name for name in TABLES}
-JOBS = {
+JOBS = {  # the description of each subcommand; "" is `ipu-teach report FILE`
     "": "Print a saved report.",
     "compare": "What changed, the largest effects first.",
     "trace": "Write a report as Chrome's trace events.",
 }
 
 
-def main(words: Sequence[str]) -> int:
-    """Run the command with the words after `report`, and return the exit status.
+def main(arguments: Sequence[str]) -> int:
+    """Run the command and return its exit status; `arguments` are the words after `report`.
 
-    Raises the errors of reports.
+    Raises `ReportLoadError` if a file cannot be read, and the errors of `chrome_trace` and
+    `print_profile_summary`.
     """
-    which = words[0] if words and words[0] in JOBS else ""
-    options = _parser(which).parse_args(words[1:] if which else words)
-    if which == "compare":
+    job = arguments[0] if arguments and arguments[0] in JOBS else ""
+    options = _parser(job).parse_args(arguments[1:] if job else arguments)
+    if job == "compare":
         comparison = compare(Report.open(options.before), Report.open(options.after))
         print(
             comparison.changes.to_csv() if options.csv else comparison,
@@ -38,11 +39,11 @@ def main(words: Sequence[str]) -> int:
         )
         return 0
     report = Report.open(options.file)
-    if which == "trace":
-        out = options.out or f"{options.file}.json"
-        text = chrome_trace(report, options.tiles, host=options.host, blocks=options.blocks)
-        write_whole(out, text.encode("utf-8"), "report trace", "trace")
-        print(f"{out}: open it in ui.perfetto.dev or chrome://tracing")
+    if job == "trace":
+        out_path = options.out or f"{options.file}.json"
+        trace_text = chrome_trace(report, options.tiles, host=options.host, blocks=options.blocks)
+        write_whole(out_path, trace_text.encode("utf-8"), "report trace", "trace")
+        print(f"{out_path}: open it in ui.perfetto.dev or chrome://tracing")
     elif options.insights:
         for insight in report.insights():
             print(
@@ -62,23 +63,23 @@ def main(words: Sequence[str]) -> int:
     return 0
 
 
-def _parser(which: str) -> argparse.ArgumentParser:
-    called = f"{program()} report"
+def _parser(job: str) -> argparse.ArgumentParser:
+    command = f"{program()} report"
     other_jobs = (
-        "" if which else f"Besides: {called} compare BEFORE AFTER, and {called} trace FILE."
+        "" if job else f"Besides: {command} compare BEFORE AFTER, and {command} trace FILE."
     )
     parser = argparse.ArgumentParser(
-        prog=f"{called} {which}".strip(), description=JOBS[which], epilog=other_jobs
+        prog=f"{command} {job}".strip(), description=JOBS[job], epilog=other_jobs
     )
     add = parser.add_argument
-    if which == "compare":
+    if job == "compare":
         add("before", metavar="BEFORE", help=A_FILE)
-        add("after", metavar="AFTER", help="another one")
+        add("after", metavar="AFTER", help="the second such file")
         add("--csv", action="store_true", help="every change as comma-separated text")
         return parser
     add("file", metavar="FILE", help=f"{A_FILE}, such as run.ipureport")
-    if which == "trace":
-        add("--out", metavar="JSON", help="where to; without it, beside FILE")
+    if job == "trace":
+        add("--out", metavar="JSON", help="the file to write, by default FILE.json")
         add("--tiles", type=int, nargs="+", metavar="N", help="tiles that get rows of their own")
         add(
             "--blocks",
@@ -88,16 +89,20 @@ def _parser(which: str) -> argparse.ArgumentParser:
             metavar="N",
             help="tiles that get a row of their blocks",
         )
-        add("--host", action="store_true", help="the host's events too, in their own time")
+        add("--host", action="store_true", help="add the host's events, with their measured times")
         return parser
     add(
         "--sections",
         nargs="+",
         metavar="NAME",
-        help="some of Target, Graph, Memory Usage, Execution, …",
+        help="the sections to print: Target, Graph, Memory Usage, Execution, …",
     )
-    add("--steps", action="store_true", help="the steps of the run, the first hundred")
-    add("--variables", action="store_true", help="the variables, the largest hundred")
-    add("--insights", action="store_true", help="what stands out, and what one could try")
-    add("--csv", choices=tuple(SHOWN), help="one of these tables, whole, as comma-separated text")
+    add("--steps", action="store_true", help="print the first hundred steps of the run")
+    add("--variables", action="store_true", help="print the largest hundred variables")
+    add("--insights", action="store_true", help="print findings and advice instead")
+    add(
+        "--csv",
+        choices=tuple(SHOWN),
+        help="print this table instead, complete, as comma-separated text",
+    )
     return parser

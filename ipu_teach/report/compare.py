@@ -1,8 +1,8 @@
 """The differences between two reports.
 
-Variables, steps (all executions of a compute set or a copy), memory categories and codelets are
-matched by name. The largest differences come first. An item that only one report has counts as 0 in
-the other.
+Variables, steps, memory categories and codelets are matched by name. Steps of the same name are
+added up. The largest differences come first. An item that only one report has counts as 0 in the
+other.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ipu_teach.errors import InvalidOptionError, shown
 from ipu_teach.report.report import Report
 from ipu_teach.report.table import Table, plain
 
-MOST_LINES = 12  # the most lines of text for each aspect
+MOST_LINES = 12  # the text shows at most this many changes of each aspect
 ASPECTS = (
     "total",
     "machine",
@@ -35,7 +35,11 @@ ASPECTS = (
 
 @dataclass(frozen=True)
 class Change:
-    """One difference: `aspect` is one of `ASPECTS`, and `share` its part of the total."""
+    """One difference between two reports.
+
+    `aspect` is one of `ASPECTS`, and `name` what differs. `share` is the size of the change divided
+    by the larger of the two reports' totals; it is 1 for a setting of the machine.
+    """
 
     COLUMNS: ClassVar = ("aspect", "name", "before", "after", "change", "share", "note")
 
@@ -53,9 +57,9 @@ class Change:
 
 
 class Comparison:
-    """The result of `compare`: `changes`, which can be shown as text, as a table and as HTML.
+    """The differences between two reports, which can be shown as text, as a table and as HTML.
 
-    A comparison without differences is False as a condition.
+    `compare` returns it. As a condition, it is True if there are any differences.
     """
 
     def __init__(self, before: Report, after: Report, changes: Table[Change]) -> None:
@@ -72,7 +76,7 @@ class Comparison:
         return self.changes.records()
 
     def of(self, aspect: str) -> Table[Change]:
-        """Return the changes of one aspect, the largest first.
+        """Return the changes of an aspect, one of `ASPECTS`, the largest first.
 
         Raises `InvalidOptionError` if there is no such aspect.
         """
@@ -85,9 +89,9 @@ class Comparison:
 
     @property
     def largest(self) -> Change | None:
-        """The largest change of cycles or, if there is none, of memory; None if there is neither.
+        """The largest change of cycles, or else of variables, or else of memory; None without any.
 
-        Changed settings of the machine do not count: they are causes.
+        Changed settings of the machine are causes, not effects, so they do not count.
         """
         for aspect in ("cycles", "variables", "memory"):
             if changes := self.of(aspect):
@@ -107,18 +111,22 @@ class Comparison:
 
     def sentence(self) -> str:
         """Return the comparison as one or two sentences."""
-        before = self.before.total_cycles
-        after = self.after.total_cycles
-        ratio = f", {after / before:.2f} times as many" if before and before != after else ""
-        text = f"{before:,.0f} modelled cycles before, {after:,.0f} after{ratio}."
+        cycles_before = self.before.total_cycles
+        cycles_after = self.after.total_cycles
+        ratio = (
+            f", {cycles_after / cycles_before:.2f} times as many"
+            if cycles_before and cycles_before != cycles_after
+            else ""
+        )
+        text = f"{cycles_before:,.0f} modelled cycles before, {cycles_after:,.0f} after{ratio}."
         largest = self.largest
         if largest is None:
             return text
-        hidden = largest.aspect == "cycles" and before == after
-        beside = ", which other steps hide" if hidden else ""
+        hidden = largest.aspect == "cycles" and cycles_before == cycles_after
+        note = ", which other steps hide" if hidden else ""
         return text + (
             f" The largest effect: {largest.aspect} of {plain(largest.name)}, "
-            f"{largest.change:+,.0f}{beside}."
+            f"{largest.change:+,.0f}{note}."
         )
 
     def __repr__(self) -> str:
@@ -126,23 +134,25 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         rows = "".join(
-            "<tr><th scope=row "
-            f"style='text-align:left'>{escape(plain(c.name))}</th><td>{c.aspect}</td><td>{c.before:,.0f}</td>"
-            f"<td>{c.after:,.0f}</td><td>{c.change:+,.0f}</td><td "
-            f"style='text-align:left'>{escape(plain(c.note))}</td></tr>"
-            for c in self.changes[:50]
+            f"<tr><th scope=row style='text-align:left'>{escape(plain(change.name))}</th>"
+            f"<td>{change.aspect}</td><td>{change.before:,.0f}</td><td>{change.after:,.0f}</td>"
+            f"<td>{change.change:+,.0f}</td>"
+            f"<td style='text-align:left'>{escape(plain(change.note))}</td></tr>"
+            for change in self.changes[:50]
         )
-        rest = ""
+        note = ""
         if len(self.changes) > 50:
-            rest = f"<p>{len(self.changes) - 50:,} smaller ones are in .changes</p>"
-        head = "".join(
+            note = f"<p>{len(self.changes) - 50:,} smaller ones are in .changes</p>"
+        headings = "".join(
             f"<th scope=col>{name}</th>"
             for name in ("name", "of", "before", "after", "change", "note")
         )
         table = (
-            f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>" if rows else ""
+            f"<table><thead><tr>{headings}</tr></thead><tbody>{rows}</tbody></table>"
+            if rows
+            else ""
         )
-        return f"<div class=ipu-view><p>{escape(repr(self))}</p>{table}{rest}</div>"
+        return f"<div class=ipu-view><p>{escape(repr(self))}</p>{table}{note}</div>"
 
 
 def _line(change: Change) -> str:
@@ -165,49 +175,55 @@ def compare(before: Report, after: Report) -> Comparison:
     changes: list[Change] = []
     for aspect in ASPECTS:
         changes += sorted(
-            _MAKERS[aspect](aspect, before, after), key=lambda c: (-abs(c.change), c.name)
+            _MAKERS[aspect](aspect, before, after),
+            key=lambda change: (-abs(change.change), change.name),
         )
     return Comparison(before, after, Table(changes))
 
 
 def _by_name(
-    aspect: str, a: Mapping[str, float], b: Mapping[str, float], notes: dict[str, str] | None = None
+    aspect: str,
+    values_before: Mapping[str, float],
+    values_after: Mapping[str, float],
+    notes: dict[str, str] | None = None,
 ) -> list[Change]:
-    largest_sum = max(sum(a.values()), sum(b.values())) or 1
-    presence = dict.fromkeys(a.keys() - b.keys(), "only before")
-    presence |= dict.fromkeys(b.keys() - a.keys(), "only after")
+    total = max(sum(values_before.values()), sum(values_after.values())) or 1
+    presence = dict.fromkeys(values_before.keys() - values_after.keys(), "only before")
+    presence |= dict.fromkeys(values_after.keys() - values_before.keys(), "only after")
     return [
         Change(
             aspect,
             name,
-            before=a.get(name, 0),
-            after=b.get(name, 0),
-            share=abs(b.get(name, 0) - a.get(name, 0)) / largest_sum,
+            before=values_before.get(name, 0),
+            after=values_after.get(name, 0),
+            share=abs(values_after.get(name, 0) - values_before.get(name, 0)) / total,
             note=(notes or {}).get(name, presence.get(name, "")),
         )
-        for name in dict.fromkeys([*a, *b])
-        if a.get(name, 0) != b.get(name, 0) or (notes or {}).get(name)
+        for name in dict.fromkeys([*values_before, *values_after])
+        if values_before.get(name, 0) != values_after.get(name, 0) or (notes or {}).get(name)
     ]
 
 
 def _measured(
-    of: Callable[[Report], Mapping[str, float]],
+    values_of: Callable[[Report], Mapping[str, float]],
 ) -> Callable[[str, Report, Report], list[Change]]:
-    return lambda aspect, a, b: _by_name(aspect, of(a), of(b))
+    return lambda aspect, before, after: _by_name(aspect, values_of(before), values_of(after))
 
 
-def _steps(of: Callable[[Report, int], float]) -> Callable[[str, Report, Report], list[Change]]:
-    """Return a function that compares `of(report, number)`, summed over the steps of a name."""
+def _steps(
+    cost_of: Callable[[Report, int], float],
+) -> Callable[[str, Report, Report], list[Change]]:
+    """Return a function that compares sums of `cost_of(report, step number)` over equal names."""
 
-    def total(report: Report) -> dict[str, float]:
-        totals: dict[str, float] = {}
-        for number, runs in enumerate(report.executions.tolist()):
-            cost = report.step_cost(number)
+    def sums_by_name(report: Report) -> dict[str, float]:
+        sums: dict[str, float] = {}
+        for step_number, executions in enumerate(report.executions.tolist()):
+            cost = report.step_cost(step_number)
             name = f"{cost.kind} {cost.name}" if cost.kind != "Execute" else cost.name
-            totals[name] = totals.get(name, 0) + runs * of(report, number)
-        return totals
+            sums[name] = sums.get(name, 0) + executions * cost_of(report, step_number)
+        return sums
 
-    return _measured(total)
+    return _measured(sums_by_name)
 
 
 def _total(report: Report) -> dict[str, float]:
@@ -222,58 +238,65 @@ def _total(report: Report) -> dict[str, float]:
 
 
 def _machine(aspect: str, before: Report, after: Report) -> list[Change]:
-    a = vars(before.target)
-    b = vars(after.target)
-    changed = [name for name in a if a[name] != b[name]]
+    fields_before = vars(before.target)
+    fields_after = vars(after.target)
+    changed_names = [name for name in fields_before if fields_before[name] != fields_after[name]]
     return [
-        Change(aspect, name, before=0, after=0, share=1, note=f"{a[name]} before, {b[name]} after")
-        if isinstance(a[name], str)
-        else Change(aspect, name, before=a[name], after=b[name], share=1)
-        for name in changed
+        Change(
+            aspect,
+            name,
+            before=0,
+            after=0,
+            share=1,
+            note=f"{fields_before[name]} before, {fields_after[name]} after",
+        )
+        if isinstance(fields_before[name], str)
+        else Change(aspect, name, before=fields_before[name], after=fields_after[name], share=1)
+        for name in changed_names
     ]
 
 
 def _variables(aspect: str, before: Report, after: Report) -> list[Change]:
-    """Return the changes of the variables: bytes, dtype, shape, tiles and tile mapping."""
-    sizes = [report.memory.by_variable() for report in (before, after)]
-    rows = [{v.name: v for v in report.variables} for report in (before, after)]
-    places = [_places(report) for report in (before, after)]
+    """Return the changes of the variables: in bytes, dtype, shape, tiles or tile mapping."""
+    bytes_by_name = [report.memory.by_variable() for report in (before, after)]
+    variables = [{v.name: v for v in report.variables} for report in (before, after)]
+    mappings = [_places(report) for report in (before, after)]
     notes = {}
-    for name in rows[0].keys() & rows[1].keys():
-        a = rows[0][name]
-        b = rows[1][name]
-        pairs = [
-            (attribute, getattr(a, attribute), getattr(b, attribute))
+    for name in variables[0].keys() & variables[1].keys():
+        variable_before = variables[0][name]
+        variable_after = variables[1][name]
+        attributes = [
+            (attribute, getattr(variable_before, attribute), getattr(variable_after, attribute))
             for attribute in ("dtype", "shape", "tiles", "always_live")
         ]
-        texts = [
-            f"{attribute.replace('_', ' ')} {x} before, {y} after"
-            for attribute, x, y in pairs
-            if x != y
+        differences = [
+            f"{attribute.replace('_', ' ')} {value_before} before, {value_after} after"
+            for attribute, value_before, value_after in attributes
+            if value_before != value_after
         ]
         if (
-            not texts
+            not differences
             and before.target.num_tiles == after.target.num_tiles
-            and places[0][name] != places[1][name]
+            and mappings[0][name] != mappings[1][name]
         ):
-            texts = ["on other tiles, or in other parts"]
-        if texts:
-            notes[name] = "; ".join(texts)
-    return _by_name(aspect, sizes[0], sizes[1], notes)
+            differences = ["on other tiles, or in other parts"]
+        if differences:
+            notes[name] = "; ".join(differences)
+    return _by_name(aspect, bytes_by_name[0], bytes_by_name[1], notes)
 
 
 def _places(report: Report) -> dict[str, bytes]:
     """Return the tile mapping of each variable as bytes that can be compared, by name."""
     memory = report.memory
-    cuts = memory.variable.searchsorted(range(len(memory.names) + 1)).tolist()
-    digests: dict[str, bytes] = {}
-    for name, first, last in zip(memory.names, cuts, cuts[1:], strict=False):
-        digests[name] = (
-            digests.get(name, b"")
+    row_bounds = memory.variable.searchsorted(range(len(memory.names) + 1)).tolist()
+    mapping_bytes: dict[str, bytes] = {}
+    for name, first, last in zip(memory.names, row_bounds, row_bounds[1:], strict=False):
+        mapping_bytes[name] = (
+            mapping_bytes.get(name, b"")
             + memory.tile[first:last].tobytes()
             + memory.size[first:last].tobytes()
         )
-    return digests
+    return mapping_bytes
 
 
 def _nodes(report: Report) -> dict[str, float]:

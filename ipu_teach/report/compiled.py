@@ -1,7 +1,7 @@
-"""The profile of a program that has just been compiled. Each answer is computed on request."""
+"""The profile of a program that has just been compiled, which computes each answer on request."""
 
 # mypy: disable-error-code=override
-# A profile from a file has fields where this class has cached properties.
+# The base class declares fields, and this class overrides them with cached properties.
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ from ipu_teach.types import Array
 class CompiledProfile(Profile):
     """A profile that computes its answers from the cost model `cost` of a compiled program.
 
-    `looped` has the codelets whose vertices ran one by one although they were compiled to run
-    together, each with the reason.
+    `looped` maps codelets to a reason: their vertices were compiled to run as a batch, but ran one
+    by one for that reason.
     """
 
     def __init__(self, cost: CostModel, looped: Mapping[type[Vertex], str] | None = None) -> None:
@@ -53,13 +53,13 @@ class CompiledProfile(Profile):
         graph = self._compiled.graph
         return tuple(
             facts.VariableFacts(
-                v.name,
-                v.dtype.__name__,
-                shape=tuple(v.shape),
+                variable.name,
+                variable.dtype.__name__,
+                shape=tuple(variable.shape),
                 category=category,
-                line=in_words(v.line),
+                line=in_words(variable.line),
             )
-            for v, category in zip(graph.variables, self.memory.categories, strict=True)
+            for variable, category in zip(graph.variables, self.memory.categories, strict=True)
         )
 
     @cached_property
@@ -68,56 +68,65 @@ class CompiledProfile(Profile):
 
     @cached_property
     def codelets(self) -> tuple[facts.CodeletFacts, ...]:
-        rows = []
-        for c in self._classes:
+        codelet_facts = []
+        for codelet in self._classes:
             groups = [
-                g for listed in self.model.groups.values() for g in listed if g.table.codelet is c
+                group
+                for groups_of_set in self.model.groups.values()
+                for group in groups_of_set
+                if group.table.codelet is codelet
             ]
             slowest = max(
-                groups, key=lambda g: (WAYS.index(g.way), bool(g.uncompiled)), default=None
+                groups,
+                key=lambda group: (WAYS.index(group.way), bool(group.uncompiled)),
+                default=None,
             )
             way, reason = (slowest.way, slowest.unbatched) if slowest else (WAYS[0], "")
             if slowest and slowest.uncompiled:
                 way = CPYTHON_ALONE + slowest.uncompiled
-            if c in self._looped:
+            if codelet in self._looped:
                 way = WAYS[-1]
-                reason = "; ".join(filter(None, (reason, self._looped[c])))
-            declared = tuple((name, field.declaration()) for name, field in c.fields.items())
-            rows.append(
+                reason = "; ".join(filter(None, (reason, self._looped[codelet])))
+            declarations = tuple(
+                (name, field.declaration()) for name, field in codelet.fields.items()
+            )
+            codelet_facts.append(
                 facts.CodeletFacts(
-                    c.__name__,
-                    c.context,
-                    fields=declared,
+                    codelet.__name__,
+                    codelet.context,
+                    fields=declarations,
                     unbatched=reason,
                     way=way,
-                    sources=sources(c),
+                    sources=sources(codelet),
                     ground=codelet_ground(groups),
                 )
             )
-        return tuple(rows)
+        return tuple(codelet_facts)
 
     @cached_property
     def compute_sets(self) -> tuple[facts.ComputeSetFacts, ...]:
         return tuple(
-            facts.ComputeSetFacts(c.name, tuple(self._part(table) for table in c.tables))
-            for c in self._compiled.graph.compute_sets
+            facts.ComputeSetFacts(
+                compute_set.name, tuple(self._part(table) for table in compute_set.tables)
+            )
+            for compute_set in self._compiled.graph.compute_sets
         )
 
     def _part(self, table: FrozenTable) -> facts.VertexFacts:
-        flops = [
-            (vertex_flops(g), len(g.rows))
-            for g in self.model.groups[table.compute_set]
-            if g.table is table
+        flops_and_counts = [
+            (vertex_flops(group), len(group.rows))
+            for group in self.model.groups[table.compute_set]
+            if group.table is table
         ]
-        total = (
+        total_flops = (
             -1
-            if any(flops_of_vertex < 0 for flops_of_vertex, _ in flops)
-            else sum(flops_of_vertex * count for flops_of_vertex, count in flops)
+            if any(flops_of_vertex < 0 for flops_of_vertex, _ in flops_and_counts)
+            else sum(flops_of_vertex * count for flops_of_vertex, count in flops_and_counts)
         )
         return facts.VertexFacts(
             self._classes.index(table.codelet),
             len(table),
-            flops=total,
+            flops=total_flops,
             tiles=runs_of(np.unique(table.tiles)),
             line=in_words(table.line(0)),
         )
@@ -126,23 +135,23 @@ class CompiledProfile(Profile):
     def steps(self) -> tuple[facts.StepFacts, ...]:
         return tuple(map(self._facts, range(self.model.num_steps)))
 
-    def _facts(self, number: int) -> facts.StepFacts:
-        step = self.model.compiled_step(number)
-        which = step.compute_set if isinstance(step, p.ExecuteStep) else -1
-        transfer = with_host(step)
+    def _facts(self, step_number: int) -> facts.StepFacts:
+        step = self.model.compiled_step(step_number)
+        set_number = step.compute_set if isinstance(step, p.ExecuteStep) else -1
+        host_transfer = with_host(step)
         lines = list(dict.fromkeys(copy.line for copy in p.copies(step)))[:3]
         return facts.StepFacts(
-            which,
-            self._sync(number, step),
-            to_device=transfer[1] if transfer else None,
+            set_number,
+            self._sync(step_number, step),
+            to_device=host_transfer[1] if host_transfer else None,
             line=in_words(*lines),
             moves=tuple(map(_rows_moved, p.remote(step))),
         )
 
-    def _sync(self, number: int, step: p.Step) -> int:
+    def _sync(self, step_number: int, step: p.Step) -> int:
         if isinstance(step, UNSYNCED):
             return facts.NO_SYNC
-        return facts.EXTERNAL if self.model.external_under_full(number) else facts.INTERNAL
+        return facts.EXTERNAL if self.model.external_under_full(step_number) else facts.INTERNAL
 
     @cached_property
     def programs(self) -> tuple[facts.ProgramNode, ...]:
@@ -156,7 +165,8 @@ class CompiledProfile(Profile):
     def edges(self) -> int:
         tables = (table for _, table in self._compiled.graph.tables())
         return sum(
-            len(table) * sum(f.kind != "state" for f in table.fields.values()) for table in tables
+            len(table) * sum(field.kind != "state" for field in table.fields.values())
+            for table in tables
         )
 
     def cost(self, number: int) -> StepCost:
@@ -171,24 +181,32 @@ class CompiledProfile(Profile):
     def vertices_on(self, number: int) -> tuple[Array, Array, Array] | None:
         if self.model.compute_set(number) is None:
             return None
-        count, longest = (np.zeros(self.target.num_tiles, np.int64) for _ in range(2))
-        cycles, tiles, alone, _ = self.model.vertex_cycles(number)
-        np.add.at(count, tiles, 1)
-        np.maximum.at(longest, tiles, cycles)
-        return count, longest, np.isin(np.arange(len(count)), tiles[alone])
+        vertices_per_tile, longest_per_tile = (
+            np.zeros(self.target.num_tiles, np.int64) for _ in range(2)
+        )
+        cycles, tiles, uses_all_workers, _ = self.model.vertex_cycles(number)
+        np.add.at(vertices_per_tile, tiles, 1)
+        np.maximum.at(longest_per_tile, tiles, cycles)
+        return (
+            vertices_per_tile,
+            longest_per_tile,
+            np.isin(np.arange(len(vertices_per_tile)), tiles[uses_all_workers]),
+        )
 
     def lines_on(self, number: int, tile: int) -> tuple[str, str]:
         tables = self._compiled.graph.executed(self.model.compiled_step(number))
-        parts_on_tile = [
+        vertices_on_tile = [
             (table, row) for table in tables for row in np.flatnonzero(table.tiles == tile).tolist()
         ]
-        added, placed = (
-            Counter(of(table, row) for table, row in parts_on_tile)
-            for of in (FrozenTable.line, FrozenTable.placed_by)
+        adding_lines, mapping_lines = (
+            Counter(line_of(table, row) for table, row in vertices_on_tile)
+            for line_of in (FrozenTable.line, FrozenTable.placed_by)
         )
-        if not parts_on_tile:
+        if not vertices_on_tile:
             return "", ""
-        return in_words(added.most_common(1)[0][0]), in_words(placed.most_common(1)[0][0])
+        return in_words(adding_lines.most_common(1)[0][0]), in_words(
+            mapping_lines.most_common(1)[0][0]
+        )
 
     def origin(self, step: int) -> int:
         return self.model.compiled_number(step)
@@ -199,16 +217,16 @@ class CompiledProfile(Profile):
         compute_set = self.model.compute_set(number)
         if compute_set is None:
             return ""
-        moved: Counter[str] = Counter()
-        of_vertices = self._share_of(reads(graph, compute_set), tile, within)
+        moved_by_line: Counter[str] = Counter()
+        moved_for_vertices = self._share_of(reads(graph, compute_set), tile, within)
         if within:
-            of_vertices += self._share_of(writes(graph, compute_set), tile, within)
-        moved[self.lines_on(number, tile)[0]] = of_vertices
+            moved_for_vertices += self._share_of(writes(graph, compute_set), tile, within)
+        moved_by_line[self.lines_on(number, tile)[0]] = moved_for_vertices
         for copy in p.copies(step):
             if isinstance(copy.source, Tensor) and isinstance(copy.destination, Tensor):
                 traffic = copy_traffic(graph, [(copy.source, copy.destination)])
-                moved[in_words(copy.line)] += self._share_of(traffic, tile, within)
-        return moved.most_common(1)[0][0]
+                moved_by_line[in_words(copy.line)] += self._share_of(traffic, tile, within)
+        return moved_by_line.most_common(1)[0][0]
 
     def _share_of(self, traffic: Traffic, tile: int, within: bool) -> int:
         """Return the cycles of copies inside a tile if `within`, else the bytes it exchanges."""
@@ -220,12 +238,12 @@ class CompiledProfile(Profile):
         return CompiledProfile(self.model.at(target), self._looped)
 
 
-def _rows_moved(part: p.RemoteCopyStep) -> facts.RowsMoved:
-    tensor = part.tensor
-    buffer = part.buffer
+def _rows_moved(copy: p.RemoteCopyStep) -> facts.RowsMoved:
+    tensor = copy.tensor
+    buffer = copy.buffer
     variable = tensor.get_var_regions()[0].var.id
-    size = tensor.num_elements * tensor.dtype.size
-    return facts.RowsMoved(buffer.handle, part.rows, size, variable)
+    bytes_per_row = tensor.num_elements * tensor.dtype.size
+    return facts.RowsMoved(buffer.handle, copy.rows, bytes_per_row, variable)
 
 
 def _node(node: p.Node) -> facts.ProgramNode:
@@ -243,21 +261,24 @@ def _node(node: p.Node) -> facts.ProgramNode:
 
 
 def runs_of(tiles: Array) -> tuple[tuple[int, int], ...]:
-    """Return ascending numbers as a list of runs: (first number, length)."""
-    first = np.flatnonzero(np.append(True, np.diff(tiles) > 1)[: len(tiles)])
-    lengths = np.diff(np.append(first, len(tiles)))
-    return tuple(zip(tiles[first].tolist(), lengths.tolist(), strict=True))
+    """Return ascending numbers as runs of consecutive numbers: (first number, length) pairs."""
+    starts = np.flatnonzero(np.append(True, np.diff(tiles) > 1)[: len(tiles)])
+    lengths = np.diff(np.append(starts, len(tiles)))
+    return tuple(zip(tiles[starts].tolist(), lengths.tolist(), strict=True))
 
 
 def sources(codelet: type[Vertex]) -> tuple[tuple[str, str], ...]:
-    """Return (class and method, source text) for the methods of a vertex class and its own bases.
+    """Return ("Class.method", source text) for each method of a vertex class, with inherited ones.
 
-    Methods without a source text are left out. For a library's class, return (class, a sentence
-    about it), because the learner did not write its text.
+    Methods of `Vertex` itself, special methods, and methods without a source text are left out. If
+    the class is from a library, its text is not the learner's: return (class, first sentence of its
+    docstring) instead.
     """
-    written = next(c for c in codelet.__mro__ if not c.__module__.startswith("ipu_teach.graph"))
-    if is_library(written.__module__):
-        sentence = " ".join((written.__doc__ or "").split()).partition(". ")[0].rstrip(".")
+    defining_class = next(
+        c for c in codelet.__mro__ if not c.__module__.startswith("ipu_teach.graph")
+    )
+    if is_library(defining_class.__module__):
+        sentence = " ".join((defining_class.__doc__ or "").split()).partition(". ")[0].rstrip(".")
         return ((codelet.__name__, f"{sentence}."),) if sentence else ()
     texts: dict[str, tuple[str, str]] = {}
     for owner in (
@@ -265,11 +286,15 @@ def sources(codelet: type[Vertex]) -> tuple[tuple[str, str], ...]:
         for c in codelet.__mro__
         if issubclass(c, Vertex) and not c.__module__.startswith("ipu_teach.graph")
     ):
-        for name, value in vars(owner).items():
-            if isinstance(value, FunctionType) and name not in texts and not name.startswith("__"):
+        for method_name, attribute in vars(owner).items():
+            if (
+                isinstance(attribute, FunctionType)
+                and method_name not in texts
+                and not method_name.startswith("__")
+            ):
                 try:
-                    text = dedent(inspect.getsource(value)).rstrip()
-                except (OSError, TypeError, IndentationError):  # from a prompt or exec
+                    text = dedent(inspect.getsource(attribute)).rstrip()
+                except (OSError, TypeError, IndentationError):  # code of exec has no source
                     continue
-                texts[name] = (f"{owner.__name__}.{name}", text)
+                texts[method_name] = (f"{owner.__name__}.{method_name}", text)
     return tuple(texts.values())

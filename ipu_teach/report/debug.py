@@ -1,7 +1,7 @@
 """The names of a program as a tree: `layer1/mul/reduce` is `reduce` inside `mul` inside `layer1`.
 
-The tree has compute sets, copies inside named programs, and variables. Each node has the sums of
-all nodes below it.
+The tree contains the names of compute sets, of operations that copy, and of variables. The cycles
+and bytes of a node include those of all nodes below it.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 class DebugNode:
     """One name in the tree, with the names inside it in `children`.
 
-    `steps` has the numbers of the compiled steps with exactly this path, and `variables` the
-    variables. `cycles` (modelled, of the entire run) and `bytes` (of variables) include the names
-    below.
+    `steps` has the numbers of the compiled steps with exactly this path, and `variables` the names
+    of the variables with it. `cycles` are modelled cycles in the entire run, and `bytes` the size
+    of variables; both include the names below this one.
     """
 
     COLUMNS: ClassVar = ("path", "depth", "steps", "cycles", "bytes")
@@ -39,11 +39,11 @@ class DebugNode:
 
     def walk(self) -> Iterator[DebugNode]:
         """Yield this node and all nodes below it; each node comes before its children."""
-        waiting = [self]
-        while waiting:
-            node = waiting.pop()
+        nodes_to_visit = [self]
+        while nodes_to_visit:
+            node = nodes_to_visit.pop()
             yield node
-            waiting += reversed(node.children.values())
+            nodes_to_visit += reversed(node.children.values())
 
 
 class DebugContexts(Table[DebugNode]):
@@ -53,28 +53,33 @@ class DebugContexts(Table[DebugNode]):
 
     def walk(self) -> Table[DebugNode]:
         """Return all names; each comes before the names inside it."""
-        return Table(inner for node in self for inner in node.walk())
+        return Table(below for node in self for below in node.walk())
 
     def find(self, pattern: str) -> Table[DebugNode]:
         """Return the names whose path matches the regular expression `pattern`, at any place.
 
         Raises `InvalidOptionError` if `pattern` is not a regular expression.
         """
-        wanted = expression(pattern, "find()")
-        return Table(node for node in self.walk() if wanted.search(node.path))
+        regex = expression(pattern, "find()")
+        return Table(node for node in self.walk() if regex.search(node.path))
 
 
 def debug_contexts(report: Report) -> DebugContexts:
-    """Return the names of compute sets and variables as a tree; `.find("layer1")` searches it."""
+    """Return the names of compute sets, copies and variables as a tree.
+
+    `.find("layer1")` searches the tree. Cycles are 0 if nothing has run.
+    """
     root = DebugNode("", "", -1)
-    runs = report.executions.tolist() if report.num_steps else [0] * len(report.profile.steps)
+    executions = report.executions.tolist() if report.num_steps else [0] * len(report.profile.steps)
     profile = report.profile
-    for number, (operation, step) in enumerate(zip(names(profile), profile.steps, strict=True)):
-        cost = profile.cost(number)
+    for step_number, (operation, step) in enumerate(
+        zip(names(profile), profile.steps, strict=True)
+    ):
+        cost = profile.cost(step_number)
         path = cost.name if step.compute_set >= 0 else operation
         for node in _way(root, path):
-            node.cycles += runs[number] * cost.cycles
-        node.steps.append(number)
+            node.cycles += executions[step_number] * cost.cycles
+        node.steps.append(step_number)
     for variable in report.variables:
         for node in _way(root, variable.name):
             node.bytes += variable.bytes
@@ -86,9 +91,9 @@ def _way(root: DebugNode, path: str) -> Iterator[DebugNode]:
     """Yield the nodes on a path below `root`, the outermost first, and create missing ones."""
     node = root
     for name in path.split("/"):
-        inner = node.children.get(name)
-        if inner is None:
+        child = node.children.get(name)
+        if child is None:
             full_path = f"{node.path}/{name}" if node.depth >= 0 else name
-            inner = node.children[name] = DebugNode(name, full_path, node.depth + 1)
-        node = inner
+            child = node.children[name] = DebugNode(name, full_path, node.depth + 1)
+        node = child
         yield node

@@ -1,6 +1,7 @@
 """The executions of a run by step of the programs.
 
-If the cycles of a step depend on data, its executions have several numbers, which are summed here.
+If the cycles of a step depend on data, the profile has several compiled steps for it, one for each
+measurement. This module adds up their executions.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ if TYPE_CHECKING:
 class Executions:
     """All executions of one step of the programs.
 
-    `times` maps the number of each of its compiled steps to how often it ran. There are several if
-    the cycles of the step depend on data: one for each different measurement.
+    `step` is its number. `times` maps the number of each of its compiled steps to how often that
+    ran. The step has several compiled steps if its cycles depend on data: one for each different
+    measurement.
     """
 
     step: int
@@ -34,7 +36,7 @@ class Executions:
         return sum(times * amount(number) for number, times in self.times.items())
 
     def longest(self, amount: Callable[[int], float]) -> int:
-        """Return the compiled step with the largest sum of `amount` over its executions."""
+        """Return the compiled step whose executions have the largest sum of `amount(number)`."""
         return max(self.times, key=lambda number: self.times[number] * amount(number))
 
 

@@ -1,4 +1,4 @@
-"""Write reports to files and read them. Reading checks everything and runs nothing."""
+"""Write reports to files and read them. Reading checks all data, and runs no code of the file."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 def save(report: Report, path: str | os.PathLike[str], *, host: bool = True) -> None:
     """Write a report to one file, such as `run.ipureport`.
 
-    An existing file is replaced only when the new one is complete. `host=False` leaves out the
-    host's times, so that equal runs give equal files.
+    An existing file is replaced only when the new file is complete. `host=False` leaves out the
+    events and times of the host, so that equal runs give equal files.
     """
     write_whole(path, report.serialize(host=host), "save()", REPORT.noun)
 
@@ -43,15 +43,20 @@ def serialize(report: Report, *, host: bool = True) -> bytes:
 def open(cls: type[Report], path: str | os.PathLike[str]) -> Report:
     """Read a report from a file that `save` wrote.
 
-    It gives the same answers as the live report, with two exceptions: `what_if` cannot compute
-    changes that need the vertices, and the chains of `why` are shorter, as they need the vertices
-    too. Nothing from the file is run, and everything is checked. Raises `ReportLoadError`.
+    The report gives the same answers as the one that was saved, except where vertices are needed,
+    which are not in the file. So `what_if` cannot change fields that affect vertices, and the
+    chains of `why` are shorter. All data are checked, and no code of the file is run.
+
+    Raises `ReportLoadError` if the file is not a valid report or does not exist.
     """
     return read_whole(path, "open()", REPORT, cls.deserialize)
 
 
 def deserialize(cls: type[Report], data: bytes) -> Report:
-    """Return the report in `data`, as `open` does for a file."""
+    """Return the report in the bytes `data`, as `open` does for a file.
+
+    Raises `ReportLoadError` if they are not a valid report.
+    """
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise ReportLoadError(f"""deserialize() was given {shown(data)}.
             next:  give the bytes that serialize() returned.""")
@@ -61,8 +66,8 @@ def deserialize(cls: type[Report], data: bytes) -> Report:
 def sample(cls: type[Report], name: str = "products") -> Report:
     """Return one of the sample reports that come with the kit.
 
-    `name` is "products", "spread" (the same product with its rows divided in two) or "too_large" (a
-    program that does not fit). Raises `InvalidOptionError`.
+    `name` is "products", "spread" (the same product with each row divided between two vertices) or
+    "too_large" (a program that does not fit). Raises `InvalidOptionError` for any other name.
     """
     folder = resources.files("ipu_teach.report").joinpath("samples")
     known = sorted(file.name.removesuffix(".ipureport") for file in folder.iterdir())
@@ -75,7 +80,7 @@ def sample(cls: type[Report], name: str = "products") -> Report:
 def digest(report: Report) -> str:
     """Return 64 hexadecimal digits, which are equal for equal programs and runs.
 
-    They are the same in every process and on every computer. They depend on the machine, the
+    The digits are the same in every process and on every computer. They depend on the target, the
     memory, the program tree, the modelled cycles and bytes of every step, and the steps that ran.
     They do not depend on paths, lines of code or the host's times.
     """

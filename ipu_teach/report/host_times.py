@@ -4,10 +4,10 @@
         batch = next(loader)
     counter("loss").add(loss)
 
-As with PopVision's System Analyser, the process has one timeline. A report has the part of it since
-its engine was created (`report.host`). These times are measured, not modelled. They differ from run
-to run, so they are not part of a digest or a page. Perfetto can draw the timeline that
-`trace_file.chrome_trace(report, host=True)` writes.
+As in PopVision's System Analyser, a process has one timeline. `report.host` is the part of the
+timeline since the engine of the report was created. Its times are measured, not modelled. They
+differ from run to run, so no digest and no report page includes them. Perfetto can draw the
+timeline that `trace_file.chrome_trace(report, host=True)` writes.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from ipu_teach.report.host_trace import ENGINE, STREAMS, USER, HostTrace, Noted,
 
 __all__ = ["ENGINE", "STREAMS", "TIMELINE", "USER", "Counter", "Timeline", "counter", "tracepoint"]
 
-MOST_EVENTS = 100_000  # the number of newest events kept for each channel, and of values
+MOST_EVENTS = 100_000  # each channel keeps this many newest events, and this many values are kept
 
 
 class Timeline:
-    """The events of the process. While something runs, they are only appended.
+    """The events and values of the process.
 
-    Each channel keeps its newest events, so that a million stream copies displace only older stream
-    copies.
+    During a run, an event is only appended, which is quick. Each channel keeps its newest events,
+    so that a million stream copies displace only older stream copies.
     """
 
     def __init__(self, most: int = MOST_EVENTS) -> None:
@@ -57,17 +57,20 @@ class Timeline:
         self._values.append((name, unit, time.perf_counter_ns(), value, series))
 
     def snapshot(self, since: int) -> HostTrace:
-        """Return the events and values since the time `since`; they are sorted when read."""
-        raw: list[Noted] = []
-        # the events of a channel are in the order of their ends
+        """Return the events that ended and the values since `since` (time.perf_counter_ns).
+
+        `HostTrace` sorts the events when they are first read.
+        """
+        raw_events: list[Noted] = []
+        # The events of a channel are ordered by their ends, so the search can go backwards.
         for events in list(self._events.values()):
-            raw += takewhile(lambda event: event[3] > since, reversed(list(events)))
+            raw_events += takewhile(lambda event: event[3] > since, reversed(list(events)))
         values = [
-            Value(n, u, (t - since) / 1e9, v, s)
-            for n, u, t, v, s in list(self._values)
-            if t >= since
+            Value(name, unit, (time_ns - since) / 1e9, value, series)
+            for name, unit, time_ns, value, series in list(self._values)
+            if time_ns >= since
         ]
-        return HostTrace(raw, values, self._dropped, since)
+        return HostTrace(raw_events, values, self._dropped, since)
 
 
 TIMELINE = Timeline()
@@ -75,7 +78,7 @@ TIMELINE = Timeline()
 
 @contextmanager
 def tracepoint(label: str, channel: str = USER) -> Iterator[None]:
-    """Record the block as one event on the host's timeline. It can also decorate a function.
+    """Record a `with` block, or each call of a decorated function, as an event of the host.
 
     Raises `InvalidOptionError` if an argument is not text.
     """
@@ -94,7 +97,7 @@ def tracepoint(label: str, channel: str = USER) -> Iterator[None]:
 class Counter:
     """A value over time, such as a loss, a temperature or a number of bytes.
 
-    `name` is the graph that shows it, and `series` distinguishes several lines of one graph.
+    `name` is the graph that shows the value, and `series` distinguishes several lines of one graph.
     """
 
     name: str
@@ -102,7 +105,10 @@ class Counter:
     series: str = ""
 
     def add(self, value: float) -> None:
-        """Record the current value. Raises `InvalidOptionError` if it is not a finite number."""
+        """Record `value` at the current time.
+
+        Raises `InvalidOptionError` if it is not a finite number.
+        """
         try:
             number = float(value)
         except (TypeError, ValueError):
@@ -116,7 +122,7 @@ class Counter:
 def counter(name: str, unit: str = "", series: str = "") -> Counter:
     """Return a series of values on the host's timeline.
 
-    `name` is the graph that shows it, `unit` its unit, and `series` its own name if the graph has
-    several lines.
+    `name` is the graph that shows the series, and `unit` the unit of its values. `series` is the
+    name of the line if the graph has several lines.
     """
     return Counter(name, unit, series)

@@ -1,4 +1,4 @@
-"""The host's activity as data: nested events, stream transfers, series of values, waiting."""
+"""The host's activity as data: nested events, stream transfers, series of values, and waiting."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ from ipu_teach.saving.schema import keyed, many, real, row, since, whole
 ENGINE, STREAMS, USER = "engine", "streams", "user"
 PREFETCH, COPY = "prefetch()", "StreamCopy"
 TO_DEVICE, TO_HOST = "host to device", "device to host"
-LONGEST = 1e12  # the limit of any time in a file, in seconds
-MOST_WRITTEN = 20_000  # the most events of each channel in a file
-ON_THE_CLOCK = "run 0, modelled"  # the name of a run whose events have modelled times
+LONGEST = 1e12  # a file may not have a longer time, in seconds
+MOST_WRITTEN = 20_000  # a file has at most this many events of each channel
+ON_THE_CLOCK = "run 0, modelled"  # a run with this name has events with modelled times
 
 T = TypeVar("T")
-# a `Raw` as a plain tuple, which is quicker to create
+# This is a `Raw` as a plain tuple, which is quicker to create.
 Noted = tuple[str, str, int, int, int, int, str]
 ANY = real(-1e308, 1e308)
 Seconds = Annotated[float, real(0, LONGEST)]
 
 
 class Raw(NamedTuple):
-    """An event as it was recorded, with start and end in nanoseconds.
+    """An event as it was recorded.
 
-    `size` and `way` are the bytes and the direction of a stream copy.
+    `start` and `end` are in nanoseconds. A stream copy has its bytes in `size` and its direction in
+    `way`; any other event has 0 and "" there.
     """
 
     channel: str
@@ -46,9 +47,9 @@ class Raw(NamedTuple):
 class HostEvent:
     """One event of the host; `start` and `duration` are in seconds.
 
-    `depth` is the number of events around it, and `thread` the number of its thread. A stream copy
-    has the `bytes` that it moved and its `direction`, "host to device" or "device to host". An
-    event without duration is an instant.
+    `depth` is the number of events around the event, and `thread` the number of its thread. A
+    stream copy has the `bytes` that it moved and its `direction`, "host to device" or "device to
+    host". Any other event has 0 and "" there. An event without duration is an instant.
     """
 
     channel: str
@@ -68,7 +69,10 @@ class HostEvent:
 
 @dataclass(frozen=True)
 class Value:
-    """One value of a series: `name` is its graph, `series` its line if the graph has several."""
+    """One value at a `time` (seconds): `name` is its graph, and `series` its line in the graph.
+
+    `series` is "" if the graph has a single line.
+    """
 
     name: str
     unit: str
@@ -81,8 +85,8 @@ class Value:
 class Waiting:
     """The time that the device waited for one of the host's functions.
 
-    `seconds` is the sum over all `calls`, `longest` the longest wait in seconds, and `share` the
-    sum as a part of the time of all runs.
+    `seconds` is the sum over all `calls`, and `longest` the longest of these waits in seconds.
+    `share` is `seconds` divided by the duration of all runs.
     """
 
     name: str
@@ -94,9 +98,10 @@ class Waiting:
 
 @dataclass(frozen=True)
 class StreamUse:
-    """The use of one stream: its transfers and bytes, and the time of the host in `seconds`.
+    """The use of one stream: the number of its transfers, their bytes and their `seconds`.
 
-    `waited` is the time that the device waited for the learner's function or iterator, in seconds.
+    `waited` is the part of `seconds` in which the device waited for the learner's function or
+    iterator.
     """
 
     name: str
@@ -110,8 +115,10 @@ class StreamUse:
 class HostTrace:
     """The host's events and values, each ordered by time.
 
-    `dropped` is the number of older events that were not kept. Times are seconds since the engine
-    of the report was created. They are measured unless a run says that they are modelled.
+    Times are seconds since the engine of the report was created. They are measured, unless
+    `modelled` is True. `dropped` is the number of older events that were not kept. `raw` are events
+    as they were recorded, of which those before `since` (nanoseconds) are left out; `events`
+    replaces them by events from a file.
     """
 
     def __init__(
@@ -132,89 +139,96 @@ class HostTrace:
 
     @cached_property
     def events(self) -> Table[HostEvent]:
-        """All events, ordered by their beginnings."""
+        """All events, ordered by their start."""
         raw_events = (Raw._make(e) for e in self._raw if e[2] >= self._since)
         ordered = sorted(raw_events, key=lambda e: (e.start, -e.end))
-        threads = {
-            thread: number for number, thread in enumerate(dict.fromkeys(e.thread for e in ordered))
+        number_of_thread = {
+            thread: thread_number
+            for thread_number, thread in enumerate(dict.fromkeys(e.thread for e in ordered))
         }
-        rows = []
-        for event, around in nested(ordered, lambda e: (e.thread, e.start, e.end)):
+        events = []
+        for event, outer_events in nested(ordered, lambda e: (e.thread, e.start, e.end)):
             start = (event.start - self._since) / 1e9
             duration = (event.end - event.start) / 1e9
-            place = len(around), threads[event.thread]
-            rows.append(
+            depth_and_thread = len(outer_events), number_of_thread[event.thread]
+            events.append(
                 HostEvent(
-                    event.channel, event.label, start, duration, *place, event.size, event.way
+                    event.channel,
+                    event.label,
+                    start,
+                    duration,
+                    *depth_and_thread,
+                    event.size,
+                    event.way,
                 )
             )
-        return Table(rows)
+        return Table(events)
 
     def waiting(self) -> Table[Waiting]:
-        """Return the host's functions that the device waited for, the longest time first."""
-        total = sum(e.duration for e in self.events if is_run(e))
-        seconds: dict[str, list[float]] = {}
+        """Return a row for each host function that made the device wait, the longest wait first."""
+        run_seconds = sum(e.duration for e in self.events if is_run(e))
+        waits_by_name: dict[str, list[float]] = {}
         for event in filter(is_wait, self.events):
-            seconds.setdefault(event.name, []).append(event.duration)
+            waits_by_name.setdefault(event.name, []).append(event.duration)
         rows = [
             Waiting(
-                n, len(d), seconds=sum(d), longest=max(d), share=sum(d) / total if total else 0.0
+                name,
+                len(waits),
+                seconds=sum(waits),
+                longest=max(waits),
+                share=sum(waits) / run_seconds if run_seconds else 0.0,
             )
-            for n, d in seconds.items()
+            for name, waits in waits_by_name.items()
         ]
         return Table(sorted(rows, key=lambda row: -row.seconds))
 
     def streams(self) -> Table[StreamUse]:
-        """Return the transfers of each stream, in the order of their first transfers."""
-        by_stream: dict[str, list[HostEvent]] = {}
-        waited: defaultdict[str, float] = defaultdict(float)
-        for event, around in nested(self.events, lambda e: (e.thread, e.start, e.end)):
+        """Return a row for each stream, in the order of their first transfers."""
+        copies_by_stream: dict[str, list[HostEvent]] = {}
+        waits_by_stream: defaultdict[str, float] = defaultdict(float)
+        for event, outer_events in nested(self.events, lambda e: (e.thread, e.start, e.end)):
             if is_copy(event):
-                by_stream.setdefault(event.name, []).append(event)
-            elif is_wait(event) and around and is_copy(around[-1]):
-                waited[around[-1].name] += event.duration
+                copies_by_stream.setdefault(event.name, []).append(event)
+            elif is_wait(event) and outer_events and is_copy(outer_events[-1]):
+                waits_by_stream[outer_events[-1].name] += event.duration
         rows = []
-        for name, of in by_stream.items():
-            size = sum(e.bytes for e in of)
-            seconds = sum(e.duration for e in of)
+        for name, copies in copies_by_stream.items():
+            num_bytes = sum(e.bytes for e in copies)
+            seconds = sum(e.duration for e in copies)
             rows.append(
                 StreamUse(
                     name.removesuffix(f": {COPY}"),
-                    of[0].direction,
-                    transfers=len(of),
-                    bytes=size,
+                    copies[0].direction,
+                    transfers=len(copies),
+                    bytes=num_bytes,
                     seconds=seconds,
-                    waited=waited[name],
+                    waited=waits_by_stream[name],
                 )
             )
         return Table(rows)
 
     def beside(self, buffers: Callable[[], Table[Any]]) -> HostTrace:
-        """Return a copy of the trace whose `buffers` are those of a report."""
+        """Return a copy of the trace whose method `buffers` calls the function `buffers`."""
         trace = copy(self)
         trace._buffers = buffers
         return trace
 
     def buffers(self) -> Table[Any]:
-        """Return how often each remote buffer was read and written, with rows and bytes."""
+        """Return a row for each remote buffer: its reads and writes, with their rows and bytes."""
         return self._buffers()
 
     @property
     def starved_share(self) -> float:
-        """The share of all runs that the device waited for the host's functions, 0 to 1."""
+        """The share of the time of all runs in which the device waited for the host's functions."""
         return sum(row.share for row in self.waiting())
 
     @property
     def modelled(self) -> bool:
-        """Whether the times are modelled, on the clock of the device."""
+        """Whether the times are modelled on the clock of the device, instead of measured."""
         return any(event.name == ON_THE_CLOCK for event in self.events if is_run(event))
 
     def series(self) -> dict[str, Table[Value]]:
-        """Return the values of each series by its name.
-
-        The name is that of its graph, followed by a colon and the name of the series, if it has
-        one.
-        """
+        """Return the values by series. A key is "graph: series", or "graph" if it has no series."""
         by_name: dict[str, list[Value]] = {}
         for value in self.values:
             by_name.setdefault(
@@ -223,19 +237,26 @@ class HostTrace:
         return {name: Table(values) for name, values in by_name.items()}
 
     def sentence(self) -> str:
-        """Return the timeline in one or two sentences."""
-        runs = [e.duration for e in self.events if is_run(e)]
-        moved = self.streams()
+        """Return the number of events, runs, bytes and waits in one or two sentences."""
+        run_seconds = [e.duration for e in self.events if is_run(e)]
+        streams = self.streams()
         text = (
             f"{counted(len(self.events), 'event')} of the host, "
             f"{'modelled' if self.modelled else 'measured'}: "
-            f"{counted(len(runs), 'run')} of {sum(runs):.3g} s"
+            f"{counted(len(run_seconds), 'run')} of {sum(run_seconds):.3g} s"
         )
-        if moved:
-            copies = counted(sum(s.transfers for s in moved), "stream copy", "stream copies")
-            text += f", in which {copies} moved {counted(sum(s.bytes for s in moved), 'byte')}"
+        if streams:
+            copies = counted(
+                sum(stream.transfers for stream in streams), "stream copy", "stream copies"
+            )
+            text += (
+                f", in which {copies} moved "
+                f"{counted(sum(stream.bytes for stream in streams), 'byte')}"
+            )
         text += (
-            f"; the device waited {100 * self.starved_share:.1f} % of that time." if runs else "."
+            f"; the device waited {100 * self.starved_share:.1f} % of that time."
+            if run_seconds
+            else "."
         )
         return text + (
             f" {counted(self.dropped, 'older event')} of this process are not kept."
@@ -246,21 +267,21 @@ class HostTrace:
     __repr__ = sentence
 
     def _repr_html_(self) -> str:
-        # imported here, because html imports reports, which import this module
+        # This import is not at the top, as `html` imports `report`, which imports this module.
         from ipu_teach.report.html import host_page
 
         return host_page(self)
 
     def written(self) -> HostTrace:
-        """Return the trace as it is saved in a file: the newest 20,000 events of each channel."""
-        numbers: dict[str, int] = {}
-        events = []
+        """Return the trace with only the newest 20,000 events of each channel, as files have it."""
+        count_by_channel: dict[str, int] = {}
+        newest = []
         for event in reversed(self.events):
-            numbers[event.channel] = numbers.get(event.channel, 0) + 1
-            if numbers[event.channel] <= MOST_WRITTEN:
-                events.append(event)
-        dropped = self.dropped + len(self.events) - len(events)
-        return HostTrace(values=self.values, dropped=dropped, events=events[::-1])
+            count_by_channel[event.channel] = count_by_channel.get(event.channel, 0) + 1
+            if count_by_channel[event.channel] <= MOST_WRITTEN:
+                newest.append(event)
+        dropped = self.dropped + len(self.events) - len(newest)
+        return HostTrace(values=self.values, dropped=dropped, events=newest[::-1])
 
 
 HOST = keyed(HostTrace, events=many(row(HostEvent)), values=many(row(Value)), dropped=whole())
@@ -271,17 +292,17 @@ def nested(
 ) -> Iterator[tuple[T, tuple[T, ...]]]:
     """Yield each event with the events of its thread around it, the outermost first.
 
-    `events` are ordered by their beginnings, and of two that begin together, the longer one comes
-    first. `place(event)` returns (thread, start, end).
+    `place(event)` returns (thread, start, end). `events` are ordered by their start. If two start
+    at the same time, the longer one comes first.
     """
-    open_: dict[Any, list[tuple[float, T]]] = {}
+    open_by_thread: dict[Any, list[tuple[float, T]]] = {}
     for event in events:
         thread, start, end = place(event)
-        around = open_.setdefault(thread, [])
-        while around and (around[-1][0] < end or around[-1][0] <= start):
-            around.pop()
-        yield event, tuple(inner for _, inner in around)
-        around.append((end, event))
+        open_events = open_by_thread.setdefault(thread, [])
+        while open_events and (open_events[-1][0] < end or open_events[-1][0] <= start):
+            open_events.pop()
+        yield event, tuple(open_event for _, open_event in open_events)
+        open_events.append((end, event))
 
 
 def is_copy(event: HostEvent) -> bool:
@@ -297,6 +318,6 @@ def is_run(event: HostEvent) -> bool:
 def is_wait(event: HostEvent) -> bool:
     """Return whether the device waits for one of the host's functions during an event.
 
-    It does not wait for prefetching, which the hardware does during a run.
+    It does not wait for prefetching, which on hardware takes place during a run.
     """
     return event.channel == STREAMS and not event.name.endswith((COPY, PREFETCH))

@@ -1,8 +1,8 @@
 """A report as HTML: a sentence, followed by sections to unfold.
 
-It has no script, no colour of its own, and nothing that changes with time. Its elements are the
-browser's own (`details`, `table`, `meter`), so that keys, screen readers, and light and dark pages
-work.
+The page has no script, no colours of its own, and nothing that changes with time. It uses the
+browser's own elements (`details`, `table`, `meter`), so it works with a keyboard, with screen
+readers, and on light and dark pages.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from ipu_teach.report.host_trace import HostTrace
     from ipu_teach.report.report import Report
 
-MOST_ROWS = 24
-MOST_NODES = 200  # the most nodes of a program tree
-# for each section: the column to sort by, largest first, the columns shown, and the caption
+MOST_ROWS = 24  # the page shows at most this many rows of a table
+MOST_NODES = 200  # the page shows at most this many nodes of the program trees
+# Each section has the column to sort by ("" for none), the columns to show, and the caption.
 TABLES = {
     "Insights": ("", "kind text advice lesson", "What stands out, and what to try"),
     "Liveness": ("", "number type name bytes variables", "What comes and goes, all tiles together"),
@@ -62,8 +62,8 @@ TABLES = {
 
 def page(report: Report) -> str:
     """Return the report as one HTML element."""
-    first, *rest = (_table(name, rows) for name, rows in report.tables.items())
-    sections = [_summary(report), first, _memory(report), *rest, _programs(report)]
+    insights, *tables = (_table(name, rows) for name, rows in report.tables.items())
+    sections = [_summary(report), insights, _memory(report), *tables, _programs(report)]
     if report.sources:
         sections.append(_sources(report))
     return (
@@ -72,7 +72,7 @@ def page(report: Report) -> str:
 
 
 def _table(name: str, table: Sequence[Any]) -> str:
-    """Return a section with rows of one of `Report.tables`: the first rows, or the largest."""
+    """Return the section of one of `Report.tables`, with its first or its largest rows."""
     maximum_column, columns, caption = TABLES[name]
     return _section(
         f"{name}: {len(table):,}",
@@ -82,20 +82,22 @@ def _table(name: str, table: Sequence[Any]) -> str:
 
 def _sentence(report: Report) -> str:
     target = report.target
-    used = report.memory.held_per_tile
-    full = int(np.argmax(used))
-    run = "Nothing has run."
+    bytes_per_tile = report.memory.held_per_tile
+    fullest_tile = int(np.argmax(bytes_per_tile))
+    run_text = "Nothing has run."
     if report.num_steps:
-        run = f"{counted(report.num_steps, 'step')} in {report.total_cycles:,.0f} modelled cycles."
+        run_text = (
+            f"{counted(report.num_steps, 'step')} in {report.total_cycles:,.0f} modelled cycles."
+        )
     return (
-        f"{run} The fullest of {counted(target.num_tiles, 'tile')} is tile {full}, with "
-        f"{int(used[full]):,} of {target.bytes_per_tile:,} bytes "
-        f"({100 * int(used[full]) / target.bytes_per_tile:.1f} %)."
+        f"{run_text} The fullest of {counted(target.num_tiles, 'tile')} is tile {fullest_tile}, "
+        f"with {int(bytes_per_tile[fullest_tile]):,} of {target.bytes_per_tile:,} bytes "
+        f"({100 * int(bytes_per_tile[fullest_tile]) / target.bytes_per_tile:.1f} %)."
     )
 
 
 def _summary(report: Report) -> str:
-    # imported here, because summary imports the module of reports, which imports this one
+    # This import is not at the top, as `summary` imports `report`, which imports this module.
     from ipu_teach.report.summary import summary_text
 
     sections = [
@@ -106,32 +108,39 @@ def _summary(report: Report) -> str:
         "Cycles by vertex type",
     ]
     text = summary_text(report, sections)
-    rows = [(name, _bar(share, 1)) for name, share in report.proportions.items()]
-    shares = tabled(("of the average tile's time", "share"), rows, "Modelled")
-    return _section("Summary", f"<pre>{escape(text)}</pre>" + (shares if report.num_steps else ""))
+    share_bars = [(name, _bar(share, 1)) for name, share in report.proportions.items()]
+    share_table = tabled(("of the average tile's time", "share"), share_bars, "Modelled")
+    return _section(
+        "Summary", f"<pre>{escape(text)}</pre>" + (share_table if report.num_steps else "")
+    )
 
 
 def _memory(report: Report) -> str:
     memory = report.memory
-    used = memory.held_per_tile
-    total = int(memory.bytes_per_tile.sum())
+    bytes_per_tile = memory.held_per_tile
+    total_bytes = int(memory.bytes_per_tile.sum())
     categories = [
-        (name, f"{size:,}", _bar(size, total))
-        for name, size in memory.by_category().items()
-        if size
+        (name, f"{num_bytes:,}", _bar(num_bytes, total_bytes))
+        for name, num_bytes in memory.by_category().items()
+        if num_bytes
     ]
-    fullest = np.argsort(-used, kind="stable")[:5].tolist()
+    fullest_tiles = np.argsort(-bytes_per_tile, kind="stable")[:5].tolist()
     limit = report.target.bytes_per_tile
-    tiles = [(f"tile {t}", f"{int(used[t]):,}", _bar(int(used[t]), limit)) for t in fullest]
-    regions = ", ".join(f"{name.lower()} {size:,}" for name, size in memory.by_region().items())
+    tile_rows = [
+        (f"tile {tile}", f"{int(bytes_per_tile[tile]):,}", _bar(int(bytes_per_tile[tile]), limit))
+        for tile in fullest_tiles
+    ]
+    regions = ", ".join(
+        f"{name.lower()} {num_bytes:,}" for name, num_bytes in memory.by_region().items()
+    )
     return _section(
-        f"Memory: {total:,} bytes",
+        f"Memory: {total_bytes:,} bytes",
         tabled(
             ("category", "bytes", "share"),
             categories,
             "Bytes of all tiles, each at its fullest moment",
         )
-        + tabled(("tile", "bytes", "of its memory"), tiles, "The fullest tiles")
+        + tabled(("tile", "bytes", "of its memory"), tile_rows, "The fullest tiles")
         + f"<p>Bytes by region, gaps included: {regions}.</p>",
     )
 
@@ -171,7 +180,7 @@ def host_page(host: HostTrace) -> str:
         "Counters": host.values,
         "Events": host.events,
     }
-    waiting = (
+    sections = (
         _section(
             f"{name}: {len(rows):,}",
             _rows(rows, rows.columns, ("Measured, in seconds" if name != "Remote buffers" else "")),
@@ -179,15 +188,16 @@ def host_page(host: HostTrace) -> str:
         for name, rows in tables.items()
         if rows
     )
-    return f'<div class="ipu-view report"><p>{_text(host.sentence())}</p>{"".join(waiting)}</div>'
+    return f'<div class="ipu-view report"><p>{_text(host.sentence())}</p>{"".join(sections)}</div>'
 
 
 def _rows(
     table: Sequence[Any], columns: Sequence[str], caption: str, maximum_column: str = ""
 ) -> str:
-    """Return the first rows of a table, with the given columns, as an HTML table.
+    """Return the first rows of a table, with the columns `columns`, as an HTML table.
 
-    With `maximum_column`, return the rows with the largest values in that column, drawn as bars.
+    With `maximum_column`, return the rows with the largest values in that column, and draw these
+    values as bars.
     """
     rows = (
         table.largest(maximum_column, MOST_ROWS)
@@ -195,21 +205,21 @@ def _rows(
         else table[:MOST_ROWS]
     )
     row_cells = [{name: getattr(row, name) for name in columns} for row in rows]
-    longest = max((row[maximum_column] for row in row_cells), default=0) if maximum_column else 0
+    maximum = max((row[maximum_column] for row in row_cells), default=0) if maximum_column else 0
     cells = (
         [
-            _bar(value, longest, _cell(value)) if name == maximum_column else _cell(value)
+            _bar(value, maximum, _cell(value)) if name == maximum_column else _cell(value)
             for name, value in row.items()
         ]
         for row in row_cells
     )
     remaining = len(table) - MOST_ROWS
-    rest = f"<p>{remaining:,} more are in the report's data.</p>" if remaining > 0 else ""
-    return tabled((name.replace("_", " ") for name in columns), cells, caption) + rest
+    note = f"<p>{remaining:,} more are in the report's data.</p>" if remaining > 0 else ""
+    return tabled((name.replace("_", " ") for name in columns), cells, caption) + note
 
 
 def _cell(value: object) -> str:
-    """Return a value as a cell of a table shows it."""
+    """Return the text of a value in a cell of a table."""
     if isinstance(value, float):
         return f"{value:,.1f}" if abs(value) >= 1000 else f"{value:.4g}"
     if isinstance(value, dict):
@@ -240,9 +250,10 @@ class _Markup(str):
 
 
 def _bar(value: float, maximum: float, label: str = "") -> _Markup:
-    """Return a bar for `value` of `maximum`, followed by `label`, or by the share in percent.
+    """Return a bar that shows `value` as a share of `maximum`, followed by `label`.
 
-    The bar has the share as text, too, for readers who cannot see it.
+    Without `label`, the share in percent follows the bar. The bar also contains the share as text,
+    for readers who cannot see it.
     """
     share = 100 * value / maximum if maximum else 0.0
     return _Markup(
@@ -252,16 +263,16 @@ def _bar(value: float, maximum: float, label: str = "") -> _Markup:
 
 
 def tabled(heads: Iterable[str], rows: Iterable[Iterable[Any]], caption: str) -> str:
-    """Return rows as an HTML table; the first cell of each row is its heading."""
-    head = "".join(f'<th scope="col">{_text(h)}</th>' for h in heads)
-    lines = []
-    for first, *rest in rows:
+    """Return rows as an HTML table, in which the first cell of each row is its heading."""
+    headings = "".join(f'<th scope="col">{_text(heading)}</th>' for heading in heads)
+    row_texts = []
+    for row_heading, *values in rows:
         cells = "".join(
-            f"<td>{cell if isinstance(cell, _Markup) else _text(cell)}</td>" for cell in rest
+            f"<td>{cell if isinstance(cell, _Markup) else _text(cell)}</td>" for cell in values
         )
-        lines.append(f'<tr><th scope="row">{_text(first)}</th>{cells}</tr>')
-    head = f"<caption>{_text(caption)}</caption><thead><tr>{head}</tr></thead>"
-    return f"<table>{head}<tbody>{''.join(lines)}</tbody></table>"
+        row_texts.append(f'<tr><th scope="row">{_text(row_heading)}</th>{cells}</tr>')
+    headings = f"<caption>{_text(caption)}</caption><thead><tr>{headings}</tr></thead>"
+    return f"<table>{headings}<tbody>{''.join(row_texts)}</tbody></table>"
 
 
 def _text(value: object) -> str:

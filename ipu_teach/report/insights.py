@@ -21,16 +21,16 @@ from ipu_teach.types import Array
 if TYPE_CHECKING:
     from ipu_teach.report.report import Report
 
-FULLEST = 5
-# the limits from which a rule gives its finding or its advice: shares of the run or the memory
-HALF_FULL = 0.5
-NEARLY_FULL = 0.9
-UNEVEN = 1.5
-WAITING = 0.1
-MOVING = 0.3
-SYNCING = 0.4
-STREAMING = 0.5
-GATHERING = 0.05
+FULLEST = 5  # the largest number of tiles, copies or IPUs in the findings of one kind
+# A rule gives its finding or its advice only above these limits.
+HALF_FULL = 0.5  # share of a tile's memory: report the tile as full
+NEARLY_FULL = 0.9  # share of a tile's memory: advise to move data away from the tile
+UNEVEN = 1.5  # fullest tile over average tile: advise to map the variables evenly
+WAITING = 0.1  # share of the run: advise to give tiles, or IPUs, equal work
+MOVING = 0.3  # share of the run: advise to put data on the tiles that read it
+SYNCING = 0.4  # share of the run: advise to do more in each superstep
+STREAMING = 0.5  # share of the run: advise to transfer less to the host or streaming memory
+GATHERING = 0.05  # share of a step: report its copies within a tile
 SIDE_BY_SIDE = (
     "let what a vertex or a Copy takes lie side by side on its tile: rows, not columns, or a copy "
     "transposed once."
@@ -44,9 +44,9 @@ LESSONS: dict[str, str] = {}  # from a topic to the number and title of its less
 class Insight:
     """One finding of a report.
 
-    `kind` is its subject, `name` the tile, variable or step, and `figure` an amount in `unit`;
-    `text` is the finding as a sentence. `advice` says what to try, or is empty. `lesson` is the
-    lesson that teaches it, or empty without the course.
+    `kind` is its subject, and `name` the tile, variable, step or other thing that it is about.
+    `figure` is an amount in `unit`, and `text` states the finding in a sentence. `advice` says what
+    to try, or is "". `lesson` names the lesson on that advice; it is "" if no course is loaded.
     """
 
     kind: str
@@ -87,33 +87,37 @@ def _fit(report: Report) -> Iterator[Insight]:
     bytes_held = report.memory.held_per_tile
     limit = report.target.bytes_per_tile
     tile = int(np.argmax(bytes_held))
-    peak = int(bytes_held[tile])
-    over = int((bytes_held > limit).sum())
-    share = f"{peak:,} of {limit:,} bytes ({100 * peak / limit:.1f} %)"
-    if over:
-        part, size = max(report.memory.by_category(tile).items(), key=lambda item: item[1])
-        data = part in (VARIABLES, CONSTANTS)
-        name, own_bytes = next(iter(report.memory.at_fullest(tile).items()), ("", 0))
-        # the causes that the text can name: a large variable, or else a category of memory
-        part, size = (
-            (repr(name), own_bytes) if data and 10 * own_bytes >= size else (part.lower(), size)
+    peak_bytes = int(bytes_held[tile])
+    tiles_over_limit = int((bytes_held > limit).sum())
+    share = f"{peak_bytes:,} of {limit:,} bytes ({100 * peak_bytes / limit:.1f} %)"
+    if tiles_over_limit:
+        category, category_bytes = max(
+            report.memory.by_category(tile).items(), key=lambda item: item[1]
         )
-        spread = (
-            f"spread {part} over more tiles"
-            if over < len(bytes_held)
+        is_data = category in (VARIABLES, CONSTANTS)
+        largest_name, largest_bytes = next(iter(report.memory.at_fullest(tile).items()), ("", 0))
+        # Name the largest variable if it takes a tenth of its category, else name the category.
+        category, category_bytes = (
+            (repr(largest_name), largest_bytes)
+            if is_data and 10 * largest_bytes >= category_bytes
+            else (category.lower(), category_bytes)
+        )
+        spread_advice = (
+            f"spread {category} over more tiles"
+            if tiles_over_limit < len(bytes_held)
             else "use more tiles or IPUs: none has room"
         )
         yield Insight(
             "out of memory",
             f"tile {tile}",
-            figure=over,
+            figure=tiles_over_limit,
             unit="tiles",
             text=(
-                f"It does not fit: {counted(over, 'tile')} over the limit. Tile {tile} holds "
-                f"{share}, most of all {part} with {size:,} bytes."
+                f"It does not fit: {counted(tiles_over_limit, 'tile')} over the limit. Tile {tile} "
+                f"holds {share}, most of all {category} with {category_bytes:,} bytes."
             ),
-            advice=f"{spread}; use a smaller dtype, or free it earlier."
-            if data
+            advice=f"{spread_advice}; use a smaller dtype, or free it earlier."
+            if is_data
             else (
                 "let fewer vertices and copies do the work: each takes code, pointers and buffers."
             ),
@@ -125,10 +129,10 @@ def _fit(report: Report) -> Iterator[Insight]:
     yield Insight(
         "fit",
         f"tile {tile}",
-        peak,
+        peak_bytes,
         "bytes",
         text,
-        *_advised(peak > NEARLY_FULL * limit, advice, MAPPING),
+        *_advised(peak_bytes > NEARLY_FULL * limit, advice, MAPPING),
     )
 
 
@@ -139,13 +143,13 @@ def _fullest(report: Report) -> Iterator[Insight]:
     for tile in np.argsort(-bytes_held, kind="stable")[:FULLEST].tolist():
         if bytes_held[tile] < HALF_FULL * limit:
             return
-        name, size = next(iter(report.memory.at_fullest(tile).items()), ("", 0))
-        largest = (
-            f"its largest variable is {name!r}, {size:,} bytes"
-            if size
+        variable_name, largest_bytes = next(iter(report.memory.at_fullest(tile).items()), ("", 0))
+        variable_text = (
+            f"its largest variable is {variable_name!r}, {largest_bytes:,} bytes"
+            if largest_bytes
             else "no variable lies on it"
         )
-        text = f"Tile {tile} holds {int(bytes_held[tile]):,} of {limit:,} bytes; {largest}."
+        text = f"Tile {tile} holds {int(bytes_held[tile]):,} of {limit:,} bytes; {variable_text}."
         yield Insight(
             "full tile", f"tile {tile}", figure=int(bytes_held[tile]), unit="bytes", text=text
         )
@@ -153,98 +157,115 @@ def _fullest(report: Report) -> Iterator[Insight]:
 
 def _skew(report: Report) -> Iterator[Insight]:
     bytes_held = report.memory.held_per_tile
-    mean = float(bytes_held.mean())
-    skew = float(bytes_held.max()) / mean if mean else 1.0
-    uneven = skew > UNEVEN and mean < report.target.bytes_per_tile  # else no mapping fits
+    mean_bytes = float(bytes_held.mean())
+    skew = float(bytes_held.max()) / mean_bytes if mean_bytes else 1.0
+    needs_advice = (
+        skew > UNEVEN and mean_bytes < report.target.bytes_per_tile
+    )  # else no mapping fits
     text = f"The fullest tile holds {skew:.2f} times what an average tile holds."
     advice = "map the variables evenly, with poputil.map_tensor_linearly say."
     yield Insight(
-        "skew", "memory", skew, "times the mean", text, *_advised(uneven, advice, MAPPING)
+        "skew", "memory", skew, "times the mean", text, *_advised(needs_advice, advice, MAPPING)
     )
 
 
 def _always_live(report: Report) -> Iterator[Insight]:
-    for row in report.variables.always_live().largest("bytes", 1):
-        part = (
-            f"{row.bytes:,} of {int(report.memory.always_live_bytes_per_tile.sum()):,} bytes that "
-            "never come free"
+    for variable in report.variables.always_live().largest("bytes", 1):
+        share_text = (
+            f"{variable.bytes:,} of {int(report.memory.always_live_bytes_per_tile.sum()):,} bytes "
+            "that never come free"
         )
-        text = f"The largest variable that is always live is {row.name!r}: {part}."
-        yield Insight("always live", row.name, figure=row.bytes, unit="bytes", text=text)
+        text = f"The largest variable that is always live is {variable.name!r}: {share_text}."
+        yield Insight("always live", variable.name, figure=variable.bytes, unit="bytes", text=text)
 
 
 def _balance(report: Report) -> Iterator[Insight]:
-    """Yield the compute set in which tiles wait longest for each other."""
-    computed = [
+    """Yield the compute set in which tiles wait longest for each other, over all its executions."""
+    compute_steps = [
         execution
         for execution in executions(report)
         if report.profile.steps[execution.step].compute_set >= 0
-        and execution.total(lambda number: report.step_cost(number).compute_duration)
+        and execution.total(lambda longest_step: report.step_cost(longest_step).compute_duration)
     ]
-    if not computed:
+    if not compute_steps:
         return
-    worst = max(computed, key=lambda execution: execution.total(partial(_waited, report)))
-    lost = worst.total(partial(_waited, report))
-    number = worst.longest(lambda number: report.step_cost(number).compute_duration)
-    name = report.step_cost(number).name
-    balance = _balance_of(report, number)
-    share = lost / report.total_cycles
+    longest_wait = max(
+        compute_steps, key=lambda execution: execution.total(partial(_waited, report))
+    )
+    lost_cycles = longest_wait.total(partial(_waited, report))
+    longest_step = longest_wait.longest(
+        lambda longest_step: report.step_cost(longest_step).compute_duration
+    )
+    compute_set_name = report.step_cost(longest_step).name
+    balance = _balance_of(report, longest_step)
+    share = lost_cycles / report.total_cycles
     text = (
-        f"The tiles wait longest for each other in {name!r}: its balance is {100 * balance:.0f} %"
+        f"The tiles wait longest for each other in {compute_set_name!r}: its balance is "
+        f"{100 * balance:.0f} %"
     )
     text += f", and the waiting is {100 * share:.1f} % of the run."
     advice = _advised(
         share > WAITING, "give each tile as much work: spread its vertices evenly.", SUPERSTEPS
     )
-    even = "Every compute set keeps all tiles busy for as long."
-    yield Insight("balance", name, balance, "of 1", text if lost else even, *advice)
+    even_text = "Every compute set keeps all tiles busy for as long."
+    yield Insight(
+        "balance", compute_set_name, balance, "of 1", text if lost_cycles else even_text, *advice
+    )
 
 
-def _computing(report: Report, number: int) -> list[Array]:
-    """Return the compute cycles of the tiles in each of `Target.sets` that takes part in a step.
+def _computing(report: Report, step_number: int) -> list[Array]:
+    """Return the compute cycles by tile of each IPU that takes part in a step.
 
-    I/O tiles are separate sets, so a step that does not use them is not uneven.
+    I/O tiles count as a separate IPU, so a step that does not use them is not uneven.
     """
-    cycles = np.split(report.step_cost(number).compute_cycles, report.target.set_starts[1:])
-    at_work = report.profile.at_work(number).tolist()
+    cycles_of_sets = np.split(
+        report.step_cost(step_number).compute_cycles, report.target.set_starts[1:]
+    )
+    at_work = report.profile.at_work(step_number).tolist()
     return [
         per_tile
-        for per_tile, works in zip(cycles, at_work, strict=True)
-        if works and per_tile.any()
+        for per_tile, takes_part in zip(cycles_of_sets, at_work, strict=True)
+        if takes_part and per_tile.any()
     ]
 
 
-def _balance_of(report: Report, number: int) -> float:
-    """Return the mean over the maximum of the compute cycles of the tiles that take part in a step.
+def _balance_of(report: Report, step_number: int) -> float:
+    """Return the balance of a step: mean compute cycles divided by maximum compute cycles.
 
-    With several IPUs, each is compared with its own maximum.
+    With several IPUs, the tiles of each are compared with the maximum of that IPU.
     """
-    sets = _computing(report, number)
-    possible = sum(len(per_tile) * int(per_tile.max()) for per_tile in sets)
-    return sum(int(per_tile.sum()) for per_tile in sets) / possible if possible else 1.0
+    cycles_of_sets = _computing(report, step_number)
+    available_cycles = sum(len(per_tile) * int(per_tile.max()) for per_tile in cycles_of_sets)
+    return (
+        sum(int(per_tile.sum()) for per_tile in cycles_of_sets) / available_cycles
+        if available_cycles
+        else 1.0
+    )
 
 
-def _waited(report: Report, number: int) -> float:
-    """Return the cycles that a tile waits in a step for the slowest tile of its set.
+def _waited(report: Report, step_number: int) -> float:
+    """Return the cycles that a tile waits in a step for the slowest tile of its IPU.
 
-    They are an average over all tiles of the machine.
+    The result is the average over all tiles of the machine.
     """
-    sets = _computing(report, number)
-    waits = sum(len(per_tile) * int(per_tile.max()) - int(per_tile.sum()) for per_tile in sets)
-    return waits / report.target.num_tiles
+    cycles_of_sets = _computing(report, step_number)
+    waiting_cycles = sum(
+        len(per_tile) * int(per_tile.max()) - int(per_tile.sum()) for per_tile in cycles_of_sets
+    )
+    return waiting_cycles / report.target.num_tiles
 
 
 def _rearrangement(report: Report) -> Iterator[Insight]:
-    exchanges_run = report.exchanges.where(lambda row: row.executions)
-    if not exchanges_run:
+    rows_executed = report.exchanges.where(lambda row: row.executions)
+    if not rows_executed:
         return
-    worst = max(exchanges_run, key=lambda row: row.executions * row.bytes_received)
-    total = sum(row.executions * row.bytes_received for row in exchanges_run)
-    moved = worst.executions * worst.bytes_received
+    largest = max(rows_executed, key=lambda row: row.executions * row.bytes_received)
+    total_bytes = sum(row.executions * row.bytes_received for row in rows_executed)
+    bytes_moved = largest.executions * largest.bytes_received
     share = report.proportions["exchange"]
     text = (
-        f"Most bytes move in {worst.name or worst.kind!r}: {moved:,} of {total:,} that cross "
-        "between tiles."
+        f"Most bytes move in {largest.name or largest.kind!r}: {bytes_moved:,} of {total_bytes:,} "
+        "that cross between tiles."
     )
     advice = (
         f"exchange takes {100 * share:.0f} % of the run; put what is read together on the tile "
@@ -252,8 +273,8 @@ def _rearrangement(report: Report) -> Iterator[Insight]:
     )
     yield Insight(
         "rearrangement",
-        worst.name,
-        moved,
+        largest.name,
+        bytes_moved,
         "bytes",
         text,
         *_advised(share > MOVING, advice, MAPPING),
@@ -261,31 +282,31 @@ def _rearrangement(report: Report) -> Iterator[Insight]:
 
 
 def _pieces(report: Report) -> Iterator[Insight]:
-    """Yield the steps in which moving pieces inside a tile takes longest.
+    """Yield the steps in which copies of many pieces within a tile take longest.
 
-    A step is left out if the moving takes less than a twentieth of it.
+    A step is left out if these copies take less than a twentieth of its cycles.
     """
-    costs = [report.step_cost(number) for number in np.flatnonzero(report.executions).tolist()]
-    pieces = [
+    step_costs = [report.step_cost(number) for number in np.flatnonzero(report.executions).tolist()]
+    copies = [
         (int(cycles.max()), int(cycles.argmax()), cost, traffic)
-        for cost in costs
+        for cost in step_costs
         for traffic in cost.exchange
         for cycles, _ in [traffic.copy_cycles(report.target)]
     ]
-    for largest, tile, cost, traffic in sorted(pieces, key=lambda entry: -entry[0])[:FULLEST]:
-        if largest > GATHERING * cost.cycles and traffic.pieces[tile] > 1:
-            duration = (
-                f"In {cost.name!r} tile {tile} takes {largest:,} of the step's {cost.cycles:,.0f} "
-                "cycles to move"
+    for copy_cycles, tile, cost, traffic in sorted(copies, key=lambda entry: -entry[0])[:FULLEST]:
+        if copy_cycles > GATHERING * cost.cycles and traffic.pieces[tile] > 1:
+            duration_text = (
+                f"In {cost.name!r} tile {tile} takes {copy_cycles:,} of the step's "
+                f"{cost.cycles:,.0f} cycles to move"
             )
             text = (
-                f"{duration} {int(traffic.pieces[tile]):,} pieces, {int(traffic.stayed[tile]):,} "
-                "bytes, within its memory."
+                f"{duration_text} {int(traffic.pieces[tile]):,} pieces, "
+                f"{int(traffic.stayed[tile]):,} bytes, within its memory."
             )
             yield Insight(
                 "pieces",
                 cost.name,
-                figure=largest,
+                figure=copy_cycles,
                 unit="cycles",
                 text=text,
                 advice=SIDE_BY_SIDE,
@@ -295,8 +316,10 @@ def _pieces(report: Report) -> Iterator[Insight]:
 
 def _shares(report: Report) -> Iterator[Insight]:
     shares = report.proportions
-    words = ", ".join(f"{name} {100 * share:.1f} %" for name, share in shares.items() if share)
-    dominant = max(shares, key=lambda name: shares[name])
+    share_texts = ", ".join(
+        f"{name} {100 * share:.1f} %" for name, share in shares.items() if share
+    )
+    largest_share = max(shares, key=lambda name: shares[name])
     advice = ""
     lesson = ""
     if shares["host exchange"] > STREAMING:
@@ -314,40 +337,44 @@ def _shares(report: Report) -> Iterator[Insight]:
         lesson = _lesson(SUPERSTEPS)
     yield Insight(
         "proportions",
-        dominant,
-        figure=shares[dominant],
+        largest_share,
+        figure=shares[largest_share],
         unit="of the run",
-        text=f"The average tile's time: {words}.",
+        text=f"The average tile's time: {share_texts}.",
         advice=advice,
         lesson=lesson,
     )
 
 
 def _ipus(report: Report) -> Iterator[Insight]:
-    """Yield the IPU that the others wait for longest."""
-    for row in report.ipus.largest("held_cycles", 1) if report.target.num_sets > 1 else ():
+    """Yield the IPU that the other IPUs wait for longest, with the IPUs that work most."""
+    for longest_awaited in (
+        report.ipus.largest("held_cycles", 1) if report.target.num_sets > 1 else ()
+    ):
         sets = report.target.sets
-        share = row.held_cycles / (sum(r.busy_cycles + r.waiting_cycles for r in report.ipus) or 1)
-        waiting = (
-            f"{sets[row.ipu]} holds up the others: they wait for it {100 * share:.1f} % of the "
-            "time of all IPUs, longest"
+        share = longest_awaited.held_cycles / (
+            sum(r.busy_cycles + r.waiting_cycles for r in report.ipus) or 1
         )
-        waiting += f" while it is in {row.held_by!r}."
-        busy = ", ".join(
+        waiting_text = (
+            f"{sets[longest_awaited.ipu]} holds up the others: they wait for it {100 * share:.1f} "
+            "% of the time of all IPUs, longest"
+        )
+        waiting_text += f" while it is in {longest_awaited.held_by!r}."
+        busy_texts = ", ".join(
             f"{sets[r.ipu]} {100 * r.busy:.0f} %"
             for r in report.ipus.largest("busy_cycles", FULLEST)
         )
         text = (
-            f"{waiting if row.held_cycles else 'No IPU waits for another.'} At work are {busy} of "
-            "the run."
+            f"{waiting_text if longest_awaited.held_cycles else 'No IPU waits for another.'} At "
+            f"work are {busy_texts} of the run."
         )
         advice = (
             "give each IPU as much to do between two transfers of all, or let them meet less often."
         )
         yield Insight(
             "IPUs",
-            sets[row.ipu],
-            row.held_cycles,
+            sets[longest_awaited.ipu],
+            longest_awaited.held_cycles,
             "cycles",
             text,
             *_advised(share > WAITING, advice, SUPERSTEPS),

@@ -1,6 +1,6 @@
-"""The steps that ran, in order, and the measured cycles of steps whose cycles depend on data.
+"""The log of a run: its steps in order, and the cycles measured where cycles depend on data.
 
-All steps of a long run are counted, but only the first `MOST_STEPS` are kept in order.
+All steps of a long run are counted, but the order is kept only of the first `MOST_STEPS`.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ from ipu_teach.cost import Measured
 from ipu_teach.saving.schema import NOTE, checked, column, many, row, told, whole
 from ipu_teach.types import Array
 
-MOST_STEPS = 2**22  # steps whose order is kept: 16 MB
-MOST_RUNS = 2**16  # calls of Engine.run that are kept separately
-MOST_ROWS = 2**20  # row numbers of remote buffers that are kept
+MOST_STEPS = 2**22  # the order of this many steps is kept, which takes 16 MB
+MOST_RUNS = 2**16  # this many calls of Engine.run are kept
+MOST_ROWS = 2**20  # this many row numbers of remote buffers are kept
 
 
 @dataclass(frozen=True)
 class ProgramRun:
     """One call of `Engine.run`: the number and name of the program, and its steps.
 
-    The steps are those from `first` up to, but not including, `last`.
+    The steps have the indices from `first` up to, but not including, `last`. `last` is None while
+    the run goes on.
     """
 
     program: Annotated[int, whole(below="programs")]
@@ -46,11 +47,13 @@ RUNS = checked(
 class RunLog:
     """The log of a run in a report.
 
-    - `order` (int32) has the number of each step, up to `MOST_STEPS` of them.
-    - `counts` (int64[up to compiled steps]) is how often each step ran in total.
+    - `order` (int32) has the number of the compiled step of each of the first `MOST_STEPS` steps.
+    - `counts` (int64) has the number of executions of each compiled step. It may end early, if the
+      last compiled steps did not run.
+    - `runs` has the first `MOST_RUNS` runs.
     - `unrecorded` is the number of steps that ran while profiling was disabled.
-    - `runs_left_out` is the number of runs after the first `MOST_RUNS`.
-    - `rows` has the numbers of the rows that remote buffers moved, in order, up to `MOST_ROWS`.
+    - `runs_left_out` is the number of runs after these.
+    - `rows` has the numbers of the first `MOST_ROWS` rows that remote buffers copied, in order.
     """
 
     order: Annotated[Array, column(below="steps")]
@@ -69,9 +72,10 @@ class RunLog:
 class StepLog:
     """The log that an engine writes while it runs a program of `compiled_steps` steps.
 
-    `measured` has the executions of steps whose cycles depend on data; equal ones are stored once.
-    Their numbers follow those of the compiled steps. `moves` (int64[compiled steps]) is the number
-    of rows of remote buffers that each step moves.
+    `measured` has the executions of steps whose cycles depend on data. Equal executions are stored
+    once, and their numbers follow the numbers of the compiled steps. `most` is the number of steps
+    whose order is kept. `moves` (int64[compiled steps]) is the number of rows of remote buffers
+    that each step copies.
     """
 
     def __init__(
@@ -80,17 +84,17 @@ class StepLog:
         self.compiled_steps = compiled_steps
         self.most = most
         self._moves = np.zeros(compiled_steps, np.int64) if moves is None else moves
-        self._moving = array("q")  # row numbers moved by the current run
+        self._moving = array("q")  # numbers of the rows that the current run copied
         self.measured: list[Measured] = []
         self._numbers: dict[object, int] = {}
-        # the number and the cycles of the last measured execution, by step
+        # Each step with measured executions has the number and the cycles of the last of them.
         self._latest: dict[int, tuple[int, list[Array]]] = {}
         self.forget()
 
     def forget(self) -> None:
         """Discard the log, as if nothing had run. The numbers of measured steps do not change."""
         self.order = array("i")
-        # how often each step ran beyond those in `order`
+        # Here, executions of each step are counted that are not in `order`.
         self.more: Array = np.zeros(0, np.int64)
         self.runs: list[ProgramRun] = []
         self.runs_left_out = self.unrecorded = self.total = 0
@@ -98,23 +102,31 @@ class StepLog:
         self._all_rows = True
 
     def measure(self, step: int, cycles: Mapping[int, tuple[Array, Array]]) -> int:
-        """Return the number of a measured execution of compiled step `step`.
+        """Return the number of a measured execution of compiled step `step`; store it if it is new.
 
         `cycles` maps each group of vertices to (their cycles, their rows in the table).
         """
-        known, before = self._latest.get(step, (0, []))
-        now = [array for array, _ in cycles.values()]
-        if len(before) == len(now) and all(map(np.array_equal, before, now)):
-            return known
-        key = (step, *(blake2b(array.tobytes()).digest() for array in now))
+        latest_number, latest_cycles = self._latest.get(step, (0, []))
+        current_cycles = [cycles_of_group for cycles_of_group, _ in cycles.values()]
+        if len(latest_cycles) == len(current_cycles) and all(
+            map(np.array_equal, latest_cycles, current_cycles)
+        ):
+            return latest_number
+        key = (
+            step,
+            *(blake2b(cycles_of_group.tobytes()).digest() for cycles_of_group in current_cycles),
+        )
         if key not in self._numbers:
-            in_order = {
-                group: array[np.argsort(rows)].astype(np.int32)
-                for group, (array, rows) in cycles.items()
+            cycles_by_group = {
+                group: cycles_of_group[np.argsort(rows)].astype(np.int32)
+                for group, (cycles_of_group, rows) in cycles.items()
             }
             self._numbers[key] = self.compiled_steps + len(self.measured)
-            self.measured.append(Measured(step, in_order))
-        self._latest[step] = self._numbers[key], [array.copy() for array in now]
+            self.measured.append(Measured(step, cycles_by_group))
+        self._latest[step] = (
+            self._numbers[key],
+            [cycles_of_group.copy() for cycles_of_group in current_cycles],
+        )
         return self._numbers[key]
 
     def begin(self) -> None:
@@ -122,20 +134,20 @@ class StepLog:
         del self._moving[:]
 
     def moved(self, rows: Sequence[int]) -> None:
-        """Record the rows of a remote buffer that a copy has moved."""
+        """Record the numbers of the rows that a copy with a remote buffer has moved."""
         if len(self._moving) < MOST_ROWS:
             self._moving.extend(rows)
 
     def _rows_of(self, step_numbers: Sequence[int]) -> tuple[array[int], bool]:
         """Return the row numbers that steps of the current run moved, and whether all are known.
 
-        An interrupted step has none.
+        Rows of a step that was interrupted are left out.
         """
         if not self._moving:
             return self._moving, True
         steps = np.array(step_numbers, np.int64)
-        count = int(self._moves[steps[steps < self.compiled_steps]].sum())
-        return self._moving[:count], count <= len(self._moving)
+        num_rows = int(self._moves[steps[steps < self.compiled_steps]].sum())
+        return self._moving[:num_rows], num_rows <= len(self._moving)
 
     def add(self, steps: array[int]) -> None:
         """Add the steps of a run, in the order in which they ran."""
@@ -143,10 +155,10 @@ class StepLog:
         if self._all_rows:
             self._rows.extend(rows[: MOST_ROWS - len(self._rows)])
         self._all_rows &= is_complete and len(self._rows) < MOST_ROWS
-        room = max(0, self.most - len(self.order))
-        self.order.extend(steps[:room] if room < len(steps) else steps)
-        if room < len(steps):
-            self.more = _sum(self.more, np.bincount(steps[room:]))
+        num_free = max(0, self.most - len(self.order))
+        self.order.extend(steps[:num_free] if num_free < len(steps) else steps)
+        if num_free < len(steps):
+            self.more = _sum(self.more, np.bincount(steps[num_free:]))
         self.total += len(steps)
 
     def note(self, run: ProgramRun) -> None:
@@ -157,30 +169,30 @@ class StepLog:
             self.runs_left_out += 1
 
     def counts(self) -> Array:
-        """Return how often each step ran: int64[highest number + 1]."""
+        """Return the number of executions of each step: int64[highest step number + 1]."""
         return _sum(self.more, np.bincount(self.order))
 
-    def snapshot(self, going: Sequence[int] = (), run: ProgramRun | None = None) -> RunLog:
-        """Return the log so far, including the steps `going` of the current `run`."""
-        order = np.array(self.order, np.int32)
-        tail = np.array(going, np.int32)
-        counts = _sum(self.counts(), np.bincount(tail))
-        order = np.concatenate((order, tail[: self.most - len(order)]))
-        rows = self._rows + self._rows_of(going)[0] if self._all_rows else self._rows
-        order.flags.writeable = counts.flags.writeable = False
+    def snapshot(self, current_steps: Sequence[int] = (), run: ProgramRun | None = None) -> RunLog:
+        """Return the log so far, including the steps `current_steps` of the current `run`."""
+        step_numbers = np.array(self.order, np.int32)
+        unfinished = np.array(current_steps, np.int32)
+        counts = _sum(self.counts(), np.bincount(unfinished))
+        step_numbers = np.concatenate((step_numbers, unfinished[: self.most - len(step_numbers)]))
+        row_numbers = self._rows + self._rows_of(current_steps)[0] if self._all_rows else self._rows
+        step_numbers.flags.writeable = counts.flags.writeable = False
         return RunLog(
-            order,
+            step_numbers,
             counts,
             runs=(*self.runs, *([run] if run else [])),
             unrecorded=self.unrecorded,
             runs_left_out=self.runs_left_out,
-            rows=np.array(rows[:MOST_ROWS], np.int64),
+            rows=np.array(row_numbers[:MOST_ROWS], np.int64),
         )
 
 
-def _sum(a: Array, b: Array) -> Array:
+def _sum(counts: Array, other_counts: Array) -> Array:
     """Return the sum of two arrays of counts, which may have different lengths."""
-    total = np.zeros(max(len(a), len(b)), np.int64)
-    total[: len(a)] += a
-    total[: len(b)] += b
+    total = np.zeros(max(len(counts), len(other_counts)), np.int64)
+    total[: len(counts)] += counts
+    total[: len(other_counts)] += other_counts
     return total

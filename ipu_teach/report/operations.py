@@ -1,13 +1,16 @@
-"""The run by operation: the total cost of one library call, or of one of the learner's own names.
+"""Tables of a run by operation, which is a library call or a name that the learner chose.
 
-The steps of a compute set `layer1/mul/reduce` belong to the operation `layer1/mul`; those of a
-compute set without a scope belong to an operation of its own name. Copies and the host's transfers
-belong to the nearest named program around them, or else to `copies`, `host exchange`, `streaming
-memory` or `control`. Every step is in one operation, so the columns add up to the report's totals.
-An exception is cycles on several IPUs, which work at the same time: they add up to the sum of all
-steps.
+- The steps of a compute set `layer1/mul/reduce` belong to the operation `layer1/mul`. The steps of
+  a compute set without a scope belong to an operation with the name of the compute set.
+- Copies and host transfers belong to the nearest named program around them. Without such a program,
+  they belong to `copies`, `host exchange`, `streaming memory` or `control`.
 
-`by_module` uses the programs instead, which the front ends name after the modules of a model.
+Every step is in one operation, so the columns add up to the report's totals. The exception is the
+cycles on several IPUs: they add up to the sum over all steps, which is more than the total, as IPUs
+work at the same time.
+
+`by_module` groups the steps by programs instead, which the front ends name after the modules of a
+model.
 """
 
 from __future__ import annotations
@@ -41,10 +44,13 @@ _KINDS = {
 class Operation:
     """One operation, with its costs in the entire run.
 
-    Cycles are modelled. `bytes_received` are bytes copied between tiles. `flops` is -1 if a codelet
-    could not be traced. `code_bytes` is the code of codelets, exchanges and control; the code of a
-    codelet that several operations use is counted in the first of them. `line` is the learner's
-    line that added its vertices.
+    - `steps` is the number of compiled steps, and `executions` how often they ran in total.
+    - `vertices` is the number of vertices in the program, and the cycles are modelled.
+    - `bytes_received` are the bytes that tiles receive from other tiles.
+    - `flops` is -1 if the operations of a codelet could not be counted.
+    - `code_bytes` is the code of codelets, exchanges and control. If several operations use a
+      codelet, its code counts in the first of them.
+    - `line` is the learner's line that added the first vertices, or the line of the first step.
     """
 
     name: str
@@ -64,63 +70,75 @@ class Operation:
 class Module(Operation):
     """One module of a model.
 
-    `memory_bytes` is the memory of its variables, its code, and the data that tiles send each other
-    in its steps: the sum over all tiles, each at its peak.
+    `memory_bytes` is the memory of the module's variables, of its code, and of the exchange buffers
+    of its steps. It is a sum over all tiles, each at the place where it is fullest.
     """
 
     memory_bytes: int
 
 
 def by_module(report: Report) -> Table[Module]:
-    """Return the run by the innermost named programs around its steps, in the order of first steps.
+    """Return a row for each named program that directly contains steps, in the order of the steps.
 
-    For a model of a front end, these are its modules or layers, forward and backward. There are
-    also "inputs", "outputs", and "update", the optimiser with all of its state. Steps outside named
-    programs belong to a module with the first name of their compute set, as in `operations`. The
-    last row, "no module", has the remaining memory: pointers, stacks and constants. So each column
-    adds up to a total; for memory it is that of `memory.bytes_per_tile`.
+    For a model of a front end, such programs are its modules or layers, forward and backward, and
+    also "inputs", "outputs", and "update", which is the optimiser with all of its state. Steps
+    outside named programs belong to a module with the first name of their compute set, or else to
+    "copies", "host exchange", "streaming memory" or "control". The last row, "no module", has the
+    remaining memory: pointers, stacks and constants. So the memory adds up to the sum of
+    `memory.bytes_per_tile`.
     """
     profile = report.profile
     memory = report.memory
-    around = _around(profile, UPDATE)
-    owner = names(profile, 1)
-    members: dict[str, list[int]] = {}
-    for number, name in enumerate(owner):
-        owner[number] = around.get(profile.leaf(number).step) or name
-        members.setdefault(owner[number], []).append(number)
+    program_of_step = _around(profile, UPDATE)
+    module_of_step = names(profile, 1)
+    steps_by_module: dict[str, list[int]] = {}
+    for step_number, name in enumerate(module_of_step):
+        module_of_step[step_number] = program_of_step.get(profile.leaf(step_number).step) or name
+        steps_by_module.setdefault(module_of_step[step_number], []).append(step_number)
     bytes_by_module = Counter[str]()
     variables = memory.at_fullest()
-    for name, size in variables.items():
-        whose = UPDATE if name.rpartition(".")[0] in variables else name.partition("/")[0]
-        while whose and whose not in members:  # layer.weight belongs to layer
-            whose = whose.rpartition(".")[0]
-        bytes_by_module[whose or REST] += size
-    for place, size in zip(memory.liveness.places, memory.passing_at_fullest, strict=True):
-        bytes_by_module[owner[place.step]] += size
-    codes = _vertex_code(profile)
+    for name, bytes_held in variables.items():
+        module = UPDATE if name.rpartition(".")[0] in variables else name.partition("/")[0]
+        while module and module not in steps_by_module:  # "layer.weight" is in "layer"
+            module = module.rpartition(".")[0]
+        bytes_by_module[module or REST] += bytes_held
+    for place, bytes_held in zip(memory.liveness.places, memory.passing_at_fullest, strict=True):
+        bytes_by_module[module_of_step[place.step]] += bytes_held
+    tiles_with_code = _vertex_code(profile)
     rows = []
-    for name, numbers in members.items():
-        row = _operation(report, name, numbers, codes)
-        rows.append(Module(**vars(row), memory_bytes=row.code_bytes + bytes_by_module[name]))
-    code = sum(codes.values()) * report.target.vertex_code_bytes
-    remaining = int(memory.bytes_per_tile.sum()) - sum(row.memory_bytes for row in rows)
-    return Table([*rows, Module(REST, 0, 0, 0, 0, 0, 0, 0, 0, code, "", remaining)])
+    for name, step_numbers in steps_by_module.items():
+        operation = _operation(report, name, step_numbers, tiles_with_code)
+        rows.append(
+            Module(**vars(operation), memory_bytes=operation.code_bytes + bytes_by_module[name])
+        )
+    unused_code_bytes = sum(tiles_with_code.values()) * report.target.vertex_code_bytes
+    remaining_bytes = int(memory.bytes_per_tile.sum()) - sum(
+        operation.memory_bytes for operation in rows
+    )
+    return Table(
+        [*rows, Module(REST, 0, 0, 0, 0, 0, 0, 0, 0, unused_code_bytes, "", remaining_bytes)]
+    )
 
 
 def operations(report: Report, depth: int | None = None) -> Table[Operation]:
-    """Return the run by library call and by the learner's own names, in the order of first steps.
+    """Return a row for each operation of a run, in the order of their first steps.
 
-    With `depth`, operations with the same first `depth` names of their path are one row.
+    With `depth`, operations whose paths begin with the same `depth` names share a row. The code of
+    codelets that no program executes is in a last row. Raises `InvalidOptionError` if `depth` is
+    neither a whole number nor None.
     """
     profile = report.profile
     target = report.target
-    members: dict[str, list[int]] = {}
-    for number, name in enumerate(names(profile, depth)):
-        members.setdefault(name, []).append(number)
-    codes = _vertex_code(profile)
-    rows = [_operation(report, name, numbers, codes) for name, numbers in members.items()]
-    remaining = sum(codes.values()) * target.vertex_code_bytes
-    if remaining:
+    steps_by_name: dict[str, list[int]] = {}
+    for step_number, name in enumerate(names(profile, depth)):
+        steps_by_name.setdefault(name, []).append(step_number)
+    tiles_with_code = _vertex_code(profile)
+    rows = [
+        _operation(report, name, step_numbers, tiles_with_code)
+        for name, step_numbers in steps_by_name.items()
+    ]
+    unused_code_bytes = sum(tiles_with_code.values()) * target.vertex_code_bytes
+    if unused_code_bytes:
         rows.append(
             Operation(
                 UNUSED,
@@ -132,7 +150,7 @@ def operations(report: Report, depth: int | None = None) -> Table[Operation]:
                 exchange_cycles=0,
                 bytes_received=0,
                 flops=0,
-                code_bytes=remaining,
+                code_bytes=unused_code_bytes,
                 line="",
             )
         )
@@ -140,100 +158,133 @@ def operations(report: Report, depth: int | None = None) -> Table[Operation]:
 
 
 def names(profile: Profile, depth: int | None = None) -> list[str]:
-    """Return the name of the operation of each compiled step."""
+    """Return the name of the operation of each compiled step, up to `depth` names of its path."""
     if not isinstance(depth, int | None):
         raise InvalidOptionError(
             f"operations() was given the depth {shown(depth)}.",
             next_step="give a whole number, or None.",
         )
-    around = _around(profile)
+    program_of_step = _around(profile)
     operation_names = []
-    for number, step in enumerate(profile.steps):
-        cost = profile.cost(number)
+    for step_number, step in enumerate(profile.steps):
+        cost = profile.cost(step_number)
         if step.compute_set >= 0:
             path = cost.name.split("/")
             scope = path[:-1] or path
         else:
-            scope = (around.get(number) or _KINDS.get(cost.kind, "control")).split("/")
+            scope = (program_of_step.get(step_number) or _KINDS.get(cost.kind, "control")).split(
+                "/"
+            )
         operation_names.append("/".join(scope[:depth]))
     return operation_names
 
 
 def _around(profile: Profile, outermost: str | None = None) -> dict[int, str]:
-    """Return the name of the nearest named program around each step that has one.
+    """Return the name of the nearest named program around each step, "" without such a program.
 
-    Inside a program named `outermost`, that name holds for all steps.
+    Steps inside a program named `outermost` get that name, even if a named program inside it is
+    nearer.
     """
     operation_of: dict[int, str] = {}
     for program in profile.programs:
-        waiting = [(program, "")]
-        while waiting:
-            node, name = waiting.pop()
+        nodes_to_visit = [(program, "")]
+        while nodes_to_visit:
+            node, name = nodes_to_visit.pop()
             if node.step >= 0:
                 operation_of.setdefault(node.step, name)
             elif node.kind in ("Sequence", "Block", "Call") and node.name and name != outermost:
                 name = node.name
-            waiting += [(child, name) for child in reversed(node.children)]
+            nodes_to_visit += [(child, name) for child in reversed(node.children)]
     return operation_of
 
 
-def _operation(report: Report, name: str, numbers: list[int], codes: Counter[int]) -> Operation:
+def _operation(
+    report: Report, name: str, step_numbers: list[int], tiles_with_code: Counter[int]
+) -> Operation:
     profile = report.profile
     target = report.target
-    runs = report.executions
-    costs = [(int(runs[n]), profile.cost(n)) for n in numbers]
-    # a dict, as several steps of an operation may execute the same compute set
-    sets = {profile.steps[n].compute_set: profile.parts(n) for n in numbers}
-    parts = [part for sets_of_operation in sets.values() for part in sets_of_operation]
-    flops = [
-        int(runs[n]) * p.flops if p.flops >= 0 else -1 for n in numbers for p in profile.parts(n)
+    executions = report.executions
+    costs = [
+        (int(executions[step_number]), profile.cost(step_number)) for step_number in step_numbers
     ]
-    code = sum(codes.pop(n, 0) for n in numbers) * target.vertex_code_bytes
-    # measured executions of a step are left out, as the code is stored once
-    for n in (n for n in numbers if n in profile.own_steps):
-        exchange = profile.cost(n).exchange
-        step = profile.steps[n]
-        tiles = [part.on for part in profile.parts(n)]
-        code += int(control_code_bytes(exchange, tiles, step.to_device is not None, target).sum())
-        code += sum(int(exchange_code_bytes(t, target).sum()) for t in exchange)
-    lines = [p.line for p in parts if p.line] + [
-        profile.steps[n].line for n in numbers if profile.steps[n].line
+    # The dict counts a compute set once, even if several steps of the operation execute it.
+    parts_by_set = {
+        profile.steps[step_number].compute_set: profile.parts(step_number)
+        for step_number in step_numbers
+    }
+    parts = [part for parts_of_set in parts_by_set.values() for part in parts_of_set]
+    flops = [
+        int(executions[step_number]) * part.flops if part.flops >= 0 else -1
+        for step_number in step_numbers
+        for part in profile.parts(step_number)
+    ]
+    code_bytes = (
+        sum(tiles_with_code.pop(step_number, 0) for step_number in step_numbers)
+        * target.vertex_code_bytes
+    )
+    # A step whose cycles depend on data has a compiled step per measurement, but its code is stored
+    # once. So only the steps that programs name are counted.
+    for step_number in (
+        step_number for step_number in step_numbers if step_number in profile.own_steps
+    ):
+        exchange = profile.cost(step_number).exchange
+        step = profile.steps[step_number]
+        tiles_of_parts = [part.on for part in profile.parts(step_number)]
+        code_bytes += int(
+            control_code_bytes(exchange, tiles_of_parts, step.to_device is not None, target).sum()
+        )
+        code_bytes += sum(int(exchange_code_bytes(traffic, target).sum()) for traffic in exchange)
+    lines = [part.line for part in parts if part.line] + [
+        profile.steps[step_number].line
+        for step_number in step_numbers
+        if profile.steps[step_number].line
     ]
     return Operation(
         name,
-        len(numbers),
-        executions=sum(n for n, _ in costs),
-        vertices=sum(p.vertices for p in parts),
-        cycles=sum(n * cost.cycles for n, cost in costs),
-        compute_cycles=sum(n * cost.compute_duration for n, cost in costs),
-        exchange_cycles=sum(n * cost.exchange_duration for n, cost in costs),
-        bytes_received=sum(n * t.total for n, cost in costs for t in cost.exchange),
+        len(step_numbers),
+        executions=sum(step_number for step_number, _ in costs),
+        vertices=sum(part.vertices for part in parts),
+        cycles=sum(step_number * cost.cycles for step_number, cost in costs),
+        compute_cycles=sum(step_number * cost.compute_duration for step_number, cost in costs),
+        exchange_cycles=sum(step_number * cost.exchange_duration for step_number, cost in costs),
+        bytes_received=sum(
+            step_number * traffic.total for step_number, cost in costs for traffic in cost.exchange
+        ),
         flops=-1 if min(flops, default=0) < 0 else sum(flops),
-        code_bytes=int(code),
+        code_bytes=int(code_bytes),
         line=lines[0] if lines else "",
     )
 
 
 def _vertex_code(profile: Profile) -> Counter[int]:
-    """Return, for each step, on how many tiles it is the first step that needs some code.
+    """Return, by step number, on how many tiles the step is the first one that needs a code.
 
-    Code is that of a codelet, of copies of contiguous data, or of copies of pieces. Step -1 stands
-    for compute sets that no program executes.
+    There is a code for each codelet, one for copies of contiguous data, and one for copies of
+    pieces; each of them counts separately. Step -1 stands for the compute sets that no program
+    executes.
     """
     has_code: defaultdict[object, Array] = defaultdict(
         lambda: np.zeros(profile.target.num_tiles, bool)
     )
-    code_bytes = Counter[int]()
-    needed = list[tuple[object, Array]]()
-    executed = [(number, profile.steps[number].compute_set) for number in sorted(profile.own_steps)]
-    for number, which in (*executed, *((-1, which) for which in range(len(profile.compute_sets)))):
-        needed = [
-            ("copy", np.array((t.pieces == 1, t.pieces > 1)))
-            for t in (profile.cost(number).exchange if number >= 0 else ())
+    tiles_with_code = Counter[int]()
+    code_and_tiles = list[tuple[object, Array]]()
+    executed = [
+        (step_number, profile.steps[step_number].compute_set)
+        for step_number in sorted(profile.own_steps)
+    ]
+    for step_number, set_number in (
+        *executed,
+        *((-1, set_number) for set_number in range(len(profile.compute_sets))),
+    ):
+        code_and_tiles = [
+            ("copy", np.array((traffic.pieces == 1, traffic.pieces > 1)))
+            for traffic in (profile.cost(step_number).exchange if step_number >= 0 else ())
         ]
-        for part in profile.compute_sets[which].parts if which >= 0 else ():
-            needed.append((part.codelet, np.isin(np.arange(profile.target.num_tiles), part.on)))
-        for kind, on_tiles in needed:
-            code_bytes[number] += int((on_tiles & ~has_code[kind]).sum())
-            has_code[kind] = has_code[kind] | on_tiles
-    return code_bytes
+        for part in profile.compute_sets[set_number].parts if set_number >= 0 else ():
+            code_and_tiles.append(
+                (part.codelet, np.isin(np.arange(profile.target.num_tiles), part.on))
+            )
+        for code, is_needed in code_and_tiles:
+            tiles_with_code[step_number] += int((is_needed & ~has_code[code]).sum())
+            has_code[code] = has_code[code] | is_needed
+    return tiles_with_code

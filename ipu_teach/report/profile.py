@@ -25,9 +25,11 @@ from ipu_teach.saving.schema import NOTE, TEXT, checked, index, numbers, since, 
 from ipu_teach.target import COUNTED, GROUNDS, Target
 from ipu_teach.types import Array
 
-# the ways to run a codelet, the slowest last; if there are several, a report names the slowest
+# The ways to run a codelet are ordered by speed, the slowest last. For a codelet that runs in
+# several ways, a report names the slowest.
 WAYS = ("batch", "scalar", "loop")
-# a scalar loop that cannot be compiled; the text continues with the line and the function
+# The way of a scalar loop that cannot be compiled begins with this text, and continues with the
+# line and the function that prevent it.
 CPYTHON_ALONE = "CPython alone: "
 
 
@@ -36,9 +38,10 @@ def is_way(text: str) -> bool:
     return text in WAYS or text.startswith(CPYTHON_ALONE)
 
 
-# libpva's names of the nodes of these kinds, as its visitors use them
+# The visitors of libpva have other names for nodes of these kinds.
 LIBPVA = {"Execute": "on_tile_execute", "Copy": "do_exchange"}
-NO_SYNC, INTERNAL, EXTERNAL = 0, 1, 2  # the tiles that wait for each other before a step
+# Before a step, no tiles wait for each other, or the tiles of each IPU, or those of several IPUs.
+NO_SYNC, INTERNAL, EXTERNAL = 0, 1, 2
 
 
 @dataclass(frozen=True)
@@ -56,22 +59,22 @@ class VariableFacts:
 
 
 def named_replicas(variables: Iterable[VariableFacts], target: Target) -> int:
-    """Return the number of replicas that the names of variables show.
+    """Return the largest number of replicas in the names of the variables, or 1.
 
-    Users may give a variable such a name, so the result is a divisor of the number of IPUs.
+    Numbers that do not divide the number of IPUs are ignored, as users may choose such a name.
     """
-    replicated = {without_replica(v.name)[1] for v in variables}
-    return max(n for n in (1, *replicated) if n and target.num_ipus % n == 0)
+    replica_counts = {without_replica(variable.name)[1] for variable in variables}
+    return max(count for count in (1, *replica_counts) if count and target.num_ipus % count == 0)
 
 
 @dataclass(frozen=True)
 class CodeletFacts:
     """A vertex class.
 
-    - `fields` has (name, declaration) of each field, and `sources` (method, source text) of the
-      methods whose text is known.
-    - `way` says how its vertices run, see `Report.ways`, and `unbatched` why they do not run as one
-      batch; it is empty if they do.
+    - `fields` has the (name, declaration) of each field.
+    - `sources` has the ("Class.method", source text) of each method whose text is known.
+    - `way` is how its vertices run, as `Report.ways` describes it.
+    - `unbatched` is the reason why its vertices do not run as a batch, or "" if they do.
     - `ground` is the kind of evidence for its cycles, one of `target.GROUNDS`.
     """
 
@@ -90,8 +93,9 @@ class CodeletFacts:
 class VertexFacts:
     """The vertices of one codelet in one compute set.
 
-    `flops` is the sum over all of them, -1 if unknown. `tiles` has the tiles with such a vertex, as
-    runs (first tile, number of tiles).
+    `codelet` is an index of `Profile.codelets`. `flops` is the sum over all these vertices, or -1
+    if it is unknown. `tiles` has the tiles with such a vertex, as runs of neighbouring tiles:
+    (first tile, number of tiles) pairs. `line` is the line that added the first of them.
     """
 
     codelet: Annotated[int, whole(below="codelets")]
@@ -105,7 +109,9 @@ class VertexFacts:
     @property
     def on(self) -> Array:
         """The tiles with such a vertex, ascending: int64[tiles]."""
-        runs = [np.arange(first, first + count) for first, count in self.tiles]
+        runs = [
+            np.arange(first_tile, first_tile + num_tiles) for first_tile, num_tiles in self.tiles
+        ]
         return np.concatenate(runs) if runs else np.zeros(0, np.int64)
 
 
@@ -119,10 +125,10 @@ class ComputeSetFacts:
 
 @dataclass(frozen=True)
 class RowsMoved:
-    """A copy with a remote buffer.
+    """A copy to or from a remote buffer.
 
-    `rows` is the number of rows of a copy, and `bytes` that of all bytes. `variable` is the number
-    of the variable on the tiles, or of the first one if there are several.
+    `rows` is the number of rows that it copies, and `bytes` the size of them together. `variable`
+    is the number of the variable on the tiles; if there are several, it is the first of them.
     """
 
     buffer: str
@@ -136,9 +142,12 @@ class StepFacts:
     """A compiled step.
 
     - `compute_set` is the number of the compute set that it executes, or -1.
-    - `sync` says which tiles wait for each other, under the sync pattern FULL.
-    - `to_device` is the direction of the host's data; None for a step without the host.
-    - `line` is the line of a Copy, and `moves` has its copies with remote buffers, in order.
+    - `sync` is `NO_SYNC`, `INTERNAL` or `EXTERNAL`: which tiles wait for each other before the step
+      under the sync pattern FULL.
+    - `to_device` is True if the step copies data to the device, False if it copies data from the
+      device, and None if it does neither.
+    - `line` describes the lines of its copies.
+    - `moves` has its copies to and from remote buffers, in order.
     """
 
     compute_set: Annotated[int, whole(-1, below="compute_sets")] = -1
@@ -150,10 +159,14 @@ class StepFacts:
 
 @dataclass(frozen=True, eq=False)
 class ProgramNode:
-    """A node of a program's tree: `kind` is its class, `step` a leaf's step number, or -1.
+    """A node in the tree of a program.
 
-    `count` is that of a Repeat, `predicate` the name of a condition's tensor, and `cases` the
-    numbers of a Switch. The children of a leaf are the copies that were merged into it.
+    - `kind` is the class of the program, such as "Repeat".
+    - `step` is the step number of a leaf, and -1 for any other node.
+    - `count` is the number of iterations of a Repeat.
+    - `predicate` is the name of the tensor that an If, a Switch or a while loop reads.
+    - `cases` are the numbers of the cases of a Switch.
+    - `children` are the programs inside it; those of a leaf are the copies merged into its step.
     """
 
     kind: str
@@ -168,16 +181,16 @@ class ProgramNode:
 
     @property
     def type(self) -> str:
-        """The class of the node, `kind`, by libpva's name."""
+        """The class of the program, as in `kind`; libpva uses this name."""
         return self.kind
 
     def walk(self) -> Iterator[tuple[int, ProgramNode]]:
         """Yield (depth, node) of this node and all nodes below, in program order."""
-        waiting = [(0, self)]
-        while waiting:
-            depth, node = waiting.pop()
+        nodes_to_visit = [(0, self)]
+        while nodes_to_visit:
+            depth, node = nodes_to_visit.pop()
             yield depth, node
-            waiting += [(depth + 1, child) for child in reversed(node.children)]
+            nodes_to_visit += [(depth + 1, child) for child in reversed(node.children)]
 
     def leaves(self) -> Iterator[ProgramNode]:
         """Yield the leaves below this node, in program order."""
@@ -186,18 +199,20 @@ class ProgramNode:
     def accept(self, visitor: object) -> None:
         """Call `visitor.visit_KIND(node)` for this node and all nodes below, in program order.
 
-        KIND is in snake_case: `visit_execute`, `visit_copy`, `visit_repeat_while_true`. For the
-        first two, libpva's `visit_on_tile_execute` and `visit_do_exchange` work too. If the visitor
-        has no method of that name, its `visit` is called. If the method returns False, the nodes
-        below are skipped.
+        KIND is in snake_case: `visit_execute`, `visit_copy`, `visit_repeat_while_true`. Instead of
+        the first two, the visitor may have libpva's `visit_on_tile_execute` and
+        `visit_do_exchange`. If it has no method for the kind, its method `visit` is called, if
+        there is one. If the method returns False, the nodes below are skipped.
         """
-        waiting = [self]
-        while waiting:
-            node = waiting.pop()
-            names = (f"visit_{snake(node.kind)}", f"visit_{LIBPVA.get(node.kind)}", "visit")
-            visit = next((getattr(visitor, name) for name in names if hasattr(visitor, name)), None)
+        nodes_to_visit = [self]
+        while nodes_to_visit:
+            node = nodes_to_visit.pop()
+            method_names = (f"visit_{snake(node.kind)}", f"visit_{LIBPVA.get(node.kind)}", "visit")
+            visit = next(
+                (getattr(visitor, name) for name in method_names if hasattr(visitor, name)), None
+            )
             if visit is None or visit(node) is not False:
-                waiting += reversed(node.children)
+                nodes_to_visit += reversed(node.children)
 
 
 def snake(name: str) -> str:
@@ -209,11 +224,12 @@ def snake(name: str) -> str:
 class Profile(ABC):
     """The facts about one compiled program, and the costs of its steps.
 
-    - `variables` are in the order in which they were added, followed by those of vertices' state.
+    - `variables` are in the order in which they were added, followed by those for the state of
+      vertices.
     - `codelets` are the vertex classes in use.
     - `compute_sets` are in the order in which they were added.
-    - `steps` are the leaves of the programs, each once, and `programs` the trees.
-    - `memory` is the byte ledger.
+    - `steps` are the leaves of the programs, each once; `programs` are the trees.
+    - `memory` has the bytes by tile, variable and category.
     - `edges` is the number of memory regions that vertices are connected to.
     - `replicas` is the number of replicas of one graph.
     """
@@ -230,9 +246,10 @@ class Profile(ABC):
 
     @cached_property
     def own_steps(self) -> frozenset[int]:
-        """The numbers of the steps that the programs name.
+        """The numbers of the steps that are leaves of the programs.
 
-        Other steps are measured executions of these, if their cycles depend on data.
+        If the cycles of a step depend on data, `steps` has further steps for its measured
+        executions. These are not included.
         """
         return frozenset(self._leaves)
 
@@ -245,25 +262,30 @@ class Profile(ABC):
         return leaves
 
     def origin(self, step: int) -> int:
-        """Return the step of the programs of which `step` is a measured execution.
+        """Return the number of the leaf of which `step` is a measured execution.
 
-        Return `step` itself if the programs name it, or if no program executes its compute set.
+        Return `step` itself if it is a leaf of the programs, or if no leaf has its compute set.
         """
         if step in self._leaves:
             return step
         compute_set = self.steps[step].compute_set
-        executing = (n for n in self._leaves if self.steps[n].compute_set == compute_set)
-        return next(executing, step)
+        executing_steps = (
+            number for number in self._leaves if self.steps[number].compute_set == compute_set
+        )
+        return next(executing_steps, step)
 
     def leaf(self, step: int) -> ProgramNode:
-        """Return the first leaf of the programs for `step`, or for its `origin`."""
+        """Return the first leaf of the programs for `step`, or for its `origin`.
+
+        If there is none, return a node with the kind and name of the step.
+        """
         leaf = self._leaves.get(self.origin(step))
         return leaf or ProgramNode(self.cost(step).kind, self.cost(step).name, step)
 
     def parts(self, step: int) -> tuple[VertexFacts, ...]:
         """Return the vertices that a step executes, by codelet."""
-        which = self.steps[step].compute_set
-        return self.compute_sets[which].parts if which >= 0 else ()
+        set_number = self.steps[step].compute_set
+        return self.compute_sets[set_number].parts if set_number >= 0 else ()
 
     def vertices(self, step: int) -> dict[str, int]:
         """Return the number of vertices of each codelet that a step executes."""
@@ -280,16 +302,19 @@ class Profile(ABC):
     @cached_property
     def _together(self) -> Array:
         """The number of IPUs that wait for each other in each step, 0 for none: int64[steps]."""
-        steps = ((self.cost(n).kind, step.sync == EXTERNAL) for n, step in enumerate(self.steps))
-        groups = [together(*step, self.target, self.replicas) for step in steps]
-        return np.array(groups, np.int64)
+        kinds_and_syncs = (
+            (self.cost(number).kind, step.sync == EXTERNAL)
+            for number, step in enumerate(self.steps)
+        )
+        num_synced_ipus = [together(*step, self.target, self.replicas) for step in kinds_and_syncs]
+        return np.array(num_synced_ipus, np.int64)
 
     def by_set(self, number: int) -> tuple[Array, Array]:
-        """Return `StepCost.by_set` of step `number`."""
+        """Return the two arrays of `StepCost.by_set` for step `number`: int64[sets] each."""
         if number not in self._by_set:
-            group = int(self._together[number])
+            num_synced_ipus = int(self._together[number])
             at_work = self.at_work(number)
-            self._by_set[number] = self.cost(number).by_set(group, at_work, self.target)
+            self._by_set[number] = self.cost(number).by_set(num_synced_ipus, at_work, self.target)
         return self._by_set[number]
 
     @cached_property
@@ -301,10 +326,7 @@ class Profile(ABC):
         return bool(self._together[number])
 
     def at_work(self, number: int) -> Array:
-        """Return which of `Target.sets` take part in step `number`: bool[sets].
-
-        A set that only makes others wait counts too.
-        """
+        """Return which of `Target.sets` take part in step `number`: bool[sets]."""
         tiles = [part.on for part in self.parts(number)]
         return self.cost(number).at_work(tiles, self.target)
 
@@ -314,38 +336,39 @@ class Profile(ABC):
 
     @abstractmethod
     def codelet_cycles(self, number: int) -> dict[str, int]:
-        """Return the cycles of one execution of step `number`, summed by codelet.
+        """Return the sum of the vertices' cycles in one execution of step `number`, by codelet.
 
-        Unknown cycles count as 0.
+        Vertices without an estimate count as 0 cycles.
         """
 
     @abstractmethod
     def transfers(self, number: int) -> tuple[Transfers, ...]:
-        """Return the data that tiles send each other in step `number`, one entry an exchange."""
+        """Return the messages between tiles in step `number`, with an entry for each exchange."""
 
     def vertices_on(self, number: int) -> tuple[Array, Array, Array] | None:
-        """Return three arrays by tile about the vertices that step `number` executes.
+        """Return three arrays about the vertices that step `number` executes on each tile.
 
-        They are the number of vertices, the cycles of the longest, and whether one uses all workers
-        of the tile. The result is None if that is not known, as for a file.
+        They are the number of vertices (int64[tiles]), the cycles of the longest vertex
+        (int64[tiles]), and whether a vertex uses all workers of the tile (bool[tiles]). The result
+        is None if the vertices are not known, as in a profile from a file.
         """
         return None
 
     def lines_on(self, number: int, tile: int) -> tuple[str, str]:
-        """Return the lines that added and that mapped most of those vertices on a tile.
+        """Return the lines that added and that mapped most of the vertices of a step on `tile`.
 
-        They are descriptions of lines. They are "" if unknown; the second is "" if the first line
-        did both.
+        Each is the description of a line, or "" if the line is unknown. The second is also "" if
+        the line that added the vertices mapped them too.
         """
         return "", ""
 
     def line_of_move(self, number: int, tile: int, *, within: bool) -> str:
-        """Return the line that moves most in the first exchange of step `number`.
+        """Return the line that moves most data for `tile` in the first exchange of step `number`.
 
-        The step is a compute set into which copies were merged. The line is that of one of these
-        copies, or of the vertices, whose inputs arrive. `within` counts data that move inside the
-        memory of `tile`, and otherwise the data that it sends and receives. Returns "" if that is
-        not known, as for a file.
+        The step is a compute set into which copies were merged. The line is the line of a copy, or
+        the line that added most vertices, whose inputs are exchanged. With `within`, the amount is
+        the cycles of copies inside the memory of `tile`, and otherwise the bytes that the tile
+        sends and receives. The result is "" if the line is unknown, as in a profile from a file.
         """
         return ""
 

@@ -30,9 +30,10 @@ if TYPE_CHECKING:
 class VariableRow:
     """A variable of the program.
 
-    `bytes` is the total on all tiles, and `tiles` the number of tiles that it is mapped to.
-    `ranges` are the half-open ranges of places of the programs in which it is live; `first` and
-    `last` are the ends of their span, -1 if it is always live. `line` is the line that added it.
+    `bytes` is the total on all tiles, and `tiles` the number of tiles that the variable is mapped
+    to. `ranges` are (first place, end place) pairs: the variable is live at the places of the
+    programs from the first to before the end. `first` is the first place of all ranges and `last`
+    the last; both are -1 if the variable is always live. `line` is the line that added it.
     """
 
     COLUMNS: ClassVar = (
@@ -60,12 +61,12 @@ class VariableRow:
 
     @property
     def first(self) -> int:
-        """The first place at which it is live."""
+        """The first place of the programs at which the variable is live, -1 if it always is."""
         return self.ranges[0][0] if self.ranges else -1
 
     @property
     def last(self) -> int:
-        """The last place at which it is live."""
+        """The last place of the programs at which the variable is live, -1 if it always is."""
         return self.ranges[-1][1] - 1 if self.ranges else -1
 
 
@@ -88,84 +89,91 @@ class VariableTable(Table[VariableRow]):
         return VariableTable(v for v in self if v.always_live)
 
     def folded(self) -> VariableTable:
-        """Return the table with one row for a variable whose live ranges are equal in all replicas.
+        """Return a table that has one row for all replicas of a variable.
 
-        The row has the bytes and tiles of all replicas together.
+        The row has the sums of the bytes and tiles of the replicas. Replicas whose live ranges
+        differ keep their own rows.
         """
         groups = folded([v.name for v in self], [v.bytes for v in self])
         rows_folded: list[VariableRow] = []
-        for name, rows in groups:
-            first, *others = (self[i] for i in rows)
-            same_kind = all(
-                (v.ranges, v.always_live) == (first.ranges, first.always_live) for v in others
+        for name, indices in groups:
+            first, *rest = (self[i] for i in indices)
+            have_equal_ranges = all(
+                (v.ranges, v.always_live) == (first.ranges, first.always_live) for v in rest
             )
-            total, tiles = (sum(getattr(self[i], n) for i in rows) for n in ("bytes", "tiles"))
-            merged = replace(first, name=name, bytes=total, tiles=tiles)
-            rows_folded += [merged] if same_kind else [first, *others]
+            total_bytes, num_tiles = (
+                sum(getattr(self[i], attribute) for i in indices)
+                for attribute in ("bytes", "tiles")
+            )
+            merged_row = replace(first, name=name, bytes=total_bytes, tiles=num_tiles)
+            rows_folded += [merged_row] if have_equal_ranges else [first, *rest]
         return VariableTable(rows_folded)
 
 
 def folded(names: Sequence[str], sizes: Sequence[int]) -> list[tuple[str, list[int]]]:
-    """Group the names of a variable in several replicas: (name of the group, indices) pairs.
+    """Group variables that are replicas of each other: (name of the group, its indices) pairs.
 
-    A group is called "x, 4 replicas", followed by the smallest and the largest size if the sizes
-    differ. Other names are groups of one.
+    `names` and `sizes` (bytes) describe the variables. A group is called "x, 4 replicas", followed
+    by its smallest and largest size if the sizes differ. Any other variable is a group of one.
     """
     groups: dict[object, list[int]] = {}
-    for i, name in enumerate(names):
+    for index, name in enumerate(names):
         base, count = without_replica(name)
-        groups.setdefault((base, count) if count > 1 else i, []).append(i)
-    rows_by_size: list[tuple[str, list[int]]] = []
-    for rows in groups.values():
-        name = names[rows[0]]
-        distinct_sizes = sorted({sizes[i] for i in rows})
-        if len(rows) > 1:
+        groups.setdefault((base, count) if count > 1 else index, []).append(index)
+    folded_groups: list[tuple[str, list[int]]] = []
+    for indices in groups.values():
+        name = names[indices[0]]
+        distinct_sizes = sorted({sizes[index] for index in indices})
+        if len(indices) > 1:
             spread = (
                 f" of {distinct_sizes[0]:,} to {distinct_sizes[-1]:,} bytes"
                 if len(distinct_sizes) > 1
                 else ""
             )
-            name = f"{without_replica(name)[0]}, {len(rows)} replicas{spread}"
-        rows_by_size.append((name, rows))
-    return rows_by_size
+            name = f"{without_replica(name)[0]}, {len(indices)} replicas{spread}"
+        folded_groups.append((name, indices))
+    return folded_groups
 
 
 def variables(report: Report) -> VariableTable:
-    """Return all variables with their bytes, tiles, live ranges and lines."""
+    """Return a row for each variable, in the order in which the variables were added."""
     memory = report.memory
-    facts = report.profile.variables
-    size = total_of(memory.variable, memory.size, len(facts)).tolist()
-    tiles = np.bincount(memory.variable, minlength=len(facts)).tolist()
-    ranges: list[list[tuple[int, int]]] = [[] for _ in facts]
-    for which, start, stop in zip(
-        *(part.tolist() for part in live_runs(memory.liveness.live)), strict=True
+    variable_facts = report.profile.variables
+    bytes_per_variable = total_of(memory.variable, memory.size, len(variable_facts)).tolist()
+    tiles_per_variable = np.bincount(memory.variable, minlength=len(variable_facts)).tolist()
+    live_ranges: list[list[tuple[int, int]]] = [[] for _ in variable_facts]
+    for index, start, stop in zip(
+        *(array.tolist() for array in live_runs(memory.liveness.live)), strict=True
     ):
-        ranges[which].append((start, stop))
+        live_ranges[index].append((start, stop))
     return VariableTable(
         VariableRow(
             v.name,
             v.dtype,
             shape=v.shape,
             category=v.category,
-            bytes=size[i],
-            tiles=tiles[i],
+            bytes=bytes_per_variable[index],
+            tiles=tiles_per_variable[index],
             always_live=always,
-            ranges=tuple(ranges[i]),
+            ranges=tuple(live_ranges[index]),
             line=v.line,
         )
-        for i, (v, always) in enumerate(zip(facts, memory.liveness.always.tolist(), strict=True))
+        for index, (v, always) in enumerate(
+            zip(variable_facts, memory.liveness.always.tolist(), strict=True)
+        )
     )
 
 
 def live_runs(live: Array) -> tuple[Array, Array, Array]:
-    """Return (variable, first place, end place) of each run of True in bool[places, variables].
+    """Return the live ranges of all variables as arrays (variables, first places, end places).
 
-    The three are arrays, ordered by variable. A run does not include its end place.
+    `live` is bool[places, variables]. Each range is a run of True for one variable, and does not
+    include its end place. The ranges are ordered by variable.
     """
-    none = np.zeros((1, live.shape[1]), bool)
-    change = np.diff(np.concatenate((none, live, none)).astype(np.int8), axis=0).T
-    variable, start = np.nonzero(change > 0)
-    return variable, start, np.nonzero(change < 0)[1]
+    no_place = np.zeros((1, live.shape[1]), bool)
+    changes = np.diff(np.concatenate((no_place, live, no_place)).astype(np.int8), axis=0).T
+    variables, starts = np.nonzero(changes > 0)
+    return variables, starts, np.nonzero(changes < 0)[1]
 
 
 @dataclass(frozen=True)
@@ -202,12 +210,12 @@ class TileMemory(WithoutSome):
 
     @property
     def always_live_bytes(self) -> int:
-        """Bytes that are in use from the first step to the last."""
+        """Bytes of variables that are live from the first step to the last."""
         return int(self._memory.always_live_bytes_per_tile[self._tile])
 
     @property
     def not_always_live_bytes(self) -> int:
-        """Bytes that are in use for only a part of the programs."""
+        """Bytes that are in use for only a part of the programs, at the fullest place."""
         return int(self._memory.not_always_live_bytes_per_tile[self._tile])
 
 
@@ -224,9 +232,10 @@ class Tile(WithoutSome):
 class ExchangeRow:
     """The exchange of one execution of a compiled step.
 
-    `bytes_received` is the total on all tiles, and `most_received` that of `tile`, the tile that
-    receives most. `link_bytes` are bytes sent to other IPUs. `cycles` are modelled. The step ran
-    `executions` times.
+    `step` is the number of the step. `bytes_received` is the total on all tiles. `tile` is the tile
+    that receives most, and `most_received` the bytes that it receives. `link_bytes` are the bytes
+    sent to other IPUs. `cycles` are the modelled cycles of the exchange. The step ran `executions`
+    times.
     """
 
     step: int
@@ -242,7 +251,7 @@ class ExchangeRow:
 
     @property
     def messages(self) -> tuple[Transfers, ...]:
-        """The messages of each exchange of the step, the largest first."""
+        """The messages of each exchange of the step: a table with the largest message first."""
         return self._report.transfers(self.step)
 
     @property
@@ -255,37 +264,39 @@ class ExchangeRow:
         """The bytes that each tile sends: int64[tiles]."""
         return self._by_tile("sent")
 
-    def _by_tile(self, name: str) -> Array:
-        parts = [getattr(traffic, name) for traffic in self._report.step_cost(self.step).exchange]
-        total: Array = np.stack(parts).sum(axis=0)
-        return total
+    def _by_tile(self, attribute: str) -> Array:
+        bytes_by_exchange = [
+            getattr(traffic, attribute) for traffic in self._report.step_cost(self.step).exchange
+        ]
+        bytes_per_tile: Array = np.stack(bytes_by_exchange).sum(axis=0)
+        return bytes_per_tile
 
 
 def exchanges(report: Report) -> Table[ExchangeRow]:
-    """Return a row for each compiled step with an exchange."""
+    """Return a row for each compiled step in which tiles receive data, whether or not it ran."""
     rows = []
-    for number, runs in enumerate(report.executions.tolist()):
-        cost = report.step_cost(number)
-        received = (
-            np.sum([t.received for t in cost.exchange], axis=0)
+    for step_number, executions in enumerate(report.executions.tolist()):
+        cost = report.step_cost(step_number)
+        bytes_per_tile = (
+            np.sum([traffic.received for traffic in cost.exchange], axis=0)
             if cost.exchange
             else np.zeros(1, np.int64)
         )
-        if received.any():
-            tile = int(np.argmax(received))
-            links = sum(int(t.links.sum()) for t in cost.exchange)
-            total = int(received.sum())
+        if bytes_per_tile.any():
+            tile = int(np.argmax(bytes_per_tile))
+            link_bytes = sum(int(traffic.links.sum()) for traffic in cost.exchange)
+            bytes_received = int(bytes_per_tile.sum())
             cycles = cost.exchange_duration + cost.global_exchange_cycles
             rows.append(
                 ExchangeRow(
-                    number,
+                    step_number,
                     cost.kind,
                     name=cost.name,
-                    executions=runs,
-                    bytes_received=total,
-                    most_received=int(received[tile]),
+                    executions=executions,
+                    bytes_received=bytes_received,
+                    most_received=int(bytes_per_tile[tile]),
                     tile=tile,
-                    link_bytes=links,
+                    link_bytes=link_bytes,
                     cycles=cycles,
                     _report=report,
                 )
@@ -297,8 +308,8 @@ def exchanges(report: Report) -> Table[ExchangeRow]:
 class RowMove:
     """The rows that step `index` of the run copied to or from a remote buffer.
 
-    `loads` is True if they were copied to the device. `step` is the number of the compiled step,
-    `what` the facts about the copy, and `rows` the row numbers.
+    `step` is the number of the compiled step, and `what` describes the copy. `loads` is True if the
+    rows were copied to the device. `rows` are their row numbers.
     """
 
     index: int
@@ -309,30 +320,36 @@ class RowMove:
 
 
 def row_moves(report: Report) -> Iterator[RowMove]:
-    """Yield the copies with remote buffers in order, as long as their row numbers were recorded."""
-    rows = report.rows_moved
+    """Yield the copies with remote buffers in order, up to the last recorded row number."""
+    row_numbers = report.rows_moved
     steps = report.profile.steps
-    done = 0
-    moving = np.array([bool(step.moves) for step in steps], bool)
-    order = report.step_numbers
-    for index in np.flatnonzero(moving[order]).tolist() if moving.any() else ():
-        step = steps[order[index]]
+    num_yielded = 0
+    has_moves = np.array([bool(step.moves) for step in steps], bool)
+    step_numbers = report.step_numbers
+    for index in np.flatnonzero(has_moves[step_numbers]).tolist() if has_moves.any() else ():
+        step = steps[step_numbers[index]]
         for transfer in step.moves:
-            if done + transfer.rows > len(rows):
+            if num_yielded + transfer.rows > len(row_numbers):
                 return
-            own_rows = tuple(rows[done : done + transfer.rows].tolist())
-            yield RowMove(
-                index, int(order[index]), what=transfer, loads=bool(step.to_device), rows=own_rows
+            rows_of_transfer = tuple(
+                row_numbers[num_yielded : num_yielded + transfer.rows].tolist()
             )
-            done += transfer.rows
+            yield RowMove(
+                index,
+                int(step_numbers[index]),
+                what=transfer,
+                loads=bool(step.to_device),
+                rows=rows_of_transfer,
+            )
+            num_yielded += transfer.rows
 
 
 @dataclass(frozen=True)
 class BufferUse:
-    """The copies of the programs with one remote buffer.
+    """The copies that ran with one remote buffer.
 
-    `reads` and `writes` count the copies; the rows and bytes are totals. `different_rows` counts
-    the distinct row numbers among those that were recorded.
+    `reads` counts the copies to the device and `writes` those from it. The rows and bytes are
+    totals. `different_rows` counts the distinct row numbers that were recorded.
     """
 
     name: str
@@ -347,17 +364,17 @@ class BufferUse:
 
 def buffers(report: Report) -> Table[BufferUse]:
     """Return a row for each remote buffer that was used, in the order of the compiled steps."""
-    sizes_by_name: dict[str, Array] = {}
-    for step, times in zip(report.profile.steps, report.executions.tolist(), strict=True):
-        for move in step.moves if times else ():
-            use = sizes_by_name.setdefault(move.buffer, np.zeros((2, 3), np.int64))
-            use[0 if step.to_device else 1] += times * np.array((1, move.rows, move.bytes))
-    rows_by_name: dict[str, set[int]] = {name: set() for name in sizes_by_name}
-    for moved in report.row_moves:
-        rows_by_name[moved.what.buffer].update(moved.rows)
+    counts_by_name: dict[str, Array] = {}
+    for step, executions in zip(report.profile.steps, report.executions.tolist(), strict=True):
+        for move in step.moves if executions else ():
+            counts = counts_by_name.setdefault(move.buffer, np.zeros((2, 3), np.int64))
+            counts[0 if step.to_device else 1] += executions * np.array((1, move.rows, move.bytes))
+    row_numbers_by_name: dict[str, set[int]] = {name: set() for name in counts_by_name}
+    for row_move in report.row_moves:
+        row_numbers_by_name[row_move.what.buffer].update(row_move.rows)
     rows: list[tuple[Any, ...]] = [
-        (name, *use.ravel().tolist(), len(rows_by_name[name]))
-        for name, use in sizes_by_name.items()
+        (name, *counts.ravel().tolist(), len(row_numbers_by_name[name]))
+        for name, counts in counts_by_name.items()
     ]
     return Table(BufferUse(*row) for row in rows)
 
@@ -366,12 +383,13 @@ def buffers(report: Report) -> Table[BufferUse]:
 class IpuRow:
     """The work and the waiting of one IPU in a run, in modelled cycles.
 
-    - `ipu` is its number; on a machine with I/O tiles, it is an index of `Target.sets`.
-    - `busy_cycles` are its work. `shared_cycles` are the part of it in steps before which all IPUs
-      wait for each other.
-    - `waiting_cycles` are its waiting for other IPUs, longest for `waits_for` (-1 if it never
-      waits).
-    - `held_cycles` are the waiting of other IPUs for this one, longest before its step `held_by`.
+    - `ipu` is the number of the IPU; on a machine with I/O tiles, it is an index of `Target.sets`.
+    - `busy_cycles` are the cycles in which it works. `shared_cycles` are the part of them in steps
+      before which all IPUs wait for each other.
+    - `waiting_cycles` are the cycles in which it waits for other IPUs, longest for the IPU
+      `waits_for` (-1 if it never waits).
+    - `held_cycles` are the cycles in which other IPUs wait for this one, longest for its step of
+      the name `held_by`.
 
     Only steps whose order was recorded count.
     """
@@ -399,31 +417,31 @@ def ipus(report: Report) -> Table[IpuRow]:
     """Return a row for each IPU: its work, its waiting, and the waiting of others for it."""
     overlap = report.overlap
     rows = []
-    for ipu, (waits, holding) in enumerate(
+    for ipu, (cycles_by_peer, held_cycles) in enumerate(
         zip(overlap.waits, overlap.waits.sum(axis=0).tolist(), strict=True)
     ):
-        idle = int(waits.sum())
-        longest = int(waits.argmax())
-        by = report.step_cost(int(overlap.holding(ipu).argmax())).name if holding else ""
-        shared = int((overlap.shared - overlap.idle)[:, ipu].sum())
+        waiting_cycles = int(cycles_by_peer.sum())
+        longest_awaited = int(cycles_by_peer.argmax())
+        held_by = report.step_cost(int(overlap.holding(ipu).argmax())).name if held_cycles else ""
+        shared_cycles = int((overlap.shared - overlap.idle)[:, ipu].sum())
         rows.append(
             IpuRow(
                 ipu,
-                overlap.total - idle,
-                waiting_cycles=idle,
-                waits_for=longest if idle else -1,
-                held_cycles=holding,
-                held_by=by,
-                shared_cycles=shared,
+                overlap.total - waiting_cycles,
+                waiting_cycles=waiting_cycles,
+                waits_for=longest_awaited if waiting_cycles else -1,
+                held_cycles=held_cycles,
+                held_by=held_by,
+                shared_cycles=shared_cycles,
             )
         )
     return Table(rows)
 
 
 class Lazily(Sequence[T]):
-    """A sequence that computes an item when it is indexed.
+    """A sequence of `length` items that computes an item each time it is indexed.
 
-    `one` is the name of an item in errors, and `make(i)` computes item i.
+    `one` is the name of an item in errors, such as "tile", and `make(i)` computes item i.
     """
 
     def __init__(self, length: int, one: str, make: Callable[[int], T]) -> None:
@@ -466,10 +484,10 @@ class GraphSize:
 
 @dataclass(frozen=True)
 class LivenessStep:
-    """The live memory at a place of the programs.
+    """The live memory at a place of the programs, in bytes on all tiles together.
 
-    `bytes` is the memory in use on all tiles together, including buffers but not
-    `always_live_bytes`.
+    `number` is the number of the place. `bytes` includes exchange buffers. It does not include
+    `always_live_bytes`, the bytes that are in use at every place.
     """
 
     COLUMNS: ClassVar = ("number", "type", "name", "bytes", "always_live_bytes", "cycles")
@@ -484,7 +502,7 @@ class LivenessStep:
 
     @property
     def program(self) -> ProgramNode:
-        """The node of the step in the programs: a leaf with `name` and `type`."""
+        """The leaf of the program tree for this step, with its `name` and `type`."""
         return self._profile.leaf(self._memory.liveness.places[self.number].step)
 
     @property
@@ -494,7 +512,7 @@ class LivenessStep:
 
     @property
     def not_always_live_memory(self) -> LivenessStep:
-        """This object, which has `bytes` and `variables`, under libpva's name."""
+        """This object itself: libpva has `bytes` and `variables` in an attribute of this name."""
         return self
 
     @property
@@ -525,13 +543,13 @@ class Compilation(WithoutSome):
 
     @property
     def tiles(self) -> Lazily[Tile]:
-        """All tiles, with their memory."""
+        """All tiles, each with its memory at the place where the tile is fullest."""
         target = self.target
         memory = self._report.memory
         return Lazily(
             target.num_tiles,
             "tile",
-            lambda i: Tile(i, i // target.tiles_per_ipu, TileMemory(memory, i)),
+            lambda tile: Tile(tile, tile // target.tiles_per_ipu, TileMemory(memory, tile)),
         )
 
     @property
@@ -540,7 +558,8 @@ class Compilation(WithoutSome):
         tiles = self.tiles
         tiles_per_ipu = self.target.tiles_per_ipu
         return tuple(
-            tiles[first : first + tiles_per_ipu] for first in range(0, len(tiles), tiles_per_ipu)
+            tiles[first_tile : first_tile + tiles_per_ipu]
+            for first_tile in range(0, len(tiles), tiles_per_ipu)
         )
 
     @property
@@ -562,19 +581,19 @@ class Compilation(WithoutSome):
     def liveness_program_steps(self) -> Table[LivenessStep]:
         """The live memory at each place of the programs, in order."""
         memory = self._report.memory
-        always = int(memory.always_live_bytes_per_tile.sum())
+        always_live_bytes = int(memory.always_live_bytes_per_tile.sum())
         places = zip(memory.liveness.places, memory.bytes_by_place(), strict=True)
         return Table(
             LivenessStep(
-                i,
-                node.kind,
+                number,
+                place.kind,
                 name=name,
-                bytes=size,
-                always_live_bytes=always,
+                bytes=bytes_held,
+                always_live_bytes=always_live_bytes,
                 _memory=memory,
                 _profile=self._report.profile,
             )
-            for i, (node, (name, size)) in enumerate(places)
+            for number, (place, (name, bytes_held)) in enumerate(places)
         )
 
 
@@ -605,12 +624,12 @@ class Execution(WithoutSome):
 
     @property
     def steps(self) -> Steps:
-        """The steps in order, with start and end; their cycles by tile are computed on request."""
+        """The steps in order, with start and end. A step is computed when it is indexed."""
         return Steps(self._report)
 
     @property
     def runs(self) -> tuple[ProgramRun, ...]:
-        """The calls of `Engine.run`."""
+        """The calls of `Engine.run`, in order."""
         return self._report.runs
 
     @property
@@ -632,9 +651,11 @@ class Execution(WithoutSome):
 
         `block_filter` is a regular expression that selects blocks by their names. Programs whose
         names match `program_filter` count as blocks too. A block is left out if nothing ran in it,
-        or if it ran after the steps whose order a long run records. The defaults are the engine's
-        options `profiler.*`: tile 0, all blocks, no other programs.
+        or if it ran after the steps whose order a long run records. An argument that is None takes
+        its value from the engine's options `profiler.*`, which are by default tile 0, all blocks
+        and no other programs.
 
-        Raises `PoplarIndexError`, `InvalidOptionError` and `ProfilingDisabledError`.
+        Raises `PoplarIndexError` if there is no such tile, `InvalidOptionError` if a filter is not
+        a regular expression, and `ProfilingDisabledError` if profiling is disabled.
         """
         return blocks(self._report, tile, block_filter, program_filter)

@@ -31,7 +31,7 @@ from ipu_teach.saving import schema as s
 from ipu_teach.saving.archive import MOST_NODES
 from ipu_teach.target import Target, sync_of
 
-# fields of a machine that `what_if` can change without the vertices
+# `what_if` can change these fields of the target without the vertices, which a file does not have.
 RATES = frozenset(
     (
         "exchange_bytes_per_cycle",
@@ -57,18 +57,24 @@ RATES = frozenset(
 )
 
 T = TypeVar("T")
-# the arguments of `Report`, in order
+# These are the arguments of `Report`, in order.
 Read = tuple[Profile, RunLog, HostTrace, InstrumentationSettings, PoplarVersion]
 
 
 def read(data: bytes) -> Read:
-    """Return the report in the bytes of a file. Raises `ReportLoadError`."""
+    """Return the arguments of the `Report` in the bytes of a file.
+
+    Raises `ReportLoadError` if the bytes are not those of a valid report.
+    """
     return s.load(data, w.REPORT, _report)
 
 
 @dataclass(eq=False)
 class StoredProfile(Profile):
-    """The profile of a compiled program, read from a file."""
+    """The profile of a compiled program, read from a file.
+
+    `costs`, `cycles` (by codelet) and `messages` have an entry for each compiled step.
+    """
 
     costs: tuple[StepCost, ...]
     cycles: tuple[dict[str, int], ...]
@@ -97,10 +103,12 @@ class StoredProfile(Profile):
             cost.at(
                 target,
                 (sync_cycles if step.sync != NO_SYNC else 0)
-                + (sync_of(group, target) if group else 0),
+                + (sync_of(num_synced_ipus, target) if num_synced_ipus else 0),
             )
             for cost, step in zip(self.costs, self.steps, strict=True)
-            for group in (together(cost.kind, step.sync == EXTERNAL, target, self.replicas),)
+            for num_synced_ipus in (
+                together(cost.kind, step.sync == EXTERNAL, target, self.replicas),
+            )
         )
         return replace(self, target=target, costs=costs, memory=replace(self.memory, target=target))
 
@@ -121,24 +129,27 @@ def _report(header: s.HeaderValue) -> Read:
 
 def _profile(header: s.HeaderValue) -> StoredProfile:
     known = header.known
-    inner = header["notes"]
+    notes_header = header["notes"]
     target: Target = s.TARGET.read(header["target"])
     known.update(tiles=target.num_tiles, ipus=target.num_ipus, categories=CATEGORIES)
-    s.told("texts", s.many(s.TEXT)).read(inner["texts"])
-    made = w.VARIABLES.read(header["variables"])
-    notes: w.Notes = w.NOTES.read(inner)
+    s.told("texts", s.many(s.TEXT)).read(notes_header["texts"])
+    unnoted_variables = w.VARIABLES.read(header["variables"])
+    notes: w.Notes = w.NOTES.read(notes_header)
 
-    def noted(name: str, made: Sequence[T], **fields: Sequence[Any]) -> tuple[T, ...]:
-        """Return the records with the values of the notes in their `fields`."""
-        if any(len(values) != len(made) for values in fields.values()):
-            header[name].fail("a list with its notes")
-        rows = zip(made, *fields.values(), strict=True)
-        return tuple(replace(m, **dict(zip(fields, values, strict=True))) for m, *values in rows)
+    def noted(key: str, unnoted: Sequence[T], **fields: Sequence[Any]) -> tuple[T, ...]:
+        """Return the records `unnoted` of `header[key]`, with the notes in `fields` added."""
+        if any(len(notes_of_field) != len(unnoted) for notes_of_field in fields.values()):
+            header[key].fail("a list with its notes")
+        rows = zip(unnoted, *fields.values(), strict=True)
+        return tuple(
+            replace(record, **dict(zip(fields, notes_of_record, strict=True)))
+            for record, *notes_of_record in rows
+        )
 
     def get(name: str, codec: s.Codec) -> Any:
         return s.told(name, codec).read(header[name])
 
-    variables = known["variables"] = noted("variables", made, line=notes.variables)
+    variables = known["variables"] = noted("variables", unnoted_variables, line=notes.variables)
     codelets = noted(
         "codelets",
         get("codelets", w.CODELETS),
@@ -155,10 +166,10 @@ def _profile(header: s.HeaderValue) -> StoredProfile:
     ]
     sets = noted("compute_sets", sets, parts=parts)
     steps = get("steps", w.STEPS)
-    moves = notes.moves or [()] * len(steps)  # version 4 and older have no moves
+    moves = notes.moves or [()] * len(steps)  # files of version 4 and older have no moves
     steps = noted("steps", steps, line=notes.steps, moves=moves)
-    count = len(steps)
-    if count * target.num_tiles > w.MOST_CELLS:
+    num_steps = len(steps)
+    if num_steps * target.num_tiles > w.MOST_CELLS:
         header["steps"].fail(f"a list of at most {w.MOST_CELLS // target.num_tiles:,} steps")
     programs = known["programs"] = _programs(header)
     edges = s.whole().read(header["edges"])
@@ -167,10 +178,13 @@ def _profile(header: s.HeaderValue) -> StoredProfile:
     cycles = tuple(w.CYCLES.read(cost["codelets"]) for cost in header["costs"].items())
     messages = s.many(s.many(s.Codec(w.messages, _messages))).read(header["transfers"])
     names = {codelet.name for codelet in codelets}
-    if any(not names >= {*named, *cost.unknown} for named, cost in zip(cycles, costs, strict=True)):
+    if any(
+        not names >= {*cycles_by_name, *cost.unknown}
+        for cycles_by_name, cost in zip(cycles, costs, strict=True)
+    ):
         header["costs"].fail("a list of costs of the codelets")
-    if len(costs) != count or [len(m) for m in messages] != [len(c.exchange) for c in costs]:
-        header["costs"].fail(f"the costs of {count:,} steps and their exchanges")
+    if len(costs) != num_steps or [len(m) for m in messages] != [len(c.exchange) for c in costs]:
+        header["costs"].fail(f"the costs of {num_steps:,} steps and their exchanges")
     memory = _memory(header["memory"], target)
     return StoredProfile(
         *(target, variables, codelets, sets, steps, programs, memory, edges, replicas),
@@ -181,83 +195,108 @@ def _profile(header: s.HeaderValue) -> StoredProfile:
 def _replicas(header: s.HeaderValue, variables: Sequence[VariableFacts], target: Target) -> int:
     """Return the number of replicas that ran.
 
-    Older files do not have that number; it then follows from the names of their variables.
+    Older files do not have this number, which is then computed from the names of the variables.
     """
     if "replicas" not in header.value:
         return named_replicas(variables, target)
-    replicas = header["replicas"].whole(1, target.num_ipus)
-    if target.num_ipus % replicas:
+    num_replicas = header["replicas"].whole(1, target.num_ipus)
+    if target.num_ipus % num_replicas:
         header["replicas"].fail(f"a number that shares out {target.num_ipus} IPUs")
-    return replicas
+    return num_replicas
 
 
 def _programs(header: s.HeaderValue) -> tuple[ProgramNode, ...]:
     nodes: list[ProgramNode] = []
-    sizes: dict[ProgramNode, int] = {}
+    size_of_node: dict[ProgramNode, int] = {}
     header.known["nodes"] = nodes
-    for part in header["nodes"].items():
-        node: ProgramNode = w.NODE.read(part)
-        sizes[node] = 1 + sum(sizes[child] for child in node.children)
+    for value in header["nodes"].items():
+        node: ProgramNode = w.NODE.read(value)
+        size_of_node[node] = 1 + sum(size_of_node[child] for child in node.children)
         if (
-            sizes[node] > MOST_NODES
+            size_of_node[node] > MOST_NODES
             or node.step >= 0
             and any(child.step >= 0 or child.children for child in node.children)
         ):
-            part.fail(f"a program of at most {MOST_NODES:,} parts")
+            value.fail(f"a program of at most {MOST_NODES:,} parts")
         nodes.append(node)
     roots: tuple[ProgramNode, ...] = s.numbers(w.NODES).read(header["programs"])
-    if sum(sizes[root] for root in roots) > MOST_NODES:
+    if sum(size_of_node[root] for root in roots) > MOST_NODES:
         header["programs"].fail(f"programs of at most {MOST_NODES:,} parts")
     return roots
 
 
-def _messages(part: s.HeaderValue) -> Transfers:
-    source = s.column(below="tiles").read(part[0])
-    size, count = (s.column(len(source)).read(part[i]) for i in (1, 2))
-    if len(count) > w.MOST_MESSAGES or len(count) and int(count.max()) > part.known["tiles"]:
-        part.fail(f"a list of at most {w.MOST_MESSAGES:,} messages")
-    to = s.column(int(count.sum()), below="tiles").read(part[3])
-    return Transfers(source, size, tuple(np.split(to, np.cumsum(count)[:-1])) if len(count) else ())
+def _messages(value: s.HeaderValue) -> Transfers:
+    source_tiles = s.column(below="tiles").read(value[0])
+    message_bytes, num_receivers = (s.column(len(source_tiles)).read(value[i]) for i in (1, 2))
+    if (
+        len(num_receivers) > w.MOST_MESSAGES
+        or len(num_receivers)
+        and int(num_receivers.max()) > value.known["tiles"]
+    ):
+        value.fail(f"a list of at most {w.MOST_MESSAGES:,} messages")
+    receiving_tiles = s.column(int(num_receivers.sum()), below="tiles").read(value[3])
+    return Transfers(
+        source_tiles,
+        message_bytes,
+        tuple(np.split(receiving_tiles, np.cumsum(num_receivers)[:-1]))
+        if len(num_receivers)
+        else (),
+    )
 
 
-def _memory(part: s.HeaderValue, target: Target) -> MemoryLedger:
-    variables = part.known["variables"]
-    programs = part.known["programs"]
-    variable = part.known["rows"] = s.column(below="variables").read(part["variable"])
-    if np.any(np.diff(variable) < 0):
-        part["variable"].fail("a column of ascending numbers")
+def _memory(value: s.HeaderValue, target: Target) -> MemoryLedger:
+    variables = value.known["variables"]
+    programs = value.known["programs"]
+    variables_of_rows = value.known["rows"] = s.column(below="variables").read(value["variable"])
+    if np.any(np.diff(variables_of_rows) < 0):
+        value["variable"].fail("a column of ascending numbers")
     places = tuple(
         Node(leaf.kind, leaf.name, step=leaf.step)
         for program in programs
         for leaf in program.leaves()
     )
     if len(places) * max(len(variables), target.num_tiles) > w.MOST_CELLS:
-        part.fail(f"a table of at most {w.MOST_CELLS:,} places and variables, or places and tiles")
-    change = np.zeros((len(places) + 1, len(variables)), np.int8)
-    who = s.column(below="variables").read(part["live"][0])
+        value.fail(f"a table of at most {w.MOST_CELLS:,} places and variables, or places and tiles")
+    live_changes = np.zeros((len(places) + 1, len(variables)), np.int8)
+    changing_variables = s.column(below="variables").read(value["live"][0])
     for key, sign in (1, 1), (2, -1):
-        np.add.at(change, (s.column(len(who), most=len(places)).read(part["live"][key]), who), sign)
-    passing = dict(s.many(s.pair(s.whole(below="steps"), w.BY_CATEGORY)).read(part["passing"]))
-    always = s.column("variables", most=1).read(part["always_live"]).astype(bool)
+        np.add.at(
+            live_changes,
+            (
+                s.column(len(changing_variables), most=len(places)).read(value["live"][key]),
+                changing_variables,
+            ),
+            sign,
+        )
+    passing_by_step = dict(
+        s.many(s.pair(s.whole(below="steps"), w.BY_CATEGORY)).read(value["passing"])
+    )
+    is_always_live = s.column("variables", most=1).read(value["always_live"]).astype(bool)
     return MemoryLedger(
         target,
         tuple(v.name for v in variables),
         tuple(v.category for v in variables),
-        passing=tuple(passing.get(place.step, {}) for place in places),
-        liveness=Liveness(always, places, np.cumsum(change, axis=0, dtype=np.int8)[:-1] > 0),
-        **w.LEDGER.read(part),
+        passing=tuple(passing_by_step.get(place.step, {}) for place in places),
+        liveness=Liveness(
+            is_always_live, places, np.cumsum(live_changes, axis=0, dtype=np.int8)[:-1] > 0
+        ),
+        **w.LEDGER.read(value),
     )
 
 
-def _ran(part: s.HeaderValue) -> RunLog:
+def _ran(value: s.HeaderValue) -> RunLog:
     """Return the log of the run, checked against the numbers of steps and programs."""
-    order = s.column(below="steps").read(part["order"])
-    counts = s.column().read(part["counts"])
-    part.known["ran"] = total = int(counts.sum())
-    if len(order) > MOST_STEPS or len(counts) > len(part.known["steps"]) or total > s.MOST:
-        part.fail("a run of the steps of the program")
-    counted = np.bincount(order, minlength=len(counts))
-    if len(counted) > len(counts) or np.any(counted > counts):
-        part["order"].fail("the order of the steps that are counted")
-    run_log: RunLog = w.RUN.read(part)
-    return replace(run_log, order=order.astype(np.int32))
+    step_numbers = s.column(below="steps").read(value["order"])
+    counts = s.column().read(value["counts"])
+    value.known["ran"] = num_executions = int(counts.sum())
+    if (
+        len(step_numbers) > MOST_STEPS
+        or len(counts) > len(value.known["steps"])
+        or num_executions > s.MOST
+    ):
+        value.fail("a run of the steps of the program")
+    counts_in_order = np.bincount(step_numbers, minlength=len(counts))
+    if len(counts_in_order) > len(counts) or np.any(counts_in_order > counts):
+        value["order"].fail("the order of the steps that are counted")
+    run_log: RunLog = w.RUN.read(value)
+    return replace(run_log, order=step_numbers.astype(np.int32))

@@ -1,6 +1,6 @@
-"""The values of a run: those of some tensors before the first step, and the changes of each step.
+"""Recordings of tensors: their values before the first step, and their changes in each step.
 
-`Engine.record` returns a `Recording`. While the engine runs, it grows with each change until it
+`Engine.record` returns a `Recording`. It grows with each change while the engine runs, until it
 reaches its limit.
 """
 
@@ -18,22 +18,25 @@ from ipu_teach.graph.tensor import Tensor
 from ipu_teach.report.report import Report
 from ipu_teach.types import Array, from_quarter
 
-MOST_ELEMENTS = 65_536
-MOST_ENTRIES = 1_000_000
-HOST = -1  # stands for a step: the host wrote between two runs
+MOST_ELEMENTS = 65_536  # the recorded tensors may have at most this many elements together
+MOST_ENTRIES = 1_000_000  # a recording keeps at most this many steps and changed elements
+HOST = -1  # `Recording.steps` has this number where the host wrote between two runs
 
-# returns a tensor's values, and which of its elements are written
+# A `Look` returns the values of a tensor, and bool: which of its elements have been written.
 Look = Callable[[Tensor], tuple[Array, Array]]
 
 
 class Track:
     """The values of one recorded tensor.
 
-    `first` and `first_written` are its elements before the first step, and which of them were
-    written. `changes` has an entry for each step that changed some elements: (place of the step in
-    the recording, int32[n] numbers of the elements, their values, bool[n] whether they are
-    written). Elements are numbered as in the flattened tensor; `address` is the byte of each in the
-    graph's memory.
+    - `first` has its elements before the first step, and `first_written` is bool: which of them
+      had been written by then.
+    - `changes` has an entry for each step that changed n elements: (index of the step in the
+      recording, int32[n] numbers of the elements, their n new values, bool[n] whether they have
+      been written).
+    - `address` has the byte address of each element in the graph's memory.
+
+    Elements are numbered as in the flattened tensor.
     """
 
     def __init__(self, tensor: Tensor) -> None:
@@ -51,25 +54,35 @@ class Track:
         self.changes: list[tuple[int, Array, Array, Array]] = []
 
     def note(self, place: int, look: Look) -> int:
-        """Store the elements that have changed under `place`, and return their number."""
-        values, written = (part.reshape(-1) for part in look(self.tensor))
-        now = np.ascontiguousarray(values).view(self._bits)
-        at = np.flatnonzero((now != self._now) | (written != self._written))
-        if len(at):
-            self.changes.append((place, at.astype(np.int32), values[at], written[at]))
-            self._now = now.copy()
+        """Store the elements that changed in step `place` of the recording; return their number."""
+        values, written = (array.reshape(-1) for array in look(self.tensor))
+        current_bits = np.ascontiguousarray(values).view(self._bits)
+        changed_elements = np.flatnonzero((current_bits != self._now) | (written != self._written))
+        if len(changed_elements):
+            self.changes.append(
+                (
+                    place,
+                    changed_elements.astype(np.int32),
+                    values[changed_elements],
+                    written[changed_elements],
+                )
+            )
+            self._now = current_bits.copy()
             self._written = written.copy()
-        return len(at)
+        return len(changed_elements)
 
     def readable(self, values: Array) -> Array:
-        """Return the values as numbers for a reader: those of QUARTER are decoded."""
+        """Return values of the tensor as numbers: QUARTER is decoded, other types are unchanged."""
         if self.tensor.has_metadata():
             return from_quarter(values, self.tensor.get_metadata())
         return values
 
 
 def _checked(graph: FrozenGraph, tensors: Sequence[object], max_steps: object) -> list[Tensor]:
-    """Return the tensors, each once, if they can all be recorded. Raises `InvalidOptionError`."""
+    """Return the tensors without duplicates.
+
+    Raises `InvalidOptionError` if they cannot all be recorded, or if `max_steps` is out of range.
+    """
     if not is_whole(max_steps) or not 1 <= max_steps <= MOST_ENTRIES:
         raise InvalidOptionError(f"""record() was given most={shown(max_steps)}.
             next:  give a whole number from 1 to {MOST_ENTRIES:,}: the number of steps and
@@ -83,10 +96,10 @@ def _checked(graph: FrozenGraph, tensors: Sequence[object], max_steps: object) -
             raise InvalidOptionError(f"""record() was given {tensor!r}, which has no elements.
                 next:  record a tensor that has elements.""")
         for variable in {region.var for region in tensor.get_var_regions()}:
-            is_recorded = (
+            variable_of_graph = (
                 graph.variable_at(variable.start) if variable.start < graph.memory_bytes else None
             )
-            if is_recorded is not variable:
+            if variable_of_graph is not variable:
                 raise InvalidOptionError(f"""record() was given {tensor!r}, which is not in this
                     engine's graph.
                     next:  give a tensor of the engine's own graph, made before the engine.""")
@@ -99,10 +112,10 @@ def _checked(graph: FrozenGraph, tensors: Sequence[object], max_steps: object) -
     if not checked:
         raise InvalidOptionError("""record() was given nothing to record.
             next:  name the tensors whose values you want to see: engine.record(a, b).""")
-    count = sum(tensor.num_elements for tensor in checked)
-    if count > MOST_ELEMENTS:
-        raise InvalidOptionError(f"""record() was given {counted(count, "element")}, which is too
-            many to compare after each step.
+    num_elements = sum(tensor.num_elements for tensor in checked)
+    if num_elements > MOST_ELEMENTS:
+        raise InvalidOptionError(f"""record() was given {counted(num_elements, "element")}, which is
+            too many to compare after each step.
             next:  record at most {MOST_ELEMENTS:,}: a slice, as in engine.record(a[:100]).""")
     return checked
 
@@ -110,10 +123,13 @@ def _checked(graph: FrozenGraph, tensors: Sequence[object], max_steps: object) -
 class Recording:
     """The values of the recorded tensors, step by step.
 
-    `report` is the report of the last run, None before the first run. `steps` has the number of the
-    compiled step of each recorded step, in order, or `HOST`. The engine had run `first` steps
-    before the recording began. `missed` steps ran after it was full. A run that an error or Ctrl-C
-    stopped is recorded up to that point.
+    - `report` is the report of the last run, or None before the first run.
+    - `steps` has the number of the compiled step of each recorded step, in order. It has `HOST`
+      where the host wrote between two runs.
+    - `first` is the number of steps that the engine had run before the recording began.
+    - `missed` is the number of steps that ran after the recording was full.
+
+    A run that an error or Ctrl-C stopped is recorded up to that point.
     """
 
     def __init__(self, compiled: Compiled, tensors: Sequence[Tensor], most: int) -> None:
@@ -130,7 +146,7 @@ class Recording:
     def begin(self, first: int, look: Look) -> None:
         """Discard earlier values, and record from now on.
 
-        The machine has run `first` steps, and `look` reads its memory.
+        `first` is the number of steps that the machine has run, and `look` reads its memory.
         """
         self.first = first
         self.steps = []
@@ -142,15 +158,15 @@ class Recording:
             track.begin(look)
 
     def note(self, step: int) -> None:
-        """Record the changes of step `step`, which has just run."""
+        """Record the changes of compiled step `step`, which has just run, or of the host."""
         assert self._look is not None
         if self.missed or self._entries >= self.most:
             self.missed += step != HOST
             return
-        changed = sum(track.note(len(self.steps), self._look) for track in self.tracks)
-        if changed or step != HOST:
+        num_changed = sum(track.note(len(self.steps), self._look) for track in self.tracks)
+        if num_changed or step != HOST:
             self.steps.append(step)
-            self._entries += 1 + changed
+            self._entries += 1 + num_changed
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:
@@ -160,9 +176,10 @@ class Recording:
     def values(self, tensor: Tensor, step: int) -> Array:
         """Return the elements of a recorded tensor after step number `step` of the report (from 0).
 
-        The array has the tensor's shape and dtype. Unwritten elements are NaN; for integers they
-        are the dtype's smallest value, and for bool True. Raises `InvalidOptionError` if the tensor
-        is not recorded, and `PoplarIndexError` if the step is not.
+        The array has the tensor's shape and dtype. An unwritten element is NaN; in a tensor of
+        integers it is the smallest value of the dtype, and in a tensor of bool True. Raises
+        `InvalidOptionError` if the tensor is not recorded, and `PoplarIndexError` if the step is
+        not.
         """
         track = self.track(tensor, "values()")
         device_steps = np.flatnonzero(np.array(self.steps, np.int64) != HOST)
@@ -171,16 +188,19 @@ class Recording:
                 where: the recording has {counted(len(device_steps), "step")}, from number
                 {self.first}
                 next:  give the number of one of them.""")
-        last = int(device_steps[step - self.first])
-        state = track.first.copy()
-        for place, at, values, _ in track.changes:
-            if place <= last:
-                state[at] = values
-        shaped: Array = state.reshape(tensor.shape)
+        last_place = int(device_steps[step - self.first])
+        elements_after = track.first.copy()
+        for place, elements, new_values, _ in track.changes:
+            if place <= last_place:
+                elements_after[elements] = new_values
+        shaped: Array = elements_after.reshape(tensor.shape)
         return shaped
 
     def track(self, tensor: object, call: str) -> Track:
-        """Return the track of a recorded tensor. Raises `InvalidOptionError` if there is none."""
+        """Return the track of a recorded tensor, for the call that errors name as `call`.
+
+        Raises `InvalidOptionError` if the tensor is not recorded.
+        """
         for track in self.tracks:
             if isinstance(tensor, Tensor) and tensor == track.tensor:
                 return track

@@ -1,4 +1,4 @@
-"""The record of a run, as data: the compiled program and the steps that ran, without the engine."""
+"""The report of a run: the compiled program and the steps that ran, without the engine."""
 
 from __future__ import annotations
 
@@ -41,11 +41,9 @@ from ipu_teach.report.walk import joints
 from ipu_teach.target import Target, changed
 from ipu_teach.types import Array
 
-# the number of steps of one IPU that are summed together, and of steps whose times are computed
-# together
-EVERY = 2**12
-CHUNK = 2**16
-# fields of a machine that the compiled program depends on, so that `what_if` cannot change them
+EVERY = 2**12  # a run on a single IPU is divided into parts of this many steps, to sum their cycles
+CHUNK = 2**16  # the times of this many steps are computed at once
+# The compiled program depends on these fields of the target, so `what_if` cannot change them.
 COMPILED_FOR = (
     "num_ipus",
     "num_tiles",
@@ -61,9 +59,9 @@ COMPILED_FOR = (
 class Report(WithoutSome):
     """An immutable snapshot of a run. All its cycles, bytes and times are modelled.
 
-    `engine.report` returns it, and `Report.open` reads it from a file; both give the same answers.
-    A run of more than 4,194,304 steps is counted completely, but only the order of its first steps
-    is kept. If only unrecorded steps ran, questions about the execution raise
+    `engine.report` returns a report, and `Report.open` reads one from a file. Both give the same
+    answers. All steps of a run are counted, but the order of the steps is kept only for the first
+    4,194,304. If only unrecorded steps ran, questions about the execution raise
     `ProfilingDisabledError`.
     """
 
@@ -123,12 +121,16 @@ class Report(WithoutSome):
                 {counted(self.unrecorded_steps, "step")} ran while profiling was disabled.
                 next:  engine.enable_execution_profiling(), or the option debug.instrument, and run
                 again.""")
-        counts = self._ran.counts
-        return np.pad(counts, (0, len(self.profile.steps) - len(counts)))
+        recorded_counts = self._ran.counts
+        return np.pad(recorded_counts, (0, len(self.profile.steps) - len(recorded_counts)))
 
     @cached_property
     def _costs(self) -> list[tuple[int, StepCost]]:
-        return [(n, self.profile.cost(i)) for i, n in enumerate(self.executions.tolist()) if n]
+        return [
+            (times, self.profile.cost(step_number))
+            for step_number, times in enumerate(self.executions.tolist())
+            if times
+        ]
 
     @property
     def num_steps(self) -> int:
@@ -139,66 +141,77 @@ class Report(WithoutSome):
     def steps_not_kept(self) -> int:
         """The number of steps that are counted but whose order is not kept.
 
-        They are the last steps. They are in every sum, but not in `steps` and `step_numbers`.
+        These are the last steps of the run. Every sum includes them, but `steps` and
+        `step_numbers` do not.
         """
         return self.num_steps - len(self._ran.order)
 
     @cached_property
     def compute_sets(self) -> Table[ComputeSetProfile]:
         """All compute sets that programs execute, in the order in which they were added."""
-        profiles: dict[int, ComputeSetProfile] = {}
-        for number, executions in enumerate(self.executions.tolist()):
-            which = self.profile.steps[number].compute_set
-            before = profiles.get(which)
-            if which >= 0 and (before is None or executions):
-                # If cycles depend on data, a compute set has several steps. The last one that ran
-                # is shown.
-                flops = [part.flops for part in self.profile.parts(number)]
-                profiles[which] = ComputeSetProfile(
-                    self.profile.compute_sets[which].name,
-                    executions + (before.executions if before else 0),
-                    self.profile.vertices(number),
-                    self.profile.cost(number),
+        profile_by_set: dict[int, ComputeSetProfile] = {}
+        for step_number, executions in enumerate(self.executions.tolist()):
+            set_number = self.profile.steps[step_number].compute_set
+            earlier = profile_by_set.get(set_number)
+            if set_number >= 0 and (earlier is None or executions):
+                # A compute set whose cycles depend on data has several compiled steps. The table
+                # shows the last of them that ran.
+                flops = [part.flops for part in self.profile.parts(step_number)]
+                profile_by_set[set_number] = ComputeSetProfile(
+                    self.profile.compute_sets[set_number].name,
+                    executions + (earlier.executions if earlier else 0),
+                    self.profile.vertices(step_number),
+                    self.profile.cost(step_number),
                     -1 if min(flops, default=0) < 0 else sum(flops),
                 )
-        return Table(profiles[i] for i in sorted(profiles))
+        return Table(profile_by_set[set_number] for set_number in sorted(profile_by_set))
 
     def steps(self, first: int = 0, last: int | None = None) -> list[StepRun]:
-        """Return the steps of the run from number `first` up to, but not including, `last`."""
-        for bound in (first, 0 if last is None else last):
-            if not is_whole(bound) or bound < 0:
+        """Return the steps of the run from index `first` up to, but not including, `last`.
+
+        With None, `last` is the end of the steps whose order was kept. Raises `PoplarIndexError` if
+        an index is negative or no whole number.
+        """
+        for step_number in (first, 0 if last is None else last):
+            if not is_whole(step_number) or step_number < 0:
                 raise PoplarIndexError(f"""steps({shown(first)}, {shown(last)}) was called on
                     a report of {self.num_steps:,} steps.
                     next:  give whole numbers, 0 or more.""")
         return list(self.steps_between(first, last))
 
     def steps_between(self, first: int = 0, last: int | None = None) -> Iterator[StepRun]:
-        """Yield the steps that `steps` returns."""
-        order = self._ran.order if self.executions.any() else self._ran.order[:0]
-        last = len(order) if last is None else min(last, len(order))
-        for begin in range(first, last, CHUNK):
-            until = min(last, begin + CHUNK)
-            spans = (
-                part.tolist() for part in (order[begin:until], *self.overlap.spans(begin, until))
+        """Yield the steps from index `first` to before `last`, as `steps` returns them."""
+        step_numbers = self._ran.order if self.executions.any() else self._ran.order[:0]
+        last = len(step_numbers) if last is None else min(last, len(step_numbers))
+        for chunk_start in range(first, last, CHUNK):
+            chunk_end = min(last, chunk_start + CHUNK)
+            columns = (
+                column.tolist()
+                for column in (
+                    step_numbers[chunk_start:chunk_end],
+                    *self.overlap.spans(chunk_start, chunk_end),
+                )
             )
-            for index, (number, starts, start, end) in enumerate(zip(*spans, strict=True), begin):
-                step = self.profile.cost(number)
+            for index, (step_number, starts_of_sets, start, end) in enumerate(
+                zip(*columns, strict=True), chunk_start
+            ):
+                cost = self.profile.cost(step_number)
                 yield StepRun(
                     index,
-                    step.kind,
-                    step.name,
+                    cost.kind,
+                    cost.name,
                     start,
-                    step.cycles,
-                    step,
-                    number,
+                    cost.cycles,
+                    cost,
+                    step_number,
                     self.profile,
                     end,
-                    tuple(starts),
+                    tuple(starts_of_sets),
                 )
 
     @property
     def step_numbers(self) -> Array:
-        """The compiled step of each step of the run, read-only: int32[steps in kept order]."""
+        """The number of the compiled step of each step of the run: int32[steps of kept order]."""
         return self._ran.order
 
     def step_cost(self, number: int) -> StepCost:
@@ -211,22 +224,26 @@ class Report(WithoutSome):
         return self.profile.replicas
 
     def ipu_name(self, ipu: int) -> str:
-        """Return the name of one of `Target.sets`, for a replicated graph with its replica.
+        """Return the name of entry `ipu` of `Target.sets`, such as "IPU 3".
 
-        An example is "IPU 3, replica 1 of 2".
+        If the graph is replicated, the name includes the replica: "IPU 3, replica 1 of 2".
         """
         sets = self.target.sets
-        count = self.replicas
+        num_replicas = self.replicas
         return query.Lazily(
-            len(sets), "IPU", lambda i: of_replica(sets[i], i * count // len(sets), count)
+            len(sets),
+            "IPU",
+            lambda set_number: of_replica(
+                sets[set_number], set_number * num_replicas // len(sets), num_replicas
+            ),
         )[ipu]
 
     def phases(self, number: int, ipu: int | None = None) -> tuple[Phase, ...]:
         """Return the phases of one execution of compiled step `number`, in order.
 
-        The sum of their cycles is that of the step. With `ipu`, they are the phases of one IPU, or
-        on a machine with I/O tiles of one of `Target.sets`, for as long as it takes part in the
-        step. If it takes no part, there are none.
+        Their cycles add up to the cycles of the step. With `ipu`, an index of `Target.sets`, they
+        are the phases of that IPU (or of its I/O tiles) while it takes part in the step. If it does
+        not take part in the step, the result is empty.
         """
         cost = self.step_cost(number)
         if (
@@ -236,32 +253,38 @@ class Report(WithoutSome):
             )[ipu]
         ):
             return ()
-        meets = None if ipu is None or self.target.num_sets == 1 else self.overlap.meets[number]
-        local_ipu = None if meets is None or of_all(meets) else ipu
+        sets_that_meet = (
+            None if ipu is None or self.target.num_sets == 1 else self.overlap.meets[number]
+        )
+        phases_of_ipu = None if sets_that_meet is None or of_all(sets_that_meet) else ipu
         return phases(
-            cost, self.target, bool(self.profile.steps[number].to_device), local_ipu, meets
+            cost,
+            self.target,
+            bool(self.profile.steps[number].to_device),
+            phases_of_ipu,
+            sets_that_meet,
         )
 
     @property
     def rows_moved(self) -> Array:
-        """The numbers of the rows that remote buffers moved, in order: int64[recorded rows]."""
+        """The rows that remote buffers copied, by number and in order: int64[recorded rows]."""
         return self._ran.rows
 
     @cached_property
     def row_moves(self) -> list[query.RowMove]:
-        """The copies with remote buffers and their rows, in order, as far as recorded."""
+        """The copies with remote buffers, in order, up to the last recorded row number."""
         return list(query.row_moves(self))
 
     def transfers(self, number: int) -> tuple[Transfers, ...]:
-        """Return the data that tiles send each other in compiled step `number`.
+        """Return the messages that tiles send each other in compiled step `number`.
 
-        There is one entry for each exchange, as in `StepCost.exchange`.
+        The result has one entry for each exchange of the step, in the order of `StepCost.exchange`.
         """
         return query.Lazily(len(self.profile.steps), "compiled step", self.profile.transfers)[
             number
         ]
 
-    # queries, named as in libpva
+    # These queries have the names that they have in libpva.
 
     variables = cached_property(query.variables)
     exchanges = cached_property(query.exchanges)
@@ -276,14 +299,14 @@ class Report(WithoutSome):
 
     @property
     def tables(self) -> dict[str, Sequence[Any]]:
-        """The full tables of the report's page, by the title of their section."""
+        """The complete tables of which the report's page shows a part, by title of the section."""
         tables: dict[str, Sequence[Any]] = {"Insights": self.insights()}
         tables |= {"Liveness": self.compilation.liveness_program_steps, "Variables": self.variables}
         if self.num_steps:
             tables |= {"Operations": self.operations(), "Compute sets": self.compute_sets}
             tables |= {"Exchanges": self.exchanges, "Steps": self.execution.steps}
-        several = self.num_steps and self.target.num_sets > 1
-        return tables | ({"IPUs": self.ipus} if several else {})
+        has_several = self.num_steps and self.target.num_sets > 1
+        return tables | ({"IPUs": self.ipus} if has_several else {})
 
     @property
     def data(self) -> dict[str, list[dict[str, Any]]]:
@@ -303,8 +326,9 @@ class Report(WithoutSome):
 
         For example, `report.what_if(exchange_bytes_per_cycle=8)`. `changes` are fields of `Target`,
         by name. Nothing is compiled or run again, so the tile mapping does not change, and cycles
-        set with `set_perf_estimate` stay as they are. Raises `InvalidMachineModelError`, also for
-        other numbers of tiles or IPUs: use `sweep`, which compiles for each of them.
+        set with `set_perf_estimate` stay as they are. Raises `InvalidMachineModelError` for a field
+        or value that cannot be changed. The numbers of tiles and IPUs are such fields: use `sweep`,
+        which compiles for each number.
         """
         for name in changes:
             if name in COMPILED_FOR:
@@ -322,30 +346,30 @@ class Report(WithoutSome):
                 )
         return replace(self, profile=self.profile.at(changed(self.target, **changes)))
 
-    # Sums over the run. "Average" means over the tiles.
+    # The properties below are sums over the run.
 
     @cached_property
     def overlap(self) -> Overlap:
-        """The times at which each of `Target.sets` begins each step, and the waiting between sets.
+        """The cycles at which each of `Target.sets` begins each step, and how long the sets wait.
 
         Only steps whose order was kept are included.
         """
-        sets = self.target.num_sets
-        meets, lasts = np.full((2, len(self.profile.steps), sets), -1, np.int64)
-        order = self._ran.order
-        several = sets > 1
+        num_sets = self.target.num_sets
+        meets, lasts = np.full((2, len(self.profile.steps), num_sets), -1, np.int64)
+        step_numbers = self._ran.order
+        has_several = num_sets > 1
         at_work = np.ones(lasts.shape, bool)
         lasts[:] = 0
-        for number in np.flatnonzero(self.executions).tolist():
-            meets[number], lasts[number] = self.profile.by_set(number)
-            if several and (meets[number] >= 0).any():
-                at_work[number] = self.profile.at_work(number)
-        # A single IPU waits for no other, so that its steps can be divided anywhere.
+        for step_number in np.flatnonzero(self.executions).tolist():
+            meets[step_number], lasts[step_number] = self.profile.by_set(step_number)
+            if has_several and (meets[step_number] >= 0).any():
+                at_work[step_number] = self.profile.at_work(step_number)
+        # A single IPU waits for no other IPU, so its run can be divided into parts anywhere.
         return Overlap(
-            order,
+            step_numbers,
             lasts,
             meets=meets,
-            joints=joints(self) if several else range(0, len(order), EVERY),
+            joints=joints(self) if has_several else range(0, len(step_numbers), EVERY),
             at_work=at_work,
         )
 
@@ -353,102 +377,112 @@ class Report(WithoutSome):
     def total_cycles(self) -> int:
         """Modelled cycles of the entire run.
 
-        On one IPU they are the sum of its steps, and on several IPUs the time on their clocks at
-        the end. Steps whose order was not kept count as if no IPU waited between external syncs.
+        On one IPU, this is the sum over its steps. On several IPUs, it is the time at which the
+        last of them ends. Steps whose order was not kept count as if no IPU waited between external
+        syncs.
         """
         return self.overlap.total + self.overlap.least(self.executions)
 
     @property
     def total_seconds(self) -> float:
-        """Modelled time of everything that ran."""
+        """The modelled time of the entire run, in seconds."""
         return self.total_cycles / self.target.tile_clock_frequency
 
     @property
     def compute_cycles_per_tile(self) -> Array:
-        """The compute cycles of each tile, with idle threads (6 x busiest worker): int64[tiles]."""
-        return self._sum(n * step.compute_cycles for n, step in self._costs)
+        """The compute cycles of each tile, including idle threads: int64[tiles].
+
+        They last until the busiest worker is done, which issues an instruction every sixth cycle.
+        """
+        return self._sum(times * cost.compute_cycles for times, cost in self._costs)
 
     @property
     def active_cycles_per_tile(self) -> Array:
         """The compute cycles of each tile, excluding idle threads: int64[tiles].
 
-        Each instruction of a worker counts as one cycle.
+        They are the cycles in which one of the workers issues an instruction.
         """
-        return self._sum(n * step.active_cycles for n, step in self._costs)
+        return self._sum(times * cost.active_cycles for times, cost in self._costs)
 
     @property
     def exchange_cycles_per_tile(self) -> Array:
         """The cycles in which each tile sends or receives on its own IPU: int64[tiles]."""
-        return self._sum(n * step.exchange_cycles for n, step in self._costs)
+        return self._sum(times * cost.exchange_cycles for times, cost in self._costs)
 
     @property
     def exchange_bytes_per_tile(self) -> tuple[Array, Array]:
         """(received, sent): the bytes that each tile exchanged with others, int64[tiles] each."""
-        moved = [(n, traffic) for n, step in self._costs for traffic in step.exchange]
-        return self._sum(n * t.received for n, t in moved), self._sum(n * t.sent for n, t in moved)
+        traffic_by_step = [
+            (times, traffic) for times, step in self._costs for traffic in step.exchange
+        ]
+        return self._sum(times * traffic.received for times, traffic in traffic_by_step), self._sum(
+            times * traffic.sent for times, traffic in traffic_by_step
+        )
 
     @property
     def global_exchange_cycles(self) -> int:
         """Cycles spent on links between IPUs."""
-        return sum(n * step.global_exchange_cycles for n, step in self._costs)
+        return sum(times * cost.global_exchange_cycles for times, cost in self._costs)
 
     @property
     def host_exchange_cycles(self) -> int:
         """Cycles spent on transfers between host and device."""
-        return sum(n * step.host_cycles for n, step in self._costs if not step.streaming)
+        return sum(times * cost.host_cycles for times, cost in self._costs if not cost.streaming)
 
     @property
     def streaming_cycles(self) -> int:
         """Cycles spent on transfers between streaming memory and device."""
-        return sum(n * step.host_cycles for n, step in self._costs if step.streaming)
+        return sum(times * cost.host_cycles for times, cost in self._costs if cost.streaming)
 
     @property
     def host_bytes(self) -> int:
         """Bytes moved between host and device."""
-        return sum(n * step.host_bytes for n, step in self._costs if not step.streaming)
+        return sum(times * cost.host_bytes for times, cost in self._costs if not cost.streaming)
 
     @property
     def streaming_bytes(self) -> int:
         """Bytes moved between streaming memory and device."""
-        return sum(n * step.host_bytes for n, step in self._costs if step.streaming)
+        return sum(times * cost.host_bytes for times, cost in self._costs if cost.streaming)
 
     @cached_property
     def link_cycles_per_tile(self) -> dict[str, Array]:
         """The cycles in which each tile waits for a link in a step that it takes part in.
 
-        The keys are the kinds of links, `LINKS`, `HOST` and `STREAMING` of `cost.phases`, and the
-        values int64[tiles]. A tile that takes no part in a transfer does not wait for it: if I/O
-        tiles load the next data, the cycles of the tiles that compute are 0.
+        The keys are the kinds of links: `LINKS`, `HOST` and `STREAMING` of `cost.phases`. The
+        values are int64[tiles]. A tile that takes no part in a transfer does not wait for it: while
+        I/O tiles load the next data, the tiles that compute do not wait.
         """
-        waits = {
+        cycles_by_kind = {
             kind: np.zeros(self.target.num_sets, np.int64) for kind in (LINKS, HOST, STREAMING)
         }
-        for number, times in enumerate(self.executions.tolist()):
-            step = self.profile.cost(number) if times else None
-            if step is None or not (step.host_cycles or step.global_exchange_cycles):
+        for step_number, times in enumerate(self.executions.tolist()):
+            cost = self.profile.cost(step_number) if times else None
+            if cost is None or not (cost.host_cycles or cost.global_exchange_cycles):
                 continue
-            kind = STREAMING if step.streaming else HOST
-            meets = self.overlap.meets[number]
-            has_part = (self.overlap.lasts[number] > 0) & self.profile.at_work(number)
-            for local_ipu in np.flatnonzero(has_part).tolist():
-                link = step.host_cycles
+            kind = STREAMING if cost.streaming else HOST
+            meets = self.overlap.meets[step_number]
+            takes_part = (self.overlap.lasts[step_number] > 0) & self.profile.at_work(step_number)
+            for set_number in np.flatnonzero(takes_part).tolist():
+                link_cycles = cost.host_cycles
                 if self.target.num_sets > 1:
-                    link = link_cycles_of(step, self.target, local_ipu, meets)
-                waits[kind][local_ipu] += times * link
-                if meets[local_ipu] == 0 or self.target.num_sets == 1:
-                    waits[LINKS][local_ipu] += times * step.global_exchange_cycles
-        sets = self.target.set_of(np.arange(self.target.num_tiles))
-        return {kind: by_set[sets] for kind, by_set in waits.items()}
+                    link_cycles = link_cycles_of(cost, self.target, set_number, meets)
+                cycles_by_kind[kind][set_number] += times * link_cycles
+                if meets[set_number] == 0 or self.target.num_sets == 1:
+                    cycles_by_kind[LINKS][set_number] += times * cost.global_exchange_cycles
+        set_of_tile = self.target.set_of(np.arange(self.target.num_tiles))
+        return {
+            kind: cycles_of_sets[set_of_tile] for kind, cycles_of_sets in cycles_by_kind.items()
+        }
 
     @property
     def sync_cycles_per_tile(self) -> Array:
-        """The remaining cycles of each tile, syncs and waiting for slower tiles: int64[tiles].
+        """The cycles of each tile for syncs and for waiting for other tiles: int64[tiles].
 
-        They are never negative.
+        They are the cycles of the run without those for compute, exchange and links.
         """
-        busy = self.compute_cycles_per_tile + self.exchange_cycles_per_tile
-        links: Array = sum(self.link_cycles_per_tile.values(), np.zeros_like(busy))
-        return self.total_cycles - busy - links
+        busy_cycles = self.compute_cycles_per_tile + self.exchange_cycles_per_tile
+        link_cycles: Array = sum(self.link_cycles_per_tile.values(), np.zeros_like(busy_cycles))
+        return self.total_cycles - busy_cycles - link_cycles
 
     @property
     def proportions(self) -> dict[str, float]:
@@ -456,31 +490,42 @@ class Report(WithoutSome):
 
         The shares add up to 1. They are all 0 if nothing ran.
         """
-        total = self.total_cycles
-        links = self.link_cycles_per_tile
-        spent = {
+        total_cycles = self.total_cycles
+        link_cycles = self.link_cycles_per_tile
+        cycles_by_activity = {
             "compute": self.compute_cycles_per_tile,
             "exchange": self.exchange_cycles_per_tile,
-            **links,
+            **link_cycles,
             "sync and waiting": self.sync_cycles_per_tile,
         }
         return {
-            name: float(cycles.mean()) / total if total else 0.0 for name, cycles in spent.items()
+            name: float(cycles.mean()) / total_cycles if total_cycles else 0.0
+            for name, cycles in cycles_by_activity.items()
         }
 
     @property
     def grounds(self) -> dict[str, float]:
-        """The share of the modelled cycles by kind of evidence, one of `target.GROUNDS`.
+        """The share of the modelled cycles by their kind of evidence, one of `target.GROUNDS`.
 
-        The shares add up to 1. "no estimate" is the share of the vertices that ran without an
-        estimate, whose cycles are missing.
+        The shares add up to 1. "no estimate" is the share of vertices without an estimate: their
+        cycles are missing from every sum.
         """
-        p = self.profile
-        times = enumerate(self.executions.tolist())
+        profile = self.profile
+        executions = enumerate(self.executions.tolist())
         steps_run = (
-            (n, p.cost(i), p.several(i), p.codelet_cycles(i), p.vertices(i)) for i, n in times if n
+            (
+                times,
+                profile.cost(step_number),
+                profile.several(step_number),
+                profile.codelet_cycles(step_number),
+                profile.vertices(step_number),
+            )
+            for step_number, times in executions
+            if times
         )
-        return shares(steps_run, {c.name: c.ground for c in p.codelets}, self.target)
+        return shares(
+            steps_run, {codelet.name: codelet.ground for codelet in profile.codelets}, self.target
+        )
 
     @property
     def unknown_codelets(self) -> tuple[str, ...]:
@@ -492,18 +537,19 @@ class Report(WithoutSome):
 
         - "batch": all vertices at once.
         - "scalar": a loop over the elements of each vertex, compiled if that saves time.
-        - "CPython alone: line 9, np.sort": such a loop, which cannot be compiled for that reason.
+        - "CPython alone: line 9, np.sort": such a loop, which cannot be compiled because of the
+          call in that line.
         - "loop": vertex by vertex, in plain Python.
 
-        A codelet that runs in several ways is listed with the slowest.
+        A codelet that runs in several ways is listed with the slowest of them.
         """
         return {c.name: c.way for c in self.profile.codelets}
 
     def unbatched(self) -> dict[str, str]:
-        """Return the line and the reason that prevented a batch, by codelet.
+        """Return, by codelet, the line and the reason why its vertices cannot run as a batch.
 
-        For codelets that run vertex by vertex, the text also says why they cannot run as scalar
-        loops.
+        Codelets that run as a batch are left out. If a codelet runs vertex by vertex, the text also
+        says why it cannot run as a scalar loop.
         """
         return {c.name: c.unbatched for c in self.profile.codelets if c.unbatched}
 
@@ -511,35 +557,39 @@ class Report(WithoutSome):
         """Return the numbers of vertices, edges, variables and compute sets."""
         profile = self.profile
         return {
-            "vertices": sum(part.vertices for c in profile.compute_sets for part in c.parts),
+            "vertices": sum(
+                part.vertices for compute_set in profile.compute_sets for part in compute_set.parts
+            ),
             "edges": profile.edges,
-            "variables": sum(v.category != STATE for v in profile.variables),
+            "variables": sum(variable.category != STATE for variable in profile.variables),
             "compute sets": len(profile.compute_sets),
         }
 
     def vertex_counts(self) -> dict[str, int]:
         """Return the number of vertices of each codelet, largest first."""
         counts: Counter[str] = Counter()
-        for part in (part for c in self.profile.compute_sets for part in c.parts):
+        for part in (
+            part for compute_set in self.profile.compute_sets for part in compute_set.parts
+        ):
             counts[self.profile.codelets[part.codelet].name] += part.vertices
         return dict(counts.most_common())
 
     def cycles_by_codelet(self) -> dict[str, int]:
         """Return the worker cycles of the run by codelet, largest first.
 
-        For supervisor vertices they are tile cycles.
+        The cycles of supervisor vertices are cycles of the tile.
         """
-        totals: dict[str, int] = {}
-        for number, n in enumerate(self.executions.tolist()):
-            for name, cycles in self.profile.codelet_cycles(number).items() if n else ():
-                totals[name] = totals.get(name, 0) + n * cycles
-        return dict(sorted(totals.items(), key=lambda item: (-item[1], item[0])))
+        cycles_by_name: dict[str, int] = {}
+        for step_number, times in enumerate(self.executions.tolist()):
+            for name, cycles in self.profile.codelet_cycles(step_number).items() if times else ():
+                cycles_by_name[name] = cycles_by_name.get(name, 0) + times * cycles
+        return dict(sorted(cycles_by_name.items(), key=lambda item: (-item[1], item[0])))
 
-    def _sum(self, parts: Iterable[Array]) -> Array:
-        return sum(parts, np.zeros(self.target.num_tiles, np.int64))
+    def _sum(self, arrays: Iterable[Array]) -> Array:
+        return sum(arrays, np.zeros(self.target.num_tiles, np.int64))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return how to rebuild the report elsewhere: from the bytes that `save` writes."""
+        """Return the function and arguments from which pickle restores the report."""
         return Report.deserialize, (self.serialize(),)
 
     _repr_html_ = page
@@ -557,8 +607,9 @@ def open_report(
 ) -> Report:
     """Return `Report.open(path)`, by libpva's name.
 
-    `debug_path` is Poplar's second file, which a report does not need: it is one file. Raises
-    `ReportLoadError`, which is also a `FileNotFoundError` if the file does not exist.
+    `debug_path` must be None: Poplar writes names and lines to a second file, but a report is a
+    single file. Raises `ReportLoadError` if the file cannot be read (also a `FileNotFoundError` if
+    it does not exist), and `NotOfferedError` for a `debug_path`.
     """
     if debug_path is not None:
         raise NotOfferedError(f"""open_report() was given a second file, {shown(str(debug_path))}.

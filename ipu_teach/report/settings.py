@@ -14,26 +14,26 @@ LEVELS = ("Vertex", "Tile", "Ipu", "Device", "Off")
 MOST = 2**62
 LEVEL = checked(TEXT, LEVELS.__contains__, "one of " + ", ".join(LEVELS))
 NAMES = Codec(lambda v, _: sorted(v), lambda p: frozenset(many(TEXT).read(p)))
-# in every version of the files
+# The names that match the filter of blocks and the filter of programs; all file versions have them.
 Named = Annotated[tuple[frozenset[str], frozenset[str]] | None, pair(NAMES, NAMES)]
 
 
 def kit_version() -> str:
     """Return the version of this kit."""
-    import ipu_teach  # imported here, because ipu_teach imports reports
+    import ipu_teach  # not at the top, because ipu_teach imports this module
 
     return ipu_teach.__version__
 
 
 @dataclass(frozen=True)
 class PoplarVersion:
-    """The version of this kit that compiled a program: `string`, and its three numbers."""
+    """The version of this kit that compiled a program, as a `string` and as three numbers."""
 
     string: str = field(default_factory=kit_version)
 
-    def _number(self, place: int) -> int:
-        part = [*self.string.split("+")[0].split("."), "0", "0"][place]
-        return int(part) if part.isdecimal() and len(part) < 10 else 0
+    def _number(self, index: int) -> int:
+        number_text = [*self.string.split("+")[0].split("."), "0", "0"][index]
+        return int(number_text) if number_text.isdecimal() and len(number_text) < 10 else 0
 
     @property
     def major(self) -> int:
@@ -56,14 +56,15 @@ class PoplarVersion:
 
 @dataclass(frozen=True)
 class InstrumentationSettings:
-    """The options of an engine that affect what its reports show, by libpva's names if it has them.
+    """The options of an engine that affect its reports, under libpva's names where libpva has them.
 
     - `compute` is `debug.computeInstrumentationLevel`, or "Off" without `debug.instrument`.
+    - `control_flow` is `debug.instrumentControlFlow`.
     - `external_exchange` is `debug.instrumentExternalExchange`.
     - `block_filter`, `block_tile` and `program_filter` are the options `profiler.blocks.*` and
       `profiler.programs.filter`.
-    - `named` has the names that match the two filters, for a report from a file. It avoids
-      evaluating a pattern from a file.
+    - `named` has the names that match the two filters, in a report from a file. So no regular
+      expression from a file is evaluated.
     """
 
     compute: Annotated[str, LEVEL] = "Vertex"
@@ -76,7 +77,7 @@ class InstrumentationSettings:
 
     @cached_property
     def finds(self) -> tuple[Finds, Finds]:
-        """The tests of whether a name matches the filter of blocks, and that of programs."""
+        """Two functions: whether a name matches the filter of blocks, or the filter of programs."""
         if self.named:
             return self.named[0].__contains__, self.named[1].__contains__
         programs = finds(self.program_filter, "profiler.programs.filter", empty=False)
@@ -104,7 +105,7 @@ class InstrumentationSettings:
         )
 
     def written(self, names: Iterable[str]) -> InstrumentationSettings:
-        """Return the settings as they are saved in a file; `names` are those of the programs."""
+        """Return the settings as a file has them; `names` are the names of all programs."""
         known = set(names)
         blocks, programs = (frozenset(filter(is_found, known)) for is_found in self.finds)
         return replace(self, named=(blocks, programs))

@@ -1,4 +1,4 @@
-"""The rows of a report: compute sets and the steps of the run, with their modelled costs."""
+"""Two kinds of rows of a report, with modelled costs: compute sets, and the steps of a run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Costed:
 
     @property
     def bytes_received(self) -> int:
-        """The bytes copied between tiles."""
+        """The bytes that tiles receive from other tiles in one execution."""
         return sum(t.total for t in self.cost.exchange)
 
     @property
@@ -31,7 +31,11 @@ class Costed:
 
 @dataclass(frozen=True, eq=False)
 class ComputeSetProfile(Costed):
-    """One compute set: how often it ran, and the modelled cost of one execution."""
+    """One compute set: how often it ran, and the modelled cost of one execution.
+
+    `vertices` has the number of vertices of each codelet. `flops` are the floating-point operations
+    of one execution, or -1 if those of a codelet could not be counted.
+    """
 
     COLUMNS: ClassVar = (
         "name",
@@ -47,12 +51,11 @@ class ComputeSetProfile(Costed):
     executions: int
     vertices: dict[str, int]
     cost: StepCost
-    # floating-point operations of one execution; -1 if a codelet could not be traced
     flops: int = -1
 
     @property
     def num_vertices(self) -> int:
-        """The number of vertices of all codelets."""
+        """The number of vertices, of all codelets together."""
         return sum(self.vertices.values())
 
     @property
@@ -70,9 +73,9 @@ class ComputeSetProfile(Costed):
 class IpuStep:
     """The part of one IPU in a step.
 
-    `cycles` are the modelled cycles from its start to its end, 0 if the IPU takes no part.
-    `cycles_by_tile` is int64[tiles of the IPU]: the cycles in which each tile computes or
-    exchanges. `start` is the cycle in which the IPU begins the step.
+    `start` is the cycle in which the IPU begins the step. `cycles` are the modelled cycles from
+    then until the IPU ends the step, or 0 if it takes no part. `cycles_by_tile`, int64[tiles of the
+    IPU], has the cycles in which each tile computes or exchanges.
     """
 
     cycles: int
@@ -82,11 +85,12 @@ class IpuStep:
 
 @dataclass(frozen=True)
 class StepRun(Costed):
-    """One step of the run, with its start and its length in modelled cycles since the run began.
+    """One step of the run, with its `start` and `end` in modelled cycles since the run began.
 
-    `cost` has its phases by tile; all executions of a step have the same one. `step` is the number
-    of the compiled step. On several IPUs, the step starts with the first IPU that takes part and
-    ends with the last; `ipus` has the times of each.
+    `index` is its index in the run, and `step` the number of the compiled step. `cost` has the
+    cycles of its phases by tile, which are equal for all executions of a compiled step. On several
+    IPUs, the step starts when the first IPU begins it and ends when the last IPU ends it; `ipus`
+    has the times of each IPU.
     """
 
     COLUMNS: ClassVar = (
@@ -115,7 +119,7 @@ class StepRun(Costed):
 
     @property
     def program(self) -> ProgramNode:
-        """The node of the step in the programs: a leaf with `name` and `type`."""
+        """The leaf of the program tree for this step, with its `name` and `type`."""
         return self.profile.leaf(self.step)
 
     @property
@@ -127,27 +131,30 @@ class StepRun(Costed):
 
     @property
     def ipus(self) -> tuple[IpuStep, ...]:
-        """The work of each IPU in the step; with I/O tiles, of each of `Target.sets`."""
+        """The part of each IPU in the step; with I/O tiles, the part of each of `Target.sets`."""
         cycles_per_ipu = np.split(self.cycles_by_tile, self.profile.target.set_starts[1:])
-        lasts = self.profile.by_set(self.step)[1].tolist()
+        cycles_of_sets = self.profile.by_set(self.step)[1].tolist()
         return tuple(
-            IpuStep(*step) for step in zip(lasts, cycles_per_ipu, self._starts, strict=True)
+            IpuStep(*fields)
+            for fields in zip(cycles_of_sets, cycles_per_ipu, self._starts, strict=True)
         )
 
     @property
     def shares(self) -> tuple[tuple[int | None, int], ...]:
-        """(IPU, start) of each IPU that runs the step by itself.
+        """The (IPU, start cycle) of each IPU that takes part, if IPUs can begin at different times.
 
-        It is (None, start) if there is one IPU, or if all run the step together. With I/O tiles,
-        the number is an index of `Target.sets`.
+        If there is only one IPU, or if all begin the step together, it is the single pair (None,
+        start cycle). With I/O tiles, the first number is an index of `Target.sets`.
         """
         if len(self._starts) == 1 or of_all(self.profile.by_set(self.step)[0]):
             return ((None, self.start),)
-        return tuple((number, ipu.start) for number, ipu in enumerate(self.ipus) if ipu.cycles)
+        return tuple(
+            (set_number, ipu.start) for set_number, ipu in enumerate(self.ipus) if ipu.cycles
+        )
 
     @property
     def all_cycles(self) -> int:
-        """`cycles`, by libpva's name."""
+        """The modelled cycles of the step, as in `cycles`; libpva uses this name."""
         return self.cycles
 
     @property
@@ -158,5 +165,5 @@ class StepRun(Costed):
     @property
     def cycles_by_tile(self) -> Array:
         """The cycles in which each tile computes or exchanges on its IPU: int64[tiles]."""
-        busy: Array = self.cost.compute_cycles + self.cost.exchange_cycles
-        return busy
+        busy_cycles: Array = self.cost.compute_cycles + self.cost.exchange_cycles
+        return busy_cycles

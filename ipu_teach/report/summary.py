@@ -1,4 +1,4 @@
-"""The profile summary in Poplar's words, with equal lines for figures that Poplar prints too."""
+"""The profile summary of a report, in which figures have the labels of Poplar's own summary."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from ipu_teach.report.table import Table, plain
 from ipu_teach.target import MACHINES
 from ipu_teach.types import Array
 
-KIB = 1024
+KIB = 1024  # Poplar's profile calls this many bytes a kB
+# These notes follow the cycles of a codelet that did not run as a batch.
 WAYS = {"batch": "", "scalar": "  (ran as loops over elements)", "loop": "  (ran vertex by vertex)"}
 
 
@@ -30,14 +31,16 @@ def print_profile_summary(
     show_var_storage: bool = False,
     file: TextIO | None = None,
 ) -> None:
-    """Print a summary of `report`.
+    """Print a summary of `report` to `file`, by default to the standard output.
 
-    `sections` are some of Target, Graph, Memory Usage, Execution, Runs, and Cycles by vertex type.
-    By default all are printed, Runs only if there are several. Runs of the same program and name
-    are shown together, with their host copies as a separate figure.
+    `sections` are names of sections: "Target", "Graph", "Memory Usage", "Execution", "Runs" and
+    "Cycles by vertex type". By default all are printed, but Runs only if there were several runs.
+    The section Runs adds up the runs of equal program and name, and also has the cycles of their
+    host copies.
 
     `show_execution_steps` adds the steps of the run, and `show_var_storage` the variables with
     their bytes and tiles, largest first; at most a hundred of each. Cycles and times are modelled.
+    Raises `InvalidOptionError` if `report` is not a report, or if there is no such section.
     """
     print(
         summary_text(report, sections, show_execution_steps, show_var_storage),
@@ -56,7 +59,7 @@ def summary_text(
         raise InvalidOptionError(f"""print_profile_summary() was given {shown(report)}, which is not
             a report.
             next:  give it engine.report.""")
-    makers: dict[str, Callable[[Report], list[str]]] = {
+    lines_of_section: dict[str, Callable[[Report], list[str]]] = {
         "Target": _target,
         "Graph": _graph,
         "Memory Usage": _memory,
@@ -64,43 +67,48 @@ def summary_text(
         "Runs": _runs,
         "Cycles by vertex type": _vertex_types,
     }
-    chosen = [name for name in makers if name != "Runs" or len(report.runs) > 1]
+    section_names = [name for name in lines_of_section if name != "Runs" or len(report.runs) > 1]
     if sections is not None:
-        chosen = list(sections) if isinstance(sections, (list, tuple)) else [str(sections)]
-    for name in chosen:
-        if not isinstance(name, str) or name not in makers:
+        section_names = list(sections) if isinstance(sections, (list, tuple)) else [str(sections)]
+    for name in section_names:
+        if not isinstance(name, str) or name not in lines_of_section:
             raise InvalidOptionError(f"""The profile has no section {shown(name)}.
-                next:  {did_you_mean(name, makers)}Its sections are {", ".join(makers)}.""")
-    heads = {name: f"{name} (modelled)" for name in ("Runs", "Cycles by vertex type")}
+                next:  {did_you_mean(name, lines_of_section)}Its sections are
+                {", ".join(lines_of_section)}.""")
+    headings = {name: f"{name} (modelled)" for name in ("Runs", "Cycles by vertex type")}
     if report.num_steps == 0 and report.unrecorded_steps:
-        makers |= dict.fromkeys(("Execution", *heads), _unrecorded)
-    blocks = [
+        lines_of_section |= dict.fromkeys(("Execution", *headings), _unrecorded)
+    texts = [
         [
-            f"{heads.get(name, name)}:",
-            *("  " + line if line else "" for line in makers[name](report)),
+            f"{headings.get(name, name)}:",
+            *("  " + line if line else "" for line in lines_of_section[name](report)),
         ]
-        for name in chosen
+        for name in section_names
     ]
     if show_var_storage:
-        blocks.append(_variables(report))
+        texts.append(_variables(report))
     if show_execution_steps:
-        blocks.append(_steps(report))
-    return "\n\n".join("\n".join(map(plain, block)) for block in blocks)
+        texts.append(_steps(report))
+    return "\n\n".join("\n".join(map(plain, lines)) for lines in texts)
 
 
 def _target(report: Report) -> list[str]:
-    t = report.target
-    of = f" ({MACHINES[t.machine][0]})" if t.machine else ""
-    if t.num_ipus & t.num_ipus - 1:
-        of = " (no machine gives so many: they give powers of two)"
+    target = report.target
+    machine_note = f" ({MACHINES[target.machine][0]})" if target.machine else ""
+    if target.num_ipus & target.num_ipus - 1:
+        machine_note = " (no machine gives so many: they give powers of two)"
     return [
-        f"Number of IPUs:         {t.num_ipus:,}{of}",
-        f"Tiles per IPU:          {t.tiles_per_ipu:,}",
-        *([f"I/O Tiles per IPU:      {t.io_tiles:,}, the first of each"] if t.io_tiles > 0 else []),
-        f"Total Tiles:            {t.num_tiles:,}",
-        f"Memory Per-Tile:        {t.bytes_per_tile / KIB:,.1f} kB",
-        f"Total Memory:           {t.bytes_per_tile * t.num_tiles / KIB**2:,.1f} MB",
-        f"Clock Speed (approx):   {t.tile_clock_frequency / 1e6:,.1f} MHz",
+        f"Number of IPUs:         {target.num_ipus:,}{machine_note}",
+        f"Tiles per IPU:          {target.tiles_per_ipu:,}",
+        *(
+            [f"I/O Tiles per IPU:      {target.io_tiles:,}, the first of each"]
+            if target.io_tiles > 0
+            else []
+        ),
+        f"Total Tiles:            {target.num_tiles:,}",
+        f"Memory Per-Tile:        {target.bytes_per_tile / KIB:,.1f} kB",
+        f"Total Memory:           {target.bytes_per_tile * target.num_tiles / KIB**2:,.1f} MB",
+        f"Clock Speed (approx):   {target.tile_clock_frequency / 1e6:,.1f} MHz",
     ]
 
 
@@ -114,15 +122,18 @@ def _graph(report: Report) -> list[str]:
 def _memory(report: Report) -> list[str]:
     memory = report.memory
     bytes_held = memory.held_per_tile
-    used = memory.bytes_per_tile.sum()
-    always = memory.always_live_bytes_per_tile.sum()
+    used_bytes = memory.bytes_per_tile.sum()
+    always_live_bytes = memory.always_live_bytes_per_tile.sum()
     fullest = int(np.argmax(bytes_held))
     lines = [
-        f"Total for all IPUs:     {used:>12,} B ({always:,} B always live; modelled)",
+        f"Total for all IPUs:     {used_bytes:>12,} B ({always_live_bytes:,} B always live; "
+        "modelled)",
         "  By Data Type:",
     ]
     lines += [
-        f"    {name + ':':<20}{size:>12,} B" for name, size in memory.by_category().items() if size
+        f"    {name + ':':<20}{num_bytes:>12,} B"
+        for name, num_bytes in memory.by_category().items()
+        if num_bytes
     ]
     share = 100 * int(bytes_held[fullest]) / report.target.bytes_per_tile
     lines.append(
@@ -145,18 +156,21 @@ def _execution(report: Report) -> list[str]:
     if report.num_steps == 0:
         return ["Nothing has run since the engine was loaded."]
 
-    total = report.total_cycles
-    links = report.link_cycles_per_tile
+    total_cycles = report.total_cycles
+    link_cycles = report.link_cycles_per_tile
 
     def line(label: str, cycles: float) -> str:
-        return f"{label:<54}{cycles:,.1f} ({100 * cycles / total if total else 0:.1f}% of total)"
+        return (
+            f"{label:<54}{cycles:,.1f} ({100 * cycles / total_cycles if total_cycles else 0:.1f}% "
+            "of total)"
+        )
 
-    without = ""
+    missing_note = ""
     if report.unknown_codelets:
-        without = f"; without {', '.join(report.unknown_codelets)}, of no estimate"
+        missing_note = f"; without {', '.join(report.unknown_codelets)}, of no estimate"
     return [
-        f"{'Total cycles:':<54}{total:,.0f} (approx {report.total_seconds * 1e6:,.1f} "
-        f"microseconds, modelled{without})",
+        f"{'Total cycles:':<54}{total_cycles:,.0f} (approx {report.total_seconds * 1e6:,.1f} "
+        f"microseconds, modelled{missing_note})",
         line(
             "Tile average compute cycles (including idle threads):",
             float(report.compute_cycles_per_tile.mean()),
@@ -166,9 +180,9 @@ def _execution(report: Report) -> list[str]:
             float(report.active_cycles_per_tile.mean()),
         ),
         line("Tile average IPU exchange cycles:", float(report.exchange_cycles_per_tile.mean())),
-        line("Tile average global exchange cycles:", float(links[LINKS].mean())),
-        line("Tile average host exchange cycles:", float(links[HOST].mean())),
-        *[line("Tile average streaming memory cycles:", float(links[STREAMING].mean()))]
+        line("Tile average global exchange cycles:", float(link_cycles[LINKS].mean())),
+        line("Tile average host exchange cycles:", float(link_cycles[HOST].mean())),
+        *[line("Tile average streaming memory cycles:", float(link_cycles[STREAMING].mean()))]
         * bool(report.streaming_bytes),
         line("Tile average sync cycles:", float(report.sync_cycles_per_tile.mean())),
         *_ipus(report),
@@ -180,7 +194,10 @@ def _execution(report: Report) -> list[str]:
 
 
 def _ipus(report: Report, maximum: int = 16) -> list[str]:
-    """Return lines with the work of each of several IPUs, and the one that delays others most."""
+    """Return lines about the work of each IPU, and about the IPU that makes others wait longest.
+
+    The result is empty if there is only one IPU, and has at most `maximum` IPUs.
+    """
     sets = report.target.sets
     rows = report.ipus if len(sets) > 1 else Table[IpuRow]()
     lines = [
@@ -197,44 +214,44 @@ def _ipus(report: Report, maximum: int = 16) -> list[str]:
         [f"… and {len(rows) - maximum:,} more IPUs, see report.ipus"] if len(rows) > maximum else []
     )
     for row in rows.largest("held_cycles", 1):
-        by = f"longest is its {row.held_by!r}"
-        text = f"{sets[row.ipu]}, {row.held_cycles:,} cycles of them all; {by}"
-        who = text if row.held_cycles else "none, no IPU waits"
-        lines.append(f"{'The others wait longest for:':<54}{who}")
+        longest_text = f"longest is its {row.held_by!r}"
+        text = f"{sets[row.ipu]}, {row.held_cycles:,} cycles of them all; {longest_text}"
+        answer = text if row.held_cycles else "none, no IPU waits"
+        lines.append(f"{'The others wait longest for:':<54}{answer}")
     return lines
 
 
 def _runs(report: Report, maximum: int = 12) -> list[str]:
-    """Return lines with the cycles of the runs, by program and name.
+    """Return at most `maximum` lines with the number, steps and cycles of the runs of a name.
 
     Steps whose order was not kept are not included.
     """
-    by_name: dict[str, Array] = {}  # number of runs, steps, cycles, and cycles of host copies
-    numbers = report.step_numbers
-    host = np.zeros(len(report.executions), np.int64)
-    for number in np.flatnonzero(report.executions).tolist():
-        cost = report.step_cost(number)
-        host[number] = 0 if cost.streaming else cost.host_cycles
+    by_name: dict[str, Array] = {}  # runs, steps, cycles, cycles of host copies
+    step_numbers = report.step_numbers
+    host_cycles = np.zeros(len(report.executions), np.int64)
+    for step_number in np.flatnonzero(report.executions).tolist():
+        cost = report.step_cost(step_number)
+        host_cycles[step_number] = 0 if cost.streaming else cost.host_cycles
     for run in report.runs:
         steps_of_run = slice(
-            run.first, len(numbers) if run.last is None else min(run.last, len(numbers))
+            run.first, len(step_numbers) if run.last is None else min(run.last, len(step_numbers))
         )
-        _, starts, ends = report.overlap.spans(
+        _, start_cycles, end_cycles = report.overlap.spans(
             steps_of_run.start, max(steps_of_run.start, steps_of_run.stop)
         )
-        row = by_name.setdefault(
+        totals = by_name.setdefault(
             f"{run.name or 'run'} (program {run.program})", np.zeros(4, np.int64)
         )
-        row += (
+        totals += (
             1,
-            len(ends),
-            ends.max() - starts.min() if len(ends) else 0,
-            host[numbers[steps_of_run]].sum(),
+            len(end_cycles),
+            end_cycles.max() - start_cycles.min() if len(end_cycles) else 0,
+            host_cycles[step_numbers[steps_of_run]].sum(),
         )
     lines = [
-        f"{f'{name}:':<40}{f'{count:,} x':>8}{steps:>12,} steps{cycles:>16,} cycles, {copies:,} of "
-        "them host copies"
-        for name, (count, steps, cycles, copies) in by_name.items()
+        f"{f'{name}:':<40}{f'{num_runs:,} x':>8}{num_steps:>12,} steps{cycles:>16,} cycles, "
+        f"{host_copy_cycles:,} of them host copies"
+        for name, (num_runs, num_steps, cycles, host_copy_cycles) in by_name.items()
     ]
     return lines[:maximum] + (
         [f"… and {len(lines) - maximum:,} more, see report.runs"] if len(lines) > maximum else []
@@ -242,7 +259,7 @@ def _runs(report: Report, maximum: int = 12) -> list[str]:
 
 
 def _vertex_types(report: Report) -> list[str]:
-    ways = report.ways()
+    way_of_codelet = report.ways()
     by_codelet = report.cycles_by_codelet()
     instances = report.vertex_counts()
     if not by_codelet:
@@ -250,28 +267,30 @@ def _vertex_types(report: Report) -> list[str]:
     width = max(28, *(len(name) for name in by_codelet))
     lines = []
     for name, cycles in by_codelet.items():
-        value = "no estimate" if name in report.unknown_codelets else f"{cycles:,}"
-        way = WAYS.get(ways[name], f"  (ran in {ways[name]})")
-        lines.append(f"{name:<{width}}{f'({instances[name]}':>6} instances):{value:>13}{way}")
+        cycles_text = "no estimate" if name in report.unknown_codelets else f"{cycles:,}"
+        way_note = WAYS.get(way_of_codelet[name], f"  (ran in {way_of_codelet[name]})")
+        lines.append(
+            f"{name:<{width}}{f'({instances[name]}':>6} instances):{cycles_text:>13}{way_note}"
+        )
     return lines
 
 
 def _variables(report: Report, maximum: int = 100) -> list[str]:
     memory = report.memory
-    bytes_held = memory.by_variable()
-    names = list(bytes_held)
-    sizes = list(bytes_held.values())
-    groups = folded(names, sizes)
+    bytes_by_name = memory.by_variable()
+    names = list(bytes_by_name)
+    bytes_of_variables = list(bytes_by_name.values())
+    groups = folded(names, bytes_of_variables)
     lines = ["Variable storage:"]
-    for name, rows in groups[:maximum]:
-        size = sum(sizes[i] for i in rows)
-        tiles = np.unique(np.concatenate([memory.tiles_of(names[i]) for i in rows]))
-        where = (
+    for name, indices in groups[:maximum]:
+        bytes_of_group = sum(bytes_of_variables[index] for index in indices)
+        tiles = np.unique(np.concatenate([memory.tiles_of(names[index]) for index in indices]))
+        place = (
             f"tile {tiles[0]}"
             if len(tiles) == 1
             else f"{len(tiles):,} tiles, {tiles[0]} to {tiles[-1]}"
         )
-        lines.append(f"  {name:<32} {size:>12,} B on {where}")
+        lines.append(f"  {name:<32} {bytes_of_group:>12,} B on {place}")
     return lines + ([f"  … and {len(groups) - maximum:,} more"] if len(groups) > maximum else [])
 
 
@@ -284,9 +303,9 @@ def _steps(report: Report, maximum: int = 100) -> list[str]:
             f"  {step.index:>6}  {step.start:>14,.0f}  {step.cycles:>12,.0f}  {step.kind:<10}  "
             f"{step.name}"
         )
-    recorded = len(report.step_numbers)
-    if recorded > maximum:
-        lines.append(f"  … and {recorded - maximum:,} more")
+    num_recorded = len(report.step_numbers)
+    if num_recorded > maximum:
+        lines.append(f"  … and {num_recorded - maximum:,} more")
     if report.steps_not_kept:
         lines.append(
             f"  … and {report.steps_not_kept:,} more, which are counted and whose order was not "

@@ -16,19 +16,21 @@ Finds = Callable[[str], bool]
 
 
 class Table(tuple[T, ...]):
-    """A tuple of records.
+    """A tuple of records, which can be filtered and exported.
 
-    The columns are the `COLUMNS` of the records' class, or else the fields that their repr shows.
+    Its columns are the `COLUMNS` of the records' class, or else the fields that their repr shows.
     """
 
     __slots__ = ()
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The names of the columns; none if there are no rows."""
+        """The names of the columns. A table without rows has no columns."""
         if not self or not is_dataclass(self[0]):
             return ()
-        return getattr(self[0], "COLUMNS", None) or tuple(f.name for f in fields(self[0]) if f.repr)
+        return getattr(self[0], "COLUMNS", None) or tuple(
+            field.name for field in fields(self[0]) if field.repr
+        )
 
     if not TYPE_CHECKING:  # type checkers know the method of tuples
 
@@ -47,22 +49,25 @@ class Table(tuple[T, ...]):
         """Return every row as a dict of plain values."""
         return [{name: getattr(row, name) for name in self.columns} for row in self]
 
-    data = property(records, doc="`records()`, by the name that the views have for it.")
+    data = property(records, doc="The rows as dicts, as `records()` returns them.")
 
     def named(self, pattern: str) -> Table[T]:
         """Return the rows whose name matches the regular expression `pattern`, at any place.
 
-        Raises `InvalidOptionError`.
+        Raises `InvalidOptionError` if `pattern` is not a regular expression.
         """
-        wanted = expression(pattern, "named()")
-        return Table(row for row in self if wanted.search(getattr(row, "name", "")))
+        regex = expression(pattern, "named()")
+        return Table(row for row in self if regex.search(getattr(row, "name", "")))
 
     def where(self, condition: Callable[[T], object]) -> Table[T]:
         """Return the rows for which `condition` returns a true value."""
         return Table(row for row in self if condition(row))
 
     def largest(self, column: str, count: int = 10) -> Table[T]:
-        """Return the `count` rows with the largest values in a column, largest first."""
+        """Return the `count` rows with the largest values in `column`, largest first.
+
+        Raises `InvalidOptionError` if there is no such column.
+        """
         if column not in self.columns and self:
             raise InvalidOptionError(f"""There is no column {shown(column)}.
                 next:  the columns are {", ".join(self.columns)}.""")
@@ -70,11 +75,11 @@ class Table(tuple[T, ...]):
 
     def to_csv(self) -> str:
         """Return the rows as comma-separated text, with a line of headings."""
-        out = io.StringIO()
-        writer = csv.DictWriter(out, self.columns, lineterminator="\n")
+        text = io.StringIO()
+        writer = csv.DictWriter(text, self.columns, lineterminator="\n")
         writer.writeheader()
         writer.writerows(self.records())
-        return out.getvalue()
+        return text.getvalue()
 
     def to_dataframe(self) -> Any:
         """Return the rows as a pandas DataFrame. Raises `NotOfferedError` without pandas."""
@@ -86,7 +91,7 @@ class Table(tuple[T, ...]):
         return pandas.DataFrame.from_records(self.records(), columns=list(self.columns))
 
     def _repr_html_(self) -> str:
-        from ipu_teach.report.html import table_page  # imported here, as html imports this module
+        from ipu_teach.report.html import table_page  # not at the top: html imports this module
 
         return table_page(self)
 
@@ -95,7 +100,10 @@ class Table(tuple[T, ...]):
 
 
 def expression(pattern: object, call: str) -> re.Pattern[str]:
-    """Return a compiled regular expression. Raises `InvalidOptionError`, which names `call`."""
+    """Return the compiled regular expression `pattern`.
+
+    Raises `InvalidOptionError`, in which `call` names the caller, if it is not one.
+    """
     try:
         return re.compile(pattern)  # type: ignore[call-overload, no-any-return]
     except (re.error, TypeError) as error:
@@ -108,12 +116,12 @@ def finds(pattern: object, call: str, empty: bool = True) -> Finds:
     """Return a function that returns whether a regular expression matches a name, at any place.
 
     An empty pattern matches every name, or no name if `empty` is False. Raises
-    `InvalidOptionError`.
+    `InvalidOptionError`, in which `call` names the caller, if `pattern` is not one.
     """
-    wanted = expression(pattern, call)
-    return lambda name: (empty or bool(pattern and name)) and wanted.search(name) is not None
+    regex = expression(pattern, call)
+    return lambda name: (empty or bool(pattern and name)) and regex.search(name) is not None
 
 
 def plain(text: str) -> str:
-    """Return `text` without control characters that a terminal or a page would interpret."""
-    return "".join(c if c.isprintable() else "\ufffd" for c in text)
+    """Return `text` with "\\ufffd" for each character that a terminal might interpret."""
+    return "".join(character if character.isprintable() else "\ufffd" for character in text)

@@ -1,8 +1,8 @@
-"""A run as Chrome's trace events, for Perfetto (ui.perfetto.dev) and chrome://tracing.
+"""Write a run as Chrome's trace events, for Perfetto (ui.perfetto.dev) and chrome://tracing.
 
-One row shows the steps and one row their phases; with several IPUs, there are two rows for each.
-Below them each chosen tile has a row for its computing and exchanging, and one for its blocks.
-Times are modelled: a microsecond of the trace is one of the modelled clock.
+Each IPU has a row of steps and a row of phases. Below them, each chosen tile has a row of its
+computing and exchanging, and may have a row of its blocks. Times are modelled: they are cycles
+divided by the clock of the target, in microseconds.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from ipu_teach.report.host_trace import HostTrace
 from ipu_teach.report.report import Report
 from ipu_teach.report.steps import StepRun
 
-MOST_EVENTS = 500_000
-MOST_TILES = 16  # the most tiles with their own rows, unless the caller chooses them
+MOST_EVENTS = 500_000  # a trace with more events is cut off
+MOST_TILES = 16  # this many tiles have rows of their own, unless the caller chooses the tiles
 HOST, DEVICE = 0, 1  # the numbers of the two processes in the trace
-# Rows, two for each set of tiles. Row 0 is not used: Perfetto takes it for the row of the process.
+# Each set of tiles has these two rows. Row 0 is not used, as Perfetto shows the process in it.
 STEPS, PHASES = 1, 2
 ROWS = {STEPS: "steps", PHASES: "phases"}
 _Event = dict[str, Any]
@@ -33,48 +33,61 @@ def chrome_trace(
     host: bool = False,
     blocks: Iterable[int] = (),
 ) -> str:
-    """Return the run as JSON text.
+    """Return the run as the JSON text of a trace.
 
-    - `tiles` get their own rows; by default all tiles of a small machine, or the 16 busiest.
-    - `blocks` are tiles that get a row of their blocks, see `report.execution.blocks`.
+    - `tiles` are the tiles with rows of their own, by default the 16 that work longest.
+    - `blocks` are the tiles with a row of their blocks (see `report.execution.blocks`).
     - `host` adds the host's events and counters, with their measured times.
 
-    After `most_events` events the trace ends, and says how many steps are missing.
+    The trace ends before the step with which it would have more than `most_events` events. Its
+    "otherData" has the number of missing steps. Raises `InvalidOptionError` if there is no such
+    tile.
     """
-    chosen = _chosen(report, tiles)
-    marked = _chosen(report, blocks)
+    tiles_shown = _chosen(report, tiles)
+    tiles_with_blocks = _chosen(report, blocks)
     microseconds = 1e6 / report.target.tile_clock_frequency
     events: list[_Event] = [
         _name("process_name", DEVICE, 0, f"{report.target.ipu_version}, modelled")
     ]
-    sets = range(report.target.num_sets)
-    tile_row = _tile_row(report)
-    for ipu in sets:
-        of = f" of {report.ipu_name(ipu)}" if len(sets) > 1 else ""
+    set_numbers = range(report.target.num_sets)
+    first_tile_row = _tile_row(report)
+    for set_number in set_numbers:
+        ipu_suffix = f" of {report.ipu_name(set_number)}" if len(set_numbers) > 1 else ""
         events += [
-            _name("thread_name", DEVICE, row + 2 * ipu, name + of) for row, name in ROWS.items()
+            _name("thread_name", DEVICE, row + 2 * set_number, name + ipu_suffix)
+            for row, name in ROWS.items()
         ]
-    events += [_name("thread_name", DEVICE, tile_row + tile, f"tile {tile}") for tile in chosen]
-    for tile in marked:
-        row = tile_row + report.target.num_tiles + tile
+    events += [
+        _name("thread_name", DEVICE, first_tile_row + tile, f"tile {tile}") for tile in tiles_shown
+    ]
+    for tile in tiles_with_blocks:
+        row = first_tile_row + report.target.num_tiles + tile
         events.append(_name("thread_name", DEVICE, row, f"blocks of tile {tile}"))
-        for b in report.execution.blocks(tile)[: most_events // 2 // len(marked)]:
-            details = {"type": b.type, "cycles": b.cycles}
+        for block in report.execution.blocks(tile)[: most_events // 2 // len(tiles_with_blocks)]:
+            details = {"type": block.type, "cycles": block.cycles}
             events.append(
-                _span(b.name or b.type, b.type, row, b.cycles_from, b.cycles, microseconds, details)
+                _span(
+                    block.name or block.type,
+                    block.type,
+                    row,
+                    block.cycles_from,
+                    block.cycles,
+                    microseconds,
+                    details,
+                )
             )
-    shown_steps = 0
+    num_steps_shown = 0
     for step in report.steps_between():
-        event_list = list(_events(report, step, chosen, microseconds))
-        if len(events) + len(event_list) > most_events:
+        events_of_step = list(_events(report, step, tiles_shown, microseconds))
+        if len(events) + len(events_of_step) > most_events:
             break
-        events += event_list
-        shown_steps += 1
+        events += events_of_step
+        num_steps_shown += 1
     events += _host(report.host) if host else ()
-    missing = report.num_steps - shown_steps
+    missing_steps = report.num_steps - num_steps_shown
     other_data = {
         "steps": report.num_steps,
-        "steps_missing": missing,
+        "steps_missing": missing_steps,
         "total_cycles": report.total_cycles,
         "modelled": True,
     }
@@ -85,35 +98,52 @@ def chrome_trace(
 
 
 def _chosen(report: Report, tiles: Iterable[int] | None) -> list[int]:
-    count = report.target.num_tiles
+    num_tiles = report.target.num_tiles
     if tiles is None:
-        busy = report.compute_cycles_per_tile + report.exchange_cycles_per_tile
-        return sorted(range(count), key=lambda tile: (-int(busy[tile]), tile))[:MOST_TILES]
-    listed = list(tiles)
-    for tile in listed:
-        if not is_whole(tile) or not 0 <= tile < count:
+        cycles_per_tile = report.compute_cycles_per_tile + report.exchange_cycles_per_tile
+        return sorted(range(num_tiles), key=lambda tile: (-int(cycles_per_tile[tile]), tile))[
+            :MOST_TILES
+        ]
+    listed_tiles = list(tiles)
+    for tile in listed_tiles:
+        if not is_whole(tile) or not 0 <= tile < num_tiles:
             raise InvalidOptionError(
-                f"There is no tile {shown(tile)}.", next_step=f"the tiles are 0 to {count - 1:,}."
+                f"There is no tile {shown(tile)}.",
+                next_step=f"the tiles are 0 to {num_tiles - 1:,}.",
             )
-    return [int(tile) for tile in dict.fromkeys(listed)]
+    return [int(tile) for tile in dict.fromkeys(listed_tiles)]
 
 
-def _events(report: Report, step: StepRun, tiles: list[int], scale: float) -> Iterator[_Event]:
-    row = _tile_row(report)
-    for number, start in step.shares:
-        phases = report.phases(step.step, number)
-        lasts = sum(p.cycles for p in phases)
-        at = range(report.target.num_sets) if number is None else (number,)
-        details = {"cycles": lasts, "kind": step.kind, "bytes received": step.bytes_received}
-        for ipu in at:
+def _events(
+    report: Report, step: StepRun, tiles: list[int], microseconds: float
+) -> Iterator[_Event]:
+    first_tile_row = _tile_row(report)
+    for set_number, start in step.shares:
+        phases = report.phases(step.step, set_number)
+        duration = sum(p.cycles for p in phases)
+        sets = range(report.target.num_sets) if set_number is None else (set_number,)
+        details = {"cycles": duration, "kind": step.kind, "bytes received": step.bytes_received}
+        for row_set in sets:
             yield _span(
-                step.name or step.kind, "step", STEPS + 2 * ipu, start, lasts, scale, details
+                step.name or step.kind,
+                "step",
+                STEPS + 2 * row_set,
+                start,
+                duration,
+                microseconds,
+                details,
             )
         for phase in phases:
-            named = {"step": step.name}
-            for ipu in at:
+            step_name_details = {"step": step.name}
+            for row_set in sets:
                 yield _span(
-                    phase.kind, phase.kind, PHASES + 2 * ipu, start, phase.cycles, scale, named
+                    phase.kind,
+                    phase.kind,
+                    PHASES + 2 * row_set,
+                    start,
+                    phase.cycles,
+                    microseconds,
+                    step_name_details,
                 )
             for tile in tiles if phase.busy is not None else ():
                 assert phase.busy is not None
@@ -121,17 +151,17 @@ def _events(report: Report, step: StepRun, tiles: list[int], scale: float) -> It
                     yield _span(
                         phase.kind,
                         phase.kind,
-                        row + tile,
+                        first_tile_row + tile,
                         start,
                         float(phase.busy[tile]),
-                        scale,
-                        named,
+                        microseconds,
+                        step_name_details,
                     )
             start += phase.cycles
 
 
 def _tile_row(report: Report) -> int:
-    """Return the number of the row of tile 0."""
+    """Return the number of the row of tile 0, which comes after the rows of all IPUs."""
     return max(10, STEPS + 2 * report.target.num_sets)
 
 
@@ -140,30 +170,30 @@ def _span(
     kind: str,
     row: int,
     start: float,
-    lasts: float,
-    scale: float,
+    duration: float,
+    microseconds: float,
     details: dict[str, Any],
     process: int = DEVICE,
 ) -> _Event:
     """Return the event of an interval on a row.
 
-    `scale` is the number of microseconds in one unit of `start` and `lasts`. An interval of the
-    host without duration is an instant.
+    `microseconds` is the length of one unit of `start` and `duration`. An interval of the host
+    without duration becomes an instant.
     """
     # Viewers use whole nanoseconds. Both ends are rounded, so that adjacent intervals stay
-    # adjacent, and inner ones stay inside.
-    first = round(start * scale * 1000)
-    last = round((start + lasts) * scale * 1000)
+    # adjacent, and nested intervals stay nested.
+    start_ns = round(start * microseconds * 1000)
+    end_ns = round((start + duration) * microseconds * 1000)
     event = {
         "name": name,
         "cat": kind,
         "pid": process,
         "tid": row,
-        "ts": first / 1000,
+        "ts": start_ns / 1000,
         "args": details,
     }
-    if last > first or process == DEVICE:
-        return {"ph": "X", "dur": (last - first) / 1000, **event}
+    if end_ns > start_ns or process == DEVICE:
+        return {"ph": "X", "dur": (end_ns - start_ns) / 1000, **event}
     return {"ph": "i", "s": "t", **event}
 
 
@@ -172,11 +202,13 @@ def _name(kind: str, process: int, row: int, name: str) -> _Event:
 
 
 def _host(host: HostTrace) -> Iterator[_Event]:
-    """Yield the events of the host's events and series."""
+    """Yield the trace events of the host: its own events, and its counters over time."""
     yield _name("process_name", HOST, 0, "host, measured")
     for event in host.events:
-        moved = {"bytes": event.bytes, "direction": event.direction} if event.direction else {}
-        details = {"channel": event.channel, **moved}
+        bytes_details = (
+            {"bytes": event.bytes, "direction": event.direction} if event.direction else {}
+        )
+        details = {"channel": event.channel, **bytes_details}
         yield _span(
             event.name, event.channel, event.thread, event.start, event.duration, 1e6, details, HOST
         )

@@ -1,4 +1,4 @@
-"""The steps of a run, assigned to the places of the programs that they belong to."""
+"""A walk through the programs that finds the place to which each step of a run belongs."""
 
 from __future__ import annotations
 
@@ -13,25 +13,27 @@ if TYPE_CHECKING:
 
 
 def joints(report: Report) -> list[int]:
-    """Return the steps of a run before which all IPUs wait for each other without a sync.
+    """Return the indices of the steps before which all IPUs wait for each other without a sync.
 
-    That is where a run begins, and where the program reads a predicate.
+    All IPUs wait where a run begins, and where the program reads a predicate.
     """
     nodes = (node for program in report.profile.programs for _, node in program.walk())
-    begins = [run.first for run in report.runs]
+    first_steps = [run.first for run in report.runs]
     if any(node.predicate for node in nodes):
-        return begins + Walk(report, keep=lambda _: False).read
-    return begins
+        return first_steps + Walk(report, keep=lambda _: False).read
+    return first_steps
 
 
 @dataclass(eq=False)
 class WalkPlace:
     """A node of a program, with its executions in a run.
 
-    - `length` is the number of steps of one execution, -1 if it depends on data.
-    - `first` has the steps with which it can begin; `idle` is True if it may run no step at all.
+    - `length` is the number of steps of one execution, or -1 if it depends on data.
+    - `first` has the numbers of the compiled steps with which the node can begin.
+    - `idle` is True if the node may run no step at all.
     - `role` is its role in the node around it, such as "then" or "case 3".
-    - `runs` and `cycles` (of all runs together) are set by a `Walk`.
+    - `runs` is the number of its executions, and `cycles` the cycles of all of them. A `Walk` sets
+      both.
     """
 
     node: ProgramNode
@@ -46,7 +48,7 @@ class WalkPlace:
 
     @property
     def title(self) -> str:
-        """A short description of the node: its role, its kind, and its name if that adds to it."""
+        """A short description of the node: its role, its kind, its name and its predicate."""
         node = self.node
         text = node.name if node.name.startswith(node.kind) else f"{node.kind} {node.name}".strip()
         if node.predicate:
@@ -62,7 +64,7 @@ class WalkPlace:
 
 @dataclass(frozen=True, eq=False)
 class Span:
-    """One execution of a place: the steps of the run from `first` to before `last`."""
+    """One execution of a place: the steps of the run from index `first` to before `last`."""
 
     place: WalkPlace
     first: int
@@ -73,9 +75,11 @@ class Walk:
     """A walk that follows the steps of a run through the programs.
 
     The steps show which branch an If, a Switch or a while loop took. If two branches begin with the
-    same step, the first is assumed. With `most`, `spans` has every execution of every place up to
-    that step of the run. With `keep`, it has those of the places for which `keep(place)` is True.
-    Without both, only sums are computed.
+    same step, the walk assumes the first branch.
+
+    With `most`, the walk ends at that index of the run, and `spans` has every execution of every
+    place. With `keep`, `spans` has only the places for which `keep(place)` is True. Without both,
+    the walk only sets `runs` and `cycles` of the places.
     """
 
     def __init__(
@@ -85,51 +89,56 @@ class Walk:
         keep: Callable[[WalkPlace], bool] | None = None,
     ) -> None:
         self.report = report
-        own_steps = _own_steps(report.profile)
-        self.roots = tuple(_place(node, 0, own_steps) for node in report.profile.programs)
+        named_steps = _own_steps(report.profile)
+        self.roots = tuple(_place(node, 0, named_steps) for node in report.profile.programs)
         self.spans: list[Span] = []
-        # if cycles depend on data, a step has a number for each of its costs
-        self._varies = bool(own_steps)
+        # If the cycles of a step depend on data, it has a number for each measurement. `_steps` has
+        # the number of the leaf of the programs instead.
+        self._varies = bool(named_steps)
         self._numbers = report.step_numbers
         self._steps = (
-            [own_steps.get(n, n) for n in self._numbers.tolist()] if own_steps else self._numbers
+            [named_steps.get(number, number) for number in self._numbers.tolist()]
+            if named_steps
+            else self._numbers
         )
         places = [place for root in self.roots for place in root.walk()]
         self._kept = {p for p in places if (most is not None if keep is None else keep(p))}
-        # A place of known length is skipped in one go if no span inside it is kept.
+        # The walk skips the steps of any other place at once if their number is known.
         self._entered = {
-            p for p in places if self._varies or any(below in self._kept for below in p.walk())
+            p
+            for p in places
+            if self._varies or any(descendant in self._kept for descendant in p.walk())
         }
         self._at = 0
         self._end = 0
-        last = len(self._steps) if most is None else min(most, len(self._steps))
-        runs = [(run.program, run.first, run.last) for run in report.runs] or [(0, 0, last)]
-        self.read: list[int] = []  # the steps of the run before which a predicate was read
-        self.unplaced = 0  # the number of steps that belong to no place of the compiled programs
-        for program, start, stop in runs:
-            self._at = start
-            self._end = last if stop is None else min(stop, last)
+        end = len(self._steps) if most is None else min(most, len(self._steps))
+        runs = [(run.program, run.first, run.last) for run in report.runs] or [(0, 0, end)]
+        self.read: list[int] = []  # indices of the steps before which a predicate was read
+        self.unplaced = 0  # the number of steps that belong to no place of the programs
+        for program_number, run_start, run_end in runs:
+            self._at = run_start
+            self._end = end if run_end is None else min(run_end, end)
             if self._at < self._end:
-                self._enter(self.roots[program])
+                self._enter(self.roots[program_number])
                 self.unplaced += self._end - self._at
         for root in self.roots:
             self._sum(root)
 
     def _enter(self, place: WalkPlace, times: int = 1) -> None:
-        length = place.length * times
-        if place not in self._entered and place.length >= 0 and self._at + length <= self._end:
+        num_steps = place.length * times
+        if place not in self._entered and place.length >= 0 and self._at + num_steps <= self._end:
             self._add(place, times)
-            self._at += length
+            self._at += num_steps
             return
         for _ in range(times if place.length else 0):
             if self._at >= self._end:
                 return
-            start = self._at
-            slot = len(self.spans)
+            first_step = self._at
+            span_index = len(self.spans)
             place.runs += 1
             self._inside(place)
-            if place in self._kept and self._at > start:
-                self.spans.insert(slot, Span(place, start, self._at))
+            if place in self._kept and self._at > first_step:
+                self.spans.insert(span_index, Span(place, first_step, self._at))
 
     def _inside(self, place: WalkPlace) -> None:
         node = place.node
@@ -145,16 +154,16 @@ class Walk:
                 place.runs -= 1
         elif node.kind in ("If", "Switch"):
             self.read.append(self._at)
-            taken = self._taken(children)
-            if taken is not None:
-                self._enter(taken)
+            branch = self._taken(children)
+            if branch is not None:
+                self._enter(branch)
         elif node.kind in ("RepeatWhileTrue", "RepeatWhileFalse"):
             condition, body = children
             self._enter(condition)
             self.read.append(self._at)
-            before = -1
-            while before < self._at < self._end and self._steps[self._at] in body.first:
-                before = self._at
+            last_position = -1
+            while last_position < self._at < self._end and self._steps[self._at] in body.first:
+                last_position = self._at
                 self._enter(body)
                 self._enter(condition)
                 self.read.append(self._at)
@@ -163,10 +172,11 @@ class Walk:
                 self._enter(child, node.count if node.kind == "Repeat" else 1)
 
     def _taken(self, children: tuple[WalkPlace, ...]) -> WalkPlace | None:
-        """Return the branch that begins with the next step, or else one that may run no step."""
-        step = self._steps[self._at] if self._at < self._end else -1
+        """Return the branch that can begin with the next step, or else one that may run no step."""
+        next_step = self._steps[self._at] if self._at < self._end else -1
         return next(
-            (c for c in children if step in c.first), next((c for c in children if c.idle), None)
+            (child for child in children if next_step in child.first),
+            next((child for child in children if child.idle), None),
         )
 
     def _add(self, place: WalkPlace, times: int) -> None:
@@ -193,10 +203,10 @@ def _roles(node: ProgramNode) -> tuple[str, ...]:
     return ("",) * len(node.children)
 
 
-def _place(node: ProgramNode, depth: int, own_steps: dict[int, int], role: str = "") -> WalkPlace:
+def _place(node: ProgramNode, depth: int, named_steps: dict[int, int], role: str = "") -> WalkPlace:
     children = tuple(
-        _place(child, depth + 1, own_steps, part)
-        for child, part in zip(node.children, _roles(node), strict=True)
+        _place(child, depth + 1, named_steps, child_role)
+        for child, child_role in zip(node.children, _roles(node), strict=True)
     )
     if node.step >= 0:
         return WalkPlace(
@@ -204,51 +214,70 @@ def _place(node: ProgramNode, depth: int, own_steps: dict[int, int], role: str =
             depth,
             children=children,
             length=1,
-            first=frozenset((own_steps.get(node.step, node.step),)),
+            first=frozenset((named_steps.get(node.step, node.step),)),
             idle=False,
             role=role,
         )
     if node.kind in ("If", "Switch"):
-        first = frozenset[int]().union(*(c.first for c in children))
+        first_steps = frozenset[int]().union(*(c.first for c in children))
         return WalkPlace(
             node,
             depth,
             children=children,
             length=-1,
-            first=first,
+            first=first_steps,
             idle=any(c.idle for c in children),
             role=role,
         )
     if node.kind in ("RepeatWhileTrue", "RepeatWhileFalse"):
         condition, body = children
-        first = condition.first | body.first if condition.idle else condition.first
+        first_steps = condition.first | body.first if condition.idle else condition.first
         return WalkPlace(
-            node, depth, children=children, length=-1, first=first, idle=condition.idle, role=role
+            node,
+            depth,
+            children=children,
+            length=-1,
+            first=first_steps,
+            idle=condition.idle,
+            role=role,
         )
     if node.kind == "Repeat" and node.count == 0:
         return WalkPlace(
             node, depth, children=children, length=0, first=frozenset(), idle=True, role=role
         )
-    first = frozenset()
-    idle = True
-    length = 0
+    first_steps = frozenset()
+    may_be_idle = True
+    num_steps = 0
     for child in children:
-        if idle:
-            first |= child.first
-        idle = idle and child.idle
-        length = -1 if length < 0 or child.length < 0 else length + child.length
-    if node.kind == "Repeat" and length > 0:
-        length *= node.count
+        if may_be_idle:
+            first_steps |= child.first
+        may_be_idle = may_be_idle and child.idle
+        num_steps = -1 if num_steps < 0 or child.length < 0 else num_steps + child.length
+    if node.kind == "Repeat" and num_steps > 0:
+        num_steps *= node.count
     return WalkPlace(
-        node, depth, children=children, length=length, first=first, idle=idle, role=role
+        node,
+        depth,
+        children=children,
+        length=num_steps,
+        first=first_steps,
+        idle=may_be_idle,
+        role=role,
     )
 
 
 def _own_steps(profile: Profile) -> dict[int, int]:
-    """Return, for each measured step that no program names, the first step of its compute set.
+    """Return, for each step whose cycles depend on data, the first step of its compute set.
 
-    A compute set has such steps if its cycles depend on data.
+    Such a compute set has a step for each measurement, but only its first step is a leaf of the
+    programs.
     """
-    sets = [step.compute_set for step in profile.steps]
-    varied = {sets[number] for number in set(range(len(sets))) - profile.own_steps} - {-1}
-    return {number: sets.index(which) for number, which in enumerate(sets) if which in varied}
+    set_of_step = [step.compute_set for step in profile.steps]
+    varying_sets = {
+        set_of_step[number] for number in set(range(len(set_of_step))) - profile.own_steps
+    } - {-1}
+    return {
+        number: set_of_step.index(set_number)
+        for number, set_number in enumerate(set_of_step)
+        if set_number in varying_sets
+    }

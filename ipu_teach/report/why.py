@@ -34,13 +34,14 @@ from ipu_teach.report.table import plain
 if TYPE_CHECKING:
     from ipu_teach.report.report import Report
 
-MEMORY, WAITING = "memory", "waiting"  # the questions that do not name a step or a tile
-DOMINATES = 0.1  # a step with a smaller share of the run does not explain why the run takes long
+MEMORY, WAITING = "memory", "waiting"  # the two questions that `why(report, what)` takes by name
+# If the longest step takes less than this share of the run, no single step explains the run's time.
+DOMINATES = 0.1
 
 
 @dataclass(frozen=True)
 class Cause:
-    """One cause of a chain: a sentence, the tiles that it mentions, and the user's line or ""."""
+    """One cause: a sentence, the tiles it mentions, and the user's line it names ("" if none)."""
 
     text: str
     tiles: tuple[int, ...] = ()
@@ -51,8 +52,8 @@ class Cause:
 class Why:
     """A chain of causes, each of which explains the one before it.
 
-    `step` is the number of the compiled step that the question is about, -1 for memory. Views
-    highlight the `tiles`, as in `show.balance(report, why=chain)`.
+    `step` is the number of the compiled step that the causes describe, or -1 if they describe
+    memory. Views highlight the `tiles`, as in `show.balance(report, why=chain)`.
     """
 
     question: str
@@ -83,17 +84,20 @@ class Why:
 def why(report: Report, what: object = None, *, tile: int | None = None) -> Why:
     """Explain why the run or a step takes long, why tiles wait, or why a tile is full.
 
-    The result is a numbered chain of causes that ends at a line of your program. `what` is the
-    question:
+    The result is a numbered chain of causes. It ends at a line of your program, if the report has
+    the line. `what` is the question:
 
     * None: why the run takes long;
     * the number of a step of the run (from 0), a step of `report.steps()`, or the name of a step:
-      why it takes long;
+      why that step takes long;
     * "waiting": why tiles wait;
     * "memory", or a `GraphMemoryAllocationError`: why the fullest tile, or `tile`, is full.
 
-    With `tile`, the first three explain why that tile waits. All causes are figures of the report,
-    and modelled. Raises `InvalidOptionError` and `PoplarIndexError`.
+    With `tile`, the first three questions become why that tile waits. All cycles and bytes in the
+    causes are modelled figures of the report.
+
+    Raises `PoplarIndexError` if there is no such tile or step number, and `InvalidOptionError` if
+    `what` is anything else, or if nothing has run and the question is not about memory.
     """
     tiles = report.target.num_tiles
     if tile is not None and not (is_whole(tile) and 0 <= tile < tiles):
@@ -102,23 +106,24 @@ def why(report: Report, what: object = None, *, tile: int | None = None) -> Why:
             next_step=f"give a tile from 0 to {tiles - 1:,}.",
         )
     if isinstance(what, GraphMemoryAllocationError) or isinstance(what, str) and what == MEMORY:
-        full = int(np.argmax(report.memory.held_per_tile)) if tile is None else int(tile)
-        fits = report.memory.held_per_tile[full] <= report.target.bytes_per_tile
-        if isinstance(what, GraphMemoryAllocationError) and fits:  # the host's memory is full
+        full_tile = int(np.argmax(report.memory.held_per_tile)) if tile is None else int(tile)
+        fits = report.memory.held_per_tile[full_tile] <= report.target.bytes_per_tile
+        # If every tile fits, the error was about the memory of the host.
+        if isinstance(what, GraphMemoryAllocationError) and fits:
             return Why("Why memory is full:", (Cause(what.tried), Cause(what.where)))
-        return Why(f"Why tile {full} is as full as it is:", tuple(_memory(report, full)))
+        return Why(f"Why tile {full_tile} is as full as it is:", tuple(_memory(report, full_tile)))
     if not report.num_steps:
         raise InvalidOptionError(f"""why() was called on a report in which nothing has run.
             next:  engine.run(), then engine.report; without a run, explain memory
             alone, with report.why({MEMORY!r}).""")
     executed = executions(report)
-    chosen = (
+    chosen_step = (
         None if what is None or isinstance(what, str) and what == WAITING else _step(report, what)
     )
-    if chosen is not None:
-        executed = [Executions(chosen, {chosen: 1})]
+    if chosen_step is not None:
+        executed = [Executions(chosen_step, {chosen_step: 1})]
     if tile is not None:
-        causes = partial(_tile, report, tile=int(tile))
+        causes_of = partial(_tile, report, tile=int(tile))
         question = f"Why tile {tile} waits:"
         longest = max(
             executed,
@@ -127,25 +132,25 @@ def why(report: Report, what: object = None, *, tile: int | None = None) -> Why:
                 e.total(partial(_cycles, report)),
             ),
         )
-        number = longest.longest(lambda n: _waits(report, n, tile))
-    elif what is not None and chosen is None:
-        causes = partial(_waiting, report)
+        step_number = longest.longest(lambda n: _waits(report, n, tile))
+    elif what is not None and chosen_step is None:
+        causes_of = partial(_waiting, report)
         question = "Why tiles wait:"
         longest = max(executed, key=lambda e: e.total(partial(lost_in, report)))
-        number = longest.longest(partial(lost_in, report))
+        step_number = longest.longest(partial(lost_in, report))
     else:
         longest = max(executed, key=lambda e: e.total(partial(_cycles, report)))
-        number = longest.longest(partial(_cycles, report))
-        about = f"step {what}" if is_whole(what) else _name(report, number)
-        if chosen is None:
-            about = "the run"
-        causes = partial(_long, report)
-        question = f"Why {about} takes so long:"
-    return Why(question, tuple(causes(executed, longest, number)), number)
+        step_number = longest.longest(partial(_cycles, report))
+        subject = f"step {what}" if is_whole(what) else _name(report, step_number)
+        if chosen_step is None:
+            subject = "the run"
+        causes_of = partial(_long, report)
+        question = f"Why {subject} takes so long:"
+    return Why(question, tuple(causes_of(executed, longest, step_number)), step_number)
 
 
-def _cycles(report: Report, number: int) -> int:
-    return report.step_cost(number).cycles
+def _cycles(report: Report, step_number: int) -> int:
+    return report.step_cost(step_number).cycles
 
 
 def lost(phase: Phase) -> float:
@@ -153,22 +158,22 @@ def lost(phase: Phase) -> float:
     return 0.0 if phase.busy is None else phase.cycles - float(phase.busy.mean())
 
 
-def lost_in(report: Report, number: int) -> float:
+def lost_in(report: Report, step_number: int) -> float:
     """Return the cycles that a tile waits in one execution of a step, on average over all tiles.
 
-    Only waiting for tiles that take part in the step counts.
+    Only IPUs that take part in the step count, and I/O tiles as a separate IPU.
     """
     target = report.target
     if target.num_sets == 1:
-        return sum(map(lost, report.phases(number)))
-    ends = np.append(target.set_starts, target.num_tiles)
-    waits = 0.0
-    for ipu in np.flatnonzero(report.profile.at_work(number)).tolist():
-        tiles = slice(ends[ipu], ends[ipu + 1])
-        for phase in report.phases(number, ipu):
+        return sum(map(lost, report.phases(step_number)))
+    set_bounds = np.append(target.set_starts, target.num_tiles)
+    waited_cycles = 0.0
+    for ipu in np.flatnonzero(report.profile.at_work(step_number)).tolist():
+        tiles_of_ipu = slice(set_bounds[ipu], set_bounds[ipu + 1])
+        for phase in report.phases(step_number, ipu):
             if phase.busy is not None:
-                waits += float((phase.cycles - phase.busy[tiles]).sum())
-    return waits / target.num_tiles
+                waited_cycles += float((phase.cycles - phase.busy[tiles_of_ipu]).sum())
+    return waited_cycles / target.num_tiles
 
 
 def _lost_between_sets(report: Report) -> float:
@@ -179,14 +184,14 @@ def _lost_between_sets(report: Report) -> float:
     target = report.target
     if target.num_sets == 1:
         return 0.0
-    sizes = np.diff(np.append(target.set_starts, target.num_tiles))
-    waiting = np.array([row.waiting_cycles for row in report.ipus])
-    return float((waiting * sizes).sum() / target.num_tiles)
+    tiles_per_set = np.diff(np.append(target.set_starts, target.num_tiles))
+    waiting_cycles = np.array([row.waiting_cycles for row in report.ipus])
+    return float((waiting_cycles * tiles_per_set).sum() / target.num_tiles)
 
 
-def codelets_on(report: Report, number: int, tile: int) -> list[tuple[str, int]]:
-    """Return (codelet, number of tiles that have it) for the codelets of a step on a tile."""
-    parts_on_tile = (p for p in report.profile.parts(number) if tile in p.on)
+def codelets_on(report: Report, step_number: int, tile: int) -> list[tuple[str, int]]:
+    """Return the (name, number of tiles in the step) of each codelet that a step has on a tile."""
+    parts_on_tile = (p for p in report.profile.parts(step_number) if tile in p.on)
     return [(report.profile.codelets[p.codelet].name, len(p.on)) for p in parts_on_tile]
 
 
@@ -194,8 +199,8 @@ def _n(value: SupportsFloat) -> str:
     return f"{float(value):,.15g}"
 
 
-def _name(report: Report, number: int, times: int = 1) -> str:
-    cost = report.step_cost(number)
+def _name(report: Report, step_number: int, times: int = 1) -> str:
+    cost = report.step_cost(step_number)
     return f"{cost.kind} {cost.name!r}".removesuffix(" ''") + (
         f", which ran {times:,} times" if times > 1 else ""
     )
@@ -211,38 +216,41 @@ def _step(report: Report, step: object) -> int:
                 next_step=f"give one from 0 to {len(order) - 1:,}.",
             )
         return int(order[step])
-    named = {
+    number_by_name = {
         report.step_cost(n).name: n
         for n in sorted(set(order.tolist()), key=lambda n: report.step_cost(n).cycles)
     }
-    # a StepRun has the number of its step
-    number = named.get(step) if isinstance(step, str) else getattr(step, "step", None)
-    if not is_whole(number) or number not in order:
+    # A StepRun has the number of its compiled step in the attribute `step`.
+    step_number = number_by_name.get(step) if isinstance(step, str) else getattr(step, "step", None)
+    if not is_whole(step_number) or step_number not in order:
         raise InvalidOptionError(f"""why() was given {shown(step)}.
-            next:  {did_you_mean(step, named)}give the number of a step, its name, a step of
-            report.steps(), {WAITING!r}, {MEMORY!r}, or the error of a full memory.""")
-    return number
+            next:  {did_you_mean(step, number_by_name)}give the number of a step, its name, a step
+            of report.steps(), {WAITING!r}, {MEMORY!r}, or the error of a full memory.""")
+    return step_number
 
 
 def _long(
-    report: Report, executed: list[Executions], longest: Executions, number: int
+    report: Report, executed: list[Executions], longest: Executions, step_number: int
 ) -> Iterator[Cause]:
-    cost = report.step_cost(number)
-    phases = report.phases(number)
-    total = report.total_cycles
-    taken = longest.total(partial(_cycles, report))
-    if len(executed) > 1 and taken < DOMINATES * total:
+    cost = report.step_cost(step_number)
+    phases = report.phases(step_number)
+    cycles_of_run = report.total_cycles
+    cycles_of_longest = longest.total(partial(_cycles, report))
+    if len(executed) > 1 and cycles_of_longest < DOMINATES * cycles_of_run:
         yield from _none_dominates(report, executed, longest)
         return
-    varies = len(longest.times) > 1
-    if len(executed) > 1 or varies:
-        name = _name(report, number, longest.count)
-        yield Cause(f"The run takes {_n(total)} modelled cycles: {_n(taken)} of them go to {name}.")
+    cycles_vary = len(longest.times) > 1
+    if len(executed) > 1 or cycles_vary:
+        name = _name(report, step_number, longest.count)
+        yield Cause(
+            f"The run takes {_n(cycles_of_run)} modelled cycles: {_n(cycles_of_longest)} of them "
+            f"go to {name}."
+        )
     slowest = max(phases, key=lambda p: p.cycles, default=Phase("nothing", 0))
-    subject = _name(report, number)
-    if varies:
+    subject = _name(report, step_number)
+    if cycles_vary:
         subject = (
-            f"Its cycles depend on data: in {longest.times[number]:,} of "
+            f"Its cycles depend on data: in {longest.times[step_number]:,} of "
             f"{counted(longest.count, 'execution')} it"
         )
     yield Cause(
@@ -250,111 +258,125 @@ def _long(
         f"{_n(slowest.cycles)} of them."
     )
     if phases:
-        yield from _slowest(report, number, slowest)
+        yield from _slowest(report, step_number, slowest)
 
 
 def _none_dominates(
     report: Report, executed: list[Executions], longest: Executions
 ) -> Iterator[Cause]:
-    """Yield two causes: no step takes a large share, and the kind of phase that takes most."""
-    steps = len(executed)
-    taken = longest.total(partial(_cycles, report))
+    """Yield two causes: that no step takes a large share, and which kind of phase takes most."""
+    num_steps = len(executed)
+    cycles_of_longest = longest.total(partial(_cycles, report))
     yield Cause(
-        f"The run takes {_n(report.total_cycles)} modelled cycles, and none of its {steps:,} steps "
-        f"dominates: the longest, {_name(report, longest.step, longest.count)}, takes "
-        f"{_n(taken)} of them."
+        f"The run takes {_n(report.total_cycles)} modelled cycles, and none of its {num_steps:,} "
+        f"steps dominates: the longest, {_name(report, longest.step, longest.count)}, takes "
+        f"{_n(cycles_of_longest)} of them."
     )
-    by_kind: Counter[str] = Counter()
+    cycles_by_kind: Counter[str] = Counter()
     for execution in executed:
-        for number, times in execution.times.items():
-            for phase in report.phases(number):
-                by_kind[phase.kind] += times * phase.cycles
-    kind, cycles = by_kind.most_common(1)[0]
-    runs = sum(execution.count for execution in executed)
-    share = 100 * cycles / (sum(by_kind.values()) or 1)
+        for step_number, times in execution.times.items():
+            for phase in report.phases(step_number):
+                cycles_by_kind[phase.kind] += times * phase.cycles
+    longest_kind, cycles = cycles_by_kind.most_common(1)[0]
+    num_executions = sum(execution.count for execution in executed)
+    share = 100 * cycles / (sum(cycles_by_kind.values()) or 1)
     yield Cause(
-        f"Over all steps, {kind} takes most: {_n(cycles)} cycles ({share:.1f} %), on average "
-        f"{_n(round(cycles / runs, 1))} in each of {counted(runs, 'execution')}."
+        f"Over all steps, {longest_kind} takes most: {_n(cycles)} cycles ({share:.1f} %), on "
+        f"average {_n(round(cycles / num_executions, 1))} in each of "
+        f"{counted(num_executions, 'execution')}."
     )
 
 
 def _waiting(
-    report: Report, executed: list[Executions], longest: Executions, number: int
+    report: Report, executed: list[Executions], longest: Executions, step_number: int
 ) -> Iterator[Cause]:
-    waits = partial(lost_in, report)
-    between = _lost_between_sets(report)
-    within = sum(e.total(waits) for e in executed)
-    longest_wait = longest.total(waits)
-    total = report.total_cycles or 1
-    share = f"{100 * (within + between) / total:.1f} %"
-    yield Cause(f"{share} of the tiles' modelled time is waiting for other tiles.")
-    if between > longest_wait:
+    waits_in_step = partial(lost_in, report)
+    wait_between_sets = _lost_between_sets(report)
+    wait_within_sets = sum(e.total(waits_in_step) for e in executed)
+    longest_wait = longest.total(waits_in_step)
+    total_cycles = report.total_cycles or 1
+    share_waiting = f"{100 * (wait_within_sets + wait_between_sets) / total_cycles:.1f} %"
+    yield Cause(f"{share_waiting} of the tiles' modelled time is waiting for other tiles.")
+    if wait_between_sets > longest_wait:
         sets = report.target.sets
-        row = max(report.ipus, key=lambda row: row.held_cycles)
+        longest_awaited = max(report.ipus, key=lambda ipu: ipu.held_cycles)
         yield Cause(
-            f"Most of it, {100 * between / total:.1f} % of all time, is IPUs, or their I/O tiles, "
-            f"that wait for each other: longest for {sets[row.ipu]} while it is in {row.held_by!r}."
+            f"Most of it, {100 * wait_between_sets / total_cycles:.1f} % of all time, is IPUs, or "
+            f"their I/O tiles, that wait for each other: longest for {sets[longest_awaited.ipu]} "
+            f"while it is in {longest_awaited.held_by!r}."
         )
     elif longest_wait:
-        name = _name(report, number, longest.count)
-        yield Cause(f"Most of it, {100 * longest_wait / total:.1f} % of all time, is in {name}.")
-        yield from _slowest(report, number, max(report.phases(number), key=lost))
+        name = _name(report, step_number, longest.count)
+        yield Cause(
+            f"Most of it, {100 * longest_wait / total_cycles:.1f} % of all time, is in {name}."
+        )
+        yield from _slowest(report, step_number, max(report.phases(step_number), key=lost))
 
 
-def _waits(report: Report, number: int, tile: int) -> int:
-    return sum(p.cycles - int(p.busy[tile]) for p in report.phases(number) if p.busy is not None)
+def _waits(report: Report, step_number: int, tile: int) -> int:
+    return sum(
+        p.cycles - int(p.busy[tile]) for p in report.phases(step_number) if p.busy is not None
+    )
 
 
 def _tile(
-    report: Report, executed: list[Executions], longest: Executions, number: int, tile: int
+    report: Report, executed: list[Executions], longest: Executions, step_number: int, tile: int
 ) -> Iterator[Cause]:
-    waits = partial(_waits, report, tile=tile)
-    waited = sum(e.total(waits) for e in executed)
-    cycles = sum(e.total(partial(_cycles, report)) for e in executed)
+    waits_in_step = partial(_waits, report, tile=tile)
+    waited_cycles = sum(e.total(waits_in_step) for e in executed)
+    total_cycles = sum(e.total(partial(_cycles, report)) for e in executed)
     yield Cause(
-        f"Tile {tile} waits {_n(waited)} of {_n(cycles)} modelled cycles for others.",
+        f"Tile {tile} waits {_n(waited_cycles)} of {_n(total_cycles)} modelled cycles for others.",
         (tile,),
     )
-    if longest.total(waits):
-        shared = ((p, p.busy) for p in report.phases(number) if p.busy is not None)
-        phase, busy = max(shared, key=lambda entry: entry[0].cycles - int(entry[1][tile]))
-        where = f"It waits longest in {_name(report, number, longest.count)}"
+    if longest.total(waits_in_step):
+        phases_with_tiles = ((p, p.busy) for p in report.phases(step_number) if p.busy is not None)
+        phase, busy = max(
+            phases_with_tiles, key=lambda entry: entry[0].cycles - int(entry[1][tile])
+        )
+        where = f"It waits longest in {_name(report, step_number, longest.count)}"
         yield Cause(
             f"{where}: there its {phase.kind} is over after {_n(busy[tile])} cycles.", (tile,)
         )
-        yield from _slowest(report, number, phase)
+        yield from _slowest(report, step_number, phase)
 
 
-def _slowest(report: Report, number: int, phase: Phase) -> Iterator[Cause]:
-    """Yield the causes of the length of a phase."""
-    cost = report.step_cost(number)
-    busy = phase.busy
-    line = report.profile.steps[number].line
-    placed = ""
-    if busy is None:
-        across = sum(int(t.links.sum()) for t in cost.exchange)
-        moved = {
+def _slowest(report: Report, step_number: int, phase: Phase) -> Iterator[Cause]:
+    """Yield the causes why a phase takes long, which end at a line of the user's program."""
+    cost = report.step_cost(step_number)
+    cycles_per_tile = phase.busy
+    line = report.profile.steps[step_number].line
+    mapping_line = ""
+    if cycles_per_tile is None:
+        bytes_between_ipus = sum(int(t.links.sum()) for t in cost.exchange)
+        reason_by_kind = {
             HOST: f"{cost.host_bytes:,} bytes cross the link to the host",
             STREAMING: f"{cost.host_bytes:,} bytes cross the link to streaming memory",
-            LINKS: f"{across:,} bytes leave their IPU",
+            LINKS: f"{bytes_between_ipus:,} bytes leave their IPU",
         }
         yield Cause(
-            f"{moved.get(phase.kind, 'A sync takes as long whatever is done before it')}, and all "
-            "tiles wait."
+            f"{reason_by_kind.get(phase.kind, 'A sync takes as long whatever is done before it')}, "
+            "and all tiles wait."
         )
     else:
-        tile = int(np.argmax(busy))
-        middle = _n(float(np.median(busy)))
-        slow = (
-            f"It lasts until its slowest tile is done: tile {tile} takes {_n(phase.cycles)}, the "
-            f"median tile {middle}."
+        slowest_tile = int(np.argmax(cycles_per_tile))
+        median_cycles = _n(float(np.median(cycles_per_tile)))
+        text_if_uneven = (
+            f"It lasts until its slowest tile is done: tile {slowest_tile} takes "
+            f"{_n(phase.cycles)}, the median tile {median_cycles}."
         )
-        same = (
-            f"All tiles are at it for {middle} cycles; what holds for tile {tile} holds for them."
+        text_if_even = (
+            f"All tiles are at it for {median_cycles} cycles; what holds for tile {slowest_tile} "
+            "holds for them."
         )
-        yield Cause(same if busy.min() == busy.max() else slow, (tile,))
-        yield from (_moved if phase.exchange >= 0 else _computed)(report, number, phase, tile)
-        line, placed = _lines(report, number, phase, tile)
+        yield Cause(
+            text_if_even if cycles_per_tile.min() == cycles_per_tile.max() else text_if_uneven,
+            (slowest_tile,),
+        )
+        yield from (_moved if phase.exchange >= 0 else _computed)(
+            report, step_number, phase, slowest_tile
+        )
+        line, mapping_line = _lines(report, step_number, phase, slowest_tile)
     if line and phase.kind != SYNC:
         yield Cause(
             f"{'That work is given to it' if phase.kind == COMPUTE else 'What moves is named'} in "
@@ -362,117 +384,130 @@ def _slowest(report: Report, number: int, phase: Phase) -> Iterator[Cause]:
             (),
             line,
         )
-        if placed not in ("", line) and phase.kind == COMPUTE:
-            yield Cause(f"It is on tile {tile} because of {placed}.", (tile,), placed)
+        if mapping_line not in ("", line) and phase.kind == COMPUTE:
+            yield Cause(
+                f"It is on tile {slowest_tile} because of {mapping_line}.",
+                (slowest_tile,),
+                mapping_line,
+            )
 
 
-def _lines(report: Report, number: int, phase: Phase, tile: int) -> tuple[str, str]:
-    """Return the line that gives a tile most of its work in a phase, and the line that maps it.
+def _lines(report: Report, step_number: int, phase: Phase, tile: int) -> tuple[str, str]:
+    """Return the lines that give a tile most of its work in a phase, and that map it to the tile.
 
     An unknown line is "".
     """
     profile = report.profile
-    cost = report.step_cost(number)
-    added, placed = profile.lines_on(number, tile)
-    copied = profile.steps[number].line
-    if profile.steps[number].compute_set < 0:
-        return copied, ""
-    if not copied:
-        return added, placed
+    cost = report.step_cost(step_number)
+    adding_line, mapping_line = profile.lines_on(step_number, tile)
+    copying_line = profile.steps[step_number].line
+    if profile.steps[step_number].compute_set < 0:
+        return copying_line, ""
+    if not copying_line:
+        return adding_line, mapping_line
     # Copies were merged into the superstep of this compute set.
     if phase.exchange == 0:
-        line = profile.line_of_move(number, tile, within=False)
-    elif phase.kind == COMPUTE and 2 * _gathered(report, number, tile) > cost.compute_cycles[tile]:
-        line = profile.line_of_move(number, tile, within=True)
+        line = profile.line_of_move(step_number, tile, within=False)
+    elif (
+        phase.kind == COMPUTE
+        and 2 * _gathered(report, step_number, tile) > cost.compute_cycles[tile]
+    ):
+        line = profile.line_of_move(step_number, tile, within=True)
     else:
-        line = added
-    return line, placed if line == added else ""
+        line = adding_line
+    return line, mapping_line if line == adding_line else ""
 
 
-def _gathered(report: Report, number: int, tile: int) -> int:
-    """Return the cycles in which a tile moves data inside its memory in a step."""
-    traffic = report.step_cost(number).exchange
-    return sum(int(t.copy_cycles(report.target)[0][tile]) for t in traffic)
+def _gathered(report: Report, step_number: int, tile: int) -> int:
+    """Return the cycles that a tile spends in a step on copies within its own memory."""
+    exchanges = report.step_cost(step_number).exchange
+    return sum(int(traffic.copy_cycles(report.target)[0][tile]) for traffic in exchanges)
 
 
-def _computed(report: Report, number: int, phase: Phase, tile: int) -> Iterator[Cause]:
+def _computed(report: Report, step_number: int, phase: Phase, tile: int) -> Iterator[Cause]:
     """Yield the causes, as far as figures show them, why a tile computes longest."""
-    cost = report.step_cost(number)
+    cost = report.step_cost(step_number)
     target = report.target
-    vertices = report.profile.vertices_on(number)
-    names = codelets_on(report, number, tile)
-    cycles = int(cost.compute_cycles[tile])
-    gathered = _gathered(report, number, tile)
-    if 2 * gathered > cycles:
-        pieces, size = (
+    vertices = report.profile.vertices_on(step_number)
+    names = codelets_on(report, step_number, tile)
+    compute_cycles = int(cost.compute_cycles[tile])
+    copy_cycles = _gathered(report, step_number, tile)
+    if 2 * copy_cycles > compute_cycles:
+        num_pieces, bytes_moved = (
             sum(int(getattr(t, name)[tile]) for t in cost.exchange) for name in ("pieces", "stayed")
         )
         text = (
-            f"It takes {_n(gathered)} of them to move {counted(pieces, 'piece')}, {size:,} bytes, "
-            "within its memory."
+            f"It takes {_n(copy_cycles)} of them to move {counted(num_pieces, 'piece')}, "
+            f"{bytes_moved:,} bytes, within its memory."
         )
     elif vertices is None:
-        sentence = (
-            f"{name}, which is on {many:,} of {counted(target.num_tiles, 'tile')}"
-            for name, many in names[:2]
+        codelet_texts = (
+            f"{name}, which is on {num_tiles:,} of {counted(target.num_tiles, 'tile')}"
+            for name, num_tiles in names[:2]
         )
-        text = f"Tile {tile} executes {' and '.join(sentence)}."
+        text = f"Tile {tile} executes {' and '.join(codelet_texts)}."
     else:
-        count, longest = vertices[:2]
+        vertices_per_tile, longest_per_tile = vertices[:2]
         text = (
-            f"Tile {tile} executes {counted(int(count[tile]), 'vertex', 'vertices')} of "
-            f"{names[0][0]}"
+            f"Tile {tile} executes {counted(int(vertices_per_tile[tile]), 'vertex', 'vertices')} "
+            f"of {names[0][0]}"
         )
-        if count[tile] > np.median(count):
-            text += f"; the median tile has {_n(np.median(count))}"
-        if longest[tile] > np.median(longest[count > 0]):
+        if vertices_per_tile[tile] > np.median(vertices_per_tile):
+            text += f"; the median tile has {_n(np.median(vertices_per_tile))}"
+        if longest_per_tile[tile] > np.median(longest_per_tile[vertices_per_tile > 0]):
             text += (
-                f"; its longest takes {_n(longest[tile])}, that of the median tile "
-                f"{_n(np.median(longest[count > 0]))}"
+                f"; its longest takes {_n(longest_per_tile[tile])}, that of the median tile "
+                f"{_n(np.median(longest_per_tile[vertices_per_tile > 0]))}"
             )
         text += "."
     yield Cause(text, (tile,))
-    if vertices is not None and 2 * gathered <= cycles and not vertices[2][tile]:
+    if vertices is not None and 2 * copy_cycles <= compute_cycles and not vertices[2][tile]:
         workers = target.num_worker_contexts
-        work = _n((cycles - gathered) // workers)
-        idle = workers - int(vertices[0][tile])
-        without = f", {idle} of them with nothing to do" if idle > 0 else ""
+        busiest_cycles = _n((compute_cycles - copy_cycles) // workers)
+        idle_workers = workers - int(vertices[0][tile])
+        idle_note = f", {idle_workers} of them with nothing to do" if idle_workers > 0 else ""
         yield Cause(
-            f"{workers} workers share them, each with every {workers}th cycle{without}: the "
-            f"busiest has {work} to do.",
+            f"{workers} workers share them, each with every {workers}th cycle{idle_note}: the "
+            f"busiest has {busiest_cycles} to do.",
             (tile,),
         )
 
 
-def _moved(report: Report, number: int, phase: Phase, tile: int) -> Iterator[Cause]:
+def _moved(report: Report, step_number: int, phase: Phase, tile: int) -> Iterator[Cause]:
     """Yield the causes, as far as figures show them, why a tile exchanges longest."""
-    traffic = report.step_cost(number).exchange[phase.exchange]
+    traffic = report.step_cost(step_number).exchange[phase.exchange]
     target = report.target
-    into = int(traffic.received[tile])
-    out = int(traffic.sent[tile])
-    way = int(arrival_cycles(target)[tile]) if into else 0
+    bytes_received = int(traffic.received[tile])
+    bytes_sent = int(traffic.sent[tile])
+    arrival = int(arrival_cycles(target)[tile]) if bytes_received else 0
     receiving, sending, issuing = (int(b[tile]) for b in traffic.bounds(target))
-    parts = (
+    senders_and_pieces = (
         f"{counted(int(traffic.sources[tile]), 'sender')} and "
         f"{counted(int(traffic.sends[tile]), 'piece')} to send"
     )
-    transfers = report.transfers(number)[phase.exchange]
-    sizes = np.zeros(target.num_tiles, np.int64)
-    for source, size, to in zip(
+    transfers = report.transfers(step_number)[phase.exchange]
+    bytes_by_source = np.zeros(target.num_tiles, np.int64)
+    for source_tile, message_bytes, receiving_tiles in zip(
         transfers.source.tolist(), transfers.size.tolist(), transfers.receivers, strict=True
     ):
-        sizes[source] += size * bool((to == tile).any())
-    busiest = int(np.argmax(sizes))
+        bytes_by_source[source_tile] += message_bytes * bool((receiving_tiles == tile).any())
+    main_source = int(np.argmax(bytes_by_source))
     text = {
-        way: f"It receives {into:,} bytes, and the first of them needs {way} cycles to arrive.",
-        issuing: f"It has {parts}, and to issue the instructions takes {issuing:,} cycles.",
-        sending: f"It sends {out:,} bytes, the median tile {_n(np.median(traffic.sent))}.",
-        receiving: (
-            f"It receives {into:,} bytes, the median tile {_n(np.median(traffic.received))}; most "
-            f"of them, {int(sizes[busiest]):,}, come from tile {busiest}."
+        arrival: (
+            f"It receives {bytes_received:,} bytes, and the first of them needs {arrival} cycles "
+            "to arrive."
         ),
-    }[max(way, receiving, sending, issuing)]
-    yield Cause(text, (tile, busiest) if "come from" in text else (tile,))
+        issuing: (
+            f"It has {senders_and_pieces}, and to issue the instructions takes {issuing:,} cycles."
+        ),
+        sending: f"It sends {bytes_sent:,} bytes, the median tile {_n(np.median(traffic.sent))}.",
+        receiving: (
+            f"It receives {bytes_received:,} bytes, the median tile "
+            f"{_n(np.median(traffic.received))}; most of them, "
+            f"{int(bytes_by_source[main_source]):,}, come from tile {main_source}."
+        ),
+    }[max(arrival, receiving, sending, issuing)]
+    yield Cause(text, (tile, main_source) if "come from" in text else (tile,))
 
 
 def _memory(report: Report, tile: int) -> Iterator[Cause]:
@@ -480,72 +515,78 @@ def _memory(report: Report, tile: int) -> Iterator[Cause]:
     limit = report.target.bytes_per_tile
     tiles = counted(report.target.num_tiles, "tile")
     bytes_held = int(memory.held_per_tile[tile])
-    usual = _n(np.median(memory.held_per_tile))
-    over = f", {bytes_held - limit:,} more than it has" if bytes_held > limit else ""
+    median_bytes = _n(np.median(memory.held_per_tile))
+    excess_note = f", {bytes_held - limit:,} more than it has" if bytes_held > limit else ""
     yield Cause(
-        f"Tile {tile} holds {bytes_held:,} of {limit:,} bytes{over}; the median tile holds "
-        f"{usual}.",
+        f"Tile {tile} holds {bytes_held:,} of {limit:,} bytes{excess_note}; the median tile holds "
+        f"{median_bytes}.",
         (tile,),
     )
-    category, total = max(memory.by_category(tile).items(), key=lambda item: item[1])
+    category, category_bytes = max(memory.by_category(tile).items(), key=lambda item: item[1])
     if category not in (VARIABLES, CONSTANTS):
         place = memory.fullest_place(tile) if category in PASSING else None
         during = f", while {place.kind} {place.name!r} runs" if place else ""
-        yield Cause(f"Most of it is for {category.lower()}: {total:,} bytes{during}.", (tile,))
+        yield Cause(
+            f"Most of it is for {category.lower()}: {category_bytes:,} bytes{during}.", (tile,)
+        )
         line = _line_of_buffers(report, place.step, tile) if place else ""
         if line:
             yield Cause(f"What moves there is named in {line}.", (), line)
         return
-    sizes = memory.at_fullest(tile, category)
-    name, size = next(iter(sizes.items()))
-    if 2 * size < total:
-        yield from _several(report, tile, category, sizes)
+    bytes_by_name = memory.at_fullest(tile, category)
+    name, largest_bytes = next(iter(bytes_by_name.items()))
+    if 2 * largest_bytes < category_bytes:
+        yield from _several(report, tile, category, bytes_by_name)
         return
-    row = max((v for v in report.variables if v.name == name), key=lambda v: v.bytes)
+    variable = max((v for v in report.variables if v.name == name), key=lambda v: v.bytes)
     yield Cause(
-        f"Most of it is {name!r}: {size:,} bytes, of {row.bytes:,} that lie on {row.tiles:,} of "
-        f"{tiles}.",
+        f"Most of it is {name!r}: {largest_bytes:,} bytes, of {variable.bytes:,} that lie on "
+        f"{variable.tiles:,} of {tiles}.",
         (tile,),
     )
-    steps = (
+    live_range = (
         "from the first step to the last"
-        if row.always_live
-        else f"from step {row.first + 1} to step {row.last + 1}"
+        if variable.always_live
+        else f"from step {variable.first + 1} to step {variable.last + 1}"
     )
-    yield Cause(f"It is live {steps} of the programs.")
-    if row.line:
-        yield Cause(f"It is made in {row.line}.", (), row.line)
+    yield Cause(f"It is live {live_range} of the programs.")
+    if variable.line:
+        yield Cause(f"It is made in {variable.line}.", (), variable.line)
 
 
-def _several(report: Report, tile: int, category: str, sizes: dict[str, int]) -> Iterator[Cause]:
-    """Yield the number of variables or constants that fill a tile, and the line that adds most.
+def _several(
+    report: Report, tile: int, category: str, bytes_by_name: dict[str, int]
+) -> Iterator[Cause]:
+    """Yield how many variables or constants fill a tile, and the line that adds the most bytes.
 
-    It is for the case that none of them is half of the total.
+    It is called if none of them takes half of the bytes of their `category`.
     """
-    name, size = next(iter(sizes.items()))
+    name, largest_bytes = next(iter(bytes_by_name.items()))
     noun = category.lower()
     yield Cause(
-        f"Most of it is {len(sizes):,} {noun}: {sum(sizes.values()):,} bytes. The largest, "
-        f"{name!r}, takes {size:,}.",
+        f"Most of it is {len(bytes_by_name):,} {noun}: {sum(bytes_by_name.values()):,} bytes. The "
+        f"largest, {name!r}, takes {largest_bytes:,}.",
         (tile,),
     )
-    made_in = {row.name: row.line for row in report.variables}
-    by_line: Counter[str] = Counter()
-    count: Counter[str] = Counter()
-    for variable, bytes_held in sizes.items():
-        line = made_in.get(variable, "")
-        by_line[line] += bytes_held
-        count[line] += 1
-    line, bytes_held = by_line.most_common(1)[0]
+    line_by_name = {row.name: row.line for row in report.variables}
+    bytes_by_line: Counter[str] = Counter()
+    count_by_line: Counter[str] = Counter()
+    for variable, bytes_held in bytes_by_name.items():
+        line = line_by_name.get(variable, "")
+        bytes_by_line[line] += bytes_held
+        count_by_line[line] += 1
+    line, bytes_held = bytes_by_line.most_common(1)[0]
     if line:
         yield Cause(
-            f"{count[line]:,} of them, {bytes_held:,} bytes, are made in {line}.", (tile,), line
+            f"{count_by_line[line]:,} of them, {bytes_held:,} bytes, are made in {line}.",
+            (tile,),
+            line,
         )
 
 
-def _line_of_buffers(report: Report, number: int, tile: int) -> str:
+def _line_of_buffers(report: Report, step_number: int, tile: int) -> str:
     """Return the line that causes the exchange buffers of a step on a tile.
 
-    It is the line that gives the tile most of its vertices, or the line of the copy.
+    It is the line that gives the tile most of its vertices, or else the line of the copy.
     """
-    return report.profile.lines_on(number, tile)[0] or report.profile.steps[number].line
+    return report.profile.lines_on(step_number, tile)[0] or report.profile.steps[step_number].line

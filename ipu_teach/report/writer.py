@@ -1,6 +1,7 @@
-"""Write a report: JSON for named values, columns of numbers for values by tile, step or message.
+"""Write a report: named values as JSON, and values by tile, step or message as columns of numbers.
 
-`reader` uses the same declarations: the type hints of the records, and this module.
+The type hints of the records and the constants of this module declare the format. `reader` uses the
+same declarations.
 """
 
 from __future__ import annotations
@@ -40,9 +41,10 @@ from ipu_teach.types import Array
 REPORT = Format(
     "report", 5, writer="Report.save", error=ReportLoadError, missing=ReportNotFoundError
 )
-# the limit of places of the programs times tiles or variables, which a laptop can still sum
+# A table of places of the programs by tiles or variables may have at most this many cells, which a
+# laptop can still add up.
 MOST_CELLS = 2**28
-MOST_MESSAGES = 2**22  # the most messages of one exchange
+MOST_MESSAGES = 2**22  # an exchange may have at most this many messages
 
 CODELETS = s.many(s.row(CodeletFacts))
 COMPUTE_SETS = s.many(s.row(ComputeSetFacts))
@@ -64,10 +66,15 @@ LINES = s.numbers(s.ONCE)
 
 
 def _numbered(write: Callable[[str, s.Columns], int], table: str) -> s.Codec:
-    """Return the codec of a text for each variable, stored as a column of numbers in `table`."""
+    """Return the codec of a text for each variable: a column of indices of the texts in `table`.
+
+    `write` adds a text to the table and returns its index.
+    """
     return s.Codec(
-        lambda v, out: out.add([write(x, out) for x in v]),
-        lambda p: tuple(p.known[table][i] for i in s.column("variables", below=table).read(p)),
+        lambda texts, columns: columns.add([write(text, columns) for text in texts]),
+        lambda value: tuple(
+            value.known[table][number] for number in s.column("variables", below=table).read(value)
+        ),
     )
 
 
@@ -83,9 +90,9 @@ VARIABLES = s.by_column(
 
 @dataclass(frozen=True)
 class Notes:
-    """Lines and texts, which may differ from machine to machine.
+    """The lines and texts of a report, which no digest includes.
 
-    They are separate because no digest includes them.
+    They may differ from machine to machine, so they are stored separately.
     """
 
     variables: Annotated[tuple[str, ...], _numbered(s.ONCE.write, "texts")]
@@ -99,10 +106,10 @@ class Notes:
 
 @dataclass(frozen=True)
 class Besides:
-    """The parts of a report besides the program.
+    """The parts of a report that are neither about the program nor about its steps.
 
-    They are the version of the kit, the settings, the host's activity, and the rows that remote
-    buffers moved. Version 1 of the file had only the host's activity.
+    They are the version of the kit, the settings, the host's activity, and the numbers of the rows
+    that remote buffers copied. Version 1 of the file had only the host's activity.
     """
 
     kit: Annotated[str, s.since(2)] = "0.0.0"
@@ -120,29 +127,33 @@ BESIDES = s.keyed(Besides)
 
 
 def serialize(profile: Profile, run_log: RunLog, besides: Besides) -> bytes:
-    """Return the contents of the file of a report. Raises `NotOfferedError`."""
-    out = s.Columns()
-    header = facts(profile, run_log, out)
+    """Return the contents of a report's file. Raises `NotOfferedError` if it is too large."""
+    columns = s.Columns()
+    header = facts(profile, run_log, columns)
     if max(profile.replicas, named_replicas(profile.variables, profile.target)) > 1:
-        # no digest includes it, so that digests of earlier versions still hold
+        # The digest leaves out this number, so that digests of earlier versions stay valid.
         header["replicas"] = profile.replicas
-    header["notes"] = NOTES.write(notes_of(profile), out) | {"texts": out.table("texts")}
+    header["notes"] = NOTES.write(notes_of(profile), columns) | {"texts": columns.table("texts")}
     header["transfers"] = [
-        [messages(t, out) for t in profile.transfers(n)] for n in range(len(profile.steps))
+        [
+            messages(transfers_of_exchange, columns)
+            for transfers_of_exchange in profile.transfers(step_number)
+        ]
+        for step_number in range(len(profile.steps))
     ]
-    return REPORT.pack(header | BESIDES.write(besides, out), out.arrays())
+    return REPORT.pack(header | BESIDES.write(besides, columns), columns.arrays())
 
 
 def digest(profile: Profile, run_log: RunLog) -> str:
-    """Return 64 hexadecimal digits for the compiled program, its costs and the steps that ran.
+    """Return 64 hexadecimal digits, computed from the compiled program, its costs and its run.
 
-    Times, paths and lines are not included.
+    Measured times, paths and lines do not change the digest.
     """
-    out = s.Columns()
+    columns = s.Columns()
     sha = hashlib.sha256(
-        json.dumps(facts(profile, run_log, out), sort_keys=True, allow_nan=False).encode()
+        json.dumps(facts(profile, run_log, columns), sort_keys=True, allow_nan=False).encode()
     )
-    for name, array in out.arrays().items():
+    for name, array in columns.arrays().items():
         sha.update(name.encode())
         sha.update(array.astype(array.dtype.newbyteorder("<")).tobytes())
     return sha.hexdigest()
@@ -154,93 +165,101 @@ def _too_large(subject: str, advice: str = "save one of a smaller machine.") -> 
     )
 
 
-def facts(profile: Profile, run_log: RunLog, out: s.Columns) -> dict[str, Any]:
-    """Return the parts of a report that its digest includes."""
+def facts(profile: Profile, run_log: RunLog, columns: s.Columns) -> dict[str, Any]:
+    """Return the parts of a report that its digest includes, and add their arrays to `columns`."""
     live = profile.memory.liveness.live
-    tiles = profile.target.num_tiles
-    known = profile.variables
-    if max(len(profile.steps) * tiles, len(live) * tiles, live.size) > MOST_CELLS:
+    num_tiles = profile.target.num_tiles
+    variables = profile.variables
+    if max(len(profile.steps) * num_tiles, len(live) * num_tiles, live.size) > MOST_CELLS:
         raise _too_large(
-            f"of {len(profile.steps):,} compiled steps, {tiles:,} tiles and {len(known):,} "
+            f"of {len(profile.steps):,} compiled steps, {num_tiles:,} tiles and {len(variables):,} "
             "variables"
         )
     return {
-        "target": s.TARGET.write(profile.target, out),
-        "variables": VARIABLES.write(known, out),
-        "codelets": CODELETS.write(profile.codelets, out),
-        "compute_sets": COMPUTE_SETS.write(profile.compute_sets, out),
-        "steps": STEPS.write(profile.steps, out),
+        "target": s.TARGET.write(profile.target, columns),
+        "variables": VARIABLES.write(variables, columns),
+        "codelets": CODELETS.write(profile.codelets, columns),
+        "compute_sets": COMPUTE_SETS.write(profile.compute_sets, columns),
+        "steps": STEPS.write(profile.steps, columns),
         "costs": [
-            COST.write(profile.cost(n), out) | {"codelets": profile.codelet_cycles(n)}
-            for n in range(len(profile.steps))
+            COST.write(profile.cost(step_number), columns)
+            | {"codelets": profile.codelet_cycles(step_number)}
+            for step_number in range(len(profile.steps))
         ],
-        "programs": _programs(profile, out),
-        "nodes": out.table("nodes"),
+        "programs": _programs(profile, columns),
+        "nodes": columns.table("nodes"),
         "edges": profile.edges,
-        "memory": _memory(profile.memory, out),
-        "run": RUN.write(run_log, out),
+        "memory": _memory(profile.memory, columns),
+        "run": RUN.write(run_log, columns),
     }
 
 
-def _programs(profile: Profile, out: s.Columns) -> list[int]:
-    """Return the numbers of the programs among all their nodes.
+def _programs(profile: Profile, columns: s.Columns) -> list[int]:
+    """Return the index of each program in the table of nodes, and add all nodes to that table.
 
     Equal nodes are stored once, and children come before their parents.
     """
     roots = []
-    parts = 0
+    num_nodes = 0
     for program in profile.programs:
-        order = [node for _, node in program.walk()]
-        parts += len(order)
-        if parts > MOST_NODES:
+        nodes = [node for _, node in program.walk()]
+        num_nodes += len(nodes)
+        if num_nodes > MOST_NODES:
             raise _too_large(
                 f"of a program of more than {MOST_NODES:,} parts", "use Repeat for what runs often."
             )
-        written: dict[ProgramNode, Any] = {}
-        for node in reversed(order):
-            written[node] = NODES.write(
-                replace(node, children=tuple(written[child] for child in node.children)), out
+        stored_nodes: dict[ProgramNode, Any] = {}
+        for node in reversed(nodes):
+            stored_nodes[node] = NODES.write(
+                replace(node, children=tuple(stored_nodes[child] for child in node.children)),
+                columns,
             )
-        roots.append(written[program])
+        roots.append(stored_nodes[program])
     return roots
 
 
-def _memory(memory: MemoryLedger, out: s.Columns) -> dict[str, Any]:
-    passing: dict[int, Any] = {}
-    for node, passing_bytes in zip(memory.liveness.places, memory.passing, strict=True):
-        passing[node.step] = passing.get(node.step) or BY_CATEGORY.write(passing_bytes, out)
+def _memory(memory: MemoryLedger, columns: s.Columns) -> dict[str, Any]:
+    stored_by_step: dict[int, Any] = {}
+    for node, bytes_by_category in zip(memory.liveness.places, memory.passing, strict=True):
+        stored_by_step[node.step] = stored_by_step.get(node.step) or BY_CATEGORY.write(
+            bytes_by_category, columns
+        )
     return {
-        **LEDGER.write(memory, out),
-        "passing": [[step, passing[step]] for step in sorted(passing)],
-        "always_live": out.add(memory.liveness.always.astype(np.uint8)),
-        "live": [out.add(part) for part in live_runs(memory.liveness.live)],
+        **LEDGER.write(memory, columns),
+        "passing": [[step, stored_by_step[step]] for step in sorted(stored_by_step)],
+        "always_live": columns.add(memory.liveness.always.astype(np.uint8)),
+        "live": [columns.add(array) for array in live_runs(memory.liveness.live)],
     }
 
 
 def notes_of(profile: Profile) -> Notes:
-    """Return the lines and texts of a report."""
+    """Return the lines and texts of a profile, as a report stores them."""
     return Notes(
-        tuple(v.line for v in profile.variables),
-        tuple(s.line for s in profile.steps),
-        parts=tuple(tuple(p.line for p in c.parts) for c in profile.compute_sets),
-        unbatched=tuple(c.unbatched for c in profile.codelets),
-        ways=tuple(c.way for c in profile.codelets),
-        sources=tuple(c.sources for c in profile.codelets),
-        moves=tuple(s.moves for s in profile.steps),
+        tuple(variable.line for variable in profile.variables),
+        tuple(step.line for step in profile.steps),
+        parts=tuple(tuple(part.line for part in c.parts) for c in profile.compute_sets),
+        unbatched=tuple(codelet.unbatched for codelet in profile.codelets),
+        ways=tuple(codelet.way for codelet in profile.codelets),
+        sources=tuple(codelet.sources for codelet in profile.codelets),
+        moves=tuple(step.moves for step in profile.steps),
     )
 
 
-def messages(transfers: Transfers, out: s.Columns) -> list[Any]:
-    """Return the messages of one exchange as columns."""
+def messages(transfers: Transfers, columns: s.Columns) -> list[Any]:
+    """Return the columns of the messages of one exchange.
+
+    They are the source tiles, the bytes, the numbers of receivers, and the receivers of all
+    messages.
+    """
     if len(transfers) > MOST_MESSAGES:
         raise _too_large(f"with an exchange of {len(transfers):,} messages")
     receivers = np.concatenate([np.zeros(0, np.int64), *transfers.receivers])
     return [
-        out.add(part)
-        for part in (
+        columns.add(column)
+        for column in (
             transfers.source,
             transfers.size,
-            [len(t) for t in transfers.receivers],
+            [len(receiving_tiles) for receiving_tiles in transfers.receivers],
             receivers,
         )
     ]

@@ -1,11 +1,11 @@
 """The container of saved executables and reports: an uncompressed zip file.
 
 Its members are `header.json`, and `NAME.npy` with one-dimensional arrays that need no pickle.
-Nothing is compressed, so that no file unpacks to more than its own size. `schema` declares the
-contents of a header and checks them; if something is wrong, it raises the error of its `Format`.
+Nothing is compressed, so that no file unpacks to more than its own size. The module `schema`
+declares the contents of a header and checks them.
 
 This module is on a low layer, next to `graph`. Reports (`report`) and executables (`engine`) are on
-different layers, but both are saved with it, and it imports neither.
+higher layers, and both are saved with this module.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ from ipu_teach.errors import InvalidOptionError, IPUTeachError, shown
 from ipu_teach.types import Array
 
 T = TypeVar("T")
-MOST_NODES = 10**6  # nodes of a program, each counted as often as it is in the tree
-_npy: Any = np.lib.format  # typed in some versions of numpy only
+MOST_NODES = 10**6  # a program may have this many nodes; equal ones count as often as they occur
+_npy: Any = np.lib.format  # only some versions of numpy have types for this module
 
 Header: TypeAlias = dict[str, Any]  # the contents of `header.json`
+# These are the dtypes of the arrays in a file, by numpy's names.
 KINDS: dict[str, np.dtype[np.generic]] = {
     "int64": np.dtype("<i8"),
     "uint8": np.dtype("u1"),
@@ -44,8 +45,9 @@ _DATE = (1980, 1, 1, 0, 0, 0)  # a fixed date, so that equal contents are equal 
 class Format:
     """A kind of file.
 
-    `noun` is the name of its contents, `version` the newest version, and `writer` the call that
-    writes it. `error` and `missing` are the errors for a damaged and for a missing file.
+    `noun` is the name of its contents, such as "report". `version` is the newest version of the
+    format, and `writer` the call that writes such a file. `error` is the error for a damaged file,
+    and `missing` the error for a missing one.
     """
 
     noun: str
@@ -62,37 +64,41 @@ class Format:
     def pack(self, header: Header, arrays: Mapping[str, Array]) -> bytes:
         """Return the bytes of a file with `header` and `arrays`.
 
-        The name and the version of this format are added to the header. The arrays are
-        one-dimensional, of the dtypes in `KINDS`.
+        The name and the version of this format are added to the header. The arrays must be
+        one-dimensional, with dtypes in `KINDS`.
         """
         header = {"format": self.name, "version": self.version, **header}
         buffer = io.BytesIO()
         with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as file:
-            text = json.dumps(header, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-            file.writestr(zipfile.ZipInfo("header.json", _DATE), text)
+            header_text = json.dumps(
+                header, separators=(",", ":"), ensure_ascii=True, allow_nan=False
+            )
+            file.writestr(zipfile.ZipInfo("header.json", _DATE), header_text)
             for name, array in arrays.items():
                 member = io.BytesIO()
-                little = np.ascontiguousarray(array, KINDS[array.dtype.name])
-                _npy.write_array(member, little, (1, 0), allow_pickle=False)
+                little_endian = np.ascontiguousarray(array, KINDS[array.dtype.name])
+                _npy.write_array(member, little_endian, (1, 0), allow_pickle=False)
                 file.writestr(zipfile.ZipInfo(f"{name}.npy", _DATE), member.getvalue())
         return buffer.getvalue()
 
 
 def unpack(data: bytes, form: Format) -> tuple[Header, dict[str, Array]]:
-    """Return the header and the arrays in `data`, a file of format `form`.
+    """Return the header and the arrays of a file of format `form` with the bytes `data`.
 
-    Raises the format's error.
+    Raises `form.error` if the bytes are not such a file.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as file:
             members = _members(file, len(data), form)
             arrays = {
-                n[:-4]: _array(n, content) for n, content in members.items() if n.endswith(".npy")
+                name[:-4]: _array(name, content)
+                for name, content in members.items()
+                if name.endswith(".npy")
             }
             header = json.loads(members.get("header.json", b"null"))
     except form.error:
         raise
-    # damaged bytes can fail anywhere in the readers, with any error
+    # Damaged bytes can raise any error, anywhere in zipfile, json and numpy.
     except Exception as error:
         raise form.error(
             f"This is not a valid {form.noun}, or it is damaged: {type(error).__name__}: "
@@ -108,12 +114,17 @@ def unpack(data: bytes, form: Format) -> tuple[Header, dict[str, Array]]:
 
 
 def _members(file: zipfile.ZipFile, size: int, form: Format) -> dict[str, bytes]:
-    infos = file.infolist()
-    names = [info.filename for info in infos]
-    plain = all(
-        i.compress_type == zipfile.ZIP_STORED and i.compress_size == i.file_size for i in infos
+    members = file.infolist()
+    names = [info.filename for info in members]
+    is_plain = all(
+        member.compress_type == zipfile.ZIP_STORED and member.compress_size == member.file_size
+        for member in members
     )
-    if not plain or len(set(names)) < len(names) or sum(i.file_size for i in infos) > size:
+    if (
+        not is_plain
+        or len(set(names)) < len(names)
+        or sum(member.file_size for member in members) > size
+    ):
         raise form.error(
             "This zip file was not written by the kit: its members are compressed, doubled or "
             "overlap.",
@@ -126,14 +137,14 @@ def _array(name: str, content: bytes) -> Array:
     stream = io.BytesIO(content)
     if _npy.read_magic(stream) != (1, 0):
         raise ValueError(f"{name} has another version")
-    shape, fortran, dtype = _npy.read_array_header_1_0(stream)
-    rest = len(content) - stream.tell()
+    shape, is_fortran, dtype = _npy.read_array_header_1_0(stream)
+    num_data_bytes = len(content) - stream.tell()
     if (
         dtype not in KINDS.values()
         or len(shape) != 1
-        or fortran
+        or is_fortran
         and shape[0] > 1
-        or shape[0] * dtype.itemsize != rest
+        or shape[0] * dtype.itemsize != num_data_bytes
     ):
         raise ValueError(f"{name} holds {shape} {dtype}")
     return np.frombuffer(content, dtype, offset=stream.tell()).astype(dtype.newbyteorder("="))
@@ -155,36 +166,38 @@ def path_of(argument: str | os.PathLike[str], call: str) -> Path:
 def read_whole(
     path: str | os.PathLike[str], call: str, form: Format, read: Callable[[bytes], T]
 ) -> T:
-    """Return `read(contents)` for the contents of a file.
+    """Return `read(contents)` for the contents of a file of format `form`.
 
-    Raises `InvalidOptionError` if `path` is not a path, and the error of `form`, which names the
-    file.
+    Raises `InvalidOptionError`, in which `call` names the caller, if `path` is not a path. Raises
+    `form.missing` if the file does not exist, and `form.error` if it cannot be read. Errors name
+    the file.
     """
-    place = path_of(path, call)
+    file_path = path_of(path, call)
     try:
-        return read(place.read_bytes())
+        return read(file_path.read_bytes())
     except OSError as error:
         raise (form.missing if isinstance(error, FileNotFoundError) else form.error)(
-            f"The file {shown(str(place))} cannot be read: {error.strerror or error}.",
+            f"The file {shown(str(file_path))} cannot be read: {error.strerror or error}.",
             next_step=f"give the path of a file that {form.writer} wrote.",
         ) from None
     except form.error as error:
-        where = f"{place}, {error.where}" if error.where else str(place)
+        error_place = f"{file_path}, {error.where}" if error.where else str(file_path)
         raise form.error(
-            error.tried, where=where, line=error.line, next_step=error.next_step
+            error.tried, where=error_place, line=error.line, next_step=error.next_step
         ) from error.__cause__
 
 
 def write_whole(path: str | os.PathLike[str], data: bytes, call: str, noun: str) -> None:
-    """Write one file; an existing file is replaced only when the new one is complete.
+    """Write the file `path`; an existing file is replaced only when the new file is complete.
 
-    `call` and `noun` name the call and the contents in errors. Raises `InvalidOptionError`.
+    Raises `InvalidOptionError`, in which `call` names the caller and `noun` the contents, if the
+    file cannot be written.
     """
-    place = path_of(path, call)
+    file_path = path_of(path, call)
     try:
-        places.write_whole(place, data)
+        places.write_whole(file_path, data)
     except OSError as error:
-        raise InvalidOptionError(f"""The {noun} cannot be written to {shown(str(place))}:
+        raise InvalidOptionError(f"""The {noun} cannot be written to {shown(str(file_path))}:
             {error.strerror or error}.
             next:  give the path of a file in a folder that exists and may be written
             to.""") from None

@@ -1,8 +1,8 @@
-"""Vertex classes in saved executables: their descriptions, and the classes that match on loading.
+"""Describe the vertex classes of a saved executable, and find them again when it is loaded.
 
 Python code is never stored. The description of a class has its module and name, its fields, and a
-hash of the text of its methods and of its plain constants. So another class of the same name is not
-mistaken for it.
+hash of the text of its methods and of its plain constants. The hash distinguishes the class from
+others of the same name.
 """
 
 from __future__ import annotations
@@ -29,58 +29,59 @@ FIELDS = many(pair(TEXT, TEXT, TEXT, whole(most=2)))  # (name, kind, dtype, dept
 
 
 def described(codelet: type[Vertex]) -> dict[str, Json]:
-    """Return the description of a class for a saved file."""
-    result: dict[str, Json] = {
+    """Return the description of a vertex class for a saved file."""
+    description: dict[str, Json] = {
         "module": codelet.__module__,
         "name": codelet.__qualname__,
         "context": codelet.context,
         "fields": _fields(codelet),
         "hash": _fingerprint(codelet),
     }
-    base = _made_from(codelet)
-    if base is not None:
+    template_base = _made_from(codelet)
+    if template_base is not None:
         constants = {name: _encoded(value) for name, value in _constants(codelet)}
-        result["base"] = {
-            "module": base.__module__,
-            "name": base.__qualname__,
+        description["base"] = {
+            "module": template_base.__module__,
+            "name": template_base.__qualname__,
             "constants": constants,
         }
-    return result
+    return description
 
 
-def resolve(part: HeaderValue, codelets: Iterable[type[Vertex]]) -> type[Vertex]:
-    """Return the class that `part` describes, among `codelets` and all classes of this process.
+def resolve(stored: HeaderValue, codelets: Iterable[type[Vertex]]) -> type[Vertex]:
+    """Return the vertex class that `stored` describes.
 
-    Raises `ExecutableLoadError` if no class matches, or classes of several modules do.
+    It is one of `codelets` or, if none of them has the name, one that this process has defined.
+    Raises `ExecutableLoadError` if no class matches, or if classes of several modules match.
     """
-    name = TEXT.read(part["name"])
-    module = TEXT.read(part["module"])
-    supplied = _named(name, codelets)
-    known = _named(name, _every(Vertex))
-    if not supplied and not known and "base" in part.value:
-        remade = _remade(part, codelets)
-        supplied = [remade] if remade is not None else []
-    codelet = supplied or known
-    if not codelet:
+    name = TEXT.read(stored["name"])
+    module = TEXT.read(stored["module"])
+    supplied_classes = _named(name, codelets)
+    defined_classes = _named(name, _every(Vertex))
+    if not supplied_classes and not defined_classes and "base" in stored.value:
+        derived = _remade(stored, codelets)
+        supplied_classes = [derived] if derived is not None else []
+    candidates = supplied_classes or defined_classes
+    if not candidates:
         raise ExecutableLoadError(f"""The executable uses the codelet {name}, and there is no such
             vertex class here.
             where: it was defined in {module}
             next:  {"define it" if module == "__main__" else f"import {module}"}, or pass it:
             Executable.load(path, codelets=[…]).""")
-    misfits = [(c, _misfit(c, part)) for c in codelet]
-    fitting = [c for c, misfit in misfits if not misfit]
-    if not fitting:
+    classes_and_misfits = [(candidate, _misfit(candidate, stored)) for candidate in candidates]
+    matching = [candidate for candidate, misfit in classes_and_misfits if not misfit]
+    if not matching:
         raise ExecutableLoadError(f"""The codelet {name} is not the one that the executable was
             saved with.
-            where: {misfits[-1][1]}
+            where: {classes_and_misfits[-1][1]}
             next:  load it with the code that saved it, or compile the graph again.""")
-    if len({c.__module__ for c in fitting}) > 1:
-        modules = ", ".join(sorted({c.__module__ for c in fitting}))
+    if len({candidate.__module__ for candidate in matching}) > 1:
+        modules = ", ".join(sorted({candidate.__module__ for candidate in matching}))
         raise ExecutableLoadError(f"""Several codelets named {name} fit.
             where: modules {modules}
             next:  pass the right one: Executable.load(path, codelets=[…]).""")
-    # all are of one module: a cell ran several times, and the last class is the newest
-    return fitting[-1]
+    # If all matching classes are of one module, a cell has run several times: take the newest.
+    return matching[-1]
 
 
 def _named(name: str, classes: Iterable[type[Vertex]]) -> list[type[Vertex]]:
@@ -88,16 +89,17 @@ def _named(name: str, classes: Iterable[type[Vertex]]) -> list[type[Vertex]]:
 
 
 def _every(base: type[Vertex]) -> Iterator[type[Vertex]]:
-    """Yield all subclasses of `base` at any depth, in the order in which each class got its own."""
+    """Yield all subclasses of `base` at any depth, each before its own subclasses."""
     for child in base.__subclasses__():
         yield child
         yield from _every(child)
 
 
-def _misfit(codelet: type[Vertex], part: HeaderValue) -> str:
-    """Return a description of how a class differs from its saved one; "" if it does not."""
+def _misfit(codelet: type[Vertex], stored: HeaderValue) -> str:
+    """Return how a class differs from the saved description, or "" if it does not differ."""
     fields_now, fields_saved = (
-        {f[0]: f for f in fields} for fields in (_fields(codelet), FIELDS.read(part["fields"]))
+        {field[0]: field for field in fields}
+        for fields in (_fields(codelet), FIELDS.read(stored["fields"]))
     )
     for name in [*fields_saved, *fields_now]:
         if fields_now.get(name) != fields_saved.get(name):
@@ -105,18 +107,21 @@ def _misfit(codelet: type[Vertex], part: HeaderValue) -> str:
                 f"its field {name!r} was {_field_text(fields_saved.get(name))} and is "
                 f"{_field_text(fields_now.get(name))}"
             )
-    context = TEXT.read(part["context"])
-    if codelet.context != context:
-        return f"it ran as a {context} and runs as a {codelet.context}"
-    saved = part["hash"].value
-    now = _fingerprint(codelet)
-    if saved is not None and now is not None and saved != now:
+    saved_context = TEXT.read(stored["context"])
+    if codelet.context != saved_context:
+        return f"it ran as a {saved_context} and runs as a {codelet.context}"
+    saved_hash = stored["hash"].value
+    current_hash = _fingerprint(codelet)
+    if saved_hash is not None and current_hash is not None and saved_hash != current_hash:
         return "the text of its methods has changed"
     return ""
 
 
 def _fields(codelet: type[Vertex]) -> list[tuple[str, str, str, int]]:
-    return [(f.name, f.kind, f.dtype.__name__, f.depth) for f in codelet.fields.values()]
+    return [
+        (field.name, field.kind, field.dtype.__name__, field.depth)
+        for field in codelet.fields.values()
+    ]
 
 
 def _field_text(field: tuple[str, str, str, int] | None) -> str:
@@ -127,7 +132,7 @@ def _field_text(field: tuple[str, str, str, int] | None) -> str:
 
 
 def _fingerprint(codelet: type[Vertex]) -> str | None:
-    """Return a hash of the methods' text and the plain constants of a class and its bases.
+    """Return a hash of the text of all methods and of the plain constants of a class and its bases.
 
     Return None if the text of a method is not known.
     """
@@ -142,70 +147,77 @@ def _fingerprint(codelet: type[Vertex]) -> str | None:
             if isinstance(function, FunctionType):
                 try:
                     lines = dedent(inspect.getsource(function)).splitlines()
-                except (OSError, TypeError, IndentationError):  # from a prompt or exec
+                except (OSError, TypeError, IndentationError):  # code of exec has no text
                     return None
                 texts[name] = "\n".join(line.rstrip() for line in lines if line.strip())
     return hashlib.sha256(json.dumps(texts, sort_keys=True).encode()).hexdigest()
 
 
-# Classes that graph.vertex.template returned
+# Classes that `graph.vertex.template` derives
 
 
 def _made_from(codelet: type[Vertex]) -> type[Vertex] | None:
-    """Return the class that `template` derived this class from, or None.
+    """Return the class from which `template` derived this class.
 
-    It is None also if `template` could not derive it again.
+    Return None if it did not, or if the class has changed so that `template` could not derive it
+    again.
     """
     base = codelet.__bases__[0]
     if not issubclass(base, Vertex):
         return None
     attributes = {name: value for name, value in vars(codelet).items() if not name.startswith("__")}
-    plain = dict(_constants(codelet))
-    rest = attributes.keys() - plain.keys() - codelet.fields.keys() - {"fields"}
-    copied = not rest and bool(codelet.fields) and "__annotations__" not in vars(codelet)
-    return base if copied and base.fields.keys() == codelet.fields.keys() else None
+    constants = dict(_constants(codelet))
+    other_names = attributes.keys() - constants.keys() - codelet.fields.keys() - {"fields"}
+    is_copy = not other_names and bool(codelet.fields) and "__annotations__" not in vars(codelet)
+    return base if is_copy and base.fields.keys() == codelet.fields.keys() else None
 
 
-def _remade(part: HeaderValue, codelets: Iterable[type[Vertex]]) -> type[Vertex] | None:
-    """Return the class that `template` derives from the base that `part` names, if it fits.
+def _remade(stored: HeaderValue, codelets: Iterable[type[Vertex]]) -> type[Vertex] | None:
+    """Return the class that `template` derives from the base in `stored`; None if it cannot.
 
-    Raises `ExecutableLoadError` if this process does not have the base.
+    The base is one of `codelets` or of the classes that this process has defined. Raises
+    `ExecutableLoadError` if there is no such base.
     """
-    base = part["base"]
+    base = stored["base"]
     name, base_name, module = (
-        TEXT.read(place) for place in (part["name"], base["name"], base["module"])
+        TEXT.read(text) for text in (stored["name"], base["name"], base["module"])
     )
-    bases = [c for c in _named(base_name, [*codelets, *_every(Vertex)]) if c.__module__ == module]
-    if not bases:
+    candidates = [
+        candidate
+        for candidate in _named(base_name, [*codelets, *_every(Vertex)])
+        if candidate.__module__ == module
+    ]
+    if not candidates:
         raise ExecutableLoadError(f"""The executable uses the codelet {name}, which is made from
             {base_name}, and there is no such vertex class here.
             where: it was defined in {module}
             next:  import {module} first.""")
-    codelet = bases[-1]
+    base_class = candidates[-1]
     dtypes: dict[type[DType], type[DType]] = {}
-    for field, _, dtype_name, _ in FIELDS.read(part["fields"]):
+    for field, _, dtype_name, _ in FIELDS.read(stored["fields"]):
         dtype = dtype_named(dtype_name)
         if (
-            field not in codelet.fields
+            field not in base_class.fields
             or dtype is None
-            or dtypes.setdefault(codelet.fields[field].dtype, dtype) is not dtype
+            or dtypes.setdefault(base_class.fields[field].dtype, dtype) is not dtype
         ):
             return None
     constants = {key: _decoded(value) for key, value in base["constants"].entries()}
     if any(key.startswith("_") or callable(getattr(Vertex, key, None)) for key in constants):
         base["constants"].fail("a list of constants")
-    return template(codelet, name, dtypes, **constants)
+    return template(base_class, name, dtypes, **constants)
 
 
 def _constants(owner: type) -> Iterator[tuple[str, Constant]]:
-    """Yield (name, value) of a class's attributes that are plain values, without its fields.
+    """Yield (name, value) for each attribute of a class that is a plain value and not a field.
 
-    Plain values are numbers, text, dtypes and numpy's functions.
+    Plain values are numbers, text, None, dtypes and numpy's functions. Special attributes, whose
+    names begin with two underscores, are left out.
     """
     fields = getattr(owner, "fields", {})
     for name, value in vars(owner).items():
-        plain = value is None or isinstance(value, (bool, int, float, str, np.ufunc))
-        if not name.startswith("__") and name not in fields and (plain or _is_dtype(value)):
+        is_plain = value is None or isinstance(value, (bool, int, float, str, np.ufunc))
+        if not name.startswith("__") and name not in fields and (is_plain or _is_dtype(value)):
             yield name, value
 
 
@@ -233,12 +245,12 @@ _DECODED: dict[str, Callable[[str], Constant]] = {
 }
 
 
-def _decoded(part: HeaderValue) -> Constant:
-    if isinstance(part.value, list):
-        part.fail("a constant")
-    if not isinstance(part.value, dict):
-        constant: Constant = part.value
+def _decoded(stored: HeaderValue) -> Constant:
+    if isinstance(stored.value, list):
+        stored.fail("a constant")
+    if not isinstance(stored.value, dict):
+        constant: Constant = stored.value
         return constant
-    kind, text = next(iter(part.value.items()), ("", ""))
-    decoded = _DECODED[kind](text) if kind in _DECODED and isinstance(text, str) else None
-    return decoded if decoded is not None else part.fail(f"a constant ({shown(kind)})")
+    kind, encoded = next(iter(stored.value.items()), ("", ""))
+    decoded = _DECODED[kind](encoded) if kind in _DECODED and isinstance(encoded, str) else None
+    return decoded if decoded is not None else stored.fail(f"a constant ({shown(kind)})")

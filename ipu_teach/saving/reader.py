@@ -1,8 +1,7 @@
 """Read a saved executable: build a `Graph` and programs through the calls that a learner would use.
 
-Everything in the file is checked: numbers against the tables that they are indices of, and views
-against the variables that they are part of. The graph is then compiled again, with all checks of
-the compiler.
+All data in the file are checked: indices must be within their tables, and views within variables.
+The graph is then compiled again, with all checks of the compiler.
 """
 
 from __future__ import annotations
@@ -30,10 +29,10 @@ from ipu_teach.saving.archive import MOST_NODES
 from ipu_teach.saving.codelet_sources import resolve
 from ipu_teach.types import UNSIGNED_INT, Array, DType
 
-MOST_PIECES = 2**28  # elements of a view that are checked one by one
+MOST_PIECES = 2**28  # a view may have this many elements that are checked one by one
 
 Options = TypeVar("Options")  # the type of the engine's options, which only the engine knows
-# it takes whatever the file has, and refuses what is not options
+# A function of this type gets any value of a file, and raises an error if it is not options.
 Parsed: TypeAlias = Callable[[Any], Options]
 Read: TypeAlias = tuple[Graph, list[p.Program], dict[str, bool], Options]
 
@@ -43,10 +42,12 @@ def rebuild(
 ) -> Read[Options]:
     """Return (graph, programs, checks, options) of a saved executable.
 
-    `parsed` checks the options, whose meaning is up to the engine. Raises `ExecutableLoadError`.
+    `codelets` are vertex classes that the executable may use, in addition to those that the process
+    has defined. `parsed` checks the options, which only the engine knows. Raises
+    `ExecutableLoadError` if the file is damaged or needs other classes.
     """
-    listed = _listed(codelets)
-    return s.load(data, w.EXECUTABLE, lambda header: _Reader(header, listed).read(parsed))
+    classes = _listed(codelets)
+    return s.load(data, w.EXECUTABLE, lambda header: _Reader(header, classes).read(parsed))
 
 
 def _listed(codelets: Iterable[type[Vertex]]) -> list[type[Vertex]]:
@@ -55,17 +56,19 @@ def _listed(codelets: Iterable[type[Vertex]]) -> list[type[Vertex]]:
         if isinstance(codelets, Iterable) and not isinstance(codelets, (str, type))
         else [None]
     )
-    if not all(isinstance(c, type) and issubclass(c, Vertex) for c in entries):
+    if not all(isinstance(codelet, type) and issubclass(codelet, Vertex) for codelet in entries):
         raise ExecutableLoadError(f"""codelets was given {shown(codelets)}.
             next:  give a list of vertex classes: codelets=[DotProduct].""")
-    return [c for c in entries if c is not None]
+    return [codelet for codelet in entries if codelet is not None]
 
 
 class _Reader:
     def __init__(self, header: s.HeaderValue, codelets: list[type[Vertex]]) -> None:
         self.header = header
         self.known = header.known
-        self.known["codelets"] = [resolve(part, codelets) for part in header["codelets"].items()]
+        self.known["codelets"] = [
+            resolve(stored, codelets) for stored in header["codelets"].items()
+        ]
         self.graph = Graph(s.TARGET.read(header["target"]))
         self.known.update(
             streams=self.graph.streams,
@@ -87,166 +90,173 @@ class _Reader:
             header["alignment"].fail(f"the alignment of this kit, {ALIGNMENT}")
         self.layouts: list[Layout | ListLayout] = []
         known["layouts"] = self.layouts
-        for part in header["layouts"].items():
-            self.layouts.append(self._layout(part))
-        # after the layouts, which must get their old order, so that groups of vertices stay the
-        # same
+        for stored in header["layouts"].items():
+            self.layouts.append(self._layout(stored))
+        # The variables come after the layouts, because new variables add layouts. The layouts must
+        # get the same order as in the saved graph, so that vertices form the same groups.
         self._variables()
-        known["tensors"] = [self._tensor(part) for part in header["tensors"].items()]
+        known["tensors"] = [self._tensor(stored) for stored in header["tensors"].items()]
         self._mapping(header["mapping"])
-        for part in header["initial_values"].items():
-            self._initial_value(part)
-        for part in header["compute_sets"].items():
-            self._compute_set(part)
+        for stored in header["initial_values"].items():
+            self._initial_value(stored)
+        for stored in header["compute_sets"].items():
+            self._compute_set(stored)
         self._check_edges()
         self._host()
         return self.graph, self._programs(), checks, options
 
-    def _numbers(self, part: s.HeaderValue, count: int) -> Array:
-        """Return `count` numbers that begin at the place that `part` gives."""
-        return self._slice("numbers", part, count)
+    def _numbers(self, stored: s.HeaderValue, count: int) -> Array:
+        """Return `count` stored numbers, the first of which has the index in `stored`."""
+        return self._slice("numbers", stored, count)
 
-    def _slice(self, name: str, part: s.HeaderValue, count: int) -> Array:
+    def _slice(self, name: str, stored: s.HeaderValue, count: int) -> Array:
         if name not in self.known.arrays:
             self.header.fail(f"complete: {name}.npy is missing")
-        stored = self.known.arrays[name]
-        start = part.whole(0, len(stored))
-        if start + count > len(stored):
-            part.fail(f"the start of {count:,} stored numbers")
-        return stored[start : start + count]
+        array = self.known.arrays[name]
+        start = stored.whole(0, len(array))
+        if start + count > len(array):
+            stored.fail(f"the start of {count:,} stored numbers")
+        return array[start : start + count]
 
     # Variables and views
 
     def _variables(self) -> None:
         graph = self.graph
-        size = self.header["memory_bytes"]
-        for part in self.header["variables"].items():
-            graph._new_variable(**w.VARIABLE.read(part))
-        if graph.memory_bytes != size.whole(0, 2 * MOST_BYTES):
-            size.fail(f"the size of its variables, {graph.memory_bytes:,} bytes")
-        self._starts = np.array([v.start for v in graph.variables], np.int64)
-        self._stops = np.array([v.stop for v in graph.variables], np.int64)
+        stored_size = self.header["memory_bytes"]
+        for stored in self.header["variables"].items():
+            graph._new_variable(**w.VARIABLE.read(stored))
+        if graph.memory_bytes != stored_size.whole(0, 2 * MOST_BYTES):
+            stored_size.fail(f"the size of its variables, {graph.memory_bytes:,} bytes")
+        self._starts = np.array([variable.start for variable in graph.variables], np.int64)
+        self._stops = np.array([variable.stop for variable in graph.variables], np.int64)
 
     def _inside(self, start: Array, stop: Array) -> bool:
-        """Return whether every byte from each `start` to its `stop` belongs to a variable."""
-        below = [covered(self._starts, self._stops, place) for place in (start, stop)]
-        return bool(np.all(start >= 0) and np.all(below[1] - below[0] == stop - start))
+        """Return whether the bytes from each address in `start` to its `stop` are of variables."""
+        bytes_below = [covered(self._starts, self._stops, addresses) for addresses in (start, stop)]
+        return bool(np.all(start >= 0) and np.all(bytes_below[1] - bytes_below[0] == stop - start))
 
-    def _layout(self, part: s.HeaderValue) -> Layout | ListLayout:
+    def _layout(self, stored: s.HeaderValue) -> Layout | ListLayout:
         graph = self.graph
-        if isinstance(part.value, dict) and "parts" in part.value:
-            parts = []
-            for pair in part["parts"].items():
-                inner = (
-                    self.layouts[pair[1].whole(0, len(self.layouts) - 1)]
+        if isinstance(stored.value, dict) and "parts" in stored.value:
+            placed_layouts = []
+            for stored_part in stored["parts"].items():
+                part_layout = (
+                    self.layouts[stored_part[1].whole(0, len(self.layouts) - 1)]
                     if self.layouts
-                    else part.fail("a list layout")
+                    else stored.fail("a list layout")
                 )
-                if not isinstance(inner, Layout):
-                    pair.fail("a part of a list")
-                parts.append((pair[0].whole(-MOST_BYTES, MOST_BYTES), inner))
-            if parts and parts[0][0] == 0:
-                return graph.list_layout(tuple(parts))
-            return part.fail("a list layout")
-        shape = w.SHAPE.read(part["shape"])
-        size = prod(max(n, 1) for n in shape)
-        if size > MOST_BYTES:
-            part.fail("a shape that fits into memory")
-        if "strides" in part.value:
+                if not isinstance(part_layout, Layout):
+                    stored_part.fail("a part of a list")
+                placed_layouts.append((stored_part[0].whole(-MOST_BYTES, MOST_BYTES), part_layout))
+            if placed_layouts and placed_layouts[0][0] == 0:
+                return graph.list_layout(tuple(placed_layouts))
+            return stored.fail("a list layout")
+        shape = w.SHAPE.read(stored["shape"])
+        num_elements = prod(max(length, 1) for length in shape)
+        if num_elements > MOST_BYTES:
+            stored.fail("a shape that fits into memory")
+        if "strides" in stored.value:
             strides = s.numbers(s.whole(-MOST_BYTES, MOST_BYTES), MOST_DIMENSIONS).read(
-                part["strides"]
+                stored["strides"]
             )
             if (
                 len(strides) != len(shape)
-                or sum(n * abs(x) for n, x in zip(shape, strides, strict=True)) > MOST_BYTES
+                or sum(length * abs(stride) for length, stride in zip(shape, strides, strict=True))
+                > MOST_BYTES
             ):
-                part.fail("a layout")
+                stored.fail("a layout")
             layout = graph.strided(shape, strides)
-            # only different elements count: axes of stride 0 repeat the same ones
-            touched = prod(n for n, stride in zip(shape, strides, strict=True) if stride)
-            if not layout.contiguous and size > MOST_PIECES and touched > MOST_PIECES:
-                part.fail(f"a layout of at most {MOST_PIECES:,} pieces")
+            # An axis of stride 0 repeats elements, so it does not add different elements.
+            num_different = prod(
+                length for length, stride in zip(shape, strides, strict=True) if stride
+            )
+            if not layout.contiguous and num_elements > MOST_PIECES and num_different > MOST_PIECES:
+                stored.fail(f"a layout of at most {MOST_PIECES:,} pieces")
             return layout
-        positions = self._numbers(part["at"], prod(shape)).reshape(shape)
+        positions = self._numbers(stored["at"], prod(shape)).reshape(shape)
         if positions.size and (positions.flat[0] != 0 or np.abs(positions).max() > MOST_BYTES):
-            part.fail("a list of positions")
+            stored.fail("a list of positions")
         return graph.listed(UNSIGNED_INT, positions).layout
 
-    def _tensor(self, part: s.HeaderValue) -> Tensor:
-        view = w.VIEW.read(part)
+    def _tensor(self, stored: s.HeaderValue) -> Tensor:
+        view = w.VIEW.read(stored)
         if not isinstance(view["layout"], Layout):
-            part.fail("a tensor")
+            stored.fail("a tensor")
         tensor = Tensor.of(self.graph, **view)
         if not self._inside(*tensor.byte_extent()):
-            part.fail("a view of the variables")
+            stored.fail("a view of the variables")
         return tensor
 
-    def _mapping(self, part: s.HeaderValue) -> None:
-        count = part[1].whole(0, len(self.known.arrays.get("numbers", ())))
-        log = self._numbers(part[0], 3 * count).reshape(-1, 3)
-        start, stop, tile = log.T
-        ordered = (
-            np.all(start >= 0) and np.all(start <= stop) and np.all(stop <= self.graph.memory_bytes)
+    def _mapping(self, stored: s.HeaderValue) -> None:
+        num_rows = stored[1].whole(0, len(self.known.arrays.get("numbers", ())))
+        rows = self._numbers(stored[0], 3 * num_rows).reshape(-1, 3)
+        starts, stops, tiles = rows.T
+        are_in_memory = (
+            np.all(starts >= 0)
+            and np.all(starts <= stops)
+            and np.all(stops <= self.graph.memory_bytes)
         )
-        if not ordered or np.any((tile < 0) | (tile >= self.graph.target.num_tiles)):
-            part.fail("a mapping to tiles")
-        self.graph.mapping_log.frombytes(np.ascontiguousarray(log, np.int64).tobytes())
+        if not are_in_memory or np.any((tiles < 0) | (tiles >= self.graph.target.num_tiles)):
+            stored.fail("a mapping to tiles")
+        self.graph.mapping_log.frombytes(np.ascontiguousarray(rows, np.int64).tobytes())
 
-    def _initial_value(self, part: s.HeaderValue) -> None:
-        tensor: Tensor = w.TENSOR.read(part[0])
-        count = part[2].whole(0, tensor.num_elements)
-        if count not in (1, tensor.num_elements):
-            part.fail("one value, or one for each element")
-        values = self._values(part[1], tensor.dtype, count)
-        shaped = (
+    def _initial_value(self, stored: s.HeaderValue) -> None:
+        tensor: Tensor = w.TENSOR.read(stored[0])
+        num_values = stored[2].whole(0, tensor.num_elements)
+        if num_values not in (1, tensor.num_elements):
+            stored.fail("one value, or one for each element")
+        values = self._values(stored[1], tensor.dtype, num_values)
+        shaped_values = (
             np.broadcast_to(values, tensor.shape)
-            if count != tensor.num_elements
+            if num_values != tensor.num_elements
             else values.reshape(tensor.shape)
         )
-        self.graph.initial_values.append((tensor, shaped))
+        self.graph.initial_values.append((tensor, shaped_values))
 
-    def _values(self, part: s.HeaderValue, dtype: type[DType], count: int) -> Array:
-        content = self._slice("values", part, count * dtype.size)
-        if dtype.numpy.kind == "b" and np.any(content > 1):
-            part.fail("the start of true and false")
-        values: Array = content.copy().view(dtype.numpy)
+    def _values(self, stored: s.HeaderValue, dtype: type[DType], num_values: int) -> Array:
+        stored_bytes = self._slice("values", stored, num_values * dtype.size)
+        if dtype.numpy.kind == "b" and np.any(stored_bytes > 1):
+            stored.fail("the start of true and false")
+        values: Array = stored_bytes.copy().view(dtype.numpy)
         return values
 
     # Vertices
 
-    def _compute_set(self, part: s.HeaderValue) -> None:
-        compute_set = self.graph.add_compute_set(s.TEXT.read(part["name"]))
+    def _compute_set(self, stored: s.HeaderValue) -> None:
+        compute_set = self.graph.add_compute_set(s.TEXT.read(stored["name"]))
         if self.known.version > 2:
-            compute_set.replicas = w.REPLICAS.read(part["replicas"])
-        orders = [self._table(compute_set, table) for table in part["tables"].items()]
-        order = np.sort(np.concatenate([np.zeros(0, np.int64), *orders]))
-        if not np.array_equal(order, np.arange(len(order))):
-            part.fail("a compute set whose vertices are numbered")
-        if any(len(order) % compute_set.replicas for order in orders):
-            part.fail("a compute set with as many vertices in each replica")
-        compute_set.num_vertices = len(order)
+            compute_set.replicas = w.REPLICAS.read(stored["replicas"])
+        orders_of_tables = [
+            self._table(compute_set, stored_table) for stored_table in stored["tables"].items()
+        ]
+        sorted_order = np.sort(np.concatenate([np.zeros(0, np.int64), *orders_of_tables]))
+        if not np.array_equal(sorted_order, np.arange(len(sorted_order))):
+            stored.fail("a compute set whose vertices are numbered")
+        if any(len(sorted_order) % compute_set.replicas for sorted_order in orders_of_tables):
+            stored.fail("a compute set with as many vertices in each replica")
+        compute_set.num_vertices = len(sorted_order)
 
-    def _table(self, compute_set: ComputeSet, part: s.HeaderValue) -> Array:
-        codelet: type[Vertex] = w.CODELET.read(part["codelet"])
+    def _table(self, compute_set: ComputeSet, stored: s.HeaderValue) -> Array:
+        codelet: type[Vertex] = w.CODELET.read(stored["codelet"])
         if codelet in compute_set.tables:
-            part.fail("a table of a codelet of its own")
+            stored.fail("a table of a codelet of its own")
         table = table_of(self.graph, compute_set, codelet)
-        count = part["vertices"].whole(0, len(self.known.arrays.get("numbers", ())))
-        edges, state = (dict(part[name].entries()) for name in ("edges", "state"))
+        num_vertices = stored["vertices"].whole(0, len(self.known.arrays.get("numbers", ())))
+        edges, state = (dict(stored[name].entries()) for name in ("edges", "state"))
         if (set(edges), set(state)) != (set(table.edges), set(table.state)):
-            part.fail(f"a table of {codelet.__name__}")
-        for name, edge in edges.items():
-            self._edge(table, name, edge, count)
+            stored.fail(f"a table of {codelet.__name__}")
+        for name, stored_edge in edges.items():
+            self._edge(table, name, stored_edge, num_vertices)
         for name, field in table.state.items():
-            table.state_values[name] = list(self._values(state[name], field.dtype, count))
+            table.state_values[name] = list(self._values(state[name], field.dtype, num_vertices))
         tiles, order, estimates = (
-            self._numbers(part[name], count) for name in ("tiles", "order", "estimates")
+            self._numbers(stored[name], num_vertices) for name in ("tiles", "order", "estimates")
         )
-        Tiles(self.graph.target.num_tiles).numbers(tiles, f"{part.where}.tiles")
+        Tiles(self.graph.target.num_tiles).numbers(tiles, f"{stored.where}.tiles")
         if np.any((estimates < -1) | (estimates > MOST_CYCLES)) or np.any(
             (order < 0) | (order >= 2**31)
         ):
-            part.fail("a table of vertices")
+            stored.fail("a table of vertices")
         table.tiles = array("i", tiles.astype(np.int32).tobytes())
         table.order = array("i", order.astype(np.int32).tobytes())
         table.estimates = (
@@ -254,33 +264,35 @@ class _Reader:
         )
         return order
 
-    def _edge(self, table: VertexTable, name: str, part: s.HeaderValue, count: int) -> None:
-        offsets, numbers = (self._numbers(part[i], count) for i in (0, 1))
-        if np.any((numbers < 0) | (numbers >= len(self.layouts))) or np.any(
+    def _edge(
+        self, table: VertexTable, name: str, stored: s.HeaderValue, num_vertices: int
+    ) -> None:
+        offsets, layout_numbers = (self._numbers(stored[i], num_vertices) for i in (0, 1))
+        if np.any((layout_numbers < 0) | (layout_numbers >= len(self.layouts))) or np.any(
             (offsets < 0) | (offsets > MOST_BYTES)
         ):
-            part.fail("a column of views")
+            stored.fail("a column of views")
         depth = table.edges[name].depth
-        ids = np.zeros(len(self.layouts), np.int32)
-        for number in np.unique(numbers):
-            layout = self.layouts[number]
-            ids[number] = layout.id
+        ids_by_number = np.zeros(len(self.layouts), np.int32)
+        for layout_number in np.unique(layout_numbers):
+            layout = self.layouts[layout_number]
+            ids_by_number[layout_number] = layout.id
             if isinstance(layout, ListLayout):
-                fits = depth == 2 and all(len(inner.shape) == 1 for _, inner in layout.parts)
+                is_valid = depth == 2 and all(len(part.shape) == 1 for _, part in layout.parts)
             else:
-                fits = len(layout.shape) == depth or depth == 0 and layout.size == 1
-            if not fits:
-                part.fail(f"a column of views for {table.edges[name].declaration()}")
+                is_valid = len(layout.shape) == depth or depth == 0 and layout.size == 1
+            if not is_valid:
+                stored.fail(f"a column of views for {table.edges[name].declaration()}")
         table.offsets[name] = array("q", offsets.astype(np.int64).tobytes())
-        table.layouts[name] = array("i", ids[numbers].tobytes())
+        table.layouts[name] = array("i", ids_by_number[layout_numbers].tobytes())
 
     def _check_edges(self) -> None:
-        """Check that every region of every vertex is inside variables."""
+        """Check that the memory regions of all vertices are within variables."""
         frozen = FrozenGraph(self.graph)
         for compute_set, table in frozen.tables():
             for name, field in table.fields.items():
-                edges = frozen.intervals(table, name)
-                if field.kind != "state" and not self._inside(edges.start, edges.stop):
+                regions = frozen.intervals(table, name)
+                if field.kind != "state" and not self._inside(regions.start, regions.stop):
                     self.header["compute_sets"][compute_set.id].fail(
                         "a set of vertices whose views lie in variables"
                     )
@@ -290,77 +302,83 @@ class _Reader:
     def _host(self) -> None:
         graph = self.graph
         modes = {mode.value: mode for mode in ReplicatedStreamMode}
-        for part in self.header["streams"].items():
-            stream = w.STREAM.read(part)
-            mode = stream.pop("mode")
-            depth = stream.pop("buffering_depth")
-            replicas = self._replicas(part, stream, stream["num_elements"])
-            if stream.pop("to_device"):
-                stream_mode = modes.get(s.TEXT.read(mode)) or part.fail("a stream")
+        for stored in self.header["streams"].items():
+            stream_fields = w.STREAM.read(stored)
+            mode = stream_fields.pop("mode")
+            depth = stream_fields.pop("buffering_depth")
+            replicas = self._replicas(stored, stream_fields, stream_fields["num_elements"])
+            if stream_fields.pop("to_device"):
+                stream_mode = modes.get(s.TEXT.read(mode)) or stored.fail("a stream")
                 new_stream = graph.add_host_to_device_fifo(
-                    **stream, mode=stream_mode, buffering_depth=depth
+                    **stream_fields, mode=stream_mode, buffering_depth=depth
                 )
             else:
                 new_stream = graph.add_device_to_host_fifo(
-                    **stream, options={"buffering_depth": depth}
+                    **stream_fields, options={"buffering_depth": depth}
                 )
             graph.streams[new_stream.handle] = replace(new_stream, replicas=replicas)
-        for part in self.header["host_accesses"].items():
-            access = w.HOST_ACCESS.read(part)
-            replicas = self._replicas(part, access, *access["tensor"].shape[:1])
-            (graph.create_host_write if access.pop("write") else graph.create_host_read)(**access)
-            known = graph.host_accesses
-            known[access["handle"]] = replace(known[access["handle"]], replicas=replicas)
+        for stored in self.header["host_accesses"].items():
+            access_fields = w.HOST_ACCESS.read(stored)
+            replicas = self._replicas(stored, access_fields, *access_fields["tensor"].shape[:1])
+            (graph.create_host_write if access_fields.pop("write") else graph.create_host_read)(
+                **access_fields
+            )
+            accesses = graph.host_accesses
+            accesses[access_fields["handle"]] = replace(
+                accesses[access_fields["handle"]], replicas=replicas
+            )
         if self.known.version > 1:  # version 1 has no remote buffers
-            for part in self.header["remote_buffers"].items():
-                fields = w.REMOTE_BUFFER.read(part)
-                replicas = self._replicas(part, fields, self.graph.replicas)
-                buffer = graph.add_remote_buffer(**fields)
+            for stored in self.header["remote_buffers"].items():
+                buffer_fields = w.REMOTE_BUFFER.read(stored)
+                replicas = self._replicas(stored, buffer_fields, self.graph.replicas)
+                buffer = graph.add_remote_buffer(**buffer_fields)
                 graph.remote_buffers[buffer.handle] = replace(buffer, replicas=replicas)
 
-    def _replicas(self, part: s.HeaderValue, fields: dict[str, s.Value], shared: int = 1) -> int:
+    def _replicas(
+        self, stored: s.HeaderValue, fields: dict[str, s.Value], num_shared: int = 1
+    ) -> int:
         """Return the number of replicas that share an object, and remove it from `fields`.
 
-        It is an error if `shared` cannot be divided between them.
+        The file is damaged if `num_shared` elements or rows cannot be shared equally.
         """
-        count: int = fields.pop("replicas", 1)
-        if count not in (1, self.graph.replicas) or shared % count:
-            part.fail("something that replicas have equal shares of")
-        return count
+        num_replicas: int = fields.pop("replicas", 1)
+        if num_replicas not in (1, self.graph.replicas) or num_shared % num_replicas:
+            stored.fail("something that replicas have equal shares of")
+        return num_replicas
 
     def _programs(self) -> list[p.Program]:
         header = self.header
         known = self.known
         known["steps"] = s.many(w.STEP).read(header["steps"])
         known["nodes"] = nodes = []
-        sizes: list[int] = []
-        for part in header["nodes"].items():
-            children = () if "step" in part.value else w.CHILDREN.read(part["children"])
-            sizes.append(1 + sum(sizes[child] for child in children))
-            if sizes[-1] > MOST_NODES:
-                part.fail(f"a program of at most {MOST_NODES:,} parts")
+        num_nodes_below: list[int] = []
+        for stored in header["nodes"].items():
+            children = () if "step" in stored.value else w.CHILDREN.read(stored["children"])
+            num_nodes_below.append(1 + sum(num_nodes_below[child] for child in children))
+            if num_nodes_below[-1] > MOST_NODES:
+                stored.fail(f"a program of at most {MOST_NODES:,} parts")
             nodes.append(
-                w.in_table("steps").read(part["step"])
-                if "step" in part.value
-                else self._composite(part, children)
+                w.in_table("steps").read(stored["step"])
+                if "step" in stored.value
+                else self._composite(stored, children)
             )
         programs = list(s.many(w.in_table("nodes")).read(header["programs"]))
         return programs or header["programs"].fail("a list of at least one program")
 
-    def _composite(self, part: s.HeaderValue, children: tuple[int, ...]) -> p.Program:
-        kind = s.TEXT.read(part["kind"])
-        name = s.TEXT.read(part["name"])
+    def _composite(self, stored: s.HeaderValue, children: tuple[int, ...]) -> p.Program:
+        kind = s.TEXT.read(stored["kind"])
+        name = s.TEXT.read(stored["name"])
         if kind not in w.COMPOSITES:
-            part["kind"].fail("a program that this kit knows")
-        make, size, codec = w.COMPOSITES[kind]
-        besides = codec.read(part)
+            stored["kind"].fail("a program that this kit knows")
+        make, num_children, fields_codec = w.COMPOSITES[kind]
+        other_fields = fields_codec.read(stored)
         if kind == "Switch":
-            size = len(besides["cases"]) + 1
-        if size not in (None, len(children)):
-            part.fail("a call" if kind == "Call" else f"a {kind}")
-        below = [self.known["nodes"][child] for child in children]
+            num_children = len(other_fields["cases"]) + 1
+        if num_children not in (None, len(children)):
+            stored.fail("a call" if kind == "Call" else f"a {kind}")
+        child_programs = [self.known["nodes"][child] for child in children]
         if kind != "Call":
-            return make(name, *below, **besides)
-        if (name, children) not in self._calls:  # equal calls of a function are one program
-            self._calls[name, children] = make(self.graph.add_function(below[0], name))
+            return make(name, *child_programs, **other_fields)
+        if (name, children) not in self._calls:  # equal calls share a program
+            self._calls[name, children] = make(self.graph.add_function(child_programs[0], name))
         return self._calls[name, children]

@@ -1,8 +1,8 @@
-"""The form of values in a saved file, declared once for writing and for reading.
+"""Codecs, which declare the form of values in a saved file once for writing and reading.
 
-A `Codec` writes a value as JSON and columns, and reads it back with checks. A format consists of a
-`Format` (its name, version and errors) and a record, whose type hints declare the contents of the
-file:
+A `Codec` writes a value as JSON and columns of numbers, and reads it back with checks. A format
+consists of a `Format` (its name, version and errors) and a record, whose type hints declare the
+contents of the file:
 
     class Lap:
         name: str                                   # text
@@ -10,9 +10,10 @@ file:
         times: tuple[float, ...]                    # a list
         note: Annotated[str, since(2)] = ""         # not in files of version 1
 
-`row(Lap)` stores a record as a list of its fields, `keyed(Lap)` as an object. `FORMAT.pack(
-codec.write(laps, out), out.arrays())` is a file with some laps, where `out = Columns()`, and
-`load(data, FORMAT, codec.read)` reads it. If a hint is not enough, write a `Codec` by hand.
+`row(Lap)` stores a record as a list of its fields, and `keyed(Lap)` as an object. With
+`columns = Columns()`, `FORMAT.pack(codec.write(laps, columns), columns.arrays())` returns the bytes
+of a file with some laps, and `load(data, FORMAT, codec.read)` reads it. If a hint is not enough,
+write a `Codec` by hand.
 """
 
 from __future__ import annotations
@@ -43,28 +44,30 @@ from ipu_teach.saving.archive import Format, unpack
 from ipu_teach.target import BY_HAND, Target, make_target
 from ipu_teach.types import Array
 
-MOST = 2**56  # the limit of any number, so that sums of many stay exact
-LONGEST = 10**6  # the most entries of a list of numbers
-MOST_NUMBERS = 2**27  # the most numbers in the columns of a file: 1 GB
-# the dtypes of columns, smallest first; a column has the smallest that holds its numbers
+MOST = 2**56  # no number in a file may be larger, so that sums of many numbers fit in int64
+LONGEST = 10**6  # a list of numbers may have at most this many entries
+MOST_NUMBERS = 2**27  # the columns of a file may have this many numbers, which take 1 GB
+# These are the dtypes of columns, smallest first. A column has the smallest dtype that can contain
+# its numbers.
 COLUMNS = {kind: np.dtype(kind) for kind in ("u1", "u2", "u4", "i8")}
 RANGES = {kind: (np.iinfo(dtype).min, np.iinfo(dtype).max) for kind, dtype in COLUMNS.items()}
 
-# A part of a file, in the form that json reads and writes.
+# This is a part of a file, in the form that json reads and writes.
 Json: TypeAlias = Any
-# A value that a codec writes and reads; each codec has its own type, which JSON does not record.
+# A codec writes and reads such a value. Each codec has its own type of values.
 Value: TypeAlias = Any
 Make: TypeAlias = Callable[..., Value]  # builds a record from its fields
-Bound: TypeAlias = int | str  # a name stands for a number or length recorded by `told`
+Bound: TypeAlias = int | str  # a text is a name under which `told` recorded a number or a list
 T = TypeVar("T")
 
 
 class Codec(NamedTuple):
     """A pair of functions that write and read a value.
 
-    `write(value, columns)` returns the form in the file. `read(part)` returns the value, or raises
-    the error of the file. For a field, `since` is the first version of the format that has it, and
-    `key` its name in the file, "" for the name of the field.
+    `write(value, columns)` returns the form of the value in the file. `read(stored)` returns the
+    value, or raises the error of the file format. For the codec of a field, `since` is the first
+    version of the format that has the field. `key` is the name of the field in the file; if it is
+    "", the field has the same name there.
     """
 
     write: Callable[[Value, Columns], Json]
@@ -76,7 +79,8 @@ class Codec(NamedTuple):
 class Columns:
     """The columns of a file that is being written, and the tables of values that are stored once.
 
-    A column is the concatenation of all arrays of one dtype.
+    A column is the concatenation of all arrays of one dtype. `kinds` maps the name of each column
+    to its dtype.
     """
 
     def __init__(self, kinds: Mapping[str, np.dtype[np.generic]] = COLUMNS) -> None:
@@ -86,44 +90,47 @@ class Columns:
         self.tables: dict[str, dict[Hashable, tuple[int, Json]]] = {}
 
     def put(self, kind: str, values: Array) -> int:
-        """Append `values` to the column `kind`, and return the index of the first one."""
-        flat = np.ascontiguousarray(values).reshape(-1).view(self._parts[kind][0].dtype)
-        self._parts[kind].append(flat)
-        self._sizes[kind] += flat.size
-        return self._sizes[kind] - flat.size
+        """Append `values` to the column `kind`, and return the index of the first of them."""
+        flat_values = np.ascontiguousarray(values).reshape(-1).view(self._parts[kind][0].dtype)
+        self._parts[kind].append(flat_values)
+        self._sizes[kind] += flat_values.size
+        return self._sizes[kind] - flat_values.size
 
     def add(self, values: ArrayLike) -> list[Json]:
-        """Store integers in the smallest kind for them, and return (kind, first index, length).
+        """Store integers in the column of the smallest dtype that can contain them.
 
-        Equal arrays are stored once. For an array of equal numbers, return ("=", that number,
-        length).
+        Return [name of the column, first index, length]. Equal arrays are stored once. An array of
+        equal numbers is not stored; for it, return ["=", the number, length].
         """
         array = np.asarray(values).reshape(-1)
-        low, high = (int(array.min()), int(array.max())) if array.size else (0, 0)
-        if low == high:
-            return ["=", low, array.size]
+        lowest_value, highest_value = (int(array.min()), int(array.max())) if array.size else (0, 0)
+        if lowest_value == highest_value:
+            return ["=", lowest_value, array.size]
         kind = next(
-            k for k, (lowest, highest) in RANGES.items() if lowest <= low and high <= highest
+            candidate
+            for candidate, (minimum, maximum) in RANGES.items()
+            if minimum <= lowest_value and highest_value <= maximum
         )
-        narrow = np.ascontiguousarray(array, COLUMNS[kind])
-        key = (kind, hashlib.sha256(narrow.tobytes()).digest())
+        narrow_array = np.ascontiguousarray(array, COLUMNS[kind])
+        key = (kind, hashlib.sha256(narrow_array.tobytes()).digest())
         if key not in self._known:
-            self._known[key] = self.put(kind, narrow)
+            self._known[key] = self.put(kind, narrow_array)
         return [kind, self._known[key], array.size]
 
     def table(self, name: str) -> list[Json]:
-        """Return the values in table `name`, which are stored once, in order."""
+        """Return the entries of the table `name`, in the order in which they were added."""
         return [entry for _, entry in self.tables.get(name, {}).values()]
 
     def arrays(self) -> dict[str, Array]:
-        """Return the columns, one array for each kind."""
+        """Return each column as one array, by name."""
         return {kind: np.concatenate(parts) for kind, parts in self._parts.items()}
 
 
 class Known(dict[str, Value]):
-    """The state of a file that is being read.
+    """The state of a file that is being read: the values recorded so far, by name.
 
-    It maps names to the values recorded so far, for use as bounds, and has the arrays of the file.
+    Codecs use these values as bounds and tables. `arrays` has the columns of the file, and
+    `version` is the version of its format.
     """
 
     def __init__(self, form: Format, arrays: Mapping[str, Array], version: int = 1) -> None:
@@ -134,53 +141,58 @@ class Known(dict[str, Value]):
         self._left = MOST_NUMBERS
 
     def bound(self, bound: Bound) -> int:
-        """Return the number that a bound is, or that its name stands for."""
+        """Return a bound as a number: for a name, the recorded number or the length of a list."""
         limit = self[bound] if isinstance(bound, str) else bound
         return limit if isinstance(limit, int) else len(limit)
 
-    def column(self, place: HeaderValue, count: int | None, least: int, most: int) -> Array:
-        """Return int64[count], a column of the file whose numbers must be from `least` to `most`.
+    def column(self, stored: HeaderValue, count: int | None, least: int, most: int) -> Array:
+        """Return int64[count]: the column that `stored` refers to, read-only.
 
+        `stored` is a list as `Columns.add` returns it. All numbers must be from `least` to `most`.
         If `count` is None, the column may have any length.
         """
-        kind = TEXT.read(place[0])
-        length = place[2].whole(0, MOST_NUMBERS)
+        kind = TEXT.read(stored[0])
+        length = stored[2].whole(0, MOST_NUMBERS)
         if count is not None and length != count:
-            place.fail(f"a column of {count:,} numbers")
+            stored.fail(f"a column of {count:,} numbers")
         if kind == "=":
-            self._charge(place, length if count is None else 0)
-            # without numbers, none is out of range
-            same = kind, place[1].whole(least, most if length else MOST), length
-            if same not in self._made:
-                self._made[same] = np.broadcast_to(np.int64(same[1]), (length,))
-            return self._made[same]
-        stored = self.arrays.get(kind) if kind in COLUMNS else None
-        if stored is None:
-            place.fail("a column of this file")
-        start = place[1].whole(0, len(stored))
-        if start + length > len(stored):
-            place.fail("a column that ends within the file")
+            self._charge(stored, length if count is None else 0)
+            # The number of an empty column need not be within the bounds.
+            cache_key = kind, stored[1].whole(least, most if length else MOST), length
+            if cache_key not in self._made:
+                self._made[cache_key] = np.broadcast_to(np.int64(cache_key[1]), (length,))
+            return self._made[cache_key]
+        file_column = self.arrays.get(kind) if kind in COLUMNS else None
+        if file_column is None:
+            stored.fail("a column of this file")
+        start = stored[1].whole(0, len(file_column))
+        if start + length > len(file_column):
+            stored.fail("a column that ends within the file")
         if (kind, start, length) not in self._made:
-            self._charge(place, length)
-            self._made[kind, start, length] = stored[start : start + length].astype(np.int64)
+            self._charge(stored, length)
+            self._made[kind, start, length] = file_column[start : start + length].astype(np.int64)
             self._made[kind, start, length].flags.writeable = False
         cached = self._made[kind, start, length]
         if length and (int(cached.min()) < least or int(cached.max()) > most):
-            place.fail(f"a column of numbers from {least:,} to {most:,}")
+            stored.fail(f"a column of numbers from {least:,} to {most:,}")
         return cached
 
-    def _charge(self, place: HeaderValue, length: int) -> None:
-        """Count the numbers read so far.
+    def _charge(self, stored: HeaderValue, length: int) -> None:
+        """Count `length` more numbers, and fail at more than `MOST_NUMBERS`.
 
-        Columns may overlap, so a file could ask for more than it has.
+        Columns may overlap, so a small file could ask for more numbers than it has.
         """
         self._left -= length
         if self._left < 0:
-            place.fail(f"one of the first {MOST_NUMBERS:,} numbers of a {self.form.noun}")
+            stored.fail(f"one of the first {MOST_NUMBERS:,} numbers of a {self.form.noun}")
 
 
 class HeaderValue:
-    """A value of the header: `key` is its name or index in `above`, `known` the file's state."""
+    """A value of a file's header, with its place in the header.
+
+    `above` is the object or list that contains it (None for the header itself), and `key` its name
+    or index in there. `known` is the state of the file.
+    """
 
     __slots__ = ("above", "key", "known", "value")
 
@@ -194,14 +206,14 @@ class HeaderValue:
 
     @property
     def where(self) -> str:
-        """The place of the value, as errors name it."""
+        """The place of the value as errors name it, such as `header.steps[3]`."""
         if self.above is None:
             return str(self.key)
         key = f".{self.key}" if isinstance(self.key, str) else f"[{self.key}]"
         return self.above.where + key
 
     def fail(self, wanted: str) -> NoReturn:
-        """Raise the error of the file: the value is not `wanted`."""
+        """Raise the error of the file format, which says that the value is not `wanted`."""
         raise self.known.form.error(
             f"The {self.known.form.noun} is damaged: {shown(self.value)} is not {wanted}.",
             where=self.where,
@@ -215,15 +227,15 @@ class HeaderValue:
             return HeaderValue(self.value[key], key, self.known, self)  # type: ignore[index]
         except LookupError:
             form = self.known.form
-            place = HeaderValue(None, key, self.known, self).where
+            missing_place = HeaderValue(None, key, self.known, self).where
         raise form.error(
             f"The {form.noun} is damaged: something is missing.",
-            where=place,
+            where=missing_place,
             next_step="save it again.",
         )
 
     def items(self, wanted: str = "a list") -> Iterator[HeaderValue]:
-        """Yield the values of a list."""
+        """Yield the values of a list; if it is not a list, fail with the description `wanted`."""
         if not isinstance(self.value, list):
             self.fail(wanted)
         return (HeaderValue(value, i, self.known, self) for i, value in enumerate(self.value))
@@ -244,12 +256,12 @@ class HeaderValue:
 
 
 def load(data: bytes, form: Format, read: Callable[[HeaderValue], T]) -> T:
-    """Return `read(header)` for the header of a file.
+    """Return `read(header)` for the header of the file with the bytes `data`.
 
     If anything is wrong with the file, raise the error of `form`.
     """
-    value, arrays = unpack(data, form)
-    header = HeaderValue(value, "header", Known(form, arrays))
+    header_value, arrays = unpack(data, form)
+    header = HeaderValue(header_value, "header", Known(form, arrays))
     header.known.version = version = header["version"].whole(1, 10**6)
     if version > form.version:
         raise form.error(
@@ -270,7 +282,7 @@ def load(data: bytes, form: Format, read: Callable[[HeaderValue], T]) -> T:
             where=error.where,
             next_step="save it again.",
         ) from error
-    except Exception as error:  # an error that the checks did not find is damage too
+    except Exception as error:  # damage that no check noticed can raise any error
         raise form.error(f"""The {form.noun} is damaged: {type(error).__name__}:
             {shown(str(error))}.
             next:  save it again.""") from error
@@ -280,22 +292,22 @@ def load(data: bytes, form: Format, read: Callable[[HeaderValue], T]) -> T:
 
 
 def plain(kind: type, wanted: str) -> Codec:
-    """Return the codec of values that JSON has a type for."""
+    """Return the codec of values of type `kind` that JSON stores directly; errors say `wanted`."""
 
-    def read(part: HeaderValue) -> Value:
-        return part.value if type(part.value) is kind else part.fail(wanted)
+    def read(stored: HeaderValue) -> Value:
+        return stored.value if type(stored.value) is kind else stored.fail(wanted)
 
-    return Codec(lambda v, _: v, read)
+    return Codec(lambda value, _: value, read)
 
 
 def whole(least: Bound = 0, most: Bound = MOST, below: Bound | None = None) -> Codec:
-    """Return the codec of an integer from `least` to `most`, or from `least` to below `below`."""
+    """Return the codec of an integer from `least` to `most`, or less than `below` if it is set."""
     bounds = _bounds(least, most, below)
-    return Codec(lambda v, _: v, lambda p: p.whole(*bounds(p.known)))
+    return Codec(lambda value, _: value, lambda stored: stored.whole(*bounds(stored.known)))
 
 
 def _bounds(least: Bound, most: Bound, below: Bound | None) -> Callable[[Known], tuple[int, int]]:
-    """Return a function from the state of a file to (minimum, maximum)."""
+    """Return a function that returns (minimum, maximum) for the state of a file."""
     if isinstance(least, int) and isinstance(most, int) and below is None:
         return lambda _, fixed=(least, most): fixed  # type: ignore[misc]
 
@@ -308,16 +320,18 @@ def _bounds(least: Bound, most: Bound, below: Bound | None) -> Callable[[Known],
 def real(least: float = 0, most: float = 1e18) -> Codec:
     """Return the codec of a number from `least` to `most`."""
 
-    def read(part: HeaderValue) -> float:
-        good = type(part.value) in (int, float) and least <= part.value <= most
-        return float(part.value) if good else part.fail(f"a number from {least:,} to {most:,}")
+    def read(stored: HeaderValue) -> float:
+        is_valid = type(stored.value) in (int, float) and least <= stored.value <= most
+        return (
+            float(stored.value) if is_valid else stored.fail(f"a number from {least:,} to {most:,}")
+        )
 
-    return Codec(lambda v, _: v, read)
+    return Codec(lambda value, _: value, read)
 
 
 def rounded_up() -> Codec:
-    """Return the codec of an integer; older files have fractions, which are rounded up."""
-    return Codec(lambda v, _: v, lambda part: ceil(real().read(part)))
+    """Return the codec of an integer. Older files have fractions, which it rounds up."""
+    return Codec(lambda value, _: value, lambda stored: ceil(real().read(stored)))
 
 
 def column(
@@ -325,126 +339,145 @@ def column(
 ) -> Codec:
     """Return the codec of an array of integers, stored as a column.
 
-    `shape` is its shape; without it, the array has one dimension of any length.
+    The numbers are from `least` to `most`, or less than `below`. `shape` is the shape of the array;
+    without it, the array has one dimension of any length.
     """
     bounds = _bounds(least, most, below)
 
-    def read(part: HeaderValue) -> Array:
-        sizes = [part.known.bound(n) for n in shape]
-        values = part.known.column(part, prod(sizes) if sizes else None, *bounds(part.known))
-        return values.reshape(sizes) if len(sizes) > 1 else values
+    def read(stored: HeaderValue) -> Array:
+        lengths = [stored.known.bound(bound) for bound in shape]
+        values = stored.known.column(
+            stored, prod(lengths) if lengths else None, *bounds(stored.known)
+        )
+        return values.reshape(lengths) if len(lengths) > 1 else values
 
-    return Codec(lambda v, out: out.add(v), read)
+    return Codec(lambda value, columns: columns.add(value), read)
 
 
 # Codecs of several values
 
 
-def many(inner: Codec, most: int | None = None, wanted: str = "a list") -> Codec:
-    """Return the codec of a list of at most `most` items, by default of any number.
+def many(item_codec: Codec, most: int | None = None, wanted: str = "a list") -> Codec:
+    """Return the codec of a list of at most `most` items, or of any length if `most` is None.
 
-    Errors call the list `wanted`.
+    `item_codec` is the codec of the items. Errors call the list `wanted`.
     """
 
-    def read(part: HeaderValue) -> tuple[Value, ...]:
-        if most is not None and isinstance(part.value, list) and len(part.value) > most:
-            part.fail(wanted)
-        return tuple(map(inner.read, part.items(wanted)))
+    def read(stored: HeaderValue) -> tuple[Value, ...]:
+        if most is not None and isinstance(stored.value, list) and len(stored.value) > most:
+            stored.fail(wanted)
+        return tuple(map(item_codec.read, stored.items(wanted)))
 
-    return Codec(lambda v, out: [inner.write(x, out) for x in v], read)
-
-
-def numbers(inner: Codec | None = None, longest: int = LONGEST) -> Codec:
-    """Return the codec of a list of at most `longest` numbers, integers by default."""
-    return many(inner or whole(), longest, f"a list of at most {longest:,} numbers")
+    return Codec(lambda values, columns: [item_codec.write(item, columns) for item in values], read)
 
 
-def maybe(inner: Codec) -> Codec:
-    """Return the codec of an optional value: None, or a value of `inner`."""
-
-    def write(value: Value, out: Columns) -> Json:
-        return None if value is None else inner.write(value, out)
-
-    def read(part: HeaderValue) -> Value:
-        return None if part.value is None else inner.read(part)
-
-    return Codec(write, read)
+def numbers(number_codec: Codec | None = None, longest: int = LONGEST) -> Codec:
+    """Return the codec of a list of at most `longest` numbers, by default integers from 0."""
+    return many(number_codec or whole(), longest, f"a list of at most {longest:,} numbers")
 
 
-def pair(*inner: Codec) -> Codec:
-    """Return the codec of a list with one entry for each of `inner`."""
+def maybe(value_codec: Codec) -> Codec:
+    """Return the codec of an optional value: None, or a value of `value_codec`."""
 
-    def write(values: Iterable[Value], out: Columns) -> list[Json]:
-        return [c.write(value, out) for c, value in zip(inner, values, strict=True)]
+    def write(value: Value, columns: Columns) -> Json:
+        return None if value is None else value_codec.write(value, columns)
 
-    def read(part: HeaderValue) -> tuple[Value, ...]:
-        return tuple(c.read(part[i]) for i, c in enumerate(inner))
+    def read(stored: HeaderValue) -> Value:
+        return None if stored.value is None else value_codec.read(stored)
 
     return Codec(write, read)
 
 
-def named(inner: Codec, among: Iterable[str] | None = None, wanted: str = "an object") -> Codec:
-    """Return the codec of a dict whose keys are text, with `among` only those."""
+def pair(*codecs: Codec) -> Codec:
+    """Return the codec of a list with one entry for each of `codecs`."""
 
-    def read(part: HeaderValue) -> dict[str, Value]:
+    def write(values: Iterable[Value], columns: Columns) -> list[Json]:
+        return [
+            entry_codec.write(value, columns)
+            for entry_codec, value in zip(codecs, values, strict=True)
+        ]
+
+    def read(stored: HeaderValue) -> tuple[Value, ...]:
+        return tuple(entry_codec.read(stored[index]) for index, entry_codec in enumerate(codecs))
+
+    return Codec(write, read)
+
+
+def named(
+    value_codec: Codec, permitted: Iterable[str] | None = None, wanted: str = "an object"
+) -> Codec:
+    """Return the codec of a dict whose keys are text, and in `permitted` if it is not None."""
+
+    def read(stored: HeaderValue) -> dict[str, Value]:
         if (
-            not isinstance(part.value, dict)
-            or among is not None
-            and not set(part.value) <= set(among)
+            not isinstance(stored.value, dict)
+            or permitted is not None
+            and not set(stored.value) <= set(permitted)
         ):
-            part.fail(wanted)
-        return {name: inner.read(entry) for name, entry in part.entries()}
+            stored.fail(wanted)
+        return {name: value_codec.read(entry) for name, entry in stored.entries()}
 
-    def write(values: Mapping[str, Value], out: Columns) -> dict[str, Json]:
-        return {name: inner.write(value, out) for name, value in values.items()}
+    def write(values: Mapping[str, Value], columns: Columns) -> dict[str, Json]:
+        return {name: value_codec.write(value, columns) for name, value in values.items()}
 
     return Codec(write, read)
 
 
-def checked(inner: Codec, good: Callable[[Value], bool], wanted: str) -> Codec:
-    """Return the codec `inner`, which refuses values for which `good` is False."""
+def checked(value_codec: Codec, is_valid: Callable[[Value], bool], wanted: str) -> Codec:
+    """Return `value_codec`, changed so that it refuses a value read for which `is_valid` is False.
 
-    def read(part: HeaderValue) -> Value:
-        value = inner.read(part)
-        return value if good(value) else part.fail(wanted)
+    The error says that the value is not `wanted`.
+    """
 
-    return Codec(inner.write, read)
+    def read(stored: HeaderValue) -> Value:
+        value = value_codec.read(stored)
+        return value if is_valid(value) else stored.fail(wanted)
+
+    return Codec(value_codec.write, read)
 
 
-def told(name: str, inner: Codec) -> Codec:
-    """Return the codec `inner`, which records the value that it reads under `name`, as a bound."""
+def told(name: str, value_codec: Codec) -> Codec:
+    """Return `value_codec`, changed so that it records each value read under `name`, as a bound."""
 
-    def read(part: HeaderValue) -> Value:
-        part.known[name] = value = inner.read(part)
+    def read(stored: HeaderValue) -> Value:
+        stored.known[name] = value = value_codec.read(stored)
         return value
 
-    return Codec(inner.write, read)
+    return Codec(value_codec.write, read)
 
 
 def index(table: str) -> Codec:
-    """Return the codec of an object in the recorded `table`, stored as its index."""
-    number = whole(below=table)
-    return Codec(lambda v, _: v, lambda p: p.known[table][number.read(p)])
+    """Return the codec of an object of the recorded list `table`, stored as its index.
+
+    It writes a value, which must be an index, unchanged.
+    """
+    index_codec = whole(below=table)
+    return Codec(
+        lambda value, _: value, lambda stored: stored.known[table][index_codec.read(stored)]
+    )
 
 
-def once(table: str, inner: Codec, key: Callable[[Value], Hashable] | None = None) -> Codec:
-    """Return the codec of an object in `table`, whose values are stored once.
+def once(table: str, value_codec: Codec, key: Callable[[Value], Hashable] | None = None) -> Codec:
+    """Return the codec of an object that is stored in `table`, once for all equal values.
 
-    Values are equal if they have the same `key`, or without `key` the same form in the file.
+    Values are equal if `key` returns equal keys for them; without `key`, if they have the same form
+    in the file.
     """
 
-    def write(value: Value, out: Columns) -> int:
-        rows = out.tables.setdefault(table, {})
-        entry = None if key and key(value) in rows else inner.write(value, out)
-        return rows.setdefault(key(value) if key else repr(entry), (len(rows), entry))[0]
+    def write(value: Value, columns: Columns) -> int:
+        entries = columns.tables.setdefault(table, {})
+        stored_form = None if key and key(value) in entries else value_codec.write(value, columns)
+        return entries.setdefault(
+            key(value) if key else repr(stored_form), (len(entries), stored_form)
+        )[0]
 
     return Codec(write, index(table).read)
 
 
 TEXT = plain(str, "text")
 FLAG = plain(bool, "true or false")
-ONCE = once("texts", TEXT, str)  # a text that may occur often
-# a field that is stored in another part of the file, or not at all
+ONCE = once("texts", TEXT, str)  # for texts that occur often
+# A field with this mark is stored in another part of the file, or not at all.
 NOTE = Codec(lambda v, out: None, lambda p: None)
 PLAIN: dict[Value, Codec] = {str: TEXT, bool: FLAG, int: whole(), float: real()}
 PerTile = Annotated[Array, column("tiles")]
@@ -458,18 +491,18 @@ YOUNGER = (
     "io_tiles",
     "streaming_bytes",
     "streaming_bytes_per_second",
-)  # fields of a machine that older files do not have
+)  # older files do not have these fields of a target
 
 
-def _read_target(part: HeaderValue) -> Target:
-    fields = {name: p.value for name, p in part["fields"].entries()}
-    # older files have only these prices
-    return make_target(TEXT.read(part["version"]), **{"codelet_prices": BY_HAND, **fields})
+def _read_target(stored: HeaderValue) -> Target:
+    field_values = {name: field.value for name, field in stored["fields"].entries()}
+    # Older files do not name the prices of codelets, because there were only these.
+    return make_target(TEXT.read(stored["version"]), **{"codelet_prices": BY_HAND, **field_values})
 
 
 def _write_target(target: Target, _: Columns) -> dict[str, Json]:
     values = asdict(target)
-    # a default value is left out, so that digests of earlier versions still hold
+    # Default values are left out, so that digests of earlier versions stay valid.
     for name in YOUNGER:
         if values[name] == Target.__dataclass_fields__[name].default:
             del values[name]
@@ -485,106 +518,136 @@ TARGET = Codec(_write_target, _read_target)
 def by_column(make: Make, wanted: str, **columns: Codec) -> Codec:
     """Return the codec of a list of objects, stored as one column for each attribute.
 
-    `make` builds an object from its attributes, and errors call the list `wanted`.
+    `columns` has the codec of each column, by the name of the attribute. `make` builds an object
+    from its attributes. Errors call the list `wanted`.
     """
-    inner = pair(*columns.values())
+    columns_codec = pair(*columns.values())
 
-    def read(part: HeaderValue) -> tuple[Value, ...]:
-        value = inner.read(part)
-        return tuple(map(make, *value)) if len({*map(len, value)}) == 1 else part.fail(wanted)
+    def read(stored: HeaderValue) -> tuple[Value, ...]:
+        attribute_columns = columns_codec.read(stored)
+        return (
+            tuple(map(make, *attribute_columns))
+            if len({*map(len, attribute_columns)}) == 1
+            else stored.fail(wanted)
+        )
 
-    def write(records: Sequence[Value], out: Columns) -> Json:
-        return inner.write([[getattr(record, name) for record in records] for name in columns], out)
+    def write(records: Sequence[Value], file_columns: Columns) -> Json:
+        return columns_codec.write(
+            [[getattr(record, name) for record in records] for name in columns], file_columns
+        )
 
     return Codec(write, read)
 
 
 def since(version: int) -> Callable[[Codec], Codec]:
-    """Return a mark for the hint of a field that files before `version` do not have.
+    """Return a mark for the type hint of a field that files before `version` do not have.
 
-    The field then has its default. In a `row`, such fields come last.
+    When such a file is read, the field gets its default. In a `row`, such fields must come last.
     """
-    return lambda c: c._replace(since=version)
+    return lambda field_codec: field_codec._replace(since=version)
 
 
 def key(name: str) -> Callable[[Codec], Codec]:
-    """Return a mark for the hint of a field that has the name `name` in the file."""
-    return lambda c: c._replace(key=name)
+    """Return a mark for the type hint of a field that has the name `name` in the file."""
+    return lambda field_codec: field_codec._replace(key=name)
 
 
 def codec(hint: Value) -> Codec:
-    """Return the codec of a type hint."""
+    """Return the codec of a type hint, with its marks applied."""
     origin: Value = get_origin(hint)
-    inner = get_args(hint)
+    arguments = get_args(hint)
     if origin is Annotated:
-        marks = inner[1:]
-        marked = next((mark for mark in marks if isinstance(mark, Codec)), None) or codec(inner[0])
+        marks = arguments[1:]
+        marked_codec = next((mark for mark in marks if isinstance(mark, Codec)), None) or codec(
+            arguments[0]
+        )
         for mark in marks:
             if not isinstance(mark, Codec):
-                marked = mark(marked)
-        return marked
+                marked_codec = mark(marked_codec)
+        return marked_codec
     if origin is tuple:
-        return many(codec(inner[0])) if inner[-1] is ... else pair(*map(codec, inner))
+        return many(codec(arguments[0])) if arguments[-1] is ... else pair(*map(codec, arguments))
     if origin in (Union, UnionType):
-        return maybe(codec(inner[0]))
+        return maybe(codec(arguments[0]))
     return PLAIN[hint] if hint in PLAIN else row(hint)
 
 
 def schema(record: Make) -> dict[str, Codec]:
-    """Return the codecs of a record's fields by name, in order; {} if the class is not a record."""
+    """Return the codecs of a dataclass's fields by name, in order; {} for any other class.
+
+    Fields with the mark `NOTE` are left out.
+    """
     if not is_dataclass(record):
         return {}
     hints = get_type_hints(record, include_extras=True)
-    codecs = {f.name: codec(hints[f.name]) for f in fields(record)}
-    return {name: c for name, c in codecs.items() if c != NOTE}
+    codecs = {field.name: codec(hints[field.name]) for field in fields(record)}
+    return {name: field_codec for name, field_codec in codecs.items() if field_codec != NOTE}
 
 
 def row(make: Make, **parts: Codec) -> Codec:
-    """Return the codec of a record, stored as a list of its fields.
+    """Return the codec of a dataclass `make`, stored as a list of its fields.
 
-    With `parts`, it is the codec of an object that `make` builds from attributes with these codecs.
+    With `parts`, it is the codec of an object that `make` builds from attributes. `parts` has their
+    codecs by name.
     """
-    of = parts or schema(make)
+    codec_by_field = parts or schema(make)
 
-    def read(part: HeaderValue) -> Value:
-        entries = enumerate(of.items())
-        version = part.known.version
-        return make(**{name: c.read(part[i]) for i, (name, c) in entries if c.since <= version})
+    def read(stored: HeaderValue) -> Value:
+        entries = enumerate(codec_by_field.items())
+        version = stored.known.version
+        return make(
+            **{
+                name: field_codec.read(stored[index])
+                for index, (name, field_codec) in entries
+                if field_codec.since <= version
+            }
+        )
 
-    def write(record: Value, out: Columns) -> list[Json]:
-        return [c.write(getattr(record, name), out) for name, c in of.items()]
+    def write(record: Value, columns: Columns) -> list[Json]:
+        return [
+            field_codec.write(getattr(record, name), columns)
+            for name, field_codec in codec_by_field.items()
+        ]
 
     return Codec(write, read)
 
 
 def keyed(make: Make, **parts: Codec) -> Codec:
-    """Return the codec of a record as `row` does, but stored as an object with names."""
-    of = parts or schema(make)
+    """Return the same codec as `row`, except that the fields are stored as an object by name."""
+    codec_by_field = parts or schema(make)
 
-    def read(part: HeaderValue) -> Value:
-        entries = of.items()
-        version = part.known.version
+    def read(stored: HeaderValue) -> Value:
+        entries = codec_by_field.items()
+        version = stored.known.version
         return make(
-            **{name: c.read(part[c.key or name]) for name, c in entries if c.since <= version}
+            **{
+                name: field_codec.read(stored[field_codec.key or name])
+                for name, field_codec in entries
+                if field_codec.since <= version
+            }
         )
 
-    def write(record: Value, out: Columns) -> dict[str, Json]:
-        return {c.key or name: c.write(getattr(record, name), out) for name, c in of.items()}
+    def write(record: Value, columns: Columns) -> dict[str, Json]:
+        return {
+            field_codec.key or name: field_codec.write(getattr(record, name), columns)
+            for name, field_codec in codec_by_field.items()
+        }
 
     return Codec(write, read)
 
 
 def tagged(kinds: Mapping[str, Codec], kind: Callable[[Value], str], wanted: str) -> Codec:
-    """Return the codec of values of several `kinds`, stored as objects with the name of their kind.
+    """Return the codec of values of several kinds, stored as objects with the name of their kind.
 
-    `kind(value)` returns that name.
+    `kinds` has the codec of each kind by name, and `kind(value)` returns the name. If the name in a
+    file is not one of them, the error says that it is not `wanted`.
     """
 
-    def read(part: HeaderValue) -> Value:
-        tag = TEXT.read(part["kind"])
-        return kinds[tag].read(part) if tag in kinds else part["kind"].fail(wanted)
+    def read(stored: HeaderValue) -> Value:
+        tag = TEXT.read(stored["kind"])
+        return kinds[tag].read(stored) if tag in kinds else stored["kind"].fail(wanted)
 
-    def write(value: Value, out: Columns) -> dict[str, Json]:
-        return {"kind": kind(value), **kinds[kind(value)].write(value, out)}
+    def write(value: Value, columns: Columns) -> dict[str, Json]:
+        return {"kind": kind(value), **kinds[kind(value)].write(value, columns)}
 
     return Codec(write, read)

@@ -1,8 +1,9 @@
 """Write a compiled program in the form that `archive` stores and `reader` reads.
 
-Views become numbers in two tables: layouts (the positions of elements) and tensors (a dtype, an
-offset and a layout). A program's tree becomes a list of nodes, in which equal nodes appear once and
-children come first. Each kind of step and of program is declared once, for writing and for reading.
+Views are stored in two tables: a layout has the positions of elements, and a tensor has a dtype, an
+offset and the number of a layout. The tree of a program is stored as a list of nodes, in which
+equal nodes appear once and children come before their parents. Each kind of step and of program is
+declared once, for writing and reading.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ EXECUTABLE = Format(
 def written(compiled: Compiled, checks: Mapping[str, bool], options: Mapping[str, s.Json]) -> bytes:
     """Return the bytes of the file of an executable.
 
-    Raises `NotOfferedError` for a program that cannot be saved.
+    `checks` are the compiler's checks that are switched on or off, by name, and `options` those of
+    the engine. Raises `NotOfferedError` for a program that cannot be saved.
     """
     return _Writer(compiled).file(checks, options)
 
@@ -51,30 +53,44 @@ def _refuse(subject: str) -> NoReturn:
 # Values in tables
 
 
-def in_table(table: str, write: Callable[[s.Value, s.Columns], s.Json] = lambda v, _: v) -> s.Codec:
-    """Return the codec of an entry of `table`, which may be empty, stored as its index."""
-    index = s.index(table)
+def in_table(
+    table: str, write: Callable[[s.Value, s.Columns], s.Json] = lambda value, _: value
+) -> s.Codec:
+    """Return the codec of an entry of `table`, stored as its index.
 
-    def read(part: s.HeaderValue) -> s.Value:
-        return index.read(part) if part.known[table] else part.fail("in its table, which is empty")
+    `write(value, columns)` returns the index. Reading from an empty table is the error of the file.
+    """
+    index_codec = s.index(table)
+
+    def read(stored: s.HeaderValue) -> s.Value:
+        return (
+            index_codec.read(stored)
+            if stored.known[table]
+            else stored.fail("in its table, which is empty")
+        )
 
     return s.Codec(write, read)
 
 
-def _read_dtype(part: s.HeaderValue) -> type[DType]:
-    name = s.TEXT.read(part)
-    return dtype_named(name) or part.fail(
+def _read_dtype(stored: s.HeaderValue) -> type[DType]:
+    name = s.TEXT.read(stored)
+    return dtype_named(name) or stored.fail(
         f"a dtype ({did_you_mean(name, DTYPES)}known are {', '.join(DTYPES)})"
     )
 
 
-def _write_layout(layout: Layout | ListLayout, out: s.Columns) -> dict[str, s.Json]:
+def _write_layout(layout: Layout | ListLayout, columns: s.Columns) -> dict[str, s.Json]:
     if not isinstance(layout, Layout):
-        return {"parts": [[delta, LAYOUT.write(part, out)] for delta, part in layout.parts]}
+        return {
+            "parts": [
+                [delta, LAYOUT.write(layout_of_part, columns)]
+                for delta, layout_of_part in layout.parts
+            ]
+        }
     shape = {"shape": list(layout.shape)}
     if layout.strides is not None:
         return shape | {"strides": list(layout.strides)}
-    return shape | {"at": out.put("numbers", layout.positions)}
+    return shape | {"at": columns.put("numbers", layout.positions)}
 
 
 DTYPE = s.Codec(lambda dtype, _: dtype.__name__, _read_dtype)
@@ -96,7 +112,7 @@ SHAPE = s.numbers(s.whole(most=MOST_BYTES), MOST_DIMENSIONS)
 VARIABLE = s.row(dict, name=s.TEXT, dtype=DTYPE, shape=SHAPE, constant=s.FLAG)
 SIZE = s.whole(1, MOST_BYTES)
 REPLICAS = s.since(3)(s.whole(1, MOST_REPLICAS))
-# the reader parses it only for streams to the device
+# Only streams to the device have a mode, so the reader gets the unread value.
 MODE = s.Codec(lambda mode, _: mode.value, lambda part: part)
 STREAM = s.row(
     dict,
@@ -118,22 +134,22 @@ REMOTE_BUFFER = s.row(
 
 
 def _handle(table: str, wanted: str) -> s.Codec:
-    """Return the codec of an object recorded in `table`, stored as its handle."""
+    """Return the codec of an object of the recorded dict `table`, stored as its handle."""
 
-    def read(part: s.HeaderValue) -> s.Value:
-        return part.known[table].get(s.TEXT.read(part)) or part.fail(wanted)
+    def read(stored: s.HeaderValue) -> s.Value:
+        return stored.known[table].get(s.TEXT.read(stored)) or stored.fail(wanted)
 
-    return s.Codec(lambda v, _: v.handle, read)
+    return s.Codec(lambda value, _: value.handle, read)
 
 
 STREAM_OF = _handle("streams", "a stream of the graph")
 BUFFER_OF = _handle("remote_buffers", "a remote buffer")
 
 
-def _write_side(side: p.Side, out: s.Columns) -> s.Json:
+def _write_side(side: p.Side, columns: s.Columns) -> s.Json:
     if not isinstance(side, (DataStream, Tensor)):
         _refuse(f"A copy of {type(side).__name__}")
-    return (STREAM_OF if isinstance(side, DataStream) else TENSOR).write(side, out)
+    return (STREAM_OF if isinstance(side, DataStream) else TENSOR).write(side, columns)
 
 
 def _remote_copy(
@@ -154,23 +170,25 @@ def _is_dealt(copy: p.Copy) -> bool:
 
 def _is_stamp(stamp: p.CycleStamp) -> bool:
     return all(
-        t.dtype is UNSIGNED_INT and t.shape[-1:] == (2,) and t.shape == stamp.tensor.shape
-        for t in (stamp.tensor, stamp.since)
-        if t is not None
+        tensor.dtype is UNSIGNED_INT
+        and tensor.shape[-1:] == (2,)
+        and tensor.shape == stamp.tensor.shape
+        for tensor in (stamp.tensor, stamp.since)
+        if tensor is not None
     )
 
 
-def _read_side(part: s.HeaderValue) -> s.Value:
-    return (STREAM_OF if isinstance(part.value, str) else TENSOR).read(part)
+def _read_side(stored: s.HeaderValue) -> s.Value:
+    return (STREAM_OF if isinstance(stored.value, str) else TENSOR).read(stored)
 
 
-def _read_sync(part: s.HeaderValue) -> p.SyncType:
-    kinds = {kind.value: kind for kind in p.SyncType}
-    return kinds.get(s.TEXT.read(part)) or part.fail("a kind of sync")
+def _read_sync(stored: s.HeaderValue) -> p.SyncType:
+    kind_by_name = {kind.value: kind for kind in p.SyncType}
+    return kind_by_name.get(s.TEXT.read(stored)) or stored.fail("a kind of sync")
 
 
 def _key_of(step: c.Step) -> Hashable:
-    """Return equal keys for steps that are stored once."""
+    """Return a key of a step; steps with equal keys are stored once."""
     if isinstance(step, c.ExecuteStep):
         return step.compute_set, id(step.out)
     return id(step)
@@ -233,10 +251,10 @@ STEPS = s.once("steps", STEP, _key_of)
 
 
 class Composite(NamedTuple):
-    """A kind of program that contains others.
+    """A kind of program that contains other programs.
 
-    `make(name, *programs, **fields)` builds it. `size` is the number of programs in it, None for
-    any number, and `besides` the codec of the fields.
+    `make(name, *programs, **fields)` builds such a program. `size` is the number of programs in it,
+    or None for any number. `besides` is the codec of the other fields.
     """
 
     make: Callable[..., p.Program]
@@ -244,20 +262,20 @@ class Composite(NamedTuple):
     besides: s.Codec
 
 
-def _of(size: int | None, make: Callable[..., p.Program], **besides: s.Codec) -> Composite:
-    return Composite(make, size, s.keyed(dict, **besides))
+def _of(num_programs: int | None, make: Callable[..., p.Program], **fields: s.Codec) -> Composite:
+    return Composite(make, num_programs, s.keyed(dict, **fields))
 
 
 def _switch(
-    _: str, *below: p.Program, predicate: Tensor, cases: tuple[int, ...], checked: bool
+    _: str, *branches: p.Program, predicate: Tensor, cases: tuple[int, ...], checked: bool
 ) -> p.Program:
-    switch = p.Switch(predicate, list(zip(cases, below, strict=False)), below[-1])
+    switch = p.Switch(predicate, list(zip(cases, branches, strict=False)), branches[-1])
     switch.checked = checked
     return switch
 
 
 CASES = s.numbers(s.whole(-(2**63), 2**63))
-COMPOSITES = {  # the reader adds the function of a Call
+COMPOSITES = {  # for a Call, the reader calls `make` with a function of the graph
     "Sequence": _of(None, lambda name, *below: p.Sequence(*below, name=name)),
     "Repeat": _of(1, lambda _, body, count: p.Repeat(count, body), count=s.whole(most=2**63)),
     "RepeatWhileTrue": _of(
@@ -280,7 +298,8 @@ class _Writer:
     def __init__(self, compiled: Compiled) -> None:
         self.compiled = compiled
         self.graph: FrozenGraph = compiled.graph
-        # "numbers" are columns, positions and the mapping; "values" are initial values as bytes
+        # The column "numbers" has the columns of vertices, positions and the mapping. The column
+        # "values" has the initial values as bytes.
         self.out = s.Columns({"numbers": np.dtype("i8"), "values": np.dtype("u1")})
         self._parts = 0
         self._states = iter(self.graph.state_values)
@@ -288,80 +307,101 @@ class _Writer:
     def file(self, checks: Mapping[str, bool], options: Mapping[str, s.Json]) -> bytes:
         graph = self.graph
         compiled = self.compiled
-        out = self.out
+        columns = self.out
         self._number_layouts()
-        # each state field has a hidden variable, after all others
-        count = len(graph.variables) - len(graph.state_values)
-        end = graph.state_values[0][1] if graph.state_values else graph.memory_bytes
+        # Each state field has a hidden variable, which comes after all other variables.
+        num_variables = len(graph.variables) - len(graph.state_values)
+        end_of_variables = graph.state_values[0][1] if graph.state_values else graph.memory_bytes
         header = {
             "checks": dict(checks),
             "options": {
                 name: value for name, value in options.items() if name != "target.saveArchive"
             },
-            "target": s.TARGET.write(graph.target, out),
+            "target": s.TARGET.write(graph.target, columns),
             "alignment": ALIGNMENT,
-            "memory_bytes": end,
-            "variables": s.many(VARIABLE).write(graph.variables[:count], out),
-            "mapping": self._mapping(end),
+            "memory_bytes": end_of_variables,
+            "variables": s.many(VARIABLE).write(graph.variables[:num_variables], columns),
+            "mapping": self._mapping(end_of_variables),
             "initial_values": [
-                [TENSOR.write(t, out), *self._value(v)] for t, v in graph.initial_values
+                [TENSOR.write(tensor, columns), *self._value(values)]
+                for tensor, values in graph.initial_values
             ],
             "compute_sets": [
-                {"name": c.name, "replicas": c.replicas, "tables": [*map(self._table, c.tables)]}
-                for c in graph.compute_sets
+                {
+                    "name": compute_set.name,
+                    "replicas": compute_set.replicas,
+                    "tables": [*map(self._table, compute_set.tables)],
+                }
+                for compute_set in graph.compute_sets
             ],
             "replicas": graph.replicas,
-            "streams": s.many(STREAM).write(compiled.streams.values(), out),
-            "host_accesses": s.many(HOST_ACCESS).write(compiled.host_accesses.values(), out),
-            "remote_buffers": s.many(REMOTE_BUFFER).write(compiled.remote_buffers.values(), out),
+            "streams": s.many(STREAM).write(compiled.streams.values(), columns),
+            "host_accesses": s.many(HOST_ACCESS).write(compiled.host_accesses.values(), columns),
+            "remote_buffers": s.many(REMOTE_BUFFER).write(
+                compiled.remote_buffers.values(), columns
+            ),
             "programs": [self._program(node) for node in compiled.programs],
         }
         tables = {
-            name: out.table(name) for name in ("nodes", "steps", "codelets", "layouts", "tensors")
+            name: columns.table(name)
+            for name in ("nodes", "steps", "codelets", "layouts", "tensors")
         }
-        return EXECUTABLE.pack(header | tables, out.arrays())
+        return EXECUTABLE.pack(header | tables, columns.arrays())
 
     def _number_layouts(self) -> None:
         """Store all layouts in use in the order of their numbers.
 
-        Groups of vertices are then the same after reading.
+        The reader then numbers them in the same order, so that vertices form the same groups.
         """
-        used = {
-            int(i) for _, t in self.graph.tables() for c in t.layouts.values() for i in np.unique(c)
+        numbers_in_use = {
+            int(number)
+            for _, table in self.graph.tables()
+            for column in table.layouts.values()
+            for number in np.unique(column)
         }
-        used |= {t.layout.id for t in self._tensors_in_use()}
-        for number in sorted(used):
+        numbers_in_use |= {tensor.layout.id for tensor in self._tensors_in_use()}
+        for number in sorted(numbers_in_use):
             LAYOUT.write(self.graph.layouts[number], self.out)
 
     def _tensors_in_use(self) -> list[Tensor]:
-        tensors = [t for t, _ in self.graph.initial_values] + [
-            a.tensor for a in self.compiled.host_accesses.values()
+        tensors = [tensor for tensor, _ in self.graph.initial_values] + [
+            access.tensor for access in self.compiled.host_accesses.values()
         ]
-        parts = [part for step in self.compiled.steps for part in c.parts(step)]
-        tensors += [v for part in parts for v in vars(part).values() if isinstance(v, Tensor)]
-        return tensors + [t for program in self.compiled.programs for _, t in program.predicates()]
+        parts_of_steps = [part for step in self.compiled.steps for part in c.parts(step)]
+        tensors += [
+            value
+            for part in parts_of_steps
+            for value in vars(part).values()
+            if isinstance(value, Tensor)
+        ]
+        return tensors + [
+            tensor for program in self.compiled.programs for _, tensor in program.predicates()
+        ]
 
     def _mapping(self, end: int) -> list[int]:
-        tiles = self.graph.tile_map
-        stop = np.append(tiles.start[1:], self.graph.memory_bytes)
-        rows = np.stack((tiles.start, np.minimum(stop, end), tiles.tile), axis=1)[
-            (tiles.tile >= 0) & (tiles.start < end)
+        tile_map = self.graph.tile_map
+        stops = np.append(tile_map.start[1:], self.graph.memory_bytes)
+        rows = np.stack((tile_map.start, np.minimum(stops, end), tile_map.tile), axis=1)[
+            (tile_map.tile >= 0) & (tile_map.start < end)
         ]
         return [self._numbers(rows), len(rows)]
 
     def _value(self, values: Array) -> list[int]:
-        """Return (first index, length) of stored values; one repeated value is stored once."""
-        spread = values.size > 1 and not any(values.strides)
-        stored = values.reshape(-1)[:1] if spread else values
-        return [self.out.put("values", stored), stored.size]
+        """Store the values of a tensor, and return [first index, number of stored values].
+
+        A value that is repeated for all elements is stored once.
+        """
+        is_repeated = values.size > 1 and not any(values.strides)
+        stored_values = values.reshape(-1)[:1] if is_repeated else values
+        return [self.out.put("values", stored_values), stored_values.size]
 
     def _numbers(self, values: Array) -> int:
         return self.out.put("numbers", values.astype(np.int64))
 
     def _table(self, table: FrozenTable) -> dict[str, s.Json]:
-        renumbered = np.full(len(self.graph.layouts), -1, np.int64)
-        known: dict[s.Value, tuple[int, s.Json]] = self.out.tables.get("layouts", {})
-        renumbered[list(known)] = [number for number, _ in known.values()]
+        file_numbers = np.full(len(self.graph.layouts), -1, np.int64)
+        stored_layouts: dict[s.Value, tuple[int, s.Json]] = self.out.tables.get("layouts", {})
+        file_numbers[list(stored_layouts)] = [number for number, _ in stored_layouts.values()]
         edges = {}
         state = {}
         for name, field in table.fields.items():
@@ -371,7 +411,7 @@ class _Writer:
             else:
                 edges[name] = [
                     self._numbers(table.offsets[name]),
-                    self._numbers(renumbered[table.layouts[name]]),
+                    self._numbers(file_numbers[table.layouts[name]]),
                 ]
         columns = {
             name: self._numbers(getattr(table, name)) for name in ("tiles", "order", "estimates")
@@ -391,9 +431,9 @@ class _Writer:
         return number
 
     def _nodes(self, node: c.Node) -> list[int]:
-        """Return the numbers of a node's entries.
+        """Store a node, and return the indices of its entries in the table of nodes.
 
-        A leaf has one for each copy that was merged into it, other nodes have one.
+        A leaf has an entry for each copy that was merged into it. Any other node has one entry.
         """
         entries: list[dict[str, s.Json]]
         if node.step >= 0:
@@ -405,8 +445,8 @@ class _Writer:
             _refuse(f"The program {node.kind}")
         else:
             children = [number for child in node.children for number in self._nodes(child)]
-            besides = COMPOSITES[node.kind].besides.write(node, self.out)
-            entries = [{"kind": node.kind, "name": node.name, "children": children, **besides}]
+            other_fields = COMPOSITES[node.kind].besides.write(node, self.out)
+            entries = [{"kind": node.kind, "name": node.name, "children": children, **other_fields}]
         self._parts += len(entries)
         if self._parts > MOST_NODES:
             _refuse(f"A program of more than {MOST_NODES:,} parts")

@@ -8,12 +8,11 @@ place of supersteps the stretches at whose ends they wait for each other.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
-from ipu_teach.errors import counted
 from ipu_teach.report import Report, Why
 from ipu_teach.report.why import codelets_on
 from ipu_teach.show import palette
@@ -24,14 +23,15 @@ from ipu_teach.show.report_facts import (
     because,
     checked,
     linked,
+    longest_wait,
     no_time,
-    slowest,
     state_of,
+    tiles_named,
     tiles_of,
     titled,
 )
 from ipu_teach.show.scene import Lanes, Scene, Still, Tape, label, number
-from ipu_teach.show.segments import LanesOf, Segment, Span, cuts, segments
+from ipu_teach.show.segments import LanesOf, Segment, Span, cuts, named_ipus, segments
 from ipu_teach.show.stack import stack_places, stacks
 from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
@@ -79,7 +79,13 @@ def balance(
         if other
         else lambda max_runs: linked(_scene(runs, max_runs), report, ("tiles of run",))
     )
-    return because(fitting(scene_of, MOST_STEPS), report, why, at)
+    scene = fitting(scene_of, MOST_STEPS).scene
+    view = because(View(scene), report, why, at)
+    if view.scene.poster == scene.poster:
+        return view
+    still = view.scene.stills[int(view.scene.frames[view.scene.poster])]
+    title = f"{still.label}: {still.note.partition(', most')[0]}"
+    return View(replace(view.scene, title=titled(report, title)))
 
 
 @dataclass(frozen=True)
@@ -143,9 +149,9 @@ class _Run:
         """Return the phase in which tiles wait most, or None if IPUs wait even longer for the
         last one."""
         lost = [(int((s.phase.cycles - busy).sum()), s) for s, busy in self.phases(entry.stretch)]
-        max_runs, span = max(lost, key=lambda pair: pair[0], default=(0, None))
-        between = entry.mean * self.tiles - sum(cycles for cycles, _ in lost)
-        return span if max_runs > between else None
+        most_cycles, span = max(lost, key=lambda pair: pair[0], default=(0, None))
+        between_ipus = entry.mean * self.tiles - sum(cycles for cycles, _ in lost)
+        return span if most_cycles > between_ipus else None
 
     def last_tiles(self, lost: _Lost) -> Array:
         """Return int64[tiles]: the slowest tiles of the phase in which tiles wait most. It is
@@ -153,26 +159,39 @@ class _Run:
         slow."""
         none: Array = np.zeros(0, np.int64)
         span = self.longest(lost)
-        if span is None or span.phase.busy is None:
+        if span is None or span.phase.busy is None or span.phase.busy.max() < span.phase.cycles:
             return none
-        last: Array = np.flatnonzero(span.tiles & (span.phase.busy == span.phase.cycles))
+        last: Array = np.flatnonzero(self.tied(lost, span)[0])
         return last if 2 * len(last) < self.tiles else none
+
+    def tied(self, lost: _Lost, longest: Span) -> tuple[Array, int]:
+        """Return (bool[tiles]: whether each is among the slowest tiles of a phase, the number of
+        IPUs that have this phase at the same time, equally long)."""
+        last: Array = np.zeros(self.tiles, bool)
+        ipus = 0
+        moment = longest.phase.kind, longest.phase.cycles, longest.start
+        for span, busy in self.phases(lost.stretch):
+            if (span.phase.kind, span.phase.cycles, span.start) == moment:
+                last[np.flatnonzero(span.tiles)[busy == busy.max()]] = True
+                ipus += 1
+        return last, ipus
 
     def waits_for(self, lost: _Lost) -> str:
         """Return the tile, the tiles or the IPU for which the others wait; "" if most tiles are
         equally slow."""
         last = self.last_tiles(lost)
         if len(last):
-            return f"tile {last[0]}" if len(last) == 1 else counted(len(last), "tile")
+            return tiles_named(last)
         return "" if self.longest(lost) is not None else self.slowest(lost)
 
     def slowest(self, lost: _Lost) -> str:
         """Return the tiles, or the IPU, for which the others wait most in a stretch; "" if none
         waits."""
         span = self.longest(lost)
-        if span is None or span.phase.busy is None:
-            return lost.stretch.names[lost.stretch.last] if lost.mean else ""
-        return slowest(span.phase.busy)[0].removeprefix("tile ")
+        if span is None:
+            wait = longest_wait(lost.stretch)
+            return named_ipus(wait.last) if wait else ""
+        return tiles_named(np.flatnonzero(self.tied(lost, span)[0])).partition(" ")[2]
 
     def told(self, lost: _Lost) -> str:
         """Return a text that names the tile for which the others wait, the reason, and the
@@ -184,22 +203,23 @@ class _Run:
             return "no tile waits for another" if cycles else "takes no time"
         if span is None or span.phase.busy is None:
             last = max(filter(stretch.lasts, stretch.parts), key=lambda part: part.cycles)
-            max_runs = (
-                f"for {stretch.names[stretch.last]}, longest with "
-                f"{label(self.report.step_cost(last.step).name, 40)}; "
-                f"done are {stretch.ends_text(' after ')}"
+            most = (
+                f"for {self.slowest(lost)}, longest with "
+                f"{label(self.report.step_cost(last.step).name, 40)}; {stretch.finish_text()}"
             )
         else:
-            who, many = slowest(span.phase.busy)
+            last_tiles, ipus = self.tied(lost, span)
             ipu = span.part.ipu
-            max_runs = (
-                f"in {span.phase.kind}{'' if ipu is None else f' of {stretch.names[ipu]}'}: {who} "
-                f"{'take' if many else 'takes'} {number(span.phase.cycles)}, the median tile "
+            whose = f" of {stretch.names[ipu]}" if ipu is not None and ipus == 1 else ""
+            takes = "take" if last_tiles.sum() > 1 else "takes"
+            most = (
+                f"in {span.phase.kind}{whose}: {tiles_named(np.flatnonzero(last_tiles))} {takes} "
+                f"{number(span.phase.cycles)}, the median tile "
                 f"{number(float(np.median(span.phase.busy[span.tiles])))}{self._cause(span)}"
             )
         return (
             f"{100 * lost.mean / cycles:.1f} % of the tiles' time in this {self.group} is waiting, "
-            f"most {max_runs}; at the mean of all tiles it would take "
+            f"most {most}; at the mean of all tiles it would take "
             f"{number(round(cycles - lost.mean))} instead of {number(cycles)}"
         )
 
@@ -237,6 +257,7 @@ def _scene(runs: list[_Run], max_runs: int) -> Scene:
     panels = Panels()
     rows = list[tuple[str, ...]]()
     lost = list[float]()
+    entries = list[_Lost]()
     for run, lanes in zip(runs, lanes_of, strict=True):
         report = run.report
         name = run.name if len(runs) > 1 else "run"
@@ -253,6 +274,7 @@ def _scene(runs: list[_Run], max_runs: int) -> Scene:
                 stills.append(_still(run, entry, name, lanes, number_of=len(stills)))
                 panels.drawings.append(lanes.drawing(entry.stretch))
                 lost.append(entry.runs * entry.mean)
+                entries.append(entry)
         frames += [of[which] for which in shown]
         heading = (
             f"{100 * run.waiting:.1f} % waiting of {number(run.cycles)} modelled cycles, "
@@ -264,6 +286,9 @@ def _scene(runs: list[_Run], max_runs: int) -> Scene:
         panels.below()
         panels.notes += lanes.notes
     heading = f"the {runs[0].group}, slowest first" + ", IPU by IPU" * runs[0].several
+    if len(runs) == 1 and count < runs[0].tiles:
+        heading = "slowest first" + " in each IPU" * runs[0].several
+        heading += f", {number(runs[0].tiles / count)} tiles a lane"
     ends = lanes_of[0].ends if len(set(ipus)) == 1 else ()
     panels.put(Lanes("lanes", heading, count=count, ends=ends), left=64, right=424, high=240)
     ends = ("0", "the slowest")
@@ -292,7 +317,7 @@ def _scene(runs: list[_Run], max_runs: int) -> Scene:
     worst.sort(key=lambda f: -lost[frames[f]])
     return panels.scene(
         "balance",
-        _title(runs),
+        _title(runs, worst[0], entries[frames[worst[0]]]),
         _sentence(runs),
         foot=12,
         codes=CODES,
@@ -356,19 +381,26 @@ def _histogram(work: Array) -> Array:
     return np.histogram(work, BINS, (0, max(1, float(work.max()))))[0].astype(np.int64)
 
 
-def _title(runs: list[_Run]) -> str:
+def _title(runs: list[_Run], place: int, worst: _Lost) -> str:
+    """Return the share of waiting; of one run also the stretch that loses most, `worst`, which is
+    at `place` of the run."""
     shares = [f"{100 * run.waiting:.1f} %" for run in runs]
     if len(runs) > 1:
         return (
             f"Waiting: {shares[0]} of the tiles' time in the first run, {shares[1]} in the second"
         )
-    worst = max(runs[0].all, key=lambda lost: lost.runs * lost.mean)
+    run = runs[0]
     title = f"{shares[0]} of the tiles' time is waiting"
-    if runs[0].waiting <= 0:
+    if run.waiting <= 0:
         return title
-    last = runs[0].waits_for(worst)
+    last = run.waits_for(worst)
     whom = f"for {last} " if last else ""
-    return f"{title}, most of it {whom}in {label(runs[0].title(worst.stretch), 40)}"
+    where = label(run.title(worst.stretch), 40)
+    if run.several:  # a stretch has no name of its own
+        where = f"stretch {place + 1:,}" + (f", {where}" if len(worst.stretch.steps) == 1 else "")
+    part = worst.runs * worst.mean / (run.waiting * run.cycles)
+    largest = "all of it" if part > 0.9995 else f"the largest part, {100 * part:.0f} % of it,"
+    return f"{title}, {largest} {whom}in {where}"
 
 
 def _sentence(runs: list[_Run]) -> str:

@@ -36,10 +36,12 @@ from ipu_teach.show.report_facts import (
     At,
     because,
     checked,
+    cycles_by_kind,
     ipus_at_work,
-    ipus_title,
     linked,
+    longest_wait_of,
     no_time,
+    part_of_run,
     phase_cycles,
     run_of,
     seen_whole,
@@ -70,6 +72,7 @@ from ipu_teach.show.segments import (
     Segment,
     Span,
     cuts,
+    named_ipus,
     parts,
     segments,
 )
@@ -79,9 +82,11 @@ from ipu_teach.types import Array
 BEYOND = {HOST: "host", STREAMING: "streaming memory"}
 MOST_CELLS = 4096  # on a machine of more tiles, a cell stands for several tiles
 MOST_FRAMES = 3000  # of a run
-# A run of several IPUs is first tried with FIRST_FRAMES. If its scene is too large, frames are left
-# out down to FEW_FRAMES, and only then do tiles share cells.
+# A run of several IPUs is first tried with FIRST_FRAMES. If it has more than MANY_FRAMES, each
+# frame is a phase of the IPU that ends the stretch last, so that more of the run is shown. If the
+# scene is too large, frames are left out down to FEW_FRAMES, and only then do tiles share cells.
 FIRST_FRAMES = 256
+MANY_FRAMES = 384
 FEW_FRAMES = 100
 MOST_EDGES = 96  # between the frames of a stretch; a longer one has the phases of one IPU
 MOST_OF_TWO = 500  # supersteps of each of two runs
@@ -116,8 +121,9 @@ def bsp(
     `paired` puts the lanes of a tile in two runs below each other. `why` is a chain of causes,
     `report.why(…)`; its tiles get one colour. `at` is where the picture of one run rests: the
     number of a superstep from 0 on, the name of a step, or a kind of phase such as "exchange". By
-    default it rests at the end of the longest compute phase, and on several IPUs at the end of the
-    longest stretch.
+    default it rests at the end of the longest compute phase. On several IPUs, it rests in the
+    longest waiting of IPUs, by the sum over those that wait. The title is about the place at which
+    the picture rests.
 
     :raises InvalidOptionError: if `run` or `other` is not a report or contains no step, if `paired`
         comes without a second run on as many tiles, or if the picture does not show `at`.
@@ -134,12 +140,16 @@ def bsp(
     if other is not None:
         scene = _two([_builder(report, 1), _builder(other, 1)])
         return because(View(in_pairs(scene) if paired else scene), report, why)
-    view = because(View(_fitted(report, contents)), report, why, at)
-    if at is None or report.target.num_sets > 1:
+    scene = _fitted(report, contents)
+    view = because(View(scene), report, why, at)
+    if at is None and view.scene.poster == scene.poster:
         return view
     still = view.scene.stills[int(view.scene.frames[view.scene.poster])]
-    title = f"{still.label[:1].upper()}{still.label[1:]}: {still.note}"
-    return View(replace(view.scene, title=titled(report, title.partition("; tile")[0])))
+    finding = still.note.partition("; tile")[0]
+    if not still.flows:  # without the share that is waiting
+        finding = finding.partition("; ")[0]
+    title = f"{still.label[:1].upper()}{still.label[1:]}: {finding}"
+    return View(replace(view.scene, title=titled(report, title)))
 
 
 def _fitted(report: Report, contents: Carried) -> Scene:
@@ -154,6 +164,8 @@ def _fitted(report: Report, contents: Carried) -> Scene:
             enumerate((place, phase.exchange) for place, n in order for phase in report.phases(n))
         )
     builder = _builder(report, tiles_per_cell)
+    if has_several and builder.is_cut(MANY_FRAMES):
+        builder = _builder(report, tiles_per_cell, max_edges=0)
     max_frames = FIRST_FRAMES if has_several else MOST_FRAMES
     while True:
         scene = with_content(builder.scene(max_frames), contents, frames)
@@ -176,7 +188,7 @@ def _fitted(report: Report, contents: Carried) -> Scene:
             max_frames = max(FEW_FRAMES, int(0.9 * min(max_frames, shown) * MOST_BYTES / size))
         elif tiles_per_cell < target.tiles_per_ipu:
             tiles_per_cell *= 2
-            builder = _builder(report, tiles_per_cell)
+            builder = _builder(report, tiles_per_cell, builder.max_edges)
         else:
             return scene
 
@@ -201,8 +213,8 @@ def with_axis(view: View, axis: float) -> View:
     return View(replace(view.scene, marks=marks))
 
 
-def _builder(report: Report, tiles_per_cell: int) -> _Builder:
-    return _Builder(checked(report, "bsp"), tiles_per_cell)
+def _builder(report: Report, tiles_per_cell: int, max_edges: int = MOST_EDGES) -> _Builder:
+    return _Builder(checked(report, "bsp"), tiles_per_cell, max_edges)
 
 
 def _two(builders: list[_Builder]) -> Scene:
@@ -320,6 +332,9 @@ class _Channels:
 class _Builder:
     """Builds the scene of a run, with `tiles_per_cell` tiles to a cell.
 
+    A stretch with more than `max_edges` begins and ends of phases has a frame for each phase of the
+    IPU that ends it last.
+
     Attributes:
         executed: every compiled step that ran, or on several IPUs the part of each.
         stretches, order: the distinct stretches, and their numbers in the order of the run.
@@ -328,9 +343,10 @@ class _Builder:
         beyond: the names of those outside the device with which it exchanges data.
     """
 
-    def __init__(self, report: Report, tiles_per_cell: int) -> None:
+    def __init__(self, report: Report, tiles_per_cell: int, max_edges: int) -> None:
         self.report = report
         self.tiles_per_cell = tiles_per_cell
+        self.max_edges = max_edges
         numbers, runs = np.unique(report.step_numbers, return_counts=True)
         self.executed = [
             _Executed(part, times, report.phases(n, part.ipu))
@@ -371,60 +387,86 @@ class _Builder:
         if not stills:
             raise no_time("bsp")
         frames = self._frames(stills_of, panels, max_frames)
-        if self.has_several:
-            poster = self._longest_wait(stills_of, set(frames.tolist()))
-        else:
-            poster = self._longest_compute(stills, frames)
+        poster, title = self._finding(stills, stills_of, frames)
+        shown = sum(stills[i].cycles for i in frames.tolist())
+        title += part_of_run(shown, self.report)
         self._put(panels)
         self._add_notes(panels, any(still.flows for still in stills))
         return panels.scene(
             "bsp",
-            titled(self.report, self._title()),
+            titled(self.report, title),
             self.sentence(),
             foot=26,
             codes=STATES,
             stills=tuple(stills),
             frames=frames,
             table=self.table(self.kinds),
-            poster=int(np.flatnonzero(frames == poster)[0]),
+            poster=poster,
             group=self.group,
         )
 
     def _shown_stretches(self, max_frames: int) -> int:
-        """Return how many distinct stretches occur in the first `most` frames; at least 1."""
+        """Return how many distinct stretches occur in the first `max_frames` frames; at least 1."""
         sizes = [len(self._edges(stretch)) - 1 for stretch in self.stretches]
         frames = np.cumsum([sizes[i] for i in self.order.tolist()])
         shown = self.order[: max(1, int(np.searchsorted(frames, max_frames, "right")))]
         return 1 + max(shown.tolist(), default=0)
 
     def is_cut(self, max_frames: int) -> bool:
-        """Return whether the run has more than `most` frames."""
+        """Return whether the run has more than `max_frames` frames."""
         return (
             sum(len(self._edges(self.stretches[i])) - 1 for i in self.order.tolist()) > max_frames
         )
 
-    def _longest_compute(self, stills: list[Still], frames: Array) -> int:
-        """Return the still that computes longest; else the longest that is not a sync."""
+    def _finding(
+        self, stills: list[Still], stills_of: list[range], frames: Array
+    ) -> tuple[int, str]:
+        """Return (the frame at which the picture rests, a title about that frame).
 
-        def rank(i: int) -> tuple[bool, bool, float]:
-            code = stills[i].code
-            return code == STATE[COMPUTE], code != STATE[SYNC], stills[i].cycles
-
-        shown: list[int] = frames.tolist()
-        return max(dict.fromkeys(shown), key=rank)
-
-    def _longest_wait(self, stills_of: list[range], shown: set[int]) -> int:
-        """Return the last still of the longest stretch that ends with the slowest IPU.
-
-        The slowest IPU is the one that makes the others wait longest in the whole run.
+        It is at the end of the longest waiting of IPUs, else at the longest compute phase.
         """
-        longest_wait = self.report.ipus.largest("held_cycles", 1)[0]
-        ends = [
-            (stretch.last == longest_wait.ipu, stretch.cycles, -numbers[-1])
-            for stretch, numbers in zip(self.stretches, stills_of, strict=False)
-            if numbers and numbers[-1] in shown
-        ]
-        return -max(ends)[2]
+        numbers: list[int] = frames.tolist()
+
+        firsts = [frame for frame, i in enumerate(numbers) if stills[i].first]
+        wait = longest_wait_of(self.stretches, self.order[: len(firsts)].tolist())
+        if self.has_several and wait is not None:
+            place, ipu_wait = wait
+            edges = self._edges(self.stretches[int(self.order[place])])
+            last = max(k for k, begin in enumerate(edges[:-1]) if begin < ipu_wait.end)
+            return firsts[place] + last, ipu_wait.text(place)
+
+        def rank(frame: int) -> tuple[bool, bool, float]:
+            still = stills[numbers[frame]]
+            return still.code == STATE[COMPUTE], still.code != STATE[SYNC], still.cycles
+
+        frame = max(range(len(numbers)), key=rank)  # that computes longest; else not a sync
+        return frame, self._title(stills, stills_of, numbers[frame])
+
+    def _title(self, stills: list[Still], stills_of: list[range], number: int) -> str:
+        """Return a title about still `number`: which tiles make how many others wait, or what the
+        tiles do."""
+        which = next(i for i, numbers in enumerate(stills_of) if number in numbers)
+        stretch = self.stretches[which]
+        begin = self._edges(stretch)[number - stills_of[which].start]
+        main = self._main(stretch, begin)
+        if main.phase.busy is not None and main.phase.kind == COMPUTE:
+            name = self._name(main.part)
+            return waits_title(main.phase, main.tiles) + (f" in {name!r}" if name else "")
+        kind, cycles = cycles_by_kind(self.report).most_common(1)[0]
+        share = 100 * cycles / self.report.total_cycles
+        return f"{kind.capitalize()} takes {share:.1f} % of the run; no tile computes"
+
+    def _active(self, stretch: Segment, begin: int) -> list[Span]:
+        """Return the phases that tiles are in at cycle `begin` of a stretch."""
+        return [s for s in stretch.spans if s.start <= begin < s.start + s.phase.cycles]
+
+    def _main(self, stretch: Segment, begin: int) -> Span:
+        """Return the phase that a frame beginning at cycle `begin` is about.
+
+        It is the one of the IPU that ends the stretch last, if that IPU is at work.
+        """
+        active = self._active(stretch, begin)
+        return next((span for span in active if stretch.lasts(span.part)), active[0])
 
     def _frames(self, stills_of: list[range], panels: Panels, max_frames: int) -> Array:
         """Return the still of every frame, up to the last stretch that is completely shown."""
@@ -450,8 +492,9 @@ class _Builder:
         panels.marks.append(Flows("messages", "tiles"))
         ends = self.ends_of(SIDE)
         if self.is_sorted:
-            by_ipu = ", IPU by IPU" if self.has_several else ""
-            heading = f"the {self.group}, slowest first{by_ipu}"
+            tiles_per_lane = number(self.by_tile.tiles / self.lanes)
+            in_each = " in each IPU" if self.has_several else ""
+            heading = f"slowest first{in_each}, {tiles_per_lane} tiles a lane"
             lanes = Lanes("lanes", heading, count=self.lanes, ends=ends)
         else:
             heading = f"the {self.group}, tile by tile"
@@ -473,10 +516,11 @@ class _Builder:
                 "sum of their bytes."
             )
         panels.notes += self.by_tile.notes
-        if any(len(stretch.spans) >= MOST_EDGES for stretch in self.stretches):
+        if any(len(stretch.spans) >= self.max_edges for stretch in self.stretches):
+            stretch = "a stretch of many phases" if self.max_edges else "each stretch"
             panels.notes.append(
-                "In a stretch of many phases a frame is a phase of the IPU that the others wait "
-                "for; the lanes show all phases."
+                f"In {stretch} a frame is a phase of the IPU that the others wait for; the lanes "
+                "show all phases."
             )
         if self.report.target.num_ipus > 1 and has_messages:
             panels.notes.append(BETWEEN)
@@ -492,8 +536,7 @@ class _Builder:
         """
         stills = []
         for begin, end in pairwise(self._edges(stretch)):
-            active = [s for s in stretch.spans if s.start <= begin < s.start + s.phase.cycles]
-            stills.append(self._still(active, begin, end, stretch, drawing=drawing))
+            stills.append(self._still(stretch, begin, end, drawing))
         return stills
 
     def _edges(self, stretch: Segment) -> list[int]:
@@ -501,29 +544,28 @@ class _Builder:
         if stretch not in self._edges_of:
             spans = stretch.spans
             edges = {0, *(s.start + s.phase.cycles for s in spans)}
-            if len(edges) > MOST_EDGES:
+            if len(edges) > self.max_edges:
                 last = [s for s in spans if stretch.lasts(s.part)]
                 edges = {0, stretch.cycles, *(s.start + s.phase.cycles for s in last)}
             self._edges_of[stretch] = sorted(edges)
         return self._edges_of[stretch]
 
-    def _still(
-        self, active: list[Span], begin: int, end: int, stretch: Segment, drawing: int
-    ) -> Still:
-        """Return the still from cycle `begin` to `end` of a stretch.
-
-        The tiles of the `active` spans are at work, and the others wait.
-        """
-        main = next((span for span in active if stretch.lasts(span.part)), active[0])
+    def _still(self, stretch: Segment, begin: int, end: int, drawing: int) -> Still:
+        """Return the still from cycle `begin` to `end` of a stretch; `drawing` is the number of
+        the stretch's drawing. Tiles that are in no phase wait."""
+        active = self._active(stretch, begin)
+        main = self._main(stretch, begin)
         phase = main.phase
         cycles = end - begin
         is_partial = main.part.ipu is not None or not main.tiles.all()
         channels = self._channels(active, main, begin, cycles)
         note = ""
-        if phase.busy is not None:
+        if phase.busy is not None and main.part.ipu is not None:
+            name = stretch.names[main.part.ipu]
+            whose = f"{name}'s tiles' time"
+            note = f"in {name} {waited_for(phase, main.tiles, whose)}"
+        elif phase.busy is not None:
             note = waited_for(phase, main.tiles)
-            if main.part.ipu is not None:
-                note = f"in {stretch.names[main.part.ipu or 0]} {note}"
         channels.note = note
         for span in active:
             if span.phase.exchange >= 0:
@@ -534,7 +576,9 @@ class _Builder:
             at = int(busy[busy > 0].min()) / 2 / cycles
         note = channels.note
         if is_partial:
-            note = self._meanwhile(active) + (f"; {note}" if note else "")
+            note = "; ".join(filter(None, (self._meanwhile(active), note)))
+            if cycles < phase.cycles:
+                note += f". This is a part of that phase, which takes {number(phase.cycles)} cycles"
         _, name = self.named(main.part)
         groups = ("lanes", "host") if self.beyond else ("lanes",)
         return Still(
@@ -602,15 +646,21 @@ class _Builder:
         """Return a description of the work of each IPU at some time."""
         names = self.report.target.sets
         set_of_tile = self.report.target.set_of(np.arange(self.report.target.num_tiles))
-        work = {
-            ipu: f"{span.phase.kind} of {self._name(span.part)}"
-            for span in active
-            for ipu in np.unique(set_of_tile[span.tiles]).tolist()
-        }
-        texts = [f"{names[ipu]}: {text}" for ipu, text in list(work.items())[:MOST_TOLD]]
-        if len(work) > MOST_TOLD:
-            texts.append(f"{len(work) - MOST_TOLD} more at work")
-        idle = len(names) - len(work)
+        ipus_of: dict[str, list[int]] = {}  # by their work
+        for span in active:
+            work = f"{span.phase.kind} of {self._name(span.part)}"
+            ipus_of.setdefault(work, []).extend(np.unique(set_of_tile[span.tiles]).tolist())
+        working = sorted(ipu for ipus in ipus_of.values() for ipu in ipus)
+        texts = []
+        if len(active) == 1 and len(working) == 1:
+            ipus_of.clear()  # the label of the frame tells that work
+        for work, ipus in list(ipus_of.items())[:MOST_TOLD]:
+            who = named_ipus([names[ipu] for ipu in sorted(ipus)])
+            texts.append(f"{'all IPUs' if len(ipus) == len(names) > 1 else who}: {work}")
+        untold = sum(len(ipus) for ipus in list(ipus_of.values())[MOST_TOLD:])
+        if untold:
+            texts.append(f"{untold} more at work")
+        idle = len(names) - len(working)
         if idle > 0:
             texts.append("the other waits" if idle == 1 else f"the other {idle} wait")
         return ", ".join(texts)
@@ -708,14 +758,6 @@ class _Builder:
             for (source, receivers), size in sizes.items()
         ]
 
-    def _cycles_by_kind(self) -> Counter[str]:
-        """Return the cycles of all phases of the run, by their kind."""
-        spent = Counter[str]()
-        for _, times, phases in self.executed:
-            for phase in phases:
-                spent[phase.kind] += times * phase.cycles
-        return spent
-
     def _longest_phase(self) -> tuple[Phase, IPUStep] | None:
         """Return the longest compute phase with its step, or None if nothing computes."""
         computing = [
@@ -725,18 +767,6 @@ class _Builder:
             if phase.kind == COMPUTE
         ]
         return max(computing, key=lambda pair: pair[0].cycles) if computing else None
-
-    def _title(self) -> str:
-        """Return the title: the tiles, or the IPU, that make the others wait."""
-        if self.has_several:
-            return ipus_title(self.report)
-        if longest := self._longest_phase():
-            phase, part = longest
-            name = self._name(part)
-            return waits_title(phase) + (f" in {name!r}" if name else "")
-        kind, cycles = self._cycles_by_kind().most_common(1)[0]
-        share = 100 * cycles / self.report.total_cycles
-        return f"{kind.capitalize()} takes {share:.1f} % of the run; no tile computes"
 
     def _is_link(self, message: Message) -> bool:
         """Return whether a message goes from one IPU to another."""
@@ -750,7 +780,7 @@ class _Builder:
             return f"{run_of(report)}. {ipus_at_work(report)}"
         shares = ", ".join(
             f"{kind} {100 * cycles / total:.1f} %"
-            for kind, cycles in self._cycles_by_kind().items()
+            for kind, cycles in cycles_by_kind(report).items()
         )
         worst = ""
         if longest := self._longest_phase():
@@ -765,7 +795,7 @@ class _Builder:
         for part, times, phases in self.executed:
             cycles = [sum(p.cycles for p in phases if p.kind == kind) for kind in kinds]
             busy = next((p.busy for p in phases if p.kind == COMPUTE), None)
-            slowest_tile = "" if busy is None else slowest(busy)[0].removeprefix("tile ")
+            slowest_tile = "" if busy is None else slowest(busy)[0].partition(" ")[2]
             tiles = (set_of_tile == part.ipu) | (part.ipu is None)
             exchanges = self.report.step_cost(part.step).exchange
             received = sum(int(traffic.received[tiles].sum()) for traffic in exchanges)

@@ -1,20 +1,26 @@
-"""The origin of the bytes that IPUs send each other, and the IPUs that have added to them.
+"""The chunks that IPUs send each other in a collective, and the IPUs that have added to each.
 
 Bytes are followed through the copies and compute sets of a run by labels:
 
-* A byte begins on the IPU of its tile, and a copy passes its label on.
+* A byte begins at its own address, on the IPU of its tile. It keeps this origin from the first time
+  that it leaves its IPU, and a copy passes its label on.
 * A vertex whose fields are equally long joins their labels element by element. Any other vertex
   joins the labels of all that it reads.
-* A sum with a part of every IPU of its group is complete, and has its origin on the IPU that
-  completed it.
+* A sum with a part of every IPU of its group is complete.
 * If a part is added to a sum that contains it already, a new collective has begun, and all labels
   start again.
+
+A chunk is a region of the tensor that a collective sums: the elements whose sum one IPU completes.
+That IPU is the home of the chunk. It is known only when the sum is complete, so a collective is
+followed twice: first to find the home of each byte, then with the numbers of the chunks. Chunks are
+numbered in the order of their first elements in the tensor. A byte has no number if it becomes part
+of no complete sum, or of the sums of several IPUs.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import reduce
 from typing import NamedTuple
 
@@ -31,19 +37,39 @@ from ipu_teach.types import Array
 Pair = tuple[int, int]  # from an IPU to an IPU
 
 
+UNKNOWN, SEVERAL = -1, -2  # in place of the home of a byte
+
+
 class Label(NamedTuple):
-    """The IPU on which a byte began, the IPUs that have added to it (one bit each), and the round
-    in which it arrived, or -1."""
+    """The origin of a byte.
+
+    Attributes:
+        began: the IPU on which it began, or the one that completed its sum.
+        parts: the IPUs that have added to it, one bit each.
+        round: the round in which it arrived from another IPU, or -1 if it has not left its IPU.
+        number: the number of its chunk, or -1.
+    """
 
     began: int
     parts: int
     round: int
+    number: int
 
 
 class Chunk(NamedTuple):
-    """A part of a message: the IPU where it began or was completed, and its bytes."""
+    """A part of a message.
 
+    Attributes:
+        number: the number of the chunk, or -1 if it has none.
+        began: the IPU on which it began, or the one that completed its sum.
+        parts: the number of IPUs that have added to it.
+        complete: whether these are all IPUs of the collective.
+        size: its bytes.
+    """
+
+    number: int
     began: int
+    parts: int
     complete: bool
     size: int
 
@@ -61,54 +87,116 @@ class Chunks:
         tile = self.graph.tile_map.at(np.arange(self.graph.memory_bytes))
         self.ipu: Array = np.maximum(tile, 0) // tiles_per_ipu  # the IPU of each byte
         self.per_ipu = tiles_per_ipu
-        self._numbers: dict[Label, int] = {}
+        self._label_ids: dict[Label, int] = {}
         self._moves: dict[int, tuple[Array, Array]] = {}
-        self.forget()
+        self.begin()
 
-    def forget(self) -> None:
-        """Let every byte begin on the IPU of its tile."""
-        ipus = range(int(self.ipu.max(initial=0)) + 1)
-        numbers: Array = np.array([self._number(Label(i, 1 << i, -1)) for i in ipus], np.int64)
-        self.of = numbers[self.ipu]
+    def begin(self, numbers: Array | None = None) -> None:
+        """Let every byte begin at its own address, in the chunk with its number."""
+        if numbers is None:
+            numbers = np.full(len(self.ipu), -1)
+        known, inverse = np.unique(combined(self.ipu, numbers + 1), return_inverse=True)
+        columns = _columns(known, (self.ipu, numbers + 1))
+        label_ids = [
+            self._label_id(Label(ipu, 1 << ipu, -1, number - 1))
+            for ipu, number in zip(*columns, strict=True)
+        ]
+        self.first: Array = np.array(label_ids, np.int64)[inverse.reshape(-1)]
+        self.of = self.first.copy()  # the label of each byte
+        self.origin: Array = np.arange(len(self.ipu))  # the address where each byte began
+        # In the order of the run: origins that were joined to others, or completed on IPUs.
+        self.joined: list[tuple[Array, Array, bool]] = []
 
-    def _number(self, label: Label) -> int:
-        return self._numbers.setdefault(label, len(self._numbers))
+    def _label_id(self, label: Label) -> int:
+        return self._label_ids.setdefault(label, len(self._label_ids))
 
     @property
     def labels(self) -> list[Label]:
-        """All labels, in the order of their numbers."""
-        return list(self._numbers)
+        """All labels, in the order of their ids."""
+        return list(self._label_ids)
 
-    def step(self, number: int, round_: int) -> tuple[dict[Pair, list[Chunk]], bool]:
+    def numbers(self, joins: int) -> Array:
+        """Return for each byte address the number of its chunk, or -1.
+
+        Only the first `joins` entries of `joined` count.
+        """
+        homes = np.full(len(self.ipu), UNKNOWN)
+        for origins, others, is_complete in reversed(self.joined[:joins]):
+            values = others if is_complete else homes[others]
+            is_known = values != UNKNOWN
+            origins = origins[is_known]
+            values = values[is_known]
+            before = homes[origins]
+            homes[origins] = np.where(before == UNKNOWN, values, before)
+            homes[origins[homes[origins] != values]] = SEVERAL
+        return self._numbered(homes)
+
+    def _numbered(self, homes: Array) -> Array:
+        """Return for each byte the number of its chunk.
+
+        A chunk begins behind the bytes of other chunks that an IPU has before it. An IPU that lacks
+        a chunk has fewer, so the largest such offset counts.
+        """
+        at = np.flatnonzero(homes >= 0)
+        at = at[np.argsort(self.ipu[at], kind="stable")]
+        ipus = self.ipu[at]
+        columns = ipus, homes[at]
+        keys, firsts = np.unique(combined(*columns), return_index=True)
+        begins = dict[int, int]()
+        for ipu, home, first in zip(*_columns(keys, columns), firsts.tolist(), strict=True):
+            offset = first - int(np.searchsorted(ipus, ipu))
+            begins[home] = max(begins.get(home, 0), offset)
+        # group by group: a group has the place of its first IPU, which is its lowest bit
+        order = sorted(begins, key=lambda i: (self.group[i] & -self.group[i], begins[i], i))
+        number_of = np.full(1 + max(begins, default=0), -1)
+        number_of[order] = np.arange(len(order))
+        result: Array = np.where(homes >= 0, number_of[np.maximum(homes, 0)], -1)
+        return result
+
+    def step(
+        self, number: int, round_: int, noted: bool = True
+    ) -> tuple[dict[Pair, list[Chunk]], bool]:
         """Return the chunks that a compiled step sends between IPUs, by pair of IPUs.
 
-        The second value is whether a part that arrived in the current round, `round_`, is added to
-        a sum that contains it.
+        They are {} without `noted`. The second value is whether a part that arrived in the current
+        round, `round_`, is added to a sum that contains it.
         """
-        sent: Counter[tuple[int, int, int]] = Counter()
+        sent: Counter[tuple[int, int, int]] | None = Counter() if noted else None
         meets_itself = False
         step = self.model.compiled_step(number)
         if (compute_set := self.model.compute_set(number)) is not None:
             changed = []
             for table in compute_set.tables:
-                for at, labels, again in self._vertices(table, round_, sent):
-                    changed.append((at, labels))
+                for at, labels, origins, again in self._vertices(table, round_, sent):
+                    changed.append((at, labels, origins))
                     meets_itself |= again
-            for at, labels in changed:
-                self.of[at] = labels
+            for at, labels, origins in changed:
+                self._write(at, labels, origins)
         source, target = self._moved(number, step)
         labels = self.of[source]
         self._note(sent, source, self.ipu[target])
-        self.of[target] = self._arrived(labels, self.ipu[source] != self.ipu[target], round_)
+        labels = self._arrived(labels, self.ipu[source] != self.ipu[target], round_)
+        self._write(target, labels, self.origin[source])
         for destination in _from_host(step):
             at = _bytes(destination)
-            self.of[at] = [self._number(Label(i, 1 << i, -1)) for i in self.ipu[at].tolist()]
+            self._write(at, self.first[at], at)
         known = self.labels
         chunks = dict[Pair, list[Chunk]]()
-        for (a, b, label), size in sent.items():
-            complete = known[label].parts == self.group.get(a, 0)
-            chunks.setdefault((a, b), []).append(Chunk(known[label].began, complete, size))
+        for (a, b, label_id), size in (sent or {}).items():
+            label = known[label_id]
+            complete = label.parts == self.group.get(a, 0)
+            chunk = Chunk(label.number, label.began, label.parts.bit_count(), complete, size)
+            chunks.setdefault((a, b), []).append(chunk)
         return {pair: _merged(parts) for pair, parts in chunks.items()}, meets_itself
+
+    def _write(self, at: Array, labels: Array, origins: Array) -> None:
+        """Give the bytes `at` these labels and origins.
+
+        Bytes that have not left their IPU begin at their own address.
+        """
+        has_left = np.array([label.round >= 0 for label in self.labels])[labels]
+        self.of[at] = np.where(has_left, labels, self.first[at])
+        self.origin[at] = np.where(has_left, origins, at)
 
     def _moved(self, number: int, step: p.Step) -> tuple[Array, Array]:
         """Return the bytes that the copies of a step read, and the bytes that they write."""
@@ -118,8 +206,10 @@ class Chunks:
             self._moves[number] = source, target
         return self._moves[number]
 
-    def _note(self, sent: Counter[tuple[int, int, int]], at: Array, to: Array) -> None:
+    def _note(self, sent: Counter[tuple[int, int, int]] | None, at: Array, to: Array) -> None:
         """Count the bytes `at` that go to other IPUs, once for each IPU that receives them."""
+        if sent is None:
+            return
         away = self.ipu[at] != to
         to, at = _distinct_rows(to[away], at[away])
         rows = self.ipu[at], to, self.of[at]
@@ -132,16 +222,16 @@ class Chunks:
         known = self.labels
         arrived: Array = np.arange(len(known))
         for label in np.unique(labels[away]).tolist():
-            arrived[label] = self._number(known[label]._replace(round=round_))
+            arrived[label] = self._label_id(known[label]._replace(round=round_))
         result: Array = np.where(away, arrived[labels], labels)
         return result
 
     def _vertices(
-        self, table: FrozenTable, round_: int, sent: Counter[tuple[int, int, int]]
-    ) -> Iterator[tuple[Array, Array, bool]]:
-        """Yield (bytes, labels, whether a sum repeats a part) of each field that vertices write."""
+        self, table: FrozenTable, round_: int, sent: Counter[tuple[int, int, int]] | None
+    ) -> Iterator[tuple[Array, Array, Array, bool]]:
+        """Yield (bytes, labels, origins, whether a sum repeats a part) of each written field."""
         ipu = table.tiles.astype(np.int64) // self.per_ipu
-        reads = []
+        reads: list[tuple[Array, Array, Array]] = []
         writes = []
         for name, field in table.fields.items():
             intervals = self.graph.intervals(table, name)
@@ -150,63 +240,116 @@ class Chunks:
             if field.kind in ("input", "inout"):
                 self._note(sent, at, ipu[row])
                 labels = self._arrived(self.of[at], self.ipu[at] != ipu[row], round_)
-                reads.append((row, labels))
+                reads.append((row, labels, self.origin[at]))
             if field.kind in ("output", "inout"):
                 writes.append((row, at))
         for row, at in writes:
-            parts = [labels for rows, labels in reads if np.array_equal(rows, row)]
+            parts = [part for rows, *part in reads if np.array_equal(rows, row)]
             if len(parts) == len(reads) and reads:
-                labels, again = self._joined(parts, ipu[row], round_)
+                labels, origins, again = self._joined(parts, ipu[row], round_)
             else:
-                labels = self._all_read(reads, row, ipu)
+                labels, origins = self._all_read(reads, row, at, ipu)
                 again = False
-            yield at, labels, again
+            yield at, labels, origins, again
 
-    def _joined(self, parts: list[Array], ipu: Array, round_: int) -> tuple[Array, bool]:
-        """Return (labels joined element by element on these IPUs, whether a part is added twice).
+    def _joined(
+        self, parts: list[list[Array]], ipu: Array, round_: int
+    ) -> tuple[Array, Array, bool]:
+        """Return (labels, origins) joined element by element on these IPUs.
 
-        A part counts as added twice if it arrived in `round_` and the sum already contains it.
+        `parts` has the labels and origins of each field. The third value is whether a part is added
+        twice: whether it arrived in `round_` and the sum already contains it.
         """
-        labels = parts[0]
+        labels, origins = parts[0]
         again = False
-        for added in parts[1:]:
+        for added, added_origins in parts[1:]:
             rows = labels, added, ipu
             keys = combined(*rows)
             different = np.unique(keys)
             known = self.labels
-            joined = list[int]()
+            label_ids = list[int]()
+            takes_added = list[bool]()
+            completed = list[int]()  # the IPU that completes the sum, or -1
+            has_left = list[bool]()
             for a, b, own_ipu in zip(*_columns(different, rows), strict=True):
                 x, y = known[a], known[b]
                 again |= bool(round_ in (x.round, y.round) and x.parts & y.parts)
-                joined.append(self._number(self._join(x, y, own_ipu)))
-            labels = np.array(joined, np.int64)[np.searchsorted(different, keys)]
-        return labels, again
+                label, newer = self._join(x, y, own_ipu)
+                label_ids.append(self._label_id(label))
+                takes_added.append(newer is not x)
+                completed.append(own_ipu if self._completes(label, (x, y), own_ipu) else -1)
+                has_left.append(label.round >= 0)
+            inverse = np.searchsorted(different, keys)
+            labels = np.array(label_ids, np.int64)[inverse]
+            followed = np.array(takes_added)[inverse]
+            kept = np.where(followed, added_origins, origins)
+            dropped = np.where(followed, origins, added_origins)
+            self._log(kept, dropped, np.array(completed)[inverse], np.array(has_left)[inverse])
+            origins = kept
+        return labels, origins, again
 
-    def _all_read(self, reads: list[tuple[Array, Array]], row: Array, ipu: Array) -> Array:
-        """Return the labels that vertices write whose fields are not equally long."""
+    def _log(self, kept: Array, dropped: Array, completed: Array, has_left: Array) -> None:
+        """Log the origins of sums, `kept`, and those that were added to them, `dropped`."""
+        at = np.flatnonzero(has_left & (completed < 0) & (kept != dropped))
+        self.joined.append((dropped[at], kept[at], False))
+        at = np.flatnonzero(completed >= 0)
+        for origins in (kept[at], dropped[at]):
+            self.joined.append((origins, completed[at], True))
+
+    def _completes(self, label: Label, parts: Iterable[Label], own_ipu: int) -> bool:
+        """Return whether a label is complete, and none of its parts is."""
+        group = self.group.get(own_ipu, 0)
+        return label.parts == group and all(part.parts != group for part in parts)
+
+    def _all_read(
+        self, reads: list[tuple[Array, Array, Array]], row: Array, at: Array, ipu: Array
+    ) -> tuple[Array, Array]:
+        """Return the labels and origins that vertices write whose fields are not equally long.
+
+        The bytes of a vertex have one origin, the address of the first.
+        """
         known = self.labels
         of_row = dict[int, set[int]]()
-        for rows, labels in reads:
-            for r, label in np.stack(_distinct_rows(rows, labels), axis=1).tolist():
-                of_row.setdefault(r, set()).add(label)
+        for rows, labels, _ in reads:
+            for r, label_id in np.stack(_distinct_rows(rows, labels), axis=1).tolist():
+                of_row.setdefault(r, set()).add(label_id)
         written = dict[int, int]()
-        for r in np.unique(row).tolist():
+        completed = dict[int, int]()
+        rows_written, firsts = np.unique(row, return_index=True)
+        for r in rows_written.tolist():
             own_ipu = int(ipu[r])
-            joined = [known[label] for label in sorted(of_row.get(r, ()))]
-            joined = joined or [Label(own_ipu, 1 << own_ipu, -1)]
-            written[r] = self._number(reduce(lambda x, y: self._join(x, y, own_ipu), joined))
-        return np.array([written[r] for r in row.tolist()], np.int64)
+            parts = [known[label_id] for label_id in sorted(of_row.get(r, ()))]
+            parts = parts or [Label(own_ipu, 1 << own_ipu, -1, -1)]
+            label = reduce(lambda x, y: self._join(x, y, own_ipu)[0], parts)
+            written[r] = self._label_id(label)
+            completed[r] = own_ipu if self._completes(label, parts, own_ipu) else -1
+        of_rows = np.full(len(ipu), -1)  # the origin of what each vertex writes
+        of_rows[rows_written] = at[firsts]
+        has_left = np.array([label.round >= 0 for label in self.labels])
+        for rows, _, origins in reads:
+            is_written = np.isin(rows, rows_written)
+            rows = rows[is_written]
+            ids = np.array([written[r] for r in rows.tolist()], np.int64)
+            completed_on = np.array([completed[r] for r in rows.tolist()], np.int64)
+            self._log(of_rows[rows], origins[is_written], completed_on, has_left[ids])
+        return np.array([written[r] for r in row.tolist()], np.int64), of_rows[row]
 
-    def _join(self, x: Label, y: Label, own_ipu: int) -> Label:
-        """Return the label of two parts that an IPU joins, with the origin of the newer part."""
+    def _join(self, x: Label, y: Label, own_ipu: int) -> tuple[Label, Label]:
+        """Return (the label of two parts that an IPU joins, the newer part).
+
+        The sum has the origin of the newer part.
+        """
         if x == y:
-            return x
+            return x, x
         parts = x.parts | y.parts
         newer = max(
             x, y, key=lambda part: (part.round, part.parts.bit_count(), part.began != own_ipu)
         )
-        began = own_ipu if parts == self.group.get(own_ipu, 0) else newer.began
-        return Label(began, parts, newer.round)
+        number = newer.number if newer.number >= 0 else max(x.number, y.number)
+        label = newer._replace(parts=parts, number=number)
+        if self._completes(label, (x, y), own_ipu):
+            label = label._replace(began=own_ipu)
+        return label, newer
 
 
 def _columns(keys: Array, columns: tuple[Array, ...]) -> list[list[int]]:
@@ -244,8 +387,9 @@ def _from_host(step: p.Step) -> Iterator[Tensor]:
 
 
 def _merged(chunks: list[Chunk]) -> list[Chunk]:
-    """Join the chunks of each origin; return the largest first."""
-    sizes: Counter[tuple[int, bool]] = Counter()
+    """Join the chunks of equal number, origin and parts; return the largest first."""
+    sizes: Counter[Chunk] = Counter()
     for chunk in chunks:
-        sizes[chunk.began, chunk.complete] += chunk.size
-    return sorted((Chunk(*key, size) for key, size in sizes.items()), key=lambda c: -c.size)
+        sizes[chunk._replace(size=0)] += chunk.size
+    merged = (chunk._replace(size=size) for chunk, size in sizes.items())
+    return sorted(merged, key=lambda chunk: (-chunk.size, chunk))

@@ -40,7 +40,7 @@ from ipu_teach.types import Array
 LINE = BYTES.lettered("L", "line")
 WORST = CHOSEN.lettered("M", "line that takes most")
 START = HUES[2].lettered("S", "start of vertices")
-PART = HUES[6].lettered("P", "part of a line, or the whole")
+PART = HUES[6].lettered("P", "a part, or the whole")
 CODES = (LINE, WORST, START, PART)
 # the kinds of work on which a line spends cycles
 NAMED = {
@@ -74,7 +74,11 @@ def code(what: Report | Observed, codelet: type[Vertex] | str | None = None) -> 
     looked at. For a run, it shows the cycles of all vertices of `codelet`, its class or its name;
     by default the one with the most cycles. These are worker cycles, and for vertices that have the
     tile to themselves tile cycles. A column has the cycles at the other price of codelets,
-    "compiled" or "by hand". If a formula of a library gives the cycles, the view says so.
+    "compiled" or "by hand".
+
+    Most vertices of a library have no Python lines here: a formula or an estimate gives their
+    cycles. The view then shows the formula, and says how many such vertices ran and which share of
+    the cycles of all vertices they took.
 
     Raises `InvalidOptionError` if `what` is not a report, if the codelet did not run, or if its
     lines could not be counted.
@@ -130,10 +134,12 @@ def _of_run(report: Report, codelet: type[Vertex] | str | None) -> View:
     if not lines and not of_library(chosen):
         raise _uncounted(name, f"show.code(observe({name}, …)) counts them for one vertex.")
     by_size = _by_formula(groups_run, target)
-    rest = total - start - sum(cycles for *_, cycles in lines)
+    estimated = _estimated_cycles(groups_run) if of_library(chosen) else 0
+    rest = total - start - sum(cycles for *_, cycles in lines) - estimated
     rest -= sum(entry.cycles for entry in by_size.values())
     runs = sum(times * len(c) for times, _, c in groups_run)
     head = f"{counted(runs, 'vertex', 'vertices')} of {name} ran, {number(total)} modelled cycles"
+    tail = _without_lines(groups_of, sum(spent.values()))
     columns = COLUMNS
     others = None
     totals = list[float | None]()
@@ -152,6 +158,7 @@ def _of_run(report: Report, codelet: type[Vertex] | str | None) -> View:
     ]
     texts = (
         (1, why(chosen), rest),
+        (1, why(chosen, is_estimated=True), estimated),
         (0, "besides: moving edges into place in its steps", moved[chosen]),
     )
     rows += [
@@ -159,8 +166,50 @@ def _of_run(report: Report, codelet: type[Vertex] | str | None) -> View:
         for depth, text, cycles in texts
         if cycles
     ]
-    view = _view(name, head, columns, rows, by_size=by_size)
+    view = _view(name, head, columns, rows, by_size=by_size, tail=tail)
     return View(linked(view.scene, report, (), shown_by[chosen]), repr(view))
+
+
+def has_estimate(group: Group) -> Array:
+    """Return for each vertex of a group whether the program gives its cycles."""
+    is_given = group.table.estimates[group.rows] >= 0
+    return is_given | (group.estimator is not None)
+
+
+def _estimated_cycles(groups_run: GroupsRun) -> int:
+    """Return the cycles of the vertices for which the program gives them."""
+    return sum(
+        times * int(np.maximum(cycles[has_estimate(group)], 0).sum())
+        for times, group, cycles in groups_run
+    )
+
+
+def _without_lines(groups_of: Mapping[type[Vertex], GroupsRun], total: int) -> str:
+    """Return how many vertices of libraries have no lines, and their share of all `total` cycles.
+
+    Cycles of a worker and of a vertex that has the tile to itself are the same share of a tile: the
+    first has one of six slots for six times as long.
+    """
+    runs = estimated = spent = 0
+    for codelet, groups_run in groups_of.items():
+        for times, group, cycles in groups_run if of_library(codelet) else ():
+            is_estimated = has_estimate(group)
+            has_no_lines = is_estimated | hasattr(codelet, "cycles")
+            runs += times * int(has_no_lines.sum())
+            estimated += times * int(is_estimated.sum())
+            spent += times * int(np.maximum(cycles[has_no_lines], 0).sum())
+    if not runs:
+        return ""
+    has = "has" if runs == 1 else "have"
+    source = (
+        f"a formula gives the cycles of {runs - estimated:,}, an estimate those of {estimated:,}"
+    )
+    if estimated in (0, runs):
+        source = f"{'an estimate' if estimated else 'a formula'} gives the cycles"
+    return (
+        f" {counted(runs, 'vertex', 'vertices')} of libraries, {percent(spent / (total or 1))} of "
+        f"the cycles of all vertices, {has} no Python lines here: {source}."
+    )
 
 
 class BySize(NamedTuple):
@@ -188,14 +237,14 @@ def formula_rows(by_size: Mapping[Formula, BySize], total: float) -> Iterator[Co
     then one for all other sizes."""
     entries = list(by_size.items())
     for formula, (runs, cycles) in entries[:MOST_SIZES]:
-        yield row(1, formula.named_sizes, runs, cycles, total, LINE)
+        yield row(1, formula.named_sizes, runs, cycles, total, PART)
         text = f"{formula.text} = {formula.cycles:,} cycles"
-        yield 2, text, ("",) * len(COLUMNS), 0.0, CODES.index(LINE)
+        yield 2, text, ("",) * len(COLUMNS), 0.0, CODES.index(PART)
     rest = entries[MOST_SIZES:]
     if rest:
         runs = sum(entry.runs for _, entry in rest)
         cycles = sum(entry.cycles for _, entry in rest)
-        yield row(1, counted(len(rest), "other size"), runs, cycles, total, LINE)
+        yield row(1, counted(len(rest), "other size"), runs, cycles, total, PART)
 
 
 def _priced(groups_run: GroupsRun, target: Target) -> tuple[int, LineCosts]:
@@ -220,8 +269,10 @@ def _priced(groups_run: GroupsRun, target: Target) -> tuple[int, LineCosts]:
     )
 
 
-def why(codelet: type[Vertex]) -> str:
-    """Return the reason why the cycles of a codelet belong to no line."""
+def why(codelet: type[Vertex], is_estimated: bool = False) -> str:
+    """Return the reason why the cycles of a codelet, or an estimate of them, belong to no line."""
+    if is_estimated and of_library(codelet):
+        return "by an estimate of the program, not by lines"
     return (
         "by a formula of PopLibs, not by lines"
         if of_library(codelet)
@@ -241,6 +292,7 @@ def _view(
     columns: tuple[str, ...],
     rows: list[CodeRow],
     by_size: Mapping[Formula, BySize] | None = None,
+    tail: str = "",
 ) -> View:
     mark = tree(name, columns, rows)
     rows = [(n, t.replace(INDENT, ""), cells, share, c) for n, t, cells, share, c in rows]
@@ -255,11 +307,11 @@ def _view(
         )
         each = sorted({formula.cycles for formula in by_size})
         cycles = f"{each[0]:,}" if len(each) == 1 else f"{each[0]:,} to {each[-1]:,}"
-        title = f"A vertex of {name} takes {cycles} modelled cycles, by a formula"
+        title = f"{name} has no Python lines: a formula gives a vertex {cycles} modelled cycles"
     else:
         worst_line = f", {rows[1][1]}"
         title = f"{name}: its cycles have no lines"
-    sentence = f"{head}{worst_line}."
+    sentence = f"{head}{worst_line}.{tail}"
     notes = (FORMULAS,) if by_size else ()
     table = tuple(("  " * depth + text, *cells) for depth, text, cells, *_ in rows)
     wide = [max(map(len, column)) for column in zip(("", *columns), *table, strict=True)]
@@ -369,7 +421,14 @@ def _wrapped(whole_row: CodeRow) -> Iterator[CodeRow]:
     if any(cells) or len(text) <= WIDEST_TEXT or not text.endswith(" cycles"):
         yield whole_row
         return
-    first, *rest = wrap(text, WIDEST_TEXT, break_long_words=False, break_on_hyphens=False)
+    expression, _, result = text.rpartition(" = ")
+    lines = wrap(expression, WIDEST_TEXT, break_long_words=False, break_on_hyphens=False)
+    result = f"= {result}"
+    if len(lines[-1]) + 1 + len(result) > WIDEST_TEXT:
+        lines.append(result)
+    else:
+        lines[-1] += f" {result}"
+    first, *rest = lines
     yield depth, first, cells, share, code
     for line in rest:
         yield depth, INDENT + line, cells, share, code

@@ -1,5 +1,4 @@
-"""The content of messages in a recorded run, in words: the recorded elements that are exchanged in
-a superstep, with their values."""
+"""The content of messages in a recorded run, as text: the recorded elements and their values."""
 
 from __future__ import annotations
 
@@ -15,82 +14,91 @@ from ipu_teach.show.report_facts import model_of
 from ipu_teach.show.scene import Scene
 from ipu_teach.types import Array
 
-MOST_LETTERS = 20_000  # of a scene
-MOST_NAMED = 4  # elements of a message
-MOST_PAIRS = 64  # of an exchange
-# by the number of the step in the report, and of its exchange
+MOST_LETTERS = 20_000  # the texts of a scene may have about this many letters
+MOST_NAMED = 4  # a text names at most this many elements of a message
+MOST_PAIRS = 64  # at most this many pairs of tiles of an exchange have texts
+# The lines are by (index of the step in the report, 0 or 1 for the exchange before or after it).
 Carried = dict[tuple[int, int], list[str]]
 
 
 def said(track: Track, values: Array, written: Array) -> list[str]:
     """Return the recorded values as texts; "?" stands for an unwritten element."""
     pairs = zip(track.readable(values), written.tolist(), strict=True)
-    return [str(value) if known else "?" for value, known in pairs]
+    return [str(value) if is_written else "?" for value, is_written in pairs]
 
 
 def carried(recording: Recording, once: bool = False) -> Carried:
-    """Return, by (superstep, exchange), a line for each pair of tiles that exchange recorded
-    elements, as far as there is room. Transfers with the host have none. With `once`, only
-    the first execution of each compiled step counts."""
+    """Return, by (step, exchange), a line for each pair of tiles that exchange recorded elements.
+
+    Transfers with the host have no lines. With `once`, only the first execution of each compiled
+    step has lines. Later steps are left out if the lines would become too long.
+    """
     report = recording.report
     names = Names()
     tracks = recording.tracks
     assert report is not None
-    address = np.concatenate([t.address for t in tracks])
+    address = np.concatenate([track.address for track in tracks])
     elements = Elements(model_of(report, "run"), address, names, np.arange(report.target.num_tiles))
-    name, index = elements.named(elements.address)
+    names_of_cells, indices_of_cells = elements.named(elements.address)
     texts = [text for track in tracks for text in said(track, track.first, track.first_written)]
     changes: dict[int, list[tuple[int, str]]] = defaultdict(list)
-    base = 0
+    first_cell = 0
     for track in tracks:
-        for place, at, values, written in track.changes:
-            changed = said(track, values, written)
-            changes[place] += zip((base + at).tolist(), changed, strict=True)
-        base += len(track.address)
+        for place, changed_elements, values, written in track.changes:
+            new_texts = said(track, values, written)
+            changes[place] += zip((first_cell + changed_elements).tolist(), new_texts, strict=True)
+        first_cell += len(track.address)
 
-    def lines(crossing: dict[Pair, Array]) -> list[str]:
-        by_frame = []
-        for (source, to), cells in list(crossing.items())[:MOST_PAIRS]:
-            parts = [
-                f"{names.element(int(name[c]), int(index[c]))} = {texts[c]}"
-                for c in cells[:MOST_NAMED].tolist()
+    def lines(cells_by_pair: dict[Pair, Array]) -> list[str]:
+        line_list = []
+        for (source, receiver), cells in list(cells_by_pair.items())[:MOST_PAIRS]:
+            element_texts = [
+                f"{names.element(int(names_of_cells[cell]), int(indices_of_cells[cell]))} = "
+                f"{texts[cell]}"
+                for cell in cells[:MOST_NAMED].tolist()
             ]
-            rest = f" and {len(cells) - MOST_NAMED:,} more" if len(cells) > MOST_NAMED else ""
-            by_frame.append(f"{source} to {to}: {', '.join(parts)}{rest}")
-        return by_frame
+            more_text = f" and {len(cells) - MOST_NAMED:,} more" if len(cells) > MOST_NAMED else ""
+            line_list.append(f"{source} to {receiver}: {', '.join(element_texts)}{more_text}")
+        return line_list
 
-    told = Carried()
-    number = recording.first - 1
-    room = MOST_LETTERS
+    lines_by_exchange = Carried()
+    step_index = recording.first - 1
+    letters_left = MOST_LETTERS
     visited = {HOST}
     for place, step in enumerate(recording.steps):
-        number += step != HOST
-        does = None
+        step_index += step != HOST
+        exchanges = None
         if step not in visited:
-            does = elements.step(step, report.profile.steps[step].compute_set)
-            does = None if does.by_host else does
+            exchanges = elements.step(step, report.profile.steps[step].compute_set)
+            exchanges = None if exchanges.by_host else exchanges
             visited |= {step} if once else set()
-        received = lines(does.comes) if does and not does.after else []
+        lines_received = lines(exchanges.comes) if exchanges and not exchanges.after else []
         for cell, text in changes[place]:
             texts[cell] = text
-        if does:
-            told[number, 0] = received + lines(does.comes if does.after else does.copied)
-            told[number, 1] = lines(does.goes)
-            room -= sum(map(len, told[number, 0] + told[number, 1]))
-        if room < 0:
+        if exchanges:
+            lines_by_exchange[step_index, 0] = lines_received + lines(
+                exchanges.comes if exchanges.after else exchanges.copied
+            )
+            lines_by_exchange[step_index, 1] = lines(exchanges.goes)
+            letters_left -= sum(
+                map(len, lines_by_exchange[step_index, 0] + lines_by_exchange[step_index, 1])
+            )
+        if letters_left < 0:
             break
-    return told
+    return lines_by_exchange
 
 
 def with_content(scene: Scene, told: Carried, frames: dict[int, tuple[int, int]]) -> Scene:
-    """Return the scene with the recorded elements in its messages as source texts. `frames`
-    gives the (superstep, exchange) of each frame."""
-    by_frame = {f"{frame}": told[key] for frame, key in frames.items() if told.get(key)}
-    return replace(scene, data={**scene.data, "content": by_frame}) if told else scene
+    """Return the scene with the lines of `told` added to its data, by frame.
+
+    `frames` has the (step, exchange) of each frame that has lines.
+    """
+    lines_by_frame = {f"{frame}": told[key] for frame, key in frames.items() if told.get(key)}
+    return replace(scene, data={**scene.data, "content": lines_by_frame}) if told else scene
 
 
 def report_of(what: Report | Recording, once: bool = False) -> tuple[Report | Recording, Carried]:
-    """Return (the report, the recorded elements in its messages) of a report or a recording."""
+    """Return (report, lines of `carried`) for a recording, and (`what`, no lines) for a report."""
     if isinstance(what, Recording) and what.report is not None:
         return what.report, carried(what, once)
     return what, {}

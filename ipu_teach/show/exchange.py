@@ -1,9 +1,9 @@
 """The view `exchange`: which tile sends what to which, one exchange at a time.
 
-On the left is a matrix, senders across and receivers down, with the bytes that each tile sends
-above it and those that each receives beside it. On the right is one tile with its partners. Words
-name the pattern. Bytes are counted where they arrive: data for several tiles is sent once, and
-counts at each of them.
+On the left is a matrix, senders across and receivers down. The bars above it are its sums by
+sender, those beside it the sums by receiver. On the right is one tile with its partners. Words name
+the pattern, by the rules of `pattern`. Bytes are counted where they arrive: a message to several
+tiles is sent once, and counts at each of them.
 """
 
 from __future__ import annotations
@@ -28,9 +28,7 @@ from ipu_teach.types import Array
 
 MOST_BINS = 64  # rows and columns of the matrix; more tiles share them
 MOST_EXCHANGES = 40
-FILLED = 0.6  # share of all pairs from which on the pattern is all to all
-USUAL = 0.95  # share of the messages that must fit a pattern
-FEW = 0.25  # at most this share of the other side's tiles makes several broadcasts or gathers
+USUAL = 0.95  # share of the pairs that must fit neighbours or a shift
 NOTHING, MARGIN, LINK = 0, 6, 7  # codes; between the first two five steps of bytes
 LINKS = replace(palette.LINKS, name="over a link between IPUs", pattern="")
 SIDE = 272.0
@@ -41,7 +39,13 @@ def exchange(run: Report | Recording, *, at: At = None, largest: int | None = No
 
     The view shows every exchange of a run as a matrix of senders and receivers, with the pattern in
     words. For a recording, the words also list the recorded elements in the messages, the first
-    time that an exchange runs.
+    time that an exchange runs. Bytes are counted where they arrive; the words also have the bytes
+    of the messages, which are fewer if a message goes to several tiles.
+
+    The patterns are one pair, one to many, many to one, one to one, fan-out (each receiver has one
+    sender), fan-in (each sender has one receiver), neighbours, shift (all send equally far), ring
+    (equally far all round, between tiles or IPUs) and all to all (each tile of the exchange sends
+    to each other one). Any other pattern is many to many.
 
     More than 64 tiles share 64 columns and rows. Of more than 40 exchanges, and of fewer if the
     scene would be larger than 150 kB, those with the most bytes are shown; the view says so. `at`
@@ -128,49 +132,67 @@ def _exchanges(report: Report) -> list[Exchange]:
 
 
 def pattern(source: Array, to: Array, tiles_per_ipu: int = 0) -> tuple[str, str]:
-    """Return (name, meaning) of the pattern in which tiles `source[i]` send to tiles `to[i]`. One
-    message in twenty may deviate from it. `tiles_per_ipu` is given for several IPUs."""
+    """Return (name, meaning) of the pattern in which tiles `source[i]` send to tiles `to[i]`.
+
+    `tiles_per_ipu` is given for several IPUs. The first rule that fits gives the name:
+
+    * one pair: one sender and one receiver;
+    * one to many: one sender; many to one: one receiver;
+    * all to all: each tile of the exchange sends to each other one;
+    * ring over IPUs: each IPU sends to the next one of the ring alone, or to both neighbours;
+    * ring: the tiles of the exchange have equal gaps, and each sends equally far all round, or
+      equally far in both directions;
+    * neighbours: each sender sends to all tiles of the exchange at the same few distances, equally
+      far in both directions; shift: each sends to one tile, at the same distance. One pair in
+      twenty may deviate, and the meaning says how many do;
+    * one to one: no tile sends to two or receives from two;
+    * fan-out: each receiver has one sender; fan-in: each sender has one receiver;
+    * many to many: none of these. The meaning says to how many tiles a sender sends.
+    """
     pairs = np.unique(np.stack((source, to)), axis=1)
-    senders = np.unique(pairs[0])
+    senders, receivers_of_sender = np.unique(pairs[0], return_counts=True)
     receivers = np.unique(pairs[1])
-    many = counted(len(senders), "tile")
-    heard = counted(len(receivers), "tile")
+    sending = counted(len(senders), "tile")
+    receiving = counted(len(receivers), "tile")
     if len(senders) == len(receivers) == 1:
-        return "one message", f"tile {senders[0]} sends to tile {receivers[0]}"
+        return "one pair", f"tile {senders[0]} sends to tile {receivers[0]}"
     if len(senders) == 1:
-        return "broadcast", f"tile {senders[0]} sends to {heard}"
+        return "one to many", f"tile {senders[0]} sends to {receiving}"
     if len(receivers) == 1:
-        return "gather", f"{many} send to tile {receivers[0]}"
-    if tiles_per_ipu and (ring := ring_of_ipus(pairs // tiles_per_ipu)):
-        whom = "both their neighbours" if "both" in ring else "the next one"
-        return f"a ring over IPUs {ring}", f"where {many} send to {whom}"
+        return "many to one", f"{sending} send to tile {receivers[0]}"
     everybody = np.union1d(senders, receivers)
-    gaps = np.diff(everybody)
     n = len(everybody)
-    away, odd = _usual(pairs[1] - pairs[0])
+    if pairs.shape[1] == n * (n - 1) and n > 2:
+        return "all to all", f"each of {counted(n, 'tile')} sends to all others"
+    if tiles_per_ipu and (ring := ring_of_ipus(pairs // tiles_per_ipu)):
+        whom = "both its neighbours" if "both" in ring else "the next one"
+        return f"ring over IPUs {ring}", f"each IPU sends to {whom}"
+    gaps = np.diff(everybody)
+    distances, others = _usual(pairs[1] - pairs[0])
     # the tiles that take part, as a circle
-    turn, strange = _usual(np.diff(np.searchsorted(everybody, pairs), axis=0)[0] % n)
-    if n > 2 and not strange and pairs.shape[1] == n * len(turn) and not np.ptp(gaps):
-        on = [int(gaps[0]) * (d if 2 * d <= n else d - n) for d in turn]
-        if sum(on) in (on[0], 0):
-            return "ring", f"{many} send to {_far(on, tiles_per_ipu)}, all round"
-    if away and set(away) == {-d for d in away}:
-        return "neighbours", f"{many} send to {_far(away, tiles_per_ipu)}{_but(odd)}"
-    if len(away) == 1:
-        return "shift", f"{many} send to {_far(away, tiles_per_ipu)}{_but(odd)}"
-    if pairs.shape[1] > FILLED * len(everybody) * (len(everybody) - 1):
-        return "all to all", f"{counted(len(everybody), 'tile')} send to nearly all others"
-    if len(senders) <= FEW * len(receivers):
-        return "several broadcasts", f"{many} send to {heard}"
-    if len(receivers) <= FEW * len(senders):
-        return "several gathers", f"{many} send to {heard}"
+    steps, others_round = _usual(np.diff(np.searchsorted(everybody, pairs), axis=0)[0] % n)
+    if n > 2 and not others_round and pairs.shape[1] == n * len(steps) and not np.ptp(gaps):
+        far = [int(gaps[0]) * (d if 2 * d <= n else d - n) for d in steps]
+        if sum(far) in (far[0], 0):
+            return "ring", f"{sending} send to {_far(far, tiles_per_ipu)}, all round"
+    if distances and set(distances) == {-d for d in distances}:
+        targets = np.add.outer(distances, senders)
+        others += int(np.isin(targets, everybody).sum()) - (pairs.shape[1] - others)
+        if others <= (1 - USUAL) * pairs.shape[1]:
+            where = _far(distances, tiles_per_ipu)
+            return "neighbours", f"{sending} send to {where}{_but(others)}"
+    if len(distances) == 1:
+        return "shift", f"{sending} send to {_far(distances, tiles_per_ipu)}{_but(others)}"
     if pairs.shape[1] == len(senders) == len(receivers):
-        return "one to one", f"each of {many} sends to one, and none hears two"
+        return "one to one", f"each of {sending} sends to one, and none receives from two"
     if pairs.shape[1] == len(receivers):
-        return "spread", f"{many} send to {heard}, each of which hears from one"
+        return "fan-out", f"{sending} send to {receiving}, each of which receives from one"
     if pairs.shape[1] == len(senders):
-        return "collected", f"each of {many} sends to one of {heard}"
-    return "scattered", f"{many} send to {heard}, {pairs.shape[1] / len(senders):.1f} each"
+        return "fan-in", f"each of {sending} sends to one of {receiving}"
+    fewest, most = int(receivers_of_sender.min()), int(receivers_of_sender.max())
+    between = " or " if most == fewest + 1 else " to "
+    number_of_tiles = f"{fewest:,}" + f"{between}{most:,}" * (fewest < most)
+    return "many to many", f"{sending} send to {receiving}, each to {number_of_tiles} of them"
 
 
 def ring_of_ipus(pairs: Array) -> str:
@@ -191,30 +213,35 @@ def ring_of_ipus(pairs: Array) -> str:
     return ", ".join(map(str, ring)) + ", both ways" * both if is_ring else ""
 
 
-def _usual(away: Array) -> tuple[list[int], int]:
-    """Return (up to four distances that all but one in twenty have, none if there are no such; how
-    many have another)."""
-    exchanges, often = np.unique(away, return_counts=True)
-    order = np.argsort(-often, kind="stable")[:4]
-    enough = np.flatnonzero(np.cumsum(often[order]) >= USUAL * len(away))
+def _usual(distances: Array) -> tuple[list[int], int]:
+    """Return (up to four distances, how many pairs have another).
+
+    All but one in twenty pairs have one of them; [] if there are no such distances.
+    """
+    values, counts = np.unique(distances, return_counts=True)
+    order = np.argsort(-counts, kind="stable")[:4]
+    enough = np.flatnonzero(np.cumsum(counts[order]) >= USUAL * len(distances))
     usual = order[: enough[0] + 1] if len(enough) else order[:0]
-    return sorted(exchanges[usual].tolist()), len(away) - int(often[usual].sum())
+    return sorted(values[usual].tolist()), len(distances) - int(counts[usual].sum())
 
 
-def _far(away: list[int], per_bin: int) -> str:
-    """Return the tiles so far away, forward and back; `each`: the tiles of an IPU, of several."""
-    same = bool(per_bin) and not any(d % per_bin for d in away)
-    far = [f"{d // per_bin if same else d}" for d in sorted({abs(d) for d in away})]
-    tile = "same tile of the IPU" if same else "tile"
-    which = f"the {tile}s " if len(away) > 1 else f"the {tile} "
-    if far == ["1"] and len(away) > 1:
-        return which + "next to them"
-    way = "away" if len(away) > 1 else "further on" if away[0] > 0 else "further back"
-    return which + f"{' and '.join(far)} {way}"
+def _far(distances: list[int], tiles_per_ipu: int) -> str:
+    """Return the tiles at these distances in words; with several IPUs, IPUs where possible."""
+    same = bool(tiles_per_ipu) and not any(d % tiles_per_ipu for d in distances)
+    far = [f"{d // tiles_per_ipu if same else d}" for d in sorted({abs(d) for d in distances})]
+    if same:
+        if len(distances) > 1:
+            which = "next to theirs" if far == ["1"] else f"{' and '.join(far)} away"
+            return f"the tiles of the same number on the IPUs {which}"
+        way = "further on" if distances[0] > 0 else "further back"
+        return f"the tile of the same number {far[0]} IPU{'s' * (far[0] != '1')} {way}"
+    if len(distances) > 1:
+        return "the tiles " + ("next to them" if far == ["1"] else f"{' and '.join(far)} away")
+    return f"the tile {far[0]} {'further on' if distances[0] > 0 else 'further back'}"
 
 
-def _but(odd: int) -> str:
-    return f", but for {counted(odd, 'message')}" if odd else ""
+def _but(others: int) -> str:
+    return f", but for {counted(others, 'pair')}" if others else ""
 
 
 def _scene(
@@ -242,7 +269,7 @@ def _scene(
     stills = []
     for exchange, (sizes, messages) in zip(picked, matrices, strict=True):
         number_of_drawing = len(panels.drawings)
-        panels.drawings.append(_margins(exchange, sizes, per_bin, bins))
+        panels.drawings.append(_margins(sizes, bins))
         code = np.where(sizes > 0, 1 + np.searchsorted(bounds, sizes), NOTHING)
         stills.append(
             Still(
@@ -259,7 +286,9 @@ def _scene(
         )
     matrix = Matrix(
         "matrix",
-        "bytes from a tile to a tile",
+        "bytes from a tile to a tile"
+        if per_bin == 1
+        else f"bytes between groups of {per_bin} tiles",
         count=bins**2,
         bins=bins,
         tiles=tiles,
@@ -296,8 +325,8 @@ def _scene(
 def _notes(shown_count: int, count: int, per_bin: int) -> list[str]:
     """Return notes about how bytes are counted, and what the picture leaves out or merges."""
     notes = [
-        "Bytes are counted where they arrive; what several tiles hear is sent once. Cycles are "
-        "modelled."
+        "Bytes are counted where they arrive: a message to several tiles is sent once, and counts "
+        "at each of them. Cycles are modelled."
     ]
     if shown_count < count:
         notes.append(
@@ -308,13 +337,13 @@ def _notes(shown_count: int, count: int, per_bin: int) -> list[str]:
     return notes
 
 
-def _margins(exchange: Exchange, sizes: Array, per_bin: int, bins: int) -> Drawing:
-    """Return the bars of the bytes that each bin sends, and of those that it receives."""
-    sender = exchange.transfers.source // per_bin
-    sent = np.bincount(sender, exchange.transfers.size, bins).astype(np.int64)
-    received = sizes.reshape(bins, bins).sum(axis=1)
-    bars = (Bar(MARGIN, 0, sent, 0), Bar(MARGIN, 0, received, 0))
-    return Drawing(int(max(sent.max(), received.max())), bars, "bytes")
+def _margins(sizes: Array, bins: int) -> Drawing:
+    """Return the bars of the bytes that arrive from each bin, and of those that it receives."""
+    table = sizes.reshape(bins, bins)
+    delivered = table.sum(axis=0)
+    received = table.sum(axis=1)
+    bars = (Bar(MARGIN, 0, delivered, 0), Bar(MARGIN, 0, received, 0))
+    return Drawing(int(max(delivered.max(), received.max())), bars, "bytes")
 
 
 def _ticks(ipus: int, per_bin: int, bins: int) -> tuple[str, ...]:
@@ -340,35 +369,38 @@ def _codes(bounds: Array) -> tuple[Code, ...]:
         for i, (bound, shade) in enumerate(zip(bounds.tolist(), shades, strict=True))
     ]
     unused = [palette.REST] * (5 - len(steps))
-    margin = palette.BYTES.lettered("B", "sent, above, and received, beside")
+    margin = palette.BYTES.lettered("B", "arriving from a sender, above, and at a receiver, beside")
     return (palette.PAPER, *steps, *unused, margin)
 
 
 def _note(exchange: Exchange, per_ipu: int) -> str:
-    name, pattern_name = pattern(exchange.source, exchange.to, per_ipu)
+    name, meaning = pattern(exchange.source, exchange.to, per_ipu)
+    transfers = exchange.transfers
     pairs = len(np.unique(np.stack((exchange.source, exchange.to)), axis=1).T)
-    several = pairs != len(exchange.transfers) and name != "broadcast"
+    several = pairs != len(transfers) and name != "one to many"
     over = exchange.between(per_ipu)
     how_many = "all" if over == exchange.total else f"{over:,} of them"
+    sent = int(transfers.size.sum())
+    of_bytes = f" of {sent:,} bytes, some to several tiles" if sent < exchange.total else ""
     last = exchange.slowest
     who = f"tile {last[0]} is" if len(last) == 1 else f"{len(last):,} tiles are"
-    sent = np.bincount(exchange.transfers.source, exchange.transfers.size).astype(np.int64)
+    delivered = np.bincount(exchange.source, exchange.size).astype(np.int64)
     received = np.bincount(exchange.to, exchange.size).astype(np.int64)
     return (
-        f"{name}, {pattern_name}: {exchange.total:,} bytes arrive from "
-        f"{counted(len(exchange.transfers), 'message')}"
-        f"{f' between {pairs:,} pairs of tiles' * several}"
-        f"{f', {how_many} over links between IPUs' * bool(over)}; {_most(sent, 'send')}, and "
-        f"{_most(received, 'receive')}; {who} the slowest"
+        f"{name}, {meaning}: {exchange.total:,} bytes arrive from "
+        f"{counted(len(transfers), 'message')}{of_bytes}"
+        f"{f', between {pairs:,} pairs of tiles' * several}"
+        f"{f', {how_many} over links between IPUs' * bool(over)}; "
+        f"most arrive {_most(delivered, 'from')}, and {_most(received, 'at')}; {who} the slowest"
     )
 
 
-def _most(sizes: Array, verb: str) -> str:
-    """Return which tile sends or receives the most, and how much."""
+def _most(sizes: Array, preposition: str) -> str:
+    """Return from or at which tile most bytes arrive, and how many."""
     first, *others = np.flatnonzero(sizes == sizes.max()).tolist()
     if others:
-        return f"{len(others) + 1:,} tiles {verb} most, {sizes[first]:,} each"
-    return f"tile {first} {verb}s most, {sizes[first]:,}"
+        return f"{preposition} {len(others) + 1:,} tiles, {sizes[first]:,} each"
+    return f"{preposition} tile {first}, {sizes[first]:,}"
 
 
 def _title(resting_at: Exchange, per_ipu: int) -> str:

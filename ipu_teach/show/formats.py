@@ -26,6 +26,7 @@ from ipu_teach.types import Array, DType
 from ipu_teach.types.numbers import (
     HELD,
     SUBNORMAL,
+    Histogram,
     fates,
     fitting_power,
     grid_of,
@@ -121,9 +122,7 @@ def formats(
     return View(
         panels.scene(
             "formats",
-            f"Times 2^{best} the values fit {dtypes[0].__name__} best"
-            if best
-            else f"The values fit {dtypes[0].__name__} best as they are",
+            _title(histograms[0][0], histograms[-1][0], best),
             sentence,
             foot=12,
             codes=CODES,
@@ -133,6 +132,24 @@ def formats(
             table=(("dtype", "times", "become 0", "subnormal", "too large"), rows),
         )
     )
+
+
+def _title(unscaled: Histogram, scaled: Histogram, best: int) -> str:
+    """Return the values that the first dtype loses, as they are and times 2**`best`."""
+    if best == 0:
+        return f"As {unscaled.dtype.__name__} {_lost(unscaled)}"
+    return f"As {unscaled.dtype.__name__} {_lost(unscaled)}; times 2^{best} {_lost(scaled)}"
+
+
+def _lost(histogram: Histogram) -> str:
+    """Return which values become 0 and which are too large."""
+    under, over = (
+        f"{100 * share:.3g} %" if share else "none"
+        for share in (histogram.underflow, histogram.overflow)
+    )
+    if under == over == "none":
+        return "none become 0 or too large"
+    return f"{under} become 0, {over} become too large"
 
 
 def _landed(

@@ -59,7 +59,8 @@ def _scene(report: Report, max_pieces: int) -> Scene:
     panels.notes += _notes(report)
     panels.lanes_of(
         "device",
-        "all modelled: device, link, host" if trace.modelled else "the device and its links",
+        ("all modelled: device, link, host" if trace.modelled else "the device and its links")
+        + "; white: it waits" * (report.target.num_sets > 1),
         rows,
         span,
         "modelled cycles",
@@ -74,7 +75,7 @@ def _scene(report: Report, max_pieces: int) -> Scene:
     )
     note = crossing = ", and ".join(
         f"{counted(size, 'byte')} cross {link} in {number(cycles)} of {number(total)} modelled "
-        f"cycles, {100 * cycles / total:.1f} %"
+        f"cycles, {_share(cycles, total)}"
         for _, size, link, cycles in links
         if size
     )
@@ -85,17 +86,24 @@ def _scene(report: Report, max_pieces: int) -> Scene:
             f"; the device waits {100 * trace.starved_share:.1f} % of the "
             f"{'modelled' if trace.modelled else 'measured'} time for functions of the host"
         )
-    share = 100 * sum(link[-1] for link in links) / total
+    share = _share(sum(link[-1] for link in links), total)
     memory = " or streaming memory" if report.streaming_bytes else ""
     return panels.scene(
         "host",
-        f"{share:.1f} % of the run is transfer with the host{memory}",
+        f"{share[:1].upper()}{share[1:]} of the run is transfer with the host{memory}",
         " ".join([f"The host beside the device: {crossing}.", *sentences]),
         foot=22,
         codes=CODES,
         stills=(Still("the whole run", note, CODE[longest], 0, first=True, lanes=panels.lanes),),
         table=_table(report),
     )
+
+
+def _share(cycles: float, total: float) -> str:
+    """Return a share of the run, in per cent; one that would be rounded to 0 is said to be less
+    than 0.1 %."""
+    share = 100 * cycles / total
+    return "less than 0.1 %" if 0 < share < 0.05 else f"{share:.1f} %"
 
 
 def _notes(report: Report) -> list[str]:

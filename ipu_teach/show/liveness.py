@@ -9,7 +9,7 @@ axis of cycles each is as wide as one execution of it takes. Every number is mod
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from math import ceil
 
@@ -23,7 +23,15 @@ from ipu_teach.report.query import VariableRow, folded
 from ipu_teach.show import palette
 from ipu_teach.show.pack import pack
 from ipu_teach.show.panels import Panels
-from ipu_teach.show.report_facts import At, checked, linked, no_time, rests, seen_whole
+from ipu_teach.show.report_facts import (
+    At,
+    checked,
+    linked,
+    no_time,
+    rests,
+    seen_whole,
+    tiles_named,
+)
 from ipu_teach.show.scene import Bar, Curve, Drawing, Lanes, Scene, Series, Still, Table, label
 from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
@@ -166,6 +174,16 @@ class _Run:
             always_here = bytes_of & memory.liveness.always[memory.variable]
             passing_bytes[ALWAYS, place] += (with_gaps - memory.size)[always_here].sum()
         return all_bytes, passing_bytes
+
+    def fullest_text(self, place: int) -> str:
+        """Return the tiles that have the most bytes at a step, as a text."""
+        memory = self.report.memory
+        rows = memory.liveness.live[place, memory.variable]
+        per_tile = memory.always_live_bytes_per_tile + sum(memory.passing[place].values())
+        per_tile = per_tile + np.bincount(
+            memory.tile[rows], memory.size[rows], memory.num_tiles
+        ).astype(np.int64)
+        return tiles_named(np.flatnonzero(per_tile == per_tile.max()))
 
     @cached_property
     def codes(self) -> tuple[int, ...]:
@@ -351,7 +369,14 @@ def _scene(runs: list[_Run], at: At, max_places: int) -> Scene:
     report = runs[0].report
     leaves = enumerate(report.memory.liveness.places)
     begins = {node.step: min(count - 1, int(runs[0].edges[i] / per_column)) for i, node in leaves}
-    return rests(linked(scene, report, parts=begins), report, at, parts=begins)
+    resting = rests(linked(scene, report, parts=begins), report, at, parts=begins)
+    if at is None:
+        return resting
+    place = int(places_of[resting.poster, 0])
+    title = (
+        f"In step {place + 1}, {runs[0].names[place]}, {runs[0].height[0][place]:,} bytes are live"
+    )
+    return replace(resting, title=title)
 
 
 def _lanes(runs: list[_Run], panels: Panels) -> list[Lane]:
@@ -469,10 +494,12 @@ def _still(runs: list[_Run], steps: tuple[int, ...], lanes: bool) -> Still:
             over = "is at its end" if run.cycles else "has no such step"
             parts.append(f"{'ab'[which]} {over}")
             continue
-        tile = int(run.fullest[at])
+        fullest = run.fullest_text(at)
+        each = " each" if fullest.startswith("tiles") else ""
         words = (
-            f"{run.bytes[0][:, at].sum():,} bytes on all tiles, {run.bytes[1][:, at].sum():,} on "
-            f"tile {tile}; of what comes and goes: {run.live[at]}"
+            f"{run.height[0][at]:,} bytes on all tiles, {run.height[1][at]:,} on {fullest}{each}"
+            f"{'' if run.always else ', without what is always live'}; of what comes and goes: "
+            f"{run.live[at]}"
         )
         parts.append(f"{'ab'[which]}: {words}" if len(runs) > 1 else words)
         head = head or run.names[at]
@@ -486,17 +513,21 @@ def _still(runs: list[_Run], steps: tuple[int, ...], lanes: bool) -> Still:
 def _title(runs: list[_Run]) -> str:
     peaks = [int(run.height[0].max()) for run in runs]
     if len(runs) == 1:
-        at = int(np.argmax(runs[0].height[0]))
+        height = runs[0].height[0]
+        at = int(np.argmax(height))
+        steps = tiles_named(np.flatnonzero(height == height[at]) + 1, "step")
         always = 100 * int(runs[0].bytes[0][ALWAYS, at]) / (peaks[0] or 1)
         rest = f", {always:.1f} % of them always live"
         if not runs[0].always:
             rest = " beside what is always live"
-        return f"Most is live in step {at + 1}, {runs[0].names[at]}: {peaks[0]:,} bytes{rest}"
+        first = "first " if steps.startswith("steps") else ""
+        return f"Most is live in {steps}, {first}{runs[0].names[at]}: {peaks[0]:,} bytes{rest}"
     change = 100 * abs(peaks[1] - peaks[0]) / peaks[0] if peaks[0] else 0.0
+    kind = "memory" if runs[0].always else "memory that comes and goes"
     if not change:
-        return "Both runs need equally much memory at their peaks"
+        return f"Both runs need equally much {kind} at their peaks"
     comparison = "more" if peaks[1] > peaks[0] else "less"
-    title = f"At its peak the second run needs {change:.1f} % {comparison} memory than the first"
+    title = f"At its peak the second run needs {change:.1f} % {comparison} {kind} than the first"
     fits = [int(run.height[1].max()) <= _limit(runs) for run in runs]
     if runs[0].always and fits[0] != fits[1]:
         title += f"; only the {('first', 'second')[fits[1]]} fits in {_limit(runs):,} bytes a tile"

@@ -36,6 +36,7 @@ PIPES = {  # by pipe: the figure that gives its width
     "links": "link_bytes_per_cycle",
     "host": "host_bytes_per_second",
 }
+WHOSE = {"memory": " a cycle and tile", "host": " and IPU"}  # by pipe: the end of the figure's unit
 SIZES = (0, 1, 4, 16, 64)  # IPUs; 0 is a tile
 
 
@@ -81,12 +82,14 @@ def _scene(target: Target, report: Report | None) -> Scene:
     names = ["a tile", *("an IPU" if n == 1 else f"{n} IPUs" for n in sizes[1:])]
     counts = (target.num_worker_contexts, target.tiles_per_ipu, *sizes[2:])
     parts = (counted(n, ("worker", "tile", "IPU")[min(i, 2)]) for i, n in enumerate(counts))
-    heads = tuple(
-        name if i > 1 else f"{name}: {part}"
-        for i, (name, part) in enumerate(zip(names, parts, strict=True))
-    )
+    heads = [f"{name}: {part}" for name, part in zip(names, parts, strict=True)]
+    heads[1:] = [
+        f"{head if i == 0 else names[i + 1]}; each bandwidth is that of all together"
+        for i, head in enumerate(heads[1:])
+    ]
     figures = {
-        pipe: f"{getattr(target, figure):,.10g} {unit(figure)}" for pipe, figure in PIPES.items()
+        pipe: f"{getattr(target, figure):,.10g} {unit(figure)}{WHOSE.get(pipe, '')}"
+        for pipe, figure in PIPES.items()
     }
     sources = {pipe: _source(target, figure) for pipe, figure in PIPES.items()}
     stills = []
@@ -121,7 +124,7 @@ def _scene(target: Target, report: Report | None) -> Scene:
     zoom = Zoom(
         "zoom",
         count=len(PIPES),
-        names=heads,
+        names=tuple(heads),
         counts=counts,
         labels=tuple(PIPES),
         figures=figured,
@@ -158,7 +161,7 @@ def _scene(target: Target, report: Report | None) -> Scene:
     memory_rate, *_, host_rate = pipes(target, target.num_ipus)
     return panels.scene(
         "machine",
-        f"{called} of {target.ipu_version}: {_finding(memory_rate, host_rate)}",
+        f"{called} of {target.ipu_version}: {_finding(memory_rate, host_rate, target)}",
         f"{title}. {'; '.join(f'{n}: {note}' for n, note in zip(names, notes, strict=True))}."
         + sentence,
         foot=16,
@@ -168,6 +171,7 @@ def _scene(target: Target, report: Report | None) -> Scene:
         table=(("machine", "pipe", "bandwidth", "figure", "source"), rows),
         group="size",
         notes=(
+            "The memory and the exchange of tiles, and the links of IPUs, add up over the machine. "
             "Each IPU has its own link to the host. Pipes are as wide as their bandwidth, size by "
             "size, and at least a pixel.",
             *((BESIDE,) if target.num_ipus > 1 else ()),
@@ -175,14 +179,17 @@ def _scene(target: Target, report: Report | None) -> Scene:
     )
 
 
-def _finding(memory: int, host: int) -> str:
-    """Return a title that compares the bandwidths of the tiles' memory and of the host link."""
+def _finding(memory: int, host: int, target: Target) -> str:
+    """Return a title that compares the bandwidths of all tiles' memory and of all host links."""
     fast = max(memory, host)
     slow = max(1, min(memory, host))
     times = f"{fast / slow:,.0f}" if fast >= 10 * slow else f"{fast / slow:.2g}"
+    tiles = f"the memory of {counted(target.num_tiles, 'tile')} together"
+    links = counted(target.num_ipus, "host link")
+    links = f"{links} together" if target.num_ipus > 1 else "its host link"
     if memory >= host:
-        return f"the tiles' memory is {times} times as fast as the links to the host"
-    return f"the links to the host are {times} times as fast as the tiles' memory"
+        return f"{tiles} is {times} times as fast as {links}"
+    return f"{links} {'are' if target.num_ipus > 1 else 'is'} {times} times as fast as {tiles}"
 
 
 def _source(target: Target, figure: str) -> str:

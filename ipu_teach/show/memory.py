@@ -20,7 +20,7 @@ from ipu_teach.show.measures import MOST_RECTANGLES
 from ipu_teach.show.pack import pack
 from ipu_teach.show.palette import Code
 from ipu_teach.show.panels import Panels, grid, painted
-from ipu_teach.show.report_facts import because, checked, linked
+from ipu_teach.show.report_facts import because, checked, linked, tiles_named
 from ipu_teach.show.scene import Bar, Drawing, Lanes, Scene, Still, Table, label, means, number
 from ipu_teach.show.stack import stack_places, stacks as stacks_of
 from ipu_teach.show.view import View, fitting
@@ -33,7 +33,7 @@ TOPS = (1000, 200, 100, 50, 20, 10, 5, 2, 1)  # last colour's end, in thousandth
 SIDE = 246.0  # of the square with the tiles
 WIDE = 688.0  # of all stacks together, at most
 SHORTER = {palette.COMING.name: "temporary variables"}
-MIDDLE = 430.0  # where the lanes beside the square begin
+MIDDLE = 476.0  # where the lanes beside the square begin
 SWITCHES = (  # (key, title, what the key does, whether it is on); the second only if there are gaps
     ("m", "Scale to the limit", "scales the bars to the limit and back", False),
     ("g", "Include gaps", "leaves out the gaps and brings them back", True),
@@ -190,6 +190,9 @@ class _MemoryScene:
         count = len(self.shown)
         scale = "the limit" if self.top == 1000 else f"{self.top / 10:g} % of the limit"
         heading = f"{counted(self.target.num_tiles, 'tile')}, in fifths of {scale}"
+        if self.tiles_per_cell > 1:
+            heading = f"{self.target.num_tiles:,} tiles; each square is the fullest of "
+            heading += f"{self.tiles_per_cell} tiles"
         cells_per_ipu = count // self.target.num_ipus
         key = np.arange(count)
         cells = grid("tiles", self.target, SIDE, heading, each_ipu=cells_per_ipu, key=key)
@@ -211,9 +214,9 @@ class _MemoryScene:
         names = (f"fullest, tile {fullest}", "average", f"emptiest, tile {emptiest}")
         lanes = Lanes(
             "gauge",
-            "the line: a tile's limit",
+            "line: a tile's limit",
             count=3,
-            labels=tuple(f"{name} {n:,}" for name, n in zip(names, sums.tolist(), strict=True)),
+            labels=tuple(f"{name}: {n:,}" for name, n in zip(names, sums.tolist(), strict=True)),
             say="{label} bytes",
             values={"bytes": sums},
             limit=self.limit,
@@ -266,7 +269,9 @@ class _MemoryScene:
         )
         mark = painted(
             "stack",
-            _stack_heading(self.tiles_per_cell, columns.count, len(self.shown)),
+            _stack_heading(
+                self.tiles_per_cell, columns.count, len(self.shown), self.target.num_tiles
+            ),
             wide,
             high,
             pictures=pictures,
@@ -328,10 +333,10 @@ def _end_to_end(lengths: Array) -> tuple[Bar, ...]:
     )
 
 
-def _stack_heading(tiles_per_cell: int, columns: int, cells: int) -> str:
+def _stack_heading(tiles_per_cell: int, columns: int, cells: int, tiles: int) -> str:
     """Return the heading of the stacks."""
     if columns < cells:
-        return "bytes of a tile, fullest first"
+        return f"bytes of a tile, fullest first; each column is {number(tiles / columns)} tiles"
     if tiles_per_cell == 1:
         heading = "bytes by tile"
     else:
@@ -363,12 +368,15 @@ def _note(report: Report, total: Array) -> str:
     limit = report.target.bytes_per_tile
     always = int(report.memory.always_live_bytes_per_tile[fullest])
     over = int((total > limit).sum())
-    equal = int((total == total[fullest]).sum()) - 1
-    rest = f", and {equal:,} more are as full" if equal else ""
+    tiles = np.flatnonzero(total == total[fullest])
+    who = f"the fullest tile is {fullest}"
+    if len(tiles) > 1:
+        who = f"the fullest are {tiles_named(tiles)}"
     text = (
-        f"the fullest tile is {fullest}{rest}: {int(total[fullest]):,} of {limit:,} bytes "
+        f"{who}: {int(total[fullest]):,} of {limit:,} bytes "
         f"({100 * total[fullest] / limit:.1f} %), {always:,} always live"
     )
+    text += f" on tile {fullest}" if len(tiles) > 1 else ""
     return text + (f"; {counted(over, 'tile')} over the limit" if over else "")
 
 
@@ -376,11 +384,18 @@ def _title(report: Report, categories: list[tuple[Code, Array]], total: Array) -
     """Return the title: the fullest tile, and its largest category."""
     fullest = int(np.argmax(total))
     limit = report.target.bytes_per_tile
-    share = f"{100 * total[fullest] / limit:.1f} % of its memory"
-    largest = max(categories, key=lambda part: int(part[1][fullest]))[0].name
+    share = f"{100 * total[fullest] / limit:.1f} %"
+    largest, largest_bytes = max(categories, key=lambda part: int(part[1][fullest]))
     if (over := int((total > limit).sum())) > 0:
-        return f"{counted(over, 'tile')} over the limit; tile {fullest} needs {share}"
-    return f"Tile {fullest} is fullest, {share}: most of it {largest}"
+        return f"{counted(over, 'tile')} over the limit; tile {fullest} needs {share} of its memory"
+    tiles = np.flatnonzero(total == total[fullest])
+    verb, whose = ("are", "their") if len(tiles) > 1 else ("is", "its")
+    part = f"{100 * largest_bytes[fullest] / total[fullest]:.0f} %"
+    who = tiles_named(tiles)
+    return (
+        f"{who[:1].upper()}{who[1:]} {verb} fullest, {share} of {whose} memory: the largest part, "
+        f"{part}, is {largest.name}"
+    )
 
 
 def _sentence(report: Report, categories: list[tuple[Code, Array]], total: Array) -> str:
@@ -389,7 +404,7 @@ def _sentence(report: Report, categories: list[tuple[Code, Array]], total: Array
     names = ", ".join(f"{code.name} {int(per_tile.sum()):,}" for code, per_tile in largest)
     return (
         f"The memory of {counted(report.target.num_tiles, 'tile')}, modelled: {int(total.sum()):,} "
-        f"bytes, most of all {names}; {_note(report, total)}."
+        f"bytes; the largest parts are {names}; {_note(report, total)}."
     )
 
 

@@ -1,5 +1,4 @@
-"""Draw a scene by matplotlib: png and pdf for slides, and gif. Imported when one of them is asked
-for."""
+"""Draw a scene with matplotlib, as png, pdf or gif. This module is only imported when needed."""
 
 from __future__ import annotations
 
@@ -21,71 +20,86 @@ from ipu_teach.show.palette import DARK, LIGHT, Code, ink_on
 from ipu_teach.show.scene import WIDTH, Scene
 from ipu_teach.show.shapes import Boxes, Outline, Raster, Shape, Stroke, Words
 
-POINT = 72 / 96  # points to a unit of the drawing, which is a pixel at 96 to the inch
+POINT = 72 / 96  # points in a unit of the drawing, of which an inch has 96
 HATCH = {"": "", "/": "////", ".": "..", "-": "---", "|": "|||", "x": "xxx"}
-STEPS = 4  # pictures of a gif for each frame of the scene
-MOST_PICTURES = 400
+STEPS = 4  # a gif has this many pictures for each frame of the scene
+MOST_PICTURES = 400  # a gif has at most this many pictures
 
 
 def figure(
     scene: Scene, frame: int | None = None, progress: float | None = None, dark: bool = False
 ) -> Figure:
-    """Return a frame as a matplotlib figure, 7.5 inches wide; by default the frame at which the
-    picture rests."""
+    """Return a frame as a matplotlib figure that is 7.5 inches wide.
+
+    By default it is the poster, with complete lanes. `progress` is as in `paint`.
+    """
     theme = DARK if dark else LIGHT
-    chosen = scene.poster if frame is None else frame
-    above = headline_height(scene)
+    frame_number = scene.poster if frame is None else frame
+    title_height = headline_height(scene)
     height = scene.height + caption_height(scene)
-    canvas_figure = Figure(figsize=(WIDTH / 96, (above + height) / 96), facecolor=theme["paper"])
+    canvas_figure = Figure(
+        figsize=(WIDTH / 96, (title_height + height) / 96), facecolor=theme["paper"]
+    )
     FigureCanvasAgg(canvas_figure)
     axes = canvas_figure.add_axes((0, 0, 1, 1))
     axes.set_xlim(0, WIDTH)
-    axes.set_ylim(height, -above)
+    axes.set_ylim(height, -title_height)
     axes.set_axis_off()
-    for shape in (*paint(scene, chosen, progress, is_whole=frame is None), *caption(scene, chosen)):
+    for shape in (
+        *paint(scene, frame_number, progress, is_whole=frame is None),
+        *caption(scene, frame_number),
+    ):
         _add(axes, shape, scene.codes, dark)
     for words in headline(scene):
         _add(axes, words, scene.codes, dark)
         axes.texts[-1].set_fontweight("bold")
-    axes.set_ylim(height, -above)
+    axes.set_ylim(height, -title_height)
     return canvas_figure
 
 
 def write(scene: Scene, path: Path, ending: str, frame: int | None, width: int, dark: bool) -> None:
-    """Write `path`: png or pdf of one frame, or a gif of them all with a progress bar. Equal scenes
-    give equal files."""
+    """Write a picture to `path`, in the format `ending`: "png", "pdf" or "gif".
+
+    A png or pdf shows frame number `frame`, by default the poster. A gif shows all frames, and is
+    drawn with a progress bar. `width` is in pixels. Equal scenes give equal files.
+    """
     if ending != "gif":
-        nothing = (
+        metadata = (
             {"CreationDate": None, "Producer": None, "Creator": None}
             if ending == "pdf"
             else {"Software": None}
         )
         figure(scene, frame, dark=dark).savefig(
-            path, format=ending, dpi=width * 96 / WIDTH, metadata=nothing
+            path, format=ending, dpi=width * 96 / WIDTH, metadata=metadata
         )
         return
     from PIL import Image
     from tqdm import tqdm
 
-    places = list(_places(len(scene.frames)))
+    moments = list(_places(len(scene.frames)))
     pictures = []
-    for number, progress in tqdm(places, desc=path.name, unit="picture", leave=False):
-        drawn = figure(scene, number, progress, dark)
-        drawn.set_dpi(width * 96 / WIDTH)
-        drawn.canvas.draw()
-        pixels = np.asarray(drawn.canvas.buffer_rgba())[:, :, :3]  # type: ignore[attr-defined]
+    for frame_number, progress in tqdm(moments, desc=path.name, unit="picture", leave=False):
+        drawn_figure = figure(scene, frame_number, progress, dark)
+        drawn_figure.set_dpi(width * 96 / WIDTH)
+        drawn_figure.canvas.draw()
+        pixels = np.asarray(drawn_figure.canvas.buffer_rgba())[:, :, :3]  # type: ignore[attr-defined]
         pictures.append(Image.fromarray(pixels).quantize(64))
     pictures[0].save(path, save_all=True, append_images=pictures[1:], duration=180, loop=0)
 
 
 def _places(frames: int) -> Iterator[tuple[int, float]]:
-    """Yield (frame, progress) for every picture of a gif. A long run has only the ends of evenly
-    spaced frames."""
+    """Yield (frame, progress) for each picture of a gif.
+
+    If there are too many frames, only the ends of evenly spaced frames are shown.
+    """
     if frames * STEPS <= MOST_PICTURES:
-        yield from ((f, (k + 1) / STEPS) for f in range(frames) for k in range(STEPS))
+        yield from (
+            (frame, (index + 1) / STEPS) for frame in range(frames) for index in range(STEPS)
+        )
     else:
         yield from (
-            (int(f), 1.0) for f in np.unique(np.linspace(0, frames - 1, MOST_PICTURES).astype(int))
+            (int(frame), 1.0)
+            for frame in np.unique(np.linspace(0, frames - 1, MOST_PICTURES).astype(int))
         )
 
 
@@ -111,13 +125,16 @@ def _add(axes: Any, shape: Shape, codes: tuple[Code, ...], dark: bool) -> None:
                 zorder=2,
             )
         case Raster():
-            found = np.unique(shape.codes)
+            codes_present = np.unique(shape.codes)
             colours = ListedColormap(
-                [theme["paper"] if c < 0 else codes[c].colour(dark) for c in found.tolist()]
+                [
+                    theme["paper"] if code < 0 else codes[code].colour(dark)
+                    for code in codes_present.tolist()
+                ]
             )
             extent = (shape.x, shape.x + shape.width, shape.y + shape.height, shape.y)
-            pixels = np.searchsorted(found, shape.codes)
-            levels = max(1, len(found) - 1)
+            pixels = np.searchsorted(codes_present, shape.codes)
+            levels = max(1, len(codes_present) - 1)
             axes.imshow(
                 pixels,
                 cmap=colours,
@@ -137,11 +154,13 @@ def _add(axes: Any, shape: Shape, codes: tuple[Code, ...], dark: bool) -> None:
                 else theme[shape.ink]
             )
             anchor = {"start": "left", "middle": "center", "end": "right"}[shape.anchor]
-            words = shape.text.replace("$", r"\$")  # a name is not a formula
-            canvas_figure = axes.text(
+            text = shape.text.replace(
+                "$", r"\$"
+            )  # matplotlib would read $ as the start of a formula
+            text_artist = axes.text(
                 shape.x,
                 shape.y,
-                words,
+                text,
                 fontsize=shape.size * POINT,
                 color=colour,
                 ha=anchor,
@@ -149,16 +168,16 @@ def _add(axes: Any, shape: Shape, codes: tuple[Code, ...], dark: bool) -> None:
                 zorder=4,
             )
             if isinstance(shape.ink, int):
-                canvas_figure.set_path_effects(
+                text_artist.set_path_effects(
                     [withStroke(linewidth=3 * POINT, foreground=codes[shape.ink].colour(dark))]
                 )
         case Stroke():
-            kinds = (
+            path_codes = (
                 [Curve.MOVETO, Curve.LINETO]
                 if len(shape.points) == 2
                 else [Curve.MOVETO, Curve.CURVE3, Curve.CURVE3]
             )
-            curve = Curve(shape.points, kinds)
+            curve = Curve(shape.points, path_codes)
             style: dict[str, Any] = {
                 "color": theme[shape.role],
                 "linewidth": shape.width * POINT,

@@ -139,7 +139,9 @@ def _scene(lines: list[NumberLine], value: float) -> Scene:
     around = f"around {value:.6g}"
     panels.put(_rows("reach", reach, [_reach(line, low, span) for line in lines], powers), left=34)
     panels.below(54)
-    panels.put(_rows("around", around, [_around(line, window) for line in lines], ends), left=34)
+    panels.put(
+        _rows("around", around, [_around(line, window, value) for line in lines], ends), left=34
+    )
     return panels.scene(
         "numbers",
         _title(lines, value),
@@ -156,12 +158,20 @@ def _scene(lines: list[NumberLine], value: float) -> Scene:
 
 
 def _title(lines: list[NumberLine], value: float) -> str:
-    """Return the title: the dtype whose number is furthest from the value, and the distance."""
-    worst = max(lines, key=lambda line: abs(line.lands - value))
-    if worst.lands == value:
-        return f"{value:.9g} is a number of {', '.join(line.name for line in lines)}"
-    furthest = " at most, in" if len(lines) > 1 else " in"
-    return f"{value:.9g} lands {abs(worst.lands - value):.3g} off{furthest} {worst.name}"
+    """Return the dtypes that cannot hold the value, or those whose numbers are furthest from it."""
+    cannot = [line.name for line in lines if not isfinite(line.lands)]
+    holding = [line for line in lines if isfinite(line.lands)]
+    parts = [f"{' and '.join(cannot)} cannot hold {value:.9g}"] * bool(cannot)
+    distance = max((abs(line.lands - value) for line in holding), default=0.0)
+    furthest = [line.name for line in holding if abs(line.lands - value) == distance]
+    if distance:
+        names = " and ".join(furthest)
+        most = "at most " * (len(furthest) < len(lines))
+        subject = f"{value:.9g}" if not cannot else "it"
+        parts.append(f"{subject} lands {most}{distance:.3g} off, in {names}")
+    elif furthest:
+        parts.append(f"{value:.9g} is a number of {', '.join(furthest)}")
+    return "; ".join(parts)
 
 
 def _row(line: NumberLine, value: float) -> tuple[float, ...]:
@@ -196,9 +206,11 @@ def _reach(line: NumberLine, low: int, span: int) -> DtypeRow:
     return description, [(code, first / span, long / span) for code, first, long in parts]
 
 
-def _around(line: NumberLine, window: Window) -> DtypeRow:
-    """Return a mark for each number in the window, or one bar if they are too close to each
-    other, and a mark for the number to which the value is rounded."""
+def _around(line: NumberLine, window: Window, value: float) -> DtypeRow:
+    """Return a mark for each number in the window, and one for the number where the value lands.
+
+    Numbers that are too close to each other share one bar.
+    """
 
     def mark(code: int, number: float, wide: float) -> tuple[int, float, float]:
         return code, (number - window[0]) / (window[1] - window[0]) - wide / 2, wide
@@ -208,7 +220,10 @@ def _around(line: NumberLine, window: Window) -> DtypeRow:
     if many <= MOST_NUMBERS:
         boxes = [mark(THERE, number, 0.003) for number in line.within(window, many)]
     inside = window[0] <= line.lands <= window[1]
-    return f"{line.name}: {counted(many, 'number')}", boxes + [
+    off = abs(line.lands - value)
+    lands = f"{off:.3g} off" if off else "exact"
+    description = f"{line.name}, {lands if isfinite(off) else 'cannot hold it'}"
+    return f"{description}: {counted(many, 'number')}", boxes + [
         mark(LANDS, line.lands, 0.012)
     ] * inside
 

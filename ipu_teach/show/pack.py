@@ -1,11 +1,15 @@
-"""Numbers as short text, the same text everywhere: a picture's data must be small, and equal for
-equal runs.
+"""Write integers as short text, which is the same on every machine.
 
-Of four forms the shortest is used: one number if all are equal; runs, as in "3*5,4" for five threes
-and a four; steps, "d" and then the runs of the differences between neighbours, the first of them
-from zero; or bits, "b" + lowest + ":" + bits for each + ":" + the differences from the lowest, six
-bits a character. A repeated sequence of runs is written once, with its count: "12(1*15,-15,)". No
-compressor is used, because their output changes from build to build.
+The data of a picture must be small, and equal for equal runs. No compressor is used, because the
+output of a compressor depends on its version. There are four forms, of which the shortest is used:
+
+- a single number, if all numbers are equal;
+- runs of equal numbers: "3*5,4" is five threes and a four. A repeated sequence of runs is written
+  once, after the number of its repetitions: "12(1*15,-15,)";
+- differences: "d", followed by the runs of the differences between neighbours, beginning with the
+  difference of the first number from 0;
+- bits: "b", the lowest number, ":", the number of bits w, ":", and the differences from the lowest
+  number with w bits each, where a character has six bits.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ import numpy as np
 from ipu_teach.types import Array
 
 AGAIN = re.compile(r"(?<![^,])((?:[-*\d]+,){2,6}?)\1+")
-LONGEST = 4000  # letters in which such runs are looked for
+LONGEST = 4000  # in a text of this length or longer, no repeated sequences are searched for
 
 ALPHABET = np.frombuffer(
     b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", np.uint8
@@ -25,25 +29,32 @@ ALPHABET = np.frombuffer(
 
 
 def pack(values: Array) -> int | str:
-    """Return whole numbers of any shape, read row by row, as a string in the shortest of the
-    forms; "" for none."""
-    flat = np.asarray(values, np.int64).reshape(-1)
-    if not len(flat):
+    """Return integers as text in the shortest form; as an int if all are equal, "" for none.
+
+    An array of any shape is read row by row.
+    """
+    flat_values = np.asarray(values, np.int64).reshape(-1)
+    if not len(flat_values):
         return ""
-    lowest, highest = int(flat.min()), int(flat.max())
+    lowest, highest = int(flat_values.min()), int(flat_values.max())
     if lowest == highest:
         return lowest
     return min(
-        _runs(flat), "d" + _runs(np.diff(flat, prepend=0)), _bits(flat, lowest, highest), key=len
+        _runs(flat_values),
+        "d" + _runs(np.diff(flat_values, prepend=0)),
+        _bits(flat_values, lowest, highest),
+        key=len,
     )
 
 
-def _runs(flat: Array) -> str:
-    first = np.flatnonzero(np.append(True, flat[1:] != flat[:-1]))
-    length = np.diff(np.append(first, len(flat)))
+def _runs(flat_values: Array) -> str:
+    run_starts = np.flatnonzero(np.append(True, flat_values[1:] != flat_values[:-1]))
+    run_lengths = np.diff(np.append(run_starts, len(flat_values)))
     text = ",".join(
-        f"{v}*{n}" if n > 1 else f"{v}"
-        for v, n in zip(flat[first].tolist(), length.tolist(), strict=True)
+        f"{value}*{length}" if length > 1 else f"{value}"
+        for value, length in zip(
+            flat_values[run_starts].tolist(), run_lengths.tolist(), strict=True
+        )
     )
     return AGAIN.sub(_again, text) if len(text) < LONGEST else text
 
@@ -52,10 +63,10 @@ def _again(match: re.Match[str]) -> str:
     return min(match[0], f"{len(match[0]) // len(match[1])}({match[1]})", key=len)
 
 
-def _bits(flat: Array, lowest: int, highest: int) -> str:
+def _bits(flat_values: Array, lowest: int, highest: int) -> str:
     width = (highest - lowest).bit_length()
-    bits = ((flat - lowest)[:, None] >> np.arange(width)[::-1]) & 1
+    bits = ((flat_values - lowest)[:, None] >> np.arange(width)[::-1]) & 1
     stream = bits.reshape(-1).astype(np.uint8)
-    padded = np.append(stream, np.zeros(-len(stream) % 6, np.uint8)).reshape(-1, 6)
-    sixes = padded @ np.array([32, 16, 8, 4, 2, 1], np.uint8)
-    return f"b{lowest}:{width}:{ALPHABET[sixes].tobytes().decode('ascii')}"
+    groups_of_six = np.append(stream, np.zeros(-len(stream) % 6, np.uint8)).reshape(-1, 6)
+    six_bit_numbers = groups_of_six @ np.array([32, 16, 8, 4, 2, 1], np.uint8)
+    return f"b{lowest}:{width}:{ALPHABET[six_bit_numbers].tobytes().decode('ascii')}"

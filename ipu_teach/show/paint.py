@@ -66,18 +66,20 @@ from ipu_teach.show.stack import stacked_pixels
 from ipu_teach.show.zoom import paint_zoom
 from ipu_teach.types import Array
 
-WAITS = "waits for "  # how the name of a box begins in which an IPU waits
-MOST_PIECES = 900  # of a tape, drawn one by one
-STRIP = (172, 16)  # columns and rows of the raster of a long run
-COLUMNS = 320  # of the raster of a tape
+WAITS = "waits for "  # the name of a box in which an IPU waits begins like this
+MOST_PIECES = 900  # a tape with more bars is drawn as a raster
+STRIP = (172, 16)  # a long run is drawn as a raster of this many columns and rows
+COLUMNS = 320  # the raster of a tape has this many columns
 
 
 def paint(
     scene: Scene, frame: int, progress: float | None = None, is_whole: bool = False
 ) -> Iterator[Shape]:
-    """Yield the shapes of frame number `frame` when a share `progress` (0 to 1) of it is over;
-    by default, the share at which a step stops. With `is_whole`, all lanes of the frame are
-    shown."""
+    """Yield the shapes of a frame at a moment within it.
+
+    `progress` (0 to 1) is the part of the frame that is over; by default, it is `Still.at`. With
+    `is_whole`, lanes are complete whatever the moment is.
+    """
     still = scene.stills[int(scene.frames[frame])]
     progress = still.at if progress is None else progress
     for mark in scene.marks:
@@ -115,7 +117,7 @@ def paint(
                 yield from paint_trail(scene, mark, track_edges(scene))
             case Partners():
                 yield from paint_partners(scene, mark, still)
-    for mark in scene.marks:  # above the arrows
+    for mark in scene.marks:  # the labels are drawn last, so that arrows do not cover them
         if (
             isinstance(mark, Cells)
             and mark.name in still.cells
@@ -126,87 +128,104 @@ def paint(
 
 
 def cell_codes(mark: Cells, still: Still, progress: float) -> Array:
-    """Return int[count]: the code of each cell. A cell has its first code until its time is
-    over, and its second code after that."""
-    code, until, then = still.cells[mark.name]
-    now = progress * still.cycles
-    until = np.broadcast_to(np.asarray(until), mark.count)
+    """Return int[cells]: the code of each cell when the part `progress` of the still is over.
+
+    A cell has its first code until its end cycle, and its second code after that.
+    """
+    first_code, end_cycles, second_code = still.cells[mark.name]
+    cycle = progress * still.cycles
+    end_cycles = np.broadcast_to(np.asarray(end_cycles), mark.count)
     return np.where(
-        (until > 0) & (until >= now), np.broadcast_to(np.asarray(code), mark.count), then
+        (end_cycles > 0) & (end_cycles >= cycle),
+        np.broadcast_to(np.asarray(first_code), mark.count),
+        second_code,
     )
 
 
 def _cells(scene: Scene, mark: Cells, still: Still, progress: float) -> Iterator[Shape]:
-    if mark.name not in still.cells:  # cells of another report
+    if mark.name not in still.cells:  # another report of the picture has these cells
         return
     if mark.heading:
         yield Words(mark.x, mark.y - (20 if mark.names else 8), mark.heading, ink="soft")
     for block, name in enumerate(mark.names):
-        row_left, top = (float(v) for v in mark.place(np.array(block * mark.block)))
-        yield Words(row_left, top - 4, name, 11, ink="soft")
+        left, top = (float(v) for v in mark.place(np.array(block * mark.block)))
+        yield Words(left, top - 4, name, 11, ink="soft")
     codes = cell_codes(mark, still, progress)
     if mark.count > MOST_RECTANGLES:
         rows = -(-mark.block // mark.columns)
-        for first in range(0, mark.count, mark.block):
-            part = codes[first : first + mark.block]
+        for first_cell in range(0, mark.count, mark.block):
+            block_codes = codes[first_cell : first_cell + mark.block]
             pixels = np.full((rows, mark.columns), -1)
-            pixels.flat[: len(part)] = part
-            row_left, top = map(float, mark.place(np.array(first)))
-            yield Raster(row_left, top, mark.columns * mark.side, rows * mark.side, codes=pixels)
+            pixels.flat[: len(block_codes)] = block_codes
+            left, top = map(float, mark.place(np.array(first_cell)))
+            yield Raster(left, top, mark.columns * mark.side, rows * mark.side, codes=pixels)
         return
     x, y = mark.place(np.arange(mark.count))
     for code in np.unique(codes):
-        at = codes == code
-        yield Boxes(int(code), rectangles(x[at], y[at], mark.side * 0.94, mark.side * 0.94))
+        has_code = codes == code
+        yield Boxes(
+            int(code), rectangles(x[has_code], y[has_code], mark.side * 0.94, mark.side * 0.94)
+        )
 
 
 def _cell_labels(scene: Scene, mark: Cells, codes: Array) -> Iterator[Shape]:
-    """Yield the label of each cell and the letter of its code; a small cell has only one of
-    them."""
+    """Yield the label of each cell and the letter of its code; a small cell shows one of them."""
     x, y = mark.place(np.arange(mark.count))
-    tall = mark.side >= 2 * SMALLEST_LABEL
-    two = mark.side >= TWO_LINES * SMALLEST_LABEL
+    has_large_text = mark.side >= 2 * SMALLEST_LABEL
+    has_two_lines = mark.side >= TWO_LINES * SMALLEST_LABEL
     lines: list[Words] = []
-    for i, code in enumerate(codes.tolist()):
+    for cell, code in enumerate(codes.tolist()):
         letter = scene.codes[code].letter
-        name = mark.labels[i] if mark.labels else f"{i}"
-        fits = NAME * len(name) < mark.side
-        size = 12 if tall else 11
-        both = bool(two and letter and fits)
-        text = name if fits and (both or not letter) else letter
-        middle = float(x[i] + mark.side * 0.47)
-        part = 0.42 if both else 0.6 if tall else 0.47 + 4 / mark.side
+        name = mark.labels[cell] if mark.labels else f"{cell}"
+        name_fits = NAME * len(name) < mark.side
+        font_size = 12 if has_large_text else 11
+        shows_both = bool(has_two_lines and letter and name_fits)
+        text = name if name_fits and (shows_both or not letter) else letter
+        center = float(x[cell] + mark.side * 0.47)
+        baseline = 0.42 if shows_both else 0.6 if has_large_text else 0.47 + 4 / mark.side
         lines.append(
-            Words(middle, float(y[i] + mark.side * part), text, size, anchor="middle", ink=code)
+            Words(
+                center,
+                float(y[cell] + mark.side * baseline),
+                text,
+                font_size,
+                anchor="middle",
+                ink=code,
+            )
         )
-        if both:
+        if shows_both:
             lines.append(
                 Words(
-                    middle, float(y[i] + mark.side * 0.78), letter, size, anchor="middle", ink=code
+                    center,
+                    float(y[cell] + mark.side * 0.78),
+                    letter,
+                    font_size,
+                    anchor="middle",
+                    ink=code,
                 )
             )
-    yield from sorted(lines, key=lambda w: (str(w.ink), w.size, w.y))
+    yield from sorted(lines, key=lambda words: (str(words.ink), words.size, words.y))
 
 
 def _lanes(
     scene: Scene, mark: Lanes, still: Still, progress: float, is_whole: bool
 ) -> Iterator[Shape]:
-    chosen, start, stop = still.lanes[mark.name]
-    drawing = scene.drawings[chosen]
-    shown = drawing.span if is_whole or mark.whole else start + progress * (stop - start)
-    full = mark.axis or drawing.span  # the length of the whole width
+    drawing_number, start, stop = still.lanes[mark.name]
+    drawing = scene.drawings[drawing_number]
+    shown_until = drawing.span if is_whole or mark.whole else start + progress * (stop - start)
+    full_span = mark.axis or drawing.span  # in the unit of the drawing
     if mark.heading:
         yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
-        span = f"{number(drawing.span)} {drawing.unit}"
-        yield Words(mark.right, mark.y - 8, span, anchor="end", ink="soft")
+        span_text = f"{number(drawing.span)} {drawing.unit}"
+        yield Words(mark.right, mark.y - 8, span_text, anchor="end", ink="soft")
     bottom = mark.bottom
     yield Stroke(((mark.x, mark.y), (mark.x, bottom)), 1, "line")
     yield Stroke(((mark.right, mark.y), (mark.right, bottom)), 1, "line")
-    scale = mark.width / full if full else 0.0
-    if mark.axis and drawing.span < mark.axis:  # the part that continues in all lanes
+    scale = mark.width / full_span if full_span else 0.0
+    if mark.axis and drawing.span < mark.axis:  # the drawing ends before the axis
         x = mark.x + drawing.span * scale
         yield Stroke(((x, mark.y - 3), (x, bottom + 3)), 1.5)
-    yield from _lane_boxes(mark, [(0.0, drawing)], scale, shown)
+    yield from _lane_boxes(mark, [(0.0, drawing)], scale, shown_until)
     yield from _lane_labels(mark)
     if mark.limit:
         x = mark.x + mark.limit * scale
@@ -218,38 +237,43 @@ def _lanes(
 
 def _lane_labels(mark: Lanes | Tape) -> Iterator[Shape]:
     pitch = mark.height / mark.count
-    every = next((n for n in (1, 2, 5, 10, 20, 50) if n * pitch >= 9), 0)
-    for i in range(0, mark.count, every) if every and not mark.ends else ():
-        words = mark.labels[i] if mark.labels else f"{i}"
-        yield Words(mark.x - 5, mark.y + (i + 0.72) * pitch, words, 11, anchor="end", ink="soft")
-    for k, words in enumerate(mark.ends):  # the first at the top, the last at the bottom
-        down = 9 + k * (mark.height - 10) / (len(mark.ends) - 1)
-        yield Words(mark.x - 5, mark.y + down, words, 11, anchor="end", ink="soft")
+    spacing = next((candidate for candidate in (1, 2, 5, 10, 20, 50) if candidate * pitch >= 9), 0)
+    for lane in range(0, mark.count, spacing) if spacing and not mark.ends else ():
+        text = mark.labels[lane] if mark.labels else f"{lane}"
+        yield Words(mark.x - 5, mark.y + (lane + 0.72) * pitch, text, 11, anchor="end", ink="soft")
+    for index, text in enumerate(mark.ends):  # from the top to the bottom
+        baseline = 9 + index * (mark.height - 10) / (len(mark.ends) - 1)
+        yield Words(mark.x - 5, mark.y + baseline, text, 11, anchor="end", ink="soft")
 
 
 def _layers(drawing: Drawing, count: int) -> Iterator[tuple[bool, Array, Array, Array]]:
-    """Yield (whether it is on top, code, begin, end) of the boxes of every bar: the rest that
-    follows the bar, then the bar."""
+    """Yield the boxes of each bar in all lanes: first the rest that follows the bar, then the bar.
+
+    They are (whether it is drawn on top, int[lanes] codes, float[lanes] begins, float[lanes] ends).
+    """
     for bar in drawing.bars:
-        code, begin, middle = bar.of(count)
+        code, begin, bar_end = bar.of(count)
         if bar.rest >= 0:
             yield False, np.full(count, bar.rest), begin, np.full(count, float(bar.end))
-        yield True, code, begin, middle
+        yield True, code, begin, bar_end
 
 
 def pixels_in_turn(spent: Array) -> Array:
-    """Return int[rows, columns]: the code of each pixel, so that every code of a row gets its
-    share of the pixels, also if its pieces are short. `spent` is float[rows, codes, columns];
-    each pixel takes the code that is owed most."""
+    """Return int[rows, columns]: the code of each pixel.
+
+    `spent`, float[rows, codes, columns], is the time of each code in a pixel. Along a row, each
+    code gets its share of the pixels, even if its pieces are short: a pixel gets the code that is
+    behind its share most.
+    """
     rows, _, columns = spent.shape
     pixels = np.zeros((rows, columns), np.int64)
-    owed = np.zeros(spent.shape[:2])
+    owed_pixels = np.zeros(spent.shape[:2])
     for column in range(columns):
-        owed += spent[:, :, column]
-        # never what the column has nothing of
-        backlog = np.where(spent[:, :, column] > 0, owed, -np.inf)
+        owed_pixels += spent[:, :, column]
+        # A pixel never gets a code that has no time in it.
+        backlog = np.where(spent[:, :, column] > 0, owed_pixels, -np.inf)
         pixels[:, column] = np.argmax(backlog, axis=1)
-        owed[np.arange(rows), pixels[:, column]] -= spent[:, :, column].sum(axis=1)
+        owed_pixels[np.arange(rows), pixels[:, column]] -= spent[:, :, column].sum(axis=1)
     return pixels
 
 
@@ -261,33 +285,43 @@ def _flows(scene: Scene, mark: Flows, still: Still, frame: int, progress: float)
     assert isinstance(cells, Cells)
     messages = still.flows.get(mark.name, ())
     largest = max((m.size for m in messages), default=1)
-    thin = min(1.0, max(0.4, cells.side / 30)) * min(1.0, max(0.4, 20 / max(1, len(messages))))
-    fan = len(messages) > MOST_SPOKES and cells.side < SMALLEST_LABEL
+    thickness = min(1.0, max(0.4, cells.side / 30)) * min(1.0, max(0.4, 20 / max(1, len(messages))))
+    is_crowded = len(messages) > MOST_SPOKES and cells.side < SMALLEST_LABEL
     for message in messages:
-        width = (1 + 2.5 * (message.size / largest) ** 0.5) * thin
-        many = len(message.receivers)
-        yield from _message(cells, message, width, fan or many > MOST_SPOKES)
+        width = (1 + 2.5 * (message.size / largest) ** 0.5) * thickness
+        num_receivers = len(message.receivers)
+        yield from _message(cells, message, width, is_crowded or num_receivers > MOST_SPOKES)
 
 
 def _message(cells: Cells, message: Message, width: float, folded: bool) -> Iterator[Shape]:
-    half = cells.side * 0.47
-    x, y = (float(v) + half for v in cells.place(np.array(message.source)))
-    to_x, to_y = ((v + half).tolist() for v in cells.place(message.receivers))
-    if folded:  # the sender gets a frame, each receiver a dot
-        yield from rim(x - half, y - half, 2 * half, 2 * half, thick=1.5)
-        dot = cells.side * 0.15
+    half_side = cells.side * 0.47
+    x, y = (float(receiver_y) + half_side for receiver_y in cells.place(np.array(message.source)))
+    to_x, to_y = (
+        (receiver_y + half_side).tolist() for receiver_y in cells.place(message.receivers)
+    )
+    if folded:  # instead of arrows, the sender gets a frame, and each receiver a dot
+        yield from rim(x - half_side, y - half_side, 2 * half_side, 2 * half_side, thick=1.5)
+        dot_radius = cells.side * 0.15
         yield from (
-            Stroke(((u - dot, v), (u + dot, v)), 2 * dot) for u, v in zip(to_x, to_y, strict=True)
+            Stroke(
+                ((receiver_x - dot_radius, receiver_y), (receiver_x + dot_radius, receiver_y)),
+                2 * dot_radius,
+            )
+            for receiver_x, receiver_y in zip(to_x, to_y, strict=True)
         )
         return
-    for u, v in zip(to_x, to_y, strict=True):
-        # From beside the sender's number to the rim of the receiver; a message to several leaves
-        # straight.
-        middle = bend(x, y, u, v) if len(to_x) == 1 else ((x + u) / 2, (y + v) / 2)
+    for receiver_x, receiver_y in zip(to_x, to_y, strict=True):
+        # An arrow leads from beside the sender's number to the rim of the receiver. It is bent, or
+        # straight if there are several receivers.
+        middle = (
+            bend(x, y, receiver_x, receiver_y)
+            if len(to_x) == 1
+            else ((x + receiver_x) / 2, (y + receiver_y) / 2)
+        )
         line = (
             _toward((x, y), middle, 0.28 * cells.side),
             middle,
-            _toward((u, v), middle, half + min(1, 0.03 * cells.side)),
+            _toward((receiver_x, receiver_y), middle, half_side + min(1, 0.03 * cells.side)),
         )
         yield Stroke(
             line if len(to_x) == 1 else line[::2], width if len(to_x) == 1 else 0.8, arrow=True
@@ -297,176 +331,226 @@ def _message(cells: Cells, message: Message, width: float, folded: bool) -> Iter
 def _toward(
     start: tuple[float, float], end: tuple[float, float], reach: float
 ) -> tuple[float, float]:
-    """Return the point on the way from `start` to `end` at the edge of a square around `start`,
-    which reaches `reach` to each side; at most `end`."""
-    x = end[0] - start[0]
-    y = end[1] - start[1]
-    part = min(1.0, reach / (max(abs(x), abs(y)) or 1))
-    return start[0] + part * x, start[1] + part * y
+    """Return the point at which the line from `start` to `end` leaves a square around `start`.
+
+    The sides of the square are `2 * reach` long. If `end` is inside it, return `end`.
+    """
+    dx = end[0] - start[0]
+    dy = end[1] - start[1]
+    fraction = min(1.0, reach / (max(abs(dx), abs(dy)) or 1))
+    return start[0] + fraction * dx, start[1] + fraction * dy
 
 
 def bend(x: float, y: float, to_x: float, to_y: float) -> tuple[float, float]:
-    """Return the control point of a curve that runs slightly to the left of the straight line,
-    so that both directions can be seen."""
+    """Return the control point of a curve slightly to the left of the straight line.
+
+    So the arrows of both directions can be seen.
+    """
     return (x + to_x) / 2 + 0.18 * (to_y - y), (y + to_y) / 2 - 0.18 * (to_x - x)
 
 
 def track_edges(scene: Scene) -> Array:
-    """Return float[frames + 1]: the beginning of each frame on the track, 0 to 1. A frame
-    without cycles has no width."""
+    """Return float[frames + 1]: the beginning of each frame on the track (0 to 1), and its end.
+
+    A frame without cycles has no width, unless no frame has cycles.
+    """
     edges = scene.begins
     return edges / edges[-1] if edges[-1] else np.linspace(0, 1, len(edges))
 
 
 def pieces(scene: Scene) -> tuple[Array, Array]:
-    """Return (code, cycles) of every piece of the run: the phases of its frames if a tape has
-    their drawings, else its frames."""
+    """Return (int[n] codes, float[n] cycles) of the pieces of a run.
+
+    The pieces are the phases of the frames if a tape has drawings of them, and else the frames.
+    """
     if scene.clock is not None:
         return np.array([s.code for s in scene.stills])[scene.frames], np.diff(scene.clock)
-    pieces_found = []
-    tapes = [m for m in scene.marks if isinstance(m, Tape)]
+    pieces_of_stills = []
+    tapes = [mark for mark in scene.marks if isinstance(mark, Tape)]
     for still in scene.stills:
-        drawn = [
-            scene.drawings[n].bars
-            for n, *_ in (still.lanes[m.name] for m in tapes if m.name in still.lanes)
+        drawn_bars = [
+            scene.drawings[drawing_number].bars
+            for drawing_number, *_ in (
+                still.lanes[mark.name] for mark in tapes if mark.name in still.lanes
+            )
         ]
         bars = (
-            [(int(np.max(b.code)), b.end - float(np.max(b.start))) for b in drawn[0]]
-            if drawn
+            [(int(np.max(bar.code)), bar.end - float(np.max(bar.start))) for bar in drawn_bars[0]]
+            if drawn_bars
             else []
         )
-        pieces_found.append(np.array(bars or [(still.code, still.cycles)], np.float64))
-    run = np.concatenate([pieces_found[i] for i in scene.frames.tolist()])
-    return run[:, 0].astype(np.int64), run[:, 1]
+        pieces_of_stills.append(np.array(bars or [(still.code, still.cycles)], np.float64))
+    run_pieces = np.concatenate(
+        [pieces_of_stills[still_number] for still_number in scene.frames.tolist()]
+    )
+    return run_pieces[:, 0].astype(np.int64), run_pieces[:, 1]
 
 
 def _track(scene: Scene, mark: Track, frame: int, progress: float) -> Iterator[Shape]:
     edges = mark.x + track_edges(scene) * mark.width
     codes, cycles = pieces(scene)
-    ends = np.append(0.0, np.cumsum(cycles))
+    end_cycles = np.append(0.0, np.cumsum(cycles))
     if len(codes) > MOST_RECTANGLES and scene.columns is not None:
         yield from _strip(mark, scene.columns, codes, cycles)
     elif len(codes) > MOST_RECTANGLES:
         columns, rows = STRIP
-        places = np.linspace(0, ends[-1], columns + 1)
-        pieces_found = np.unique(codes)
-        spent = [
-            np.diff(np.interp(places, ends, np.append(0.0, np.cumsum(cycles * (codes == c)))))
-            for c in pieces_found
+        column_edges = np.linspace(0, end_cycles[-1], columns + 1)
+        codes_present = np.unique(codes)
+        cycles_by_code = [
+            np.diff(
+                np.interp(
+                    column_edges, end_cycles, np.append(0.0, np.cumsum(cycles * (codes == present)))
+                )
+            )
+            for present in codes_present
         ]
-        pixels = stacked_pixels(np.array(spent) * columns / ends[-1] * rows, rows)
+        pixels = stacked_pixels(np.array(cycles_by_code) * columns / end_cycles[-1] * rows, rows)
         yield Raster(
             mark.x,
             mark.y,
             mark.width,
             mark.height,
-            codes=np.where(pixels < 0, -1, pieces_found[pixels]),
+            codes=np.where(pixels < 0, -1, codes_present[pixels]),
         )
     else:
-        row_left = mark.x + ends * mark.width / (ends[-1] or 1)
+        left_edges = mark.x + end_cycles * mark.width / (end_cycles[-1] or 1)
         for code in np.unique(codes):
-            at = np.flatnonzero(codes == code)
-            wide = row_left[at + 1] - row_left[at]
-            yield Boxes(int(code), rectangles(row_left[at], mark.y, wide, mark.height))
+            pieces_with_code = np.flatnonzero(codes == code)
+            widths = left_edges[pieces_with_code + 1] - left_edges[pieces_with_code]
+            yield Boxes(
+                int(code), rectangles(left_edges[pieces_with_code], mark.y, widths, mark.height)
+            )
     cursor = float(edges[frame] + progress * (edges[frame + 1] - edges[frame]))
     yield Stroke(((cursor, mark.y - 4), (cursor, mark.bottom + 4)), 2)
     below = mark.bottom + 16
-    is_whole = f"{number(ends[-1])} modelled cycles"
+    total_text = f"{number(end_cycles[-1])} modelled cycles"
     yield Words(mark.x, below, "0", 11, ink="soft")
-    yield Words(mark.right, below, is_whole, 11, anchor="end", ink="soft")
+    yield Words(mark.right, below, total_text, 11, anchor="end", ink="soft")
 
 
 def _strip(mark: Track, edges: Array, codes: Array, cycles: Array) -> Iterator[Shape]:
-    """Yield the columns of a long run between `edges`. Each column shows its shares above each
-    other; equal neighbours are one box."""
-    ends = np.append(0.0, np.cumsum(cycles))
-    known = np.unique(codes)
-    parts = np.array(
+    """Yield the columns of a long run, which begin and end at the cycles `edges`.
+
+    In a column, the shares of the codes are on top of each other. Equal neighbours are one box.
+    """
+    end_cycles = np.append(0.0, np.cumsum(cycles))
+    codes_present = np.unique(codes)
+    shares = np.array(
         [
-            np.diff(np.interp(edges, ends, np.append(0.0, np.cumsum(cycles * (codes == c)))))
-            for c in known
+            np.diff(
+                np.interp(edges, end_cycles, np.append(0.0, np.cumsum(cycles * (codes == present))))
+            )
+            for present in codes_present
         ]
     ) / np.diff(edges)
-    tops = np.vstack((np.zeros(parts.shape[1]), np.cumsum(parts, axis=0)))
-    new = np.abs(np.diff(tops, axis=1)).max(axis=0) * mark.height > 0.01
-    firsts = np.flatnonzero(np.append(True, new))
-    x = mark.x + edges * mark.width / (ends[-1] or 1)
-    row_left = x[firsts]
-    right = x[np.append(firsts[1:], parts.shape[1])]
-    for i, code in enumerate(known.tolist()):
-        top = tops[i, firsts] * mark.height
-        high = parts[i, firsts] * mark.height
-        boxes = rectangles(row_left, mark.y + top, right - row_left, high)
-        for tall in np.unique(np.round(high, 1)):
-            same_height = (np.round(high, 1) == tall) & (high > 0.05)
+    tops = np.vstack((np.zeros(shares.shape[1]), np.cumsum(shares, axis=0)))
+    is_new = np.abs(np.diff(tops, axis=1)).max(axis=0) * mark.height > 0.01
+    first_columns = np.flatnonzero(np.append(True, is_new))
+    column_edges = mark.x + edges * mark.width / (end_cycles[-1] or 1)
+    left_edges = column_edges[first_columns]
+    right_edges = column_edges[np.append(first_columns[1:], shares.shape[1])]
+    for row, code in enumerate(codes_present.tolist()):
+        top_edges = tops[row, first_columns] * mark.height
+        heights = shares[row, first_columns] * mark.height
+        boxes = rectangles(left_edges, mark.y + top_edges, right_edges - left_edges, heights)
+        for height in np.unique(np.round(heights, 1)):
+            same_height = (np.round(heights, 1) == height) & (heights > 0.05)
             if same_height.any():
                 yield Boxes(code, boxes[same_height])
 
 
 def _flame(scene: Scene, mark: Flame) -> Iterator[Shape]:
-    before = scene.begins
-    begin = 0 if mark.timed else min(mark.first.tolist(), default=0)
-    begin, end = scene.data.get("window", (begin, len(scene.frames)))
-    span = mark.span or float(before[end] - before[begin]) or 1
+    begin_cycles = scene.begins
+    first_frame = 0 if mark.timed else min(mark.first.tolist(), default=0)
+    first_frame, last_frame = scene.data.get("window", (first_frame, len(scene.frames)))
+    span = mark.span or float(begin_cycles[last_frame] - begin_cycles[first_frame]) or 1
     yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
     for row, name in enumerate(mark.rows):
         yield Words(
             mark.x - 5, mark.y + (row + 0.68) * mark.pitch, name, 11, anchor="end", ink="soft"
         )
-    ends = (mark.first, mark.last) if mark.timed else (before[mark.first], before[mark.last])
-    shown = [np.clip((end - before[begin]) / span, 0, 1) for end in ends]
-    row_left, right = (mark.x + mark.width * part for part in shown)
-    top = mark.y + mark.depth * mark.pitch
-    gap = np.where(right - row_left > 4, 0.8, 0)  # between neighbours
-    wide = np.maximum(right - row_left - gap, 0.3)
+    box_times = (
+        (mark.first, mark.last)
+        if mark.timed
+        else (begin_cycles[mark.first], begin_cycles[mark.last])
+    )
+    fractions = [np.clip((times - begin_cycles[first_frame]) / span, 0, 1) for times in box_times]
+    left_edges, right_edges = (mark.x + mark.width * fraction for fraction in fractions)
+    top_edges = mark.y + mark.depth * mark.pitch
+    gap = np.where(right_edges - left_edges > 4, 0.8, 0)  # the space between neighbours
+    widths = np.maximum(right_edges - left_edges - gap, 0.3)
     for code in np.unique(mark.code):
-        at = (mark.code == code) & ((right > row_left) | (ends[0] == ends[1]))
-        yield Boxes(int(code), rectangles(row_left[at], top[at], wide[at], mark.pitch - 1.5))
+        has_code = (mark.code == code) & (
+            (right_edges > left_edges) | (box_times[0] == box_times[1])
+        )
+        yield Boxes(
+            int(code),
+            rectangles(
+                left_edges[has_code], top_edges[has_code], widths[has_code], mark.pitch - 1.5
+            ),
+        )
     lines = []
-    for i in np.flatnonzero(wide > 30).tolist():
-        name = mark.names[int(mark.title[i])]
-        max_letters = int((wide[i] - 8) / NAME)
-        # the pattern says that it waits; where room is short the name says for whom
-        words = label(name if len(name) <= max_letters else name.removeprefix(WAITS), max_letters)
-        if len(words) < 5 and words.endswith("…"):  # too little of the name to know it by
+    for box in np.flatnonzero(widths > 30).tolist():
+        name = mark.names[int(mark.title[box])]
+        max_letters = int((widths[box] - 8) / NAME)
+        # The pattern shows that an IPU waits, so a short label only names the IPU it waits for.
+        label_text = label(
+            name if len(name) <= max_letters else name.removeprefix(WAITS), max_letters
+        )
+        if len(label_text) < 5 and label_text.endswith("…"):  # the name cannot be recognised
             continue
-        x = float(row_left[i]) + 4
-        y = float(top[i] + mark.pitch * 0.68)
-        lines.append(Words(x, y, words, 11, anchor="start", ink=int(mark.code[i])))
+        x = float(left_edges[box]) + 4
+        y = float(top_edges[box] + mark.pitch * 0.68)
+        lines.append(Words(x, y, label_text, 11, anchor="start", ink=int(mark.code[box])))
     yield from sorted(lines, key=lambda w: w.ink)
 
 
 def _tape(scene: Scene, mark: Tape, frame: int, progress: float) -> Iterator[Shape]:
     frames = np.flatnonzero([mark.name in scene.stills[i].lanes for i in scene.frames.tolist()])
     frames = frames[slice(*scene.data.get("window", (0, None)))]
-    before = scene.begins - scene.begins[frames[0]]
-    scale = mark.width / (mark.span or before[frames[-1] + 1] or 1)
-    names = 28 if mark.named > 0 else 0
-    yield Words(mark.x, mark.y - 8 - names, mark.heading, ink="soft")
+    begin_cycles = scene.begins - scene.begins[frames[0]]
+    scale = mark.width / (mark.span or begin_cycles[frames[-1] + 1] or 1)
+    names_height = 28 if mark.named > 0 else 0
+    yield Words(mark.x, mark.y - 8 - names_height, mark.heading, ink="soft")
     if "window" in scene.data:
-        first, last = (number(scene.begins[at]) for at in scene.data["window"])
-        words = f"cycles {first} to {last}"
+        first_cycle, last_cycle = (number(scene.begins[text_x]) for text_x in scene.data["window"])
+        words = f"cycles {first_cycle} to {last_cycle}"
         yield Words(mark.right, mark.y - 8, words, anchor="end", ink="soft")
-    for f in frames.tolist() if mark.named else ():
-        name = scene.stills[int(scene.frames[f])].label.partition(": ")[2].partition(" ")[2]
-        wide = (before[f + 1] - before[f]) * scale - 4
-        if wide > NAMED:
-            at = float(mark.x + before[f] * scale) + 2
-            yield Words(at, mark.y - mark.named, label(name, int(wide / NAME)), 11)
+    for frame_shown in frames.tolist() if mark.named else ():
+        name = (
+            scene.stills[int(scene.frames[frame_shown])].label.partition(": ")[2].partition(" ")[2]
+        )
+        width = (begin_cycles[frame_shown + 1] - begin_cycles[frame_shown]) * scale - 4
+        if width > NAMED:
+            text_x = float(mark.x + begin_cycles[frame_shown] * scale) + 2
+            yield Words(text_x, mark.y - mark.named, label(name, int(width / NAME)), 11)
     drawings = [
-        scene.drawings[s.lanes[mark.name][0]] if mark.name in s.lanes else None
-        for s in scene.stills
+        scene.drawings[still.lanes[mark.name][0]] if mark.name in still.lanes else None
+        for still in scene.stills
     ]
-    run = [(f, d) for f in frames.tolist() if (d := drawings[int(scene.frames[f])]) is not None]
-    if sum(1 + (bar.rest >= 0) for _, d in run for bar in d.bars) * mark.count <= MOST_PIECES:
-        drawn = [(float(before[frame]), drawing) for frame, drawing in run]
-        yield from _lane_boxes(mark, drawn, scale)
+    drawings_by_frame = [
+        (frame_shown, d)
+        for frame_shown in frames.tolist()
+        if (d := drawings[int(scene.frames[frame_shown])]) is not None
+    ]
+    if (
+        sum(1 + (bar.rest >= 0) for _, d in drawings_by_frame for bar in d.bars) * mark.count
+        <= MOST_PIECES
+    ):
+        placed_drawings = [
+            (float(begin_cycles[frame]), drawing) for frame, drawing in drawings_by_frame
+        ]
+        yield from _lane_boxes(mark, placed_drawings, scale)
     else:
-        yield from _tape_raster(mark, run, before, scale, codes=len(scene.codes))
+        yield from _tape_raster(
+            mark, drawings_by_frame, begin_cycles, scale, codes=len(scene.codes)
+        )
     yield from _lane_labels(mark)
     if frame in frames:
         cursor = float(
-            mark.x + scale * (before[frame] + progress * (before[frame + 1] - before[frame]))
+            mark.x
+            + scale
+            * (begin_cycles[frame] + progress * (begin_cycles[frame + 1] - begin_cycles[frame]))
         )
         yield Stroke(((cursor, mark.y - 4), (cursor, mark.y + mark.height + 4)), 2)
 
@@ -474,34 +558,41 @@ def _tape(scene: Scene, mark: Tape, frame: int, progress: float) -> Iterator[Sha
 def _lane_boxes(
     mark: Lanes | Tape, drawings: list[tuple[float, Drawing]], scale: float, shown: float = np.inf
 ) -> Iterator[Shape]:
-    """Yield the bars of drawings from a cycle on, up to `shown`. Equal neighbours are one box,
-    with lines in the colour of the paper between lanes. The rest of a bar is drawn below it,
-    as wide as both, which takes less data."""
+    """Yield the bars of drawings, each given with the cycle at which it begins, up to `shown`.
+
+    Equal bars in neighbouring lanes are one box, with lines in the colour of the paper between the
+    lanes. The rest of a bar is drawn under the bar, as long as both, which takes less data.
+    """
     pitch = mark.height / mark.count
     gap = pitch * 0.08 if pitch > 5 else 0.0
-    within: set[int] = set()  # lanes that begin within a box
-    # on top, code, how many lanes
+    lanes_inside_box: set[int] = set()  # lanes whose upper edge is inside a box
+    # The key is (whether it is drawn on top, code, number of lanes).
     boxes: dict[tuple[bool, int, int], list[tuple[float, float, float, float]]] = {}
-    parts = [
-        (top, code, mark.x + (first + begin) * scale, (np.minimum(end, shown) - begin) * scale)
-        for first, drawing in drawings
-        for top, code, begin, end in _layers(drawing, mark.count)
+    layers = [
+        (
+            is_top,
+            code,
+            mark.x + (first_cycle + begins) * scale,
+            (np.minimum(ends, shown) - begins) * scale,
+        )
+        for first_cycle, drawing in drawings
+        for is_top, code, begins, ends in _layers(drawing, mark.count)
     ]
-    for top, code, x, wide in parts:
-        new = (np.diff(x) != 0) | (np.diff(wide) != 0) | (np.diff(code) != 0)
-        starts = np.flatnonzero(np.append(True, new))
-        for lane, lanes in zip(
+    for is_top, code, x, widths in layers:
+        is_new = (np.diff(x) != 0) | (np.diff(widths) != 0) | (np.diff(code) != 0)
+        starts = np.flatnonzero(np.append(True, is_new))
+        for lane, num_lanes in zip(
             starts.tolist(), np.diff(np.append(starts, mark.count)).tolist(), strict=True
         ):
             y = mark.y + lane * pitch + gap
-            high = lanes * pitch - 2 * gap
-            box = (float(x[lane]), y, float(wide[lane]), high)
+            height = num_lanes * pitch - 2 * gap
+            box = (float(x[lane]), y, float(widths[lane]), height)
             if box[2] > 0:
-                boxes.setdefault((top, int(code[lane]), lanes), []).append(box)
-                within.update(range(lane + 1, lane + lanes))
-    for (_, key_part, _), pieces_found in sorted(boxes.items()):
-        yield Boxes(key_part, np.array(pieces_found))
-    for lane in sorted(within) if gap else ():
+                boxes.setdefault((is_top, int(code[lane]), num_lanes), []).append(box)
+                lanes_inside_box.update(range(lane + 1, lane + num_lanes))
+    for (_, style_code, _), boxes_of_style in sorted(boxes.items()):
+        yield Boxes(style_code, np.array(boxes_of_style))
+    for lane in sorted(lanes_inside_box) if gap else ():
         y = mark.y + lane * pitch
         yield Stroke(((mark.x, y), (mark.x + mark.width, y)), 2 * gap, "paper")
 
@@ -509,51 +600,67 @@ def _lane_boxes(
 def _tape_raster(
     mark: Tape, run: list[tuple[int, Drawing]], before: Array, scale: float, codes: int
 ) -> Iterator[Shape]:
-    """Return the raster of a run that is too long to be drawn bar by bar. Every lane has the
-    shares of its whole run."""
-    first = run[0][0]
-    last = run[-1][0] + 1
-    wide = before[last] * scale
-    columns = max(1, round(COLUMNS * wide / mark.width))
-    at = np.linspace(0, before[last], columns + 1)
-    # the frame of each edge
-    within = np.clip(np.searchsorted(before[first : last + 1], at, "right") - 1, 0, len(run) - 1)
-    rasters: dict[int, Array] = {}  # for each drawing float[lanes, codes]: the time of each code
-    spent = np.zeros((mark.count, codes, columns + 1))
-    total = np.zeros((mark.count, codes))
-    edges_of = np.split(np.arange(columns + 1), np.searchsorted(within, np.arange(1, len(run))))
-    for (frame, drawing), edges in zip(run, edges_of, strict=True):
+    """Yield a run that is too long to be drawn bar by bar as rasters.
+
+    `run` has (frame, drawing) pairs. In each lane, every code gets its share of the pixels.
+    """
+    first_frame = run[0][0]
+    end_frame = run[-1][0] + 1
+    width = before[end_frame] * scale
+    columns = max(1, round(COLUMNS * width / mark.width))
+    edge_cycles = np.linspace(0, before[end_frame], columns + 1)
+    # For each edge of a column, this is the index of its frame in `run`.
+    frame_of_edge = np.clip(
+        np.searchsorted(before[first_frame : end_frame + 1], edge_cycles, "right") - 1,
+        0,
+        len(run) - 1,
+    )
+    cycles_of_drawing: dict[int, Array] = {}  # float[lanes, codes] by id of the drawing
+    cycles_at_edges = np.zeros((mark.count, codes, columns + 1))
+    cycles_so_far = np.zeros((mark.count, codes))
+    edges_by_frame = np.split(
+        np.arange(columns + 1), np.searchsorted(frame_of_edge, np.arange(1, len(run)))
+    )
+    for (frame, drawing), edges in zip(run, edges_by_frame, strict=True):
         if len(edges):
-            spent[:, :, edges] = total[:, :, None] + _spent(
-                drawing, mark.count, codes, at[edges] - before[frame]
+            cycles_at_edges[:, :, edges] = cycles_so_far[:, :, None] + _spent(
+                drawing, mark.count, codes, edge_cycles[edges] - before[frame]
             )
-        if id(drawing) not in rasters:
-            rasters[id(drawing)] = _spent(drawing, mark.count, codes, np.array([np.inf]))[:, :, 0]
-        total += rasters[id(drawing)]
-    pixels = pixels_in_turn(np.diff(spent, axis=2))
+        if id(drawing) not in cycles_of_drawing:
+            cycles_of_drawing[id(drawing)] = _spent(drawing, mark.count, codes, np.array([np.inf]))[
+                :, :, 0
+            ]
+        cycles_so_far += cycles_of_drawing[id(drawing)]
+    pixels = pixels_in_turn(np.diff(cycles_at_edges, axis=2))
     pitch = mark.height / mark.count
-    if total.sum(axis=1).all():
-        yield Raster(mark.x, mark.y, wide, mark.height, codes=pixels)
+    if cycles_so_far.sum(axis=1).all():
+        yield Raster(mark.x, mark.y, width, mark.height, codes=pixels)
         return
-    for lane in np.flatnonzero(total.sum(axis=1)).tolist():  # the others are those of another tape
-        yield Raster(mark.x, mark.y + lane * pitch, wide, pitch, codes=pixels[lane : lane + 1])
+    for lane in np.flatnonzero(
+        cycles_so_far.sum(axis=1)
+    ).tolist():  # another tape has the other lanes
+        yield Raster(mark.x, mark.y + lane * pitch, width, pitch, codes=pixels[lane : lane + 1])
 
 
-def _spent(drawing: Drawing, count: int, codes: int, until: Array) -> Array:
-    """Return float[lanes, codes, times]: the time that each lane has had each code, up to some
-    times of the drawing."""
-    pieces_found = np.zeros((count, codes, len(until)))
-    lanes = np.arange(count)
+def _spent(drawing: Drawing, num_lanes: int, num_codes: int, times: Array) -> Array:
+    """Return float[lanes, codes, times]: the cycles of each code in each lane up to `times`.
+
+    `times` are in cycles from the beginning of the drawing.
+    """
+    cycles_by_code = np.zeros((num_lanes, num_codes, len(times)))
+    lanes = np.arange(num_lanes)
     for bar in drawing.bars:
-        code, begin, middle = (part[:, None] for part in bar.of(count))
-        pieces_found[lanes, code[:, 0]] += np.clip(np.minimum(until, middle) - begin, 0, None)
+        code, begin, bar_end = (array[:, None] for array in bar.of(num_lanes))
+        cycles_by_code[lanes, code[:, 0]] += np.clip(np.minimum(times, bar_end) - begin, 0, None)
         if bar.rest >= 0:
-            pieces_found[lanes, bar.rest] += np.clip(np.minimum(until, bar.end) - middle, 0, None)
-    return pieces_found
+            cycles_by_code[lanes, bar.rest] += np.clip(
+                np.minimum(times, bar.end) - bar_end, 0, None
+            )
+    return cycles_by_code
 
 
 def _steps(mark: Curve, values: Array) -> Array:
-    """Return float[2n, 2]: the points of a line that keeps each value over the width of a frame."""
+    """Return float[2n, 2]: the points of a line that has each of n values for a frame's width."""
     edges = mark.x + np.arange(len(values) + 1) * (mark.width / mark.count)
     x = np.repeat(edges, 2)[1:-1]
     return np.stack(
@@ -580,60 +687,72 @@ def _curve(scene: Scene, mark: Curve, frame: int) -> Iterator[Shape]:
         yield Stroke(((mark.x, y), (mark.x + mark.width, y)), 1.5)
     bottom = mark.bottom
     yield Stroke(((mark.x, bottom), (mark.right, bottom)), 1, "line")
-    gap = -(-mark.count // max(1, min(mark.count, int(mark.width / TICK))))
-    for i in range(0, mark.count, gap) if mark.named else ():
-        name = scene.stills[int(scene.frames[i])].label.split(" ", 1)[-1]
-        where = number(round(i * mark.each)) if mark.each else f"{i + 1}"
-        text = f"{where} {name}"
-        if LETTER * len(text) > min(gap, mark.count - i) * mark.width / mark.count:
-            text = where  # a name that has no room is left out, not cut
-        yield Words(mark.x + i * mark.width / mark.count, bottom + 12, text, 11, ink="soft")
+    spacing = -(-mark.count // max(1, min(mark.count, int(mark.width / TICK))))
+    for frame_shown in range(0, mark.count, spacing) if mark.named else ():
+        name = scene.stills[int(scene.frames[frame_shown])].label.split(" ", 1)[-1]
+        position = number(round(frame_shown * mark.each)) if mark.each else f"{frame_shown + 1}"
+        text = f"{position} {name}"
+        if LETTER * len(text) > min(spacing, mark.count - frame_shown) * mark.width / mark.count:
+            text = position  # there is no room for the full name
+        yield Words(
+            mark.x + frame_shown * mark.width / mark.count, bottom + 12, text, 11, ink="soft"
+        )
     if len(scene.frames) > 1:
         x = mark.x + (frame + 0.5) * mark.width / mark.count
         yield Stroke(((x, mark.y - 3), (x, bottom + 3)), 1.5)
 
 
 def bar_width(mark: Tree) -> float:
-    """Return the width of the longest bar of a tree: the room beside its texts, at most half of
-    the tree. static/tree.js has the same formula."""
+    """Return the width of the longest bar of a tree: the room beside its texts.
+
+    It is at most half of the tree's width. static/tree.js has the same formula.
+    """
     columns = len(mark.columns)
-    words = zip(mark.labels, mark.depth.tolist(), strict=True)
-    longest = max(NAME * len(text) + 14 * depth + 14 for text, depth in words)
-    lead = max(52, 30 + NAME * max(map(len, mark.cells[::columns])))
-    room = mark.width - longest - lead - mark.column * (columns - 1) - 12
-    return float(min(max(BAR, room), mark.width / 2))
+    labels_and_depths = zip(mark.labels, mark.depth.tolist(), strict=True)
+    label_width = max(NAME * len(text) + 14 * depth + 14 for text, depth in labels_and_depths)
+    first_column_width = max(52, 30 + NAME * max(map(len, mark.cells[::columns])))
+    remaining_width = (
+        mark.width - label_width - first_column_width - mark.column * (columns - 1) - 12
+    )
+    return float(min(max(BAR, remaining_width), mark.width / 2))
 
 
 def _tree(mark: Tree) -> Iterator[Shape]:
     right = mark.x + mark.width
-    bar = bar_width(mark)
-    starts = [
-        right - bar - 12 - mark.column * (len(mark.columns) - 1 - i)
-        for i in range(len(mark.columns))
+    bar_length = bar_width(mark)
+    column_ends = [
+        right - bar_length - 12 - mark.column * (len(mark.columns) - 1 - tree_row)
+        for tree_row in range(len(mark.columns))
     ]
     yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
-    for x, words in zip(starts, mark.columns, strict=True):
+    for x, words in zip(column_ends, mark.columns, strict=True):
         yield Words(x, mark.y - 8, words, 12, anchor="end", ink="soft")
     rows = mark.visible()
-    inner = mark.has_children()
-    first = max(54, NAME * max(map(len, mark.cells[:: len(starts)])))
-    for row, i in enumerate(rows):
+    has_children = mark.has_children()
+    first_column_width = max(54, NAME * max(map(len, mark.cells[:: len(column_ends)])))
+    for row, tree_row in enumerate(rows):
         top = mark.y + row * mark.pitch
-        x = mark.x + 14 * int(mark.depth[i])
-        if inner[i]:
-            yield Words(x, top + mark.pitch * 0.7, "−" if mark.open[i] else "+", 13, ink="soft")
-        room = int((starts[0] - first - 16 - x) / NAME)
-        yield Words(x + 14, top + mark.pitch * 0.7, label(mark.labels[i], room), 12)
-        for k, start in enumerate(starts):
+        x = mark.x + 14 * int(mark.depth[tree_row])
+        if has_children[tree_row]:
             yield Words(
-                start, top + mark.pitch * 0.7, mark.cells[i * len(starts) + k], 12, anchor="end"
+                x, top + mark.pitch * 0.7, "−" if mark.open[tree_row] else "+", 13, ink="soft"
             )
-    row_left: Array = np.full(len(rows), right - bar)
+        max_letters = int((column_ends[0] - first_column_width - 16 - x) / NAME)
+        yield Words(x + 14, top + mark.pitch * 0.7, label(mark.labels[tree_row], max_letters), 12)
+        for column_number, column_end in enumerate(column_ends):
+            yield Words(
+                column_end,
+                top + mark.pitch * 0.7,
+                mark.cells[tree_row * len(column_ends) + column_number],
+                12,
+                anchor="end",
+            )
+    left_edges: Array = np.full(len(rows), right - bar_length)
     upper = mark.y + (np.arange(len(rows)) + 0.2) * mark.pitch
-    for code, part in mark.parts.items():
-        wide = bar * part[rows] / 1000
-        yield Boxes(int(code), rectangles(row_left, upper, wide, mark.pitch * 0.6)[wide > 0])
-        row_left = row_left + wide
+    for code, thousandths in mark.parts.items():
+        widths = bar_length * thousandths[rows] / 1000
+        yield Boxes(int(code), rectangles(left_edges, upper, widths, mark.pitch * 0.6)[widths > 0])
+        left_edges = left_edges + widths
 
 
 def headline(scene: Scene) -> Iterator[Words]:
@@ -666,9 +785,9 @@ def caption(scene: Scene, frame: int) -> Iterator[Shape]:
 
 
 LEGEND_ROW = 20.0
-TITLE_SIZE, TITLE_LINE, OF_TITLE = 16, 22.0, 76  # its size, its line, letters to a line
-LINE = 18.0
-MOST_LINES = 3  # lines of the note
+TITLE_SIZE, TITLE_LINE, OF_TITLE = 16, 22.0, 76  # font size, height of a line, letters in a line
+LINE = 18.0  # the height of a line of text
+MOST_LINES = 3  # the note has at most this many lines
 
 
 def legend_words(scene: Scene, code: int) -> str:
@@ -678,17 +797,17 @@ def legend_words(scene: Scene, code: int) -> str:
 
 def legend_places(scene: Scene) -> list[tuple[int, float, int]]:
     """Return (code, x, row) of each entry of the legend."""
-    pieces_found = []
+    entries = []
     x = 16.0
     row = 0
     for code in scene.legend:
-        wide = 34 + 6.6 * len(legend_words(scene, code))
-        if x > 16 and x + wide > WIDTH:
+        width = 34 + 6.6 * len(legend_words(scene, code))
+        if x > 16 and x + width > WIDTH:
             x = 16.0
             row = row + 1
-        pieces_found.append((code, x, row))
-        x += wide
-    return pieces_found
+        entries.append((code, x, row))
+        x += width
+    return entries
 
 
 def caption_height(scene: Scene) -> float:
@@ -701,11 +820,13 @@ def caption_height(scene: Scene) -> float:
 
 
 def note_lines(scene: Scene) -> int:
-    """Return the number of lines of the longest note. Every frame has that many, so that nothing
-    moves between frames."""
+    """Return the number of lines of the longest note.
+
+    The notes of all frames get this height, so that nothing moves between frames.
+    """
     return max(1, *(len(_lines(still.note, MOST_LINES)) for still in scene.stills))
 
 
 def _lines(text: str, max_lines: int) -> list[str]:
-    """Return a text in at most `max_lines` lines that fit the width."""
+    """Return the text in at most `max_lines` lines that fit in the width of the drawing."""
     return wrap(text, 104, max_lines=max_lines, placeholder=" …")

@@ -1,7 +1,8 @@
-"""Shapes as a page carries them, each once: static/painted.js draws what this writes.
+"""Write the shapes of painted marks for a page, equal ones once; static/painted.js draws them.
 
-Lengths are in tenths of a unit. Neighbours of one style are columns of one shape. By its first
-letter: "b", boxes of a code; "r", a raster; "w", words; "l", lines; "o", an outline.
+Lengths are in tenths of a unit. Neighbouring shapes of the same style are columns of one list. The
+first entry of a list is the kind of its shapes: "b" for boxes of a code, "r" for a raster, "w" for
+words, "l" for lines, "o" for an outline.
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ ANCHORS = ("start", "middle", "end")
 
 
 class Once:
-    """The shapes of a scene, each stored once."""
+    """The shapes of a scene in `all`, where equal shapes are stored once."""
 
     def __init__(self) -> None:
         self.all: list[list[Any]] = []
         self._number: dict[str, int] = {}
 
     def picture(self, shapes: Sequence[Shape]) -> list[Any]:
-        """Return [the number of shapes, the number of each shape in `all`]."""
-        numbers = [self._of(_together(list(group))) for _, group in groupby(shapes, _style)]
-        return [len(numbers), pack(np.array(numbers))]
+        """Store the shapes of a picture, and return [how many they are, their packed indices]."""
+        shape_numbers = [self._of(_together(list(group))) for _, group in groupby(shapes, _style)]
+        return [len(shape_numbers), pack(np.array(shape_numbers))]
 
     def _of(self, shape: list[Any]) -> int:
         number = self._number.setdefault(json.dumps(shape), len(self.all))
@@ -39,7 +40,7 @@ class Once:
 
 
 def tenths(values: Any) -> Array:
-    """Return int64: lengths in tenths of a unit."""
+    """Return lengths in tenths of a unit, rounded to int64."""
     return np.round(np.asarray(values, np.float64) * 10).astype(np.int64)
 
 
@@ -58,49 +59,56 @@ def _together(shapes: list[Any]) -> list[Any]:
     shape = shapes[0]
     match shape:
         case Boxes():
-            x, _, wide, _ = [pack(tenths(side)) for side in shape.boxes.T]
-            parts = ((s.code, *(pack(tenths(side)) for side in s.boxes.T[1::2])) for s in shapes)
+            xs, _, widths, _ = [pack(tenths(side)) for side in shape.boxes.T]
+            columns_of_shapes = (
+                (other.code, *(pack(tenths(side)) for side in other.boxes.T[1::2]))
+                for other in shapes
+            )
             return [
                 "b",
                 len(shape.boxes),
-                x,
-                wide,
-                *(part for part_list in parts for part in part_list),
+                xs,
+                widths,
+                *(column for columns in columns_of_shapes for column in columns),
             ]
         case Raster():
-            place = tenths((shape.x, shape.y, shape.width, shape.height)).tolist()
-            return ["r", *place, *shape.codes.shape, pack(shape.codes)]
+            box = tenths((shape.x, shape.y, shape.width, shape.height)).tolist()
+            return ["r", *box, *shape.codes.shape, pack(shape.codes)]
         case Words():
-            x, y = (pack(tenths([getattr(one, along) for one in shapes])) for along in "xy")
+            xs, ys = (pack(tenths([getattr(other, axis) for other in shapes])) for axis in "xy")
             return [
                 "w",
                 len(shapes),
-                x,
-                y,
+                xs,
+                ys,
                 shape.size,
                 ANCHORS.index(shape.anchor),
                 shape.ink,
-                *(w.text for w in shapes),
+                *(word.text for word in shapes),
             ]
         case Stroke():
-            points = tenths([one.points for one in shapes])
-            # from each point to the next
-            steps = np.diff(points, axis=1, prepend=0).reshape(len(shapes), -1)
+            points = tenths([other.points for other in shapes])
+            # The player gets the first point, and the differences to the next points.
+            differences = np.diff(points, axis=1, prepend=0).reshape(len(shapes), -1)
             return [
                 "l",
                 len(shapes),
                 shape.width,
                 shape.role,
                 int(shape.arrow),
-                *(pack(column) for column in steps.T),
+                *(pack(column) for column in differences.T),
             ]
     assert isinstance(shape, Outline)
-    x, y = (pack(tenths(column)) for column in shape.points.T)
-    return ["o", shape.code, len(shape.points), x, y, int(shape.filled), shape.width]
+    xs, ys = (pack(tenths(column)) for column in shape.points.T)
+    return ["o", shape.code, len(shape.points), xs, ys, int(shape.filled), shape.width]
 
 
 def beside(pictures: Sequence[Sequence[Shape]]) -> int:
-    """Return how far texts reach to the left of the beginning of their mark."""
-    words = (shape for picture in pictures for shape in picture if isinstance(shape, Words))
-    reach = (LETTER * len(w.text) * ANCHORS.index(w.anchor) / 2 - w.x for w in words if w.x < 0)
-    return round(max(reach, default=0))
+    """Return how far the texts of a mark reach beyond its left edge: whole units, 0 if none."""
+    texts = (shape for picture in pictures for shape in picture if isinstance(shape, Words))
+    overlaps = (
+        LETTER * len(text.text) * ANCHORS.index(text.anchor) / 2 - text.x
+        for text in texts
+        if text.x < 0
+    )
+    return round(max(overlaps, default=0))

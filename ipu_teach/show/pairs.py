@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ipu_teach.errors import counted
 from ipu_teach.show.scene import Drawing, Scene, Still, Tape, label, number
 from ipu_teach.types import Array
 
@@ -66,11 +67,14 @@ def _differs(scene: Scene) -> tuple[str, int]:
         run, _, name = still.label.partition(": ")
         frames[name] = frames[name] if spent[name][run != "first report"] else frame
         spent[name][run != "first report"] += still.cycles
-    name = max(spent, key=lambda letter: abs(spent[letter][1] - spent[letter][0]))
+    differences = {name: abs(second - first) for name, (first, second) in spent.items()}
+    name = max(differences, key=lambda name: differences[name])
     a, b = map(number, spent[name])
     if a == b:
         return "No step takes another time.", scene.poster
-    return f"{name} differs most: {a} cycles in the first, {b} in the second.", frames[name]
+    equal = sum(difference == differences[name] for difference in differences.values()) - 1
+    others = f", like {counted(equal, 'other step')}" if equal else ""
+    return f"{name} differs most{others}: {a} cycles in the first, {b} in the second.", frames[name]
 
 
 def _spread(values: Any, which: int, lanes: int, base_value: Any) -> Array:

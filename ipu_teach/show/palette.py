@@ -1,9 +1,8 @@
-"""The colours of all pictures: each activity of a tile has one colour, one letter and one pattern
-everywhere.
+"""The colours of all pictures: an activity of a tile has the same colour and letter everywhere.
 
-The hues are those that Okabe and Ito chose so that people with any colour vision tell them apart
-(Color Universal Design, 2008), darkened or lightened where a theme needs it. A letter and a pattern
-carry the same meaning without colour.
+The hues are from Okabe and Ito (Color Universal Design, 2008), who chose them so that people with
+any colour vision can distinguish them. They are darker or lighter where a theme needs it. The
+letter and the pattern have the same meaning, for readers who do not see the colour.
 """
 
 from __future__ import annotations
@@ -13,10 +12,12 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class Code:
-    """A meaning of a mark. `light` and `dark` are its colours on a light and on a dark page;
-    `pattern` is one of "" (plain), "/" (hatched), "." (dotted), "-" (horizontal lines), "|"
-    (vertical lines) and "x" (crossed). A legend names the codes that have a letter, or are `listed`
-    without one."""
+    """A meaning that parts of a picture have, called `name`, with its letter, colours and pattern.
+
+    `light` and `dark` are its colours on a light and on a dark page. `pattern` is one of "" (none),
+    "/" (hatched), "." (dotted), "-" (horizontal lines), "|" (vertical lines) and "x" (crossed). A
+    legend contains a code if it has a letter, or if it is `listed`.
+    """
 
     name: str
     letter: str
@@ -26,11 +27,11 @@ class Code:
     listed: bool = False
 
     def colour(self, dark: bool) -> str:
-        """Return the colour on a light or on a dark page."""
+        """Return the colour on a dark page if `dark`, else the colour on a light page."""
         return self.dark if dark else self.light
 
     def lettered(self, letter: str, name: str = "") -> Code:
-        """Return the code with another letter, and with another name if one is given."""
+        """Return the code with the letter `letter`, and with the name `name` if that is not ""."""
         return replace(self, letter=letter, name=name or self.name)
 
 
@@ -42,15 +43,15 @@ COMPUTE = Code("compute", "C", "#d55e00", "#e8792b", pattern="")
 LINKS = Code("exchange between IPUs", "L", "#0072b2", "#2a8fd0", pattern="x")
 HOST = Code("host exchange", "H", "#cc79a7", "#d48fb6", pattern="|")
 STREAMING = Code("streaming memory", "M", "#117733", "#3fae62", pattern=".")
-PHASES = (SYNC, EXCHANGE, COMPUTE, LINKS, HOST, STREAMING)  # each has the name of a kind of phase
-STATES = (REST, SYNC, WAIT, EXCHANGE, COMPUTE, LINKS, HOST, STREAMING)  # of a tile
-STATE = {phase.name: STATES.index(phase) for phase in PHASES}  # by the kind of a phase
+PHASES = (SYNC, EXCHANGE, COMPUTE, LINKS, HOST, STREAMING)  # their names are the kinds of phases
+STATES = (REST, SYNC, WAIT, EXCHANGE, COMPUTE, LINKS, HOST, STREAMING)  # the states of a tile
+STATE = {phase.name: STATES.index(phase) for phase in PHASES}  # the state for each kind of phase
 
-# Teal and lilac, for views whose subject has no colour of its own.
+# Teal and lilac are for views whose subject has no colour of its own.
 SO = Code("", "", "#4db6ac", "#2f8f86", pattern="")
 OTHERWISE = Code("", "", "#c2a5cf", "#8e6fa3", pattern="/")
-# Seven that stand for nothing by themselves: neighbours in a row of tiles differ, and each tile has
-# its number besides.
+# These seven colours have no meaning of their own. They distinguish neighbours in a row of tiles,
+# which also have their numbers.
 HUES = tuple(
     Code(f"hue {i}", "", light, dark, pattern=pattern)
     for i, (light, dark, pattern) in enumerate(
@@ -65,8 +66,8 @@ HUES = tuple(
         )
     )
 )
-# Fourteen tiles, each with its own of colour and pattern; and ranges of more tiles, from dark to
-# light.
+# Up to fourteen tiles each have a combination of colour and pattern. More tiles are divided into
+# ranges, whose colours are from dark to light.
 TILES = (
     *HUES,
     *(replace(hue, pattern=HUES[(i + 3) % 7].pattern or "/") for i, hue in enumerate(HUES)),
@@ -75,14 +76,17 @@ RANGES = ("#440154", "#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#a0
 
 
 def of_tiles(num_tiles: int) -> tuple[tuple[Code, ...], int]:
-    """Return (the colours of tiles, the number of neighbours that share a colour). Only
-    neighbours have the same colour."""
+    """Return (codes, number of tiles that share a code) for `num_tiles` tiles.
+
+    Only neighbouring tiles share a code.
+    """
     if num_tiles <= len(TILES):
         return TILES[:num_tiles], 1
     tiles_per_range = -(-num_tiles // len(RANGES))
-    firsts = range(0, num_tiles, tiles_per_range)
+    first_tiles = range(0, num_tiles, tiles_per_range)
     names = (
-        f"tiles {first:,} to {min(first + tiles_per_range, num_tiles) - 1:,}" for first in firsts
+        f"tiles {first:,} to {min(first + tiles_per_range, num_tiles) - 1:,}"
+        for first in first_tiles
     )
     return tuple(
         Code(name, "", colour, colour, pattern="", listed=True)
@@ -90,8 +94,8 @@ def of_tiles(num_tiles: int) -> tuple[tuple[Code, ...], int]:
     ), tiles_per_range
 
 
-# What lies in a tile's memory: first what is always live, then what comes and goes, last what is
-# lost between. They have no letters: where they are drawn, a lane with the name stands beside.
+# These are the parts of a tile's memory: always live variables, other variables, gaps between
+# variables, and the other categories. They have no letters, as their names are next to their lanes.
 VARIABLES = Code("variables, always live", "", "#00796b", "#26a69a", pattern="")
 COMING = Code("variables that come and go", "", "#80cbc4", "#5aa69e", pattern="x")
 GAPS = Code("gaps", "", "#e4e7ea", "#5a626c", pattern="/")
@@ -108,8 +112,8 @@ MEMORY = {
     "Host buffers": Code("host buffers", "", "#e7a6c4", "#d98fb2", pattern="|"),
 }
 
-# A tile's share of the memory that it has, in fifths, and what is more than there is. The darker
-# (on a dark page the lighter), the fuller.
+# These are for the share of a tile's memory that is in use: five steps, and more than the limit. A
+# fuller tile is darker on a light page, and lighter on a dark page.
 FILL = (
     *(
         Code(f"up to {20 * i + 20} % of the limit", f"{i + 1}", light, dark, pattern="")
@@ -128,8 +132,10 @@ FILL = (
 
 
 def filled(fifth: int, top: int) -> Code:
-    """Return colour number `fifth` of `FILL`, with a name; the last fifth ends at `top`
-    thousandths of the limit."""
+    """Return code number `fifth` of `FILL`, named for a scale up to `top` / 10 % of the limit.
+
+    The scale has five equal steps. The code after them is returned unchanged.
+    """
     name = f"up to {(fifth + 1) * top / 50:g} % of the limit"
     return replace(FILL[fifth], name=name) if fifth < len(FILL) - 1 else FILL[fifth]
 
@@ -143,8 +149,8 @@ NOWHERE = Code("on no tile", "?", "#ffffff", "#5a626c", pattern="x")
 PAPER = Code("nothing", "", "#ffffff", "#14171a", pattern="")
 BYTES = Code("bytes of the tiles, sorted", "", "#6b7a8f", "#8fa0b8", pattern="", listed=True)
 
-# Numbers from the lowest to the highest, and what is none. Those below zero are dark blue, those
-# above brown.
+# These are for numbers from the lowest to the highest: numbers below zero are blue, and numbers
+# above zero are brown. The codes after them are for elements without a number.
 BELOW, NEAR_ZERO, ABOVE = (
     tuple(Code("", "", light, dark, pattern="", listed=True) for light, dark in colours)
     for colours in (
@@ -156,7 +162,7 @@ BELOW, NEAR_ZERO, ABOVE = (
 UNWRITTEN = Code("not written", "?", "#ffffff", "#39414a", pattern="x")
 NOT_A_NUMBER = Code("not a number (NaN)", "N", "#b3261e", "#ff8a80", pattern="/")
 CHANGE = Code("values change", "V", "#59636e", "#a4adb7", pattern="x")
-RIMS = tuple(  # of tensors: none of these colours means anything else where their numbers are drawn
+RIMS = tuple(  # for the rims of tensors: in pictures of numbers, no other code has these colours
     Code("", "", light, dark, pattern="", listed=True)
     for light, dark in (
         ("#009e73", "#1cb288"),
@@ -167,19 +173,24 @@ RIMS = tuple(  # of tensors: none of these colours means anything else where the
         ("#7d6a55", "#b39f88"),
     )
 )
-NESTED = tuple(  # for blocks above phases, which have none of these colours
+NESTED = tuple(  # for blocks above phases: no phase has these colours
     replace(code, listed=False) for code in (RIMS[3], HUES[2], *RIMS[1:3], *RIMS[4:])
 )
 
-# Paper, ink, soft ink and lines of each theme. Both inks have a contrast of more than 4.5 to 1 on
-# their paper.
+# Each theme has colours for paper, ink, soft ink and lines. On the paper, both inks have a contrast
+# of more than 4.5 to 1.
 LIGHT = {"paper": "#ffffff", "ink": "#1b1f24", "soft": "#59636e", "line": "#c4cbd3"}
 DARK = {"paper": "#14171a", "ink": "#e8ebee", "soft": "#a4adb7", "line": "#444c56"}
 
 
 def ink_on(colour: str) -> str:
-    """Return black or white, whichever is easier to read on `colour` (relative luminance as in
-    WCAG 2.2)."""
-    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
+    """Return the colour of black or white, whichever is easier to read on `colour`.
+
+    The relative luminance is computed as in WCAG 2.2.
+    """
+    channels = [int(colour[position : position + 2], 16) / 255 for position in (1, 3, 5)]
+    red, green, blue = (
+        channel / 12.92 if channel <= 0.04045 else ((channel + 0.055) / 1.055) ** 2.4
+        for channel in channels
+    )
     return "#000000" if 0.2126 * red + 0.7152 * green + 0.0722 * blue > 0.179 else "#ffffff"

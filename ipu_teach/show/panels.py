@@ -1,5 +1,6 @@
-"""The panels of a picture, one below the other: a view says what they are, and this where they
-stand.
+"""Place the panels of a picture below each other.
+
+For example:
 
 panels = Panels()
 panels.put(Lanes("lanes", "the tiles", count=13), left=64, high=200, drawing=drawing)
@@ -37,14 +38,13 @@ from ipu_teach.show.shapes import LETTER, Boxes, Shape, Words, rectangles
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
-# where panels begin and end; above the first there is room for its heading
-LEFT = 16.0
-RIGHT = 704.0
-TOP = 34.0
-ENDS = ("slowest", "fastest")  # of lanes that are sorted
-BROAD, NAMED = 52.0, 14.0  # an IPU with its number above it, and the room for that
+LEFT = 16.0  # the left edge of panels
+RIGHT = 704.0  # the right edge of panels
+TOP = 34.0  # the top of the first panel, with room for its heading above it
+ENDS = ("slowest", "fastest")  # the texts beside the first and the last of sorted lanes
+BROAD, NAMED = 52.0, 14.0  # an IPU that is BROAD has its number above it, which is NAMED high
 
-# row, column, code, the texts of which it has the first for which there is room, what is said of it
+# A cell is (row, column, code, texts, description). It shows the first text that has room in it.
 Cell = tuple[int, int, int, tuple[str, ...], str]
 
 
@@ -52,9 +52,11 @@ Piece = tuple[int, int, int]  # code, start, length
 
 
 class Panels:
-    """The marks of a picture, which are placed from the top to the bottom. `y` is where the next
-    ones begin. `lanes` are the bars that were given with marks, for a `Still` that shows all
-    of them. `notes` tell what the picture leaves out."""
+    """The marks of a picture, which are placed from the top to the bottom.
+
+    The next mark is placed at `y`. `lanes` has the drawings of marks, in the form of `Still.lanes`
+    for a still that shows all of them. `notes` are sentences about what the picture leaves out.
+    """
 
     def __init__(self) -> None:
         self.y = self.bottom = TOP
@@ -73,20 +75,22 @@ class Panels:
         down: float = 0,
         drawing: Drawing | None = None,
     ) -> None:
-        """Place a mark from `left` to `right`, `down` below `y`, and `high` units high, unless
-        the mark has a size of its own. `drawing` has the bars that the mark shows."""
+        """Place a mark from `left` to `right`, `down` units below `y`, with the height `high`.
+
+        A mark with a width or height of its own keeps it. `drawing` has the bars of the mark.
+        """
         y = self.y + down
-        where: dict[str, Any] = {"x": left, "y": y}
+        place_fields: dict[str, Any] = {"x": left, "y": y}
         if not isinstance(mark, Cells | Painted):
-            where["width"] = right - left
+            place_fields["width"] = right - left
         if isinstance(mark, Cells | Rows | Painted):
             high = tall(mark)
         else:
-            where["height"] = high
+            place_fields["height"] = high
         if drawing is not None:
             self.lanes[mark.name] = len(self.drawings), 0, drawing.span
             self.drawings.append(drawing)
-        self.marks.append(replace(mark, **where))  # type: ignore[arg-type]  # every kind of mark is one of these
+        self.marks.append(replace(mark, **place_fields))  # type: ignore[arg-type]  # every kind of mark is one of these
         self.bottom = max(self.bottom, y + high)
 
     def lanes_of(
@@ -102,11 +106,17 @@ class Panels:
         say: str,
         without: int = -1,
     ) -> None:
-        """Put lanes with their pieces below the other panels. `say` may quote "long", the length
-        of the pieces without those of the code `without`, and "pieces", their number."""
-        long = [sum(n for code, _, n in pieces if code != without) for pieces in rows.values()]
+        """Put a mark with a lane for each entry of `rows` below the other panels.
+
+        `rows` has the (code, start, length) of the pieces of each lane, by its name. `say` may
+        quote "long", the length of a lane's pieces without those of the code `without`, and
+        "pieces", the number of its pieces.
+        """
+        lengths = [
+            sum(length for code, _, length in pieces if code != without) for pieces in rows.values()
+        ]
         values = {
-            "long": np.array(long),
+            "long": np.array(lengths),
             "pieces": np.array([len(pieces) for pieces in rows.values()]),
         }
         mark = Lanes(
@@ -123,11 +133,11 @@ class Panels:
         self.put(mark, left=left, high=pitch * len(rows), drawing=drawing)
 
     def below(self, gap: float = 36) -> None:
-        """Continue below all marks that were put, if there are any."""
+        """Set `y` to `gap` units below all marks that were placed, if there are any."""
         self.y = self.bottom + gap if self.marks else self.y
 
     def first(self, shown: int, of: int, noun: str, whose: str = "The picture shows") -> None:
-        """Add a note that only the first `shown` of `of` items are shown, if some are left out."""
+        """If `shown` is less than `of`, add a note that only the first `shown` items are shown."""
         if shown < of:
             self.notes.append(f"{whose} the first {shown:,} of {of:,} {noun}.")
 
@@ -141,15 +151,17 @@ class Panels:
         stills: Iterable[Still],
         table: tuple[Iterable[str], Iterable[Iterable[str]]],
         frames: Array | None = None,
-        **rest: Any,
+        **scene_fields: Any,
     ) -> Scene:
-        """Return the scene of these panels, which is `foot` higher than their content. `rest`
-        are fields of `Scene`. By default, each still is a frame."""
+        """Return the scene of these panels, which is `foot` higher than its marks.
+
+        Other arguments are fields of `Scene`. By default, there is a frame for each still.
+        """
         height = max(self.y, self.bottom) + foot
-        notes = tuple(dict.fromkeys((*self.notes, *rest.pop("notes", ()))))
+        notes = tuple(dict.fromkeys((*self.notes, *scene_fields.pop("notes", ()))))
         drawings = tuple(self.drawings)
         stills = tuple(stills)
-        heads, rows = table
+        headings, rows = table
         return Scene(
             view,
             title,
@@ -158,18 +170,21 @@ class Panels:
             marks=tuple(self.marks),
             stills=stills,
             frames=np.arange(len(stills)) if frames is None else frames,
-            table=(tuple(heads), tuple(map(tuple, rows))),
+            table=(tuple(headings), tuple(map(tuple, rows))),
             drawings=drawings,
             notes=notes,
-            **rest,
+            **scene_fields,
         )
 
 
 def bars(rows: Sequence[Sequence[Piece]]) -> tuple[Bar, ...]:
-    """Return the bars of lanes: bar k has the k-th piece of every lane."""
-    longest = max(map(len, rows))
-    pieces: Array = np.array([[*row] + [(0, 0, 0)] * (longest - len(row)) for row in rows])
-    return tuple(Bar(pieces[:, i, 0], pieces[:, i, 1], pieces[:, i, 2], 0) for i in range(longest))
+    """Return bars for lanes with the pieces `rows`: bar k has piece k of each lane."""
+    max_pieces = max(map(len, rows))
+    padded_rows: Array = np.array([[*row] + [(0, 0, 0)] * (max_pieces - len(row)) for row in rows])
+    return tuple(
+        Bar(padded_rows[:, place, 0], padded_rows[:, place, 1], padded_rows[:, place, 2], 0)
+        for place in range(max_pieces)
+    )
 
 
 def grid(
@@ -182,30 +197,36 @@ def grid(
     largest: float = np.inf,
     **options: Any,
 ) -> Cells:
-    """Return the tiles of a machine as a square of side `room`, IPU by IPU, each IPU below its
-    number if there is room. `each_ipu` is the number of cells of an IPU; by default, each
-    tile has a cell."""
+    """Return the tiles of a machine as cells in a square whose side is `room`, IPU by IPU.
+
+    Each IPU is below its number, if there is room. `each_ipu` is the number of cells of an IPU; if
+    it is 0, there is a cell for each tile. A cell is at most `largest` wide. `options` are fields
+    of `Cells`.
+    """
     ipus = target.num_ipus
-    cells = each_ipu or target.tiles_per_ipu
+    cells_per_ipu = each_ipu or target.tiles_per_ipu
     across = int(np.ceil(np.sqrt(ipus)))
-    columns = int(np.ceil(np.sqrt(cells)))
-    named = ipus > 1 and room / across >= BROAD
-    gap = NAMED * (across - 1) if named else 0.0
-    side = room / (across * columns + GAP * (across - 1))
-    side = round(min(largest, side, (room - gap) / (across * columns)), 3)
-    heading = heading or counted(target.num_tiles, "tile") + (
-        f" on {ipus} IPUs" if ipus > 1 else ""
-    )
+    columns = int(np.ceil(np.sqrt(cells_per_ipu)))
+    has_names = ipus > 1 and room / across >= BROAD
+    gap = NAMED * (across - 1) if has_names else 0.0
+    cell_side = room / (across * columns + GAP * (across - 1))
+    cell_side = round(min(largest, cell_side, (room - gap) / (across * columns)), 3)
+    if not heading:
+        heading = counted(target.num_tiles, "tile")
+        if ipus > 1:
+            heading += f" on {ipus} IPUs"
+        if cells_per_ipu < target.tiles_per_ipu:
+            heading += f"; each square is {-(-target.tiles_per_ipu // cells_per_ipu)} tiles"
     return Cells(
         name,
         heading,
-        side=side,
+        side=cell_side,
         columns=columns,
-        count=cells * ipus,
-        block=cells,
+        count=cells_per_ipu * ipus,
+        block=cells_per_ipu,
         across=across,
-        gap=round(max(GAP, NAMED / side * named), 3),
-        names=tuple(f"IPU {ipu}" for ipu in range(ipus)) if named else (),
+        gap=round(max(GAP, NAMED / cell_side * has_names), 3),
+        names=tuple(f"IPU {ipu}" for ipu in range(ipus)) if has_names else (),
         **options,
     )
 
@@ -218,11 +239,21 @@ def flame(
     timed: bool,
     beside: tuple[str, ...] = (),
 ) -> Flame:
-    """Return nested boxes, each given by its row, begin, end, title and code."""
-    names: dict[str, int] = {}
+    """Return a mark of nested boxes, each given by (row, begin, end, title, code).
+
+    `begin` and `end` are frames, or modelled cycles if `timed`. `beside` are the texts beside the
+    rows.
+    """
+    number_of_title: dict[str, int] = {}
     rows = [
-        (row, first, last, names.setdefault(label(noun, 48), len(names)), code)
-        for row, first, last, noun, code in boxes
+        (
+            row,
+            first,
+            last,
+            number_of_title.setdefault(label(title_text, 48), len(number_of_title)),
+            code,
+        )
+        for row, first, last, title_text, code in boxes
     ]
     depth, first, last, title, code = np.array(rows, np.int64).reshape(-1, 5).T
     return Flame(
@@ -234,7 +265,7 @@ def flame(
         first=first,
         last=last,
         title=title,
-        names=tuple(names),
+        names=tuple(number_of_title),
         code=code,
         timed=timed,
         rows=beside,
@@ -250,15 +281,19 @@ def boxes_in_rows(
     rows: Sequence[str],
     cells: Sequence[Cell],
 ) -> Painted:
-    """Return a mark with a box for each cell, and the names of the rows beside them."""
-    wide = width / columns
+    """Return a mark with a box for each cell, and the names of the `rows` beside the boxes."""
+    column_width = width / columns
     codes = np.array([cell[2] for cell in cells])
-    places = np.array([(c * wide, r * pitch, 0.94 * wide, 0.9 * pitch) for r, c, *_ in cells])
+    places = np.array(
+        [(c * column_width, r * pitch, 0.94 * column_width, 0.9 * pitch) for r, c, *_ in cells]
+    )
     shapes: list[Shape] = [Boxes(int(code), places[codes == code]) for code in np.unique(codes)]
     for row, column, code, texts, _ in cells:
-        text = next((t for t in texts if (len(t) + 0.5) * LETTER < wide and pitch > 10), "")
-        at = (column + 0.47) * wide, (row + 0.45) * pitch + 4
-        shapes += [Words(*at, text, 11 if wide > 36 else 9, "middle", code)] * bool(text)
+        text = next((t for t in texts if has_room(t, column_width) and pitch > 10), "")
+        text_position = (column + 0.47) * column_width, (row + 0.45) * pitch + 4
+        if text:
+            size = 11 if column_width > 36 else 9
+            shapes.append(Words(*text_position, text, size, "middle", code))
     for row in range(0, len(rows), int(np.ceil(12 / pitch))):
         shapes.append(Words(-6, (row + 0.45) * pitch + 4, rows[row], 11, anchor="end"))
     cell_texts = [cell[-1] for cell in cells]
@@ -274,6 +309,11 @@ def boxes_in_rows(
     )
 
 
+def has_room(text: str, wide: float) -> bool:
+    """Return whether a box of this width has room for a text of 11 units."""
+    return (len(text) + 0.5) * LETTER < wide
+
+
 def painted(
     name: str,
     heading: str,
@@ -285,9 +325,11 @@ def painted(
     say: str = "",
     **options: Any,
 ) -> Painted:
-    """Return a mark of fixed shapes, with a tuple of shapes for each picture. `places` and
-    `labels` are those of the parts that can be pointed at, and `say` is the text about a
-    part. `options` are fields of `Painted`."""
+    """Return a mark of fixed shapes: each of `pictures` is an iterable of shapes.
+
+    `places`, `labels` and `say` describe the parts that a reader can point at, as in `Painted`. If
+    `places` is None, there are no such parts. `options` are fields of `Painted`.
+    """
     places = side_by_side(0, width, height) if places is None else places
     options |= {"pictures": tuple(map(tuple, pictures)), "count": len(places), "places": places}
     options |= {"width": width, "height": height, "labels": tuple(labels), "say": say}
@@ -295,13 +337,13 @@ def painted(
 
 
 def side_by_side(count: int, width: float, height: float) -> Array:
-    """Return the places of `count` parts side by side."""
-    wide = width / max(1, count)
-    return rectangles(np.arange(count) * wide, 0, wide, height)
+    """Return float[count, 4]: (x, y, width, height) of `count` equal parts next to each other."""
+    part_width = width / max(1, count)
+    return rectangles(np.arange(count) * part_width, 0, part_width, height)
 
 
 def tall(mark: Cells | Rows | Painted) -> float:
-    """Return the height of a mark whose content decides it, as the mark is shown at first."""
+    """Return the height of a mark that is decided by its content, as it is shown at first."""
     if isinstance(mark, Painted):
         return mark.height
     if isinstance(mark, Cells):

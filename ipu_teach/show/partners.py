@@ -84,9 +84,9 @@ def around(sizes: Array, middle: int) -> list[tuple[int, int, int]]:
 
 
 def busiest(drawing: Drawing) -> int:
-    """Return the bin that sends and receives the most bytes."""
-    sent, received = (np.asarray(bar.length) for bar in drawing.bars)
-    return int(np.argmax(sent + received))
+    """Return the bin from and at which most bytes arrive, the first of equal ones."""
+    delivered, received = (np.asarray(bar.length) for bar in drawing.bars)
+    return int(np.argmax(delivered + received))
 
 
 def bin_name(mark: Matrix, which: int) -> str:

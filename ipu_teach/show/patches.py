@@ -120,10 +120,11 @@ class _Windows:
         where = "constants alone"
         if len(own_cells):
             where = f"rows {i.min()} to {i.max()}, columns {j.min()} to {j.max()}"
-        pieces = " or ".join(f"{lies.pieces(own_cells)}" for lies in self.lies)
+        pieces, *other = (lies.pieces(own_cells) for lies in self.lies)
         tiles = counted(len(np.unique(self.lies[0].tile[own_cells])), "tile")
         before = f"; the window before has {len(shared)} of them, too" * bool(row)
-        return where, f"{counted(len(own_cells), 'element')} in {pieces} pieces on {tiles}{before}"
+        text = f"{counted(len(own_cells), 'element')} in {counted(pieces, 'piece')} on {tiles}"
+        return where, f"{text}{f', in the other layout {other[0]}' if other else ''}{before}"
 
     def sentence(self) -> str:
         """Return what the matrix would take as a copy, and of how many pieces a row is."""

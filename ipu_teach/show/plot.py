@@ -1,8 +1,8 @@
 """Ordinary plots, drawn by matplotlib, each with alternative text.
 
-A picture is an `<img>` inside HTML, with the text as its `alt`: it shows in a notebook that is not
-trusted, in an exported page with no network, and is read aloud by a screen reader. Matplotlib is
-imported when the first picture is drawn.
+A picture is an `<img>` in HTML, with the alternative text as its `alt`. So it is shown in a
+notebook that is not trusted and in an exported page without a network, and a screen reader reads
+the text. Matplotlib is imported when the first picture is drawn.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-HEAT_COLOURS = 48
-INK = "#777777"  # titles in it are readable on light and on dark pages
+HEAT_COLOURS = 48  # the number of colours of a scale for `heat`
+INK = "#777777"  # a title of this colour is readable on light and on dark pages
 
 
 class _Colours(TypedDict, total=False):
@@ -37,8 +37,11 @@ class _Colours(TypedDict, total=False):
 
 
 class Picture:
-    """A drawn figure and its alternative text, which may not be empty. A notebook shows it as the
-    last value of a cell."""
+    """A drawn figure: the bytes of a PNG file, and alternative text, which may not be empty.
+
+    A notebook shows the picture if it is the last value of a cell. Raises `InvalidOptionError` if
+    `alt` is empty, and `PoplarTypeError` if `png` is not bytes.
+    """
 
     @checks("png")
     def __init__(self, png: bytes, alt: str) -> None:
@@ -58,8 +61,11 @@ class Picture:
 
 
 def picture(figure: Figure, alt: str) -> Picture:
-    """Return a matplotlib figure as a `Picture`. `alt` says in a sentence or two what it shows; it
-    may not be empty."""
+    """Return a matplotlib figure as a `Picture`.
+
+    `alt` states in one or two sentences what the figure shows. Raises `InvalidOptionError` if `alt`
+    is empty, or if `figure` is not a figure.
+    """
     _check_alt(alt)
     if not hasattr(figure, "savefig"):
         raise InvalidOptionError(
@@ -69,7 +75,7 @@ def picture(figure: Figure, alt: str) -> Picture:
 
 
 def _png(figure: Figure, *, transparent: bool = False) -> bytes:
-    """Return a figure as a PNG file, of 80 pixels an inch."""
+    """Return the bytes of a PNG file of a figure, with 80 pixels per inch."""
     buffer = io.BytesIO()
     figure.savefig(
         buffer,
@@ -77,7 +83,7 @@ def _png(figure: Figure, *, transparent: bool = False) -> bytes:
         dpi=80,
         bbox_inches="tight",
         transparent=transparent,
-        # otherwise the file would carry matplotlib's version, and two runs would differ
+        # Without this, the file would contain the version of matplotlib, and files would differ.
         metadata={"Software": None},
     )
     return buffer.getvalue()
@@ -92,12 +98,12 @@ def images(
     diverging: bool = False,
     heat: bool = False,
 ) -> Picture:
-    """Return images in rows of up to five: grey, and black where an image has its highest value.
+    """Return images in rows of up to five, in grey, with black for the highest value of an image.
 
-    `pictures` has shape (n, height, width). `alt` says what the images show. `titles` has a title
-    for each, which is printed above it. With `diverging`, values below zero are red, those above
-    zero blue, and zero is white. With `heat`, all images share a scale from black over red to
-    yellow, and a bar beside them shows its values.
+    `pictures` is an array of n images of numbers, with the shape (n, height, width). `alt` states
+    what they show. `titles` has n titles, each of which is written above its image. With
+    `diverging`, values below zero are red, values above zero are blue, and zero is white. With
+    `heat`, all images share a scale from black through red to yellow, and a bar shows its values.
 
     :raises InvalidOptionError: if the text is empty; if `pictures` or `titles` have another shape;
         or if `diverging` and `heat` are both True.
@@ -107,57 +113,61 @@ def images(
             "images() was given diverging=True and heat=True.", next_step="give one of them."
         )
     _check_alt(alt)
-    stack = _stack(pictures)
-    if titles is not None and np.asarray(titles, object).shape[:1] != (len(stack),):
-        raise InvalidOptionError(f"""images() was given {shown(titles)} as titles of {len(stack)}
-            pictures.
+    image_array = _stack(pictures)
+    if titles is not None and np.asarray(titles, object).shape[:1] != (len(image_array),):
+        raise InvalidOptionError(f"""images() was given {shown(titles)} as titles of
+            {len(image_array)} pictures.
             next:  give one for each.""")
     from matplotlib import colormaps
     from matplotlib.figure import Figure
 
-    columns = min(len(stack), 5)
-    rows = -(-len(stack) // columns)
-    side = min(2.2, 9.2 / columns)  # inches
-    figure = Figure(figsize=(side * columns, 1.13 * side * rows), layout="constrained")
-    known = stack[np.isfinite(stack)].astype(np.float64)
+    columns = min(len(image_array), 5)
+    rows = -(-len(image_array) // columns)
+    side_inches = min(2.2, 9.2 / columns)  # inches
+    figure = Figure(
+        figsize=(side_inches * columns, 1.13 * side_inches * rows), layout="constrained"
+    )
+    finite_values = image_array[np.isfinite(image_array)].astype(np.float64)
     colours: _Colours = {"cmap": "gray_r"}
     if diverging:
-        limit = float(np.abs(known).max(initial=0)) or 1.0
+        limit = float(np.abs(finite_values).max(initial=0)) or 1.0
         colours = {"cmap": "RdBu", "vmin": -limit, "vmax": limit}
-    elif heat and known.size:
-        colours = {"vmin": float(known.min()), "vmax": float(known.max())}
-        # with fewer colours, the file of a smooth image is a third as large
+    elif heat and finite_values.size:
+        colours = {"vmin": float(finite_values.min()), "vmax": float(finite_values.max())}
+        # With this few colours, the file of a smooth image has a third of its size.
         colours["cmap"] = colormaps["inferno"].resampled(HEAT_COLOURS)
-    drawn = []
-    for i, image in enumerate(stack):
-        axes = figure.add_subplot(rows, columns, i + 1)
-        drawn.append(axes.imshow(image, interpolation="nearest", **colours))
+    axes_images = []
+    for index, image in enumerate(image_array):
+        axes = figure.add_subplot(rows, columns, index + 1)
+        axes_images.append(axes.imshow(image, interpolation="nearest", **colours))
         axes.set_axis_off()
         if titles is not None:
-            axes.set_title(str(titles[i]), fontsize=10, color=INK)
+            axes.set_title(str(titles[index]), fontsize=10, color=INK)
     if heat:
-        bar = figure.colorbar(drawn[0], ax=figure.axes, fraction=0.05, pad=0.02)
-        bar.ax.tick_params(labelsize=9, labelcolor=INK, color=INK)
+        colour_bar = figure.colorbar(axes_images[0], ax=figure.axes, fraction=0.05, pad=0.02)
+        colour_bar.ax.tick_params(labelsize=9, labelcolor=INK, color=INK)
     return Picture(_png(figure, transparent=True), alt)
 
 
 def _stack(pictures: Array) -> Array:
-    """Return the pictures as an array of numbers with three dimensions; raise an error if it is
-    empty or of another shape."""
+    """Return the pictures as an array of numbers with three dimensions.
+
+    Raises `InvalidOptionError` if they are empty, of another shape, or not numbers.
+    """
     try:
-        stack = np.asarray(pictures)
+        image_array = np.asarray(pictures)
     except ValueError:
         raise InvalidOptionError("""images() was given pictures of different sizes.
             next:  give (n, height, width).""") from None
-    if stack.ndim != 3 or stack.size == 0:
+    if image_array.ndim != 3 or image_array.size == 0:
         raise InvalidOptionError(
-            f"images() was given shape {stack.shape}.", next_step="give (n, height, width)."
+            f"images() was given shape {image_array.shape}.", next_step="give (n, height, width)."
         )
-    if stack.dtype.kind not in "buif":
+    if image_array.dtype.kind not in "buif":
         raise InvalidOptionError(
-            f"images() was given values of type {stack.dtype}.", next_step="give numbers."
+            f"images() was given values of type {image_array.dtype}.", next_step="give numbers."
         )
-    return stack
+    return image_array
 
 
 def _check_alt(alt: str) -> None:

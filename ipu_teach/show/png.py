@@ -1,5 +1,7 @@
-"""PNG files of a few flat colours, one pixel a value, without compression: their bytes are the same
-on every machine."""
+"""Write PNG files of a few flat colours, with a pixel for each value.
+
+They are not compressed, so that their bytes are the same on every machine.
+"""
 
 from __future__ import annotations
 
@@ -11,18 +13,20 @@ import numpy as np
 
 from ipu_teach.types import Array
 
-LONGEST_BLOCK = 65_535  # bytes of a stored block (RFC 1951, 3.2.4)
+LONGEST_BLOCK = 65_535  # a stored block has at most this many bytes (RFC 1951, 3.2.4)
 
 
 def indexed_png(codes: Array, colours: Sequence[str]) -> bytes:
-    """Return a PNG file whose pixel (row, column) has the colour `colours[codes[row, column]]`.
-    There are at most 16 colours, given as "#rrggbb"."""
+    """Return the bytes of a PNG file: pixel (i, j) has the colour `colours[codes[i, j]]`.
+
+    `codes` is int[rows, columns]. There are at most 16 colours, in the form "#rrggbb".
+    """
     height, width = codes.shape
-    nibbles = np.zeros((height, -(-width // 2) * 2), np.uint8)
-    nibbles[:, :width] = codes
-    # each row begins with its filter: 0, none
-    rows = np.zeros((height, 1 + nibbles.shape[1] // 2), np.uint8)
-    rows[:, 1:] = nibbles[:, 0::2] << 4 | nibbles[:, 1::2]
+    pixels = np.zeros((height, -(-width // 2) * 2), np.uint8)
+    pixels[:, :width] = codes
+    # Two pixels share a byte. A row begins with the number of its filter, which is 0 for none.
+    packed_rows = np.zeros((height, 1 + pixels.shape[1] // 2), np.uint8)
+    packed_rows[:, 1:] = pixels[:, 0::2] << 4 | pixels[:, 1::2]
     palette = b"".join(bytes.fromhex(colour[1:]) for colour in colours)
     header = struct.pack(">IIBBBBB", width, height, 4, 3, 0, 0, 0)
     return b"\x89PNG\r\n\x1a\n" + b"".join(
@@ -30,7 +34,7 @@ def indexed_png(codes: Array, colours: Sequence[str]) -> bytes:
         for kind, data in (
             (b"IHDR", header),
             (b"PLTE", palette),
-            (b"IDAT", _stored(rows.tobytes())),
+            (b"IDAT", _stored(packed_rows.tobytes())),
             (b"IEND", b""),
         )
     )
@@ -41,10 +45,12 @@ def _chunk(kind: bytes, data: bytes) -> bytes:
 
 
 def _stored(data: bytes) -> bytes:
-    """Return a zlib stream that contains its data uncompressed."""
-    blocks = [data[i : i + LONGEST_BLOCK] for i in range(0, len(data), LONGEST_BLOCK)] or [b""]
+    """Return a zlib stream that contains `data` without compression."""
+    blocks = [
+        data[index : index + LONGEST_BLOCK] for index in range(0, len(data), LONGEST_BLOCK)
+    ] or [b""]
     stream = b"".join(
-        struct.pack("<BHH", i == len(blocks) - 1, len(block), len(block) ^ 0xFFFF) + block
-        for i, block in enumerate(blocks)
+        struct.pack("<BHH", index == len(blocks) - 1, len(block), len(block) ^ 0xFFFF) + block
+        for index, block in enumerate(blocks)
     )
     return b"\x78\x01" + stream + struct.pack(">I", zlib.adler32(data))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -29,6 +30,8 @@ from ipu_teach.types import Array
 MOST_ROWS = 1000
 FIRST_ROWS = 28  # that are unfolded at first
 LONGEST_TITLE = 60  # characters
+MOST_UNFOLDED = 60  # rows that show so that one of them is the step which takes most
+SMALL_SHARE = 10.0  # per cent; if no step has more, the title says that the cycles are spread
 PITCH = 20.0
 
 
@@ -99,6 +102,23 @@ def _scene(report: Report, walk: Walk, all_places: list[WalkPlace]) -> Scene:
         say="{label}: {runs} runs, {cycles} modelled cycles, {below} parts below",
         values={"runs": np.array([p.runs for p in places]), "below": counts},
     )
+    steps = _by_title(all_places, spent)
+    largest = max(steps, key=lambda step: float(step.cycles.max()), default=None)
+    share = 100 * float(largest.cycles.max()) / total if largest is not None and total else 0.0
+    if largest is not None and share >= SMALL_SHARE:
+        title = _title(largest, share)
+        unfolded = replace(tree, open=opened | _path_to(largest.places[0], places))
+        if len(unfolded.visible()) <= MOST_UNFOLDED:
+            tree = unfolded
+    else:
+        parts = [cycles_per_ipu[places[row]] for row in tree.visible() if not opened[row]]
+        noun = "part"
+        if len(parts) == 1 or len(places) < len(all_places):
+            parts, noun = [max(step.cycles.tolist()) for step in steps], "step"
+        title = "Nothing that takes time has run"
+        if total:
+            title = f"The cycles are spread over {counted(len(parts), noun)}: none takes more than "
+            title += f"{100 * max(parts) / total:.1f} %"
     panels.put(tree)
     panels.first(len(places), len(all_places), "parts")
     if walk.unplaced:
@@ -110,7 +130,6 @@ def _scene(report: Report, walk: Walk, all_places: list[WalkPlace]) -> Scene:
             "IPUs work at the same time: a part has the cycles of the IPU that has most to do in "
             "it, and what share they are of that IPU's clock."
         )
-    steps = _by_title(all_places, spent)
     programs = counted(len(walk.roots), "program")
     note = f"{counted(len(all_places), 'part')}, {number(total)} modelled cycles"
     ipus = list(report.target.sets) * several
@@ -126,7 +145,7 @@ def _scene(report: Report, walk: Walk, all_places: list[WalkPlace]) -> Scene:
     )
     return panels.scene(
         "program",
-        titled(report, _title(steps, total)),
+        titled(report, title),
         _sentence(walk, len(all_places), steps, total, spent=spent, target=report.target),
         foot=10,
         codes=palette.PHASES,
@@ -243,11 +262,16 @@ CyclesOf = Mapping[WalkPlace, Sequence[float]]  # cycles of each place, on each 
 
 
 class Spent(NamedTuple):
-    """The cycles on each IPU, and the runs, of a step; on one IPU, of all steps of its name."""
+    """A step, or on one IPU all steps of one name.
+
+    `cycles` are those on each IPU, and `places` those of the steps in the tree, the one with the
+    most cycles first.
+    """
 
     title: str
     cycles: Array
     runs: int
+    places: tuple[WalkPlace, ...]
 
 
 def _by_title(places: Sequence[WalkPlace], spent: CyclesOf) -> list[Spent]:
@@ -257,18 +281,31 @@ def _by_title(places: Sequence[WalkPlace], spent: CyclesOf) -> list[Spent]:
         if place.node.step >= 0:
             cycles = np.array(spent[place])
             key: object = place.title if len(cycles) == 1 else place
-            _, before, runs = by_title.get(key, Spent(place.title, 0 * cycles, 0))
-            by_title[key] = Spent(place.title, before + cycles, runs + place.runs)
+            known = by_title.get(key, Spent(place.title, 0 * cycles, 0, ()))
+            same_name = sorted((*known.places, place), key=lambda p: -max(spent[p]))
+            by_title[key] = Spent(
+                place.title, known.cycles + cycles, known.runs + place.runs, tuple(same_name)
+            )
     return list(by_title.values())
 
 
-def _title(steps: list[Spent], total: float) -> str:
-    """Return which step takes most of the cycles."""
-    if not total or not steps:
-        return "Nothing that takes time has run"
-    worst = max(steps, key=lambda step: float(step.cycles.max()))
-    share = 100 * float(worst.cycles.max()) / total
-    return f"{label(worst.title, 48)} takes most, {share:.1f} % of the cycles"
+def _path_to(target: WalkPlace, places: Sequence[WalkPlace]) -> Array:
+    """Return int64[parts]: 1 for each part that contains `target`, so that its row shows when
+    these parts are unfolded. `places` are in the order of the rows."""
+    path: Array = np.zeros(len(places), np.int64)
+    depth = 0  # of the part that is looked for; 0 until the row of the target
+    for row in reversed(range(len(places))):
+        if places[row] is target:
+            depth = target.depth
+        elif places[row].depth < depth:
+            path[row], depth = 1, places[row].depth
+    return path
+
+
+def _title(largest: Spent, share: float) -> str:
+    """Return the title of a run in which one step takes the share `share`, in per cent."""
+    places = f" in {len(largest.places):,} steps" if len(largest.places) > 1 else ""
+    return f"{label(largest.title, 48)} takes most, {share:.1f} % of the cycles{places}"
 
 
 def _sentence(
@@ -287,10 +324,8 @@ def _sentence(
         return f"{text}: nothing that takes time has run."
     worst = max(steps, key=lambda step: float(step.cycles[ipu]))
     cycles = float(worst.cycles[ipu])
-    busiest = "most of them"
-    if len(clocks) > 1:
-        busiest = f"most of those of {target.sets[ipu]}, which has most to do,"
+    whose = f" of {target.sets[ipu]}, which has most to do," if len(clocks) > 1 else ""
     return (
-        f"{text}; {busiest} in {label(worst.title, 48)}: {number(cycles)} in "
+        f"{text}; the largest step{whose} is {label(worst.title, 48)}: {number(cycles)} in "
         f"{counted(worst.runs, 'run')}, {100 * cycles / total:.1f} %."
     )

@@ -145,12 +145,14 @@ def recompute(
         + ((f"{peaks[i]:,}", f"{costs[i]:,}", "yes" if peaks[i] <= limit else "no") if runs else ())
         for i, (name, keep) in enumerate(zip(names, kept.values(), strict=True))
     ]
+    least = f"keeps the fewest inputs alive: {peaks_alive[cheapest]} of {layers}"
+    if runs:
+        least = f"needs the fewest bytes on the fullest tile: {peaks[cheapest]:,}"
     heads = ("choice", "inputs kept", "alive at most", "computed again")
     return View(
         panels.scene(
             "recompute",
-            f"{names[cheapest]} keeps least alive: {peaks_alive[cheapest]} of "
-            f"{counted(layers, 'input')}",
+            f"{names[cheapest][:1].upper()}{names[cheapest][1:]} {least}",
             f"Of {counted(len(names), 'choice')} the smallest is {names[cheapest]}: "
             f"{texts[cheapest]}.",
             foot=12,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from ipu_teach.report.compiled import CompiledProfile
 from ipu_teach.show.pack import pack
 from ipu_teach.show.palette import CAUSE, STATE
 from ipu_teach.show.scene import Box, Cells, Scene, Still, label, number
-from ipu_teach.show.segments import cuts
+from ipu_teach.show.segments import MOST_NAMED, Segment, cuts, named_ipus
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
@@ -223,6 +223,15 @@ def titled(report: Report, subject: str) -> str:
     return f"{names}: {subject}" if names else subject
 
 
+def part_of_run(shown_cycles: float, report: Report) -> str:
+    """Return the end of a title of a picture that shows the run's first `shown_cycles` cycles; ""
+    if that is the whole run."""
+    total = report.total_cycles
+    if shown_cycles >= total:
+        return ""
+    return f" (shown: the first {number(shown_cycles)} of {number(total)} cycles)"
+
+
 def step_name(report: Report, step: int, longest: int = 48) -> str:
     """Return the kind and the name of a compiled step."""
     cost = report.step_cost(step)
@@ -255,54 +264,182 @@ def run_of(report: Report) -> str:
     )
 
 
+def tiles_named(tiles: Array, noun: str = "tile") -> str:
+    """Return numbers as a text, all of up to four: "tile 3", "tiles 3 and 4", "tiles 3, 4 and 60
+    others"."""
+    numbers = [f"{n:,}" for n in tiles.tolist()]
+    if len(numbers) == 1:
+        return f"{noun} {numbers[0]}"
+    if len(numbers) > MOST_NAMED:
+        numbers = [*numbers[:2], f"{len(numbers) - 2:,} others"]
+    return f"{noun}s {', '.join(numbers[:-1])} and {numbers[-1]}"
+
+
 def slowest(busy: Array) -> tuple[str, bool]:
-    """Return (the tiles that are at it longest, whether there are several): "tile 3 and 49
-    more"."""
+    """Return (the tiles that are at work longest, whether there are several).
+
+    `busy` is int64[tiles], in cycles.
+    """
     busiest = np.flatnonzero(busy == busy.max())
-    rest = f" and {len(busiest) - 1:,} more" if len(busiest) > 1 else ""
-    return f"tile {busiest[0]}{rest}", len(busiest) > 1
+    return tiles_named(busiest), len(busiest) > 1
 
 
-def waited_for(phase: Phase, ipu_part: Array | slice = slice(None)) -> str:
-    """Return which tiles a phase waits for, and what share of the time of the tiles that take part
-    is waiting."""
+def _in_phase(phase: Phase, members: Array | None) -> tuple[Array, Array]:
+    """Return (the numbers of the tiles that take part in a phase, their waiting in cycles).
+
+    `members` is bool[tiles]; None stands for all tiles.
+    """
     assert phase.busy is not None
-    waiting = 1 - float(phase.busy[ipu_part].mean()) / phase.cycles
-    if waiting < 0.0005:
+    tiles = np.arange(len(phase.busy)) if members is None else np.flatnonzero(members)
+    return tiles, phase.cycles - phase.busy[tiles]
+
+
+def _waits_text(waits: Array) -> str:
+    """Return how long the tiles that are not the slowest wait; `waits` is in cycles."""
+    waits = waits[waits > waits.min()]
+    if not len(waits):
+        return "no tile is slower than another"
+    shortest, longest = int(waits.min()), int(waits.max())
+    if len(waits) == 1:
+        return f"1 other waits {number(longest)} cycles"
+    if shortest == longest:
+        return f"{len(waits):,} others wait {number(longest)} cycles each"
+    return f"{len(waits):,} others wait {number(shortest)} to {number(longest)} cycles"
+
+
+def waited_for(phase: Phase, members: Array | None = None, whose: str = "the tiles' time") -> str:
+    """Return which tiles a phase waits for, and how long the others wait.
+
+    `members` is bool[tiles], the tiles that take part; `whose` is the time of which the text gives
+    the share of waiting.
+    """
+    tiles, waits = _in_phase(phase, members)
+    if not waits.any():
         return "all tiles are equally fast"
-    who, several = slowest(phase.busy)
+    last = tiles[waits == waits.min()]
+    verb = "are" if len(last) > 1 else "is"
     return (
-        f"{who} {'are' if several else 'is'} the slowest, {number(phase.cycles)} modelled cycles; "
-        f"{100 * waiting:.1f} % of the tiles' time in this phase is waiting"
+        f"{tiles_named(last)} {verb} the slowest, {number(phase.cycles)} modelled cycles; "
+        f"{100 * float(waits.mean()) / phase.cycles:.1f} % of {whose} in this phase is waiting: "
+        f"{_waits_text(waits)}"
     )
 
 
-def waits_title(phase: Phase) -> str:
-    """Return the beginning of a title: which tiles of a phase make how many others wait."""
-    assert phase.busy is not None
-    longest = np.flatnonzero(phase.busy == phase.busy.max())
-    others = len(phase.busy) - len(longest)
-    if not others:
-        return "All tiles take equally long" if len(longest) > 1 else "One tile does all the work"
-    who = f"Tile {longest[0]} makes" if len(longest) == 1 else f"{len(longest):,} tiles make"
-    return f"{who} {counted(others, 'other')} wait"
+def waits_title(phase: Phase, members: Array | None = None) -> str:
+    """Return the beginning of a title: which tiles of a phase make how many others wait, and how
+    long. `members` is as in `waited_for`."""
+    tiles, waits = _in_phase(phase, members)
+    if waits.min() == waits.max():
+        return "All tiles take equally long" if len(tiles) > 1 else "One tile does all the work"
+    last = tiles[waits == waits.min()]
+    count = int((waits > waits.min()).sum())
+    longest = f"{number(int(waits.max()))} cycles"
+    is_each = len(np.unique(waits[waits > waits.min()])) == 1
+    how_long = (
+        f"{longest} each" if is_each and count > 1 else f"{'' if is_each else 'up to '}{longest}"
+    )
+    who = tiles_named(last) if len(last) <= MOST_NAMED else counted(len(last), "tile")
+    verb = "makes" if len(last) == 1 else "make"
+    return f"{who[:1].upper()}{who[1:]} {verb} {counted(count, 'other')} wait {how_long}"
 
 
-def ipus_title(report: Report) -> str:
-    """Return which of several IPUs makes the others wait longest, as a title."""
-    rows = report.ipus
-    sets = report.target.sets
-    longest_held = rows.largest("held_cycles", 1)[0]
-    if not longest_held.held_cycles:
-        spent = Counter[str]()
-        for n in np.flatnonzero(report.executions).tolist():
-            for phase in report.phases(n):
-                spent[phase.kind] += int(report.executions[n]) * phase.cycles
-        kind, cycles = spent.most_common(1)[0]
-        share = 100 * cycles / (sum(spent.values()) or 1)
-        return f"No IPU waits for another; {share:.1f} % of the time is {kind}"
-    step = f" in {label(longest_held.held_by, 32)}" if longest_held.held_by else ""
-    return f"{sets[longest_held.ipu]} makes the others wait longest{step}"
+@dataclass(frozen=True)
+class IPUWait:
+    """The longest waiting in a stretch: IPUs that wait for the same others until one moment.
+
+    Attributes:
+        last: the names of the IPUs that the others wait for.
+        waiting: the number of IPUs that wait.
+        begin, end: the cycles of the stretch between which some of them wait.
+        longest: the longest wait of one IPU, in cycles.
+        cycles: the sum of the waits, in cycles.
+        name: the kind and name of the step that the last IPU executes in this time; "" if there
+            are several.
+    """
+
+    last: tuple[str, ...]
+    waiting: int
+    begin: int
+    end: int
+    longest: int
+    cycles: int
+    name: str
+
+    def text(self, place: int) -> str:
+        """Return which IPUs make how many others wait, and how long, in stretch `place` of the
+        run, counted from 0."""
+        who = named_ipus(self.last)
+        verb = "makes" if len(self.last) == 1 else "make"
+        up_to = "up to " if self.longest * self.waiting != self.cycles else ""
+        step = f", in {label(self.name, 40)}" if self.name else ""
+        return (
+            f"{who} {verb} {counted(self.waiting, 'other')} wait {up_to}{number(self.longest)} "
+            f"cycles in stretch {place + 1:,}{step}"
+        )
+
+
+def longest_wait(stretch: Segment) -> IPUWait | None:
+    """Return the longest waiting of IPUs in a stretch, by the sum of its cycles; None if no IPU
+    waits."""
+    groups: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    for ipu, begin, end, last in stretch.waits:
+        groups.setdefault((end, last), []).append((ipu, end - begin))
+    if not groups:
+        return None
+    (end, last), waits = max(groups.items(), key=lambda group: sum(n for _, n in group[1]))
+    waiting = {ipu for ipu, _ in waits}
+    longest = max(cycles for _, cycles in waits)
+    begin = end - longest
+    steps: set[int] = set()  # of the last IPU, while the others wait for it
+    holders = {last}
+    for part in stretch.parts:
+        ipus = range(len(stretch.ends)) if part.ipu is None else (part.ipu,)
+        members = {ipu for ipu in ipus if ipu not in part.idle} - waiting
+        if part.cycles and part.start + part.cycles == end:
+            holders |= members
+        if last in members and part.start < end and begin < part.start + part.cycles:
+            steps.add(part.step)
+    return IPUWait(
+        tuple(stretch.names[ipu] for ipu in sorted(holders)),
+        len(waiting),
+        begin,
+        end,
+        longest,
+        sum(cycles for _, cycles in waits),
+        step_name(stretch.report, *steps) if len(steps) == 1 else "",
+    )
+
+
+def longest_wait_of(
+    stretches: Sequence[Segment], order: Sequence[int]
+) -> tuple[int, IPUWait] | None:
+    """Return (place, wait) of the longest waiting of IPUs in a run, or None if no IPU waits.
+
+    `order` has the number of the stretch at each place of the run, or of its first part. Of equal
+    waits it is the first.
+    """
+    waits = {which: longest_wait(stretches[which]) for which in set(order)}
+    places = [(place, wait) for place, which in enumerate(order) if (wait := waits[which])]
+    return max(places, key=lambda pair: pair[1].cycles, default=None)
+
+
+def cycles_by_kind(report: Report) -> Counter[str]:
+    """Return the cycles of all phases of the run, by their kind."""
+    spent = Counter[str]()
+    for n in np.flatnonzero(report.executions).tolist():
+        for phase in report.phases(n):
+            spent[phase.kind] += int(report.executions[n]) * phase.cycles
+    return spent
+
+
+def no_wait_title(report: Report) -> str:
+    """Return the title of a run on several IPUs in which none waits for another."""
+    spent = cycles_by_kind(report)
+    kind, cycles = spent.most_common(1)[0]
+    return (
+        f"No IPU waits for another; {100 * cycles / (spent.total() or 1):.1f} % of the time is "
+        f"{kind}"
+    )
 
 
 def ipus_at_work(report: Report) -> str:
@@ -319,13 +456,15 @@ def ipus_at_work(report: Report) -> str:
     many = len(rows) > MOST_SHARES and report.replicas == 1
     rest = f", and {len(rows) - MOST_SHARES:,} more" * many
     if not longest_held.held_cycles:
-        return f"At work are {shares}{rest}: none waits for another."
+        return f"In the whole run, at work are {shares}{rest}: none waits for another."
     by = (
         f"{sets[longest_held.ipu]}, while it is in {label(longest_held.held_by, 40)}"
         if longest_held.held_by
         else sets[longest_held.ipu]
     )
-    return f"At work are {shares}{rest}; the others wait longest for {by}."
+    return (
+        f"In the whole run, at work are {shares}{rest}; in sum, the others wait longest for {by}."
+    )
 
 
 def sources(report: Report, number: int) -> tuple[tuple[str, str], ...]:

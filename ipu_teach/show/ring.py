@@ -3,9 +3,10 @@
 The left panel shows the IPUs in ring order, with the chunks of one round on their way between
 them. The right panel shows all rounds, with a row for each pair of IPUs.
 
-A chunk is followed byte by byte (see `chunks`). It has the colour of the IPU on which it began.
-Once it is the sum of all IPUs, it has the colour of the IPU on which the sum was completed, and a
-border.
+A chunk is a region of the tensor that the collective sums, and is followed byte by byte (see
+`chunks`). It keeps its number and its colour in all rounds. A fraction says how many of the IPUs
+have added to it, and a sum of all IPUs has a border. Data that is not summed has the colour of the
+IPU on which it began.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from ipu_teach.show.board import rim
 from ipu_teach.show.chunks import Chunk, Chunks, Pair
 from ipu_teach.show.exchange import ring_of_ipus
 from ipu_teach.show.palette import REST, Code, of_tiles
-from ipu_teach.show.panels import Cell, Panels, boxes_in_rows, painted
+from ipu_teach.show.panels import Cell, Panels, boxes_in_rows, has_room, painted
 from ipu_teach.show.report_facts import checked, model_of
 from ipu_teach.show.scene import Scene, Still, label, number
 from ipu_teach.show.shapes import Boxes, Shape, Stroke, Words, rectangles
@@ -41,14 +42,15 @@ MOST_TRACED = 256
 SIDE = 264.0
 LEFT = 400.0
 WIDE = 304.0
-SAY = "IPU {i} sends {sends} bytes and hears {hears}"
+SAY = "IPU {i} sends {sends} bytes and receives {receives}"
 HEADINGS = (
     "round",
     "superstep",
     "from IPU",
     "to IPU",
-    "began on IPU",
+    "chunk",
     "sum",
+    "began on IPU",
     "bytes",
     "cycles",
 )
@@ -65,8 +67,9 @@ class Round(NamedTuple):
 def ring(run: Report | Recording) -> View:
     """Which chunk goes to which IPU in each round of a collective, and when is its sum complete?
 
-    The first 32 rounds and pairs of IPUs are drawn; the view says so, and its table has all rounds.
-    The origin of a chunk is followed through the first 256 rounds.
+    Chunks are numbered in the order of their first elements in the tensor. The first 32 rounds and
+    pairs of IPUs are drawn; the view says so, and its table has all rounds. Chunks are followed
+    through the first 256 rounds.
 
     :raises InvalidOptionError: if `run` is neither a report nor a recording, or is a report from a
         file; if no IPU sends to another; or if no round forms a ring, in which each IPU that takes
@@ -150,6 +153,7 @@ class _RingScene:
     """The rounds of a run, with the chunks of each message, for their scene.
 
     Attributes:
+        groups: the IPUs of each collective.
         chunks: for each round, the chunks of each message, largest first.
         after: for each round, the name of the compute set that follows it, or "".
         links: the bytes over each link, in all rounds together.
@@ -164,6 +168,7 @@ class _RingScene:
         self.order = ring_order(report.target.num_ipus)
         self.pairs = sorted({pair for r in rounds for pair in r.sizes}, key=self._place)
         self.ipus = {ipu for pair in self.pairs for ipu in pair}
+        self.groups = _groups(self.pairs)
         self.chunks, self.after = self._follow(model)
         ends = around(report.target)
         self.links = Counter[Pair]()
@@ -174,7 +179,7 @@ class _RingScene:
 
     def _follow(self, model: CostModel) -> tuple[list[dict[Pair, list[Chunk]]], list[str]]:
         """Return (for each round the chunks of each message, the compute set that follows it)."""
-        masks = [(group, sum(1 << ipu for ipu in group)) for group in _groups(self.pairs)]
+        masks = [(group, sum(1 << ipu for ipu in group)) for group in self.groups]
         chunks = Chunks(
             model,
             self.report.target.tiles_per_ipu,
@@ -182,32 +187,27 @@ class _RingScene:
         )
         round_of = {round_.superstep: k for k, round_ in enumerate(self.rounds)}
         steps = [
-            (step.index, step.step, step.kind, label(step.name)) for step in self.report.steps()
+            (round_of.get(step.index, -1), step.step, step.kind, label(step.name))
+            for step in self.report.steps()
         ]
+        traced = round_of.get(self.rounds[:MOST_TRACED][-1].superstep, 0)
+        ends = [place for place, (k, *_) in enumerate(steps) if k > traced]
+        steps = steps[: min(ends, default=len(steps))]
         sent_in: list[dict[Pair, list[Chunk]]] = [{} for _ in self.rounds]
         after = [""] * len(self.rounds)
         current = -1  # the round
-        place = start = 0  # the superstep, and the one in which the round began
-        restarted = False
-        while place < len(steps):
-            index, step, kind, name = steps[place]
-            if index in round_of:
-                current = round_of[index]
-                restarted = restarted and place == start
-                start = place
-                if current >= MOST_TRACED:
-                    break
-            elif current >= 0 and kind == "Execute" and not after[current]:
-                after[current] = name
-            sent, meets_itself = chunks.step(step, current)
-            if meets_itself and not restarted:  # another collective began with this round
-                chunks.forget()
-                place = start
-                restarted = True
-                continue
-            if index in round_of:
-                sent_in[current] = sent
-            place += 1
+        begin = 0
+        while begin < len(steps):  # collective by collective
+            end = _end_of_collective(chunks, steps, begin)
+            for round_number, step, kind, name in steps[begin:end]:
+                if round_number >= 0:
+                    current = round_number
+                elif current >= 0 and kind == "Execute" and not after[current]:
+                    after[current] = name
+                sent, _ = chunks.step(step, current)
+                if round_number >= 0:
+                    sent_in[current] = sent
+            begin = end
         for round_, sent in zip(self.rounds, sent_in, strict=True):
             for pair in list(sent):  # keep only messages whose chunks are completely known
                 if sum(chunk.size for chunk in sent[pair]) != round_.sizes[pair]:
@@ -219,13 +219,15 @@ class _RingScene:
         return next(iter(self.chunks[k].get(pair, ())), None)
 
     def _origin(self, k: int, pair: Pair) -> str:
-        """Return a description of where the chunks of a message began, or were completed."""
-        return " and ".join(
-            f"the sum of all, completed on IPU {chunk.began}"
-            if chunk.complete
-            else f"begun on IPU {chunk.began}"
-            for chunk in self.chunks[k].get(pair, ())
-        )
+        """Return a description of the chunks of a message."""
+        return " and ".join(map(self._described, self.chunks[k].get(pair, ())))
+
+    def _described(self, chunk: Chunk) -> str:
+        """Return the number of a chunk, or where it began, and how many IPUs have added to it."""
+        name = f"chunk {chunk.number}" if chunk.number >= 0 else f"data from IPU {chunk.began}"
+        if chunk.complete:
+            return f"{name}, the sum of all {chunk.parts} IPUs"
+        return f"{name}, the sum of {chunk.parts} IPUs" if chunk.parts > 1 else name
 
     def _place(self, pair: Pair) -> tuple[bool, int, int]:
         """Return the sort key of a pair: clockwise pairs come first, then the others.
@@ -259,9 +261,9 @@ class _RingScene:
         panels = Panels()
         panels.first(shown, len(self.rounds), "rounds")
         panels.first(len(self.pairs[:MOST_PAIRS]), len(self.pairs), "pairs of IPUs")
-        codes, ipus_per_code = self._codes()
-        self._put_ring(panels, shown, codes, ipus_per_code)
-        self._put_rounds(panels, shown, codes, ipus_per_code)
+        codes, chunks_per_code = self._codes()
+        self._put_ring(panels, shown, codes, chunks_per_code)
+        self._put_rounds(panels, shown, codes, chunks_per_code)
         return panels.scene(
             "ring",
             self._title(),
@@ -274,18 +276,31 @@ class _RingScene:
             table=(HEADINGS, self._rows()),
         )
 
+    @cached_property
+    def _keys(self) -> list[tuple[int, int]]:
+        """The chunks that have a colour: (number, -1), and (-1, IPU) of data without a number."""
+        every = (chunk for sent in self.chunks for chunks in sent.values() for chunk in chunks)
+        return sorted({_key(chunk) for chunk in every}, key=lambda key: (key[0] < 0, key))
+
     def _codes(self) -> tuple[tuple[Code, ...], int]:
-        """Return (the colours of the IPUs, the number of neighbours that share one)."""
-        hues, per_colour = of_tiles(len(self.order))
+        """Return (the colours of the chunks, the number of neighbours that share one)."""
+        hues, per_colour = of_tiles(max(1, len(self._keys)))
         codes = []
         for i, hue in enumerate(hues):
-            last = f" to {i * per_colour + per_colour - 1}" if per_colour > 1 else ""
-            name = f"chunk from IPU {i * per_colour}{last}"
-            codes.append(replace(hue, name=name, letter="", listed=True))
+            keys = self._keys[i * per_colour : (i + 1) * per_colour]
+            ends = [
+                f"chunk {number}" if number >= 0 else f"data from IPU {ipu}"
+                for number, ipu in dict.fromkeys((*keys[:1], *keys[-1:]))
+            ]
+            codes.append(replace(hue, name=" to ".join(ends), letter="", listed=True))
         return tuple(codes), per_colour
 
+    def _code(self, chunk: Chunk | None, codes: int, chunks_per_code: int) -> int:
+        """Return the colour of a chunk. The one after all `codes` is of unknown chunks."""
+        return codes if chunk is None else self._keys.index(_key(chunk)) // chunks_per_code
+
     def _put_ring(
-        self, panels: Panels, shown: int, codes: tuple[Code, ...], ipus_per_code: int
+        self, panels: Panels, shown: int, codes: tuple[Code, ...], chunks_per_code: int
     ) -> None:
         """Put the panel with the IPUs in ring order, and a picture for each round."""
         count = len(self.order)
@@ -296,17 +311,18 @@ class _RingScene:
         high = min(24.0, 400 / count)
         places = rectangles(middles[:, 0] - wide / 2, middles[:, 1] - high / 2, wide, high)
         ipus = Boxes(len(codes), places)
-        pictures = [self._round(k, middles, ipus, ipus_per_code) for k in range(shown)]
-        heading = "a round: chunks between the IPUs"
+        pictures = [self._round(k, middles, ipus, chunks_per_code) for k in range(shown)]
+        heading = "a round: chunks between IPUs"
         panels.put(painted("ring", heading, SIDE, SIDE, pictures=pictures, places=places))
 
     def _put_rounds(
-        self, panels: Panels, shown: int, codes: tuple[Code, ...], ipus_per_code: int
+        self, panels: Panels, shown: int, codes: tuple[Code, ...], chunks_per_code: int
     ) -> None:
         """Put the panel with a row for each pair, and a column for each round."""
         pairs = self.pairs[:MOST_PAIRS]
         wide = WIDE / shown
-        pitch = min(22.0, SIDE / len(pairs))
+        pitch = min(33.0, SIDE / len(pairs))
+        sums = any(c.parts > 1 for sent in self.chunks for chunks in sent.values() for c in chunks)
         cells: list[Cell] = []
         complete: list[tuple[int, int]] = []
         for k, round_ in enumerate(self.rounds[:shown]):
@@ -315,14 +331,14 @@ class _RingScene:
                     chunk = self._largest(k, pair)
                     if chunk is not None and chunk.complete:
                         complete.append((row, k))
-                    code = len(codes) if chunk is None else chunk.began // ipus_per_code
-                    origin = "" if chunk is None else f"{chunk.began}"
-                    texts = (f"{round_.sizes[pair]:,}", origin)
+                    code = self._code(chunk, len(codes), chunks_per_code)
+                    size = f"{round_.sizes[pair]:,}"
+                    texts = (size,) if chunk is None or not sums else self._fractions(pair, chunk)
                     description = f"round {k + 1}: {self._message(k, pair)}"
                     cells.append((row, k, code, texts, description))
-        heading = "all rounds: bytes in the colour of the chunk"
-        if complete:
-            heading += "; framed: a complete sum"
+        heading = "all rounds: bytes in the colour of their chunk"
+        if sums:
+            heading = self._heading(wide)
         table = boxes_in_rows(
             "rounds",
             heading,
@@ -340,8 +356,13 @@ class _RingScene:
             for shape in rim(k * wide, row * pitch, 0.94 * wide, 0.9 * pitch, thick=1.5)
         ]
         pictures = tuple((*table.pictures[0], *borders, cursor) for cursor in cursors)
+        if any(number >= 0 for number, _ in self._keys):
+            panels.notes.append(
+                "A chunk is a part of the tensor that is summed. Chunks are numbered in the order "
+                "of their first elements. A chunk keeps its number and colour in all rounds."
+            )
         if borders:
-            panels.notes.append("A chunk with a line around it is the complete sum of all IPUs.")
+            panels.notes.append("A frame marks a complete sum, to which all IPUs have added.")
         if self.left_out:
             panels.notes.append(
                 f"{counted(self.left_out, 'superstep')} in which IPUs send to each other without a "
@@ -349,19 +370,44 @@ class _RingScene:
             )
         panels.put(replace(table, height=low + 4, pictures=pictures), left=LEFT)
 
+    def _count(self, pair: Pair) -> int:
+        """Return the number of IPUs in the collective of a pair."""
+        return next(len(group) for group in self.groups if pair[0] in group)
+
+    def _heading(self, wide: float) -> str:
+        """Return the heading of all rounds, which explains the texts in boxes so wide."""
+        pair = self.pairs[0]
+        count = self._count(pair)
+        example = Chunk(max((n for n, _ in self._keys), default=-1), 0, max(1, count - 1), False, 0)
+        fitting = (text for text in self._fractions(pair, example) if has_room(text, wide))
+        if not (text := next(fitting, "")):
+            return "all rounds: the colour of a box is its chunk"
+        chunk = f"chunk {example.number}, " if example.number >= 0 and ":" in text else ""
+        return f"all rounds; {text}: {chunk}the sum of {example.parts} of {count} IPUs"
+
+    def _fractions(self, pair: Pair, chunk: Chunk) -> tuple[str, ...]:
+        """Return the chunk and the number of IPUs in its sum, in words and in short."""
+        count = self._count(pair)
+        parts = f"{chunk.parts} of {count}"
+        short = f"{chunk.parts}/{count}"
+        if chunk.number < 0:
+            return parts, short
+        return f"chunk {chunk.number}: {parts}", f"{chunk.number}: {short}", short
+
     def _rows(self) -> Iterator[tuple[str, ...]]:
         """Yield the rows of the table: one for each chunk, or each message of unknown chunks."""
         for k, (superstep, cycles, sizes) in enumerate(self.rounds):
             for pair, size in sizes.items():
                 numbers = [f"{n:,}" for n in (k + 1, superstep, *pair)]
-                for chunk in self.chunks[k].get(pair, [Chunk(-1, False, size)]):
-                    yield (*numbers, *self._columns(chunk), f"{cycles:,}")
+                for chunk in self.chunks[k].get(pair, [Chunk(-1, -1, 0, False, size)]):
+                    yield (*numbers, *self._columns(pair, chunk), f"{cycles:,}")
 
-    @staticmethod
-    def _columns(chunk: Chunk) -> tuple[str, str, str]:
-        """Return a chunk's columns: its origin, whether it is a complete sum, and its bytes."""
-        began = "" if chunk.began < 0 else f"{chunk.began}"
-        return began, "complete" if chunk.complete else "", f"{chunk.size:,}"
+    def _columns(self, pair: Pair, chunk: Chunk) -> tuple[str, str, str, str]:
+        """Return the number of a chunk, the IPUs in its sum, where it began, and its bytes."""
+        number = "" if chunk.number < 0 else f"{chunk.number}"
+        parts = f"{chunk.parts} of {self._count(pair)}" if chunk.parts else ""
+        began = "" if chunk.began < 0 or chunk.complete else f"{chunk.began}"
+        return number, "complete" if chunk.complete else parts, began, f"{chunk.size:,}"
 
     @cached_property
     def _complete(self) -> list[bool]:
@@ -395,7 +441,7 @@ class _RingScene:
         origin = self._origin(k, pair)
         size = counted(self.rounds[k].sizes[pair], "byte")
         text = f"IPU {pair[0]} to IPU {pair[1]}: {size}"
-        return f"{text}, {origin}" if origin else text
+        return f"{text} of {origin}" if origin else text
 
     def _still(self, k: int) -> Still:
         """Return the still of round `k`."""
@@ -415,10 +461,12 @@ class _RingScene:
             cycles=cycles,
             first=True,
             pictures={"ring": k, "rounds": k},
-            about={"ring": (SAY, {"sends": sums[0], "hears": sums[1]})},
+            about={"ring": (SAY, {"sends": sums[0], "receives": sums[1]})},
         )
 
-    def _round(self, k: int, middles: Array, ipus: Boxes, ipus_per_code: int) -> tuple[Shape, ...]:
+    def _round(
+        self, k: int, middles: Array, ipus: Boxes, chunks_per_code: int
+    ) -> tuple[Shape, ...]:
         """Return the IPUs, an arrow for each message, and on it the largest chunk.
 
         The width of an arrow is in proportion to the bytes of its message.
@@ -439,14 +487,47 @@ class _RingScene:
             shapes.append(Stroke((first, (x, y), last), 1 + 2 * size / largest, arrow=True))
             chunk = self._largest(k, (source, target))
             box = rectangles(x - side / 2, y - side / 2, side, side)
-            code = ipus.code if chunk is None else chunk.began // ipus_per_code
+            code = self._code(chunk, ipus.code, chunks_per_code)
             shapes.append(Boxes(code, box))
             if chunk is not None and chunk.complete:
                 x0, y0, wide, high = box[0].tolist()
                 shapes += rim(x0, y0, wide, high, thick=1.5)
             if side > 12 and chunk is not None:
-                shapes.append(Words(x, y + 4, f"{chunk.began}", 11, anchor="middle", ink=code))
+                number = chunk.number if chunk.number >= 0 else chunk.began
+                shapes.append(Words(x, y + 4, f"{number}", 11, anchor="middle", ink=code))
         for ipu, (x, y) in enumerate(middles.tolist()):
             name = f"IPU {ipu}" if len(middles) < 10 else f"{ipu}"
             shapes.append(Words(x, y + 4, name, 11, anchor="middle", ink=ipus.code))
         return tuple(shapes)
+
+
+def _key(chunk: Chunk) -> tuple[int, int]:
+    """Return what decides the colour of a chunk: its number, or the IPU on which it began."""
+    return (chunk.number, -1) if chunk.number >= 0 else (-1, chunk.began)
+
+
+def _end_of_collective(chunks: Chunks, steps: list[tuple[int, int, str, str]], begin: int) -> int:
+    """Return the end of the collective that begins with the step at place `begin`.
+
+    `steps` has the round (or -1) and the compiled step of each superstep. The numbers of the chunks
+    are put in place, so that the steps can be followed again from `begin`.
+    """
+    chunks.begin()
+    current = -1
+    round_begin = begin
+    joins = 0  # the joins before the round
+    end = len(steps)
+    for place in range(begin, len(steps)):
+        round_number, step, *_ = steps[place]
+        if round_number >= 0:
+            current = round_number
+            round_begin = place
+            joins = len(chunks.joined)
+        _, meets_itself = chunks.step(step, current, noted=False)
+        if meets_itself and round_begin > begin:  # another collective began with this round
+            end = round_begin
+            break
+    else:
+        joins = len(chunks.joined)
+    chunks.begin(chunks.numbers(joins))
+    return end

@@ -1,9 +1,9 @@
-"""The view `run`: the numbers of a recorded run. They move from tile to tile, vertices read and
-write them, they change.
+"""The view `run`: the numbers of a recorded run, the messages that carry them, and their changes.
 
 Every tile is a box with its elements. A superstep plays in beats: sync, exchange, compute, and the
-change of the written elements. A message carries the recorded elements that the step moves. Its
-arrival is modelled: the moment when its receiver has all that it waits for.
+change of the written elements. In all beats, a thin line marks the elements that are sent or read,
+and a thick line those that the superstep writes. A message carries the recorded elements that the
+step moves. Its arrival is modelled: the moment when its receiver has all that it waits for.
 """
 
 from __future__ import annotations
@@ -84,7 +84,8 @@ def run(recording: Recording, *tensors: Tensor, at: At = None) -> View:
     changes of each superstep. `tensors` selects those of the recording to show. At most 64 tiles
     and 512 elements are drawn, and as many supersteps as a scene of 70 kB holds; the view says what
     it leaves out. Cycles are modelled, values are those of the run. `at` is where it rests, as for
-    `show.bsp`; by default where the most data is moving between tiles.
+    `show.bsp`; by default where the most data is moving between tiles. A thick line marks the
+    elements that the superstep writes, a thin line those that it sends or reads.
 
     Raises `InvalidOptionError` if the argument is not a recording, if nothing has run, or if a
     tensor is not in it.
@@ -225,7 +226,7 @@ class _Maker:
         panels.notes += self._notes(device_steps)
         return panels.scene(
             "run",
-            titled(self.report, self._title(tensors, frames[poster], numbers)),
+            titled(self.report, self._title(frames, poster)),
             self._sentence(tensors, numbers),
             foot=22,
             codes=codes,
@@ -373,6 +374,7 @@ class _Maker:
                 changing[place] += int(np.count_nonzero(drawn[at]))
         kinds: dict[int, tuple[list[int], int]] = {}
         frames: list[int] = []
+        self.place_of: list[int] = []  # for each frame the place of its step in the recording
         # cycles of each frame; of overlapping steps, only the last beats count
         lasts: list[int] = []
         changed_in: dict[int, int] = {}
@@ -392,6 +394,7 @@ class _Maker:
                 changed_in[place] = len(frames)
                 frames.append(change)
                 lasts.append(0)
+            self.place_of += [place] * (len(frames) - len(self.place_of))
             device_steps += step != BY_HOST
         return np.array(frames), changed_in, device_steps, np.cumsum([0, *lasts])
 
@@ -439,9 +442,7 @@ class _Maker:
                     flows={"messages": messages} if messages else {},
                     source=source,
                     at=0.9 if messages else 1,
-                    touches={"board": (self._drawn(does.reads), self._drawn(does.writes))}
-                    if phase.kind == COMPUTE
-                    else {},
+                    touches=self._touches(phase, does, messages),
                 )
             )
         last = len(self.stills)
@@ -459,6 +460,17 @@ class _Maker:
             )
         )
         return list(range(first, last)), last
+
+    def _touches(
+        self, phase: Phase, does: Step, messages: tuple[Message, ...]
+    ) -> dict[str, tuple[Array, Array]]:
+        """Return the drawn cells that a phase reads or sends, and those that its step writes."""
+        if phase.kind == COMPUTE:
+            return {"board": (self._drawn(does.reads), self._drawn(does.writes))}
+        if not messages:
+            return {}
+        sent = np.unique(np.concatenate([message.cells for message in messages]))
+        return {"board": (sent, self._drawn(does.writes))}
 
     def _messages(self, phase: Phase, does: Step) -> Iterator[Message]:
         """Yield what is under way in a phase: a message for each pair of tiles, with the cells that
@@ -666,26 +678,41 @@ class _Maker:
             )
         return tuple(notes)
 
-    def _title(self, tensors: str, rests: int, numbers: CellTexts) -> str:
-        """Return what moves where the picture rests, or how much changes."""
-        still = self.stills[rests]
-        ipus = self.report.target.num_ipus > 1
-        messages = still.flows.get("messages", ())
-        between = [m for m in messages if m.source >= 0 <= int(m.receivers[0])]
-        size = 0
-        if not between:
-            changes, elements = (
-                counted(len(subset), noun)
-                for subset, noun in ((numbers.cell, "change"), (self.box, "element"))
-            )
-            return f"{changes} of {elements} of {label(tensors, 40)}"
-        size = sum(m.size for m in between)
-        far = ipus and still.code == STATE[LINKS]
-        where = "from IPU to IPU" if far else "from tile to tile"
-        name = still.label.partition(": ")[2]
-        messages_ = counted(len(between), "message")
-        go = "go" if len(between) > 1 else "goes"
-        return f"{messages_}, {counted(size, 'byte')}, {go} {where} in {label(name, 40)}"
+    def _title(self, frames: Array, poster: int) -> str:
+        """Return what moves and what changes in the superstep at which the picture rests."""
+        place = self.place_of[poster]
+        in_step = [
+            self.stills[i] for i, at in zip(frames, self.place_of, strict=True) if at == place
+        ]
+        resting_at = self.stills[frames[poster]]
+        still = max(
+            (resting_at, *in_step), key=lambda still: _bytes_moved(still, still is resting_at)
+        )
+        name = label(resting_at.label.partition(": ")[2], 40)
+        moved = [m for m in still.flows.get("messages", ()) if m.source >= 0 <= int(m.receivers[0])]
+        changing, drawn = self._changing(place)
+        numbers = counted(changing, "number") + " change" + "s" * (changing == 1)
+        marked = f"; {drawn:,} are drawn" if drawn < changing else ""
+        marked = f" (thick lines{marked})" if drawn else ""
+        if not moved:
+            tiles = "the drawn tiles" if len(self.held) > len(self.tiles) else "tiles"
+            return f"In {name} {numbers}{marked}; none moves between {tiles}"
+        is_far = self.ipus > 1 and still.code == STATE[LINKS]
+        where = "from IPU to IPU" if is_far else "from tile to tile"
+        size = counted(sum(message.size for message in moved), "byte")
+        go = "goes" if len(moved) == 1 else "go"
+        messages = f"{counted(len(moved), 'message')}, {size}, {go} {where} in {name}"
+        return f"{messages}; then {numbers}{marked}"
+
+    def _changing(self, place: int) -> tuple[int, int]:
+        """Return how many recorded numbers a step changes, by its place; how many are drawn."""
+        changing = drawn = 0
+        for own_cells, track in zip(self.own, self.tracks, strict=True):
+            for at_place, at, *_ in track.changes:
+                if at_place == place:
+                    changing += len(at)
+                    drawn += int(np.isin(at, own_cells).sum())
+        return changing, drawn
 
     def _sentence(self, tensors: str, numbers: CellTexts) -> str:
         known = sorted((value(text), text) for text in numbers.texts if np.isfinite(value(text)))
@@ -740,3 +767,10 @@ def _signed_bounds(low: float, high: float, whole_numbers: bool) -> Array:
     below = np.sort([-0.5, *(min(low, -1) * sides[1:])])
     above = np.sort([0.5, *(max(high, 1) * sides[1:])])
     return np.append(below, above)
+
+
+def _bytes_moved(still: Still, is_resting: bool) -> tuple[bool, int]:
+    """Return the key by which the messages of a superstep are chosen: those at rest come first."""
+    messages = still.flows.get("messages", ())
+    size = sum(m.size for m in messages if m.source >= 0 <= int(m.receivers[0]))
+    return is_resting and size > 0, size

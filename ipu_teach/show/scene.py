@@ -1,16 +1,18 @@
-"""The content of a picture, before it is drawn: marks with their places, and for each frame their
-state.
+"""The content of a picture before it is drawn: marks with their places, and their state by frame.
 
 A `Scene` is drawn by three renderers: `svg` (posters and stills), `mpl` (png, gif and pdf for
-slides) and `static/player.js` (live, in the notebook), to which a view may add marks and keys of
-its own in `static/<view>.js`. Marks are placed once. The parts that change from frame to frame are
-*channels*: the code (colour, letter, pattern) of each cell and how long it keeps it, the bars of
-each lane, the messages, the words. A *still* is one such set of channels; a frame is the number of
-a still, so that a program's repetitions are stored once. The values of a run, which equal stills do
-not share, are `CellTexts`: the texts at first, and the changes frame by frame; a renderer keeps a
-full set every few frames. A mark `of` another one shows details of the part chosen there.
+slides) and `static/player.js` (live, in the notebook). A view may add marks and keys of its own to
+the player in `static/<view>.js`.
 
-Lengths are in units of the drawing, 720 wide; a frame lasts `cycles` modelled cycles.
+Marks do not move. The parts that change from frame to frame are *channels*: the code (colour,
+letter and pattern) of each cell and how long the cell has it, the bars of each lane, the messages
+and the texts. A *still* is a set of all channels. A frame is the number of a still, so that the
+repetitions of a program are stored once. Equal stills do not share the values of a run, which are
+`CellTexts`: the texts in the first frame, and the changes frame by frame. A renderer stores all
+texts every few frames. An `Aside` shows details of the part that is chosen in another mark.
+
+Lengths are in units of the drawing, which is 720 units wide. A frame lasts for the modelled cycles
+of its still.
 """
 
 from __future__ import annotations
@@ -35,12 +37,12 @@ from ipu_teach.types import Array
 
 WIDTH = 720
 VERSION = 1
-LONGEST_LABEL = 80
-MOST_COLUMNS = 172  # of the strip of a long run, about
-MOST_PERIODS = 64  # of which one is looked for in a run
-WORDS = ("label", "note", "say")  # of a still
-SHORT = 8  # shorter words are said again
-FEW_FRAMES = 16  # a shorter run is drawn piece by piece
+LONGEST_LABEL = 80  # a label has at most this many characters
+MOST_COLUMNS = 172  # the strip of a long run has about this many columns
+MOST_PERIODS = 64  # the search for the period of a run tries at most this many
+WORDS = ("label", "note", "say")  # the texts of a still
+SHORT = 8  # a text of at most this length is stored again, not by its number
+FEW_FRAMES = 16  # a run of at most this many frames is drawn piece by piece
 WHOLE = re.compile(r"0|-?[1-9]\d{0,14}")
 
 Table = tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]  # headings, rows
@@ -48,8 +50,7 @@ Table = tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]  # headings, rows
 
 @dataclass(frozen=True, eq=False)
 class Placed:
-    """A mark at a place of the drawing, given by its upper left corner, under a heading.
-    `Panels.put` gives the place."""
+    """A mark under a heading, whose upper left corner is at (x, y); `Panels.put` places it."""
 
     name: str
     heading: str = ""
@@ -66,26 +67,28 @@ class Sized(Placed):
 
     @property
     def right(self) -> float:
-        """Its right edge."""
+        """The x of the right edge."""
         return self.x + self.width
 
     @property
     def bottom(self) -> float:
-        """Its lower edge."""
+        """The y of the lower edge."""
         return self.y + self.height
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Box(Sized):
-    """A mark that fills a box, with `count` things in it."""
+    """A mark that fills a box, with `count` items in it."""
 
     count: int
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Rows(Placed):
-    """A mark of rows, each `pitch` high, with `count` things in them, in `depth` rows or levels of
-    a tree."""
+    """A mark of rows, each `pitch` high, with `count` items in them.
+
+    `depth` (int[count]) is the row of each item, or its level in a tree.
+    """
 
     width: float = 0.0
     pitch: float
@@ -95,13 +98,15 @@ class Rows(Placed):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Cells(Placed):
-    """Equal squares in rows of `columns`, `block` of them to a block, blocks `across` to a row and
-    `gap` cells apart; `names`, if given, are above the blocks.
+    """Equal squares in rows of `columns` cells, grouped into blocks.
 
-    `key` (one for each cell): cells, and lanes, with equal keys light up together. `same` is a
-    second key, which marks the partner in another group, such as the same element in another view.
-    `labels` has a word for each, drawn where there is room. `say` and `values`, if given, replace
-    the still's for these cells.
+    - `side` is the side of a cell. A block has `block` cells; `across` blocks are next to each
+      other, and blocks are `gap` cells apart. `names` are written above the blocks.
+    - `key` has a number for each cell: cells, and lanes, with equal keys are highlighted together.
+    - `same` is a second key. It marks the partner of a cell in another group, such as the same
+      element in another view.
+    - `labels` has a text for each cell, which is drawn if there is room.
+    - `say` and `values` replace those of the still for these cells, if they are not empty.
     """
 
     side: float
@@ -118,23 +123,24 @@ class Cells(Placed):
     values: Mapping[str, Array] = field(default_factory=dict)
 
     def place(self, numbers: Array) -> tuple[Array, Array]:
-        """Return (x, y) of the upper left corner of each cell."""
+        """Return (x, y): the upper left corner of each cell in `numbers`, as two float arrays."""
         block = numbers // self.block
-        within = numbers % self.block
-        rows = -(-self.block // self.columns)
-        x = within % self.columns + block % self.across * (self.columns + self.gap)
-        y = within // self.columns + block // self.across * (rows + self.gap)
+        cell_in_block = numbers % self.block
+        rows_in_block = -(-self.block // self.columns)
+        x = cell_in_block % self.columns + block % self.across * (self.columns + self.gap)
+        y = cell_in_block // self.columns + block // self.across * (rows_in_block + self.gap)
         return self.x + x * self.side, self.y + y * self.side
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Lanes(Box):
-    """Horizontal lanes, one below the other, with bars in them. `key`, `labels`, `say` and `values`
-    as for `Cells`.
+    """Horizontal lanes below each other, with bars in them.
 
-    With `whole` they are there from the first frame, and time only moves the cursor. `ends` are
-    words beside the first and the last lane, `limit`, if not 0, is a length with a line. `axis`, if
-    not 0, is what the whole width stands for, in place of the span of the drawing.
+    - `key`, `labels`, `say` and `values` are as in `Cells`.
+    - With `whole`, all bars are drawn from the first frame on, and time only moves the cursor.
+    - `ends` are texts beside the first and the last lane.
+    - `limit`, if it is not 0, is a length at which a line is drawn.
+    - `axis`, if it is not 0, is the length of the full width, instead of the span of the drawing.
     """
 
     key: Array | None = None
@@ -149,8 +155,11 @@ class Lanes(Box):
 
 @dataclass(frozen=True, eq=False)
 class Bar:
-    """In every lane a bar from `start`, `length` long, and from there to `end` another that says
-    `rest` (a code, -1: none)."""
+    """A bar in each lane, from `start` with the length `length`, in the colour of `code`.
+
+    It is followed by a second bar up to `end`, which has the code `rest`, or is missing if that is
+    -1. An array has a value for each lane.
+    """
 
     code: int | Array
     start: float | Array
@@ -159,7 +168,7 @@ class Bar:
     rest: int = -1
 
     def of(self, count: int) -> tuple[Array, Array, Array]:
-        """Return (code, from, to) in each of `count` lanes, without the rest that follows."""
+        """Return (code, begin, end) of the first bar in each of `count` lanes, as three arrays."""
         code = np.broadcast_to(np.asarray(self.code), count)
         begin = np.broadcast_to(np.asarray(self.start, np.float64), count)
         return code, begin, begin + np.asarray(self.length, np.float64)
@@ -167,7 +176,7 @@ class Bar:
 
 @dataclass(frozen=True, eq=False)
 class Drawing:
-    """The bars of all lanes together. `span` is the length of their whole width, in `unit`s."""
+    """The bars of all lanes. `span` is the length that the full width stands for, in `unit`s."""
 
     span: float
     bars: tuple[Bar, ...]
@@ -176,7 +185,7 @@ class Drawing:
 
 @dataclass(frozen=True, eq=False)
 class Flows:
-    """Messages between the cells of the group `between`."""
+    """Messages between the cells of the mark that is named `between`."""
 
     name: str
     between: str
@@ -184,18 +193,18 @@ class Flows:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Track(Sized):
-    """The whole run as one strip, with a cursor."""
+    """The entire run as a strip, with a cursor."""
 
     name: str = ""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Flame(Rows):
-    """Nested boxes above the time axis: box i is in row `depth[i]` and lasts from frame `first[i]`
-    until `last[i]` begins.
+    """Nested boxes above the time axis.
 
-    With `timed` those two are modelled cycles since the first frame. Its name is `names[title[i]]`,
-    its colour `code[i]`. Rows are `pitch` high, and `rows` are the texts beside them. `span` as for
+    Box i is in row `depth[i]`, and lasts from frame `first[i]` until frame `last[i]` begins. With
+    `timed`, these two are modelled cycles since the first frame. The name of the box is
+    `names[title[i]]`, and its code `code[i]`. `rows` are the texts beside the rows. `span` is as in
     `Tape`.
     """
 
@@ -211,12 +220,11 @@ class Flame(Rows):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Tape(Box):
-    """Lanes over the whole run: each frame shows its drawing (`Still.lanes`) in its part of the
-    width.
+    """Lanes over the entire run, in which each frame has its drawing in its part of the width.
 
-    Frames without a drawing are left out. `span`, if not 0, is the number of cycles of the whole
-    width; `ends` as for `Lanes`. `named`, if not 0, is the height at which the names of its steps
-    are, with the heading above them.
+    A frame without a drawing in `Still.lanes` is left out. `span`, if it is not 0, is the number of
+    cycles of the full width. `ends` is as in `Lanes`. `named`, if it is not 0, is how far the names
+    of the steps are above the lanes; the heading is then above the names.
     """
 
     labels: tuple[str, ...] = ()
@@ -227,7 +235,10 @@ class Tape(Box):
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """A value for each frame, in the colour of `code`: filled down to `base`, or (None) a line."""
+    """A value for each frame, in the colour of `code`.
+
+    The area between `values` and `base` is filled. If `base` is None, a line is drawn.
+    """
 
     name: str
     code: int
@@ -237,11 +248,12 @@ class Series:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Curve(Box):
-    """Values frame by frame, as steps; `top` is the value at the full height, and `limit`, if not
-    0, gets a line.
+    """Values frame by frame, drawn as steps.
 
-    With `named` the labels of frames are below it, as far as there is room, each with its number,
-    or where a frame is `each` cycles wide with the cycle at which it begins.
+    `top` is the value at the full height. If `limit` is not 0, a line is drawn at that value. With
+    `named`, frames have their labels below the curve, as far as there is room. A label begins with
+    the number of the frame or, if `each` is not 0, with the cycle at which the frame begins; each
+    frame is then `each` cycles long.
     """
 
     top: float
@@ -254,16 +266,16 @@ class Curve(Box):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Painted(Box):
-    """Fixed shapes: their coordinates count from the upper left corner of the mark.
+    """Fixed shapes, whose coordinates are relative to the upper left corner of the mark.
 
-    A still shows one of the `pictures` (`Still.pictures`, the first by default). `places` are those
-    of the parts that one can point at, float[count, 4] of x, y, width and height; `key`, `labels`,
-    `say` and `values` as for `Cells`. A page that gives the mark another width stretches it; words
-    keep their size, and marks beside it keep their distance.
+    `Still.pictures` has the number of the picture that a still shows, 0 by default. `places`,
+    float[count, 4], has (x, y, width, height) of each part that a reader can point at. `key`,
+    `labels`, `say` and `values` are as in `Cells`. If a page changes the width of the mark, the
+    shapes are stretched; texts keep their size, and marks beside the mark keep their distance.
 
-    `switches` choose among pictures too: each has its key, its title, the effect of the key, and
-    whether it is on at first. With k switches, each still has 2^k pictures, of which number 2^k is
-    the one where only switch k is turned.
+    `switches` also choose a picture. Each has its key, its title, the effect of the key, and
+    whether it is on at first. With k switches, each still has 2^k pictures. Picture 2^i of them is
+    the one in which only switch i differs from its first state.
     """
 
     pictures: tuple[tuple[Shape, ...], ...]
@@ -275,17 +287,19 @@ class Painted(Box):
     switches: tuple[tuple[str, str, str, bool], ...] = ()
 
     def shown(self, still: Still) -> tuple[Shape, ...]:
-        """Return what a still shows of it, before a switch is turned."""
+        """Return the picture that a still shows, with all switches in their first state."""
         return self.pictures[still.pictures.get(self.name, 0) * 2 ** len(self.switches)]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Tree(Rows):
-    """Rows that fold: row i is at depth `depth[i]`, under the nearest row above that is less deep.
+    """Rows of a tree that can be folded.
 
-    `columns` are headings, `cells` the texts below them, row by row; `parts` are the pieces of the
-    rows' bars from left to right, thousandths of the longest by the number of their code. `open`
-    says which rows show their children at first; columns are `column` wide.
+    Row i is at level `depth[i]`, and a child of the nearest row above it with a lower level.
+    `labels` are the names of the rows. `columns` are the headings of columns that are `column`
+    wide, and `cells` the texts in them, row by row. Each row has a bar: `parts` has the length of
+    its pieces from left to right by the number of their code, in thousandths of the longest bar.
+    `open` (bool[count]) is whether a row shows its children at first.
     """
 
     labels: tuple[str, ...]
@@ -298,31 +312,32 @@ class Tree(Rows):
     column: float = 112
 
     def visible(self) -> list[int]:
-        """Return the rows that show at first."""
-        data, hidden = [], 0  # rows deeper than `hidden` are folded away, if it is not 0
-        for row, (depth, opened) in enumerate(
+        """Return the numbers of the rows that are visible at first."""
+        visible_rows, hidden = [], 0  # if not 0, rows from this level on are hidden
+        for row, (depth, is_open) in enumerate(
             zip(self.depth.tolist(), self.open.tolist(), strict=True)
         ):
             if hidden and depth >= hidden:
                 continue
-            data.append(row)
-            hidden = 0 if opened else depth + 1
-        return data
+            visible_rows.append(row)
+            hidden = 0 if is_open else depth + 1
+        return visible_rows
 
     def has_children(self) -> Array:
-        """Return bool[count]."""
-        data: Array = np.append(self.depth[1:] > self.depth[:-1], False)
-        return data
+        """Return bool[count]: whether each row has children."""
+        is_parent: Array = np.append(self.depth[1:] > self.depth[:-1], False)
+        return is_parent
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Zoom(Box):
-    """A machine in several sizes, a frame each: a square of equal parts, the first of which is the
-    size before, and its pipes.
+    """A machine in several sizes, with a frame for each size.
 
-    Of each size its name and how many parts it has; of each pipe its `labels`, `figures` and the
-    number of its code; and `rates`, size by size, how wide each pipe is, in words, and `told`, a
-    sentence; `Still.values` has that as "rate". `part` and `first` are codes.
+    A size is drawn as a square of equal parts, the first of which is the size before, and as pipes
+    beside it. `names` and `counts` have the name and the number of parts of each size. `labels`,
+    `figures` and `codes` have the label, the figure and the code of each pipe. `rates` has the rate
+    of each pipe as text, size by size, and `Still.values` has it as a number, under "rate". `told`
+    has a sentence for each size. `part` and `first` are the codes of a part, and of the first.
     """
 
     names: tuple[str, ...]
@@ -338,13 +353,13 @@ class Zoom(Box):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Matrix(Box):
-    """Squares, `bins` across and down, for `tiles` of which `each` share a row and a column:
-    senders across, receivers down.
+    """A matrix of `bins` x `bins` squares for `tiles` tiles: senders across, receivers down.
 
-    `Still.cells` has their codes. In its drawing (`Still.lanes`), the first bars show the bytes
-    that every column sends, drawn above it, and the second the bytes that every row receives,
-    beside it. `ticks` are the first tiles at equal distances, or for several IPUs their numbers;
-    then `ipu` rows belong to one, and `link` is the code of inter-IPU messages.
+    `each` tiles share a row and a column. `Still.cells` has the codes of the squares. In the
+    drawing in `Still.lanes`, the first bar shows the bytes that each column sends and is drawn
+    above the columns; the second shows the bytes that each row receives and is drawn beside the
+    rows. `ticks` are numbers of tiles at equal distances. On several IPUs they are numbers of IPUs;
+    `ipu` rows belong to each IPU, and `link` is the code of messages between IPUs.
     """
 
     bins: int
@@ -357,27 +372,30 @@ class Matrix(Box):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Aside(Sized):
-    """A mark beside the mark `of`, about the part chosen there."""
+    """A mark about the part that is chosen in the mark named `of`."""
 
     of: str
 
 
 class Partners(Aside):
-    """A tile of a matrix, in the middle of those that it exchanges most with: the chosen one, else
-    the busiest."""
+    """The chosen tile of a matrix, or else the busiest, amid those that it exchanges most with."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Board(Box):
-    """Tiles as boxes, `across` to a row and `high` each, with `count` cells of numbers in them.
+    """Tiles as boxes, with `count` cells of numbers in them.
 
-    Box b is tile `tiles[b]`. Cell i is in box `box[i]`, in its row `row[i]` (of one tensor, whose
-    rim has the code `rims[row]`), at place `place[i]` of at most `per[row]`. It is element
-    `index[i]` of `names[named[i]]`, flat in `shapes`. `left` (boxes x rows) counts the elements of
-    a row that are not drawn. A value has the code `steps` + how many of its row's `bounds` are not
-    above it; an unwritten element has the code `unwritten`, and NaN the one after. `focus` is the
-    cell that is meant if none is chosen. `block` is the number of tiles of an IPU, or 0 if there is
-    only one; each of several IPUs begins a row of boxes, below its name.
+    - `across` boxes are next to each other, and each is `high` high. Box b is tile `tiles[b]`.
+    - Cell i is in box `box[i]`, in its row `row[i]`, at place `place[i]`. A row has the elements of
+      one tensor: at most `per[row]` of them, whose rims have the code `rims[row]`. `left`
+      (int[boxes, rows]) is the number of elements that are not drawn.
+    - Cell i is element `index[i]` of variable v = `named[i]`, which is called `names[v]` and has
+      the shape `shapes[v]`. The index is that of the flattened variable.
+    - The code of a value is `steps` plus the number of its row's `bounds` that are not above the
+      value. An unwritten element has the code `unwritten`, and NaN has the code after that.
+    - `focus` is the cell that is shown in detail if none is chosen.
+    - `block` is the number of tiles of an IPU, or 0 if there is only one IPU. Each of several IPUs
+      begins a new row of boxes, below its name.
     """
 
     tiles: tuple[int, ...]
@@ -400,39 +418,40 @@ class Board(Box):
     block: int = 0
 
     def ipu(self, box: int) -> int:
-        """On which IPU a box is; the host, box -1, is on none."""
+        """Return the IPU of a box; -1 for the host, which is box -1, or if there is one IPU."""
         return self.tiles[box] // self.block if self.block and box >= 0 else -1
 
     def link(self, message: Message) -> bool:
-        """Whether a message goes from one IPU to another."""
-        ends = self.ipu(message.source), self.ipu(int(message.receivers[0]))
-        return -1 not in ends and ends[0] != ends[1]
+        """Return whether a message is sent from one IPU to another."""
+        ipus_of_ends = self.ipu(message.source), self.ipu(int(message.receivers[0]))
+        return -1 not in ipus_of_ends and ipus_of_ends[0] != ipus_of_ends[1]
 
     def said(self, cell: int) -> str:
-        """Return the element in a cell by its name: u[3, 4]."""
+        """Return the name of the element in a cell, such as u[3, 4]."""
         return self.element(int(self.named[cell]), int(self.index[cell]))
 
     def element(self, name: int, index: int) -> str:
-        """Return an element of one of the variables."""
+        """Return the name of element `index` (flat) of variable number `name`, such as u[3, 4]."""
         return element(self.names[name], self.shapes[name], index)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Sheet(Aside):
-    """The cells of a board as an image of `columns` columns: cell i of the board is pixel
-    `place[i]`, row by row."""
+    """The cells of a board as an image with `columns` columns.
+
+    Cell i of the board is pixel `place[i]`; pixels are counted row by row.
+    """
 
     columns: int
     place: Array
 
 
 class Detail(Aside):
-    """The cells of the box of a board that contains the chosen cell, as a list with their
-    numbers."""
+    """The cells of a board that are in the same box as the chosen cell, as a list of numbers."""
 
 
 class Trail(Aside):
-    """The number of the chosen cell of a board, over all frames."""
+    """The number in the chosen cell of a board, over all frames."""
 
 
 Mark = (
@@ -455,11 +474,11 @@ Mark = (
 
 @dataclass(frozen=True, eq=False)
 class Message:
-    """`size` bytes from one cell to `receivers`; on a board these are boxes, and -1 is the host.
+    """A message of `size` bytes from the cell `source` to the cells `receivers`.
 
-    On a board it is under way from cycle `begin` to `end` of its still, and carries `count`
-    numbers, those of `cells` among them: as they are in the frame, or with `after` as they are when
-    the group of frames ends.
+    On a board, source and receivers are boxes, and -1 is the host. The message is shown from cycle
+    `begin` to cycle `end` of its still. It contains `count` numbers, among them the numbers in
+    `cells`: their values in the frame or, with `after`, at the end of the group of frames.
     """
 
     source: int
@@ -474,9 +493,12 @@ class Message:
 
 @dataclass(frozen=True, eq=False)
 class CellTexts:
-    """The texts in the cells of a mark: `texts[first[i]]` at first. From frame `frame[k]` on
-    (ascending), cell `cell[k]` contains `texts[value[k]]`. A text is a number as Python writes it,
-    True or False, or "?" for an unwritten element."""
+    """The texts in the cells of a mark, and their changes frame by frame.
+
+    In the first frame, cell i contains `texts[first[i]]`. From frame `frame[k]` on, cell `cell[k]`
+    contains `texts[value[k]]`; frames are in ascending order. A text is a number as Python writes
+    it, True or False, or "?" for an unwritten element.
+    """
 
     texts: tuple[str, ...]
     first: Array
@@ -485,19 +507,19 @@ class CellTexts:
     value: Array
 
     def at(self, frame: int) -> list[str]:
-        """Return the text of each cell in a frame."""
-        now = self.first.copy()
-        done = int(np.searchsorted(self.frame, frame, "right"))
-        now[self.cell[:done]] = self.value[:done]
-        return [self.texts[i] for i in now.tolist()]
+        """Return the text of each cell in frame `frame`."""
+        text_numbers = self.first.copy()
+        num_changes = int(np.searchsorted(self.frame, frame, "right"))
+        text_numbers[self.cell[:num_changes]] = self.value[:num_changes]
+        return [self.texts[text_number] for text_number in text_numbers.tolist()]
 
 
 @dataclass(frozen=True, eq=False)
 class Origins:
-    """The origins of the values written into some cells of a board: `how` quotes {name}, {index}
-    and {tile}, one for each cell.
+    """The origins of the values that are written into the cells `cell` of a board.
 
-    With `element` name and index are those of an element, else they are quoted as they are.
+    `how` is a text that quotes {name}, {index} and {tile}, which have a value for each cell. With
+    `element`, name and index are quoted together, as the name of an element.
     """
 
     how: str
@@ -510,18 +532,24 @@ class Origins:
 
 @dataclass(frozen=True, eq=False)
 class Still:
-    """One set of channels. A still of 0 cycles takes no time; `source` numbers a text of the
-    scene's `sources`, or is -1.
+    """A set of all channels, which a frame shows for `cycles` modelled cycles.
 
-    `at` is the fraction of it that is over where a step, or a picture of the frame, stops. `about`
-    gives (text, values) for a group in place of `say` and `values`.
+    - `label` and `note` are texts, and `code` is the code of the frame on the track.
+    - `first` is True if a group of frames begins here.
+    - `source` is an index of the scene's `sources`, or -1.
+    - `at` is the fraction of the still that is over where a step, or a picture, stops.
+    - `say` is a text about one cell, which quotes arrays in `values`: "{i}" is the number of the
+      cell, "{name}" its value, and "{-name}" the cycles that remain. `about` has (text, values)
+      that replace these for a mark.
 
-    `cells`: for each group (code, how long in cycles, code afterwards), numbers or arrays. `lanes`:
-    for each group (number of its drawing, from, to): the part that appears during the frame.
-    `flows`: for each group its messages. `touches`: for each board the cells that are read and
-    those that are written. `origins`: where these come from. `pictures`: for painted marks the
-    number of the picture. `values` are arrays that `say` quotes for one cell: "{i}" is its number,
-    "{name}" its value, "{-name}" the rest of the cycles.
+    The other fields have an entry for each mark, by its name:
+
+    - `cells`: (code, end cycle, code afterwards), where the first two are numbers or arrays.
+    - `lanes`: (number of the drawing, begin, end) of the part that appears during the frame.
+    - `flows`: the messages.
+    - `touches`: the cells of a board that are read, and those that are written.
+    - `origins`: the origins of the values that are written.
+    - `pictures`: the number of the picture of a painted mark.
     """
 
     label: str
@@ -544,15 +572,19 @@ class Still:
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """A picture. `sentence` says in words what it shows, with its numbers; `table` has all of them:
-    (headings, rows).
+    """A picture, as data.
 
-    `poster` is the frame that represents the whole. `notes` say what was left out or merged.
-    `group` is the noun for a sequence of frames up to the next `first` one. `sources` are texts of
-    several lines, shown below. `data` has further facts for the scripts of a view, by name: "link"
-    is the key by which views of one report follow each other, "window" the first and last frame of
-    the shown part of an axis of time. `clock` is for frames that overlap in time: when each begins,
-    and the end.
+    - `sentence` states in words what the picture shows, with the main numbers. `table` has all of
+      them: (headings, rows).
+    - `poster` is the frame that stands for the picture where it cannot move.
+    - `notes` are sentences about what was left out or merged.
+    - `group` is the noun for the frames from one whose still is `first` to before the next of them.
+    - `sources` are texts of several lines that are shown below the picture.
+    - `data` has further data for the scripts of a view, by name. "link" is the key that connects
+      views of the same report. "window" is the first frame, and the frame after the last, of the
+      part of the run that an axis of time shows.
+    - `clock`, float[frames + 1], is None unless frames overlap in time. It has the cycle at which
+      each frame begins, and the end of the run.
     """
 
     view: str
@@ -576,77 +608,88 @@ class Scene:
 
     @cached_property
     def begins(self) -> Array:
-        """float[frames + 1]: the cycle at which each frame begins, and the last one ends."""
+        """The cycle at which each frame begins, and the end of the last: float[frames + 1]."""
         cycles = np.array([still.cycles for still in self.stills])[self.frames]
         return np.append(0.0, np.cumsum(cycles)) if self.clock is None else self.clock
 
     @cached_property
     def columns(self) -> Array | None:
-        """float[columns + 1]: the edges of the columns of a long run's strip, in cycles, where the
-        run repeats itself, else None. Each round has equal columns, or each column equal rounds."""
+        """The edges of the columns of a long run's strip, in cycles: float[columns + 1].
+
+        It is None unless a part of the run repeats itself. Then each repetition has the same
+        number of columns, or each column the same number of repetitions.
+        """
         first, period, rounds = _rounds(self.frames)
         if not rounds:
             return None
-        marks = [self.begins[first + k * period] for k in range(rounds + 1)]
-        begin = marks[0]
-        end = marks[-1]
-        whole_numbers = self.begins[-1] or 1
-        room = max(1, round(MOST_COLUMNS * (end - begin) / whole_numbers))
-        per_round, gap = max(1, room // rounds), -(-rounds // room)  # columns of a round, or rounds
-        inner = [*marks[::gap], end] if gap > 1 else marks
-        parts = [np.linspace(a, b, per_round + 1)[:-1] for a, b in pairwise(inner)]
-        for a, b, place in ((0.0, begin, 0), (end, self.begins[-1], len(parts) + 1)):
-            count = max(1, round(MOST_COLUMNS * (b - a) / whole_numbers))
-            parts.insert(place, np.linspace(a, b, count + 1)[:-1])
+        round_starts = [self.begins[first + k * period] for k in range(rounds + 1)]
+        begin = round_starts[0]
+        end = round_starts[-1]
+        run_cycles = self.begins[-1] or 1
+        num_columns = max(1, round(MOST_COLUMNS * (end - begin) / run_cycles))
+        per_round, rounds_per_column = (
+            max(1, num_columns // rounds),
+            -(-rounds // num_columns),
+        )  # one of these is 1
+        cuts = [*round_starts[::rounds_per_column], end] if rounds_per_column > 1 else round_starts
+        parts = [np.linspace(start, stop, per_round + 1)[:-1] for start, stop in pairwise(cuts)]
+        for start, stop, position in ((0.0, begin, 0), (end, self.begins[-1], len(parts) + 1)):
+            num_parts = max(1, round(MOST_COLUMNS * (stop - start) / run_cycles))
+            parts.insert(position, np.linspace(start, stop, num_parts + 1)[:-1])
         columns: Array = np.unique(np.append(np.concatenate(parts), self.begins[-1]))
         return columns
 
     @cached_property
     def legend(self) -> list[int]:
-        """Of the codes that some part of the scene shows those with a letter, and those listed
-        without one."""
-        strip = any(isinstance(mark, Track) for mark in self.marks)
-        data = {s.code for s in self.stills if strip}
+        """The numbers of the codes in the legend: those that some part of the scene shows.
+
+        Codes without a letter are left out, unless they are `listed`.
+        """
+        has_track = any(isinstance(mark, Track) for mark in self.marks)
+        codes_shown = {s.code for s in self.stills if has_track}
         for still in self.stills:
-            for code, _, then in still.cells.values():
-                data |= {then, *np.unique(code).tolist()}
+            for code, _, second_code in still.cells.values():
+                codes_shown |= {second_code, *np.unique(code).tolist()}
         for bar in (bar for drawing in self.drawings for bar in drawing.bars):
             code, length = np.broadcast_arrays(bar.code, bar.length)
-            data |= {bar.rest, *np.unique(code[length > 0]).tolist()}
+            codes_shown |= {bar.rest, *np.unique(code[length > 0]).tolist()}
         for mark in self.marks:
-            data |= {s.code for s in mark.series} if isinstance(mark, Curve) else set()
-            data |= set(mark.code.tolist()) if isinstance(mark, Flame) else set()
-            tree = mark.parts if isinstance(mark, Tree) else {}
-            data |= {int(code) for code, part in tree.items() if part.any()}
+            codes_shown |= {s.code for s in mark.series} if isinstance(mark, Curve) else set()
+            codes_shown |= set(mark.code.tolist()) if isinstance(mark, Flame) else set()
+            parts = mark.parts if isinstance(mark, Tree) else {}
+            codes_shown |= {int(code) for code, part in parts.items() if part.any()}
             for picture in mark.pictures if isinstance(mark, Painted) else ():
-                data |= colours_of(picture)[0]
-            data |= {mark.part, mark.first, *mark.codes} if isinstance(mark, Zoom) else set()
-            data |= {mark.link} if isinstance(mark, Matrix) else set()
+                codes_shown |= colours_of(picture)[0]
+            codes_shown |= {mark.part, mark.first, *mark.codes} if isinstance(mark, Zoom) else set()
+            codes_shown |= {mark.link} if isinstance(mark, Matrix) else set()
             if isinstance(mark, Board):
-                data |= {
+                codes_shown |= {
                     *(mark.rims if len(mark.rims) > 1 else ()),
                     mark.unwritten,
                     *range(mark.steps, mark.steps + max(map(len, mark.bounds)) + 1),
                 }
-                nan = any(text == "nan" for text in self.numbers[mark.name].texts)
-                data |= {mark.unwritten + 1} if nan else set()
+                has_nan = any(text == "nan" for text in self.numbers[mark.name].texts)
+                codes_shown |= {mark.unwritten + 1} if has_nan else set()
         return [
-            i for i, code in enumerate(self.codes) if i in data and (code.letter or code.listed)
+            number
+            for number, code in enumerate(self.codes)
+            if number in codes_shown and (code.letter or code.listed)
         ]
 
     def json(self) -> str:
-        """Return the scene for the player: one line of ASCII that is safe inside a script
-        element."""
+        """Return the scene for the player: a line of ASCII that is safe inside a script element."""
         shapes = Once()
         data: dict[str, Any] = {
             "v": VERSION,
             "view": self.view,
             "title": self.title,
             "size": [WIDTH, self.height],
-            "codes": [[c.name, c.letter, c.light, c.dark, c.pattern] for c in self.codes],
+            "codes": [
+                [code.name, code.letter, code.light, code.dark, code.pattern] for code in self.codes
+            ],
             "marks": [_mark(m, shapes) for m in self.marks],
-            "drawings": [_drawing(d) for d in self.drawings],
-            "stills": [_still(s) for s in self.stills],
+            "drawings": [_drawing(drawing) for drawing in self.drawings],
+            "stills": [_still(still) for still in self.stills],
             "frames": [len(self.frames), pack(self.frames)],
             "poster": self.poster,
             "notes": self.notes,
@@ -657,8 +700,8 @@ class Scene:
             data["texts"] = texts
         if shapes.all:
             data["shapes"] = shapes.all
-        strip = any(isinstance(mark, Track) for mark in self.marks)
-        if strip and len(self.frames) > FEW_FRAMES and (edges := self.columns) is not None:
+        has_track = any(isinstance(mark, Track) for mark in self.marks)
+        if has_track and len(self.frames) > FEW_FRAMES and (edges := self.columns) is not None:
             data["columns"] = [len(edges), pack(np.round(edges).astype(np.int64))]
         if self.clock is not None:
             data["clock"] = pack(self.clock)
@@ -673,64 +716,68 @@ class Scene:
         return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
     def mark(self, name: str) -> Mark:
-        """Return the mark of that name."""
+        """Return the mark named `name`."""
         return next(m for m in self.marks if m.name == name)
 
 
 def _rounds(frames: Array) -> tuple[int, int, int]:
-    """Return (the first frame, frames in a round, rounds) of the longest part of a run that repeats
-    itself; 0 rounds if none does."""
-    data = (0, 0, 0)
+    """Return (first frame, frames of a round, number of rounds) of the longest repetition in a run.
+
+    The number of rounds is 0 if no part of the run repeats itself.
+    """
+    longest = (0, 0, 0)
     if not len(frames):
-        return data
+        return longest
     places = np.flatnonzero(frames == frames[len(frames) // 2])[:MOST_PERIODS]
-    covered = 0
+    frames_covered = 0
     for period in (int(place - places[0]) for place in places[1:]):
-        again = np.append(frames[:-period] == frames[period:], False)
-        ends = np.flatnonzero(np.diff(again, prepend=False))
-        for first, last in ends[: len(ends) // 2 * 2].reshape(-1, 2).tolist():
+        repeats = np.append(frames[:-period] == frames[period:], False)
+        changes = np.flatnonzero(np.diff(repeats, prepend=False))
+        for first, last in changes[: len(changes) // 2 * 2].reshape(-1, 2).tolist():
             rounds = (last - first) // period + 1
-            if rounds > 1 and rounds * period > covered:
-                data = (first, period, rounds)
-                covered = rounds * period
-    return data
+            if rounds > 1 and rounds * period > frames_covered:
+                longest = (first, period, rounds)
+                frames_covered = rounds * period
+    return longest
 
 
 def label(text: object, longest: int = LONGEST_LABEL) -> str:
-    """Return a name as a picture shows it: on one line, without characters that cannot be seen,
-    shortened if need be."""
-    line = " ".join("".join(c if c.isprintable() else " " for c in str(text)).split())
+    """Return a name as a picture shows it: on a line, at most `longest` characters, all visible."""
+    line = " ".join(
+        "".join(character if character.isprintable() else " " for character in str(text)).split()
+    )
     return line if len(line) <= longest else line[: longest - 1] + "…"
 
 
 def element(name: str, shape: tuple[int, ...], index: int) -> str:
-    """Return an element of a variable by its name: u[3, 4]."""
+    """Return the name of element `index` (flat) of variable `name`, such as u[3, 4]."""
     return f"{name}[{', '.join(map(str, np.unravel_index(index, shape)))}]" if shape else name
 
 
 def means(values: Array, count: int) -> Array:
-    """Return int64[…, count]: the means of `count` equal parts of `values`, along the last axis, in
-    their order.
+    """Return int64[…, count]: the means of `count` equal parts of `values` along the last axis.
 
-    A value on the border of two parts has its share in each. Rounding keeps the sum: all parts
-    together are off by less than one.
+    A value on the border of two parts contributes its share to each. Rounding keeps the sum: the
+    sum of all parts is off by less than one.
     """
-    part = values.shape[-1] / count
-    below = np.cumsum(np.insert(values, 0, 0, axis=-1), axis=-1)
-    at = np.arange(count + 1) * part
-    number = np.minimum(at.astype(np.int64), values.shape[-1] - 1)
-    edges = below[..., number] + values[..., number] * (at - number)
-    data: Array = np.diff(np.round(edges / part), axis=-1).astype(np.int64)
-    return data
+    part_length = values.shape[-1] / count
+    sums_below = np.cumsum(np.insert(values, 0, 0, axis=-1), axis=-1)
+    bounds = np.arange(count + 1) * part_length
+    value_index = np.minimum(bounds.astype(np.int64), values.shape[-1] - 1)
+    sums_at_bounds = sums_below[..., value_index] + values[..., value_index] * (
+        bounds - value_index
+    )
+    rounded_means: Array = np.diff(np.round(sums_at_bounds / part_length), axis=-1).astype(np.int64)
+    return rounded_means
 
 
 def quantiles(values: Array, count: int) -> Array:
-    """Return int64[…, count]: the means of `values` from the largest down."""
+    """Return int64[…, count]: the means of `count` equal parts of `values`, sorted descending."""
     return means(np.sort(values)[..., ::-1], count)
 
 
 def number(value: float) -> str:
-    """Return the cycles as text: whole, or with one digit after the point where they are not."""
+    """Return a number of cycles as text, with one digit after the point unless it is an integer."""
     return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
 
 
@@ -741,38 +788,45 @@ def _numbers(value: float | Array) -> Any:
 
 
 def _mark(mark: Mark, shapes: Once) -> dict[str, Any]:
-    """Return the fields of a mark that say something."""
-    data: dict[str, Any] = {"kind": type(mark).__name__.lower()}
+    """Return the fields of a mark for the player, without empty ones."""
+    fields_of_mark: dict[str, Any] = {"kind": type(mark).__name__.lower()}
     for name, value in vars(mark).items():
         if isinstance(mark, Painted) and name in ("pictures", "places"):
-            data[name] = (
-                [shapes.picture(p) for p in value]
+            fields_of_mark[name] = (
+                [shapes.picture(picture) for picture in value]
                 if name == "pictures"
-                else [pack(tenths(v)) for v in value.T]
+                else [pack(tenths(column)) for column in value.T]
             )
         elif isinstance(value, np.ndarray):
-            data[name] = pack(value)
+            fields_of_mark[name] = pack(value)
         elif isinstance(value, tuple) and value and isinstance(value[0], Series):
-            data[name] = [
-                [s.name, s.code, pack(s.values), *([] if s.base is None else [pack(s.base)])]
-                for s in value
+            fields_of_mark[name] = [
+                [
+                    series.name,
+                    series.code,
+                    pack(series.values),
+                    *([] if series.base is None else [pack(series.base)]),
+                ]
+                for series in value
             ]
         elif isinstance(value, Mapping):
-            data |= {name: {k: pack(v) for k, v in value.items()}} if value else {}
+            fields_of_mark |= (
+                {name: {key: pack(column) for key, column in value.items()}} if value else {}
+            )
         elif value not in (None, (), "") and value is not False:
-            data[name] = _numbers(round(value, 3)) if isinstance(value, float) else value
+            fields_of_mark[name] = _numbers(round(value, 3)) if isinstance(value, float) else value
     if isinstance(mark, Painted) and (overlap := beside(mark.pictures)):
-        data["left"] = overlap
-    return data
+        fields_of_mark["left"] = overlap
+    return fields_of_mark
 
 
 def _drawing(drawing: Drawing) -> list[Any]:
     bars = []
-    for b in drawing.bars:
-        bar = [_numbers(b.code), _numbers(b.start), _numbers(b.length)]
-        if b.rest >= 0 or b.end:  # else nothing follows, as the player takes for granted
-            bar += [_numbers(b.end), b.rest]
-        bars.append(bar)
+    for bar in drawing.bars:
+        fields_of_bar = [_numbers(bar.code), _numbers(bar.start), _numbers(bar.length)]
+        if bar.rest >= 0 or bar.end:  # without these two, the player draws no second bar
+            fields_of_bar += [_numbers(bar.end), bar.rest]
+        bars.append(fields_of_bar)
     return [_numbers(drawing.span), drawing.unit, bars]
 
 
@@ -789,8 +843,7 @@ def _still(still: Still) -> dict[str, Any]:
     if still.at != 1:
         data["at"] = round(still.at, 4)
     values = {k: pack(v) for k, v in still.values.items()}
-    # How long the cells of the first group keep their code is said there, and not once more among
-    # the values.
+    # The end cycles of the first mark's cells are in `cells`, so they are left out of `values`.
     busy = next((_numbers(until) for _, until, _ in still.cells.values()), None)
     busy = busy if isinstance(busy, str) else None
     channels: dict[str, Mapping[str, Any]] = {
@@ -826,45 +879,64 @@ def _still(still: Still) -> dict[str, Any]:
 
 
 def _told_once(stills: list[dict[str, Any]]) -> list[str]:
-    """Return the words that several stills share. In their place these get numbers."""
-    often = Counter(still[k] for still in stills for k in WORDS if still.get(k))
-    shared = [text for text, n in often.items() if n > 1 and len(text) > SHORT]
-    numbers = {text: i for i, text in enumerate(shared)}
+    """Return the texts that several stills share, and replace them in the stills by numbers."""
+    count_by_text = Counter(still[key] for still in stills for key in WORDS if still.get(key))
+    shared = [text for text, count in count_by_text.items() if count > 1 and len(text) > SHORT]
+    numbers = {text: number for number, text in enumerate(shared)}
     for still in stills:
-        still |= {k: numbers[still[k]] for k in WORDS if still.get(k) in numbers}
+        still |= {key: numbers[still[key]] for key in WORDS if still.get(key) in numbers}
     return shared
 
 
 def _texts(cell_texts: CellTexts) -> list[Any]:
-    """Return [how many whole numbers, packed, the end of each, other texts]; of each cell the text
-    that it has at first; how many changes, and when, which cell, and to what."""
-    end = ".0" if any(text.endswith(".0") for text in cell_texts.texts) else ""
+    """Return the texts in cells for the player: [texts, first texts, number of changes, changes].
+
+    The texts are [number of integers, the integers, the ending of their texts, other texts]. The
+    first texts are the number of each cell's text in the first frame. The changes are three
+    columns: frames, cells, and numbers of texts.
+    """
+    ending = ".0" if any(text.endswith(".0") for text in cell_texts.texts) else ""
     whole_numbers = [
-        t for t in cell_texts.texts if WHOLE.fullmatch(t.removesuffix(end)) and t.endswith(end)
+        text
+        for text in cell_texts.texts
+        if WHOLE.fullmatch(text.removesuffix(ending)) and text.endswith(ending)
     ]
     texts = dict.fromkeys((*whole_numbers, *cell_texts.texts))
-    number = {text: i for i, text in enumerate(texts)}
-    place = np.array([number[text] for text in cell_texts.texts], np.int64)
-    sizes = np.array([int(text.removesuffix(end)) for text in whole_numbers], np.int64)
-    named = [len(whole_numbers), pack(sizes), end, *[*texts][len(whole_numbers) :]]
-    changes = cell_texts.frame, cell_texts.cell, place[cell_texts.value]
-    return [named, pack(place[cell_texts.first]), len(cell_texts.cell), *map(pack, changes)]
+    number = {text: number for number, text in enumerate(texts)}
+    number_of_text = np.array([number[text] for text in cell_texts.texts], np.int64)
+    whole_values = np.array([int(text.removesuffix(ending)) for text in whole_numbers], np.int64)
+    text_list = [len(whole_numbers), pack(whole_values), ending, *[*texts][len(whole_numbers) :]]
+    changes = cell_texts.frame, cell_texts.cell, number_of_text[cell_texts.value]
+    return [
+        text_list,
+        pack(number_of_text[cell_texts.first]),
+        len(cell_texts.cell),
+        *map(pack, changes),
+    ]
 
 
 def _messages(items: Sequence[Message]) -> list[Any]:
-    """Return how many they are, then column by column: how many receive each, and who; how many
-    cells it carries, and which; source, size, begin, end, whether the cells are those after, and
-    how many there were."""
-    cells = [np.zeros(0, np.int64) if m.cells is None else m.cells for m in items]
-    lists = ([m.receivers for m in items], cells)
-    parts = (
-        (np.array(list(map(len, per_round))), np.concatenate(per_round)) for per_round in lists
+    """Return the messages for the player: their number, followed by columns.
+
+    The columns are the numbers of receivers, the receivers of all messages, the numbers of cells,
+    the cells of all messages, and then source, size, begin, end, after and count.
+    """
+    cells_of_messages = [
+        np.zeros(0, np.int64) if message.cells is None else message.cells for message in items
+    ]
+    lists = ([message.receivers for message in items], cells_of_messages)
+    lengths_and_values = (
+        (np.array(list(map(len, lists_of_messages))), np.concatenate(lists_of_messages))
+        for lists_of_messages in lists
     )
-    packed = (pack(part) for both in parts for part in both)
-    columns = [(m.source, m.size, m.begin, m.end, m.after, m.count) for m in items]
+    packed = (pack(array) for pair in lengths_and_values for array in pair)
+    columns = [
+        (message.source, message.size, message.begin, message.end, message.after, message.count)
+        for message in items
+    ]
     return [len(items), *packed, *map(pack, np.array(columns, np.int64).T)]
 
 
 def _listed(items: Array) -> Any:
-    """Return one number as it is, several or none as [how many, packed]."""
+    """Return a single number as it is, and any other amount as [number of items, packed items]."""
     return int(items[0]) if len(items) == 1 else [len(items), pack(items)]

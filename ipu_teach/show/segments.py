@@ -1,7 +1,7 @@
-"""A run by time, in stretches; at the end of each, all IPUs wait for each other.
+"""A run by time, divided into stretches, at whose ends all IPUs wait for each other.
 
-On one IPU every step is a stretch. On several IPUs, each goes through its own steps within a
-stretch, and those that end early wait for the last. A step that all IPUs execute together is a
+On one IPU, every step is a stretch. On several IPUs, each IPU executes its own steps within a
+stretch, and IPUs that end early wait for the last. A step that all IPUs execute together is a
 stretch of one step.
 
 On a machine with I/O tiles, "IPU" in this module means one of `Target.sets`.
@@ -26,16 +26,28 @@ from ipu_teach.show.scene import Bar, Drawing, number, quantiles
 from ipu_teach.types import Array
 
 WAIT = STATES.index(palette.WAIT)
-MOST_TOLD = 16  # IPUs in a text
-MOST_ENDS = 8  # IPUs that have their number beside their lanes
+MOST_TOLD = 16  # a text lists at most this many IPUs
+MOST_NAMED = 4  # a text names at most this many tiles, steps or IPUs; of more, the first two
+MOST_ENDS = 8  # at most this many IPUs have their number beside their lanes
+
+
+def named_ipus(names: Sequence[str]) -> str:
+    """Return the names of IPUs as a text; of more than four, the first two and the number of the
+    others."""
+    listed = [*names]
+    if len(listed) == 1:
+        return listed[0]
+    if len(listed) > MOST_NAMED:
+        listed = [*listed[:2], f"{len(listed) - 2:,} others"]
+    return f"{', '.join(listed[:-1])} and {listed[-1]}"
 
 
 @dataclass(frozen=True)
 class IPUStep:
-    """A step that one IPU executes by itself, or (`ipu` is None) that all execute together.
+    """A step that one IPU executes by itself, or that all IPUs execute together (`ipu` is None).
 
-    `start` is in cycles from the beginning of the stretch. `idle` are the IPUs without a part in a
-    step of all.
+    `start` is in cycles from the beginning of the stretch. `idle` are the IPUs that have no part in
+    a step that all execute together.
     """
 
     step: int
@@ -49,8 +61,8 @@ class IPUStep:
 class Segment:
     """A stretch of the run of `report`.
 
-    `ends` are the cycles at which each IPU has finished its parts. The stretch ends when `last`,
-    the last of them, has finished.
+    `ends` are the cycles at which the IPUs have finished their parts. The stretch ends when the IPU
+    `last` has finished.
     """
 
     parts: tuple[IPUStep, ...]
@@ -64,13 +76,17 @@ class Segment:
 
     @cached_property
     def spans(self) -> list[Span]:
-        """The phases of the stretch; cached for the picture, the sentence and the table."""
+        """The phases of the stretch, which the picture, the sentence and the table use."""
         target = self.report.target
         spans: list[Span] = []
-        ipu = target.set_of(np.arange(target.num_tiles))
+        ipu_of_tile = target.set_of(np.arange(target.num_tiles))
         for part in self.parts:
-            of_all = part.ipu is None
-            tiles = at_work(self.report, part.step)[ipu] if of_all else ipu == part.ipu
+            is_of_all = part.ipu is None
+            tiles = (
+                at_work(self.report, part.step)[ipu_of_tile]
+                if is_of_all
+                else ipu_of_tile == part.ipu
+            )
             start = part.start
             for phase in self.report.phases(part.step, part.ipu):
                 spans.append(Span(part, phase, start, tiles))
@@ -79,30 +95,30 @@ class Segment:
 
     @property
     def cycles(self) -> int:
-        """The length of the stretch."""
+        """The length of the stretch in modelled cycles."""
         return max(self.ends)
 
     @cached_property
     def last(self) -> int:
         """The IPU that the others wait for.
 
-        If several finish last, it is the one with the lowest number. It is never an IPU that only
-        waited.
+        If several IPUs finish last, it is the one with the lowest number. It is never an IPU that
+        only waited.
         """
         ipus = range(len(self.ends))
-        works = [
+        last_ipus = [
             next(ipu for ipu in ipus if ipu not in part.idle) if part.ipu is None else part.ipu
             for part in self.parts
             if part.start + part.cycles == self.cycles
         ]
-        return min(works, default=0)
+        return min(last_ipus, default=0)
 
     @property
     def waits(self) -> list[tuple[int, int, int, int]]:
-        """(IPU, begin, end, the IPU that it waits for) of every wait."""
+        """The (IPU, begin cycle, end cycle, IPU that it waits for) of each wait in the stretch."""
         waits: list[tuple[int, int, int, int]] = []
         clocks = [0] * len(self.ends)
-        ended: dict[int, int] = {}  # by cycle: the lowest IPU that finished a part
+        ipu_by_end: dict[int, int] = {}  # the lowest IPU that finished a part in a cycle
         for part in (*self.parts, IPUStep(-1, None, self.cycles, 0)):
             if part.ipu is None:
                 ipus = [ipu for ipu in range(len(clocks)) if ipu not in part.idle]
@@ -110,15 +126,15 @@ class Segment:
                 ipus = [part.ipu]
             for ipu in ipus:
                 if clocks[ipu] < part.start:
-                    waits.append((ipu, clocks[ipu], part.start, ended[part.start]))
+                    waits.append((ipu, clocks[ipu], part.start, ipu_by_end[part.start]))
             for ipu in ipus:
                 clocks[ipu] = part.start + part.cycles
-                ended[clocks[ipu]] = min(ipu, ended.get(clocks[ipu], ipu))
+                ipu_by_end[clocks[ipu]] = min(ipu, ipu_by_end.get(clocks[ipu], ipu))
         return waits
 
     @property
     def steps(self) -> set[int]:
-        """The compiled steps in the stretch."""
+        """The numbers of the compiled steps in the stretch."""
         return {part.step for part in self.parts}
 
     @property
@@ -132,8 +148,20 @@ class Segment:
         ends = zip(self.names, self.ends[:MOST_TOLD], strict=False)
         return ", ".join(f"{name}{after}{end:,}" for name, end in ends)
 
+    def finish_text(self) -> str:
+        """Return after how many cycles each IPU has finished, the earliest first."""
+        ends = sorted(set(self.ends))
+        if len(ends) == 1:
+            return f"all {len(self.ends)} IPUs finish together"
+        groups = [
+            f"{named_ipus([n for n, e in zip(self.names, self.ends, strict=True) if e == end])} "
+            f"after {number(end)}"
+            for end in (*ends[: MOST_TOLD - 1], ends[-1])[: len(ends)]
+        ]
+        return f"finished are {', '.join(groups)}"
+
     def lasts(self, part: IPUStep) -> bool:
-        """Return whether the last IPU, or all IPUs together, execute the part."""
+        """Return whether the part is executed by the last IPU, or by all IPUs together."""
         return part.ipu in (None, self.last)
 
 
@@ -148,81 +176,88 @@ class Span:
 
 
 def at_work(report: Report, step: int) -> Array:
-    """Return bool[ipus]: whether each IPU has a part in a compiled step; all are True if none
-    has."""
+    """Return bool[ipus]: whether each IPU has a part in a compiled step; all True if none has."""
     works: Array = (report.overlap.lasts[step] > 0) & (report.overlap.idle[step] == 0)
     return works | ~works.any()
 
 
 def parts(report: Report, step: int, clocks: list[int] | None = None) -> list[IPUStep]:
-    """Return the parts of a compiled step, beginning at the cycles `clocks` of the IPUs.
+    """Return the parts of a compiled step, which the IPUs begin at the cycles `clocks`.
 
-    `clocks` are advanced to the ends of the parts. The clock of an IPU without a part in a step of
-    all stays. An IPU that is stalled without a part only waits, and gets no entry.
+    `clocks` (0 for all IPUs if it is None) is changed to the ends of the parts. An IPU that has no
+    part in the step gets no entry. If it waits for the step nevertheless, its clock advances, but
+    not beyond the start of a step that all IPUs execute together.
     """
     ipus = report.target.num_sets
-    lasts = report.overlap.lasts[step].tolist()
+    cycles_of_ipus = report.overlap.lasts[step].tolist()
     meets = report.overlap.meets[step]
-    now = [0] * ipus if clocks is None else clocks
+    clock_of_ipu = [0] * ipus if clocks is None else clocks
     is_of_all = ipus == 1 or bool(of_all(meets))
-    now[:] = met(np.array(now), meets).tolist()
-    works = at_work(report, step).tolist()
+    clock_of_ipu[:] = met(np.array(clock_of_ipu), meets).tolist()
+    is_at_work = at_work(report, step).tolist()
     if is_of_all:
-        idle = tuple(ipu for ipu, has_part in enumerate(works) if not has_part)
-        entries = [IPUStep(step, None, max(now), lasts[0], idle=idle)]
+        idle = tuple(ipu for ipu, has_part in enumerate(is_at_work) if not has_part)
+        steps_of_ipus = [IPUStep(step, None, max(clock_of_ipu), cycles_of_ipus[0], idle=idle)]
     else:
-        entries = [
-            IPUStep(step, ipu, now[ipu], lasts[ipu])
+        steps_of_ipus = [
+            IPUStep(step, ipu, clock_of_ipu[ipu], cycles_of_ipus[ipu])
             for ipu in range(ipus)
-            if lasts[ipu] and works[ipu]
+            if cycles_of_ipus[ipu] and is_at_work[ipu]
         ]
-    now[:] = [now[ipu] + (lasts[ipu] if works[ipu] or not is_of_all else 0) for ipu in range(ipus)]
-    return entries
+    clock_of_ipu[:] = [
+        clock_of_ipu[ipu] + (cycles_of_ipus[ipu] if is_at_work[ipu] or not is_of_all else 0)
+        for ipu in range(ipus)
+    ]
+    return steps_of_ipus
 
 
 def cuts(report: Report) -> Array:
-    """Return int64[stretches]: the superstep of the run with which each stretch begins."""
+    """Return int64[stretches]: the index of the step of the run with which each stretch begins."""
     has_several = report.target.num_sets > 1
     return report.overlap.cuts if has_several else np.arange(len(report.step_numbers))
 
 
 def segments(report: Report, steps: int) -> tuple[list[Segment], Array]:
-    """Return (the distinct stretches, int64: the number of the stretch at each place of the run)
-    of the first `steps` steps."""
-    order = report.step_numbers[:steps]
+    """Return (distinct stretches, int64 indices of the run's stretches in them).
+
+    Only the first `steps` steps of the run are divided into stretches.
+    """
+    step_numbers = report.step_numbers[:steps]
     ipus = report.target.num_sets
     if ipus == 1:
-        numbers, inverse = np.unique(order, return_inverse=True)
+        distinct_steps, inverse = np.unique(step_numbers, return_inverse=True)
         stretches = []
-        for step in numbers.tolist():
+        for step in distinct_steps.tolist():
             step_parts = parts(report, step)
             stretches.append(Segment(tuple(step_parts), (step_parts[0].cycles,), report))
         return stretches, inverse.astype(np.int64)
-    edges = np.append(report.overlap.cuts[report.overlap.cuts < steps], steps)
-    number_of: dict[bytes, int] = {}
+    stretch_bounds = np.append(report.overlap.cuts[report.overlap.cuts < steps], steps)
+    number_by_key: dict[bytes, int] = {}
     stretches = []
-    numbers_in_order = []
-    for first, last in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
-        key = order[first:last].tobytes()
-        if key not in number_of:
+    stretch_numbers = []
+    for first, last in zip(stretch_bounds[:-1].tolist(), stretch_bounds[1:].tolist(), strict=True):
+        key = step_numbers[first:last].tobytes()
+        if key not in number_by_key:
             clocks = [0] * ipus
             stretch_parts = [
-                part for step in order[first:last].tolist() for part in parts(report, step, clocks)
+                part
+                for step in step_numbers[first:last].tolist()
+                for part in parts(report, step, clocks)
             ]
-            number_of[key] = len(stretches)
+            number_by_key[key] = len(stretches)
             stretches.append(Segment(tuple(stretch_parts), tuple(clocks), report))
-        numbers_in_order.append(number_of[key])
-    return stretches, np.array(numbers_in_order, np.int64)
+        stretch_numbers.append(number_by_key[key])
+    return stretches, np.array(stretch_numbers, np.int64)
 
 
 def _merged(first: Bar, second: Bar, start: int) -> Bar:
-    """Return two bars in different lanes as one; in all other lanes it begins at `start`."""
+    """Return two bars in different lanes as one bar, which begins at `start` in other lanes."""
     begin = first.start + second.start - start
     return replace(first, start=begin, length=first.length + second.length)
 
 
 def ipu_names(ipus: int) -> tuple[str, ...]:
-    """Return the texts beside the lanes of several IPUs: all, or the first and last of many."""
+    """Return the texts beside the lanes of `ipus` IPUs: all names, or the first and last."""
     numbers = range(ipus) if ipus <= MOST_ENDS else (0, ipus - 1)
     return tuple(f"IPU {ipu}" for ipu in numbers)
 
@@ -230,10 +265,11 @@ def ipu_names(ipus: int) -> tuple[str, ...]:
 class LanesOf:
     """Lanes for the tiles of a machine.
 
-    There is one lane for each tile, or at most `most` lanes, which the tiles of each IPU share.
-    With `count`, a multiple of the number of IPUs, there are exactly that many, and they are sorted
-    in any case. `ends` are texts beside the lanes; on several IPUs the number of each, if there is
-    room.
+    There is a lane for each tile or, if there are more than `most` tiles, at most `most` lanes,
+    which the tiles of each IPU share. If `count` is not 0, there are exactly `count` lanes, a
+    multiple of the number of IPUs. Lanes are sorted by time if `count` is set, or if there are
+    fewer lanes than tiles. `ends` are texts beside the lanes: of sorted lanes, or the names of
+    several IPUs.
     """
 
     def __init__(self, report: Report, most: int, count: int = 0) -> None:
@@ -243,15 +279,15 @@ class LanesOf:
         self._starts = target.set_starts
         sets_per_ipu = target.num_sets // self.ipus
         if count:
-            per_ipu = count // self.ipus
+            lanes_per_ipu = count // self.ipus
         else:
-            per_ipu = min(target.tiles_per_ipu, max(sets_per_ipu, most // self.ipus))
-        self.count = per_ipu * self.ipus
-        lanes_of_set = [per_ipu]
+            lanes_per_ipu = min(target.tiles_per_ipu, max(sets_per_ipu, most // self.ipus))
+        self.count = lanes_per_ipu * self.ipus
+        lanes_of_set = [lanes_per_ipu]
         if target.io_tiles:
-            share = round(per_ipu * target.io_tiles / target.tiles_per_ipu)
-            io_lanes = min(max(1, share), per_ipu - 1)
-            lanes_of_set = [io_lanes, per_ipu - io_lanes]
+            proportional_lanes = round(lanes_per_ipu * target.io_tiles / target.tiles_per_ipu)
+            io_lanes = min(max(1, proportional_lanes), lanes_per_ipu - 1)
+            lanes_of_set = [io_lanes, lanes_per_ipu - io_lanes]
         self._lanes = lanes_of_set * self.ipus
         self.is_sorted = self.count < self.tiles or count > 0
         self.ends = ipu_names(self.ipus) if self.ipus > 1 else ENDS
@@ -263,7 +299,7 @@ class LanesOf:
 
     @property
     def notes(self) -> list[str]:
-        """The note on lanes that stand for several tiles; [] if each stands for one."""
+        """The note about lanes that stand for several tiles; [] if each lane stands for a tile."""
         if self.count >= self.tiles:
             return []
         where = "of each IPU " if self.ipus > 1 else ""
@@ -276,54 +312,57 @@ class LanesOf:
         ]
 
     def of(self, per_tile: Array) -> Array:
-        """Return int64[lanes]: the value of each tile, or the quantiles of each IPU."""
+        """Return int64[lanes]: the values of the tiles, or the quantiles in each IPU if sorted."""
         if not self.is_sorted:
             return per_tile
-        rows = per_tile.reshape(self.ipus, -1)
+        tiles_of_ipus = per_tile.reshape(self.ipus, -1)
         sets_per_ipu = self._starts.size // self.ipus
-        of_sets = np.split(rows, self._starts[1:sets_per_ipu], axis=1)
-        columns = [
-            quantiles(tiles, lanes) for tiles, lanes in zip(of_sets, self._lanes, strict=False)
+        tiles_of_sets = np.split(tiles_of_ipus, self._starts[1:sets_per_ipu], axis=1)
+        lanes_of_sets = [
+            quantiles(tiles, lanes)
+            for tiles, lanes in zip(tiles_of_sets, self._lanes, strict=False)
         ]
-        return np.concatenate(columns, axis=1).reshape(-1)
+        return np.concatenate(lanes_of_sets, axis=1).reshape(-1)
 
     def spent(self, phases: Sequence[Phase], kind: str) -> Array | None:
-        """Return int64[lanes]: the busy cycles in the phases of a kind; None if there are none."""
-        busy = [p.busy for p in phases if p.kind == kind and p.busy is not None]
-        return self.of(np.sum(busy, axis=0)) if busy else None
+        """Return int64[lanes]: the busy cycles in all phases of kind `kind`; None without any."""
+        busy_per_tile = [p.busy for p in phases if p.kind == kind and p.busy is not None]
+        return self.of(np.sum(busy_per_tile, axis=0)) if busy_per_tile else None
 
     def drawing(self, stretch: Segment) -> Drawing:
-        """Return a stretch, lane by lane.
+        """Return the bars of a stretch in all lanes.
 
-        The ends of the bars of the last IPU are those of all lanes of the stretch.
+        The bars of the IPU `last` decide where the bars of all lanes end.
         """
-        merged: dict[tuple[object, ...], Bar] = {}
+        bar_by_key: dict[tuple[object, ...], Bar] = {}
         for span in stretch.spans:
             for bar in self._bars(span, stretch.lasts(span.part)):
                 # equal phases of several IPUs at the same time become one bar
                 key = bar.code, span.start, bar.end, bar.rest, span.part.ipu is None
-                known = merged.get(key)
-                merged[key] = bar if known is None else _merged(known, bar, span.start)
-        bars = list(merged.values())
+                merged_bar = bar_by_key.get(key)
+                bar_by_key[key] = (
+                    bar if merged_bar is None else _merged(merged_bar, bar, span.start)
+                )
+        bars = list(bar_by_key.values())
         for ipu, begin, until, _ in stretch.waits:
             end = until if ipu == stretch.last else begin
             bars.append(Bar(WAIT, begin, np.where(self._ipu == ipu, until - begin, 0), end))
         return Drawing(stretch.cycles, tuple(bars), "modelled cycles")
 
     def _bars(self, span: Span, is_last: bool) -> list[Bar]:
-        """Return the bars of a phase; `is_last`: whether the last IPU, or all IPUs, execute it."""
+        """Return the bars of a phase. `is_last` is whether the last IPU, or all, execute it."""
         phase = span.phase
         start = span.start
         code = STATE[phase.kind]
-        busy = phase.cycles if phase.busy is None else self.of(phase.busy)
-        in_phase = span.tiles[self._starts[self._ipu]]
-        if in_phase.all():
+        busy_cycles = phase.cycles if phase.busy is None else self.of(phase.busy)
+        is_in_phase = span.tiles[self._starts[self._ipu]]
+        if is_in_phase.all():
             rest = -1 if phase.busy is None else WAIT
-            return [Bar(code, start, busy, start + phase.cycles, rest=rest)]
+            return [Bar(code, start, busy_cycles, start + phase.cycles, rest=rest)]
         end = start + (phase.cycles if is_last else 0)
-        bars = [Bar(code, start, np.where(in_phase, busy, 0), end)]
-        idle = np.where(in_phase, phase.cycles - busy, 0)
-        if idle.any():
-            waiting_from = start + np.where(in_phase, busy, 0)
-            bars.append(Bar(WAIT, waiting_from, idle, start + int(np.max(busy))))
+        bars = [Bar(code, start, np.where(is_in_phase, busy_cycles, 0), end)]
+        idle_cycles = np.where(is_in_phase, phase.cycles - busy_cycles, 0)
+        if idle_cycles.any():
+            waiting_from = start + np.where(is_in_phase, busy_cycles, 0)
+            bars.append(Bar(WAIT, waiting_from, idle_cycles, start + int(np.max(busy_cycles))))
         return bars

@@ -1,4 +1,4 @@
-"""The simple shapes that a frame of a scene is made of, for the renderers that draw stills."""
+"""The simple shapes of which a frame of a scene consists, for the renderers that draw stills."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ import numpy as np
 
 from ipu_teach.types import Array
 
-LETTER = 6.2  # width of a letter of 11 units, about
+LETTER = 6.2  # the approximate width of a letter at a font size of 11
 
 
 @dataclass(frozen=True, eq=False)
 class Boxes:
-    """Rectangles of one code: float[n, 4] of x, y, width and height. All have one height, or
-    with `upright` one width."""
+    """Rectangles of one code: float[n, 4] of (x, y, width, height).
+
+    All have the same height or, if `upright`, the same width.
+    """
 
     code: int
     boxes: Array
@@ -24,7 +26,7 @@ class Boxes:
 
 @dataclass(frozen=True, eq=False)
 class Raster:
-    """A picture of codes, one pixel a value, stretched over a rectangle."""
+    """A picture of int[rows, columns] codes, stretched over a rectangle. Code -1 is paper."""
 
     x: float
     y: float
@@ -35,8 +37,10 @@ class Raster:
 
 @dataclass(frozen=True)
 class Words:
-    """A text. `anchor` ("start", "middle" or "end") is the part of it at x; `ink` is "ink",
-    "soft", or the code behind it."""
+    """A text. `anchor` says which part of it is at x: "start", "middle" or "end".
+
+    `ink` is "ink", "soft", or the number of the code that is behind the text.
+    """
 
     x: float
     y: float
@@ -48,8 +52,10 @@ class Words:
 
 @dataclass(frozen=True)
 class Stroke:
-    """A curve through a start, a control point and an end, with a head if it is an arrow. `role`
-    is "ink", "line" or "paper"."""
+    """A straight line (two points), or a quadratic curve (start, control point, end).
+
+    It has a head if it is an `arrow`. `role` is its colour: "ink", "line" or "paper".
+    """
 
     points: tuple[tuple[float, float], ...]
     width: float
@@ -59,8 +65,10 @@ class Stroke:
 
 @dataclass(frozen=True, eq=False)
 class Outline:
-    """Straight lines through points, float[n, 2], in the colour of a code: an area if `filled`,
-    else a line of this width."""
+    """Straight lines through `points`, float[n, 2], in the colour of a code.
+
+    If `filled`, they surround an area; else they are drawn with the width `width`.
+    """
 
     code: int
     points: Array
@@ -74,28 +82,29 @@ Shape = Boxes | Raster | Words | Stroke | Outline
 def rectangles(
     x: Array | float, y: Array | float, width: Array | float, height: Array | float
 ) -> Array:
-    """Return float[n, 4]: rectangles, given by x, y, width and height. A single number holds for
-    all."""
+    """Return rectangles as float[n, 4]. An argument that is a number applies to all of them."""
     columns = np.broadcast_arrays(*map(np.atleast_1d, (x, y, width, height)))
     return np.stack(columns, axis=1).astype(np.float64)
 
 
 def moved(shape: Shape, x: float, y: float) -> Shape:
-    """Return a shape, moved to the right and down."""
+    """Return a shape that is moved to the right by `x` and down by `y`."""
     match shape:
         case Boxes():
             return replace(shape, boxes=shape.boxes + (x, y, 0, 0))
         case Outline():
             return replace(shape, points=shape.points + (x, y))
         case Stroke():
-            return replace(shape, points=tuple((u + x, v + y) for u, v in shape.points))
+            return replace(
+                shape, points=tuple((point_x + x, point_y + y) for point_x, point_y in shape.points)
+            )
     return replace(shape, x=shape.x + x, y=shape.y + y)
 
 
 def colours_of(shapes: Sequence[Shape]) -> tuple[set[int], set[int]]:
-    """Return (the codes of the shapes, the codes behind texts)."""
+    """Return (codes of all shapes, codes behind texts), where the first set includes the second."""
     codes: set[int] = set()
-    inks = {
+    text_codes = {
         shape.ink for shape in shapes if isinstance(shape, Words) and isinstance(shape.ink, int)
     }
     for shape in shapes:
@@ -103,5 +112,5 @@ def colours_of(shapes: Sequence[Shape]) -> tuple[set[int], set[int]]:
             case Boxes() | Outline():
                 codes.add(shape.code)
             case Raster():
-                codes.update(int(c) for c in np.unique(shape.codes) if c >= 0)
-    return codes | inks, inks
+                codes.update(int(code) for code in np.unique(shape.codes) if code >= 0)
+    return codes | text_codes, text_codes

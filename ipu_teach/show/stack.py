@@ -1,4 +1,4 @@
-"""Stacks side by side, painted: a bar on the other, in each of many columns."""
+"""Paint stacks of bars next to each other."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ipu_teach.show.scene import number
 from ipu_teach.show.shapes import Boxes, Raster, Shape, Stroke, Words, rectangles
 from ipu_teach.types import Array
 
-ROWS = 96  # of the raster of many stacks
-SMALLEST_BOX = 0.15  # smaller ones cannot be seen
+ROWS = 96  # the raster of many stacks has this many rows
+SMALLEST_BOX = 0.15  # a lower box cannot be seen
 
 
 def stacks(
@@ -25,37 +25,43 @@ def stacks(
     limit: float = np.inf,
     level: Array | None = None,
 ) -> tuple[Shape, ...]:
-    """Return the stacks of `parts`, (code, how much in each stack) from below, in a box whose
-    height stands for `top`.
+    """Return the shapes of stacks in a box of size `width` x `height`, whose height means `top`.
 
-    A line at `limit`, where it fits; each stack has a line across at its `level`, where stacks are
-    wide enough. `ends` are words below the first and the last, where there is no room for all of
-    their numbers.
+    `parts` has (code, float[stacks] amounts) for each layer of the stacks, from below. A line marks
+    `limit` if it is not above `top`. `level`, float[stacks], is where each stack has a line across,
+    or 0. `ends` are the texts below the first and the last stack, if there is no room for the
+    numbers of all stacks.
     """
     count = len(parts[0][1])
     scale = height / (top or 1)
     shapes = list[Shape]()
     pitch = width / count
-    rows = np.arange(count)
-    wide = stack_width(pitch)
+    stack_numbers = np.arange(count)
+    bar_width = stack_width(pitch)
     shapes.append(Words(width, -8, f"to {number(round(top))} {unit}", 12, anchor="end", ink="soft"))
     if count > MOST_RECTANGLES:
         shapes.append(Raster(0, 0, width, height, codes=stack_raster(parts, top)))
     else:
-        begin: Array = np.zeros(count)
+        lower: Array = np.zeros(count)
         for code, heights in parts:
-            end = begin + heights
-            high = (end - begin) * scale
-            boxes = rectangles(rows * pitch, height - end * scale, wide, high)
-            is_visible = high >= SMALLEST_BOX
-            begin = end
+            upper = lower + heights
+            bar_heights = (upper - lower) * scale
+            boxes = rectangles(
+                stack_numbers * pitch, height - upper * scale, bar_width, bar_heights
+            )
+            is_visible = bar_heights >= SMALLEST_BOX
+            lower = upper
             shapes += [Boxes(code, boxes[is_visible], upright=True)] * bool(is_visible.any())
         level = np.zeros(count) if level is None else level
-        starts = np.flatnonzero(np.append(True, np.diff(level) != 0))
-        for first, last in zip(starts.tolist(), np.append(starts[1:], count).tolist(), strict=True):
+        first_stacks = np.flatnonzero(np.append(True, np.diff(level) != 0))
+        for first, last in zip(
+            first_stacks.tolist(), np.append(first_stacks[1:], count).tolist(), strict=True
+        ):
             y = height - float(level[first]) * scale
-            line = Stroke(((first * pitch - 2, y), ((last - 1) * pitch + wide + 2, y)), 1.5)
-            shapes += [line] * bool(level[first])  # a box on the ground has its own line
+            level_line = Stroke(
+                ((first * pitch - 2, y), ((last - 1) * pitch + bar_width + 2, y)), 1.5
+            )
+            shapes += [level_line] * bool(level[first])  # at level 0 there is no line
     shapes.append(Stroke(((0, height), (width, height)), 1, "line"))
     if limit <= top:
         y = height - limit * scale
@@ -67,8 +73,15 @@ def stacks(
         return (
             *shapes,
             *(
-                Words(i * pitch + wide / 2, height + 14, f"{i}", 11, anchor="middle", ink="soft")
-                for i in range(count)
+                Words(
+                    stack_number * pitch + bar_width / 2,
+                    height + 14,
+                    f"{stack_number}",
+                    11,
+                    anchor="middle",
+                    ink="soft",
+                )
+                for stack_number in range(count)
             ),
         )
     return (
@@ -79,15 +92,16 @@ def stacks(
 
 
 def stack_places(count: int, width: float, height: float) -> Array:
-    """Return float[count, 4]: x, y, width and height of the part of each stack that can be
-    pointed at."""
+    """Return float[count, 4]: (x, y, width, height) of the area of each stack for the pointer."""
     pitch = width / count
     return rectangles(np.arange(count) * pitch, 0, stack_width(pitch), height)
 
 
 def stack_width(pitch: float) -> float:
-    """Return the width of a stack, whose neighbours are `pitch` apart. A wide one has an even
-    width, so that its middle is at a whole unit."""
+    """Return the width of a stack, if stacks are `pitch` apart.
+
+    The width of a wide stack is an even integer, so that its middle is at an integer.
+    """
     return float(2 * int(pitch * 0.43)) if pitch >= 8 else pitch * (0.86 if pitch > 4 else 1)
 
 
@@ -95,29 +109,32 @@ def stack_raster(parts: Sequence[tuple[int, Array]], top: float) -> Array:
     """Return int[rows, columns]: the code of each pixel, with row 0 at the top."""
     codes: Array = np.array([code for code, _ in parts])
     pixels = stacked_pixels(np.array([heights for _, heights in parts]) * ROWS / (top or 1), ROWS)
-    # From below: the empty rows, which come first, are on top.
+    # Codes are sorted from below. Empty rows come first, so they are at the top.
     order = np.argsort(np.where(pixels < 0, -1, len(codes) - pixels), axis=0, kind="stable")
     pixels = np.take_along_axis(pixels, order, axis=0)
     return np.where(pixels < 0, -1, codes[pixels])
 
 
 def stacked_pixels(amounts: Array, rows: int) -> Array:
-    """Return int[rows, columns]: `amounts` (float[codes, columns], in rows) as pixels, one above
-    the other; -1 for empty pixels.
+    """Return int[rows, columns]: columns of pixels, each with the index of an amount, or -1.
 
-    The next column makes up for what rounding adds to or takes from one, so that shares of the
-    whole are kept.
+    `amounts`, float[amounts, columns], are heights in pixels. -1 stands for an empty pixel. What
+    rounding adds in a column is subtracted in the next, so that the shares of all pixels are right.
     """
-    # first what stays empty
+    # Row 0 of the amounts is the height that stays empty.
     amounts = np.concatenate((rows - amounts.sum(axis=0, keepdims=True), amounts))
     pixels = np.zeros((rows, amounts.shape[1]), np.int64)
-    owed = np.zeros(len(amounts))
+    owed_pixels = np.zeros(len(amounts))
     for column in range(amounts.shape[1]):
-        owed += amounts[:, column]
-        given: Array = np.maximum(np.floor(owed), 0).astype(np.int64)
-        while (short := rows - int(given.sum())) != 0:
-            excess = owed - given if short > 0 else np.where(given > 0, given - owed, -np.inf)
-            given[int(np.argmax(excess))] += 1 if short > 0 else -1
-        pixels[:, column] = np.repeat(np.arange(len(given)), given) - 1
-        owed -= given
+        owed_pixels += amounts[:, column]
+        num_pixels: Array = np.maximum(np.floor(owed_pixels), 0).astype(np.int64)
+        while (num_missing := rows - int(num_pixels.sum())) != 0:
+            excess = (
+                owed_pixels - num_pixels
+                if num_missing > 0
+                else np.where(num_pixels > 0, num_pixels - owed_pixels, -np.inf)
+            )
+            num_pixels[int(np.argmax(excess))] += 1 if num_missing > 0 else -1
+        pixels[:, column] = np.repeat(np.arange(len(num_pixels)), num_pixels) - 1
+        owed_pixels -= num_pixels
     return pixels

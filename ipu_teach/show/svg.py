@@ -1,6 +1,6 @@
-"""A frame of a scene as an SVG file: the poster of a live view, and stills for documents.
+"""Draw a frame of a scene as SVG: the poster of a live view, and stills for documents.
 
-It follows the reader's light or dark setting by itself. Equal scenes give equal bytes.
+The drawing follows the reader's light or dark setting by itself. Equal scenes give equal bytes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ipu_teach.show.scene import WIDTH, Scene
 from ipu_teach.show.shapes import Boxes, Outline, Raster, Shape, Stroke, Words, colours_of
 from ipu_teach.types import Array
 
-# The shapes of a pattern in a square of 6 by 6.
+# Each pattern is a path in a square of 6 x 6 units.
 STROKES = {
     "/": "M-1 7L7-1",
     ".": "M2.5 3h1",
@@ -31,37 +31,48 @@ STROKES = {
 
 
 def svg(scene: Scene, frame: int | None = None) -> str:
-    """Return the SVG source of the end of a frame; by default, of the frame at which the picture
-    rests, with all lanes of its superstep."""
-    chosen = scene.poster if frame is None else frame
-    above = headline_height(scene)
+    """Return the SVG source of frame number `frame`, by default of the poster.
+
+    The moment within the frame is `Still.at`. The lanes of the poster are complete.
+    """
+    frame_number = scene.poster if frame is None else frame
+    title_height = headline_height(scene)
     title = "".join(
-        f'<text class="i" font-weight="bold" x="{_n(w.x)}" y="{_n(w.y)}">{escape(w.text)}</text>'
-        for w in headline(scene)
+        f'<text class="i" font-weight="bold" x="{_n(line.x)}" y="{_n(line.y)}">'
+        f"{escape(line.text)}</text>"
+        for line in headline(scene)
     )
-    shapes = [*paint(scene, chosen, is_whole=frame is None), *caption(scene, chosen)]
+    shapes = [*paint(scene, frame_number, is_whole=frame is None), *caption(scene, frame_number)]
     shapes = [shape for shape in map(_visible, shapes) if shape is not None]
-    used, inks = colours_of(shapes)
-    patterns = "".join(_pattern(i, scene.codes[i]) for i in sorted(used) if scene.codes[i].pattern)
+    codes_used, text_codes = colours_of(shapes)
+    patterns = "".join(
+        _pattern(code, scene.codes[code])
+        for code in sorted(codes_used)
+        if scene.codes[code].pattern
+    )
     patterns = PATTERN + patterns if patterns else ""
-    areas = {shape.code for shape in shapes if isinstance(shape, Outline) and shape.filled}
-    arrow = ARROW if any(isinstance(shape, Stroke) and shape.arrow for shape in shapes) else ""
-    body = "".join(_together(list(part), scene.codes) for _, part in groupby(shapes, _kind))
-    height = _n(above + scene.height + caption_height(scene))
+    filled_codes = {shape.code for shape in shapes if isinstance(shape, Outline) and shape.filled}
+    arrow_marker = (
+        ARROW if any(isinstance(shape, Stroke) and shape.arrow for shape in shapes) else ""
+    )
+    body_elements = "".join(
+        _together(list(part), scene.codes) for _, part in groupby(shapes, _kind)
+    )
+    height = _n(title_height + scene.height + caption_height(scene))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
-        f'viewBox="0 {_n(-above)} {WIDTH} {height}">'
+        f'viewBox="0 {_n(-title_height)} {WIDTH} {height}">'
         f"<title>{escape(scene.title)}</title>"
-        f"<style>{_style(scene.codes, used, inks, areas)}</style>"
-        f"<defs>{patterns}{arrow}</defs>"
-        f'<rect class="p" y="{_n(-above)}" width="100%" height="100%" rx="4"/>'
-        f'<g style="font-size:16px">{title}</g>{body}</svg>'
+        f"<style>{_style(scene.codes, codes_used, text_codes, filled_codes)}</style>"
+        f"<defs>{patterns}{arrow_marker}</defs>"
+        f'<rect class="p" y="{_n(-title_height)}" width="100%" height="100%" rx="4"/>'
+        f'<g style="font-size:16px">{title}</g>{body_elements}</svg>'
     ).replace(" %", f"{NO_BREAK}%")
 
 
-NO_BREAK = "\u00a0"  # before a percent sign
-STROKE = {"ink": "k", "line": "l", "paper": "z"}  # classes of lines
-# What all patterns share.
+NO_BREAK = "\u00a0"  # the space before a percent sign
+STROKE = {"ink": "k", "line": "l", "paper": "z"}  # the CSS classes of lines, by their role
+# All patterns use these two elements.
 PATTERN = (
     '<rect id="g" width="6" height="6"/><pattern id="h" width="6" height="6" '
     'patternUnits="userSpaceOnUse"/>'
@@ -73,39 +84,47 @@ ARROW = (
 
 
 def _visible(shape: Shape) -> Shape | None:
-    """Return a shape without its parts that are too small to be seen, or None if nothing is
-    left."""
+    """Return a shape without boxes that are too small to be seen; None if no box remains."""
     if not isinstance(shape, Boxes):
         return shape
     is_visible = np.round(shape.boxes[:, 2:], 1).min(axis=1) > 0
     return replace(shape, boxes=shape.boxes[is_visible]) if is_visible.any() else None
 
 
-def _style(codes: Sequence[Code], used: set[int], inks: set[int], areas: set[int]) -> str:
-    def theme(ink: dict[str, str], dark: bool) -> dict[str, str]:
-        rules = {"p{fill": ink["paper"], "i{fill": ink["ink"], "s{fill": ink["soft"]}
-        rules |= {f"{name}{{stroke": ink[role] for role, name in STROKE.items()}
-        for i in sorted(used):
-            colour = codes[i].colour(dark)
-            if i in areas or codes[i].pattern:
-                rules[f"c{i}{{fill"] = colour
-            if i in inks:
-                rules |= {f"t{i}{{stroke": colour, f"t{i}{{fill": ink_on(colour)}
-            if not codes[i].pattern:
-                rules[f"b{i}{{stroke"] = colour
+def _style(
+    codes: Sequence[Code], codes_used: set[int], text_codes: set[int], filled_codes: set[int]
+) -> str:
+    def theme(colours: dict[str, str], dark: bool) -> dict[str, str]:
+        rules = {"p{fill": colours["paper"], "i{fill": colours["ink"], "s{fill": colours["soft"]}
+        rules |= {f"{name}{{stroke": colours[role] for role, name in STROKE.items()}
+        for code in sorted(codes_used):
+            colour = codes[code].colour(dark)
+            if code in filled_codes or codes[code].pattern:
+                rules[f"c{code}{{fill"] = colour
+            if code in text_codes:
+                rules |= {f"t{code}{{stroke": colour, f"t{code}{{fill": ink_on(colour)}
+            if not codes[code].pattern:
+                rules[f"b{code}{{stroke"] = colour
         return rules
 
-    def told(rules: dict[str, str], known: dict[str, str]) -> str:
-        return "".join(f".{k}:{v}}}" for k, v in rules.items() if v != known.get(k, "#000000"))
+    def rules_text(rules: dict[str, str], default_rules: dict[str, str]) -> str:
+        return "".join(
+            f".{selector}:{colour}}}"
+            for selector, colour in rules.items()
+            if colour != default_rules.get(selector, "#000000")
+        )
 
     light = theme(LIGHT, False)
-    patterns = "".join(f".b{i}{{stroke:url(#h{i})}}" for i in sorted(used) if codes[i].pattern)
+    patterns = "".join(
+        f".b{code}{{stroke:url(#h{code})}}" for code in sorted(codes_used) if codes[code].pattern
+    )
     return (
         "g{font:12px system-ui,sans-serif}.f{font-size:11px}path{fill:none}.d{display:none}"
-        ".h{stroke:#00000059}.m{text-anchor:middle}.e{text-anchor:end}.o{paint-order:stroke;stroke-width:3}"
+        ".h{stroke:#00000059}.m{text-anchor:middle}.e{text-anchor:end}"
+        ".o{paint-order:stroke;stroke-width:3}"
         + patterns
-        + told(light, {})
-        + f"@media(prefers-color-scheme:dark){{{told(theme(DARK, True), light)}"
+        + rules_text(light, {})
+        + f"@media(prefers-color-scheme:dark){{{rules_text(theme(DARK, True), light)}"
         + ".d{display:inline}.w{display:none}}"
     )
 
@@ -137,102 +156,127 @@ def _thick(shape: Boxes) -> str:
 
 
 def _together(shapes: list[Shape], codes: Sequence[Code]) -> str:
-    """Return the elements of neighbouring shapes of one kind, with their style written once."""
+    """Return the elements of neighbouring shapes of the same kind, which share a style."""
     first = shapes[0]
     if isinstance(first, Boxes):
-        # A box is a thick stroke along its middle, which takes half as many letters as its outline.
-        width = f'stroke-width="{_thick(first)}"'
+        # A box is drawn as a thick stroke along its middle, which takes half as many characters as
+        # its outline.
+        stroke_width = f'stroke-width="{_thick(first)}"'
         paths = [
-            f'<path class="b{b.code}"{dash} d="{_middles(boxes, b.upright)}"/>'
-            for b in shapes
-            if isinstance(b, Boxes)
-            for dash, boxes in dashed(b).items()
+            f'<path class="b{box_shape.code}"{dash} d="{_middles(boxes, box_shape.upright)}"/>'
+            for box_shape in shapes
+            if isinstance(box_shape, Boxes)
+            for dash, boxes in dashed(box_shape).items()
         ]
         return (
-            f"<g {width}>{''.join(paths)}</g>"
+            f"<g {stroke_width}>{''.join(paths)}</g>"
             if len(paths) > 1
-            else paths[0].replace(" d=", f" {width} d=")
+            else paths[0].replace(" d=", f" {stroke_width} d=")
         )
     if isinstance(first, Stroke) and len(shapes) > 1:
-        d = _path(*(line.points for line in shapes if isinstance(line, Stroke)))
-        return f'<path class="{STROKE[first.role]}" stroke-width="{_n(first.width)}" d="{d}"/>'
+        path_data = _path(*(line.points for line in shapes if isinstance(line, Stroke)))
+        return (
+            f'<path class="{STROKE[first.role]}" stroke-width="{_n(first.width)}" d="{path_data}"/>'
+        )
     if isinstance(first, Outline) and not first.filled:
-        d = _path(*(outline.points.tolist() for outline in shapes if isinstance(outline, Outline)))
-        return f'<path class="b{first.code}" stroke-width="{_n(first.width)}" d="{d}"/>'
+        path_data = _path(
+            *(outline.points.tolist() for outline in shapes if isinstance(outline, Outline))
+        )
+        return f'<path class="b{first.code}" stroke-width="{_n(first.width)}" d="{path_data}"/>'
     if not isinstance(first, Words):
         return _shape(first, codes)
-    role = {"ink": "i", "soft": "s"}.get(str(first.ink), f"t{first.ink}")
-    role += {"start": "", "middle": " m", "end": " e"}[first.anchor] + (
+    css_class = {"ink": "i", "soft": "s"}.get(str(first.ink), f"t{first.ink}")
+    css_class += {"start": "", "middle": " m", "end": " e"}[first.anchor] + (
         " o" if isinstance(first.ink, int) else ""
     )
-    role += " f" if first.size == 11 else ""
+    css_class += " f" if first.size == 11 else ""
     size = "" if first.size in (11, 12) else f' style="font-size:{_n(first.size)}px"'
     words = groupby(
-        (w for w in shapes if isinstance(w, Words)), lambda w: (w.y, len(w.text) == 1 or id(w))
+        (text for text in shapes if isinstance(text, Words)),
+        lambda text: (text.y, len(text.text) == 1 or id(text)),
     )
-    return f'<g class="{role}"{size}>{"".join(_line(list(line)) for _, line in words)}</g>'
+    return f'<g class="{css_class}"{size}>{"".join(_line(list(line)) for _, line in words)}</g>'
 
 
 def _line(words: list[Words]) -> str:
-    """Return the texts on a line. Several of one character are one element, which has the place
-    of each character."""
-    places = " ".join(_n(w.x) for w in words)
-    text = "".join(w.text for w in words)
+    """Return the element of texts on a line: a single text, or several texts of one character.
+
+    The element has the position of each text.
+    """
+    places = " ".join(_n(word.x) for word in words)
+    text = "".join(word.text for word in words)
     return f'<text x="{places}" y="{_n(words[0].y)}">{escape(text)}</text>'
 
 
 def dashed(shape: Boxes) -> dict[str, list[list[float]]]:
-    """Return boxes, grouped by the dashes with which they are drawn: four or more of equal
-    length and equally far apart in a row are one."""
-    along = int(shape.upright)
-    values = dict[str, list[list[float]]]()
+    """Return boxes (x, y, width, height), grouped by the attribute of the dashes that draw them.
+
+    Four or more boxes in a row that have equal lengths and equal distances become one box, which is
+    drawn with dashes. The attribute of other boxes is "".
+    """
+    axis = int(shape.upright)
+    boxes_by_dash = dict[str, list[list[float]]]()
     boxes = shape.boxes.tolist()
-    first = 0
-    # for each box its distance from the last, and its other numbers
-    steps = np.diff(shape.boxes, axis=0, prepend=np.nan)
-    again = np.abs(np.diff(steps, axis=0, prepend=np.nan)).max(axis=1) < 0.02
-    still = np.abs(np.delete(steps, along, axis=1)).max(axis=1) < 0.02
-    while first < len(boxes):
-        last = first + 1
-        while last < len(boxes) and still[last] and (again[last] or last == first + 1):
-            last += 1
-        box = boxes[first]
-        length = boxes[first][2 + along]
-        pitch = (boxes[last - 1][along] - box[along]) / max(1, last - 1 - first)
+    first_box = 0
+    # A box is even if it differs from the box before it as that one differs from its own
+    # predecessor. It is aligned if it differs from the box before it only along the axis.
+    differences = np.diff(shape.boxes, axis=0, prepend=np.nan)
+    is_even = np.abs(np.diff(differences, axis=0, prepend=np.nan)).max(axis=1) < 0.02
+    is_aligned = np.abs(np.delete(differences, axis, axis=1)).max(axis=1) < 0.02
+    while first_box < len(boxes):
+        end_box = first_box + 1
+        while (
+            end_box < len(boxes)
+            and is_aligned[end_box]
+            and (is_even[end_box] or end_box == first_box + 1)
+        ):
+            end_box += 1
+        box = boxes[first_box]
+        length = boxes[first_box][2 + axis]
+        pitch = (boxes[end_box - 1][axis] - box[axis]) / max(1, end_box - 1 - first_box)
         dash = ""
-        if last - first > 3 and pitch > length:
+        if end_box - first_box > 3 and pitch > length:
             dash = f' stroke-dasharray="{round(length, 2):g} {round(pitch - length, 2):g}"'
-            box[2 + along] = pitch * (last - 1 - first) + length
+            box[2 + axis] = pitch * (end_box - 1 - first_box) + length
         else:
-            last = first + 1
-        values.setdefault(dash, []).append(box)
-        first = last
-    return values
+            end_box = first_box + 1
+        boxes_by_dash.setdefault(dash, []).append(box)
+        first_box = end_box
+    return boxes_by_dash
 
 
 def _middles(boxes: list[list[float]], upright: bool) -> str:
-    """Return the middles of boxes as a path. Each begins at the end that is nearer, and is
-    written in absolute or relative numbers, whichever is shorter."""
+    """Return the middle lines of boxes as a path.
+
+    A line is written from either end, with absolute or relative numbers, whichever is shorter.
+    """
     path = ""
     pen = (0.0, 0.0)
     stroke = "v" if upright else "h"
-    for x, y, w, h in np.round(boxes, 1).tolist():
-        (u, v), length = ((x + w / 2, y), h) if upright else ((x, y + h / 2), w)
-        u, v = round(u, 1), round(v, 1)
-        ends = (u, v), (u, v + length) if upright else (u + length, v)
-        ways = []
-        for (a, b), end, along in ((*ends, length), (*ends[::-1], -length)):
-            across, down = _n(a - pen[0]), _n(b - pen[1])
-            for move in (f"M{_n(a)} {_n(b)}", f"m{across} {down}".replace(" -", "-")):
-                ways.append((f"{move}{stroke}{_n(along)}", end))
-        way, pen = min(ways, key=lambda outline: len(outline[0]))
-        path += way
+    for x, y, width, height in np.round(boxes, 1).tolist():
+        (start_x, start_y), length = (
+            ((x + width / 2, y), height) if upright else ((x, y + height / 2), width)
+        )
+        start_x, start_y = round(start_x, 1), round(start_y, 1)
+        both_ends = (
+            (start_x, start_y),
+            (start_x, start_y + length) if upright else (start_x + length, start_y),
+        )
+        candidates = []
+        for (from_x, from_y), end, signed_length in (
+            (*both_ends, length),
+            (*both_ends[::-1], -length),
+        ):
+            dx, dy = _n(from_x - pen[0]), _n(from_y - pen[1])
+            for move in (f"M{_n(from_x)} {_n(from_y)}", f"m{dx} {dy}".replace(" -", "-")):
+                candidates.append((f"{move}{stroke}{_n(signed_length)}", end))
+        shortest, pen = min(candidates, key=lambda candidate: len(candidate[0]))
+        path += shortest
     return path
 
 
 def _path(*lines: Sequence[Sequence[float]]) -> str:
-    """Return straight lines as a path. A line that begins where the previous one ends continues
-    it."""
+    """Return polylines as a path. A line that begins where the line before it ends continues it."""
     path = ""
     pen = ("", "")
     for line in lines:
@@ -240,8 +284,8 @@ def _path(*lines: Sequence[Sequence[float]]) -> str:
             x, y = _n(point[0]), _n(point[1])
             if (x, y) == pen:
                 continue
-            way = f"V{y}" if x == pen[0] else f"H{x}" if y == pen[1] else f"L{x} {y}"
-            path += way if place else f"M{x} {y}"
+            segment = f"V{y}" if x == pen[0] else f"H{x}" if y == pen[1] else f"L{x} {y}"
+            path += segment if place else f"M{x} {y}"
             pen = x, y
     return path
 
@@ -257,38 +301,49 @@ def _shape(shape: Shape, codes: Sequence[Code]) -> str:
                 f'x="{_n(shape.x)}" y="{_n(shape.y)}" width="{_n(shape.width)}" '
                 f'height="{_n(shape.height)}"'
             )
-            keep = 'preserveAspectRatio="none" style="image-rendering:pixelated"'
-            images = ((name, raster_png(shape.codes, codes, name == "d")) for name in "wd")
-            data = ((name, base64.b64encode(image).decode("ascii")) for name, image in images)
+            style = 'preserveAspectRatio="none" style="image-rendering:pixelated"'
+            pngs = (
+                (css_class, raster_png(shape.codes, codes, css_class == "d")) for css_class in "wd"
+            )
+            encoded = (
+                (css_class, base64.b64encode(image).decode("ascii")) for css_class, image in pngs
+            )
             return "".join(
-                f'<image class="{name}" {box} {keep} href="data:image/png;base64,{d}"/>'
-                for name, d in data
+                f'<image class="{css_class}" {box} {style} '
+                f'href="data:image/png;base64,{png_text}"/>'
+                for css_class, png_text in encoded
             )
         case Stroke():
             (x, y), *rest = shape.points
-            d = (
+            path_data = (
                 _path(shape.points)
                 if len(rest) == 1
-                else f"M{_n(x)} {_n(y)}Q" + " ".join(f"{_n(a)} {_n(b)}" for a, b in rest)
+                else f"M{_n(x)} {_n(y)}Q"
+                + " ".join(f"{_n(to_x)} {_n(to_y)}" for to_x, to_y in rest)
             )
             role = STROKE[shape.role]
-            head = ' marker-end="url(#a)"' if shape.arrow else ""
-            return f'<path class="{role}" stroke-width="{_n(shape.width)}" d="{d}"{head}/>'
+            marker = ' marker-end="url(#a)"' if shape.arrow else ""
+            return (
+                f'<path class="{role}" stroke-width="{_n(shape.width)}" d="{path_data}"{marker}/>'
+            )
         case Boxes() | Words():
             return _together([shape], codes)
 
 
 def raster_png(pixels: Array, codes: Sequence[Code], dark: bool) -> bytes:
-    """Return a raster of codes as a PNG file. Code -1 is paper; at most 15 codes may occur."""
-    values = np.unique(pixels)
+    """Return the bytes of a PNG file of int[rows, columns] codes.
+
+    Code -1 is the colour of the paper. There may be at most 15 different codes.
+    """
+    codes_present = np.unique(pixels)
     colours = [
-        (DARK if dark else LIGHT)["paper"] if c < 0 else codes[c].colour(dark)
-        for c in values.tolist()
+        (DARK if dark else LIGHT)["paper"] if code < 0 else codes[code].colour(dark)
+        for code in codes_present.tolist()
     ]
-    return indexed_png(np.searchsorted(values, pixels), colours)
+    return indexed_png(np.searchsorted(codes_present, pixels), colours)
 
 
 def _n(value: float) -> str:
-    """Return a length with at most one digit after the point."""
+    """Return a length as text with at most one digit after the point."""
     text = f"{value:.1f}".replace("-0.0", "0.0")
     return text[:-2] if text.endswith(".0") else text

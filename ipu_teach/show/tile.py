@@ -23,7 +23,17 @@ from ipu_teach.errors import InvalidOptionError, counted, did_you_mean, shown
 from ipu_teach.graph.variable_table import without_replica
 from ipu_teach.report import Report
 from ipu_teach.show import palette
-from ipu_teach.show.code import CODES, COLUMNS, PART, CodeRow, line_rows, row, tree, why
+from ipu_teach.show.code import (
+    CODES,
+    COLUMNS,
+    PART,
+    CodeRow,
+    has_estimate,
+    line_rows,
+    row,
+    tree,
+    why,
+)
 from ipu_teach.show.formula import formula_of
 from ipu_teach.show.pack import pack
 from ipu_teach.show.panels import Panels
@@ -178,11 +188,12 @@ def _scene(
     panels.drawings.append(memory)
     table = list[tuple[str, ...]]()
     numbers = list[list[list[object]]]()
+    lanes_of = dict[int, list[list[Held]]]()  # by step: for each worker its vertices
     for n, vertices_held in steps.items():
         cost = report.step_cost(n)
         workers_drawn = (len(panels.drawings), 0, cost.compute_duration)
         lanes = {"workers": workers_drawn, "memory": (0, memory.span, memory.span)}
-        by_worker = [
+        by_worker = lanes_of[n] = [
             [vertex for vertex in vertices_held if vertex.worker in (w, -1)] for w in range(workers)
         ]
         busy = np.array([sum(max(0, vertex.cycles) for vertex in lane) for lane in by_worker])
@@ -231,7 +242,7 @@ def _scene(
         )
     return panels.scene(
         "tile",
-        titled(report, _title(report, tile, taken[first])),
+        titled(report, _title(report, tile, taken[first], lanes_of[taken[first]])),
         f"In {stills[first].label}: {stills[first].note}. I{heading[1:]}.",
         foot=10,
         codes=(*BASE, *shades),
@@ -243,16 +254,37 @@ def _scene(
     )
 
 
-def _title(report: Report, tile: int, step: int) -> str:
-    """Return the cycles of a tile in a step, and whether it waits or makes others wait."""
+def _title(report: Report, tile: int, step: int, by_worker: list[list[Held]]) -> str:
+    """Return the cycles of a tile in a step, who waits or takes as long, and its last worker."""
     cost = report.step_cost(step)
     own_cycles = int(cost.compute_cycles[tile])
     name = label(cost.name, 32)
-    others = int((cost.compute_cycles < cost.compute_duration).sum())
-    waits = f"makes {counted(others, 'other')} wait" if others else "takes as long as all others"
+    waiting = int((cost.compute_cycles < cost.compute_duration).sum())
+    equal = len(cost.compute_cycles) - waiting - 1  # others that take as long as the slowest
     if own_cycles < cost.compute_duration:
-        waits = f"waits {cost.compute_duration - own_cycles:,}"
-    return f"Tile {tile} works {own_cycles:,} modelled cycles in {name!r} and {waits}"
+        waits = f" and waits {cost.compute_duration - own_cycles:,}"
+    elif not waiting:
+        waits = " and takes as long as all others"
+    elif equal:
+        waits = f", like {counted(equal, 'other')}; {counted(waiting, 'tile')} wait"
+        waits += "s" * (waiting == 1)
+    else:
+        waits = f" and makes {counted(waiting, 'other')} wait"
+    text = f"Tile {tile} works {own_cycles:,} modelled cycles in {name!r}{waits}"
+    return f"{text}; {last}" if (last := _last_workers(by_worker)) else text
+
+
+def _last_workers(by_worker: list[list[Held]]) -> str:
+    """Return which workers end last, or "" if none has a vertex."""
+    if not any(by_worker):
+        return ""
+    ends = [max((v.start + max(0, v.cycles) for v in lane), default=0) for lane in by_worker]
+    *others, last = (worker for worker, end in enumerate(ends) if end == max(ends))
+    if not others:
+        return f"worker {last} is last"
+    if len(others) + 1 == len(by_worker):
+        return f"all {len(by_worker)} workers end together"
+    return f"workers {', '.join(map(str, others))} and {last} are last"
 
 
 def _drawing(
@@ -302,19 +334,20 @@ def _cause(
 ) -> str:
     """Return a text that explains the cycles of the tile by its busiest worker."""
     own_cycles = int(cost.compute_cycles[tile])
-    slowest = int(np.argmax(cost.compute_cycles))
+    slowest = np.flatnonzero(cost.compute_cycles == cost.compute_duration)
     workers = len(by_worker)
     alone = sum(max(0, vertex.cycles) for vertex in vertices_held if vertex.worker < 0)
     moves = sum(_moves(cost, tile, target))
     per_worker = (own_cycles - alone - moves) // workers
     parts = [f"{workers} x {per_worker:,}, its busiest worker"] * bool(per_worker)
-    parts += [f"{alone:,} of vertices that have it to themselves"] * bool(alone)
+    parts += [f"{alone:,} of vertices that use all workers"] * bool(alone)
     parts += [f"{moves:,} of moving edges into place"] * bool(moves)
     text = (
         f"it takes {own_cycles:,} modelled cycles{' = ' * bool(parts)}{' + '.join(parts)}; "
         f"{counted(len(vertices_held), 'vertex', 'vertices')}"
     )
-    text += f" on {counted(workers, 'worker')}"
+    if any(vertex.worker >= 0 for vertex in vertices_held) or not vertices_held:
+        text += f" on {counted(workers, 'worker')}"
     free = sum(not lane for lane in by_worker)
     missing = sum(vertex.cycles < 0 for vertex in vertices_held)
     text += (
@@ -324,11 +357,10 @@ def _cause(
         else ""
     )
     text += f"; {missing:,} have no estimate" if missing else ""
-    return text + (
-        f"; it waits {cost.compute_duration - own_cycles:,} for tile {slowest}"
-        if own_cycles < cost.compute_duration
-        else ""
-    )
+    if own_cycles < cost.compute_duration:
+        others = f" and {counted(len(slowest) - 1, 'other')}" * (len(slowest) > 1)
+        text += f"; it waits {cost.compute_duration - own_cycles:,} for tile {slowest[0]}{others}"
+    return text
 
 
 def _blocks(report: Report, tile: int) -> tuple[tuple[str, ...], Array, Array]:
@@ -376,7 +408,8 @@ def _code(model: CostModel, used: list[Any], vertices_held: list[Held]) -> list[
         counted_ = [
             vertex for vertex in rows_of_codelet if vertex[0] < 2 and any(vertex[2])
         ]  # show.code has more
-        rows += counted_ or [row(1, why(codelet), None, total, total, PART)]
+        reason = why(codelet, bool(has_estimate(vertex.group)[vertex.group.rows == vertex.row]))
+        rows += counted_ or [row(1, reason, None, total, total, PART)]
         formula = None if counted_ else formula_of(codelet, vertex.group.shapes, model.target)
         if formula is not None and formula.cycles == total:
             rows[-1] = row(1, formula.named_sizes, None, total, total, PART)

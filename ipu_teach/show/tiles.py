@@ -16,8 +16,9 @@ import numpy as np
 from ipu_teach.errors import InvalidOptionError, counted, shown
 from ipu_teach.graph import Tensor
 from ipu_teach.graph.tile_map import union
+from ipu_teach.graph.variable_table import without_replica
 from ipu_teach.show import palette
-from ipu_teach.show.measures import GAP
+from ipu_teach.show.measures import GAP, OF_LETTER
 from ipu_teach.show.panels import Panels, grid
 from ipu_teach.show.scene import (
     WIDTH,
@@ -58,9 +59,12 @@ def tiles(tensor: Tensor, other: Tensor | None = None) -> View:
     A tensor of one dimension is drawn in rows of 32, one of two with the last across. One of more
     is sheets of its last two dimensions, those of the dimension before (channels) side by side; if
     the last has at most 4 elements and fewer than each of the two before, it is the channels. More
-    than 64 by 64 elements are drawn several to a cell, which shows the tile of the first. Raises
-    `InvalidOptionError` for something that is not a tensor, is empty, or belongs to another graph
-    than the first.
+    than 64 by 64 elements are drawn several to a square, which shows the tile of the first. More
+    than 14 tiles share colours, and more than 64 share lanes. The headings say how many elements a
+    square is, and how many tiles a colour or a lane.
+
+    Raises `InvalidOptionError` for something that is not a tensor, is empty, or belongs to another
+    graph than the first.
     """
     shown_ = [tensor] if other is None else [tensor, other]
     for tensor_shown in shown_:
@@ -82,21 +86,28 @@ def tiles(tensor: Tensor, other: Tensor | None = None) -> View:
 
 def _scene(tensors: list[Tensor]) -> Scene:
     target = tensors[0].graph.target
-    colours, per_tile = palette.of_tiles(target.num_tiles)
+    colours, tiles_per_colour = palette.of_tiles(target.num_tiles)
     panels = Panels()
     room = (WIDTH - 32 - 24 * (len(tensors) - 1)) / len(tensors)
     channels: dict[str, tuple[int | Array, float | Array, int]] = {}
     for which, tensor in enumerate(tensors):
         cells, where = _elements(tensor, f"elements {which}", room, panels.notes)
         panels.put(cells, left=16 + which * (room + 24))
-        channels[cells.name] = _still(_code(where, per_tile))
+        channels[cells.name] = _still(_code(where, tiles_per_colour))
     panels.below(34 if target.num_ipus == 1 else 48)  # the IPUs have their names above them
     sizes = bytes_by_tile(tensors)
     numbers = np.arange(target.num_tiles)
-    codes_held = np.where(sizes > 0, _code(numbers, per_tile), EMPTY)
+    codes_held = np.where(sizes > 0, _code(numbers, tiles_per_colour), EMPTY)
     say = "tile {i}: {bytes} bytes"
     values = {"bytes": sizes}
-    panels.put(grid("tiles", target, TILES, largest=LARGEST, key=numbers, say=say, values=values))
+    heading = counted(target.num_tiles, "tile")
+    if target.num_ipus > 1:
+        heading += f" on {target.num_ipus} IPUs"
+    if tiles_per_colour > 1:
+        up_to = "up to " if target.num_tiles % tiles_per_colour else ""
+        heading += f"; each colour is {up_to}{tiles_per_colour} tiles"
+    options: dict[str, Any] = {"key": numbers, "say": say, "values": values}
+    panels.put(grid("tiles", target, TILES, heading, largest=LARGEST, **options))
     largest = int(sizes.max())
     heading = "bytes, tile by tile"
     if target.num_tiles <= MOST_LANES:
@@ -107,15 +118,15 @@ def _scene(tensors: list[Tensor]) -> Scene:
     else:
         ranked = quantiles(sizes, MOST_LANES)
         ends = ("fullest", "emptiest")
-        heading = "bytes of a tile, fullest first"
+        tiles_per_lane = number(target.num_tiles / MOST_LANES)
+        heading = f"bytes of a tile, fullest first; a lane is {tiles_per_lane} tiles"
         ranks = "lane {i} of the tiles sorted by bytes: {bytes} bytes a tile"
         lanes = Lanes(
             "bytes", heading, count=MOST_LANES, say=ranks, values={"bytes": ranked}, ends=ends
         )
         drawing = Drawing(largest, (Bar(BYTES, 0, ranked, largest),), "bytes")
         panels.notes.append(
-            f"The {MOST_LANES} lanes are the tiles sorted by bytes, "
-            f"{number(target.num_tiles / MOST_LANES)} to a lane."
+            f"The {MOST_LANES} lanes are the tiles sorted by bytes, {tiles_per_lane} to a lane."
         )
     panels.put(lanes, left=300 if lanes.ends else 260, high=TILES, drawing=drawing)
     words = " and ".join(map(_words, tensors))
@@ -162,7 +173,8 @@ def _title(tensors: list[Tensor], names: str, sizes: Array) -> str:
 def _elements(tensor: Tensor, name: str, room: float, notes: list[str]) -> tuple[Cells, Array]:
     """Return (the cells of a tensor's elements, the tile of each, -1 for none)."""
     count = tensor.num_elements
-    heading = _words(tensor)
+    words = _words(tensor)
+    sheets_words = square = ""
     shape = tensor.shape
     if tensor.rank < 2:
         shape = (-(-count // LINE), min(LINE, count)) if count <= MOST_ACROSS**2 else (1, count)
@@ -185,15 +197,21 @@ def _elements(tensor: Tensor, name: str, room: float, notes: list[str]) -> tuple
         channels = shape[axes[-3]]
         sheets_of = f"sheets of {down:,} x {across:,}"
         by = f"by dimensions {axes[-2]} and {axes[-1]}"
-        if len(f"{heading}: {sheets_of}, {by}") <= LONGEST_HEADING:
-            heading += f": {sheets_of}, {by}"
-        else:  # a narrow page has no room for all of it
-            notes.append(f"{_name(tensor)} is drawn as {sheets_of}, {by}.")
+        sheets_words = f": {sheets_of}, {by}"
     if wide * tall > 1:
         notes.append(
             f"A cell of {_name(tensor)} stands for up to {tall:,} x {wide:,} elements and shows "
             "the tile of the first."
         )
+        square = f"a square is {tall:,} x {wide:,} elements"
+    # a narrow page has no room for all of it
+    headings = [f"{words}{sheets_words}", words]
+    if square:
+        headings = [f"{text}; {square}" for text in headings] + [f"{square} of {_name(tensor)}"]
+    longest = min(LONGEST_HEADING, room / OF_LETTER)
+    heading = next((text for text in headings if len(text) <= longest), headings[-1])
+    if sheets_words and sheets_words not in heading:
+        notes.append(f"{_name(tensor)} is drawn as {sheets_words[2:]}.")
     chosen: Array = np.zeros((), np.int64)
     for axis, step in zip(axes, [1] * (len(axes) - 2) + [tall, wide], strict=True):
         along = np.arange(0, shape[axis], step) * prod(shape[axis + 1 :])
@@ -274,8 +292,9 @@ def _still(codes: Array) -> tuple[Array, int, int]:
     return codes, 1, int(codes[0])
 
 
-def _code(where: Array, per_tile: int) -> Array:
-    return np.where(where < 0, NOWHERE, BYTES + 1 + where // per_tile)
+def _code(where: Array, tiles_per_colour: int) -> Array:
+    """Return the code of the colour of each tile in `where`; -1 is an unmapped element."""
+    return np.where(where < 0, NOWHERE, BYTES + 1 + where // tiles_per_colour)
 
 
 def _name(tensor: Tensor) -> str:
@@ -291,6 +310,9 @@ def _name(tensor: Tensor) -> str:
     )
     if tensor_shown is None or layout.strides is None or text.endswith(" and others"):
         return label(text, 32)
+    last = (tensor.offset + layout.bounds[1]) * tensor.dtype.size
+    if last >= tensor_shown.start + prod(tensor_shown.shape) * tensor_shown.dtype.size:
+        return label(f"{text} of {without_replica(tensor_shown.name)[1]} replicas", 32)
     strides = tuple(prod(tensor_shown.shape[i + 1 :]) for i in range(len(tensor_shown.shape)))
     skipped = (first - tensor_shown.start) // tensor.dtype.size
     is_whole_variable = tensor.num_elements == prod(tensor_shown.shape)

@@ -31,10 +31,12 @@ from ipu_teach.show.report_facts import (
     At,
     checked,
     ipus_at_work,
-    ipus_title,
     linked,
+    longest_wait_of,
     no_time,
+    no_wait_title,
     numbered,
+    part_of_run,
     phase_cycles,
     resting,
     run_of,
@@ -145,12 +147,14 @@ def _below(first: Scene, second: Scene) -> Scene:
         lanes = {name: (n + drawings, a, b) for name, (n, a, b) in named.items()}
         source = still.source + len(first.sources) if still.source >= 0 else still.source
         moved.append(replace(still, lanes=lanes, source=source))
-    less = f"{abs(100 - 100 * two / first_end):.1f} % {'less' if two <= first_end else 'more'}"
+    comparison = "fewer" if two <= first_end else "more"
+    change = f"takes {abs(100 - 100 * two / first_end):.1f} % {comparison} cycles than the first"
+    title = "Both runs take equally long" if first_end == two else f"The second run {change}"
     return replace(
         first,
-        title="Both runs take equally long" if first_end == two else f"The second run takes {less}",
-        sentence=f"Two runs on one axis of time: the second takes {less} than the first. First: "
-        f"{first.sentence} Second: {second.sentence}",
+        title=title,
+        sentence=f"Two runs on one axis of time: the second {change}. First: {first.sentence} "
+        f"Second: {second.sentence}",
         height=first.height + second.height - 24,
         marks=tuple(marks),
         stills=(*first.stills, *moved),
@@ -168,6 +172,12 @@ def _short(place: WalkPlace) -> str:
     that is enough."""
     named = place.node.kind in ("Execute", "Sequence") and place.node.name
     return place.node.name if named else place.title
+
+
+def _full_name(report: Report, step: int) -> str:
+    """Return the kind and the name of a compiled step, not shortened."""
+    cost = report.step_cost(step)
+    return f"{cost.kind} {cost.name}".strip()
 
 
 class _Maker:
@@ -206,12 +216,11 @@ class _Maker:
             nested = self._flame([s for s in self.walk.spans if s.place.depth < MOST_ROWS])
         else:
             nested = blocks.flame(codes, PITCH)
-        # the part that takes most of the time
-        spent = cycles * np.bincount(self.which, minlength=len(cycles))
-        poster = int(np.argmax(self.which == np.argmax(spent)))
+        poster, title = self._finding()
         if at is not None:
             moments = [stills[which] for which in self.which.tolist()]
             poster = resting("timeline", moments, self.report, at)
+            title = self._title_at(poster, moments[poster].label)
         alone = alone and blocks is None and not self.several
         window = self._round(poster) if alone else None
         panels = Panels()
@@ -237,7 +246,7 @@ class _Maker:
         self._notes(panels, blocks)
         return panels.scene(
             "timeline",
-            titled(self.report, self._title()),
+            titled(self.report, title + part_of_run(float(total.sum()), self.report)),
             self._sentence()
             + (f" {blocks.sentence()}" if blocks is not None else "")
             + f" {round_}" * bool(round_),
@@ -314,12 +323,11 @@ class _Maker:
                 boxes.append((ipu, begin + start, begin + until, title, WAIT))
         replicas = self.report.replicas
         target = self.report.target
-        report_of = target.num_ipus // replicas
-        of = f"; {counted(report_of, 'IPU')} to each of {replicas} replicas" if replicas > 1 else ""
+        ipus_each = target.num_ipus // replicas
+        of = f"; {counted(ipus_each, 'IPU')} to each of {replicas} replicas" if replicas > 1 else ""
         heading = f"the {'sets of tiles' if target.io_tiles else 'IPUs'}, each with its steps{of}"
         boxes = [box for box in boxes if box[0] < ipus]
-        alone = replicas == target.num_sets  # a replica is one of the rows
-        rows = tuple(f"replica {ipu}" for ipu in range(ipus)) if alone else target.sets[:ipus]
+        rows = target.sets[:ipus]
         return flame("programs", heading, PITCH, boxes, timed=True, beside=rows)
 
     def _code(self, step: int, ipu: int | None = None) -> int:
@@ -380,8 +388,7 @@ class _Maker:
         note = "takes no time"
         if longest is not None:
             name = label(self.report.step_cost(longest.step).name, 40)
-            last = f"the last is {stretch.names[stretch.last]}, longest with {name}"
-            note = f"at work are {stretch.ends_text()}; {last}"
+            note = f"{stretch.finish_text()}; {stretch.names[stretch.last]} longest with {name}"
         return stretch.summary, note
 
     def _heading(self) -> str:
@@ -414,15 +421,39 @@ class _Maker:
         ):
             notes.append(f"Programs nested more than {MOST_ROWS} deep are left out.")
 
-    def _title(self) -> str:
-        """Return the title: where most of the time goes."""
+    def _finding(self) -> tuple[int, str]:
+        """Return (the place at which the picture rests, a title about that place).
+
+        It is where most of the time goes; on several IPUs, in the longest waiting of IPUs.
+        """
         if self.several:
-            return ipus_title(self.report)
-        spent, _ = self._by_name
-        worst, cycles = spent.most_common(1)[0]
-        share = 100 * cycles / spent.total()
-        shown = f"the first {self.steps:,} supersteps" if self.steps < self.report.num_steps else ""
-        return f"{share:.1f} % of {shown or 'the time'} goes to {label(worst, 48)}"
+            order = self.which.tolist()
+            wait = longest_wait_of(self.stretches, order)
+            if wait is None:
+                spent = np.array([stretch.cycles for stretch in self.stretches])
+                spent = spent * np.bincount(order, minlength=len(spent))
+                return order.index(int(np.argmax(spent))), no_wait_title(self.report)
+            place, ipu_wait = wait
+            waited = [sum(end - begin for _, begin, end, _ in s.waits) for s in self.stretches]
+            lengths = [stretch.cycles for stretch in self.stretches]
+            ipu_cycles = self.report.target.num_sets * sum(lengths[i] for i in order)
+            share = 100 * sum(waited[i] for i in order) / ipu_cycles
+            return place, f"{share:.1f} % of the IPUs' time is waiting: {ipu_wait.text(place)}"
+        spent_by_name, _ = self._by_name
+        worst, cycles = spent_by_name.most_common(1)[0]
+        share = 100 * cycles / spent_by_name.total()
+        # the longest superstep of the steps of that name, and its first occurrence
+        is_worst = [_full_name(self.report, s.parts[0].step) == worst for s in self.stretches]
+        lengths = [s.cycles * named for s, named in zip(self.stretches, is_worst, strict=True)]
+        place = int(np.argmax(np.array(lengths)[self.which]))
+        return place, f"{share:.1f} % of the time goes to {label(worst, 48)}"
+
+    def _title_at(self, place: int, name: str) -> str:
+        """Return the title of a picture that rests at a chosen place: its share of the time."""
+        cycles = [stretch.cycles for stretch in self.stretches]
+        share = 100 * cycles[int(self.which[place])] / sum(cycles[i] for i in self.which.tolist())
+        unit = "Stretch" if self.several else "Superstep"
+        return f"{unit} {place + 1:,}, {name}, takes {share:.1f} % of the time"
 
     @cached_property
     def _by_name(self) -> tuple[Counter[str], Counter[str]]:
@@ -431,7 +462,7 @@ class _Maker:
         supersteps = Counter[str]()
         for step, times in self.runs.items():
             cost = self.report.step_cost(step)
-            name = f"{cost.kind} {cost.name}".strip()
+            name = _full_name(self.report, step)
             spent[name] += times * cost.cycles
             supersteps[name] += times
         return spent, supersteps
@@ -443,9 +474,9 @@ class _Maker:
         spent, supersteps = self._by_name
         worst, cycles = spent.most_common(1)[0]
         part = self.steps < report.num_steps
-        max_steps = f"In the first {self.steps:,}, most" if part else "Most"
+        where = f"In the first {self.steps:,}, the" if part else "The"
         return (
-            f"{run_of(report)}. {max_steps} of the time goes to {label(worst, 48)}: "
+            f"{run_of(report)}. {where} largest part of the time goes to {label(worst, 48)}: "
             f"{number(cycles)} in {counted(supersteps[worst], 'superstep')}, "
             f"{100 * cycles / spent.total():.1f} %."
         )

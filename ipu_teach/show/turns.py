@@ -105,10 +105,10 @@ def turns(source: Any, element: Any = None, target: Any = None, /, **values: Any
     who = f"One vertex of {name}" if run is None else f"{run.who[0].upper()}{run.who[1:]}, {name}"
     sentence = f"{who}, {cost}, {counted(observation.turned, 'turn')} of its loops."
     if wrote:
-        turn = max(wrote, key=lambda stored_value: stored_value.depth)  # not the loops around it
+        turn, others = _last_writer(wrote)
         sentence += (
             f" Turn {turn.number:,} of line {turn.line.number}, {turn.line.text.rstrip(':')}, "
-            f"wrote {place}: {told(turn)}."
+            f"wrote {place}{others}: {told(turn)}."
         )
     if len(rows) < observation.turned:
         sentence += (
@@ -130,12 +130,18 @@ def turns(source: Any, element: Any = None, target: Any = None, /, **values: Any
     mark = tree(f"turns of {name}, and its names after each", ("line", "cycles"), rows)
     title = f"The loops of {name} turn {counted(observation.turned, 'time')}"
     if wrote:
-        turn = max(wrote, key=lambda stored_value: stored_value.depth)
-        title = f"Turn {turn.number:,} of line {turn.line.number} wrote {place}"
+        title = f"Turn {turn.number:,} of line {turn.line.number} wrote {place}{others}"
     scene = rows_scene("turns", title, sentence, CODES, mark=mark, table=table)
     if run is not None and report is not None:
         scene = linked(scene, report, (), {run.compiled: 0}, tile=run.tile, only=run.step)
     return View(scene)
+
+
+def _last_writer(wrote: list[Turn]) -> tuple[Turn, str]:
+    """Return (the last of the innermost turns, in words that others wrote before it)."""
+    innermost = max(turn.depth for turn in wrote)  # the loops around them wrote it, too
+    *others, last = (turn for turn in wrote if turn.depth == innermost)
+    return last, f" last, after {counted(len(others), 'other turn')}" if others else ""
 
 
 def _wrote(observation: Observed, element: Any) -> tuple[str, list[Turn]]:

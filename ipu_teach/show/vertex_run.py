@@ -1,5 +1,4 @@
-"""One vertex of a recorded run: it runs once more on what its fields held, and is looked at
-meanwhile."""
+"""Observe a vertex of a recorded run, by running it again on the recorded values of its fields."""
 
 from __future__ import annotations
 
@@ -26,8 +25,11 @@ from ipu_teach.types import Array
 
 
 class VertexRun(NamedTuple):
-    """A vertex in a step of a run: its description in words, its tile, the number of the step,
-    compiled and in the run, and the observation."""
+    """A vertex in a step of a run.
+
+    `who` describes it in words. `compiled` is the number of the compiled step, and `step` the index
+    of the step in the report. `seen` is the observation.
+    """
 
     who: str
     tile: int
@@ -37,11 +39,11 @@ class VertexRun(NamedTuple):
 
 
 def ran(recording: Recording, vertex: object, step: int | None = None) -> VertexRun:
-    """Return a vertex, or (name of a compute set, its number there), in a recorded step: that
-    number of the report, else the last.
+    """Return an observation of `vertex` in step `step` of the report, or in the last that ran it.
 
-    Raises `InvalidOptionError` for what did not run, where the recording lacks a tensor that the
-    vertex reads or writes, and where what it wrote is not what it writes now.
+    `vertex` is a vertex of the graph, or (name of a compute set, number of the vertex in it).
+    Raises `InvalidOptionError` if it did not run while it was recorded, if a tensor that it reads
+    or writes was not recorded, or if it now writes other values than in the run.
     """
     if step is not None and not is_whole(step):
         raise InvalidOptionError(f"""show.turns() was given step={shown(step)}.
@@ -49,126 +51,160 @@ def ran(recording: Recording, vertex: object, step: int | None = None) -> Vertex
     model = model_of(recording.report, "turns")
     graph = recording.compiled.graph
     report = recording.report
-    name, number = vertex if isinstance(vertex, tuple) and len(vertex) == 2 else ("", -1)
+    name, vertex_number = vertex if isinstance(vertex, tuple) and len(vertex) == 2 else ("", -1)
     if isinstance(vertex, VertexRef):
         name = vertex.table.compute_set.name
-        number = vertex.table.order[vertex.row]
+        vertex_number = vertex.table.order[vertex.row]
     assert report is not None
-    sets = [s.compute_set for s in report.profile.steps]
+    set_of_step = [facts.compute_set for facts in report.profile.steps]
     executed = [
-        n != HOST and sets[n] >= 0 and graph.compute_sets[sets[n]].name == name
-        for n in recording.steps
+        number != HOST
+        and set_of_step[number] >= 0
+        and graph.compute_sets[set_of_step[number]].name == name
+        for number in recording.steps
     ]
-    # the number of each in the report
-    counts = recording.first - 1 + np.cumsum(np.array(recording.steps) != HOST)
-    upto = [
+    # For each recorded step, this is its index in the report.
+    step_indices = recording.first - 1 + np.cumsum(np.array(recording.steps) != HOST)
+    candidate_places = [
         place
         for place in np.flatnonzero(executed).tolist()
-        if step is None or counts[place] <= step
+        if step is None or step_indices[place] <= step
     ]
-    candidates = [
-        (group.table, int(group.rows[i]), int(cycles[i]))
-        for group, cycles in (model.vertices(recording.steps[upto[-1]]) if upto else ())
-        for i in np.flatnonzero(group.table.order[group.rows] == number).tolist()
+    matches = [
+        (group.table, int(group.rows[match]), int(cycles[match]))
+        for group, cycles in (
+            model.vertices(recording.steps[candidate_places[-1]]) if candidate_places else ()
+        )
+        for match in np.flatnonzero(group.table.order[group.rows] == vertex_number).tolist()
     ]
-    if not candidates or step not in (None, counts[upto[-1]]):
-        at = "" if step is None else f" in step {shown(step)}"
+    if not matches or step not in (None, step_indices[candidate_places[-1]]):
+        step_text = "" if step is None else f" in step {shown(step)}"
         raise InvalidOptionError(f"""show.turns() was asked for {shown(vertex)}, which did not
-            run{at} while it was recorded.
+            run{step_text} while it was recorded.
             next:  give a vertex of the graph, or (name of a compute set, number), and no step or
             one that executes it.""")
-    [(table, row, cycles)] = candidates
-    place = upto[-1]
+    [(table, row, cycles)] = matches
+    place = candidate_places[-1]
     memory = Memory(graph, Backend())
     tile = int(table.tiles[row])
-    who = f"vertex {number} of {label(name, 24)}"
-    where = {name: _places(graph, table, row, name) for name in table.fields}
-    _refuse_unknown(recording, table, where, who)
+    description = f"vertex {vertex_number} of {label(name, 24)}"
+    positions = {name: _places(graph, table, row, name) for name in table.fields}
+    _refuse_unknown(recording, table, positions, description)
 
-    def held() -> dict[str, Any]:
-        copies = {
-            n: [np.array(memory.flat(f.dtype)[w]) for w in where[n]]
-            for n, f in table.fields.items()
+    def regions_of_vertex() -> dict[str, Any]:
+        content_by_field = {
+            field: [
+                np.array(memory.flat(declaration.dtype)[part_positions])
+                for part_positions in positions[field]
+            ]
+            for field, declaration in table.fields.items()
         }
-        several = {n for n in where if not isinstance(graph.layouts[table.layouts[n][row]], Layout)}
-        return {n: VectorList(parts) if n in several else parts[0] for n, parts in copies.items()}
+        list_fields = {
+            field
+            for field in positions
+            if not isinstance(graph.layouts[table.layouts[field][row]], Layout)
+        }
+        return {
+            field: VectorList(parts) if field in list_fields else parts[0]
+            for field, parts in content_by_field.items()
+        }
 
-    def parts(regions: dict[str, Any], *kinds: str) -> list[tuple[Array, Array, Array]]:
+    def parts_of_kinds(regions: dict[str, Any], *kinds: str) -> list[tuple[Array, Array, Array]]:
         """Return (memory, positions in it, content) of the fields of some kinds."""
-        views = {n: memory.flat(f.dtype) for n, f in table.fields.items() if f.kind in kinds}
-        lists = {n: r if isinstance(r, list) else [r] for n, r in regions.items()}
+        memory_by_field = {
+            field: memory.flat(declaration.dtype)
+            for field, declaration in table.fields.items()
+            if declaration.kind in kinds
+        }
+        parts_by_field = {
+            field: region if isinstance(region, list) else [region]
+            for field, region in regions.items()
+        }
         return [
-            (flat, w, part)
-            for n, flat in views.items()
-            for w, part in zip(where[n], lists[n], strict=True)
+            (flat_memory, part_positions, part)
+            for field, flat_memory in memory_by_field.items()
+            for part_positions, part in zip(positions[field], parts_by_field[field], strict=True)
         ]
 
-    # it may remember
-    for earlier in upto[:-1] if any(f.kind == "state" for f in table.fields.values()) else ():
+    # Its state may depend on earlier executions, so these are repeated first.
+    for earlier in (
+        candidate_places[:-1]
+        if any(declaration.kind == "state" for declaration in table.fields.values())
+        else ()
+    ):
         _put(recording, memory, earlier)
-        regions = held()
+        regions = regions_of_vertex()
         run_on(table.codelet, regions)
-        for flat, w, part in parts(regions, "state"):
-            flat[w] = part
+        for flat_memory, part_positions, part in parts_of_kinds(regions, "state"):
+            flat_memory[part_positions] = part
     _put(recording, memory, place)
-    regions = held()
+    regions = regions_of_vertex()
     observation = observed(table.codelet, regions, model.target)
     _put(recording, memory, place + 1)
     if any(
-        flat[w].tobytes() != part.tobytes() for flat, w, part in parts(regions, "output", "inout")
+        flat_memory[part_positions].tobytes() != part.tobytes()
+        for flat_memory, part_positions, part in parts_of_kinds(regions, "output", "inout")
     ):
-        raise InvalidOptionError(f"""In the run {who} wrote other values than it writes now: it
-            has state from before the recording, rounds stochastically, or is not the only vertex
+        raise InvalidOptionError(f"""In the run {description} wrote other values than it writes now:
+            it has state from before the recording, rounds stochastically, or is not the only vertex
             that writes there.
             next:  record from the first run on; or show.turns(the class, …) with values of your
             own.""")
-    title = f"{who} on tile {tile}, in step {counts[place]:,} of the run"
+    title = f"{description} on tile {tile}, in step {step_indices[place]:,} of the run"
     return VertexRun(
         title,
         tile,
         recording.steps[place],
-        int(counts[place]),
+        int(step_indices[place]),
         seen=replace(observation, cycles=cycles),
     )
 
 
 def _put(recording: Recording, memory: Memory, place: int) -> None:
-    """Let the memory hold what the recorded tensors held before that place of the recording."""
+    """Write the values of the recorded tensors before step `place` of the recording to `memory`."""
     for track in recording.tracks:
-        flat = memory.flat(track.tensor.dtype)
-        where = track.address // track.tensor.dtype.size
-        flat[where] = track.first
+        flat_memory = memory.flat(track.tensor.dtype)
+        positions = track.address // track.tensor.dtype.size
+        flat_memory[positions] = track.first
         for _, elements, values, _ in (change for change in track.changes if change[0] < place):
-            flat[where[elements]] = values
+            flat_memory[positions[elements]] = values
 
 
 def _places(graph: FrozenGraph, table: FrozenTable, row: int, name: str) -> list[Array]:
-    """Return the positions of a field's parts, in elements of its dtype, in its shape."""
+    """Return the positions in memory of a field's parts: an array in the shape of each part.
+
+    Positions count elements of the field's dtype. A field that is not a list has one part.
+    """
     layout = graph.layouts[table.layouts[name][row]]
     start = int(table.offsets[name][row])
-    candidates = [(0, layout)] if isinstance(layout, Layout) else layout.parts
+    placed_layouts = [(0, layout)] if isinstance(layout, Layout) else layout.parts
     return [
-        (start + delta + p.positions).reshape(p.shape if table.fields[name].depth else ())
-        for delta, p in candidates
+        (start + delta + part.positions).reshape(part.shape if table.fields[name].depth else ())
+        for delta, part in placed_layouts
     ]
 
 
 def _refuse_unknown(
-    recording: Recording, table: FrozenTable, where: dict[str, list[Array]], who: str
+    recording: Recording, table: FrozenTable, positions: dict[str, list[Array]], description: str
 ) -> None:
-    """Raise `InvalidOptionError` if something that a vertex reads or writes was not recorded, and
-    may have changed."""
+    """Raise `InvalidOptionError` if a vertex uses an element that was not recorded.
+
+    Constants and the vertex's own state need not be recorded.
+    """
     graph = recording.compiled.graph
-    known = np.concatenate([t.address for t in recording.tracks])
+    recorded_bytes = np.concatenate([track.address for track in recording.tracks])
     missing = dict[str, str]()
-    for name, parts in where.items():
-        first = np.concatenate([w.reshape(-1) for w in parts]) * table.fields[name].dtype.size
-        for byte in first[~np.isin(first, known)][:1].tolist():
+    for name, parts in positions.items():
+        first_bytes = (
+            np.concatenate([part_positions.reshape(-1) for part_positions in parts])
+            * table.fields[name].dtype.size
+        )
+        for byte in first_bytes[~np.isin(first_bytes, recorded_bytes)][:1].tolist():
             variable = graph.variable_at(byte)
             missing |= {} if variable.constant or variable.state else {name: variable.name}
     if missing:
-        lost = ", ".join(f"{variable} (its {name})" for name, variable in missing.items())
-        requested = who[0].upper() + who[1:]
-        raise InvalidOptionError(f"""{requested} reads or writes elements that were not recorded:
-            {lost}.
+        missing_text = ", ".join(f"{variable} (its {name})" for name, variable in missing.items())
+        subject = description[0].upper() + description[1:]
+        raise InvalidOptionError(f"""{subject} reads or writes elements that were not recorded:
+            {missing_text}.
             next:  record them too, with engine.record(…), and run again.""")

@@ -9,7 +9,7 @@
     sweep(build, num_ipus=[1, 2, 4, 8, 16])
 
 `report.what_if` changes the rates of a machine in a finished report. Another number of tiles or
-IPUs needs another tile mapping, so a sweep builds the program again for each.
+IPUs needs another tile mapping, so a sweep builds the program again for each number.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from ipu_teach.report import Report
 from ipu_teach.report.html import tabled
 from ipu_teach.target import Setting
 
-# What `build` returns: a program that is ready to run, or the report of one that has run.
+# `build` returns a program that is ready to run, or the report of a program that has run.
 Built: TypeAlias = tuple[Graph, Program | Sequence[Program]] | Engine | Executable | Report
 COLUMNS = (
     "modelled cycles",
@@ -53,23 +53,27 @@ COLUMNS = (
 class Sweep:
     """The reports of a sweep, one for each machine, and a table of them.
 
-    `num_tiles`, `num_ipus`, `reports` and `fits` have an entry for each machine. `fits` is False if
-    the program does not fit the machine; its report is then that of the compiled program, and
-    nothing has run. `failed` maps the numbers for which `build` or the run failed to their errors,
-    and `left` has the numbers that Ctrl-C left undone; these have no entry.
+    - `num_tiles` (tiles per IPU), `num_ipus`, `reports` and `fits` have an entry for each machine.
+    - `fits` is False if the program does not fit on the machine. The report then describes the
+      compiled program, of which nothing has run.
+    - `failed` has the error for each number of tiles or IPUs for which `build` or the run failed.
+    - `left` has the numbers that were not done before Ctrl-C.
+    - `what` is the unit of these numbers: "tile" or "IPU".
+
+    Numbers in `failed` and `left` have no entry in the other fields.
     """
 
-    num_tiles: tuple[int, ...]  # the tiles of each IPU
+    num_tiles: tuple[int, ...]
     reports: tuple[Report, ...]
     fits: tuple[bool, ...]
     failed: Mapping[int, Exception] = field(default_factory=dict)
     left: tuple[int, ...] = ()
     num_ipus: tuple[int, ...] = ()
-    what: str = "tile"  # the unit that varies: "tile" or "IPU"
+    what: str = "tile"
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """The numbers of tiles or IPUs of the machines."""
+        """The number of tiles or IPUs of each machine, whichever of them varies."""
         return self.num_tiles if self.what == "tile" else self.num_ipus
 
     def __len__(self) -> int:
@@ -93,35 +97,37 @@ class Sweep:
             for report, fits in zip(self.reports, self.fits, strict=True)
             if fits and report.num_steps
         ]
-        first = finished[0].total_seconds if finished else 0.0
-        return [self._row(i, first) for i in range(len(self))]
+        first_seconds = finished[0].total_seconds if finished else 0.0
+        return [self._row(machine_number, first_seconds) for machine_number in range(len(self))]
 
-    def _row(self, number: int, first: float) -> tuple[str, ...]:
-        """Return the cells of machine `number`; `first` is the time of the first one in seconds."""
-        report = self.reports[number]
-        fullest = f"{int(report.memory.held_per_tile.max()) / report.target.bytes_per_tile:.1%}"
-        if not self.fits[number]:
-            return (f"{self.counts[number]:,}", "does not fit", *[""] * 5, fullest, "")
-        links = report.link_cycles_per_tile
-        cycles = (
-            report.compute_cycles_per_tile.mean(),
-            report.exchange_cycles_per_tile.mean() + links[LINKS].mean(),
-            report.sync_cycles_per_tile.mean(),
-            (links[HOST] + links[STREAMING]).mean(),
+    def _row(self, machine_number: int, first_seconds: float) -> tuple[str, ...]:
+        """Return the cells of a machine; `first_seconds` is the time on the first machine."""
+        report = self.reports[machine_number]
+        fullest_text = (
+            f"{int(report.memory.held_per_tile.max()) / report.target.bytes_per_tile:.1%}"
         )
-        speed = f"{first / report.total_seconds:.2f}x" if report.total_seconds else ""
+        if not self.fits[machine_number]:
+            return (f"{self.counts[machine_number]:,}", "does not fit", *[""] * 5, fullest_text, "")
+        link_cycles = report.link_cycles_per_tile
+        average_cycles = (
+            report.compute_cycles_per_tile.mean(),
+            report.exchange_cycles_per_tile.mean() + link_cycles[LINKS].mean(),
+            report.sync_cycles_per_tile.mean(),
+            (link_cycles[HOST] + link_cycles[STREAMING]).mean(),
+        )
+        speed_up = f"{first_seconds / report.total_seconds:.2f}x" if report.total_seconds else ""
         return (
-            f"{self.counts[number]:,}",
+            f"{self.counts[machine_number]:,}",
             f"{report.total_cycles:,.0f}",
             f"{report.total_seconds * 1e6:,.1f} us",
-            *(f"{c:,.0f}" for c in cycles),
-            fullest,
-            speed,
+            *(f"{cycles:,.0f}" for cycles in average_cycles),
+            fullest_text,
+            speed_up,
         )
 
     def __repr__(self) -> str:
         rows = [self.columns, *self.rows()]
-        widths = [max(len(row[i]) for row in rows) for i in range(len(self.columns))]
+        widths = [max(len(row[column]) for row in rows) for column in range(len(self.columns))]
         lines = [
             "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
             for row in rows
@@ -129,13 +135,16 @@ class Sweep:
         return "\n".join([*lines, *self._missing()])
 
     def _missing(self) -> list[str]:
-        """Return a line of text for each number of tiles or IPUs that has no row."""
-        messages = {
-            count: f"{type(error).__name__}: {error}".split("\n")[0]
-            for count, error in self.failed.items()
+        """Return a line of text for each number of tiles or IPUs that is missing in the table."""
+        message_by_number = {
+            number: f"{type(error).__name__}: {error}".split("\n")[0]
+            for number, error in self.failed.items()
         }
-        lines = [f"{counted(count, self.what)} failed: {text}" for count, text in messages.items()]
-        return lines + [f"stopped before {count:,} {self.what}s were done" for count in self.left]
+        lines = [
+            f"{counted(number, self.what)} failed: {text}"
+            for number, text in message_by_number.items()
+        ]
+        return lines + [f"stopped before {number:,} {self.what}s were done" for number in self.left]
 
     def _repr_html_(self) -> str:
         caption = "Modelled; compute, exchange and sync are averages over the tiles, in cycles"
@@ -159,21 +168,22 @@ def sweep(
 
     Either `num_tiles` or `num_ipus` is a list: `num_tiles=[13, 46, 184]` varies the tiles of each
     IPU, and `num_ipus=[1, 2, 4]` the number of IPUs. `version` and `fields` describe the machine,
-    as for `IPUModel`. `build(device)` is called for each machine, and returns `(graph, program)`,
-    an `Engine`, an `Executable` or a `Report`. Program 0 is run, unless the engine has run already.
-    A program with streams must return its engine, with the streams connected. `progress` shows a
-    progress bar.
+    as for `IPUModel`. `progress` shows a progress bar.
+
+    `build(device)` is called for each machine, and returns `(graph, program)`, an `Engine`, an
+    `Executable` or a `Report`. If the program has streams, it must return an engine with the
+    streams connected. Program 0 is run, unless the engine has already run.
 
     A program that does not fit into the memory of the tiles gets a row that says so. If `build` or
     the run fails, the error is in `failed`. Ctrl-C ends the sweep, which returns the finished runs.
 
-    `executor` runs the machines in parallel: any executor of `concurrent.futures`, such as a
-    process pool, or `client.get_executor()` of a Dask client. For another process, `build` must be
-    picklable, so it must be in an imported file; Dask also takes one from a notebook. The reports
-    are then like those read from a file (`Report.open`).
+    `executor` runs the machines in parallel. It is an executor of `concurrent.futures`, such as a
+    process pool, or `client.get_executor()` of a Dask client. If the executor uses other processes,
+    `build` must be picklable, so it must be defined in an imported file; with Dask, it may also be
+    defined in a notebook. The reports are then like reports from a file (`Report.open`).
 
-    Raises `InvalidOptionError` for a bad argument, and the error of `build` or the engine if all
-    machines fail.
+    Raises `InvalidOptionError` if an argument is not valid, and the error of `build` or of the
+    engine if all machines fail.
     """
     if not callable(build):
         raise InvalidOptionError(f"""sweep() was given {shown(build)}, which is not a function.
@@ -193,49 +203,53 @@ def sweep(
         fields["num_ipus"] = num_ipus
     if executor is not None:
         check_travels("sweep()", executor, {"The function": build, **fields})
-    points = [(f"{count:,} {unit}s", count) for count in counts]
-    run = partial(_run, build, version, fields, unit)
-    results = outcomes(run, points, executor, title="sweep", hidden=not progress)
-    return _sweep_of(list(zip(counts, results, strict=True)), unit)
+    labelled_counts = [(f"{count:,} {unit}s", count) for count in counts]
+    run_for = partial(_run, build, version, fields, unit)
+    outcomes_of_runs = outcomes(
+        run_for, labelled_counts, executor, title="sweep", hidden=not progress
+    )
+    return _sweep_of(list(zip(counts, outcomes_of_runs, strict=True)), unit)
 
 
 def _counts(numbers: int | Iterable[int] | None, unit: str, example: str) -> list[int]:
     """Return the numbers of tiles or IPUs as integers.
 
-    `unit` and `example` are for the error.
-
-    :raises InvalidOptionError: if they are not a list of positive integers.
+    Raises `InvalidOptionError`, which contains `unit` and `example`, if they are not a list of
+    positive integers.
     """
-    is_listed = isinstance(numbers, Iterable) and getattr(numbers, "ndim", 1) > 0
-    is_listed = is_listed and not isinstance(numbers, (str, bytes, set, frozenset))
-    counts = list(numbers) if is_listed and isinstance(numbers, Iterable) else []
-    if not counts or not all(is_whole(n) and n > 0 for n in counts):
+    is_list = isinstance(numbers, Iterable) and getattr(numbers, "ndim", 1) > 0
+    is_list = is_list and not isinstance(numbers, (str, bytes, set, frozenset))
+    counts = list(numbers) if is_list and isinstance(numbers, Iterable) else []
+    if not counts or not all(is_whole(number) and number > 0 for number in counts):
         raise InvalidOptionError(f"""sweep() was given the numbers of {unit}s {shown(numbers)}.
             next:  give a list of whole numbers, 1 or more: {example}.""")
     return [int(count) for count in counts]
 
 
-def _sweep_of(results: list[tuple[int, Outcome | None]], unit: str) -> Sweep:
-    """Return the sweep with these outcomes by number; None for those that were not run."""
-    ended = [(count, outcome) for count, outcome in results if outcome is not None]
-    done = [(count, *outcome.value) for count, outcome in ended if outcome.error is None]
-    failed = {count: outcome.error for count, outcome in ended if outcome.error is not None}
-    if not done:
+def _sweep_of(outcome_by_count: list[tuple[int, Outcome | None]], unit: str) -> Sweep:
+    """Return the sweep with these outcomes by number of tiles or IPUs.
+
+    The outcome of a run that Ctrl-C prevented is None. If no run succeeded, raise the first error.
+    """
+    ended_runs = [(count, outcome) for count, outcome in outcome_by_count if outcome is not None]
+    results = [(count, *outcome.value) for count, outcome in ended_runs if outcome.error is None]
+    failed = {count: outcome.error for count, outcome in ended_runs if outcome.error is not None}
+    if not results:
         raise next(iter(failed.values()), KeyboardInterrupt())
-    counts, reports, fits = zip(*done, strict=True)
+    counts, reports, fits = zip(*results, strict=True)
     if unit == "tile":
-        tiles = counts
-        ipus = tuple(report.target.num_ipus for report in reports)
+        num_tiles = counts
+        num_ipus = tuple(report.target.num_ipus for report in reports)
     else:
-        tiles = tuple(report.target.tiles_per_ipu for report in reports)
-        ipus = counts
+        num_tiles = tuple(report.target.tiles_per_ipu for report in reports)
+        num_ipus = counts
     return Sweep(
-        num_tiles=tiles,
+        num_tiles=num_tiles,
         reports=reports,
         fits=fits,
         failed=failed,
-        left=tuple(count for count, outcome in results if outcome is None),
-        num_ipus=ipus,
+        left=tuple(count for count, outcome in outcome_by_count if outcome is None),
+        num_ipus=num_ipus,
         what=unit,
     )
 
@@ -261,7 +275,8 @@ def _run(
 def _report(built: Built, device: Device) -> Report:
     """Return the report of an object that `build` returned, after running it if necessary."""
     if isinstance(built, tuple) and len(built) == 2:
-        # with this option, only loading fails, and there is a report
+        # With this option, a program that is too large fails when it is loaded, not when it is
+        # compiled. So there is a report of it.
         built = Engine(*built, {"debug.allowOutOfMemory": True})
     elif isinstance(built, Executable):
         built = Engine(built)

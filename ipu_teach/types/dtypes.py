@@ -307,23 +307,29 @@ def to_host_array(
     except (ValueError, OverflowError, MemoryError):
         raise error(f"""{subject}: {shown(values)} does not form an array.
             next:  give one number, or rows of equal length.""") from None
-    want = dtype.numpy
-    if array.dtype == want or array.size == 0:
-        return array.astype(want)
+    numpy_dtype = dtype.numpy
+    if array.dtype == numpy_dtype or array.size == 0:
+        return array.astype(numpy_dtype)
     # integers of more than 64 bits
-    huge = array.dtype.kind == "O" and all(type(v) is int for v in array.flat)
-    if array.dtype.kind not in "buif" and not huge:
-        odd = f"holds {_kind(array)}, not numbers" if array.ndim else "is not a number"
+    has_huge_integers = array.dtype.kind == "O" and all(
+        type(element) is int for element in array.flat
+    )
+    if array.dtype.kind not in "buif" and not has_huge_integers:
+        fault = f"holds {_kind(array)}, not numbers" if array.ndim else "is not a number"
         raise error(
-            f"{subject}: {shown(values)} {odd}.", next_step=f"give numbers that {dtype} holds."
+            f"{subject}: {shown(values)} {fault}.", next_step=f"give numbers that {dtype} holds."
         )
-    result, unfit = _converted(array, dtype, huge)
-    if unfit.any():
-        number = int(np.flatnonzero(unfit)[0])
-        place = ", ".join(str(i) for i in np.unravel_index(number, array.shape))
+    result, is_unfit = _converted(array, dtype, has_huge_integers)
+    if is_unfit.any():
+        element_number = int(np.flatnonzero(is_unfit)[0])
+        element = array.flat[element_number]
+        element = element if has_huge_integers else element.item()
+        index_text = ", ".join(
+            str(coordinate) for coordinate in np.unravel_index(element_number, array.shape)
+        )
         raise error(f"""{subject}: {dtype} holds {_range(dtype)};
-            {f"element [{place}]" if array.ndim else "the value"} is
-            {shown(array.flat[number].item() if not huge else array.flat[number])}.
+            {f"element [{index_text}]" if array.ndim else "the value"} is
+            {shown(element)}.
             next:  choose another dtype, or round and clip the values first.""")
     return result
 

@@ -85,8 +85,8 @@ def counted(keys: Array, first: ArrayLike, count: int) -> Array:
     SplitMix64 after i steps from the key, low half first, so a word depends only on its key and
     number.
     """
-    steps = np.arange(-(-count // 2), dtype=np.uint64)
-    bits = (keys + np.asarray(first, np.uint64) * _GOLDEN)[..., None] + steps * _GOLDEN
+    word_numbers = np.arange(-(-count // 2), dtype=np.uint64)
+    bits = (keys + np.asarray(first, np.uint64) * _GOLDEN)[..., None] + word_numbers * _GOLDEN
     return _mixed(bits).astype("<u8", copy=False).view("<u4")[..., :count]
 
 
@@ -104,9 +104,9 @@ def advance(state: Array, steps: int) -> Array:
 def draw(state: Array, count: int) -> Array:
     """Return the next `count` words of every stream, uint64[..., count], and advance `state`."""
     if count > _MOST_LOOPED:
-        length = isqrt(count - 1) + 1
-        pieces = _spaced(state, length, -(-count // length))
-        words = np.moveaxis(_loop(pieces, length), 0, -2)
+        words_per_piece = isqrt(count - 1) + 1
+        piece_states = _spaced(state, words_per_piece, -(-count // words_per_piece))
+        words = np.moveaxis(_loop(piece_states, words_per_piece), 0, -2)
         state[...] = advance(state, count)
         return words.reshape(*state.shape[:-1], -1)[..., :count]
     return _loop(state, count)
@@ -120,8 +120,8 @@ def uniform(state: Array, count: int, low: ArrayLike = 0.0, high: ArrayLike = 1.
     single precision represents exactly; the rounding of the hardware is not published. If
     `high - low` is not a power of two, the result is rounded and can be `high`.
     """
-    halves = draw(state, -(-count // 2)).astype("<u8").view("<u4")[..., :count]
-    fraction = (halves >> 8).astype(np.float32) * np.float32(2.0**-24)
+    half_words = draw(state, -(-count // 2)).astype("<u8").view("<u4")[..., :count]
+    fraction = (half_words >> 8).astype(np.float32) * np.float32(2.0**-24)
     numbers: Array = fraction * _single(np.subtract(high, low)) + _single(low)
     return numbers
 
@@ -135,11 +135,11 @@ def normal(state: Array, count: int, mean: ArrayLike = 0.0, deviation: ArrayLike
     f32v2grand in this way, and states that the model is not exact (copies of poprand's codelets).
     """
     words = draw(state, count)
-    total = np.zeros(words.shape, np.int64)
-    for group in range(12):
-        total += (words >> np.uint64(5 * group) & np.uint64(31)).astype(np.int64)
-    unit = (total - 186).astype(np.float32) / np.float32(32)
-    numbers: Array = unit * _single(deviation) + _single(mean)
+    sums = np.zeros(words.shape, np.int64)
+    for bit_group in range(12):
+        sums += (words >> np.uint64(5 * bit_group) & np.uint64(31)).astype(np.int64)
+    standard_normal = (sums - 186).astype(np.float32) / np.float32(32)
+    numbers: Array = standard_normal * _single(deviation) + _single(mean)
     return numbers
 
 

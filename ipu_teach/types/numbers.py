@@ -134,11 +134,11 @@ def sizes_of(values: ArrayLike, subject: str) -> Array:
         kind = "no values" if not array.size else f"values of dtype {array.dtype}"
         raise InvalidOptionError(f"""{subject} was given {kind}.
             next:  give numbers, as a numpy array of any shape.""")
-    sizes: Array = np.abs(array.astype(np.float64)).ravel()
-    wrong = np.flatnonzero(~np.isfinite(sizes))
-    if len(wrong):
-        place = ", ".join(map(str, np.unravel_index(wrong[0], array.shape)))
-        raise InvalidOptionError(f"""{subject} was given {len(wrong):,} of {sizes.size:,} values
-            that are NaN or infinite, the first at [{place}].
+    magnitudes: Array = np.abs(array.astype(np.float64)).ravel()
+    not_finite = np.flatnonzero(~np.isfinite(magnitudes))
+    if len(not_finite):
+        index_text = ", ".join(map(str, np.unravel_index(not_finite[0], array.shape)))
+        raise InvalidOptionError(f"""{subject} was given {len(not_finite):,} of {magnitudes.size:,}
+            values that are NaN or infinite, the first at [{index_text}].
             next:  find out where they come from; values[np.isfinite(values)] drops them.""")
-    return sizes
+    return magnitudes

@@ -6,11 +6,12 @@ import re
 from typing import Any
 
 import pytest
-from answers import EXERCISES
+from answers import EXERCISES, SOLUTIONS
 
 from ipu_course import check, solution
 from ipu_course.checking import afterwards, learner_calls
-from ipu_course.checking.gaps import gaps_in, reference
+from ipu_course.checking.exercise import Lesson, catalogue
+from ipu_course.checking.gaps import gaps_in, read_notebook, reference, source_of
 from ipu_course.checking.naming import lesson_of
 from ipu_course.checking.state import learned
 from ipu_teach.errors import UnknownExerciseError
@@ -74,3 +75,13 @@ def test_there_are_two_sentences_why_and_a_thought(name: str) -> None:
     assert name in said, "write it in ipu_course/lessonNN/words.md"
     why, thought = said[name]
     assert len(re.findall(r"[.](?: |$)", why)) == 2 and len(thought.split()) >= 15
+
+
+@pytest.mark.parametrize("lesson", catalogue(), ids=lambda lesson: lesson.number)
+def test_every_lesson_imports_the_calls_that_its_verdicts_name(lesson: Lesson) -> None:
+    (path,) = SOLUTIONS.glob(f"{lesson.number}_*.ipynb")
+    sources = [source_of(c) for c in read_notebook(path)["cells"] if c["cell_type"] == "code"]
+    imported = re.search(r"^from ipu_course import (.+)$", "\n".join(sources), re.MULTILINE)
+    assert imported is not None
+    calls = "check", "given", "hint", "predict", "progress", "puzzle", "share", "solution"
+    assert set(calls) <= set(imported[1].split(", "))

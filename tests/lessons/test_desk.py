@@ -16,17 +16,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from answers import EXERCISES, Names
+from answers import EXERCISES, SOLUTIONS, Names
 
 from ipu_course import check, given, hint, predict, progress
 from ipu_course.checking import learner_calls, mistakes
-from ipu_course.checking.calling import is_blank
+from ipu_course.checking.calling import call, is_blank
 from ipu_course.checking.comparing import compare
-from ipu_course.checking.exercise import catalogue
+from ipu_course.checking.exercise import Lesson, Question, catalogue
+from ipu_course.checking.gaps import read_notebook, reference, source_of
 from ipu_course.checking.quoting import difference
 from ipu_course.checking.state import learned
 from ipu_course.checking.verdict_panel import Bars, Panel
-from ipu_course.checking.verdicts import NotYet
+from ipu_course.checking.verdicts import Kind, NotYet
 from ipu_course.lesson01 import checks as lesson01
 from ipu_teach import FLOAT, Graph, IPUModel
 from ipu_teach.errors import LessonError, UnknownExerciseError
@@ -67,8 +68,8 @@ class Tags(HTMLParser):
 
 def test_a_verdict_as_text() -> None:
     assert repr(check("01.1", right)) == (
-        "01.1 The time of a superstep: passed\n  tried:   right on 7 sets of numbers, drawn at "
-        "random\n  further: ask your function: how much longer may tile 4 work before the "
+        "01.1 The time of a superstep: passed\n  tried:   right on 7 fixed sets of numbers\n"
+        "  further: ask your function: how much longer may tile 4 work before the "
         "superstep takes longer?\n           That much is free."
     )
     assert repr(check("01.1", blank)) == (
@@ -197,7 +198,7 @@ def test_records_that_were_edited_by_hand_do_no_harm() -> None:
     )
     learned().change("01.3", lambda r: r.update(prediction=["x", None]))
     check("01.1", right)
-    assert "hint 1 of 3" in repr(hint("01.1"))
+    assert "hint 1 of 4" in repr(hint("01.1"))
     assert "no prediction yet" in repr(predict("01.3", ...))
     assert "✓ solved" in repr(progress())
     assert learned().record("01.1")["attempts"] == 1
@@ -366,16 +367,28 @@ def test_calls_without_sense_say_what_to_do(
 
 @pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.name)
 def test_hints_come_one_at_a_time_and_are_remembered(exercise: Any) -> None:
-    count = len(exercise.hints)
+    count = len(exercise.hints) + 1
+    assert count >= 3
     for number in range(1, count + 2):
-        text = " ".join(repr(hint(exercise.name)).split())
+        panel = hint(exercise.name)
+        text = " ".join(repr(panel).split())
         last = min(number, count)
         assert f"hint {last} of {count}" in text
         assert [" ".join(step.split()) in text for step in exercise.hints] == [
-            i < last for i in range(count)
+            i < last for i in range(count - 1)
         ]
-        assert ("that was the last" in text) == (last == count)
+        assert ("that was the last" in text) == bool(panel.code) == (last == count)
     assert learned().record(exercise.name)["hints"] == count
+
+
+def test_without_the_solved_notebook_the_last_hint_is_in_words(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from ipu_course.checking import notebooks
+
+    monkeypatch.setattr(notebooks, "NOTEBOOKS", tmp_path)
+    panels = [hint("01.1") for _ in range(4)]
+    assert repr(panels[-1]).splitlines()[0].endswith("hint 3 of 3") and not panels[-1].code
 
 
 # --- predict --------------------------------------------------------------------------------------
@@ -419,6 +432,67 @@ def test_a_share_may_be_said_in_per_cent(said: object) -> None:
     assert learned().record("05.5") == {"prediction": [0.0625]}
 
 
+@pytest.mark.parametrize(
+    ("name", "said", "locked"),
+    [
+        ("10.7", (64,), ["64"]),
+        ("10.7", ("64 samples",), ["64"]),
+        ("10.0", (0.5, 0.8), [0.5, 0.8]),
+        ("10.0", ("50 %, 80 %",), [0.5, 0.8]),
+        ("10.0", ("(0.5, 80)",), [0.5, 0.8]),
+        ("13.5", ("Yes", "no", " NO", "yes"), ["yes", "no", "no", "yes"]),
+        ("02.0", ("1,352 bytes",), [1352]),
+        ("07.0", ("97 %",), [97]),
+        ("07.0", ("0.97 %",), [0.97]),
+        ("07.0", (97.5,), [97.5]),
+    ],
+)
+def test_numbers_and_words_may_be_written_in_several_ways(
+    name: str, said: tuple[Any, ...], locked: list[Any]
+) -> None:
+    guess = repr(predict(name, *said))
+    assert learned().record(name) == {"prediction": locked}
+    assert repr(predict(name)).splitlines()[1] == guess.splitlines()[1]  # read again from the file
+
+
+QUESTIONS = [
+    (lesson.number, item)
+    for lesson in catalogue()
+    for item in (*lesson.items, *lesson.later)
+    if isinstance(item, Question)
+]
+
+
+@pytest.mark.parametrize(
+    ("lesson", "question"), QUESTIONS, ids=lambda part: getattr(part, "name", "")
+)
+def test_a_question_shows_how_to_answer_and_not_the_answer(lesson: str, question: Question) -> None:
+    text = " ".join(repr(predict(question.name, ...)).split())
+    example = re.search(r"such as (\(.*?\)|'.*?'|[\d.]+)[;.]", text)
+    assert example is not None
+    assert question.values(eval(example[1]))
+    (path,) = SOLUTIONS.glob(f"{lesson}_*.ipynb")
+    outputs = [
+        "".join(output.get("data", {}).get("text/plain", ()))
+        for cell in read_notebook(path)["cells"]
+        for output in cell.get("outputs", ())
+    ]
+    answers = [" ".join(text.split()) for text in outputs if text.startswith(question.name + " ")]
+    said = question.said(question.values(eval(example[1])))
+    assert not any(f"it is: {said}" in answer for answer in answers)
+
+
+@pytest.mark.parametrize("lesson", catalogue(), ids=lambda lesson: lesson.number)
+def test_the_verdict_on_a_prediction_is_shown_and_each_has_one(lesson: Lesson) -> None:
+    """A notebook shows the value of a cell's last line."""
+    (path,) = SOLUTIONS.glob(f"{lesson.number}_*.ipynb")
+    sources = [source_of(c) for c in read_notebook(path)["cells"] if c["cell_type"] == "code"]
+    shown = re.compile(r'^predict\("([^"]+)", actual=.*\)\s*\Z', re.MULTILINE)
+    answered = [match[1] for source in sources if (match := shown.search(source))]
+    assert sum("actual=" in source and "predict(" in source for source in sources) == len(answered)
+    assert answered == [item.name for item in lesson.items if isinstance(item, Question)]
+
+
 def test_a_prediction_counts_for_being_made() -> None:
     predict("01.0", 1)
     row = next(line for line in repr(progress("01")).splitlines() if line.startswith("01.0"))
@@ -426,6 +500,41 @@ def test_a_prediction_counts_for_being_made() -> None:
 
 
 # --- given ----------------------------------------------------------------------------------------
+
+
+def adds_in_place(x: Any) -> Any:
+    if isinstance(x, dict):
+        x["a"] = 2
+    elif isinstance(x, np.ndarray):
+        x += 1
+    else:
+        x[0] += [1] if isinstance(x[0], list) else 1
+    return x
+
+
+@pytest.mark.parametrize(
+    ("argument", "advice"),
+    [
+        (np.arange(3), "x_copy = x.copy()"),
+        (np.eye(2), "x_copy = x.copy()"),
+        ([np.arange(3)], "x_copy = [a.copy() for a in x]"),
+        ([[1, 2], [3]], "x_copy = [list(row) for row in x]"),
+        ({"a": 1}, "x_copy = x.copy()"),
+        ([1, 2], "x_copy = list(x)"),
+    ],
+    ids=str,
+)
+def test_an_argument_that_was_changed_is_to_be_copied_as_its_type_is(
+    argument: Any, advice: str
+) -> None:
+    """The advice, typed in, leaves the argument as it was."""
+    with pytest.raises(NotYet) as caught:
+        call(adds_in_place, argument)
+    assert advice in dict(caught.value.rows)["next"]
+    names = {"x": argument}
+    before = repr(argument)
+    exec(f"{advice}\nchanges(x_copy)", {"changes": adds_in_place}, names)
+    assert repr(argument) == before
 
 
 def test_given_is_the_reference_until_ones_own_passes(capsys: pytest.CaptureFixture[str]) -> None:
@@ -437,7 +546,8 @@ def test_given_is_the_reference_until_ones_own_passes(capsys: pytest.CaptureFixt
     )
     assert learned().record("01.1") == {"state": "given"}
     verdict = check("01.1", handed)
-    assert verdict and "passed, with the reference answer" in repr(verdict)
+    assert not verdict and verdict.kind is Kind.SHOWN
+    assert repr(verdict).splitlines()[0] == "01.1 The time of a superstep: shown, not solved"
     assert learned().record("01.1") == {"state": "given"}  # which is not solved
     check("01.1", right)
     assert given("01.1") is right
@@ -451,9 +561,22 @@ def test_an_answer_of_ones_own_counts_beside_what_the_lesson_gave(
     graph = names_of("01")["graph"]
     handed = eval("given('01.5')", {**names_of("01"), "given": given})
     assert handed == ("thirds", 3, 4)
-    assert "with the reference answer" in repr(check("01.5", handed, graph))
-    assert "with the reference answer" not in repr(check("01.5", ("thirds", 4, int("3")), graph))
+    assert check("01.5", handed, graph).kind is Kind.SHOWN
+    assert check("01.5", ("thirds", 4, int("3")), graph).kind is Kind.PASSED
     assert learned().record("01.5")["state"] == "solved"
+
+
+@pytest.mark.parametrize("lesson", catalogue(), ids=lambda lesson: lesson.number)
+def test_what_is_given_is_shown_and_not_solved(
+    lesson: Lesson, names_of: Callable[[str], Names]
+) -> None:
+    """In every lesson, for the first exercise and the last whose check takes the answer alone."""
+    names = names_of(lesson.number) | {"given": given}
+    alone = [e.name for e in lesson.exercises if len(reference(e.name).answers) == 1]
+    for exercise in (alone[0], alone[-1]):
+        verdict = check(exercise, eval(f"given({exercise!r})", names))
+        assert not verdict and "shown, not solved" in repr(verdict)
+        assert learned().record(exercise) == {"state": "given"}
 
 
 def test_given_says_which_names_are_missing() -> None:
@@ -513,19 +636,29 @@ def test_a_script_that_is_run_has_the_verdict_printed(
 @pytest.mark.parametrize(
     ("name", "value", "asks"),
     [
-        ("01.0", "long", "give one value; the answer: a number from 0 on."),
+        ("01.0", "long", "give a number from 0 on, such as 1.5."),
         ("01.0", float("nan"), "a number from 0 on"),
         ("01.0", np.inf, "a number from 0 on"),
         ("01.0", 10**400, "a number from 0 on"),
-        ("01.0", [1, 2], "give one value"),
+        ("01.0", [1, 2], "give a number from 0 on"),
+        ("07.0", 0.97, 'can be read in two ways. next: give "0.97 %" or 97, whichever you mean.'),
+        ("07.0", "0.97", 'give "0.97 %" or 97'),
+        (
+            "10.0",
+            0.5,
+            "give a pair of shares (with 4 micro-batches; with 16 micro-batches), such as",
+        ),
+        ("10.6", "ring", "give 3 words (for 520; for 5,200; for 52,000), such as ('everybody',"),
+        ("01.0", "20 %", "a number from 0 on"),
+        ("02.0", "1.5", "a whole number from 0 on"),
         ("01.0", True, "a number from 0 on"),
-        ("01.3", 5, "give (tile, waiting share); tile: a whole number from 0 to 12"),
+        ("01.3", 5, "give a pair (tile; waiting share), such as (6, 0.8); tile: a whole number"),
         ("01.3", (13, 0.5), "from 0 to 12"),
         ("01.3", (5, 400), 'a number from 0 to 1, or per cent, as "20 %"'),
         ("05.5", "6.2.5 %", "from 0 to 1, or per cent"),
         ("05.5", "625 %", "from 0 to 1, or per cent"),
         ("05.5", 101, "from 0 to 1, or per cent"),
-        ("01.3 again", 5, "give (tile, waiting share)"),
+        ("01.3 again", 5, "give a pair (tile; waiting share)"),
     ],
     ids=str,
 )

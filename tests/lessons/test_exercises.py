@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 from answers import EXERCISES, NamesOf, blank_cell, run_cell, verdict_on
 from attempts import REFUSED, RIGHT, VARIANTS, WRONG, says_expected
 
-from ipu_course import check, progress
+from ipu_course import check, hint, progress
 from ipu_course.checking import learner_calls
 from ipu_course.checking.exercise import Exercise, Lesson, catalogue
 from ipu_course.checking.gaps import gaps_in, read_notebook, reference, source_of
@@ -59,12 +57,19 @@ def passes(verdict: Verdict) -> bool:
 
 
 @pytest.mark.parametrize("name", [e.name for e in EXERCISES])
-def test_the_reference_passes(
-    name: str, solution: Callable[[str], tuple[Any, ...]], tried: list[Mistake]
-) -> None:
-    """At once: nothing is tried on it. The digest of its line is that of something: an empty one
-    would be the same for all that anybody does."""
-    verdict = check(name, *solution(name))
+def test_the_reference_passes(name: str, names_of: NamesOf, tried: list[Mistake]) -> None:
+    """Typed in as the last hint has it, and at once: nothing is tried on it. The digest of its line
+    is that of something: an empty one would be the same for all that anybody does."""
+    (exercise,) = (e for e in EXERCISES if e.name == name)
+    for _ in range(len(exercise.hints) + 1):
+        panel = hint(name)
+    (code,) = [text for _, text in panel.code]
+    gap = re.compile(
+        rf"^ *# {re.escape(name)} Your turn:.*\n( *# .*\n)*( *(\w+ = )?\.\.\.\n?)+", re.M
+    )
+    cell, count = gap.subn(lambda _: code + "\n", blank_cell(name) + "\n")
+    assert count == 1
+    verdict = check(name, *run_cell(cell, names_of(lesson_of(name)), name))
     assert passes(verdict) and not tried, repr(verdict)
     line = learner_calls._shared[name]
     nothing = {line_for(name, None, "", empty, "").digest for empty in ((), [], None, "")}  # type: ignore[union-attr]
@@ -158,7 +163,8 @@ def test_there_are_warm_ups_in_every_lesson_that_count_in_progress() -> None:
 
 @pytest.mark.parametrize("exercise", EXERCISES, ids=lambda e: e.name)
 def test_hints_go_on_step_by_step_and_leave_something_to_do(exercise: Exercise) -> None:
-    least = 1 if ".w" in exercise.name else 3
+    """In words; the last one is code, and replaces the gap (test_the_reference_passes)."""
+    least = 2 if ".w" in exercise.name else 3
     assert len(exercise.hints) >= least and len(set(exercise.hints)) == len(exercise.hints)
     (gap,) = gaps_in(reference(exercise.name).cell)
     statements = {"".join(line.split()) for line in gap.answer.splitlines()}

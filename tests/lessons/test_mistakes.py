@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from ipu_course.checking import mistakes
+from ipu_course.checking.comparing import gives_alike
 from ipu_course.checking.mistakes import alike, all_mistakes, first, read, same, suspects
 from ipu_course.checking.naming import lesson_of
 
@@ -120,3 +122,17 @@ def test_what_is_tried_has_words_and_stands_in_its_own_lesson() -> None:
         assert mistake.path.parent.name == f"lesson{lesson_of(mistake.exercise)}"
         assert bool(mistake.why) == bool(mistake.next_step) and mistake.says
     assert list(suspects("01.3"))[0].about == "the busy share"
+
+
+def test_results_are_compared_in_each_of_two_cases() -> None:
+    def total(row: list[int]) -> int:
+        row.append(0)  # the cases are copied
+        return sum(row)
+
+    twos, others = ([2, 2],), ([3, 1, 2],)
+    assert gives_alike(total, twos)(np.prod)
+    assert not gives_alike(total, twos, others)(len)
+    assert not gives_alike(total, twos, ([5, 1],))(np.prod)
+    assert gives_alike(total, twos, others)(lambda row: sum(row[::-1])) and others == ([3, 1, 2],)
+    assert gives_alike(lambda row: row[9], twos)(lambda row: row[7])  # an error of one type
+    assert not gives_alike(lambda row: row[9], twos)(lambda row: 1 / 0)

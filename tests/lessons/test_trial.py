@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ipu_course.checking import trial as trial_module
 from ipu_course.checking.calling import Broken
 from ipu_course.checking.trial import (
     StreamIn,
@@ -21,7 +22,7 @@ from ipu_course.checking.trial import (
     refuse_growing,
 )
 from ipu_course.checking.verdicts import NotAttempted, NotYet
-from ipu_teach import FLOAT, Graph, Input, IPUModel, Output, Tensor, Vector, Vertex
+from ipu_teach import FLOAT, INT, Graph, Input, IPUModel, Output, Tensor, Vector, Vertex
 from ipu_teach.poplibs import popops
 from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence
 
@@ -255,3 +256,71 @@ def test_a_field_without_self_is_named_whatever_else_has_its_name(
         why, advice = dict(refused.rows)["why"], dict(refused.rows)["next"]
     assert why == "x is a field of Lost, and compute() speaks of another x."
     assert advice.startswith("say self.x: ")
+
+
+class Sorted(Vertex):
+    """What it reads, sorted: the same as a copy where that is in order."""
+
+    x: Input[Vector[FLOAT]]
+    out: Output[Vector[FLOAT]]
+
+    def compute(self) -> None:
+        self.out = np.sort(self.x)
+
+
+class Copies(Sorted):
+    """What it reads, as it is."""
+
+    def compute(self) -> None:
+        self.out = self.x
+
+
+class SortedWhole(Vertex):
+    """What it reads, sorted, in whole numbers."""
+
+    x: Input[Vector[INT]]
+    out: Output[Vector[INT]]
+
+    def compute(self) -> None:
+        self.out = np.sort(self.x)
+
+
+class CopiesWhole(SortedWhole):
+    """What it reads, as it is, in whole numbers."""
+
+    def compute(self) -> None:
+        self.out = self.x
+
+
+@pytest.mark.parametrize(
+    ("dtype", "known", "other"), [(FLOAT, Sorted, Copies), (INT, SortedWhole, CopiesWhole)]
+)
+def test_a_reason_holds_in_a_second_case(
+    dtype: Any, known: Any, other: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On values in order both give the same. Whole numbers may be indices: they stay as they are,
+    unless the exercise has another trial."""
+    x = np.arange(6).astype(np.float32 if dtype is FLOAT else np.int32)
+
+    def on(words: str, values: Any, beside: Any = tuple) -> Trial:
+        tensors = {"x": Var(dtype, 6, 0, [values]), "out": Var(dtype, 6, 0, right=[2 * values])}
+        return Trial(words, tensors, form=codelet, tiles=1, beside=beside)
+
+    class Known:
+        """A known mistake, as the files have it."""
+
+        answer = known
+
+        @staticmethod
+        def reason() -> tuple[str, str]:
+            return "it is sorted.", "leave the order."
+
+    monkeypatch.setattr(trial_module, "suspects", lambda *names: [Known])
+    alone = on("alone", x)
+    assert (alone.another() is None) == (dtype is INT)
+    for trial in (alone, on("first", x, lambda: (on("first", x), on("second", x[::-1])))):
+        second = trial.another()
+        same = second is None
+        assert trial.reason(trial.of(known), "x") == ("it is sorted.", "leave the order.")
+        assert trial.reason(trial.of(other), "x")[0] == ("it is sorted." if same else "")
+    assert doubling().another() is None  # it has two rows of values already

@@ -182,15 +182,17 @@ class _Walk(Comprehensions):
             for member in vars(base).values()
         ]
         self.trees |= {
-            f: tree_of(f) for f in members if isinstance(f, FunctionType) and f is not compute
+            function: tree_of(function)
+            for function in members
+            if isinstance(function, FunctionType) and function is not compute
         }
-        parts = (n for f in self.trees.values() for n in ast.walk(f))
+        nodes = (node for function in self.trees.values() for node in ast.walk(function))
         self.assigned = {
-            n.attr
-            for n in parts
-            if isinstance(n, ast.Attribute) and not isinstance(n.ctx, ast.Load)
+            node.attr
+            for node in nodes
+            if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load)
         }
-        names = [a.arg for a in tree.args.args]
+        names = [argument.arg for argument in tree.args.args]
         for _ in range(MOST_WALKS):
             boxes = {box: set(types) for box, types in self.boxes.items()}
             summed = set(self.summed)

@@ -60,34 +60,39 @@ _NOT_FINITE = {"inf": "np.inf", "-inf": "(-np.inf)", "nan": "np.nan"}
 class Arithmetic(Writer):
     """Binary and unary operators, conversions, and the rounding of stores."""
 
-    def convert(self, text: str, t: str, to: str, node: ast.AST) -> str:
-        """Return `text`, a number of type `t`, as an operand of a calculation in type `to`."""
-        if t == to:
+    def convert(self, text: str, source_type: str, target_type: str, node: ast.AST) -> str:
+        """Return the text of a number, converted to the type in which it is calculated with.
+
+        `text` is the number, of `source_type`, and the calculation is in `target_type`.
+        """
+        if source_type == target_type:
             return text
-        if to in FLOATS:
-            if t in FLOATS and t in ("f2", "f4"):
-                if to == "f4":
+        if target_type in FLOATS:
+            if source_type in FLOATS and source_type in ("f2", "f4"):
+                if target_type == "f4":
                     return text
-                if to == "f2":
+                if target_type == "f2":
                     return f"to_half(np.float64({text}))"
                 return f"np.float64({text})"
-            if t == "wi" and not isinstance(text, Known):
+            if source_type == "wi" and not isinstance(text, Known):
                 self.bail(f"abs({text}) > {2**53}", node)
-            wide = text if t in FLOATS else f"np.float64({text})"
-            return {"f4": f"np.float32({wide})", "f2": f"to_half({wide})"}.get(to, wide)
-        if to in BOOLS:
-            return text if t in BOOLS else f"({text} != 0)"
-        if t in BOOLS:
-            return f"np.uint64({text})" if to == "u8" else f"np.int64({text})"
-        if t == "wi" and to != "i8":
-            low = np.iinfo(to).min
-            high = np.iinfo(to).max
+            as_double = text if source_type in FLOATS else f"np.float64({text})"
+            return {"f4": f"np.float32({as_double})", "f2": f"to_half({as_double})"}.get(
+                target_type, as_double
+            )
+        if target_type in BOOLS:
+            return text if source_type in BOOLS else f"({text} != 0)"
+        if source_type in BOOLS:
+            return f"np.uint64({text})" if target_type == "u8" else f"np.int64({text})"
+        if source_type == "wi" and target_type != "i8":
+            lowest = np.iinfo(target_type).min
+            highest = np.iinfo(target_type).max
             if not isinstance(text, Known):
-                self.bail(f"{text} < {low} or {text} > {min(high, LIMIT)}", node)
-            elif not low <= int(text) <= high:
+                self.bail(f"{text} < {lowest} or {text} > {min(highest, LIMIT)}", node)
+            elif not lowest <= int(text) <= highest:
                 self.bail("True", node)
-                return "np.uint64(0)" if to == "u8" else "np.int64(0)"
-        return f"np.uint64({text})" if to == "u8" else text
+                return "np.uint64(0)" if target_type == "u8" else "np.int64(0)"
+        return f"np.uint64({text})" if target_type == "u8" else text
 
     def wrapped(self, text: str, t: str) -> str:
         """Return the text of a calculation, rounded or wrapped to type `t`."""
@@ -97,51 +102,66 @@ class Arithmetic(Writer):
             return f"to_half(np.float64({text}))"
         return f"wrap({text}, {8 * int(t[1])}, {t[0] == 'i'})"
 
-    def put(self, x: str, t: str, to: str, node: ast.AST) -> str:
-        """Return the text of number `x` of type `t` as an element of type `to`.
+    def put(self, text: str, source_type: str, target_type: str, node: ast.AST) -> str:
+        """Return the text of a number that is stored in an element.
+
+        `text` is the number, of `source_type`, and the element is of `target_type`.
 
         The number is converted as by an assignment in numpy. A value that does not fit is left to
         the plain loop.
         """
-        if to in FLOATS or to in BOOLS:
-            return self.convert(x, t, to, node)
-        if t in FLOATS:
-            if to[0] == "u":  # processors differ for values that do not fit
-                self.bail(f"not ({x} > -1 and {x} < {2.0 ** min(8 * int(to[1]), 61)})", node)
+        if target_type in FLOATS or target_type in BOOLS:
+            return self.convert(text, source_type, target_type, node)
+        if source_type in FLOATS:
+            if target_type[0] == "u":  # processors differ for values that do not fit
+                self.bail(
+                    f"not ({text} > -1 and {text} < {2.0 ** min(8 * int(target_type[1]), 61)})",
+                    node,
+                )
             else:
                 self.bail(
-                    f"not (abs({x}) < 4e18)" if to in ("wi", "i8") else f"not (abs({x}) < 9e15)",
+                    f"not (abs({text}) < 4e18)"
+                    if target_type in ("wi", "i8")
+                    else f"not (abs({text}) < 9e15)",
                     node,
                 )
-            x = self.named(f"np.int64({x})")
-            t = "wi" if t == "wf" or to == "wi" else "i8"
-        if to == "wi":
-            if t in ("i8", "u8"):
+            text = self.named(f"np.int64({text})")
+            source_type = "wi" if source_type == "wf" or target_type == "wi" else "i8"
+        if target_type == "wi":
+            if source_type in ("i8", "u8"):
                 self.bail(
-                    f"{x} > {LIMIT} or {x} < {-LIMIT}"
-                    if t == "i8"
-                    else f"{x} > np.uint64({LIMIT})",
+                    f"{text} > {LIMIT} or {text} < {-LIMIT}"
+                    if source_type == "i8"
+                    else f"{text} > np.uint64({LIMIT})",
                     node,
                 )
-            return f"np.int64({x})"
-        if t == to:
-            return x
-        if to[0] == "u" and t not in WEAK:
-            if to == "u8":
-                return f"np.uint64({x})"
-            return f"({'np.int64' if t == 'u8' else ''}({x}) & {2 ** (8 * int(to[1])) - 1})"
-        if t in BOOLS:
-            return self.convert(x, t, to, node)
-        low = np.iinfo(to).min
-        high = np.iinfo(to).max
-        if t == "u8" or to == "u8":
-            self.bail(f"{x} > np.uint64({min(high, LIMIT)})" if t == "u8" else f"{x} < 0", node)
-            return f"np.uint64({x})" if to == "u8" else f"np.int64({x})"
-        if to != "i8" and (t in WEAK or not np.can_cast(t, to)):
-            if isinstance(x, Known) and low <= int(x) <= high:
-                return x
-            self.bail(f"{x} < {low} or {x} > {high}", node)
-        return x
+            return f"np.int64({text})"
+        if source_type == target_type:
+            return text
+        if target_type[0] == "u" and source_type not in WEAK:
+            if target_type == "u8":
+                return f"np.uint64({text})"
+            bit_mask = 2 ** (8 * int(target_type[1])) - 1
+            return f"({'np.int64' if source_type == 'u8' else ''}({text}) & {bit_mask})"
+        if source_type in BOOLS:
+            return self.convert(text, source_type, target_type, node)
+        lowest = np.iinfo(target_type).min
+        highest = np.iinfo(target_type).max
+        if source_type == "u8" or target_type == "u8":
+            self.bail(
+                f"{text} > np.uint64({min(highest, LIMIT)})"
+                if source_type == "u8"
+                else f"{text} < 0",
+                node,
+            )
+            return f"np.uint64({text})" if target_type == "u8" else f"np.int64({text})"
+        if target_type != "i8" and (
+            source_type in WEAK or not np.can_cast(source_type, target_type)
+        ):
+            if isinstance(text, Known) and lowest <= int(text) <= highest:
+                return text
+            self.bail(f"{text} < {lowest} or {text} > {highest}", node)
+        return text
 
     def storing(self, t: str, node: ast.AST) -> Make:
         """Return a function for `dispatch` that stores a number in an element of type `t`."""
@@ -169,52 +189,62 @@ class Arithmetic(Writer):
         the type is found by computing an example.
         """
 
-        def make(ts: list[str], xs: list[str]) -> tuple[str, str]:
-            known: list[str | Constant] = list(ts)
-            if op == "**" and ts[1] in INTS and ts[0] in INTS | {"wb"}:
+        def make(types: list[str], texts: list[str]) -> tuple[str, str]:
+            operands: list[str | Constant] = list(types)
+            if op == "**" and types[1] in INTS and types[0] in INTS | {"wb"}:
                 if not isinstance(const[1], int):
-                    self.bail(f"{xs[1]} < 0", node)
+                    self.bail(f"{texts[1]} < 0", node)
                 elif const[1] < 0:
-                    known[1] = const[1]
-            r = self.type_of(fn, known, node)
+                    operands[1] = const[1]
+            result_type = self.type_of(fn, operands, node)
             self.refuse_if(
-                "u8" in ts and len(set(ts) - {"wi", "wb"}) > 1,
+                "u8" in types and len(set(types) - {"wi", "wb"}) > 1,
                 node,
                 "UNSIGNED_LONGLONG beside another type",
             )
             if op in COMPARE:
-                return r, self._compared(op, ts, xs, node)
-            a, b = (self.convert(x, t, r, node) for t, x in zip(ts, xs, strict=True))
-            if r in FLOATS:
-                return r, self._floats(op, r, a, b, node)
-            if r in BOOLS:
-                return r, {"+": f"({a} or {b})", "*": f"({a} and {b})"}.get(op, f"({a} {op} {b})")
-            if r == "wi":
-                return r, self._python_int(op, a, b, bounds, node)
-            return r, self._integers(op, r, (a, b), ts, xs, node)
+                return result_type, self._compared(op, types, texts, node)
+            left, right = (
+                self.convert(operand_text, operand_type, result_type, node)
+                for operand_type, operand_text in zip(types, texts, strict=True)
+            )
+            if result_type in FLOATS:
+                return result_type, self._floats(op, result_type, left, right, node)
+            if result_type in BOOLS:
+                return result_type, {"+": f"({left} or {right})", "*": f"({left} and {right})"}.get(
+                    op, f"({left} {op} {right})"
+                )
+            if result_type == "wi":
+                return result_type, self._python_int(op, left, right, bounds, node)
+            return result_type, self._integers(op, result_type, (left, right), types, texts, node)
 
         return make
 
-    def _compared(self, op: str, ts: list[str], xs: list[str], node: ast.AST) -> str:
+    def _compared(self, op: str, types: list[str], texts: list[str], node: ast.AST) -> str:
         """Return the text of a comparison, in the common type of both sides."""
-        c = self.type_of(operator.add, ts, node) if set(ts) != {"b1"} else "b1"
-        c = "wi" if c in INTS and c != "u8" else c
-        a, b = (
-            x if c == "wi" and t in INTS else self.convert(x, t, c, node)
-            for t, x in zip(ts, xs, strict=True)
+        common_type = self.type_of(operator.add, types, node) if set(types) != {"b1"} else "b1"
+        common_type = "wi" if common_type in INTS and common_type != "u8" else common_type
+        left, right = (
+            operand_text
+            if common_type == "wi" and operand_type in INTS
+            else self.convert(operand_text, operand_type, common_type, node)
+            for operand_type, operand_text in zip(types, texts, strict=True)
         )
-        return f"({a} {op} {b})"
+        return f"({left} {op} {right})"
 
-    def _floats(self, op: str, r: str, a: str, b: str, node: ast.AST) -> str:
-        """Return the text of an operator on floats of type `r`."""
-        if r == "wf" and op in ("/", "//", "%"):
-            self.bail(f"{b} == 0.0", node)
+    def _floats(self, op: str, result_type: str, left: str, right: str, node: ast.AST) -> str:
+        """Return the text of an operator on floats of type `result_type`."""
+        if result_type == "wf" and op in ("/", "//", "%"):
+            self.bail(f"{right} == 0.0", node)
         if op in ("//", "%"):
-            f = np.floor_divide if op == "//" else np.remainder
-            return self.wrapped(self.by_loop(f, "f4" if r == "f2" else r, [a, b]), r)
-        if op == "**" and r == "wf":
-            self.bail(f"{a} < 0.0 or ({a} == 0.0 and {b} < 0.0)", node)
-        return self.wrapped(f"({a} {op} {b})", r)
+            function = np.floor_divide if op == "//" else np.remainder
+            return self.wrapped(
+                self.by_loop(function, "f4" if result_type == "f2" else result_type, [left, right]),
+                result_type,
+            )
+        if op == "**" and result_type == "wf":
+            self.bail(f"{left} < 0.0 or ({left} == 0.0 and {right} < 0.0)", node)
+        return self.wrapped(f"({left} {op} {right})", result_type)
 
     def loop_at(self, ufunc: Function, types: str) -> str:
         """Return the text of the addresses of one of numpy's own loops and of its data.
@@ -236,89 +266,111 @@ class Arithmetic(Writer):
         return f"half_value({call})" if is_half else call
 
     def _integers(
-        self, op: str, r: str, ab: tuple[str, str], ts: list[str], xs: list[str], node: ast.AST
+        self,
+        op: str,
+        result_type: str,
+        operands: tuple[str, str],
+        types: list[str],
+        texts: list[str],
+        node: ast.AST,
     ) -> str:
-        """Return the text of an operator on numpy's integers of type `r`, which wrap around.
+        """Return the text of an operator on numpy's integers, which wrap around.
 
-        `ab` are the converted operands; `ts` and `xs` are the types and texts before the
-        conversion.
+        `operands` are the operands after their conversion to `result_type`. `types` and `texts` are
+        their types and texts before it.
         """
-        (a, b) = ab
-        bits = 8 * int(r[1])
+        (left, right) = operands
+        bits = 8 * int(result_type[1])
         self.refuse_if(
-            r == "u8" and op in ("//", "%", "**", "<<", ">>"), node, f"{op} of UNSIGNED_LONGLONG"
+            result_type == "u8" and op in ("//", "%", "**", "<<", ">>"),
+            node,
+            f"{op} of UNSIGNED_LONGLONG",
         )
         if op in ("//", "%"):
-            return _by_power(op, a, b) or self.wrapped(
-                f"({_DIVISION[op]}({a}, {b}) if {b} != 0 else 0)", r
+            return _by_power(op, left, right) or self.wrapped(
+                f"({_DIVISION[op]}({left}, {right}) if {right} != 0 else 0)", result_type
             )
         if op in ("<<", ">>"):
-            if ts[1] == "wi":
-                a, b = xs
-            return self.wrapped(f"shift({a}, {b}, {bits}, {op == '<<'})", r)
+            if types[1] == "wi":
+                left, right = texts
+            return self.wrapped(f"shift({left}, {right}, {bits}, {op == '<<'})", result_type)
         if op == "**":
-            return self.wrapped(f"ipow({a}, {b})", r)
-        return self.wrapped(f"({a} {op} {b})", r) if op in "+-*" else f"({a} {op} {b})"
+            return self.wrapped(f"ipow({left}, {right})", result_type)
+        return (
+            self.wrapped(f"({left} {op} {right})", result_type)
+            if op in "+-*"
+            else f"({left} {op} {right})"
+        )
 
-    def _python_int(self, op: str, a: str, b: str, bounds: list[int | None], node: ast.AST) -> str:
+    def _python_int(
+        self, op: str, left: str, right: str, bounds: list[int | None], node: ast.AST
+    ) -> str:
         """Return the text of an operator on Python's integers: int64 of at most 61 bits."""
         if op in ("//", "%"):
-            self.bail(f"{b} == 0", node)
-            return _by_power(op, a, b) or f"{_DIVISION[op]}({a}, {b})"
+            self.bail(f"{right} == 0", node)
+            return _by_power(op, left, right) or f"{_DIVISION[op]}({left}, {right})"
         if op in ("<<", ">>"):
-            self.bail(f"{b} < 0 or {b} > {61 if op == '<<' else 63}", node)
+            self.bail(f"{right} < 0 or {right} > {61 if op == '<<' else 63}", node)
             if op == ">>":
-                return f"({a} >> {b})"
-            self.bail(f"not product_fits({a}, 1 << {b})", node)
-            return f"({a} << {b})"
+                return f"({left} >> {right})"
+            self.bail(f"not product_fits({left}, 1 << {right})", node)
+            return f"({left} << {right})"
         if op == "**":
-            self.bail(f"np.float64(abs({a})) ** np.float64({b}) > 2.0**60", node)
-            return f"ipow({a}, {b})"
-        text = f"({a} {op} {b})"
+            self.bail(f"np.float64(abs({left})) ** np.float64({right}) > 2.0**60", node)
+            return f"ipow({left}, {right})"
+        text = f"({left} {op} {right})"
         if op in ("&", "|", "^"):
             return text
-        limits = [n for n in bounds if n is not None]
-        if len(limits) == 2 and (sum(limits) if op != "*" else limits[0] * limits[1]) < LIMIT:
+        known_bounds = [bound for bound in bounds if bound is not None]
+        if (
+            len(known_bounds) == 2
+            and (sum(known_bounds) if op != "*" else known_bounds[0] * known_bounds[1]) < LIMIT
+        ):
             return text
         if op == "*":
-            self.bail(f"not product_fits({a}, {b})", node)
+            self.bail(f"not product_fits({left}, {right})", node)
             return text
-        name = self.named(text)
-        self.bail(f"{name} > {LIMIT} or {name} < {-LIMIT}", node)
-        return name
+        result = self.named(text)
+        self.bail(f"{result} > {LIMIT} or {result} < {-LIMIT}", node)
+        return result
 
     def priced(self, name: str, types: dict[str, str], data: bool) -> None:
         """Count an operation by the type of its result: numpy's own type if there is one."""
         if data:
             self.spend(name, dtype_of(_strong(types)).name)
 
-    def binary(self, kind: type, a: Num, b: Num, node: ast.AST) -> Num:
-        """Return `a op b` of two numbers."""
+    def binary(self, kind: type, left: Num, right: Num, node: ast.AST) -> Num:
+        """Return `left op right` of two numbers."""
         sign, fn, name = BINARY[kind]
-        data = a.data or b.data
-        if a.const is not None and b.const is not None and not data:
+        data = left.data or right.data
+        if left.const is not None and right.const is not None and not data:
             try:
                 with np.errstate(all="raise"):
-                    return self.constant(fn(a.const, b.const))
+                    return self.constant(fn(left.const, right.const))
             except (ArithmeticError, ValueError, TypeError, Refused):
                 pass  # the error is raised at run time, if the operation is reached
         slots, tag = self.dispatch(
-            [a, b], self.arith(sign, fn, node, const=[a.const, b.const], bounds=[a.bound, b.bound])
+            [left, right],
+            self.arith(
+                sign, fn, node, const=[left.const, right.const], bounds=[left.bound, right.bound]
+            ),
         )
         if name == "power":
-            name = POWERS.get(b.const, "power")
+            name = POWERS.get(right.const, "power")
         self.priced(
-            FUSED if name in ("add", "subtract") and _of_product(node, a, b, slots) else name,
+            FUSED
+            if name in ("add", "subtract") and _of_product(node, left, right, slots)
+            else name,
             slots,
             data,
         )
-        affine = _affine(sign, a, b) if slots.keys() == {"wi"} else None
+        affine = _affine(sign, left, right) if slots.keys() == {"wi"} else None
         return Num(
             slots,
-            f"({a.py} {sign} {b.py})",
+            f"({left.py} {sign} {right.py})",
             tag,
             data,
-            bound=_bound(sign, a.bound, b.bound, slots),
+            bound=_bound(sign, left.bound, right.bound, slots),
             affine=affine,
         )
 
@@ -346,17 +398,17 @@ class Arithmetic(Writer):
 
         return make
 
-    def truth(self, a: Num) -> str:
-        """Return the compiled text of `bool(a)`."""
+    def truth(self, number: Num) -> str:
+        """Return the compiled text of `bool(number)`."""
 
-        def text(t: str, x: str) -> str:
-            if t in BOOLS:
-                return x
-            return "False" if t == "no" else f"({x} != 0)"
+        def text(type_code: str, number_text: str) -> str:
+            if type_code in BOOLS:
+                return number_text
+            return "False" if type_code == "no" else f"({number_text} != 0)"
 
-        if len(a.alts) == 1:
-            return text(*a.only)
-        slots, _ = self.dispatch([a], lambda ts, xs: ("wb", text(ts[0], xs[0])), none=True)
+        if len(number.alts) == 1:
+            return text(*number.only)
+        slots, _ = self.dispatch([number], lambda ts, xs: ("wb", text(ts[0], xs[0])), none=True)
         return slots["wb"]
 
     def known_ahead(self, value: object) -> Num | StaticValue:
@@ -368,32 +420,32 @@ class Arithmetic(Writer):
 
         :raises Refused: if its type is not translated, or it is an integer of more than 61 bits.
         """
-        t = kind_of(value)
-        if t not in SAMPLES:
+        type_code = kind_of(value)
+        if type_code not in SAMPLES:
             raise Refused(f"a {type(value).__name__} among numbers")
         if value is None:
             return Num({"no": "False"}, "None")
-        if t == "wi" and abs(value) > LIMIT:
+        if type_code == "wi" and abs(value) > LIMIT:
             raise Refused("an integer beyond 61 bits")
         python_type: type[bool | int | float] = bool
-        if t in FLOATS:
+        if type_code in FLOATS:
             python_type = float
-        elif t in INTS:
+        elif type_code in INTS:
             python_type = int
         plain = str(python_type(value))
         plain = _NOT_FINITE.get(plain, plain)
-        if t == "u8":
+        if type_code == "u8":
             text = f"np.uint64({plain})"
-        elif t in ("f2", "f4"):
+        elif type_code in ("f2", "f4"):
             text = f"np.float32({plain})"
         else:
-            text = Known(plain) if t in INTS else plain
-        py = f"{numpys(dtype_of(t))}({plain})" if isinstance(value, np.generic) else plain
+            text = Known(plain) if type_code in INTS else plain
+        py = f"{numpys(dtype_of(type_code))}({plain})" if isinstance(value, np.generic) else plain
         return Num(
-            {t: text},
+            {type_code: text},
             f"({py})" if py.startswith("-") else py,
             const=value,
-            bound=abs(value) if t == "wi" else None,
+            bound=abs(value) if type_code == "wi" else None,
         )
 
 
@@ -402,19 +454,19 @@ def _strong(types: dict[str, str]) -> str:
     return next((t for t in types if t not in WEAK), next(iter(types)))
 
 
-def _of_product(node: ast.AST, a: Num, b: Num, types: dict[str, str]) -> bool:
+def _of_product(node: ast.AST, left: Num, right: Num, types: dict[str, str]) -> bool:
     """Return whether an operand is a product that is written in place, and so is used only here."""
-    parts = (
+    operand_nodes = (
         (node.left, node.right)
         if isinstance(node, ast.BinOp)
         else (None, getattr(node, "value", None))
     )
     return _strong(types) in _SINGLE and any(
-        isinstance(part, ast.BinOp)
-        and isinstance(part.op, ast.Mult)
-        and x.data
-        and _strong(x.alts) in _SINGLE
-        for part, x in zip(parts, (a, b), strict=True)
+        isinstance(operand_node, ast.BinOp)
+        and isinstance(operand_node.op, ast.Mult)
+        and operand.data
+        and _strong(operand.alts) in _SINGLE
+        for operand_node, operand in zip(operand_nodes, (left, right), strict=True)
     )
 
 
@@ -434,12 +486,23 @@ def _affine(sign: str, a: Num, b: Num) -> tuple[str, int] | None:
     return None
 
 
-def _bound(sign: str, a: int | None, b: int | None, types: dict[str, str]) -> int | None:
+def _bound(
+    sign: str, left_bound: int | None, right_bound: int | None, types: dict[str, str]
+) -> int | None:
     """Return the bound of an operator's integer result, or None if it is unknown."""
-    limit = reach(types)
+    type_bound = reach(types)
     if "wi" not in types:
-        return limit
-    if a is None or b is None or limit is None:
+        return type_bound
+    if left_bound is None or right_bound is None or type_bound is None:
         return None
-    bound = {"+": a + b, "-": a + b, "*": a * b, "//": a, "%": b, ">>": a}.get(sign)
-    return max(bound, limit) if bound is not None and bound < LIMIT else None
+    result_bound = {
+        "+": left_bound + right_bound,
+        "-": left_bound + right_bound,
+        "*": left_bound * right_bound,
+        "//": left_bound,
+        "%": right_bound,
+        ">>": left_bound,
+    }.get(sign)
+    return (
+        max(result_bound, type_bound) if result_bound is not None and result_bound < LIMIT else None
+    )

@@ -40,56 +40,75 @@ class ArrayFunctions(Arrays):
     """Calls of numpy's functions of arrays."""
 
     def by_numpy(
-        self, f: Function, args: list[Any], named: dict[str, Value], node: ast.AST
+        self, function: Function, args: list[Any], named: dict[str, Value], node: ast.AST
     ) -> Value:
         """Return the result of a numpy function of arrays that only CPython's text can call.
 
         The functions in DENSE are compiled too.
         """
-        args = [self.as_vec(a, node) for a in args] if f in DENSE else args
-        positional = [self._sample(a, node) for a in args]
-        keywords = {k: self._sample(a, node) for k, a in named.items()}
+        args = [self.as_vec(argument, node) for argument in args] if function in DENSE else args
+        positional = [self._sample(argument, node) for argument in args]
+        keywords = {keyword: self._sample(argument, node) for keyword, argument in named.items()}
         try:
             with np.errstate(all="ignore"):
-                sample = f(*(x for _, x in positional), **{k: x for k, (_, x) in keywords.items()})
-                sample = sample[0] if f is np.linalg.qr and not named else sample
+                sample = function(
+                    *(sample_or_text for _, sample_or_text in positional),
+                    **{
+                        keyword: sample_or_text for keyword, (_, sample_or_text) in keywords.items()
+                    },
+                )
+                sample = sample[0] if function is np.linalg.qr and not named else sample
         except Exception as error:
             self.refuse(node, str(error))
         text = ", ".join(
-            [*(x for x, _ in positional), *(f"{k}={x}" for k, (x, _) in keywords.items())]
+            [
+                *(sample_or_text for sample_or_text, _ in positional),
+                *(
+                    f"{keyword}={sample_or_text}"
+                    for keyword, (sample_or_text, _) in keywords.items()
+                ),
+            ]
         )
-        prefix = "np.linalg." if getattr(f, "__module__", "") == "numpy.linalg" else "np."
+        prefix = "np.linalg." if getattr(function, "__module__", "") == "numpy.linalg" else "np."
         name = self.new("a")
-        t = sample.dtype.str[1:] if isinstance(sample, np.ndarray) else kind_of(sample)
-        if t not in SAMPLES:
-            self.refuse(node, f"{prefix}{f.__name__}()")
-        if f not in DENSE or named:
+        type_code = sample.dtype.str[1:] if isinstance(sample, np.ndarray) else kind_of(sample)
+        if type_code not in SAMPLES:
+            self.refuse(node, f"{prefix}{function.__name__}()")
+        if function not in DENSE or named:
             self.require_python(node)
-        if f is np.linalg.qr:
-            return self._factors(args[0], t, node)
-        if f in DENSE:
-            return self._dense(f, args, name=name, t=t, node=node)
-        self.emit(None, f"{name} = {prefix}{f.__name__}({text})")
-        sizes = [f"np.size({a.py})" for a in args if isinstance(a, (Arr, Vec))]
-        longest = Vec(
+        if function is np.linalg.qr:
+            return self._factors(args[0], type_code, node)
+        if function in DENSE:
+            return self._dense(function, args, name=name, t=type_code, node=node)
+        self.emit(None, f"{name} = {prefix}{function.__name__}({text})")
+        sizes = [f"np.size({argument.py})" for argument in args if isinstance(argument, (Arr, Vec))]
+        largest_argument = Vec(
             ("1",),
-            t,
-            lambda k: "",
+            type_code,
+            lambda keyword: "",
             "",
             size=f"max({', '.join(sizes)})" if len(sizes) > 1 else "".join(sizes),
         )
         if not sizes:
-            self.priced(f.__name__, {t: ""}, any(isinstance(a, Num) and a.data for a in args))
+            self.priced(
+                function.__name__,
+                {type_code: ""},
+                any(isinstance(argument, Num) and argument.data for argument in args),
+            )
         else:
             # whether the function has its own price
-            has_price = f in ELEMENTWISE or isinstance(f, np.ufunc)
-            self.spend_on_all("vec", longest, f.__name__ if has_price else "each", t)
+            has_price = function in ELEMENTWISE or isinstance(function, np.ufunc)
+            self.spend_on_all(
+                "vec", largest_argument, function.__name__ if has_price else "each", type_code
+            )
         if sizes:
             self.end_loop()
         self.temporaries[name] = self.loops_over
         if isinstance(sample, np.ndarray) and sample.ndim:
-            return Arr(name, t, dims=(("-1", "1"),) * sample.ndim, off="0", py=name, local=True)
-        return Num({t: ZERO[SLOT[t]]}, name, data=True, bound=reach([t]))
+            return Arr(
+                name, type_code, dims=(("-1", "1"),) * sample.ndim, off="0", py=name, local=True
+            )
+        return Num({type_code: ZERO[SLOT[type_code]]}, name, data=True, bound=reach([type_code]))
 
     def _dense(
         self, f: Function, operands: list[Vec], name: str, t: str, node: ast.AST
@@ -99,33 +118,45 @@ class ArrayFunctions(Arrays):
         `name` is the result in CPython's text. The compiled text calls numpy's own loop, which
         computes in double precision.
         """
-        self.emit(None, f"{name} = {self._noting_call(f)}, {', '.join(v.py for v in operands)})")
-        (n, width) = operands[0].dims
-        last = operands[-1]
-        dims = () if f is np.linalg.det else last.dims
-        rows = Vec((n,), t, lambda k: "", "", size=f"len({operands[0].py})")
-        self.spend_on_all("vec", rows, f.__name__, t)
+        self.emit(
+            None,
+            f"{name} = {self._noting_call(f)}, {', '.join(operand.py for operand in operands)})",
+        )
+        (num_rows, num_columns) = operands[0].dims
+        last_operand = operands[-1]
+        dims = () if f is np.linalg.det else last_operand.dims
+        row_vector = Vec((num_rows,), t, lambda k: "", "", size=f"len({operands[0].py})")
+        self.spend_on_all("vec", row_vector, f.__name__, t)
         if f in (np.linalg.inv, np.linalg.solve):
-            many = ("", "") if len(dims) < 2 else (f"{dims[1]} * ", f"{last.py}.shape[1] * ")
-            self.spend_on_all("vec", rows, COLUMN, t, times=many)
+            times = (
+                ("", "") if len(dims) < 2 else (f"{dims[1]} * ", f"{last_operand.py}.shape[1] * ")
+            )
+            self.spend_on_all("vec", row_vector, COLUMN, t, times=times)
         self.end_loop()
-        self.bail(f"{n} == 0 or {width} != {n} or {last.dims[0]} != {n}", node)
-        buffers = [self._converted_copy(v, "f8", node) for v in operands]
-        self._bail_if_unsuitable(f, buffers[0], n, n, node=node)
-        ends = ", ".join(f"{a}, 0" for a in buffers)
+        self.bail(
+            f"{num_rows} == 0 or {num_columns} != {num_rows} or "
+            f"{last_operand.dims[0]} != {num_rows}",
+            node,
+        )
+        buffers = [self._converted_copy(operand, "f8", node) for operand in operands]
+        self._bail_if_unsuitable(f, buffers[0], num_rows, num_rows, node=node)
+        operand_ends = ", ".join(f"{buffer}, 0" for buffer in buffers)
         out = self.new("a")
-        (m, p) = (*dims, "1", "1")[:2]
-        self.empty(out, f"{m} * {p}", "f8")
+        (result_rows, result_columns) = (*dims, "1", "1")[:2]
+        self.empty(out, f"{result_rows} * {result_columns}", "f8")
         loop = self.loop_at(DENSE[f], f"{'d' * len(operands)}->d")
         if len(operands) == 1:
-            self.emit(f"matrix_loop({loop}, {ends}, {out}, {n}, {n})")
+            self.emit(f"matrix_loop({loop}, {operand_ends}, {out}, {num_rows}, {num_rows})")
         else:
-            self.emit(f"product_loop({loop}, {ends}, {out}, {n}, {p}, {p}, {n}, 1, {p}, 1, {p})")
+            self.emit(
+                f"product_loop({loop}, {operand_ends}, {out}, {num_rows}, {result_columns}, "
+                f"{result_columns}, {num_rows}, 1, {result_columns}, 1, {result_columns})"
+            )
         if self.multi:
             self.require_python(node)
         if not dims:
-            x = self.named(self.convert(f"{out}[0]", "f8", t, node))
-            return Num({t: x}, name, data=True)
+            element = self.named(self.convert(f"{out}[0]", "f8", t, node))
+            return Num({t: element}, name, data=True)
         # true if numpy raises an error, or an argument contains a NaN
         self.bail(f"{out}[0] != {out}[0]", node)
         return self._result_array(Vec(dims, "f8", lambda k: f"{out}[{k}]", name), t, node)
@@ -136,60 +167,75 @@ class ArrayFunctions(Arrays):
         numpy's first loop leaves R in the upper triangle of the matrix. Below it are the vectors
         from which the second loop computes Q.
         """
-        (m, n) = a.dims
-        q = self.new("a")
-        r = self.new("a")
-        out = self.new("a")
-        self.emit(None, f"{q}, {r} = {self._noting_call(np.linalg.qr)}, {a.py})")
-        k = self.named(f"min({m}, {n})")
-        for name, nb, py in (
+        (num_rows, num_columns) = a.dims
+        q_name = self.new("a")
+        r_name = self.new("a")
+        q_buffer = self.new("a")
+        self.emit(None, f"{q_name}, {r_name} = {self._noting_call(np.linalg.qr)}, {a.py})")
+        num_factors = self.named(f"min({num_rows}, {num_columns})")
+        for name, compiled_times, python_times in (
             ("qr", "", ""),
-            (TALL, f"max(0, {m} - {n}) * ", "max(0, {0}[0] - {0}[1]) * "),
-            (WIDE, f"max(0, {n} - {m}) * ", "max(0, {0}[1] - {0}[0]) * "),
+            (TALL, f"max(0, {num_rows} - {num_columns}) * ", "max(0, {0}[0] - {0}[1]) * "),
+            (WIDE, f"max(0, {num_columns} - {num_rows}) * ", "max(0, {0}[1] - {0}[0]) * "),
         ):
-            square = Vec((k,), t, lambda _: "", "", size=f"min({a.py}.shape)")
-            self.spend_on_all("vec", square, name, t, times=(nb, py.format(f"{a.py}.shape")))
+            square_side = Vec((num_factors,), t, lambda _: "", "", size=f"min({a.py}.shape)")
+            self.spend_on_all(
+                "vec",
+                square_side,
+                name,
+                t,
+                times=(compiled_times, python_times.format(f"{a.py}.shape")),
+            )
         self.end_loop()
-        self.bail(f"{k} == 0", node)
-        packed = self._converted_copy(a, "f8", node)
+        self.bail(f"{num_factors} == 0", node)
+        r_buffer = self._converted_copy(a, "f8", node)
         scales = self.new("a")
         raw = "qr_r_raw"
-        self._bail_if_unsuitable(np.linalg.qr, packed, m, n, node=node)
-        self.empty(scales, f"{k} * {n}", "f8")
-        self.empty(out, f"{m} * {k}", "f8")
-        first = self.loop_at(getattr(LAPACK, raw, None) or getattr(LAPACK, f"{raw}_m"), "d->d")
-        self.emit(f"matrix_loop({first}, {packed}, 0, {scales}, {m}, {n})")
-        sides = f"{packed}, 0, {scales}, 0, {out}"
-        second = self.loop_at(DENSE[np.linalg.qr], "dd->d")
-        self.emit(f"product_loop({second}, {sides}, {m}, {n}, {k}, {n}, 1, {n}, {k}, 1)")
+        self._bail_if_unsuitable(np.linalg.qr, r_buffer, num_rows, num_columns, node=node)
+        self.empty(scales, f"{num_factors} * {num_columns}", "f8")
+        self.empty(q_buffer, f"{num_rows} * {num_factors}", "f8")
+        r_loop = self.loop_at(getattr(LAPACK, raw, None) or getattr(LAPACK, f"{raw}_m"), "d->d")
+        self.emit(f"matrix_loop({r_loop}, {r_buffer}, 0, {scales}, {num_rows}, {num_columns})")
+        q_arguments = f"{r_buffer}, 0, {scales}, 0, {q_buffer}"
+        q_loop = self.loop_at(DENSE[np.linalg.qr], "dd->d")
+        self.emit(
+            f"product_loop({q_loop}, {q_arguments}, {num_rows}, {num_columns}, {num_factors}, "
+            f"{num_columns}, 1, {num_columns}, {num_factors}, 1)"
+        )
         if self.multi:
             self.require_python(node)
 
-        def upper(e: str) -> str:
-            return f"({packed}[{e}] if {e} % {n} >= {e} // {n} else 0.0)"
+        def r_element(index: str) -> str:
+            is_upper = f"{index} % {num_columns} >= {index} // {num_columns}"
+            return f"({r_buffer}[{index}] if {is_upper} else 0.0)"
 
-        left = (m, k)
-        right = (k, n)
+        q_dims = (num_rows, num_factors)
+        r_dims = (num_factors, num_columns)
         return Factors(
             self._result_array(Vec(*factor), t, node)
-            for factor in ((left, "f8", lambda e: f"{out}[{e}]", q), (right, "f8", upper, r))
+            for factor in (
+                (q_dims, "f8", lambda index: f"{q_buffer}[{index}]", q_name),
+                (r_dims, "f8", r_element, r_name),
+            )
         )
 
     def _noting_call(self, f: Function) -> str:
         """Return the beginning of a call in CPython's text that notes a fault of the matrix."""
         return f"call_noting(np.linalg.{f.__name__}, {place(self.codelet, self.line)!r}"
 
-    def _bail_if_unsuitable(self, f: Function, buf: str, m: str, n: str, node: ast.AST) -> None:
+    def _bail_if_unsuitable(
+        self, f: Function, buf: str, num_rows: str, num_columns: str, node: ast.AST
+    ) -> None:
         """Leave the compiled text if a matrix has a fault, which CPython's text can note."""
-        k = self.new("i")
+        index = self.new("i")
         fault = "{0}[{1}] != {0}[{1}]"
         if f is np.linalg.cholesky:
             fault = (
                 "not abs({0}[{1}] - {0}[{1} % {2} * {2} + {1} // {2}]) <= {3} * np.sqrt(abs("
                 "{0}[{1} // {2} * ({2} + 1)] * {0}[{1} % {2} * ({2} + 1)]))"
             )
-        with self.under(f"for {k} in range({m} * {n}):"):
-            self.bail(fault.format(buf, k, n, ASYMMETRY), node)
+        with self.under(f"for {index} in range({num_rows} * {num_columns}):"):
+            self.bail(fault.format(buf, index, num_columns, ASYMMETRY), node)
 
     def _result_array(self, v: Vec, t: str, node: ast.AST) -> Arr:
         """Return the result of a numpy loop as an array, called `v.py` in CPython's text."""

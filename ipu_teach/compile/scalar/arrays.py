@@ -65,12 +65,12 @@ class Arrays(Regions):
             return a
         if isinstance(a, StaticValue) and isinstance(a.value, np.ndarray):
             a = self.table(a.value, node)
-            (t,) = self.boxes[a.box]
-            a = replace(a, buf=f"{a.buf}_{SLOT[t]}", type=t, box="")
+            (type_code,) = self.boxes[a.box]
+            a = replace(a, buf=f"{a.buf}_{SLOT[type_code]}", type=type_code, box="")
         if isinstance(a, Num):
             self.refuse_if(len(a.alts) > 1, node, "a number of several types among arrays")
-            t, x = (self.fixed(a) if a.const is None else a).only
-            return Vec((), t, lambda k: x, a.py)
+            type_code, text = (self.fixed(a) if a.const is None else a).only
+            return Vec((), type_code, lambda index: text, a.py)
         if not isinstance(a, Arr) or not a.readable or a.rows or a.box or not 1 <= len(a.dims) <= 2:
             self.refuse(
                 node,
@@ -90,11 +90,11 @@ class Arrays(Regions):
         if marked:
             self.emit(None, f"r_{a.mark}[...] |= wbit")
 
-        def item(k: str) -> str:
-            at = self._nth(array, k)
+        def item(index: str) -> str:
+            offset = self._nth(array, index)
             if marked:
-                self.emit(f"r_{array.buf}[np.uintp({at})] |= wbit")
-            return self.named(self._element_text(array, at))
+                self.emit(f"r_{array.buf}[np.uintp({offset})] |= wbit")
+            return self.named(self._element_text(array, offset))
 
         return replace(vec, item=item)
 
@@ -119,32 +119,32 @@ class Arrays(Regions):
         (_, s), (n, t) = array.dims
         return f"{array.off} + {k} // {n} * {s} + {k} % {n} * {t}"
 
-    def vector(self, kind: type, a: Value, b: Value, node: ast.AST) -> Vec:
+    def vector(self, kind: type, left: Value, right: Value, node: ast.AST) -> Vec:
         """Return the result of an operator on complete regions.
 
         It is computed where it is stored. Except for powers, IEEE fixes the bits of each element.
         """
         sign, fn, name = BINARY[kind]
-        a, b = (
-            self._as_one_type(a, b, fn, is_right_operand=False, node=node),
-            self._as_one_type(b, a, fn, is_right_operand=True, node=node),
+        left, right = (
+            self._as_one_type(left, right, fn, is_right_operand=False, node=node),
+            self._as_one_type(right, left, fn, is_right_operand=True, node=node),
         )
         make = self.arith(
             "*" if sign == "**" else sign, fn, node, const=[None, None], bounds=[None, None]
         )
-        if sign == "**" and isinstance(b, Num) and b.const == 2:
+        if sign == "**" and isinstance(right, Num) and right.const == 2:
             return self.mapped(
                 np.square,
-                [a],
-                make=lambda ts, xs: make(ts * 2, xs * 2),
+                [left],
+                make=lambda types, texts: make(types * 2, texts * 2),
                 name="square",
                 form="({} ** 2)",
                 node=node,
             )
-        power = POWERS.get(b.const, name) if sign == "**" and isinstance(b, Num) else name
+        power = POWERS.get(right.const, name) if sign == "**" and isinstance(right, Num) else name
         return self.mapped(
             fn,
-            [a, b],
+            [left, right],
             make=make if sign != "**" else None,
             name=power,
             form="({} " + sign + " {})",
@@ -153,7 +153,7 @@ class Arrays(Regions):
 
     def mapped(
         self,
-        f: Function,
+        function: Function,
         args: Sequence[Value],
         make: Make | None,
         name: str,
@@ -165,39 +165,41 @@ class Arrays(Regions):
         `form` is a format of CPython's text. If `make` is None, the compiled text cannot compute
         the function.
         """
-        parts = [self.as_vec(a, node) for a in args]
-        longest = max(parts, key=lambda v: len(v.dims))
-        py = form.format(*(v.py for v in parts))
-        for v in parts:
-            self._fits(v, longest, node)
-        types = [v.type for v in parts]
-        at = len(self.operations)
-        count = self.count
-        t = make(types, types)[0] if make else self.type_of(f, types, node)
-        del self.operations[at:]
-        self.count = count
-        self.refuse_if(t not in SAMPLES, node, py)
+        operands = [self.as_vec(argument, node) for argument in args]
+        longest = max(operands, key=lambda operand: len(operand.dims))
+        py = form.format(*(operand.py for operand in operands))
+        for operand in operands:
+            self._fits(operand, longest, node)
+        types = [operand.type for operand in operands]
+        num_operations = len(self.operations)
+        name_count = self.count
+        result_type = make(types, types)[0] if make else self.type_of(function, types, node)
+        del self.operations[num_operations:]
+        self.count = name_count
+        self.refuse_if(result_type not in SAMPLES, node, py)
         if make is None:
             self.require_python(node)
-        fused = name in ("add", "subtract") and any(v.scaled and v.type == t for v in parts)
-        self.spend_on_all("vec", longest, FUSED if fused else name, t)
+        is_fused = name in ("add", "subtract") and any(
+            operand.scaled and operand.type == result_type for operand in operands
+        )
+        self.spend_on_all("vec", longest, FUSED if is_fused else name, result_type)
 
-        def item(k: str) -> str:
+        def item(index: str) -> str:
             if make is None:
-                return ZERO[SLOT[t]]
-            return self.named(make(types, [v.item(k) for v in parts])[1])
+                return ZERO[SLOT[result_type]]
+            return self.named(make(types, [operand.item(index) for operand in operands])[1])
 
-        bufs = frozenset[str]().union(*(v.bufs for v in parts))
-        product = name == "multiply" and t in ("f2", "f4")
+        bufs = frozenset[str]().union(*(operand.bufs for operand in operands))
+        is_product = name == "multiply" and result_type in ("f2", "f4")
         return Vec(
             longest.dims,
-            t,
+            result_type,
             item,
             py=py,
             bufs=bufs,
             size=longest.size,
-            product=product,
-            scaled=product and not all(v.dims for v in parts),
+            product=is_product,
+            scaled=is_product and not all(operand.dims for operand in operands),
         )
 
     def _fits(self, v: Vec, to: Vec, node: ast.AST) -> None:
@@ -217,148 +219,175 @@ class Arrays(Regions):
         """
         if not isinstance(a, Num) or len(a.alts) == 1 or not isinstance(other, (Arr, Vec)):
             return a
-        t = other.type
+        other_type = other.type
         a = self.not_none(a)
-        types = {self.type_of(fn, [t, x] if is_right_operand else [x, t], node) for x in a.alts}
+        types = {
+            self.type_of(
+                fn,
+                [other_type, alternative] if is_right_operand else [alternative, other_type],
+                node,
+            )
+            for alternative in a.alts
+        }
         self.refuse_if(
             len(types) > 1 or types == {"b1"}, node, "a number of several types among arrays"
         )
-        (r,) = types
-        slots, _ = self.dispatch([a], self.converting(r, node))
+        (result_type,) = types
+        slots, _ = self.dispatch([a], self.converting(result_type, node))
         return Num(slots, a.py, data=a.data)
 
-    def fill(self, to: Arr, value: Value, node: ast.AST) -> None:
+    def fill(self, destination: Arr, value: Value, node: ast.AST) -> None:
         """Store a value in a complete region."""
-        if not to.writable:
-            self._read_only(to, node)
-        self.refuse_if(to.rows or to.box, node, "this assignment to a list", "a loop")
+        if not destination.writable:
+            self._read_only(destination, node)
+        self.refuse_if(
+            destination.rows or destination.box, node, "this assignment to a list", "a loop"
+        )
         if isinstance(value, Num) and len(value.alts) > 1:
-            t = to.type
-            slots, _ = self.dispatch([value], self.storing(t, node))
+            element_type = destination.type
+            slots, _ = self.dispatch([value], self.storing(element_type, node))
             value = Num(slots, value.py, data=value.data)
-        v = self.as_vec(value, node)
-        t = to.type
-        region = self._spans(to)
-        self.refuse_if(len(v.dims) > len(to.dims), node, "a matrix stored in a vector")
-        self._fits(v, region, node)
-        if t not in FLOATS and v.type != t and v.dims:
+        source = self.as_vec(value, node)
+        element_type = destination.type
+        region = self._spans(destination)
+        self.refuse_if(
+            len(source.dims) > len(destination.dims), node, "a matrix stored in a vector"
+        )
+        self._fits(source, region, node)
+        if element_type not in FLOATS and source.type != element_type and source.dims:
             self.require_python(node)
-        if to.buf in v.bufs:  # numpy evaluates the right side completely before it stores
-            copied = self._materialised(v, False)
-            v = replace(v, item=lambda k: f"{copied.buf}[{k}]")
-        k = self.new("i")
-        with self.under(f"for {k} in range({region.n}):"):
-            x = self.put(v.item(k), v.type, t, node)
-            place = f"np.uintp({self._nth(to, k)})"
-            self.emit(f"{to.buf}[{place}] = {self._stored(to, x)}")
-            if to.mark:
-                self.emit(f"m_{to.buf}[{place}] {self._marks(t)}")
-        self.emit(None, f"{to.py}[...] = {v.py}")
-        if to.mark:
-            self.emit(None, f"{to.mark}[...] {self._marks(t)}")
-        self.spend_on_all("stores", region, BEYOND if to.local else "", t)
+        if (
+            destination.buf in source.bufs
+        ):  # numpy evaluates the right side completely before it stores
+            copied = self._materialised(source, False)
+            source = replace(source, item=lambda index: f"{copied.buf}[{index}]")
+        index = self.new("i")
+        with self.under(f"for {index} in range({region.n}):"):
+            element = self.put(source.item(index), source.type, element_type, node)
+            place = f"np.uintp({self._nth(destination, index)})"
+            self.emit(f"{destination.buf}[{place}] = {self._stored(destination, element)}")
+            if destination.mark:
+                self.emit(f"m_{destination.buf}[{place}] {self._marks(element_type)}")
+        self.emit(None, f"{destination.py}[...] = {source.py}")
+        if destination.mark:
+            self.emit(None, f"{destination.mark}[...] {self._marks(element_type)}")
+        self.spend_on_all("stores", region, BEYOND if destination.local else "", element_type)
         self.end_loop()
 
-    def reduced(self, f: Function, value: Any, node: ast.AST) -> Num:
+    def reduced(self, function: Function, value: Any, node: ast.AST) -> Num:
         """Return np.sum, np.any or another reduction of a complete region, as a number.
 
         Floats are reduced by numpy's own loop, which sums pairwise.
         """
-        v = self.as_vec(value, node)
-        ufunc = REDUCTIONS[f]
-        if not v.dims:
-            self.refuse(node, f"np.{f.__name__}() of a number")
-        py = f"np.{f.__name__}({v.py})"
-        letter = np.dtype(v.type).char
-        t = kind_of(f(np.ones(2, v.type))[()])
-        self.spend_on_all("vec", v, FUSED if f is np.sum and v.product else ufunc.__name__, v.type)
+        vec = self.as_vec(value, node)
+        ufunc = REDUCTIONS[function]
+        if not vec.dims:
+            self.refuse(node, f"np.{function.__name__}() of a number")
+        py = f"np.{function.__name__}({vec.py})"
+        letter = np.dtype(vec.type).char
+        result_type = kind_of(function(np.ones(2, vec.type))[()])
+        self.spend_on_all(
+            "vec", vec, FUSED if function is np.sum and vec.product else ufunc.__name__, vec.type
+        )
         self.end_loop()
-        begin, step = REDUCED[ufunc.__name__]
-        if not begin:
-            self.bail(f"{v.n} == 0", node)
-        is_float_loop = v.type in FLOATS and t == v.type
-        is_half = v.type == "f2"
+        initial, update = REDUCED[ufunc.__name__]
+        if not initial:
+            self.bail(f"{vec.n} == 0", node)
+        is_float_loop = vec.type in FLOATS and result_type == vec.type
+        is_half = vec.type == "f2"
         # elements of a local array of halves are stored as singles
         is_local_half = is_half and is_float_loop and (isinstance(value, Vec) or value.local)
-        if len(v.dims) > 1 or self.multi or is_local_half or "u8" in (t, v.type):
+        if len(vec.dims) > 1 or self.multi or is_local_half or "u8" in (result_type, vec.type):
             self.require_python(node)
-            return Num({t: ZERO[SLOT[t]]}, py, data=True, bound=reach([t]))
+            return Num(
+                {result_type: ZERO[SLOT[result_type]]}, py, data=True, bound=reach([result_type])
+            )
         if not is_float_loop:
-            total = self.named(begin or v.item("0"))
-            k = self.new("i")
-            with self.under(f"for {k} in range({v.n}):"):
-                self.emit(f"{total} = {step.format(total, v.item(k))}")
-            return Num({t: total}, py, data=True, bound=reach([t]))
-        a = value if isinstance(value, Arr) else self._materialised(v, False)
-        (n, s) = a.dims[0]
-        first = {"np.int64(0)": "0", "np.int64(1)": "1"}.get(begin)
-        at = a.off
-        if first is None:
-            start = f"{a.buf}[{at}]"
-            at = f"{at} + {s}"
-            n = f"{n} - 1"
+            accumulator = self.named(initial or vec.item("0"))
+            index = self.new("i")
+            with self.under(f"for {index} in range({vec.n}):"):
+                self.emit(f"{accumulator} = {update.format(accumulator, vec.item(index))}")
+            return Num({result_type: accumulator}, py, data=True, bound=reach([result_type]))
+        array = value if isinstance(value, Arr) else self._materialised(vec, False)
+        (length, stride) = array.dims[0]
+        initial_number = {"np.int64(0)": "0", "np.int64(1)": "1"}.get(initial)
+        offset = array.off
+        if initial_number is None:
+            start_text = f"{array.buf}[{offset}]"
+            offset = f"{offset} + {stride}"
+            length = f"{length} - 1"
         elif is_half:
-            start = f"np.uint16({15360 * int(first)})"  # 15360: the bits of 1.0
+            start_text = f"np.uint16({15360 * int(initial_number)})"  # 15360: the bits of 1.0
         else:
-            start = f"np.{dtype_of(t).name}({first})"
+            start_text = f"np.{dtype_of(result_type).name}({initial_number})"
         call = (
-            f"reduce_loop({self.loop_at(ufunc, f'{letter}{letter}->{letter}')}, {a.buf}, {at}, "
-            f"{n}, {s}, {start})"
+            f"reduce_loop({self.loop_at(ufunc, f'{letter}{letter}->{letter}')}, {array.buf}, "
+            f"{offset}, {length}, {stride}, {start_text})"
         )
-        return Num({t: self.named(f"half_value({call})" if is_half else call)}, py, data=True)
+        return Num(
+            {result_type: self.named(f"half_value({call})" if is_half else call)}, py, data=True
+        )
 
-    def product(self, a: Value, b: Value, form: str, node: ast.AST) -> Num | Arr:
+    def product(self, left: Value, right: Value, form: str, node: ast.AST) -> Num | Arr:
         """Return a @ b of vectors and matrices, computed by numpy's own loop."""
-        x = self.as_vec(a, node, OF_PRODUCT)
-        y = self.as_vec(b, node, OF_PRODUCT)
-        self.refuse_if(not x.dims or not y.dims, node, "@ of a number")
-        t = self.type_of(operator.mul, [x.type, y.type], node)
-        py = form.format(x.py, y.py)
-        dims = (*x.dims[:-1], *y.dims[1:])
+        left_vec = self.as_vec(left, node, OF_PRODUCT)
+        right_vec = self.as_vec(right, node, OF_PRODUCT)
+        self.refuse_if(not left_vec.dims or not right_vec.dims, node, "@ of a number")
+        result_type = self.type_of(operator.mul, [left_vec.type, right_vec.type], node)
+        py = form.format(left_vec.py, right_vec.py)
+        dims = (*left_vec.dims[:-1], *right_vec.dims[1:])
         name = self.new("a")
         self.emit(None, f"{name} = {py}")
-        result = Vec(dims, t, lambda k: "", name, size=f"np.size({name})")
-        for v, field in ((x, a), (y, b)):
+        result = Vec(dims, result_type, lambda k: "", name, size=f"np.size({name})")
+        for vec, field in ((left_vec, left), (right_vec, right)):
             # a vector field is read again for each number of the result
-            if dims and len(v.dims) == 1 and isinstance(field, Arr) and not field.local:
+            if dims and len(vec.dims) == 1 and isinstance(field, Arr) and not field.local:
                 self.spend_on_all(
                     "loads",
-                    v,
+                    vec,
                     OF_PRODUCT,
-                    v.type,
+                    vec.type,
                     times=(f"({result.n} - 1) * ", f"({result.size} - 1) * "),
                 )
-        inner = Vec(
-            x.dims[-1:], t, x.item, x.py, size=f"{x.py}.shape[-1]" if len(x.dims) > 1 else x.size
+        inner_vec = Vec(
+            left_vec.dims[-1:],
+            result_type,
+            left_vec.item,
+            left_vec.py,
+            size=f"{left_vec.py}.shape[-1]" if len(left_vec.dims) > 1 else left_vec.size,
         )
         self.spend_on_all(
             "vec",
-            inner,
+            inner_vec,
             PRODUCT,
-            t,
+            result_type,
             times=(f"{result.n} * ", f"{result.size} * ") if dims else ("", ""),
         )
         self.end_loop(result if dims else None)
         self.temporaries[name] = self.loops_over
-        letter = np.dtype(t).char
+        letter = np.dtype(result_type).char
         has_loop = (
             f"{letter}{letter}->{letter}" in np.matmul.types
-            and t == x.type == y.type
-            and t not in ("f2", "b1")
+            and result_type == left_vec.type == right_vec.type
+            and result_type not in ("f2", "b1")
         )
         if not has_loop or self.multi or (form != "({} @ {})" and dims):
             self.require_python(node)
         else:
-            left, right = (
-                q if isinstance(q, Arr) else self._materialised(v, False)
-                for q, v in ((a, x), (b, y))
+            left_array, right_array = (
+                operand if isinstance(operand, Arr) else self._materialised(vec, False)
+                for operand, vec in ((left, left_vec), (right, right_vec))
             )
-            self._emit_product((x, left), (y, right), name, t, node)
+            self._emit_product(
+                (left_vec, left_array), (right_vec, right_array), name, result_type, node
+            )
         if not dims:
-            return Num({t: self.named(f"{name}[0]")}, name, data=True, bound=reach([t]))
+            return Num(
+                {result_type: self.named(f"{name}[0]")}, name, data=True, bound=reach([result_type])
+            )
         return Arr(
             name,
-            t,
+            result_type,
             dims=tuple(zip(dims, (*dims[1:], "1"), strict=True)),
             off="0",
             py=name,
@@ -369,22 +398,36 @@ class Arrays(Regions):
         self, left: tuple[Vec, Arr], right: tuple[Vec, Arr], name: str, t: str, node: ast.AST
     ) -> None:
         """Write the call of numpy's loop for a product of type `t` into the new array `name`."""
-        (x, a) = left
-        (y, b) = right
+        (left_vec, left_array) = left
+        (right_vec, right_array) = right
         letter = np.dtype(t).char
         loop = self.loop_at(np.matmul, f"{letter}{letter}->{letter}")
-        n = self.named(x.dims[-1])
-        dims = (*x.dims[:-1], *y.dims[1:])
-        m, p = ((*dims, "1", "1") if len(x.dims) > 1 else ("1", *dims, "1"))[:2]
-        self.bail(f"{n} != {y.dims[0]} or {m} * {n} * {p} == 0", node)
-        xs = [s for _, s in a.dims]
-        ys = [s for _, s in b.dims]
-        steps = ", ".join(
-            (*(xs if len(xs) > 1 else (n, *xs)), *(ys if len(ys) > 1 else (*ys, "1")), p)
+        inner_length = self.named(left_vec.dims[-1])
+        dims = (*left_vec.dims[:-1], *right_vec.dims[1:])
+        num_rows, num_columns = (
+            (*dims, "1", "1") if len(left_vec.dims) > 1 else ("1", *dims, "1")
+        )[:2]
+        self.bail(
+            f"{inner_length} != {right_vec.dims[0]} or "
+            f"{num_rows} * {inner_length} * {num_columns} == 0",
+            node,
         )
-        self.empty(name, f"{m} * {p}", t)
-        ends = f"{a.buf}, {a.off}, {b.buf}, {b.off}, {name}"
-        self.emit(f"product_loop({loop}, {ends}, {m}, {n}, {p}, {steps})")
+        left_strides = [stride for _, stride in left_array.dims]
+        right_strides = [stride for _, stride in right_array.dims]
+        strides = ", ".join(
+            (
+                *(left_strides if len(left_strides) > 1 else (inner_length, *left_strides)),
+                *(right_strides if len(right_strides) > 1 else (*right_strides, "1")),
+                num_columns,
+            )
+        )
+        self.empty(name, f"{num_rows} * {num_columns}", t)
+        buffers = (
+            f"{left_array.buf}, {left_array.off}, {right_array.buf}, {right_array.off}, {name}"
+        )
+        self.emit(
+            f"product_loop({loop}, {buffers}, {num_rows}, {inner_length}, {num_columns}, {strides})"
+        )
 
     def end_loop(self, result: Vec | None = None) -> None:
         """Count the end of a loop over vectors. With `result`, count one loop per element of it."""

@@ -141,14 +141,23 @@ class Calls(Functions):
             f is np.dot
             and len(args) == 2
             and not named
-            and all(isinstance(a, (Arr, Vec)) for a in args)
+            and all(isinstance(argument, (Arr, Vec)) for argument in args)
         ):
             return self.product(args[0], args[1], "np.dot({}, {})", node)
         if f in (pow, divmod) and len(args) == 2:
-            x, y = map(self.single, args, node.args)
-            return self.binary(ast.Pow, x, y, node) if f is pow else self._divmod(x, y, node)
+            base, exponent = map(self.single, args, node.args)
+            return (
+                self.binary(ast.Pow, base, exponent, node)
+                if f is pow
+                else self._divmod(base, exponent, node)
+            )
         if f in BY_NUMPY and (named or not self.is_compiled(f, args)):
-            return self.by_numpy(f, args, {k: self.value(v) for k, v in named.items()}, node)
+            return self.by_numpy(
+                f,
+                args,
+                {keyword: self.value(node_of_value) for keyword, node_of_value in named.items()},
+                node,
+            )
         return self.of_numbers(f, args, node)
 
     def _divmod(self, a: Num, b: Num, node: ast.Call) -> list[Value]:
@@ -184,44 +193,55 @@ class Calls(Functions):
 
     def _new_array(self, f: Function, node: ast.Call, named: dict[str, ast.expr]) -> Arr:
         """Return the array of np.zeros, np.ones, np.empty, np.full or their `_like` forms."""
-        rest = list(node.args)
+        arguments = list(node.args)
         named = dict(named)
-        full = None
-        first: Any = self.value(rest.pop(0)) if rest else None
+        fill = None
+        size_or_array: Any = self.value(arguments.pop(0)) if arguments else None
         default: Any = float
-        if f in LIKE and isinstance(first, Arr) and not first.box and not first.rows:
-            default = dtype_of(first.type)
-            first = [self.length(first, k, node) for k in range(len(first.dims))]
-        if f is np.full and rest:
-            full = self.single(self.value(rest.pop(0)), node)
-            default = dtype_of(next(iter(full.alts)))
-        kind = named.pop("dtype", rest.pop(0) if rest else None)
-        self.refuse_if(named or rest, node, f"this np.{f.__name__}()")
-        sizes = [self.single(n, node) for n in (first if isinstance(first, list) else [first])]
-        t = self._type_of(kind, StaticValue(default), node)
-        if not 1 <= len(sizes) <= 2 or any(not set(n.alts) <= INTS - {"u8"} for n in sizes):
+        if (
+            f in LIKE
+            and isinstance(size_or_array, Arr)
+            and not size_or_array.box
+            and not size_or_array.rows
+        ):
+            default = dtype_of(size_or_array.type)
+            size_or_array = [
+                self.length(size_or_array, axis, node) for axis in range(len(size_or_array.dims))
+            ]
+        if f is np.full and arguments:
+            fill = self.single(self.value(arguments.pop(0)), node)
+            default = dtype_of(next(iter(fill.alts)))
+        dtype_node = named.pop("dtype", arguments.pop(0) if arguments else None)
+        self.refuse_if(named or arguments, node, f"this np.{f.__name__}()")
+        sizes = [
+            self.single(size, node)
+            for size in (size_or_array if isinstance(size_or_array, list) else [size_or_array])
+        ]
+        type_code = self._type_of(dtype_node, StaticValue(default), node)
+        if not 1 <= len(sizes) <= 2 or any(not set(size.alts) <= INTS - {"u8"} for size in sizes):
             self.refuse(node, "this size of an array")
-        names = [self.named(self.int64_text(n)) for n in sizes]
-        self.bail(" or ".join(f"{n} < 0" for n in names), node)
-        count = " * ".join(names)
-        text = f.__name__.removesuffix("_like")
+        size_texts = [self.named(self.int64_text(size)) for size in sizes]
+        self.bail(" or ".join(f"{size} < 0" for size in size_texts), node)
+        num_elements = " * ".join(size_texts)
+        form_name = f.__name__.removesuffix("_like")
         name = self.new("a")
-        shape = f"({', '.join(n.py for n in sizes)},)"
-        if full is not None:
-            x = self.dispatch([full], self.storing(t, node))[0][t]
+        shape = f"({', '.join(size.py for size in sizes)},)"
+        if fill is not None:
+            fill_text = self.dispatch([fill], self.storing(type_code, node))[0][type_code]
             self.emit(
-                f"{name} = np.full({count}, {x})",
-                f"{name} = np.full({shape}, {full.py}, {numpys(dtype_of(t))})",
+                f"{name} = np.full({num_elements}, {fill_text})",
+                f"{name} = np.full({shape}, {fill.py}, {numpys(dtype_of(type_code))})",
             )
         else:
             self.emit(
-                f"{name} = np.{'ones' if text == 'ones' else 'zeros'}({count}, {held_dtype(t)})"
+                f"{name} = np.{'ones' if form_name == 'ones' else 'zeros'}"
+                f"({num_elements}, {held_dtype(type_code)})"
             )
-            self.emit(None, f"{name} = np.{text}({shape}, {numpys(dtype_of(t))})")
+            self.emit(None, f"{name} = np.{form_name}({shape}, {numpys(dtype_of(type_code))})")
         return Arr(
             name,
-            t,
-            dims=tuple(zip(names, (*names[1:], "1"), strict=True)),
+            type_code,
+            dims=tuple(zip(size_texts, (*size_texts[1:], "1"), strict=True)),
             off="0",
             py=name,
             local=True,
@@ -231,15 +251,15 @@ class Calls(Functions):
         """Return the type of an array's elements that an argument names."""
         dtype = default if kind is None else self.value(kind)
         try:
-            t = np.dtype(dtype.value).str[1:]
+            type_code = np.dtype(dtype.value).str[1:]
         except (AttributeError, TypeError):
-            t = ""
-        self.refuse_if(t not in SAMPLES, node, "this type of an array")
-        return str(t)
+            type_code = ""
+        self.refuse_if(type_code not in SAMPLES, node, "this type of an array")
+        return str(type_code)
 
     def _array_of(self, numbers: ast.List | ast.Tuple, kind: ast.expr | None, node: ast.AST) -> Arr:
         """Return np.array([a, b, c]) of computed numbers, or an array of such rows."""
-        rows = [x.elts for x in numbers.elts if isinstance(x, (ast.List, ast.Tuple))]
+        rows = [row.elts for row in numbers.elts if isinstance(row, (ast.List, ast.Tuple))]
         self.refuse_if(
             rows
             and {*map(len, rows)} != {len(numbers.elts[0].elts)}  # type: ignore[attr-defined]
@@ -247,11 +267,13 @@ class Calls(Functions):
             node,
             "rows of several lengths",
         )
-        values = [self.fixed(a) for a in self.nums(sum(rows, []) if rows else numbers.elts)]
+        values = [
+            self.fixed(number) for number in self.nums(sum(rows, []) if rows else numbers.elts)
+        ]
         shape = (len(rows), len(values) // len(rows)) if rows else (len(values),)
         types = {
-            np.array([SAMPLES[t] for t in combination]).dtype
-            for combination in product(*(a.alts for a in values))
+            np.array([SAMPLES[type_code] for type_code in combination]).dtype
+            for combination in product(*(number.alts for number in values))
         }
         self.refuse_if(
             kind is None and len(types) != 1,
@@ -259,12 +281,14 @@ class Calls(Functions):
             "an array of several types",
             "np.array([…], np.float32)",
         )
-        t = self._type_of(kind, StaticValue(next(iter(types))), node)
+        type_code = self._type_of(kind, StaticValue(next(iter(types))), node)
         name = self.new("a")
-        self.empty(name, str(len(values)), t)
-        array = Arr(name, t, dims=((Known(len(values)), "1"),), off="0", py=name, local=True)
-        text = nested_text([a.py for a in values], shape, "[]")
-        self.store_all(array, values, f"np.array({text}, {numpys(dtype_of(t))})", node)
+        self.empty(name, str(len(values)), type_code)
+        array = Arr(
+            name, type_code, dims=((Known(len(values)), "1"),), off="0", py=name, local=True
+        )
+        text = nested_text([number.py for number in values], shape, "[]")
+        self.store_all(array, values, f"np.array({text}, {numpys(dtype_of(type_code))})", node)
         dims = zip(map(Known, shape), (*map(str, shape[1:]), "1"), strict=True)
         return replace(array, dims=tuple(dims))
 
@@ -292,16 +316,16 @@ class Calls(Functions):
         prefix = self.new("h") + "_"
         if isinstance(f, Inner):
             tree = f.tree
-            outer = f.scope
-            local = frozenset(stored_names(tree) | set(arguments))
+            outer_scope = f.scope
+            local_names = frozenset(stored_names(tree) | set(arguments))
             scope = Scope(
                 tree,
-                me=outer.me if outer.me not in local else "",
-                names=outer.names,
-                local=local,
+                me=outer_scope.me if outer_scope.me not in local_names else "",
+                names=outer_scope.names,
+                local=local_names,
                 prefix=prefix,
-                file=outer.file,
-                outer=outer,
+                file=outer_scope.file,
+                outer=outer_scope,
             )
         else:
             if f not in self.trees:
@@ -315,7 +339,7 @@ class Calls(Functions):
             self.bind(parameter, arg, node)
         counter = self.new("k")
         scope.returns = "." + counter
-        live, self.live = self.live, True
+        was_live, self.live = self.live, True
         with self.under(f"for {counter} in range(1):", f"for {counter} in (0,):", counter):
             self.block(tree.body)
             if self.live:
@@ -323,11 +347,15 @@ class Calls(Functions):
                     self.assign(scope.returns, self.constant(None), node)
                 scope.exits.append(self.state)
             self.flush()
-        self.live = live and bool(scope.exits)
+        self.live = was_live and bool(scope.exits)
         self.state = self.joined(*scope.exits)
         self.scopes.pop()
         result = self.state.pop(scope.returns, None)
-        self.state = {n: v for n, v in self.state.items() if not n.startswith(scope.prefix)}
+        self.state = {
+            variable: knowledge
+            for variable, knowledge in self.state.items()
+            if not variable.startswith(scope.prefix)
+        }
         return self.constant(None) if result is None else result
 
     def _takes_self(self, node: ast.Call) -> bool:
@@ -350,15 +378,15 @@ class Calls(Functions):
         except NameError as error:
             self.refuse(node, str(error))
         signature = inspect.signature(function)
-        first = [None] if self._takes_self(node) else []
+        self_argument = [None] if self._takes_self(node) else []
         try:
             bound = signature.bind(
-                *first, *node.args, **{str(k.arg): k.value for k in node.keywords}
+                *self_argument, *node.args, **{str(k.arg): k.value for k in node.keywords}
             )
         except TypeError as error:
             self.refuse(node, str(error))
         values: dict[str, Value] = {}
-        for name, parameter in list(signature.parameters.items())[len(first) :]:
+        for name, parameter in list(signature.parameters.items())[len(self_argument) :]:
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
                 self.refuse(
                     node, f"{ast.unparse(node.func)}(), which takes any number of arguments,"

@@ -62,11 +62,15 @@ class Comprehensions(Loops):
         The variables that they assign become variables of the walked function.
         """
         substitution = Substitution(names)
-        module = ast.Module([substitution.visit(part) for part in ast.parse(text).body], [])
+        module = ast.Module(
+            [substitution.visit(statement) for statement in ast.parse(text).body], []
+        )
         mark_generated(module, node)
         self.scope.local |= stored_names(module)
         self.scope.local |= {
-            n.id for name, n in names.items() if name == "L" and isinstance(n, ast.Name)
+            expression.id
+            for name, expression in names.items()
+            if name == "L" and isinstance(expression, ast.Name)
         }
         return module
 
@@ -80,8 +84,10 @@ class Comprehensions(Loops):
         if isinstance(generator, ast.ListComp) and f in (any, all):
             self.refuse(node, f"{f.__name__}() of a list", "a generator")
         if not isinstance(generator, (ast.GeneratorExp, ast.ListComp)):
-            item = ast.Name("T", ast.Load())
-            generator = ast.GeneratorExp(item, [ast.comprehension(item, generator, [], 0)])
+            element_name = ast.Name("T", ast.Load())
+            generator = ast.GeneratorExp(
+                element_name, [ast.comprehension(element_name, generator, [], 0)]
+            )
         allowed: set[str] = set()
         if f is sum:
             allowed = {"start"}
@@ -89,7 +95,7 @@ class Comprehensions(Loops):
             allowed = {"default", "key"}
         if len(generator.generators) > 1 or named.keys() - allowed:
             self.refuse(node, f"{f.__name__}() of this", "a loop")
-        names, tests = _renamed_parts(generator, prefix, "ABFKX")
+        names, conditions = _renamed_parts(generator, prefix, "ABFKX")
         names |= {"M": node.func, "D": named.get("default", ast.Constant(0))}
         names["S"] = [*node.args[1:], named.get("start", ast.Constant(0))][0]
         names["G"] = (
@@ -103,27 +109,27 @@ class Comprehensions(Loops):
         loop = module.body[-1]
         assert isinstance(loop, ast.For)
         self.known.add(prefix + "F")
-        place = place_of(node)
-        total = f"{self.scope.prefix}{prefix}A"
-        if place in self.summed:
-            module.body.insert(1, _Line(f"{prefix}l = [{total}]"))
+        call_place = place_of(node)
+        total_name = f"{self.scope.prefix}{prefix}A"
+        if call_place in self.summed:
+            module.body.insert(1, _Line(f"{prefix}l = [{total_name}]"))
             collected = _Line(f"{prefix}l.append({self.scope.prefix}{prefix}X)")
             loop.body = [
                 *self.generated("X = E", names, node).body,
                 collected,
                 *self.generated("A = A + X", names, node).body,
             ]
-        for test in reversed(tests):
-            loop.body = [ast.If(test, loop.body, [])]
+        for condition in reversed(conditions):
+            loop.body = [ast.If(condition, loop.body, [])]
         if "default" in named:
             module.body += self.generated("if F:\n    A = D", names, node).body
         mark_generated(module, node)
         self.block(module.body)
         result = self.num(ast.copy_location(ast.Name(prefix + "A", ast.Load()), node))
         if f is sum and "wf" in result.alts and COMPENSATED:
-            self.summed.add(place)
+            self.summed.add(call_place)
             self.require_python(node)
-            self.emit(None, f"{total} = sum({prefix}l)")
+            self.emit(None, f"{total_name} = sum({prefix}l)")
         return result
 
     def s__Line(self, node: _Line) -> None:
@@ -170,23 +176,24 @@ def _renamed_parts(
     `names` maps T to its variables, E to its element, I to its iterable, and each of `letters` to a
     new variable. All these variables begin with `prefix`.
     """
-    (part,) = generator.generators
+    (clause,) = generator.generators
     rename = Substitution(
         {
-            n.id: ast.Name(f"{prefix}_{n.id}", ast.Load())
-            for n in ast.walk(part.target)
-            if isinstance(n, ast.Name)
+            node.id: ast.Name(f"{prefix}_{node.id}", ast.Load())
+            for node in ast.walk(clause.target)
+            if isinstance(node, ast.Name)
         }
     )
-    target, element, *tests = (
-        rename.visit(deepcopy(x)) for x in (part.target, generator.elt, *part.ifs)
+    target, element, *conditions = (
+        rename.visit(deepcopy(part_of_clause))
+        for part_of_clause in (clause.target, generator.elt, *clause.ifs)
     )
     return {
         "T": target,
         "E": element,
-        "I": part.iter,
+        "I": clause.iter,
         **{letter: ast.Name(prefix + letter, ast.Load()) for letter in letters},
-    }, tests
+    }, conditions
 
 
 class _Line(ast.stmt):

@@ -43,12 +43,15 @@ class Lists(Calls):
 
     def list_of(self, values: list[Num], node: ast.AST, shape: tuple[int, ...] = ()) -> Arr:
         """Return a new list of numbers."""
-        values = [self.fixed(x) for x in values]
-        self.boxes.setdefault(place_of(node), set()).update(*(x.alts for x in values))
-        array = self.listed([self.constant(n) for n in shape or (len(values),)], "", node)
-        flat = replace(array, dims=((Known(len(values)), "1"),))
+        values = [self.fixed(number) for number in values]
+        self.boxes.setdefault(place_of(node), set()).update(*(number.alts for number in values))
+        array = self.listed([self.constant(length) for length in shape or (len(values),)], "", node)
+        flat_array = replace(array, dims=((Known(len(values)), "1"),))
         self.store_all(
-            flat, values, nested_text([x.py for x in values], shape or (len(values),), "[]"), node
+            flat_array,
+            values,
+            nested_text([number.py for number in values], shape or (len(values),), "[]"),
+            node,
         )
         return array
 
@@ -56,16 +59,19 @@ class Lists(Calls):
         """Return `[a] * n`, or a list of such lists with `rows` rows."""
         fill = self.fixed(self.num(node.left.elts[0]))  # type: ignore[attr-defined]
         sizes = [
-            self.not_none(n)
-            for n in self.nums([node.right] if rows is None else [rows, node.right])
+            self.not_none(size)
+            for size in self.nums([node.right] if rows is None else [rows, node.right])
         ]
         self.refuse_if(
-            any(not set(n.alts) <= INTS - {"u8"} for n in sizes), node, "this size of a list"
+            any(not set(size.alts) <= INTS - {"u8"} for size in sizes), node, "this size of a list"
         )
-        py = f"[{fill.py}] * {sizes[-1].py}"
+        row_text = f"[{fill.py}] * {sizes[-1].py}"
         self.boxes.setdefault(place_of(node), set()).update(fill.alts)
         return self.listed(
-            sizes, py if rows is None else f"[{py} for _ in range({sizes[0].py})]", node, fill
+            sizes,
+            row_text if rows is None else f"[{row_text} for _ in range({sizes[0].py})]",
+            node,
+            fill,
         )
 
     def listed(self, sizes: list[Num], py: str, node: ast.AST, fill: Num | None = None) -> Arr:
@@ -73,31 +79,36 @@ class Lists(Calls):
 
         `py` is the expression for it in CPython's text, and `fill` is the value of its elements.
         """
-        place = place_of(node)
+        list_place = place_of(node)
         name = self.new("a")
-        self.boxes.setdefault(place, set())
-        counts = [
-            n.only[1]
-            if isinstance(n.const, int) and n.const >= 0
-            else self.named(f"max(0, {self.int64_text(n)})")
-            for n in sizes
+        self.boxes.setdefault(list_place, set())
+        length_texts = [
+            size.only[1]
+            if isinstance(size.const, int) and size.const >= 0
+            else self.named(f"max(0, {self.int64_text(size)})")
+            for size in sizes
         ]
         array = Arr(
             name,
             "?",
-            dims=tuple(zip(counts, (*counts[1:], "1"), strict=True)),
+            dims=tuple(zip(length_texts, (*length_texts[1:], "1"), strict=True)),
             off="0",
             py=name,
             local=True,
-            box=place,
+            box=list_place,
         )
-        begin: dict[str, str] = {}
+        initial_texts: dict[str, str] = {}
         if fill is not None:
-            begin = {f"_{SLOT[t]}": x for t, x in fill.alts.items()}
-            begin["_tag"] = fill.tag if len(fill.alts) > 1 else str(CODES[fill.only[0]])
-        for part in self.parts(array):
-            kind = HELD[part[1]] if part != "_tag" else "np.int8"
-            self.emit(f"{name}{part} = np.full({' * '.join(counts)}, {kind}({begin.get(part, 0)}))")
+            initial_texts = {
+                f"_{SLOT[type_code]}": number_text for type_code, number_text in fill.alts.items()
+            }
+            initial_texts["_tag"] = fill.tag if len(fill.alts) > 1 else str(CODES[fill.only[0]])
+        for suffix in self.parts(array):
+            dtype_text = HELD[suffix[1]] if suffix != "_tag" else "np.int8"
+            self.emit(
+                f"{name}{suffix} = np.full({' * '.join(length_texts)}, "
+                f"{dtype_text}({initial_texts.get(suffix, 0)}))"
+            )
         if py:
             self.emit(None, f"{name} = {py}")
         return array
@@ -178,7 +189,7 @@ class Expressions(Lists):
         if value is None:
             if self.dry:
                 raise Unreached
-            self.refuse(node, f"{node.id} is not assigned")
+            self.refuse(node, f"the name {node.id}, which is not assigned,")
         if isinstance(value, Num) and value.maybe:
             self.bail(f"{scope.prefix}{node.id}_tag == -1", node)
         return value if node.id not in self.known else replace(value, data=False)
@@ -330,31 +341,33 @@ class Expressions(Lists):
 
     def _is(self, node: ast.Compare) -> Num:
         """Return `a is None` or `a is not None`."""
-        a = self.value(node.left)
+        left = self.value(node.left)
         right = node.comparators[0]
         is_positive = isinstance(node.ops[0], ast.Is)
         self.refuse_if(
             not isinstance(right, ast.Constant) or right.value is not None, node, "`is`", "=="
         )
-        if not isinstance(a, Num):
+        if not isinstance(left, Num):
             return self.constant(not is_positive)
-        self.spend(data=a.data)
-        py = f"({a.py} is {'' if is_positive else 'not '}None)"
-        if "no" not in a.alts or len(a.alts) == 1:
-            return replace(self.constant(("no" in a.alts) == is_positive), py=py, data=a.data)
+        self.spend(data=left.data)
+        python_text = f"({left.py} is {'' if is_positive else 'not '}None)"
+        if "no" not in left.alts or len(left.alts) == 1:
+            return replace(
+                self.constant(("no" in left.alts) == is_positive), py=python_text, data=left.data
+            )
         return Num(
-            {"wb": self.named(f"{a.tag} {'==' if is_positive else '!='} {CODES['no']}")},
-            py,
-            data=a.data,
+            {"wb": self.named(f"{left.tag} {'==' if is_positive else '!='} {CODES['no']}")},
+            python_text,
+            data=left.data,
         )
 
     def _is_in(self, node: ast.Compare) -> Num:
         """Return `a in (1, 2, 3)`, which compares the items one by one until one is equal."""
-        (items,) = node.comparators
+        (constants_node,) = node.comparators
         is_positive = isinstance(node.ops[0], ast.In)
         values = (
-            ast.literal_eval(items)
-            if isinstance(items, (ast.Tuple, ast.List)) and is_constant(items)
+            ast.literal_eval(constants_node)
+            if isinstance(constants_node, (ast.Tuple, ast.List)) and is_constant(constants_node)
             else ()
         )
         self.refuse_if(
@@ -363,10 +376,10 @@ class Expressions(Lists):
             "`in`",
             "any(v == a for v in …)",
         )
-        a = self.fixed(self.num(node.left))
+        left = self.fixed(self.num(node.left))
 
         def is_equal(value: Constant) -> Num:
-            return self.binary(ast.Eq, a, self.constant(value), node)
+            return self.binary(ast.Eq, left, self.constant(value), node)
 
         result = self._logic([partial(is_equal, value) for value in values], False, node)
         return result if is_positive else self._not(result)
@@ -375,41 +388,41 @@ class Expressions(Lists):
         parts: list[Callable[[], Num]] = [partial(self.num, value) for value in node.values]
         return self._logic(parts, isinstance(node.op, ast.And), node)
 
-    def _logic(self, parts: list[Callable[[], Num]], is_and: bool, node: ast.AST) -> Num:
-        """Return `and` or `or` of `parts`.
+    def _logic(self, operands: list[Callable[[], Num]], is_and: bool, node: ast.AST) -> Num:
+        """Return `and` or `or` of `operands`.
 
         A part is evaluated only if the earlier parts do not decide.
         """
-        var = "." + self.new("l")
-        value = parts[0]()
-        self.assign(var, value, node)
+        variable = "." + self.new("l")
+        value = operands[0]()
+        self.assign(variable, value, node)
         # the costs to count where the remaining parts are skipped
         skipped: list[Counter[Price]] = []
-        data = False
-        for part in parts[1:]:
-            a: Num = self.state[var]
-            data = data or a.data
-            self.spend(data=a.data)
+        depends_on_data = False
+        for operand in operands[1:]:
+            current: Num = self.state[variable]
+            depends_on_data = depends_on_data or current.data
+            self.spend(data=current.data)
             if value.const is not None and bool(value.const) is not is_and:
                 break
             skipped.append(Counter(self.cost))
-            x = self.truth(a)
-            no = "" if is_and else "not "
-            self.begin(Block(f"if {no}{x}:", f"if {no}{a.py}:"))
-            before = dict(self.state)
+            truth_text = self.truth(current)
+            negation = "" if is_and else "not "
+            self.begin(Block(f"if {negation}{truth_text}:", f"if {negation}{current.py}:"))
+            state_before = dict(self.state)
             results = list[Num]()
-            self.control += data
-            if self.is_reached(partial(_append_result, results, part)):
+            self.control += depends_on_data
+            if self.is_reached(partial(_append_result, results, operand)):
                 (value,) = results
-                self.assign(var, value, node)
-            self.control -= data
-            self.state = self.joined(before, self.state)
+                self.assign(variable, value, node)
+            self.control -= depends_on_data
+            self.state = self.joined(state_before, self.state)
         while skipped:
-            rest = self.join_costs(skipped.pop())
+            costs_of_else = self.join_costs(skipped.pop())
             self.open.pop()
-            if rest:
-                self.operations.append(Block("else:", "else:", body=rest))
-        result: Num = self.state.pop(var)
+            if costs_of_else:
+                self.operations.append(Block("else:", "else:", body=costs_of_else))
+        result: Num = self.state.pop(variable)
         return result
 
     def v_IfExp(self, node: ast.IfExp) -> Value:

@@ -211,7 +211,7 @@ class Functions(ArrayFunctions):
             )
         form = f"{text_of(f)}({', '.join('{}' for _ in args)})"
         name = "absolute" if f is abs else f.__name__
-        if is_ufunc and any(isinstance(a, (Arr, Vec)) for a in args):
+        if is_ufunc and any(isinstance(argument, (Arr, Vec)) for argument in args):
             return self.mapped(
                 f,
                 args,
@@ -221,12 +221,15 @@ class Functions(ArrayFunctions):
                 node=node,
             )
         nums = (
-            [self.single(a, node) for a in args]
+            [self.single(argument, node) for argument in args]
             if is_ufunc
-            else [self.single(*x) for x in zip(args, node.args, strict=True)]
+            else [
+                self.single(*argument_and_node)
+                for argument_and_node in zip(args, node.args, strict=True)
+            ]
         )
         slots, tag = self.dispatch(nums, make)
-        data = any(a.data for a in nums)
+        data = any(argument.data for argument in nums)
         bound = nums[0].bound if f in (abs, int) else None
         if f is int and FLOATS & nums[0].alts.keys():  # bounds exist only for integers
             bound = None
@@ -238,7 +241,7 @@ class Functions(ArrayFunctions):
             self.spend(data=data)
         else:
             self.spend(NUMPYS.get(name, name), "float32", data=data)
-        return Num(slots, form.format(*(a.py for a in nums)), tag, data, bound=bound)
+        return Num(slots, form.format(*(argument.py for argument in nums)), tag, data, bound=bound)
 
     def _make_of(self, f: Function, args: list[Any], node: ast.AST) -> Make | None:
         """Return the function that writes the compiled text, or None if there is none for `f`."""
@@ -290,22 +293,28 @@ class Functions(ArrayFunctions):
         self.require_python(node)
         return r, ZERO[SLOT[r]]
 
-    def _exact(self, f: Function, t: str, x: str, node: ast.AST) -> tuple[str, str]:
+    def _exact(
+        self, f: Function, operand_type: str, operand_text: str, node: ast.AST
+    ) -> tuple[str, str]:
         """Return (type, text) of a function in EXACT."""
-        r = self.type_of(f, [t], node)
+        result_type = self.type_of(f, [operand_type], node)
         self.refuse_if(
-            r not in SAMPLES or (r in INTS and EXACT[f] == "np.sqrt"), node, f"{text_of(f)} of {t}"
+            result_type not in SAMPLES or (result_type in INTS and EXACT[f] == "np.sqrt"),
+            node,
+            f"{text_of(f)} of {operand_type}",
         )
-        x = self.convert(x, t, r, node)
-        g = EXACT[f]
-        if g == "square":
-            return r, self.wrapped(f"({x} * {x})", r)
-        if r in INTS:
+        operand_text = self.convert(operand_text, operand_type, result_type, node)
+        compiled_function = EXACT[f]
+        if compiled_function == "square":
+            return result_type, self.wrapped(f"({operand_text} * {operand_text})", result_type)
+        if result_type in INTS:
             self.refuse_if(f is np.rint, node, f"{text_of(f)} of whole numbers")
-            g = "" if g.startswith("np.") else g
-            if r in ("wi", "u8", "i8"):
-                return r, x if r[0] == "u" and g == "abs" else f"{g}({x})"
-        return r, self.wrapped(f"{g}({x})", r)
+            compiled_function = "" if compiled_function.startswith("np.") else compiled_function
+            if result_type in ("wi", "u8", "i8"):
+                return result_type, operand_text if result_type[
+                    0
+                ] == "u" and compiled_function == "abs" else f"{compiled_function}({operand_text})"
+        return result_type, self.wrapped(f"{compiled_function}({operand_text})", result_type)
 
     def _test(self, f: Function, t: str, x: str, node: ast.AST) -> tuple[str, str]:
         """Return (type, text) of a function in TESTS."""
@@ -359,22 +368,27 @@ class Functions(ArrayFunctions):
         return r, f"({a} if {self.convert(xs[0], ts[0], 'b1', node)} else {b})"
 
     def _by_numpy_loop(
-        self, f: Function, args: list[Num], ts: list[str], xs: list[str], node: ast.AST
+        self, f: Function, args: list[Num], types: list[str], texts: list[str], node: ast.AST
     ) -> tuple[str, str]:
         """Return (type, text) of a function in BY_LOOP."""
-        if f is np.power and not set(ts) & FLOATS:
-            return self.arith("**", f, node, const=[a.const for a in args], bounds=[None, None])(
-                ts, xs
-            )
-        r = self.type_of(f, ts, node)
-        if f is np.sign and r in INTS - {"u8"}:
-            x = self.convert(xs[0], ts[0], r, node)
-            return r, f"(np.int64({x} > 0) - np.int64({x} < 0))"
-        if r not in FLOATS and f is np.sign:
-            return self._python_only(f, ts, node)
-        self.refuse_if(r not in FLOATS, node, f"np.{f.__name__} of {ts[0]}")
-        return r, self.by_loop(
-            f, r, [self.convert(x, t, r, node) for x, t in zip(xs, ts, strict=True)]
+        if f is np.power and not set(types) & FLOATS:
+            return self.arith(
+                "**", f, node, const=[argument.const for argument in args], bounds=[None, None]
+            )(types, texts)
+        result_type = self.type_of(f, types, node)
+        if f is np.sign and result_type in INTS - {"u8"}:
+            operand_text = self.convert(texts[0], types[0], result_type, node)
+            return result_type, f"(np.int64({operand_text} > 0) - np.int64({operand_text} < 0))"
+        if result_type not in FLOATS and f is np.sign:
+            return self._python_only(f, types, node)
+        self.refuse_if(result_type not in FLOATS, node, f"np.{f.__name__} of {types[0]}")
+        return result_type, self.by_loop(
+            f,
+            result_type,
+            [
+                self.convert(operand_text, operand_type, result_type, node)
+                for operand_text, operand_type in zip(texts, types, strict=True)
+            ],
         )
 
     def _whole(self, f: Function, t: str, x: str, node: ast.AST) -> tuple[str, str]:
@@ -390,16 +404,23 @@ class Functions(ArrayFunctions):
         loop = self.loop_at(f, f"{'d' * len(xs)}->d")
         return "wf", f"call_double{len(xs)}({loop}, {', '.join(xs)})"
 
-    def _math(self, f: Function, ts: list[str], xs: list[str], node: ast.AST) -> tuple[str, str]:
+    def _math(
+        self, f: Function, types: list[str], texts: list[str], node: ast.AST
+    ) -> tuple[str, str]:
         """Return (type, text) of a function in MATH."""
-        xs = [self.put(x, t, "wf", node) for x, t in zip(xs, ts, strict=True)]
-        text = f"np.sqrt({xs[0]})" if f is math.sqrt else f"math.{f.__name__}({', '.join(xs)})"
-        name = self.named(
-            f"{text} if {DOMAIN[f].format(xs[0])} else np.nan" if f in DOMAIN else text
+        texts = [
+            self.put(text_of_operand, operand_type, "wf", node)
+            for text_of_operand, operand_type in zip(texts, types, strict=True)
+        ]
+        call_text = (
+            f"np.sqrt({texts[0]})" if f is math.sqrt else f"math.{f.__name__}({', '.join(texts)})"
+        )
+        result_name = self.named(
+            f"{call_text} if {DOMAIN[f].format(texts[0])} else np.nan" if f in DOMAIN else call_text
         )
         # Python handles errors and infinite results.
-        self.bail(f"not ({name} - {name} == 0.0)", node)
-        return "wf", name
+        self.bail(f"not ({result_name} - {result_name} == 0.0)", node)
+        return "wf", result_name
 
 
 def chosen_number(condition: ArrayLike, a: ArrayLike, b: ArrayLike) -> Any:

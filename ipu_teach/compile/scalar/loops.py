@@ -45,49 +45,63 @@ class Loops(Statements):
             self.refuse(node.orelse[0], "a loop's else", "a flag that is set before the break")
         self.flush()
         scope = self.scope
-        before = entry = dict(self.state)
+        state_before = entry_state = dict(self.state)
         settled = self.settled.setdefault((node, self.control > 0), [])
         cached = next(
-            (at_head for walked, at_head in settled if is_same_state(walked, before)), None
+            (
+                at_head
+                for walked_state, at_head in settled
+                if is_same_state(walked_state, state_before)
+            ),
+            None,
         )
         if cached is not None:  # true if the loop was walked before with the same knowledge
-            entry = {
-                n: before[n] if n in before and is_same_knowledge(v, before[n]) else v
-                for n, v in cached.items()
+            entry_state = {
+                name_at_head: state_before[name_at_head]
+                if name_at_head in state_before
+                and is_same_knowledge(knowledge, state_before[name_at_head])
+                else knowledge
+                for name_at_head, knowledge in cached.items()
             }
-        parted = scope.parted
-        dry = self.dry
+        was_parted = scope.parted
+        was_dry = self.dry
         lenient = True
-        start = len(self.operations), self.count, self.missed
+        counters_before = len(self.operations), self.count, self.missed
         for _ in range(MOST_WALKS):
             scope.parted = False
-            self.dry = dry or lenient
-            after, exits = self._walk_once(head, node, dict(entry))
-            self.dry = dry
-            merged = self.joined(entry, after) if after is not None else entry
-            for name, v in merged.items():  # drops bounds that grow
-                old = entry.get(name)
-                if isinstance(v, Num) and isinstance(old, Num) and v.bound != old.bound:
-                    merged[name] = replace(v, bound=None)
-            done = is_same_state(merged, entry)
-            if done and (dry or not lenient or self.missed == start[2]):
+            self.dry = was_dry or lenient
+            state_after, exits = self._walk_once(head, node, dict(entry_state))
+            self.dry = was_dry
+            merged = (
+                self.joined(entry_state, state_after) if state_after is not None else entry_state
+            )
+            for name, knowledge in merged.items():  # drops bounds that grow
+                entry_knowledge = entry_state.get(name)
+                if (
+                    isinstance(knowledge, Num)
+                    and isinstance(entry_knowledge, Num)
+                    and knowledge.bound != entry_knowledge.bound
+                ):
+                    merged[name] = replace(knowledge, bound=None)
+            is_settled = is_same_state(merged, entry_state)
+            if is_settled and (was_dry or not lenient or self.missed == counters_before[2]):
                 break
-            lenient = not done  # the last walk refuses a name that no iteration assigns
-            del self.operations[start[0] :]
-            _, self.count, self.missed = start  # keeps the generated names the same
+            lenient = not is_settled  # the last walk refuses a name that no iteration assigns
+            del self.operations[counters_before[0] :]
+            _, self.count, self.missed = counters_before  # keeps the generated names the same
             self.cost.clear()
-            entry = merged
+            entry_state = merged
         else:
             self.refuse(node, "a loop whose variables change their types")
         if cached is None:
-            settled.append((before, entry))
+            settled.append((state_before, entry_state))
         self.state = self.joined(*exits)
         self.live = bool(exits)
         for name in (scope.prefix + name for name in stored_names(node) if scope.parted):
             # the number of completed iterations depends on data
             if isinstance(self.state.get(name), Num):
                 self.state[name] = replace(self.state[name], data=True)
-        scope.parted = parted
+        scope.parted = was_parted
 
     def _walk_once(
         self, head: Callable[[list[State]], bool], node: ast.For | ast.While, state: State
@@ -179,11 +193,11 @@ class Loops(Statements):
             target = self._target(node.target)
             bounds = seq.bounds if isinstance(node.target, ast.Name) else None
             self.ahead[counter] = set()
-            line = f"for {counter} in range({', '.join(bounds or [seq.count])}):"
+            compiled_line = f"for {counter} in range({', '.join(bounds or [seq.count])}):"
             variable, items = (counter, f"range({seq.size})") if seq.counted else (target, seq.py)
-            python = f"for {variable} in {items}:"
-            watched = f"for {variable} in watch.over({self.head()}, {items}):"
-            self.begin(Block(line, python, watched, counter=counter))
+            python_line = f"for {variable} in {items}:"
+            watched_line = f"for {variable} in watch.over({self.head()}, {items}):"
+            self.begin(Block(compiled_line, python_line, watched_line, counter=counter))
             self.count_statement(node)
             self.spend(times=2, data=seq.data)
             endless = seq.data or not seq.short
@@ -199,9 +213,9 @@ class Loops(Statements):
                 if bounds and isinstance(bounds[0], Known) and bounds[2] == "1":
                     self.ranges[counter] = bounds[:2]
                 # a loop counter is control flow on the chip, and not data
-                control, self.control = self.control, 0
+                outer_control, self.control = self.control, 0
                 self.store(node.target, item, node)
-                self.control = control
+                self.control = outer_control
             return seq.data
 
         self.loop(head, node)
@@ -221,98 +235,122 @@ class Loops(Statements):
             f = f.value if isinstance(f, StaticValue) else None
             if f is range and not node.keywords and 1 <= len(node.args) <= 3:
                 return self._range(node)
-            start = [*node.args[1:], *(k.value for k in node.keywords if k.arg == "start")]
+            start_nodes = [
+                *node.args[1:],
+                *(position.value for position in node.keywords if position.arg == "start"),
+            ]
             if (
                 f is enumerate
                 and node.args
-                and len(start) == len(node.args) - 1 + len(node.keywords) <= 1
+                and len(start_nodes) == len(node.args) - 1 + len(node.keywords) <= 1
             ):
-                first = self.num(start[0]) if start else self.constant(0)
+                start_number = self.num(start_nodes[0]) if start_nodes else self.constant(0)
                 self.refuse_if(
-                    not isinstance(first.const, int),
+                    not isinstance(start_number.const, int),
                     node,
                     "enumerate() from a number that is not a constant",
                 )
-                return numbered(self._sequence(node.args[0]), str(first.const))
+                return numbered(self._sequence(node.args[0]), str(start_number.const))
             strict = [
-                k for k in node.keywords if k.arg == "strict" and isinstance(k.value, ast.Constant)
+                position
+                for position in node.keywords
+                if position.arg == "strict" and isinstance(position.value, ast.Constant)
             ]
             if f is zip and node.args and len(strict) == len(node.keywords):
-                return self._zip(node, any(k.value.value for k in strict))  # type: ignore[attr-defined]
+                return self._zip(node, any(position.value.value for position in strict))  # type: ignore[attr-defined]
             if f is reversed and len(node.args) == 1:
-                inner = self._sequence(node.args[0])
-                n = self.new("n")
-                self.emit(f"{n} = {inner.count}", f"{n} = {inner.size}")
-                item_of = inner.item
+                inner_sequence = self._sequence(node.args[0])
+                length_name = self.new("n")
+                self.emit(
+                    f"{length_name} = {inner_sequence.count}",
+                    f"{length_name} = {inner_sequence.size}",
+                )
+                item_of = inner_sequence.item
 
-                def item(k: str) -> Value:
+                def item(position: str) -> Value:
                     index = self.new()
-                    self.both(f"{index} = {n} - 1 - {k}")
+                    self.both(f"{index} = {length_name} - 1 - {position}")
                     return item_of(index)
 
                 return replace(
-                    inner, count=n, size=n, item=item, py=f"reversed({inner.py})", bounds=None
+                    inner_sequence,
+                    count=length_name,
+                    size=length_name,
+                    item=item,
+                    py=f"reversed({inner_sequence.py})",
+                    bounds=None,
                 )
         return self._items(self.array(node), node)
 
     def _zip(self, node: ast.Call, strict: bool) -> LoopSequence:
-        inner = [self._sequence(a) for a in node.args]
-        n = self.new("n")
+        sequences = [self._sequence(a) for a in node.args]
+        length_name = self.new("n")
         self.emit(
-            f"{n} = {inner[0].count}"
-            if len(inner) == 1
-            else f"{n} = min({', '.join(i.count for i in inner)})"
+            f"{length_name} = {sequences[0].count}"
+            if len(sequences) == 1
+            else f"{length_name} = min({', '.join(zipped.count for zipped in sequences)})"
         )
-        size = f"min({', '.join(i.size for i in inner)})" if len(inner) > 1 else inner[0].size
-        for sequence in inner if strict else ():
-            self.bail(f"{sequence.count} != {n}", node)
-            self.emit(None, f"assert {sequence.size} == {size}")
-        text = f"zip({', '.join(i.py for i in inner)})"
-        data = any(i.data for i in inner)
-        counted = any(i.counted for i in inner)
+        python_length = (
+            f"min({', '.join(zipped.size for zipped in sequences)})"
+            if len(sequences) > 1
+            else sequences[0].size
+        )
+        for sequence in sequences if strict else ():
+            self.bail(f"{sequence.count} != {length_name}", node)
+            self.emit(None, f"assert {sequence.size} == {python_length}")
+        text = f"zip({', '.join(zipped.py for zipped in sequences)})"
+        data = any(zipped.data for zipped in sequences)
+        counted = any(zipped.counted for zipped in sequences)
         return LoopSequence(
-            n, lambda k: [i.item(k) for i in inner], py=text, size=size, data=data, counted=counted
+            length_name,
+            lambda position: [zipped.item(position) for zipped in sequences],
+            py=text,
+            size=python_length,
+            data=data,
+            counted=counted,
         )
 
     def _range(self, node: ast.Call) -> LoopSequence:
-        args = [self.not_none(a) for a in self.nums(node.args)]
-        names = []
-        py = f"range({', '.join(a.py for a in args)})"
-        if len(args) == 1:
-            args = [self.constant(0), *args]
-        if len(args) == 2:
-            args = [*args, self.constant(1)]
-        for a in args:
+        bounds = [self.not_none(bound) for bound in self.nums(node.args)]
+        bound_texts = []
+        python_text = f"range({', '.join(bound.py for bound in bounds)})"
+        if len(bounds) == 1:
+            bounds = [self.constant(0), *bounds]
+        if len(bounds) == 2:
+            bounds = [*bounds, self.constant(1)]
+        for bound in bounds:
             self.refuse_if(
-                not set(a.alts) <= INTS - {"u8"} | BOOLS,
+                not set(bound.alts) <= INTS - {"u8"} | BOOLS,
                 node,
                 "range() of what is not a whole number",
             )
-            text = self.int64_text(a)
+            text = self.int64_text(bound)
             # A length keeps its name, so that an index below it is known to be in range.
-            names.append(text if isinstance(text, Fixed) else self.named(text))
-        first, end, step = names
-        if not isinstance(step, Known) or step == "0":
-            self.bail(f"{step} == 0", node)
+            bound_texts.append(text if isinstance(text, Fixed) else self.named(text))
+        first_text, end_text, step_text = bound_texts
+        if not isinstance(step_text, Known) or step_text == "0":
+            self.bail(f"{step_text} == 0", node)
 
-        def item(k: str) -> Num:
-            name = self.named(f"{first} + {k} * {step}")
-            self.emit(None, f"{name} = {args[0].py} + {k} * {args[2].py}")
+        def item(position: str) -> Num:
+            name = self.named(f"{first_text} + {position} * {step_text}")
+            self.emit(None, f"{name} = {bounds[0].py} + {position} * {bounds[2].py}")
             return Num({"wi": name}, name, bound=SMALL)
 
-        count = f"range_len({first}, {end}, {step})"
-        short = all(
-            abs(x.const) <= SHORT if isinstance(x.const, int) else (x.bound or SMALL) <= 2 * LENGTH
-            for x in args
+        count = f"range_len({first_text}, {end_text}, {step_text})"
+        is_short = all(
+            abs(bound_number.const) <= SHORT
+            if isinstance(bound_number.const, int)
+            else (bound_number.bound or SMALL) <= 2 * LENGTH
+            for bound_number in bounds
         )
         return LoopSequence(
             count,
             item,
-            py=py,
-            size=f"len({py})",
-            data=any(x.data for x in args),
-            bounds=(first, end, step),
-            short=short,
+            py=python_text,
+            size=f"len({python_text})",
+            data=any(bound_number.data for bound_number in bounds),
+            bounds=(first_text, end_text, step_text),
+            short=is_short,
         )
 
     def _items(self, array: Any, node: ast.expr) -> LoopSequence:
@@ -323,31 +361,33 @@ class Loops(Statements):
         self.refuse_if(not array.sized, node, "a loop over a ONE_PTR field")
         if isinstance(node, ast.Name):
             array = self.fixed(array)
-        (n, s) = array.dims[0]
-        size = f"len({array.py})"
+        (length, stride) = array.dims[0]
+        python_length = f"len({array.py})"
 
-        def item(k: str) -> Value:
+        def item(position: str) -> Value:
             if len(array.dims) == 1:
-                self.ranges[k] = "0", n
-                return self.load(array, [Num({"wi": k}, k, affine=(k, 0))], node)
-            off = self.offset_of(array, array.off, k, s)
-            return self.part(array, off, k, dims=array.dims[1:], key=f"[{k}]")
+                self.ranges[position] = "0", length
+                return self.load(
+                    array, [Num({"wi": position}, position, affine=(position, 0))], node
+                )
+            row_offset = self.offset_of(array, array.off, position, stride)
+            return self.part(array, row_offset, position, dims=array.dims[1:], key=f"[{position}]")
 
         counted = bool(array.mark) and (len(array.dims) > 1 or self.multi)
-        return LoopSequence(n, item, array.py, size, counted=counted)
+        return LoopSequence(length, item, array.py, python_length, counted=counted)
 
 
-def numbered(inner: LoopSequence, start: str) -> LoopSequence:
+def numbered(sequence: LoopSequence, start: str) -> LoopSequence:
     """Return the sequence of enumerate(inner, start)."""
 
-    def item(k: str) -> list[Value]:
-        number = k if start == "0" else f"({k} + {start})"
-        return [Num({"wi": number}, number, bound=SMALL), inner.item(k)]
+    def item(position: str) -> list[Value]:
+        number_text = position if start == "0" else f"({position} + {start})"
+        return [Num({"wi": number_text}, number_text, bound=SMALL), sequence.item(position)]
 
     return replace(
-        inner,
+        sequence,
         item=item,
-        py=f"enumerate({inner.py}{'' if start == '0' else ', ' + start})",
+        py=f"enumerate({sequence.py}{'' if start == '0' else ', ' + start})",
         bounds=None,
     )
 

@@ -102,10 +102,10 @@ class Regions(VariableWalk):
             at = f"{at} + {k}" if s == "1" else f"{at} + {k} * {s}"
         return at
 
-    def _index(self, key: Num, n: str, node: ast.AST) -> str:
+    def _index(self, key: Num, axis_length: str, node: ast.AST) -> str:
         """Return the compiled text of an index, counted from the front and range-checked.
 
-        `n` is the text of the length of the axis.
+        `axis_length` is the text of the length of the axis.
         """
         key = self.not_none(key)
         self.refuse_if(
@@ -114,40 +114,44 @@ class Regions(VariableWalk):
             "an index that is not a whole number",
             "int(…) around it",
         )
-        if key.affine is not None and self._checked_ahead(*key.affine, n, node):
+        if key.affine is not None and self._checked_ahead(*key.affine, axis_length, node):
             return key.only[1]
         if key.const is not None:
-            k = self.named(str(key.const) if key.const >= 0 else f"{n} + {key.const}")
+            index_name = self.named(
+                str(key.const) if key.const >= 0 else f"{axis_length} + {key.const}"
+            )
         else:
-            i = self.int64_text(key)
-            k = self.named(f"{i} + {n} if {i} < 0 else {i}")
-        self.bail(f"{k} < 0 or {k} >= {n}", node)
-        return k
+            int64_text = self.int64_text(key)
+            index_name = self.named(
+                f"{int64_text} + {axis_length} if {int64_text} < 0 else {int64_text}"
+            )
+        self.bail(f"{index_name} < 0 or {index_name} >= {axis_length}", node)
+        return index_name
 
-    def _checked_ahead(self, counter: str, extra: int, n: str, node: ast.AST) -> bool:
+    def _checked_ahead(self, counter: str, extra: int, axis_length: str, node: ast.AST) -> bool:
         """Return whether an index is checked once for all iterations of a loop.
 
-        The index is `counter` + `extra`, on an axis of length `n`. A compiler can then vectorise
-        the loop. This is possible only if every iteration reaches the index: otherwise, a vertex
-        could return to CPython, which is slow, because of an element that it never accesses.
+        The index is `counter` + `extra`, on an axis of length `axis_length`. A compiler can then
+        vectorise the loop. This is possible only if every iteration reaches the index: otherwise, a
+        vertex could return to CPython, which is slow, because of an element that it never accesses.
         """
-        first, end = self.ranges.get(counter, ("", ""))
-        check = f"if {end} > {first} and {end} + {extra} > {n}:"
-        if not first or min(int(first), int(first) + extra) < 0:
+        range_start, range_end = self.ranges.get(counter, ("", ""))
+        check = f"if {range_end} > {range_start} and {range_end} + {extra} > {axis_length}:"
+        if not range_start or min(int(range_start), int(range_start) + extra) < 0:
             return False
-        if (end == n and extra <= 0) or check in self.ahead.get(counter, ()):
+        if (range_end == axis_length and extra <= 0) or check in self.ahead.get(counter, ()):
             return True
-        if not isinstance(n, Fixed):
+        if not isinstance(axis_length, Fixed):
             return False
-        for around, block in zip(self.open[-2::-1], self.open[::-1], strict=False):
-            if not block.counter or any(
-                isinstance(operation, (Leave, Finish)) for operation in block.all()
+        for outer_block, open_block in zip(self.open[-2::-1], self.open[::-1], strict=False):
+            if not open_block.counter or any(
+                isinstance(operation, (Leave, Finish)) for operation in open_block.all()
             ):
                 return False
-            if block.counter == counter:
+            if open_block.counter == counter:
                 self.ahead[counter].add(check)
-                at = getattr(node, "lineno", 0) or self.line or 1
-                around.body.insert(-1, Block(check, body=[Line(f"return {at}")]))
+                line_number = getattr(node, "lineno", 0) or self.line or 1
+                outer_block.body.insert(-1, Block(check, body=[Line(f"return {line_number}")]))
                 return True
         return False
 
@@ -174,12 +178,12 @@ class Regions(VariableWalk):
         if not array.readable:
             self.refuse(
                 node,
-                f"the Output {array.buf[2:]} is read",
+                f"reading the Output {array.buf[2:]}",
                 "an InOut, or a local variable that is assigned once",
             )
-        at = self.place(array, keys, node)
-        data = not array.free or any(k.data for k in keys)
-        key = ("][" if array.box else ", ").join(k.py for k in keys) or "()"
+        offset = self.place(array, keys, node)
+        data = not array.free or any(index.data for index in keys)
+        key_text = ("][" if array.box else ", ").join(index.py for index in keys) or "()"
         self.spend(data=data)
         if array.box:
             table = self.tables.get(array.box)
@@ -195,25 +199,37 @@ class Regions(VariableWalk):
                 if -len(table.values) <= keys[0].const < len(table.values):
                     return table.values[keys[0].const]
                 return keys[0]
-            at = self.named(at)
+            offset = self.named(offset)
             values = {
-                slot: self.named(f"{array.buf}_{slot}[np.uintp({at})]")
-                for slot in sorted({SLOT[t] for t in types})
+                slot: self.named(f"{array.buf}_{slot}[np.uintp({offset})]")
+                for slot in sorted({SLOT[type_code] for type_code in types})
             }
-            tag = self.named(f"{array.buf}_tag[np.uintp({at})]") if len(types) > 1 else ""
+            tag = self.named(f"{array.buf}_tag[np.uintp({offset})]") if len(types) > 1 else ""
             bound = None if "wi" in types else reach(types)
             if table is not None and "wi" in types:
-                bound = max(x.bound for x in table.values if x.bound is not None)
+                bound = max(
+                    constant_number.bound
+                    for constant_number in table.values
+                    if constant_number.bound is not None
+                )
             return Num(
-                {t: values[SLOT[t]] for t in types}, f"{array.py}[{key}]", tag, data, bound=bound
+                {type_code: values[SLOT[type_code]] for type_code in types},
+                f"{array.py}[{key_text}]",
+                tag,
+                data,
+                bound=bound,
             )
         is_preloaded = not keys and not array.writable  # a scalar field is read before the loop
         name = (
-            Fixed(f"{array.buf}_v") if is_preloaded else self.named(self._element_text(array, at))
+            Fixed(f"{array.buf}_v")
+            if is_preloaded
+            else self.named(self._element_text(array, offset))
         )
         if self.multi and array.mark:
-            self.emit(f"r_{array.buf}[np.uintp({at})] |= wbit", f"r_{array.mark}[{key}] |= wbit")
-        py = array.py if is_preloaded else f"{array.py}[{key}]"
+            self.emit(
+                f"r_{array.buf}[np.uintp({offset})] |= wbit", f"r_{array.mark}[{key_text}] |= wbit"
+            )
+        py = array.py if is_preloaded else f"{array.py}[{key_text}]"
         return Num({array.type: name}, py, data=data, bound=reach([array.type]))
 
     def write(self, array: Arr, keys: list[Num], value: Any, node: ast.AST) -> None:
@@ -221,33 +237,37 @@ class Regions(VariableWalk):
         self.refuse_if(not isinstance(value, Num), node, "what is stored is not a single number")
         if not array.writable:
             self._read_only(array, node)
-        at = f"np.uintp({self.place(array, keys, node)})"
-        t = array.type
-        key = ("][" if array.box else ", ").join(k.py for k in keys) or "()"
-        cut = t[0] == "u" and not array.local and FLOATS & value.alts.keys()
+        offset_text = f"np.uintp({self.place(array, keys, node)})"
+        element_type = array.type
+        key_text = ("][" if array.box else ", ").join(index.py for index in keys) or "()"
+        is_cut = element_type[0] == "u" and not array.local and FLOATS & value.alts.keys()
         self.emit(
             None,
-            f"{array.py}[{key}] = "
-            f"{f'to_unsigned({value.py}, {array.py}.dtype)' if cut else value.py}",
+            f"{array.py}[{key_text}] = "
+            f"{f'to_unsigned({value.py}, {array.py}.dtype)' if is_cut else value.py}",
         )
         # Memory is written in words, so smaller stores take more instructions.
         is_word = array.box or int(array.type[1]) >= 4
         self.spend("", *(("", 1) if is_word else (WORD, 3)))
         if array.box:
             self.boxes[array.box] |= set(value.alts)
-            for slot, text in {SLOT[t]: text for t, text in value.alts.items()}.items():
-                self.emit(f"{array.buf}_{slot}[{at}] = {text}")
+            for slot, slot_text in {
+                SLOT[element_type]: slot_text for element_type, slot_text in value.alts.items()
+            }.items():
+                self.emit(f"{array.buf}_{slot}[{offset_text}] = {slot_text}")
             if len(self.boxes[array.box]) > 1:
                 self.emit(
-                    f"{array.buf}_tag[{at}] = "
+                    f"{array.buf}_tag[{offset_text}] = "
                     f"{value.tag if len(value.alts) > 1 else CODES[value.only[0]]}"
                 )
             return
-        slots, _ = self.dispatch([value], self.storing(t, node))
-        self.emit(f"{array.buf}[{at}] = {self._stored(array, slots[t])}")
+        slots, _ = self.dispatch([value], self.storing(element_type, node))
+        self.emit(f"{array.buf}[{offset_text}] = {self._stored(array, slots[element_type])}")
         if array.mark:
-            marking = self._marks(t)
-            self.emit(f"m_{array.buf}[{at}] {marking}", f"{array.mark}[{key}] {marking}")
+            marking = self._marks(element_type)
+            self.emit(
+                f"m_{array.buf}[{offset_text}] {marking}", f"{array.mark}[{key_text}] {marking}"
+            )
 
     def _marks(self, t: str) -> str:
         """Return the text of the change that a store makes to a mark."""
@@ -261,33 +281,37 @@ class Regions(VariableWalk):
 
     def view(self, owner: Arr, index: ast.expr, node: ast.AST) -> Arr:
         """Return the rows, slices, or both that an index selects."""
-        parts = index.elts if isinstance(index, ast.Tuple) else [index]
-        if len(parts) > len(owner.dims) or (
-            (owner.rows or owner.box) and (len(parts) > 1 or isinstance(index, ast.Slice))
+        index_nodes = index.elts if isinstance(index, ast.Tuple) else [index]
+        if len(index_nodes) > len(owner.dims) or (
+            (owner.rows or owner.box) and (len(index_nodes) > 1 or isinstance(index, ast.Slice))
         ):
             self.refuse(
                 node,
-                "a slice of a list" if len(parts) == 1 else "this index",
+                "a slice of a list" if len(index_nodes) == 1 else "this index",
                 "a loop over its elements",
             )
-        off = owner.off
-        free = owner.free
+        offset = owner.off
+        is_free = owner.free
         dims: list[tuple[str, str]] = []
         texts = []
-        rest = owner.dims[len(parts) :]
-        for part, (n, s) in zip(parts, owner.dims, strict=False):
-            if isinstance(part, ast.Slice):
-                first, count, step, text = self._slice(part, n, node)
-                dims.append((count, s if step == "1" else self.named(f"{s} * {step}")))
+        remaining_dims = owner.dims[len(index_nodes) :]
+        for index_node, (axis_length, stride) in zip(index_nodes, owner.dims, strict=False):
+            if isinstance(index_node, ast.Slice):
+                first_index, num_items, step, text = self._slice(index_node, axis_length, node)
+                dims.append(
+                    (num_items, stride if step == "1" else self.named(f"{stride} * {step}"))
+                )
             else:
-                key = self.num(part)
-                first = self._index(key, n, node)
-                text = key.py
-                free = free and not key.data
-            off = self.offset_of(owner, off, first, s)
+                index_number = self.num(index_node)
+                first_index = self._index(index_number, axis_length, node)
+                text = index_number.py
+                is_free = is_free and not index_number.data
+            offset = self.offset_of(owner, offset, first_index, stride)
             texts.append(text)
-        owner = replace(owner, sized=True, free=free)
-        return self.part(owner, off, first, dims=(*dims, *rest), key=f"[{', '.join(texts)}]")
+        owner = replace(owner, sized=True, free=is_free)
+        return self.part(
+            owner, offset, first_index, dims=(*dims, *remaining_dims), key=f"[{', '.join(texts)}]"
+        )
 
     @staticmethod
     def offset_of(owner: Arr, off: str, first: str, step: str) -> str:
@@ -315,36 +339,48 @@ class Regions(VariableWalk):
         """Return a vector or matrix in another shape, with the same elements in row-major order."""
         owner = self._materialised(owner) if isinstance(owner, Vec) else owner
         dimensions = shape[0] if shape and isinstance(shape[0], list) else shape
-        sizes = [self.single(n, node) for n in dimensions]
+        sizes = [self.single(length, node) for length in dimensions]
         is_plain = isinstance(owner, Arr) and owner.sized and not owner.rows and not owner.box
         if (
             not is_plain
             or len(owner.dims) > 2
             or not 1 <= len(sizes) <= 2
-            or any(not set(n.alts) <= INTS for n in sizes)
+            or any(not set(length.alts) <= INTS for length in sizes)
         ):
             self.refuse(node, "this .reshape()", "a loop over its elements")
-        texts = [n.py for n in sizes]
-        (_, step) = owner.dims[0]
-        (m, s) = owner.dims[-1]
-        count = self.named(" * ".join(n for n, _ in owner.dims))
+        texts = [length.py for length in sizes]
+        (_, row_stride) = owner.dims[0]
+        (row_length, element_stride) = owner.dims[-1]
+        num_elements = self.named(" * ".join(length for length, _ in owner.dims))
         is_vector = len(owner.dims) == 1
         if not is_vector:  # numpy copies a matrix whose rows are not contiguous
             self.refuse_if(self.multi and owner.mark, node, "a matrix's .reshape()")
-            self.bail(f"{step} != {m} * {s}", node)
-        known = [self.int64_text(n) for n in sizes if n.const != -1] or ["1"]
-        rest = self.named(f"{count} // max(1, {' * '.join(known)})")
-        names = [rest if n.const == -1 else self.named(self.int64_text(n)) for n in sizes]
-        self.bail(f"min({', '.join(names)}, 0) < 0 or {' * '.join(names)} != {count}", node)
-        tail = f".reshape({', '.join(texts)})"
+            self.bail(f"{row_stride} != {row_length} * {element_stride}", node)
+        known_lengths = [self.int64_text(length) for length in sizes if length.const != -1] or ["1"]
+        inferred_length = self.named(f"{num_elements} // max(1, {' * '.join(known_lengths)})")
+        length_texts = [
+            inferred_length if length.const == -1 else self.named(self.int64_text(length))
+            for length in sizes
+        ]
+        self.bail(
+            f"min({', '.join(length_texts)}, 0) < 0 or "
+            f"{' * '.join(length_texts)} != {num_elements}",
+            node,
+        )
+        call_suffix = f".reshape({', '.join(texts)})"
         result: Arr = replace(
             owner,
             dims=(
-                (names[0], s if len(names) == 1 else self.named(f"{names[1]} * {s}")),
-                *[(n, s) for n in names[1:]],
+                (
+                    length_texts[0],
+                    element_stride
+                    if len(length_texts) == 1
+                    else self.named(f"{length_texts[1]} * {element_stride}"),
+                ),
+                *[(length, element_stride) for length in length_texts[1:]],
             ),
-            py=owner.py + tail,
-            mark=owner.mark and owner.mark + tail,
+            py=owner.py + call_suffix,
+            mark=owner.mark and owner.mark + call_suffix,
             writable=owner.writable and (is_vector or owner.local),
         )
         return result
@@ -353,40 +389,72 @@ class Regions(VariableWalk):
         """Refuse a store into an array that cannot be written."""
         field = self.codelet.fields.get(array.buf[2:])
         if array.box:
-            self.refuse(node, "a table is assigned", "an InOut")
+            self.refuse(node, "an assignment to a table", "an InOut")
         if field is not None and field.written:
-            self.refuse(node, f"what .reshape() gives of {field.name} is assigned", "its elements")
-        self.refuse(node, f"the Input {array.buf[2:]} is assigned", "an InOut")
+            self.refuse(node, f"an assignment to {field.name}.reshape()", "its elements")
+        self.refuse(node, f"an assignment to the Input {array.buf[2:]}", "an InOut")
 
-    def _slice(self, part: ast.Slice, n: str, node: ast.AST) -> tuple[str, str, str, str]:
+    def _slice(
+        self, slice_node: ast.Slice, axis_length: str, node: ast.AST
+    ) -> tuple[str, str, str, str]:
         """Return (first index, number of items, step, CPython's text) of first:last:step.
 
-        `n` is the text of the length of the axis.
+        `axis_length` is the text of the length of the axis.
         """
-        nodes = (part.lower, part.upper, part.step)
-        numbers = iter([self.not_none(a) for a in self.nums([e for e in nodes if e is not None])])
-        values = ["", "", "1"]
-        texts = ["", "", ""]
-        for k, operand in enumerate(nodes):
-            if operand is not None:
-                a = next(numbers)
-                self.refuse_if(not set(a.alts) <= INTS - {"u8"}, node, "this slice")
-                values[k] = self.int64_text(a)
-                texts[k] = a.py
-        first, last, step = values
-        if step == "1":
-            ends = [
-                self.named(f"max(0, {x} + {n}) if {x} < 0 else min({x}, {n})") if x else ""
-                for x in (first, last)
+        nodes = (slice_node.lower, slice_node.upper, slice_node.step)
+        numbers = iter(
+            [
+                self.not_none(bound)
+                for bound in self.nums(
+                    [bound_node for bound_node in nodes if bound_node is not None]
+                )
             ]
-            count = self.named(f"max(0, {ends[1] or n} - {ends[0] or 0})")
-            return ends[0] or "0", count, step, f"{texts[0]}:{texts[1]}"
-        self.bail(f"{step} == 0", node)
-        begin = self.named(
-            f"slice_end({first}, {n}, {step})" if first else f"0 if {step} > 0 else {n} - 1"
         )
-        end = f"slice_end({last}, {n}, {step})" if last else f"{n} if {step} > 0 else -1"
-        return begin, self.named(f"range_len({begin}, {end}, {step})"), step, ":".join(texts)
+        bound_texts = ["", "", "1"]
+        python_texts = ["", "", ""]
+        for position, operand in enumerate(nodes):
+            if operand is not None:
+                bound = next(numbers)
+                self.refuse_if(not set(bound.alts) <= INTS - {"u8"}, node, "this slice")
+                bound_texts[position] = self.int64_text(bound)
+                python_texts[position] = bound.py
+        first_text, last_text, step_text = bound_texts
+        if step_text == "1":
+            clamped_ends = [
+                self.named(
+                    f"max(0, {bound_text} + {axis_length}) if {bound_text} < 0 else "
+                    f"min({bound_text}, {axis_length})"
+                )
+                if bound_text
+                else ""
+                for bound_text in (first_text, last_text)
+            ]
+            num_items = self.named(
+                f"max(0, {clamped_ends[1] or axis_length} - {clamped_ends[0] or 0})"
+            )
+            return (
+                clamped_ends[0] or "0",
+                num_items,
+                step_text,
+                f"{python_texts[0]}:{python_texts[1]}",
+            )
+        self.bail(f"{step_text} == 0", node)
+        begin_text = self.named(
+            f"slice_end({first_text}, {axis_length}, {step_text})"
+            if first_text
+            else f"0 if {step_text} > 0 else {axis_length} - 1"
+        )
+        end_text = (
+            f"slice_end({last_text}, {axis_length}, {step_text})"
+            if last_text
+            else f"{axis_length} if {step_text} > 0 else -1"
+        )
+        return (
+            begin_text,
+            self.named(f"range_len({begin_text}, {end_text}, {step_text})"),
+            step_text,
+            ":".join(python_texts),
+        )
 
     # Tables and lists
 
@@ -400,19 +468,27 @@ class Regions(VariableWalk):
         values = numbers.reshape(-1).tolist() if is_list else list(numbers.reshape(-1))
         if not 0 < len(values) <= MOST_NUMBERS or not all(map(is_number, values)) or None in values:
             self.refuse(node, "this list of constants")
-        constants = [self.constant(x) for x in values]
-        py = nested_text([x.py for x in constants], numbers.shape)
+        constants = [self.constant(constant) for constant in values]
+        py = nested_text([constant.py for constant in constants], numbers.shape)
         py = py if is_list else f"np.array({py}, {numpys(numbers.dtype)})"
-        name = next((n for n, t in self.tables.items() if t.py == py), f"K{len(self.tables)}")
-        types = self.boxes[name] = {x.only[0] for x in constants}
+        name = next(
+            (table_name for table_name, known_table in self.tables.items() if known_table.py == py),
+            f"K{len(self.tables)}",
+        )
+        types = self.boxes[name] = {constant.only[0] for constant in constants}
         lines = {}
-        for slot in sorted({SLOT[t] for t in types}):
-            texts = [x.only[1] if SLOT[x.only[0]] == slot else ZERO[slot] for x in constants]
+        for slot in sorted({SLOT[known_table] for known_table in types}):
+            texts = [
+                constant.only[1] if SLOT[constant.only[0]] == slot else ZERO[slot]
+                for constant in constants
+            ]
             lines[f"{name}_{slot}"] = f"np.array([{', '.join(texts)}])"
         if len(types) > 1:
-            lines[f"{name}_tag"] = f"np.array({[CODES[x.only[0]] for x in constants]}, np.int8)"
+            lines[f"{name}_tag"] = (
+                f"np.array({[CODES[constant.only[0]] for constant in constants]}, np.int8)"
+            )
         self.tables[name] = ConstantTable(py, lines, constants)
-        strides = [str(int(np.prod(numbers.shape[k + 1 :]))) for k in range(numbers.ndim)]
+        strides = [str(int(np.prod(numbers.shape[axis + 1 :]))) for axis in range(numbers.ndim)]
         dims = tuple(zip(map(Known, numbers.shape), strides, strict=True))
         return Arr(
             name, "?", dims=dims, off="0", py=name, writable=False, local=True, box=name, free=True
@@ -421,11 +497,15 @@ class Regions(VariableWalk):
 
 def nested_text(texts: list[str], shape: tuple[int, ...], brackets: str = "()") -> str:
     """Return the text of nested tuples of this shape, or of other brackets."""
-    size = len(texts) // shape[0]
-    parts = texts
+    texts_per_part = len(texts) // shape[0]
+    part_texts = texts
     if len(shape) > 1:
-        parts = [
-            nested_text(texts[k * size : k * size + size], shape[1:], brackets)
-            for k in range(shape[0])
+        part_texts = [
+            nested_text(
+                texts[part_number * texts_per_part : part_number * texts_per_part + texts_per_part],
+                shape[1:],
+                brackets,
+            )
+            for part_number in range(shape[0])
         ]
-    return f"{brackets[0]}{', '.join(parts)},{brackets[1]}"
+    return f"{brackets[0]}{', '.join(part_texts)},{brackets[1]}"

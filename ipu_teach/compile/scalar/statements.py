@@ -118,22 +118,26 @@ class Statements(Expressions):
             if keys is None:
                 self._augment_region(array, node)
                 return
-            keys = [self.fixed(k) for k in keys]
-            old = self.fixed(self.load(array, keys, node))
-            self.write(array, keys, self.binary(kind, old, self.num(node.value), node), node)
+            keys = [self.fixed(index) for index in keys]
+            current_value = self.fixed(self.load(array, keys, node))
+            self.write(
+                array, keys, self.binary(kind, current_value, self.num(node.value), node), node
+            )
             return
-        read: Any = ast.copy_location(type(target)(**{**vars(target), "ctx": ast.Load()}), target)
-        old = self.value(read)
-        if isinstance(old, Arr):
-            self._augment_region(old, node)
-            return
-        old = self.single(old, target)
-        a, b = (
-            self.nums([read, node.value])
-            if isinstance(target, ast.Name)
-            else (self.fixed(old), self.num(node.value))
+        loaded_target: Any = ast.copy_location(
+            type(target)(**{**vars(target), "ctx": ast.Load()}), target
         )
-        self.store(target, self.binary(kind, a, b, node), node)
+        current_value = self.value(loaded_target)
+        if isinstance(current_value, Arr):
+            self._augment_region(current_value, node)
+            return
+        current_value = self.single(current_value, target)
+        left, right = (
+            self.nums([loaded_target, node.value])
+            if isinstance(target, ast.Name)
+            else (self.fixed(current_value), self.num(node.value))
+        )
+        self.store(target, self.binary(kind, left, right, node), node)
 
     def _store_target(self, target: ast.Subscript, node: ast.AST) -> tuple[Arr, list[Num] | None]:
         """Return the target of x[k] = value: (array, numbers of the index) or (part, None)."""
@@ -165,14 +169,14 @@ class Statements(Expressions):
                     self.refuse(node, "a list that all vertices share", "a copy of it")
                 if not constants.size or not all(map(is_number, constants.flat)):
                     self.refuse(node, "a list that grows", "np.zeros(n), and a counter,")
-                numbers = [self.constant(x) for x in constants.reshape(-1).tolist()]
+                numbers = [self.constant(constant) for constant in constants.reshape(-1).tolist()]
                 value = self.list_of(numbers, node, constants.shape)
             self.bind(target.id, value, node)
         elif isinstance(target, (ast.Tuple, ast.List)):
-            for part, item in zip(
+            for target_part, item_value in zip(
                 target.elts, self.unpacked(value, len(target.elts), node), strict=True
             ):
-                self.store(part, item, node)
+                self.store(target_part, item_value, node)
         elif isinstance(target, ast.Attribute):
             declared = (
                 self.codelet.fields.get(target.attr) if self._is_vertex(target.value) else None
@@ -211,12 +215,12 @@ class Statements(Expressions):
         ):
             return self.unrolled(node.args[0])
         if isinstance(node, (ast.GeneratorExp, ast.ListComp)):
-            (part,) = node.generators[:1]
-            is_simple = len(node.generators) == 1 and not part.ifs and not part.is_async
-            items = self._constants(part.iter) if is_simple else None
+            (clause,) = node.generators[:1]
+            is_simple = len(node.generators) == 1 and not clause.ifs and not clause.is_async
+            items = self._constants(clause.iter) if is_simple else None
             if items is None or not _is_flat(node.elt):
                 return node
-            bindings = [_bindings(part.target, item) for item in items]
+            bindings = [_bindings(clause.target, item) for item in items]
             elements = [
                 Substitution(names).visit(deepcopy(node.elt)) for names in bindings if names
             ]
@@ -302,36 +306,36 @@ class Statements(Expressions):
         self.spend(data=a.data)
         self.branch(a, yes, no)
 
-    def branch(self, a: Num, yes: Callable[[], None], no: Callable[[], None]) -> None:
+    def branch(self, number: Num, yes: Callable[[], None], no: Callable[[], None]) -> None:
         """Walk one branch or the other, depending on the truth of a number."""
-        self.control += a.data
-        if a.const is not None:  # the number is known in advance
-            (yes if a.const else no)()
-            self.control -= a.data
+        self.control += number.data
+        if number.const is not None:  # the number is known in advance
+            (yes if number.const else no)()
+            self.control -= number.data
             return
-        x = self.truth(a)
-        before = dict(self.state)
-        spent = self.cost
-        ends = []
+        truth_text = self.truth(number)
+        state_before = dict(self.state)
+        cost_before = self.cost
+        end_states = []
         # after the first branch: its uncounted cost, and its operations
-        first: tuple[Counter[Price], list[Operation]] | None = None
-        for line, way in (("if {}:", yes), ("else:", no)):
-            self.state = dict(before)
+        first_branch: tuple[Counter[Price], list[Operation]] | None = None
+        for line_format, walk_branch in (("if {}:", yes), ("else:", no)):
+            self.state = dict(state_before)
             self.live = True
-            self.cost = Counter(spent)
+            self.cost = Counter(cost_before)
             self.loaded.clear()
-            with self.under(line.format(x), line.format(a.py)):
-                self.live = self.is_reached(way) and self.live
+            with self.under(line_format.format(truth_text), line_format.format(number.py)):
+                self.live = self.is_reached(walk_branch) and self.live
                 if self.live:
-                    ends.append(self.state)
-                    if first is not None:
-                        first[1].extend(self.join_costs(first[0]))
-                    first = self.cost, self.operations
-        self.cost = first[0] if first is not None else Counter()
+                    end_states.append(self.state)
+                    if first_branch is not None:
+                        first_branch[1].extend(self.join_costs(first_branch[0]))
+                    first_branch = self.cost, self.operations
+        self.cost = first_branch[0] if first_branch is not None else Counter()
         self.loaded.clear()
-        self.control -= a.data
-        self.live = bool(ends)
-        self.state = self.joined(*ends) if ends else before
+        self.control -= number.data
+        self.live = bool(end_states)
+        self.state = self.joined(*end_states) if end_states else state_before
 
     def s_If(self, node: ast.If) -> None:
         self.fork(node.test, lambda: self.block(node.body), lambda: self.block(node.orelse))
@@ -413,11 +417,11 @@ def _bindings(target: ast.expr, item: Any) -> dict[str, ast.expr] | None:
     if len(target.elts) != len(item):
         return None
     names: dict[str, ast.expr] = {}
-    for part, value in zip(target.elts, item, strict=True):
-        inner = _bindings(part, value)
-        if inner is None:
+    for target_part, value in zip(target.elts, item, strict=True):
+        part_bindings = _bindings(target_part, value)
+        if part_bindings is None:
             return None
-        names |= inner
+        names |= part_bindings
     return names
 
 

@@ -27,54 +27,58 @@ class VariableWalk(Arithmetic):
         else:
             self.state[name] = value
 
-    def _number(self, name: str, s: str, value: Num) -> Num:
+    def _number(self, name: str, text_prefix: str, value: Num) -> Num:
         """Write the assignment of a number, and return the number of the variable.
 
-        `s` is the beginning of the variable's names in the texts.
+        `text_prefix` is the beginning of the variable's names in the texts.
         """
         has_tag = len(value.alts) > 1
-        for slot, text in {SLOT[t]: text for t, text in value.alts.items()}.items():
-            self.emit(f"{s}_{slot} = {text}")
-            self.slots[f"{s}_{slot}"] = ZERO[slot]
-        kind = value.tag if has_tag else CODES[value.only[0]]
-        self.operations.append(Line(f"{s}_tag = {kind}", tag=f"{s}_tag"))
-        self.emit(None, f"{s} = {value.py}")
+        for slot, text in {SLOT[type_code]: text for type_code, text in value.alts.items()}.items():
+            self.emit(f"{text_prefix}_{slot} = {text}")
+            self.slots[f"{text_prefix}_{slot}"] = ZERO[slot]
+        tag_text = value.tag if has_tag else CODES[value.only[0]]
+        self.operations.append(Line(f"{text_prefix}_tag = {tag_text}", tag=f"{text_prefix}_tag"))
+        self.emit(None, f"{text_prefix} = {value.py}")
         if has_tag:
             self.tagged.add(f"{slot_of(name)}_tag")
-        alts = {t: f"{s}_{SLOT[t]}" for t in value.alts}
+        alts = {type_code: f"{text_prefix}_{SLOT[type_code]}" for type_code in value.alts}
         return Num(
             alts,
-            s,
-            f"{s}_tag",
+            text_prefix,
+            f"{text_prefix}_tag",
             value.data or self.control > 0,
             bound=value.bound,
             affine=value.affine,
         )
 
-    def _array(self, s: str, value: Arr) -> Arr:
+    def _array(self, text_prefix: str, value: Arr) -> Arr:
         """Write the assignment of an array, and return the array of the variable.
 
-        `s` is the beginning of the variable's names in the texts.
+        `text_prefix` is the beginning of the variable's names in the texts.
         """
-        self.emit(f"{s}_o = {value.off}", f"{s} = {value.py}")
+        self.emit(f"{text_prefix}_o = {value.off}", f"{text_prefix} = {value.py}")
         dims = []
-        for k, (n, stride) in enumerate(value.dims):
-            self.emit(f"{s}_n{k} = {n}")
+        for axis, (length, stride) in enumerate(value.dims):
+            self.emit(f"{text_prefix}_n{axis} = {length}")
             if stride != "1":
-                self.emit(f"{s}_s{k} = {stride}")
-            dims.append((f"{s}_n{k}", stride if stride == "1" else f"{s}_s{k}"))
+                self.emit(f"{text_prefix}_s{axis} = {stride}")
+            dims.append(
+                (f"{text_prefix}_n{axis}", stride if stride == "1" else f"{text_prefix}_s{axis}")
+            )
         is_local = value.local and not value.free
-        for part in self.parts(value) if is_local else ():
-            self.emit(f"{s}_a{part} = {value.buf}{part}")
+        for suffix in self.parts(value) if is_local else ():
+            self.emit(f"{text_prefix}_a{suffix} = {value.buf}{suffix}")
         if value.mark:
-            self.emit(None, f"{s}_m = {value.mark}")
+            self.emit(None, f"{text_prefix}_m = {value.mark}")
         if value.mark and self.multi:
-            self.emit(None, f"r_{s}_m = r_{value.mark}")
-        buf = f"{s}_a" if is_local else value.buf
-        mark = value.mark and f"{s}_m"
+            self.emit(None, f"r_{text_prefix}_m = r_{value.mark}")
+        buf = f"{text_prefix}_a" if is_local else value.buf
+        mark = value.mark and f"{text_prefix}_m"
         if value.py in self.temporaries:
-            self.temporaries[s] = self.temporaries[value.py]
-        return replace(value, off=f"{s}_o", dims=tuple(dims), py=s, mark=mark, buf=buf)
+            self.temporaries[text_prefix] = self.temporaries[value.py]
+        return replace(
+            value, off=f"{text_prefix}_o", dims=tuple(dims), py=text_prefix, mark=mark, buf=buf
+        )
 
     def parts(self, value: Arr) -> list[str]:
         """Return the suffixes of the names of an array's buffers."""
@@ -89,20 +93,20 @@ class VariableWalk(Arithmetic):
 
         Without `python`, it exists only in the compiled text.
         """
-        a = self.new("a")
-        k = self.new("i")
-        sizes = [self.named(n) for n in value.dims]
+        array_name = self.new("a")
+        index = self.new("i")
+        length_names = [self.named(length) for length in value.dims]
         if python:
-            self.emit(None, f"{a} = {value.py}")
-        self.empty(a, " * ".join(sizes), value.type)
-        with self.under(f"for {k} in range({' * '.join(sizes)}):"):
-            self.emit(f"{a}[{k}] = {value.item(k)}")
+            self.emit(None, f"{array_name} = {value.py}")
+        self.empty(array_name, " * ".join(length_names), value.type)
+        with self.under(f"for {index} in range({' * '.join(length_names)}):"):
+            self.emit(f"{array_name}[{index}] = {value.item(index)}")
         return Arr(
-            a,
+            array_name,
             value.type,
-            dims=tuple(zip(sizes, (*sizes[1:], "1"), strict=True)),
+            dims=tuple(zip(length_names, (*length_names[1:], "1"), strict=True)),
             off="0",
-            py=a,
+            py=array_name,
             local=True,
         )
 
@@ -127,22 +131,28 @@ class VariableWalk(Arithmetic):
         :raises Refused: if a name has different arrays in them.
         """
         result: State = {}
-        for name in dict.fromkeys(n for s in states for n in s):
-            values = [s[name] for s in states if name in s]
-            first = values[0]
+        for name in dict.fromkeys(variable for state in states for variable in state):
+            values = [state[name] for state in states if name in state]
+            first_knowledge = values[0]
             is_complete = len(values) == len(states) and not getattr(values[0], "maybe", True)
-            if is_complete and len(first.alts) == 1 and all(v is first for v in values):
-                result[name] = first
-            elif all(isinstance(v, Num) for v in values):
+            if (
+                is_complete
+                and len(first_knowledge.alts) == 1
+                and all(knowledge is first_knowledge for knowledge in values)
+            ):
+                result[name] = first_knowledge
+            elif all(isinstance(knowledge, Num) for knowledge in values):
                 result[name] = self._joined_number(name, values, len(values) < len(states))
-            elif all(v == values[0] for v in values):
+            elif all(knowledge == values[0] for knowledge in values):
                 if len(values) == len(states):
                     result[name] = values[0]
             elif all(
-                isinstance(v, Arr) and v.box and replace(v, box="") == replace(values[0], box="")
-                for v in values
+                isinstance(knowledge, Arr)
+                and knowledge.box
+                and replace(knowledge, box="") == replace(values[0], box="")
+                for knowledge in values
             ):
-                boxes = sorted({v.box for v in values})
+                boxes = sorted({knowledge.box for knowledge in values})
                 # from here on, the lists share one set of types
                 self.boxes |= dict.fromkeys(boxes, set().union(*(self.boxes[box] for box in boxes)))
                 result[name] = replace(values[0], box=boxes[0])
@@ -160,21 +170,33 @@ class VariableWalk(Arithmetic):
 
         `is_missing` is True if a branch does not assign it.
         """
-        alts = {t: x for v in numbers for t, x in v.alts.items()}
-        maybe = is_missing or any(v.maybe for v in numbers)
-        bounds = [v.bound for v in numbers]
-        if len(alts) > 1 or maybe:
+        alts = {
+            type_code: number_text
+            for number in numbers
+            for type_code, number_text in number.alts.items()
+        }
+        may_be_missing = is_missing or any(number.maybe for number in numbers)
+        bounds = [number.bound for number in numbers]
+        if len(alts) > 1 or may_be_missing:
             self.tagged.add(f"{slot_of(name)}_tag")
-        bound = None if any(b is None for b in bounds) else max(b for b in bounds if b is not None)
-        data = any(v.data for v in numbers)
-        affine = numbers[0].affine if all(v.affine == numbers[0].affine for v in numbers) else None
+        bound = (
+            None
+            if any(number_bound is None for number_bound in bounds)
+            else max(number_bound for number_bound in bounds if number_bound is not None)
+        )
+        data = any(number.data for number in numbers)
+        affine = (
+            numbers[0].affine
+            if all(number.affine == numbers[0].affine for number in numbers)
+            else None
+        )
         return Num(
             dict(sorted(alts.items())),
             numbers[0].py,
             numbers[0].tag,
             data=data,
             bound=bound,
-            maybe=maybe,
+            maybe=may_be_missing,
             affine=affine,
         )
 

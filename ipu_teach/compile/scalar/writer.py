@@ -297,18 +297,26 @@ class Writer:
 
     # Numbers of several types
 
-    def not_none(self, a: Num) -> Num:
+    def not_none(self, number: Num) -> Num:
         """Return a number without the type None.
 
         If the number is None, CPython's text runs, and fails.
         """
-        if "no" not in a.alts:
-            return a
-        rest = {t: x for t, x in a.alts.items() if t != "no"}
-        if not rest and self.dry:
+        if "no" not in number.alts:
+            return number
+        other_types = {
+            type_code: number_text
+            for type_code, number_text in number.alts.items()
+            if type_code != "no"
+        }
+        if not other_types and self.dry:
             raise Unreached
-        self.bail(f"{a.tag} == {CODES['no']}" if rest else "True", ast.Pass())
-        return replace(a, alts=rest or {"wi": Known("0")}, tag=a.tag if len(rest) > 1 else "")
+        self.bail(f"{number.tag} == {CODES['no']}" if other_types else "True", ast.Pass())
+        return replace(
+            number,
+            alts=other_types or {"wi": Known("0")},
+            tag=number.tag if len(other_types) > 1 else "",
+        )
 
     def dispatch(
         self, values: Sequence[Num], make: Make, none: bool = False
@@ -318,31 +326,38 @@ class Writer:
         The code that selects the combination is emitted. If all results have the same text, there
         is no selection. With `none`, a value may be None.
         """
-        values = values if none else [self.not_none(v) for v in values]
-        count = self.count
-        at = len(self.operations)
+        values = values if none else [self.not_none(value) for value in values]
+        name_count = self.count
+        num_operations = len(self.operations)
         outcomes = list[tuple[tuple[str, str], list[Operation]]]()
-        for chosen in (
-            product(*(v.alts.items() for v in values))
-            if any(len(v.alts) > 1 for v in values)
+        for combination in (
+            product(*(value.alts.items() for value in values))
+            if any(len(value.alts) > 1 for value in values)
             else ()
         ):
-            self.count = count
-            result = make([t for t, _ in chosen], [x for _, x in chosen])
-            outcome = result, self.operations[at:]
+            self.count = name_count
+            result = make(
+                [type_code for type_code, _ in combination],
+                [number_text for _, number_text in combination],
+            )
+            outcome = result, self.operations[num_operations:]
             if outcome not in outcomes:
                 outcomes.append(outcome)
-            del self.operations[at:]
-        self.count = count
+            del self.operations[num_operations:]
+        self.count = name_count
         if len(outcomes) < 2:
-            t, text = make([v.only[0] for v in values], [v.only[1] for v in values])
-            return {t: self.named(text)}, ""
+            type_code, text = make(
+                [value.only[0] for value in values], [value.only[1] for value in values]
+            )
+            return {type_code: self.named(text)}, ""
         name = self.new("u")
-        slots = {t: f"{name}_{SLOT[t]}" for (t, _), _ in outcomes}
+        slots = {type_code: f"{name}_{SLOT[type_code]}" for (type_code, _), _ in outcomes}
         tag = f"{name}_tag" if len(slots) > 1 else ""
         if tag:
-            for slot, t in {s: t for t, s in slots.items()}.items():
-                self.emit(f"{slot} = {ZERO[SLOT[t]]}")
+            for slot, type_code in {
+                slot_name: type_code for type_code, slot_name in slots.items()
+            }.items():
+                self.emit(f"{slot} = {ZERO[SLOT[type_code]]}")
             self.emit(f"{tag} = 0")
         self._choose(values, [], slots, tag=tag, make=make)
         return slots, tag
@@ -350,28 +365,30 @@ class Writer:
     def _choose(
         self,
         values: Sequence[Num],
-        done: list[tuple[str, str]],
+        chosen: list[tuple[str, str]],
         slots: dict[str, str],
         tag: str,
         make: Make,
     ) -> None:
         """Write an `if` over the tag of the next value that has a tag.
 
-        `done` contains the (type, text) of the values before it.
+        `chosen` contains the (type, text) of the values before it.
         """
-        if len(done) == len(values):
-            t, text = make([t for t, _ in done], [x for _, x in done])
-            self.emit(f"{slots[t]} = {text}")
+        if len(chosen) == len(values):
+            type_code, text = make(
+                [type_code for type_code, _ in chosen], [number_text for _, number_text in chosen]
+            )
+            self.emit(f"{slots[type_code]} = {text}")
             if tag:
-                self.emit(f"{tag} = {CODES[t]}")
+                self.emit(f"{tag} = {CODES[type_code]}")
             return
-        value = values[len(done)]
+        value = values[len(chosen)]
         if len(value.alts) == 1:
-            self._choose(values, [*done, value.only], slots, tag=tag, make=make)
+            self._choose(values, [*chosen, value.only], slots, tag=tag, make=make)
             return
-        for k, (t, text) in enumerate(value.alts.items()):
-            line = f"{'el' if k else ''}if {value.tag} == {CODES[t]}:"
-            if k == len(value.alts) - 1:
-                line = "else:"
-            with self.under(line):
-                self._choose(values, [*done, (t, text)], slots, tag=tag, make=make)
+        for position, (type_code, text) in enumerate(value.alts.items()):
+            condition = f"{'el' if position else ''}if {value.tag} == {CODES[type_code]}:"
+            if position == len(value.alts) - 1:
+                condition = "else:"
+            with self.under(condition):
+                self._choose(values, [*chosen, (type_code, text)], slots, tag=tag, make=make)

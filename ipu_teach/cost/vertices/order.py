@@ -60,13 +60,19 @@ def merge_runs(
     """
     workers = target.num_worker_contexts
     per_pair = merge_cycles(dtypes)
-    alone = _MERGE_START + outputs * per_pair
-    full, rest = divmod(merges, workers)
-    worker = full * alone
-    if rest:  # the workers share them; a share may end in one merge and begin in the next
-        begin = _MERGE_START + _BISECTION * length.bit_length()
-        worker += min(alone, min(rest, 2) * begin + ceil_div(rest * outputs, workers) * per_pair)
-    return _of_workers(worker, target)
+    cycles_per_merge = _MERGE_START + outputs * per_pair
+    full_rounds, remaining_merges = divmod(merges, workers)
+    worker_cycles = full_rounds * cycles_per_merge
+    if (
+        remaining_merges
+    ):  # the workers share them; a share may end in one merge and begin in the next
+        start_cycles = _MERGE_START + _BISECTION * length.bit_length()
+        worker_cycles += min(
+            cycles_per_merge,
+            min(remaining_merges, 2) * start_cycles
+            + ceil_div(remaining_merges * outputs, workers) * per_pair,
+        )
+    return _of_workers(worker_cycles, target)
 
 
 def sort_rows(
@@ -112,16 +118,18 @@ def _merge_apart(
     per_pair = merge_cycles(dtypes)
     runs = max(ceil_div(n, run), 1)
     length = min(run, k)
-    row = 0
+    row_cycles = 0
     while runs > 1:
         length = min(k, 2 * length)
-        row += runs // 2 * (_MERGE_START + length * per_pair)
+        row_cycles += runs // 2 * (_MERGE_START + length * per_pair)
         runs = ceil_div(runs, 2)
-    if not row:
-        row = _MERGE_START + n * per_pair
+    if not row_cycles:
+        row_cycles = _MERGE_START + n * per_pair
     elif run == 1:  # on average, half of the elements before each are larger
-        row = min(row, n * (compare_cycles(dtypes[0]) + _INSERTION) + n * n // 4 * per_pair)
-    return _of_workers(ceil_div(rows, workers) * row, target)
+        row_cycles = min(
+            row_cycles, n * (compare_cycles(dtypes[0]) + _INSERTION) + n * n // 4 * per_pair
+        )
+    return _of_workers(ceil_div(rows, workers) * row_cycles, target)
 
 
 def _select(rows: int, n: int, k: int, dtypes: Sequence[type[DType]], target: Target) -> int:
@@ -131,15 +139,22 @@ def _select(rows: int, n: int, k: int, dtypes: Sequence[type[DType]], target: Ta
     probability k / i.
     """
     workers = target.num_worker_contexts
-    parts = max(1, workers // rows)
-    part = ceil_div(n, parts)
-    passed = part if part <= k else k + int(k * log(part / k))
-    insertion = _INSERTION + ceil_div(k, 2) * merge_cycles(dtypes)
-    scan = part * compare_cycles(dtypes[0]) + passed * insertion
-    total = SUPERVISOR_OVERHEAD + workers * (_START + ceil_div(rows * parts, workers) * scan)
-    if parts > 1:
+    shares = max(1, workers // rows)
+    share_length = ceil_div(n, shares)
+    insertions = share_length if share_length <= k else k + int(k * log(share_length / k))
+    insertion_cycles = _INSERTION + ceil_div(k, 2) * merge_cycles(dtypes)
+    scan_cycles = share_length * compare_cycles(dtypes[0]) + insertions * insertion_cycles
+    total = SUPERVISOR_OVERHEAD + workers * (
+        _START + ceil_div(rows * shares, workers) * scan_cycles
+    )
+    if shares > 1:
         total += _merge_all(
-            rows, parts * min(k, part), min(k, part), k=k, dtypes=dtypes, target=target
+            rows,
+            shares * min(k, share_length),
+            min(k, share_length),
+            k=k,
+            dtypes=dtypes,
+            target=target,
         )
     return total
 
@@ -150,14 +165,18 @@ def _first(rows: int, n: int, dtypes: Sequence[type[DType]], target: Target) -> 
     In the second case one worker then selects the best of the shares.
     """
     workers = target.num_worker_contexts
-    move = sum(map(_move_cycles, dtypes))
-    cycles = workers * ceil_div(rows, workers) * (int(max_class(n)) + move)
-    parts = workers // rows
-    if parts < 2:
+    move_cycles = sum(map(_move_cycles, dtypes))
+    cycles = workers * ceil_div(rows, workers) * (int(max_class(n)) + move_cycles)
+    shares_per_row = workers // rows
+    if shares_per_row < 2:
         return SUPERVISOR_OVERHEAD + cycles
-    best = workers * (int(max_class(parts)) + move)
-    split = SUPERVISOR_OVERHEAD + workers * (int(max_class(ceil_div(n, parts))) + move) + best
-    return SUPERVISOR_OVERHEAD + min(cycles, split)
+    best_cycles = workers * (int(max_class(shares_per_row)) + move_cycles)
+    split_cycles = (
+        SUPERVISOR_OVERHEAD
+        + workers * (int(max_class(ceil_div(n, shares_per_row))) + move_cycles)
+        + best_cycles
+    )
+    return SUPERVISOR_OVERHEAD + min(cycles, split_cycles)
 
 
 def rank_pair(first: int, second: int, dtype: type[DType], target: Target) -> int:

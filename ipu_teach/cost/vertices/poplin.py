@@ -77,22 +77,24 @@ def conv_partial_1x1(
     weights are in memory that is read 128 bits at a time.
     """
     units = conv_units(dtype, partials, target)
-    in_group = panel_depth(dtype, target)
-    deep = ceil_div(depth, in_group)
-    wide = ceil_div(columns, units)
-    load = _weight_load(units, in_group * dtype.size, target, interleaved)
+    depth_per_panel = panel_depth(dtype, target)
+    depth_panels = ceil_div(depth, depth_per_panel)
+    column_panels = ceil_div(columns, units)
+    load_cycles = _weight_load(units, depth_per_panel * dtype.size, target, interleaved)
     # HALF with all 16 units, or with FLOAT sums, keeps its state between calls; the other path is
     # older and slower
     newer = partials is FLOAT or dtype is FLOAT or units == 16
     weights_kept = 7 if dtype is HALF and newer else 0
-    add = _rows(rows, dtype, target, units, newer, weights_kept, False)
-    write = _rows(rows, dtype, target, units, newer, weights_kept, True)
-    further = (deep - 1) * ((15 if newer else 16) + wide * (19 + 6 + load + add))
-    first = 11 + wide * ((18 if newer else 19) + 7 + load + write)
-    retained = target.num_worker_contexts * (
-        weights_kept + (3 if weights_kept else 0) * (deep * groups - 1)
+    add_cycles = _rows(rows, dtype, target, units, newer, weights_kept, False)
+    write_cycles = _rows(rows, dtype, target, units, newer, weights_kept, True)
+    later_panels = (depth_panels - 1) * (
+        (15 if newer else 16) + column_panels * (19 + 6 + load_cycles + add_cycles)
     )
-    return 50 + retained + groups * ((13 if newer else 12) + further + first)
+    first_panel = 11 + column_panels * ((18 if newer else 19) + 7 + load_cycles + write_cycles)
+    retained = target.num_worker_contexts * (
+        weights_kept + (3 if weights_kept else 0) * (depth_panels * groups - 1)
+    )
+    return 50 + retained + groups * ((13 if newer else 12) + later_panels + first_panel)
 
 
 def _rows(
@@ -109,16 +111,23 @@ def _rows(
     With `overwrite`, the panel is the first one, so that there are no sums to add to.
     """
     if dtype is HALF and newer:
-        base = {
-            n: cycles - overwrite - weights_kept
-            for n, cycles in {0: 22, 1: 33, 2: 42, 3: 38}.items()
+        cycles_by_remainder = {
+            remainder: cycles - overwrite - weights_kept
+            for remainder, cycles in {0: 22, 1: 33, 2: 42, 3: 38}.items()
         }
-        return _slowest(rows, target, base, 4, 14)
-    per_row, written = (8, 8 if units == 16 else 4) if dtype is FLOAT else (4, 2)
-    base = {0: 24, 1: 47, 2: 46, 3: 46} if dtype is FLOAT else {0: 24, 1: 39, 2: 40, 3: 41}
+        return _slowest(rows, target, cycles_by_remainder, 4, 14)
+    per_row, write_cycles = (8, 8 if units == 16 else 4) if dtype is FLOAT else (4, 2)
+    cycles_by_remainder = (
+        {0: 24, 1: 47, 2: 46, 3: 46} if dtype is FLOAT else {0: 24, 1: 39, 2: 40, 3: 41}
+    )
     if overwrite:
-        base = {n: cycles + ((2 + written * n) if n else 0) for n, cycles in base.items()}
-    return _slowest(rows, target, base, per_row + (written if overwrite else 0), 14)
+        cycles_by_remainder = {
+            remainder: cycles + ((2 + write_cycles * remainder) if remainder else 0)
+            for remainder, cycles in cycles_by_remainder.items()
+        }
+    return _slowest(
+        rows, target, cycles_by_remainder, per_row + (write_cycles if overwrite else 0), 14
+    )
 
 
 def conv_partial_1x1_quarter(
@@ -136,24 +145,24 @@ def conv_partial_1x1_quarter(
     """
     workers = target.num_worker_contexts
     units = 16
-    in_group = 32
-    deep = ceil_div(depth, in_group)
-    wide = ceil_div(columns, units)
-    load = _weight_load(units, in_group, target, interleaved)
-    worker = {0: 21, 1: 35, 2: 40, 3: 44}
-    zeroing = {n: cycles - (5 if n else 0) for n, cycles in worker.items()}
-    first = _slowest(rows, target, zeroing, 4, 14)
-    add = _slowest(rows, target, worker, 4, 14)
-    output = (
+    depth_per_panel = 32
+    depth_panels = ceil_div(depth, depth_per_panel)
+    column_panels = ceil_div(columns, units)
+    load_cycles = _weight_load(units, depth_per_panel, target, interleaved)
+    cycles_by_remainder = {0: 21, 1: 35, 2: 40, 3: 44}
+    zeroing_cycles = {n: cycles - (5 if n else 0) for n, cycles in cycles_by_remainder.items()}
+    first_panel = _slowest(rows, target, zeroing_cycles, 4, 14)
+    add_cycles = _slowest(rows, target, cycles_by_remainder, 4, 14)
+    column_cycles = (
         6 * workers
         + 10
         + 20 * workers
         + 11
-        + load
-        + first
-        + (deep - 1) * (17 * workers + 6 + load + add)
+        + load_cycles
+        + first_panel
+        + (depth_panels - 1) * (17 * workers + 6 + load_cycles + add_cycles)
     )
-    return 46 + groups * (2 * workers + 9 + wide * output)
+    return 46 + groups * (2 * workers + 9 + column_panels * column_cycles)
 
 
 # --- without the AMP units ------------------------------------------------------------------------
@@ -195,17 +204,19 @@ def conv_partial_horizontal_mac(
     It computes dot products over `depth` channels, `columns` of them for each of `rows` places.
     """
     workers = target.num_worker_contexts
-    sums = partials or dtype
-    outputs = columns if sums is FLOAT else columns // 2  # two channels at a time
+    sums_dtype = partials or dtype
+    outputs = columns if sums_dtype is FLOAT else columns // 2  # two channels at a time
     rows_of_worker = ceil_div(rows, workers)
-    place = 7 + outputs * _dot_product(depth, dtype, sums, target)
-    worker = kernel * (16 + either(rows_of_worker == 0, 7, 19 + rows_of_worker * place)) + 16
+    place_cycles = 7 + outputs * _dot_product(depth, dtype, sums_dtype, target)
+    worker_cycles = (
+        kernel * (16 + either(rows_of_worker == 0, 7, 19 + rows_of_worker * place_cycles)) + 16
+    )
     overhead = (58 if dtype is FLOAT else 65) - (10 if kernel == 1 else 0)
-    retained = workers * (9 if sums is FLOAT else 10)
+    retained = workers * (9 if sums_dtype is FLOAT else 10)
     return (
         overhead
         + retained
-        + groups * (23 + in_groups * (15 + out_groups * (10 + workers * worker)))
+        + groups * (23 + in_groups * (15 + out_groups * (10 + workers * worker_cycles)))
     )
 
 
@@ -232,15 +243,19 @@ def transpose(matrices: Size, shape: tuple[int, int], dtype: type[DType], target
             next:  use multiples of 4 x 4 elements of 2 bytes, or of 2 x 2 elements of 4 bytes.""")
     rows = shape[0] // grain
     columns = shape[1] // grain
-    k = 4 if grain == 4 else 3
+    cycles_per_grain = 4 if grain == 4 else 3
     matrices_of_worker = ceil_div(matrices, target.num_worker_contexts)
     if rows == columns == 1:
-        worker = either(matrices_of_worker == 1, 29, 37 + (matrices_of_worker - 2) * k)
+        worker_cycles = either(
+            matrices_of_worker == 1, 29, 37 + (matrices_of_worker - 2) * cycles_per_grain
+        )
     elif columns == 1:
-        worker = 27 + matrices_of_worker * (35 + k * (rows - 2))
+        worker_cycles = 27 + matrices_of_worker * (35 + cycles_per_grain * (rows - 2))
     else:
-        worker = 29 + matrices_of_worker * (18 + rows * (12 + k * (columns - 2)))
-    return 7 + target.num_worker_contexts * worker
+        worker_cycles = 29 + matrices_of_worker * (
+            18 + rows * (12 + cycles_per_grain * (columns - 2))
+        )
+    return 7 + target.num_worker_contexts * worker_cycles
 
 
 def split_transpose(shape: tuple[int, int], dtype: type[DType], target: Target) -> Size:
@@ -253,6 +268,6 @@ def split_transpose(shape: tuple[int, int], dtype: type[DType], target: Target) 
     grain = transpose_grain(dtype)
     workers = target.num_worker_contexts
     rows, columns = (-(-n // grain) for n in shape)
-    parts = max(1, workers // max(rows, 1))
-    share = -(-rows // workers) * grain, -(-columns // parts) * grain
-    return transpose(1, share, dtype, target)
+    workers_per_row = max(1, workers // max(rows, 1))
+    share_shape = -(-rows // workers) * grain, -(-columns // workers_per_row) * grain
+    return transpose(1, share_shape, dtype, target)

@@ -30,32 +30,38 @@ def non_linearity_1d(
 
     `unpack` is the number of cycles to unpack its pointers.
     """
-    first, turn = known_row(_OP, kind, "NonLinearity1D")[dtype is HALF]
-    width = target.get_vector_width(dtype)
-    steps = share(n // width, target)
-    rest = n % width
-    body = either(steps == 0, 0, 2 + first + (steps - 1) * turn + 1 + first)
-    tail = (
-        3 + rest * (2 + first)
-        if dtype is FLOAT
-        else 4 + bit(rest, 2) * (2 + first) + bit(rest, 1) * (3 + first)
+    first_cycles, cycles_per_iteration = known_row(_OP, kind, "NonLinearity1D")[dtype is HALF]
+    elements_per_path = target.get_vector_width(dtype)
+    iterations = share(n // elements_per_path, target)
+    remainder = n % elements_per_path
+    body_cycles = either(
+        iterations == 0,
+        0,
+        2 + first_cycles + (iterations - 1) * cycles_per_iteration + 1 + first_cycles,
     )
-    return 9 + target.num_worker_contexts * (20 + unpack + body + tail)
+    tail_cycles = (
+        3 + remainder * (2 + first_cycles)
+        if dtype is FLOAT
+        else 4 + bit(remainder, 2) * (2 + first_cycles) + bit(remainder, 1) * (3 + first_cycles)
+    )
+    return 9 + target.num_worker_contexts * (20 + unpack + body_cycles + tail_cycles)
 
 
 def non_linearity_grad_1d(kind: str, n: Size, dtype: type[DType], target: Target) -> Size:
     """Return the tile cycles of NonLinearityGrad1D: the gradient of `kind` for `n` elements."""
-    turn = known_row(_GRADIENT, kind, "NonLinearityGrad1D")[dtype is HALF]
-    width = target.get_vector_width(dtype)
-    steps = share(n // width, target)
-    rest = n % width
-    body = either(steps == 0, 0, 4 + (steps - 1) * turn + 1)
-    tail = (
-        4 + rest * (turn + 1)
+    cycles_per_iteration = known_row(_GRADIENT, kind, "NonLinearityGrad1D")[dtype is HALF]
+    elements_per_path = target.get_vector_width(dtype)
+    iterations = share(n // elements_per_path, target)
+    remainder = n % elements_per_path
+    body_cycles = either(iterations == 0, 0, 4 + (iterations - 1) * cycles_per_iteration + 1)
+    tail_cycles = (
+        4 + remainder * (cycles_per_iteration + 1)
         if dtype is FLOAT
-        else 6 + bit(rest, 2) * (turn + 2) + bit(rest, 1) * (turn + 4)
+        else 6
+        + bit(remainder, 2) * (cycles_per_iteration + 2)
+        + bit(remainder, 1) * (cycles_per_iteration + 4)
     )
-    return 9 + target.num_worker_contexts * (20 + body + tail)
+    return 9 + target.num_worker_contexts * (20 + body_cycles + tail_cycles)
 
 
 def softmax(rows: int, classes: int, dtype: type[DType], target: Target) -> Size:
@@ -120,12 +126,18 @@ def pooling(
     paths, in each of `groups` groups of channels. The tile first sets `outputs` places to zero.
     Source: getPoolingCycles.
     """
-    start, turn = known_row({"MAX": (4, 3), "AVG": (5, 3), "GRAD": (7, 5)}, kind, "Pooling")
+    start_cycles, cycles_per_element = known_row(
+        {"MAX": (4, 3), "AVG": (5, 3), "GRAD": (7, 5)}, kind, "Pooling"
+    )
     average = kind == "AVG"
     gradient = kind == "GRAD"
     workers = target.num_worker_contexts
-    first = 28 + groups * (4 + ceil_div(outputs * vectors, workers))
-    item = 23 + 2 * groups + (groups - 1) * (6 if gradient else 4)
-    loops = groups * vectors * ((3 + start - turn) * items + turn * elements)
-    busy = 13 + average + 10 * gradient + 15 * rows + item * items + loops
-    return 13 + workers * (first + either(rows > 0, busy, 0))
+    fixed_cycles = 28 + groups * (4 + ceil_div(outputs * vectors, workers))
+    item_cycles = 23 + 2 * groups + (groups - 1) * (6 if gradient else 4)
+    loop_cycles = (
+        groups
+        * vectors
+        * ((3 + start_cycles - cycles_per_element) * items + cycles_per_element * elements)
+    )
+    busy_cycles = 13 + average + 10 * gradient + 15 * rows + item_cycles * items + loop_cycles
+    return 13 + workers * (fixed_cycles + either(rows > 0, busy_cycles, 0))

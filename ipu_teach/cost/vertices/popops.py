@@ -48,9 +48,12 @@ def unary_op_1d(
     `op` is an operation such as "RELU".
     """
     rate = find(UNARY_IN_PLACE if in_place else UNARY, op, dtype, "UnaryOp1D")
-    outside = 33 if op == "EXPONENT" else 17
-    base = 55 if in_place else outside
-    return target.num_worker_contexts * (base + _unary(rate, share(n, target), dtype, target)) + 20
+    cycles_out_of_place = 33 if op == "EXPONENT" else 17
+    start_cycles = 55 if in_place else cycles_out_of_place
+    return (
+        target.num_worker_contexts * (start_cycles + _unary(rate, share(n, target), dtype, target))
+        + 20
+    )
 
 
 def unary_op_2d(
@@ -77,10 +80,10 @@ def binary_op_1d(
 
     `op` is an operation such as "ADD".
     """
-    outside = 29 if dtype is FLOAT else 26
-    base = 58 if in_place else outside
-    inner = _binary(op, share(n, target), dtype, target, "BinaryOp1D")
-    return target.num_worker_contexts * (base + inner) + SUPERVISOR_OVERHEAD
+    cycles_out_of_place = 29 if dtype is FLOAT else 26
+    start_cycles = 58 if in_place else cycles_out_of_place
+    loop_cycles = _binary(op, share(n, target), dtype, target, "BinaryOp1D")
+    return target.num_worker_contexts * (start_cycles + loop_cycles) + SUPERVISOR_OVERHEAD
 
 
 def binary_op_2d(
@@ -134,24 +137,31 @@ def scaled_add(
     different memory elements. As in PopLibs, the vectors that do not fill all workers are left out.
     """
     workers = target.num_worker_contexts
-    width = target.get_vector_width(dtype)
+    elements_per_path = target.get_vector_width(dtype)
     if not is_float(dtype):
         return 53 + 26 * (n // 3) + 6 + either(n % 3 == 0, 0, 26 * (n % 3) + 14)
-    rest = n % width
-    steps = n // width // workers
-    supervisor = (
-        21 + (6 if scaled_pointer else 0) + SUPERVISOR_OVERHEAD + either(rest == 0, 7, 13) + 12 + 6
+    remainder = n % elements_per_path
+    steps_per_worker = n // elements_per_path // workers
+    supervisor_cycles = (
+        21
+        + (6 if scaled_pointer else 0)
+        + SUPERVISOR_OVERHEAD
+        + either(remainder == 0, 7, 13)
+        + 12
+        + 6
     )
-    supervisor += known_row({"ADD": 0, "SUBTRACT": 7, "AXPBY": 12}, operation, "ScaledAdd")
-    turn: Size = 3 if other in (None, dtype) else 4
+    supervisor_cycles += known_row({"ADD": 0, "SUBTRACT": 7, "AXPBY": 12}, operation, "ScaledAdd")
+    cycles_per_step: Size = 3 if other in (None, dtype) else 4
     if memory_constrained:
-        turn = either(steps >= 16, 1, 2)
-    inner = either(steps == 0, 0, 6 + turn * (steps - 1))
+        cycles_per_step = either(steps_per_worker >= 16, 1, 2)
+    loop_cycles = either(steps_per_worker == 0, 0, 6 + cycles_per_step * (steps_per_worker - 1))
     # the remainder: one FLOAT, or up to three HALF, of which two are processed together
-    tail = (
-        8 * rest if dtype is FLOAT else either(rest == 0, 0, 5 + 7 * bit(rest, 2) + 6 * (rest // 3))
+    remainder_cycles = (
+        8 * remainder
+        if dtype is FLOAT
+        else either(remainder == 0, 0, 5 + 7 * bit(remainder, 2) + 6 * (remainder // 3))
     )
-    return supervisor + workers * (15 + inner + 2 + 1 + tail + 1)
+    return supervisor_cycles + workers * (15 + loop_cycles + 2 + 1 + remainder_cycles + 1)
 
 
 # --- conversions: PerformanceEstimation.cpp -------------------------------------------------------
@@ -171,8 +181,8 @@ def cast_loop(
 
     The loop contains the loads of the operand and the stores of the result.
     """
-    start = _cast(0, source, destination, target)
-    return start, _cast(n, source, destination, target) - start
+    start_cycles = _cast(0, source, destination, target)
+    return start_cycles, _cast(n, source, destination, target) - start_cycles
 
 
 def _cast(n: Size, source: type[DType], destination: type[DType], target: Target) -> Size:
@@ -184,41 +194,48 @@ def _cast(n: Size, source: type[DType], destination: type[DType], target: Target
         return 3 + n * (5 if source.numpy.kind == "i" else 4)
     if source is UNSIGNED_CHAR and destination is HALF:
         return 4 + _in_fours(n, 14, 9, (2, 12, 14, 22))
-    floats = all(is_float(t) or _is_quarter(t) for t in (source, destination))
-    if source is HALF and destination.size == 1 and not floats and destination is not BOOL:
+    are_floats = all(is_float(t) or _is_quarter(t) for t in (source, destination))
+    if source is HALF and destination.size == 1 and not are_floats and destination is not BOOL:
         return 8 + _in_fours(n, 19, 16, (2, 14, 21, 29))
-    eights = {(True, True): 13, (True, False): 28, (False, True): 37}.get(
+    cycles_per_eight = {(True, True): 13, (True, False): 28, (False, True): 37}.get(
         (_is_quarter(source), _is_quarter(destination))
     )
     # PopLibs has no estimate of the first eight
-    if eights is not None and source.size == destination.size == 1:
-        return 4 + eights * ceil_div(n, 8)
-    loads = target.get_vector_width(source)
-    stores = target.get_vector_width(destination)
-    if not floats:
+    if cycles_per_eight is not None and source.size == destination.size == 1:
+        return 4 + cycles_per_eight * ceil_div(n, 8)
+    elements_per_load = target.get_vector_width(source)
+    elements_per_store = target.get_vector_width(destination)
+    if not are_floats:
         return 19 + 2 * n
-    group = min(2 * loads, stores)  # two loads and one store a cycle
-    cycles = max(group // min(group, loads), group // min(group, stores))
-    rest = n % group
-    tail: Size = 0
-    for value in (2**i for i in range((group - 1).bit_length())):
-        tail = tail + 1 + 2 * bit(rest, value)
-    return 19 + cycles * (n // group) + tail
+    elements_per_group = min(
+        2 * elements_per_load, elements_per_store
+    )  # two loads and one store a cycle
+    cycles_per_group = max(
+        elements_per_group // min(elements_per_group, elements_per_load),
+        elements_per_group // min(elements_per_group, elements_per_store),
+    )
+    remainder = n % elements_per_group
+    remainder_cycles: Size = 0
+    for part_of_remainder in (2**i for i in range((elements_per_group - 1).bit_length())):
+        remainder_cycles = remainder_cycles + 1 + 2 * bit(remainder, part_of_remainder)
+    return 19 + cycles_per_group * (n // elements_per_group) + remainder_cycles
 
 
 def _is_quarter(dtype: type[DType]) -> bool:
     return issubclass(dtype, QUARTER)
 
 
-def _in_fours(n: Size, first: int, further: int, tails: tuple[int, int, int, int]) -> Size:
+def _in_fours(
+    n: Size, first_cycles: int, further_cycles: int, remainder_cycles: tuple[int, int, int, int]
+) -> Size:
     """Return the worker cycles of a loop over fours that fills and drains a pipeline.
 
-    `tails` has the cycles of a remainder of 0 to 3 elements.
+    `remainder_cycles` has the cycles of a remainder of 0 to 3 elements.
     """
-    tail: Size = tails[0]
-    for rest in (1, 2, 3):
-        tail = either(n % 4 == rest, tails[rest], tail)
-    return either(n // 4 == 0, 0, first + further * (n // 4 - 1)) + tail
+    tail_cycles: Size = remainder_cycles[0]
+    for remainder in (1, 2, 3):
+        tail_cycles = either(n % 4 == remainder, remainder_cycles[remainder], tail_cycles)
+    return either(n // 4 == 0, 0, first_cycles + further_cycles * (n // 4 - 1)) + tail_cycles
 
 
 # --- fills and copies -----------------------------------------------------------------------------

@@ -29,11 +29,11 @@ def truncated_normal(n: Size, iterations: int, dtype: type[DType], target: Targe
 
     Numbers outside the bounds are generated again, `iterations` times.
     """
-    turn, start = (12, 28) if dtype is HALF else (11, 26)
+    cycles_per_iteration, start_cycles = (12, 28) if dtype is HALF else (11, 26)
     return (
         4
-        + loop(n, target.get_vector_width(dtype), turn * iterations + 5)
-        + start * target.num_worker_contexts
+        + loop(n, target.get_vector_width(dtype), cycles_per_iteration * iterations + 5)
+        + start_cycles * target.num_worker_contexts
     )
 
 
@@ -64,11 +64,11 @@ def uniform(n: Size, dtype: type[DType], target: Target) -> Size:
 
 def bernoulli(n: Size, dtype: type[DType], target: Target) -> Size:
     """Return the tile cycles of Bernoulli, which are as optimistic as PopLibs'."""
-    width = _optimistic_width(dtype)
-    start, rest = (23, 1) if dtype is HALF else (21, 9)
+    elements_per_cycle = _optimistic_width(dtype)
+    start_cycles, remainder_cycles = (23, 1) if dtype is HALF else (21, 9)
     return (
         4
-        + ceil_div(n, width)
-        + start * target.num_worker_contexts
-        + either(n % width == 0, 0, rest)
+        + ceil_div(n, elements_per_cycle)
+        + start_cycles * target.num_worker_contexts
+        + either(n % elements_per_cycle == 0, 0, remainder_cycles)
     )

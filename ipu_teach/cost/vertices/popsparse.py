@@ -37,15 +37,20 @@ def static_product(
     workers = target.num_worker_contexts
     if block == 1:
         return workers * _static_elements(ceil_div(rows, workers), ceil_div(blocks, rows), n, dtype)
-    head, row, first, further = _STATIC[block, dtype]
+    start_cycles, row_cycles, first_column, further_column = _STATIC[block, dtype]
     columns_of_worker = ceil_div(n, workers)
-    column = first + further * (columns_of_worker - 1)
+    column_cycles = first_column + further_column * (columns_of_worker - 1)
     if (block, dtype) == (16, FLOAT):
-        column = either(columns_of_worker == 1, 58, column)
+        column_cycles = either(columns_of_worker == 1, 58, column_cycles)
     if (block, dtype) == (4, HALF):
-        column = either(columns_of_worker <= 2, 7 + columns_of_worker, column)
-    load = 16 + block * block * dtype.size // 8
-    return 30 + head * workers + rows * (row * workers + 17) + blocks * (load + column * workers)
+        column_cycles = either(columns_of_worker <= 2, 7 + columns_of_worker, column_cycles)
+    load_cycles = 16 + block * block * dtype.size // 8
+    return (
+        30
+        + start_cycles * workers
+        + rows * (row_cycles * workers + 17)
+        + blocks * (load_cycles + column_cycles * workers)
+    )
 
 
 def _static_elements(rows: Size, per_row: Size, n: Size, dtype: type[DType]) -> Size:
@@ -86,34 +91,38 @@ def dynamic_product(
     PopLibs estimates a column of 16 x 16 FLOAT at 4 cycles a load, three times the rate of the
     units; here it is 8, as for its static vertex.
     """
-    dtype, sums = types
+    dtype, sums_dtype = types
     workers = target.num_worker_contexts
     if block == 1:
         return 30 + 44 + 46 + workers * _dynamic_elements(rows, blocks, n, dtype)
     columns_of_worker = ceil_div(n, workers)
-    loads = 2 if block == 16 and (dtype is FLOAT or sums is FLOAT) else 1
-    inner = {4: 14 if dtype is FLOAT else 19, 8: 23, 16: 24}[block]
-    if sums is HALF:
-        inner = {4: 17, 8: 20, 16: 22}[block]
-    turn = {4: 2, 8: 4, 16: 4}[block] * (2 if dtype is FLOAT else 1)
-    load = block * block // (2 if dtype is FLOAT else 4) + 3 + 12 * loads
-    work = 26 + blocks * loads * (inner + turn * columns_of_worker - 3)
-    return 40 + 46 + 56 + rows + 2 + blocks * load + workers * work
+    loads_per_block = 2 if block == 16 and (dtype is FLOAT or sums_dtype is FLOAT) else 1
+    start_of_load = {4: 14 if dtype is FLOAT else 19, 8: 23, 16: 24}[block]
+    if sums_dtype is HALF:
+        start_of_load = {4: 17, 8: 20, 16: 22}[block]
+    cycles_per_column = {4: 2, 8: 4, 16: 4}[block] * (2 if dtype is FLOAT else 1)
+    load_cycles = block * block // (2 if dtype is FLOAT else 4) + 3 + 12 * loads_per_block
+    worker_cycles = 26 + blocks * loads_per_block * (
+        start_of_load + cycles_per_column * columns_of_worker - 3
+    )
+    return 40 + 46 + 56 + rows + 2 + blocks * load_cycles + workers * worker_cycles
 
 
 def _dynamic_elements(rows: Size, blocks: Size, n: Size, dtype: type[DType]) -> Size:
     rows_of_worker = ceil_div(rows, 6)
-    per_row = ceil_div(blocks, larger(rows, 1))
+    blocks_per_row = ceil_div(blocks, larger(rows, 1))
     if dtype is FLOAT:
-        cycles = either(n // 4 > 0, 12 + n // 4 * 3 * per_row, 0)
-        cycles = cycles + either(n // 2 % 2 > 0, 8 + n // 2 * 2 * per_row, 0)
-        cycles = cycles + either(n % 2 > 0, 8 + 2 * per_row, 0) + either(n % 4 > 0, 3, 1)
-        cycles = either(n == 4, 3 * per_row + 1, either(n == 2, 2 * per_row - 1, cycles))
+        cycles = either(n // 4 > 0, 12 + n // 4 * 3 * blocks_per_row, 0)
+        cycles = cycles + either(n // 2 % 2 > 0, 8 + n // 2 * 2 * blocks_per_row, 0)
+        cycles = cycles + either(n % 2 > 0, 8 + 2 * blocks_per_row, 0) + either(n % 4 > 0, 3, 1)
+        cycles = either(
+            n == 4, 3 * blocks_per_row + 1, either(n == 2, 2 * blocks_per_row - 1, cycles)
+        )
         return either(n == 4, 22, either(n == 2, 24, 27)) + rows_of_worker * (12 + cycles)
-    cycles = either(n // 8 > 0, 16 + n // 8 * 3 * per_row, 0)
-    cycles = cycles + either(n // 4 % 2 > 0, 13 + 2 * per_row, 0)
-    cycles = cycles + either(n % 4 > 0, 11 + 2 * per_row * (n % 4), 0)
-    cycles = either(n == 8, 3 * per_row + 4, either(n == 4, 2 * per_row, cycles))
+    cycles = either(n // 8 > 0, 16 + n // 8 * 3 * blocks_per_row, 0)
+    cycles = cycles + either(n // 4 % 2 > 0, 13 + 2 * blocks_per_row, 0)
+    cycles = cycles + either(n % 4 > 0, 11 + 2 * blocks_per_row * (n % 4), 0)
+    cycles = either(n == 8, 3 * blocks_per_row + 4, either(n == 4, 2 * blocks_per_row, cycles))
     return either(n == 8, 25, either(n == 4, 27, 30)) + rows_of_worker * (11 + cycles)
 
 
@@ -125,19 +134,29 @@ def dynamic_gradient(
     They are sparseDenseBlockMultiplyGradW and sparseDenseGradWElementwiseMultiply, without the AMP
     units, as for FLOAT.
     """
-    dtype, sums = types
-    start = 37 + 38 + 26
+    dtype, sums_dtype = types
+    start_cycles = 37 + 38 + 26
     workers = target.num_worker_contexts
     if block == 1:
-        wide = 2 if dtype is FLOAT else 4
-        per_block = (9 if dtype is FLOAT else 11) + n // wide
-        per_block = per_block + either(n % wide > 0, 1 if dtype is FLOAT else 4, 0)
-        return start + workers * (33 + ceil_div(7 * rows + per_block * blocks, workers))
+        elements_per_load = 2 if dtype is FLOAT else 4
+        cycles_per_block = (9 if dtype is FLOAT else 11) + n // elements_per_load
+        cycles_per_block = cycles_per_block + either(
+            n % elements_per_load > 0, 1 if dtype is FLOAT else 4, 0
+        )
+        return start_cycles + workers * (
+            33 + ceil_div(7 * rows + cycles_per_block * blocks, workers)
+        )
     if block == 8:
-        y, z = (8 + 8 * (5 + 2 * 10), 48) if dtype is FLOAT else (9 + 8 * 13, 24)
+        block_cycles, cycles_per_column = (
+            (8 + 8 * (5 + 2 * 10), 48) if dtype is FLOAT else (9 + 8 * 13, 24)
+        )
     elif block == 4:
-        y, z = (45, 12) if dtype is FLOAT else (33 if sums is FLOAT else 29, 6)
+        block_cycles, cycles_per_column = (
+            (45, 12) if dtype is FLOAT else (33 if sums_dtype is FLOAT else 29, 6)
+        )
     else:
-        y = 505 if sums is FLOAT else 441
-        z = 96
-    return start + workers * (27 + ceil_div(9 * rows + (y + z * n) * blocks, workers))
+        block_cycles = 505 if sums_dtype is FLOAT else 441
+        cycles_per_column = 96
+    return start_cycles + workers * (
+        27 + ceil_div(9 * rows + (block_cycles + cycles_per_column * n) * blocks, workers)
+    )

@@ -117,8 +117,8 @@ def reduce_regions(
     The rows have `regions` pieces. The operations "ADD" and "SQUARE_ADD" use the accumulators,
     "MAX", "MIN" and "MUL" do not; "LOG_ADD", "LOGICAL_AND" and "LOGICAL_OR" are written in C++.
     """
-    in_c, accumulates = known_row(_REGION_OPS, op, "Reduce")
-    if in_c:
+    is_in_c, accumulates = known_row(_REGION_OPS, op, "Reduce")
+    if is_in_c:
         converted = 0 if out is dtype else 1
         return (
             7
@@ -127,26 +127,30 @@ def reduce_regions(
             + 22 * regions
             + (24 + (12 if op == "LOG_ADD" else 1) + converted) * parts * outputs
         )
-    width = accumulator_width(dtype)
-    loaded = _loaded(dtype, target)
-    checks = (width - 1).bit_length()
+    elements_per_vector = accumulator_width(dtype)
+    elements_per_load = _loaded(dtype, target)
+    num_sizes = (elements_per_vector - 1).bit_length()
 
-    def stored(elements: int) -> int:
+    def store_cycles(elements: int) -> int:
         return (2 + update) * min(elements, target.get_vector_width(out)) + accumulates
 
-    vectors = outputs // width
-    rest = outputs % width
-    load = (4 if accumulates else 2) + width // loaded
-    cycles: Size = 7 + 26 + 16 + 6 + 2 * checks + 2
-    cycles = cycles + vectors * (
-        (5 if accumulates else 3) + stored(width) + 1 + 10 * regions + parts * (load + 3)
+    num_vectors = outputs // elements_per_vector
+    remainder = outputs % elements_per_vector
+    load_cycles = (4 if accumulates else 2) + elements_per_vector // elements_per_load
+    cycles: Size = 7 + 26 + 16 + 6 + 2 * num_sizes + 2
+    cycles = cycles + num_vectors * (
+        (5 if accumulates else 3)
+        + store_cycles(elements_per_vector)
+        + 1
+        + 10 * regions
+        + parts * (load_cycles + 3)
     )
-    for elements in (2**i for i in range(checks)):
-        per_output = (4 if accumulates else 2) + stored(elements) + 10 * regions
-        per_output = per_output + parts * (
+    for elements in (2**i for i in range(num_sizes)):
+        cycles_per_vector = (4 if accumulates else 2) + store_cycles(elements) + 10 * regions
+        cycles_per_vector = cycles_per_vector + parts * (
             2 + elements // min(elements, target.get_vector_width(dtype)) + 3
         )
-        cycles = cycles + bit(rest, elements) * per_output
+        cycles = cycles + bit(remainder, elements) * cycles_per_vector
     return cycles
 
 

@@ -28,12 +28,15 @@ def dynamic_slice_1d(columns: Size, rows: Size, dtype: type[DType], target: Targ
     They move `rows` rows of `columns` elements, one after another, and the workers share the
     columns. As in PopLibs, elements that do not fill a data path are left out.
     """
-    words = share(columns * (2 if dtype.size == 8 else 1), target)
-    start, turn, width = {1: (72, 70, 4), 2: (35, 24, 4)}.get(dtype.size, (35, 24, 2))
+    words_of_worker = share(columns * (2 if dtype.size == 8 else 1), target)
+    start_cycles, cycles_per_row, words_per_step = {1: (72, 70, 4), 2: (35, 24, 4)}.get(
+        dtype.size, (35, 24, 2)
+    )
     return (
         SUPERVISOR_OVERHEAD
         + 14
-        + target.num_worker_contexts * (start + (turn + 2 * (words // width)) * rows)
+        + target.num_worker_contexts
+        * (start_cycles + (cycles_per_row + 2 * (words_of_worker // words_per_step)) * rows)
     )
 
 
@@ -46,10 +49,12 @@ def multi_slice(
     Rows of 64-bit elements count as twice as many of 32 bits.
     """
     words = columns * (2 if dtype.size == 8 else 1)
-    width, turn = {1: (4, 3), 2: (2, 2)}.get(dtype.size, (2, 2))
-    vectors = ceil_div(words, width)
+    words_per_vector, cycles_per_vector = {1: (4, 3), 2: (2, 2)}.get(dtype.size, (2, 2))
+    vectors = ceil_div(words, words_per_vector)
     vectors = either(lookups == 1, share(vectors, target), vectors)
-    return target.num_worker_contexts * ((29 if update else 30) + lookups * (19 + turn * vectors))
+    return target.num_worker_contexts * (
+        (29 if update else 30) + lookups * (19 + cycles_per_vector * vectors)
+    )
 
 
 def multi_update_op(
@@ -66,17 +71,32 @@ def multi_update_op(
     It is PopLibs' worst case, as for `multi_slice`. With `wide_scale`, the factor is FLOAT and the
     rows are HALF. Rows that do not end with a 32-bit word are stored element by element.
     """
-    four = dtype.size >= 4
-    words = columns * (2 if dtype.size == 8 else 1)
-    atom = max(_STORE_BYTES // dtype.size, 1)
-    special = scaled & (
-        ((words == 2) | (words == 4)) if four else (columns == 4) & (dtype.size == 2)
+    is_32_bit = dtype.size >= 4
+    elements = columns * (2 if dtype.size == 8 else 1)
+    elements_per_store = max(_STORE_BYTES // dtype.size, 1)
+    has_short_rows = scaled & (
+        ((elements == 2) | (elements == 4)) if is_32_bit else (columns == 4) & (dtype.size == 2)
     )
-    start = 3 + (29 if four else 30) + ((6 if four else 4) if scaled else 0) - either(special, 1, 0)
-    row = (11 if four else 12 + scaled) + (words // atom - 1) * (3 + wide_scale)
-    row = either(special, either(words == 2, 8, 16) if four else 12 if wide_scale else 9, row)
-    row = either(words % atom == 0, row, (11 if four else 12 + scaled) + 20 * words)
-    return target.num_worker_contexts * (start + row * lookups)
+    start_cycles = (
+        3
+        + (29 if is_32_bit else 30)
+        + ((6 if is_32_bit else 4) if scaled else 0)
+        - either(has_short_rows, 1, 0)
+    )
+    row_cycles = (11 if is_32_bit else 12 + scaled) + (elements // elements_per_store - 1) * (
+        3 + wide_scale
+    )
+    row_cycles = either(
+        has_short_rows,
+        either(elements == 2, 8, 16) if is_32_bit else 12 if wide_scale else 9,
+        row_cycles,
+    )
+    row_cycles = either(
+        elements % elements_per_store == 0,
+        row_cycles,
+        (11 if is_32_bit else 12 + scaled) + 20 * elements,
+    )
+    return target.num_worker_contexts * (start_cycles + row_cycles * lookups)
 
 
 def sequence_slice(
@@ -88,10 +108,10 @@ def sequence_slice(
     """
     if not pieces:
         return 40
-    words = rows * columns * dtype.size // 4
-    words_per_piece = ceil_div(2 * words, pieces)
-    turns = ceil_div(pieces, target.num_worker_contexts)
-    return 60 + words_per_piece * target.num_worker_contexts * turns + 60 * pieces
+    total_words = rows * columns * dtype.size // 4
+    words_per_piece = ceil_div(2 * total_words, pieces)
+    rounds = ceil_div(pieces, target.num_worker_contexts)
+    return 60 + words_per_piece * target.num_worker_contexts * rounds + 60 * pieces
 
 
 def circ_buf_incr_index() -> int:
@@ -128,18 +148,21 @@ def has_nan(n: Size, dtype: type[DType], target: Target, *, or_inf: bool = False
     With `or_inf`, infinite elements count too.
     """
     elements_of_worker = share(n, target)
-    rest = 2 * bit(elements_of_worker, 2) + bit(elements_of_worker, 1)
+    remainder_cycles = 2 * bit(elements_of_worker, 2) + bit(elements_of_worker, 1)
     if dtype is FLOAT or not or_inf:
-        inner = (3 if (dtype is FLOAT) == or_inf else 2) * (elements_of_worker // 4) + rest
+        loop_cycles = (3 if (dtype is FLOAT) == or_inf else 2) * (
+            elements_of_worker // 4
+        ) + remainder_cycles
     else:
-        inner = 2 * (
+        loop_cycles = 2 * (
             elements_of_worker // 8
             + bit(elements_of_worker, 4)
             + bit(elements_of_worker, 2)
             + bit(elements_of_worker, 1)
         )
-    start = 10 if dtype is FLOAT else 12
+    start_cycles = 10 if dtype is FLOAT else 12
     return (
-        target.num_worker_contexts * (15 + start + inner + or_inf + (7 if dtype is FLOAT else 11))
+        target.num_worker_contexts
+        * (15 + start_cycles + loop_cycles + or_inf + (7 if dtype is FLOAT else 11))
         + 24
     )

@@ -31,47 +31,77 @@ def bind_across_vertices(sites: Sequence[Site]) -> list[Call] | None:
 
     Return None if the regions are not adjacent, or the codelet is not elementwise.
     """
-    groups = [site.group for site in sites]
-    site = sites[0]
-    first = groups[0].trace
-    runs = site.memory.backend.runs
+    groups = [first_site.group for first_site in sites]
+    first_site = sites[0]
+    first_trace = groups[0].trace
+    can_run = first_site.memory.backend.runs
     if any(
-        g.way != "batch" or g.workers or not _elementwise(g.trace) or not runs(g.trace)
-        for g in groups
+        group.way != "batch"
+        or group.workers
+        or not _elementwise(group.trace)
+        or not can_run(group.trace)
+        for group in groups
     ):
         return None
-    if any(_steps(g.trace) != _steps(first) for g in groups) or not first.regions:
+    if (
+        any(_steps(group.trace) != _steps(first_trace) for group in groups)
+        or not first_trace.regions
+    ):
         return None
-    by_group = [
-        {i: Region(g, site.graph, *first.regions[i]) for i in first.regions} for g in groups
+    regions_by_group = [
+        {
+            region_id: Region(group, first_site.graph, *first_trace.regions[region_id])
+            for region_id in first_trace.regions
+        }
+        for group in groups
     ]
-    long = [i for i in first.regions if np.ndim(first.samples[i])]
-    shared = [i for i in first.regions if i not in long]
-    starts = {i: np.concatenate([regions[i].starts for regions in by_group]) for i in first.regions}
-    if not long or not all(regions[i].contiguous for regions in by_group for i in long):
+    array_ids = [
+        region_id for region_id in first_trace.regions if np.ndim(first_trace.samples[region_id])
+    ]
+    scalar_ids = [region_id for region_id in first_trace.regions if region_id not in array_ids]
+    starts = {
+        region_id: np.concatenate([regions[region_id].starts for regions in regions_by_group])
+        for region_id in first_trace.regions
+    }
+    if not array_ids or not all(
+        regions[region_id].contiguous for regions in regions_by_group for region_id in array_ids
+    ):
         return None
-    if any(np.any(starts[i] != starts[i][0]) for i in shared):
+    if any(np.any(starts[region_id] != starts[region_id][0]) for region_id in scalar_ids):
         return None
-    sizes = np.concatenate(
+    elements_of_vertex = np.concatenate(
         [
-            np.full(len(g.rows), regions[long[0]].size)
-            for g, regions in zip(groups, by_group, strict=True)
+            np.full(len(group.rows), regions[array_ids[0]].size)
+            for group, regions in zip(groups, regions_by_group, strict=True)
         ]
     )
-    order = np.argsort(starts[long[0]], kind="stable")
-    sizes = sizes[order]
-    columns = np.stack([starts[i][order] for i in long])
-    breaks = np.flatnonzero(np.any(columns[:, 1:] != columns[:, :-1] + sizes[:-1], axis=0)) + 1
-    if len(breaks) + 1 > max(1, len(sizes) // LEAST_RUN):
+    memory_order = np.argsort(starts[array_ids[0]], kind="stable")
+    elements_of_vertex = elements_of_vertex[memory_order]
+    starts_of_arrays = np.stack([starts[region_id][memory_order] for region_id in array_ids])
+    gap_positions = (
+        np.flatnonzero(
+            np.any(
+                starts_of_arrays[:, 1:] != starts_of_arrays[:, :-1] + elements_of_vertex[:-1],
+                axis=0,
+            )
+        )
+        + 1
+    )
+    if len(gap_positions) + 1 > max(1, len(elements_of_vertex) // LEAST_RUN):
         return None
-    begins = np.concatenate(([0], breaks))
-    lengths = np.add.reduceat(sizes, begins)
-    pieces = _Pieces(site, {i: by_group[0][i] for i in [*long, *shared]})
-    for begin, length in zip(columns[:, begins].T, lengths.tolist(), strict=True):
+    run_begins = np.concatenate(([0], gap_positions))
+    run_lengths = np.add.reduceat(elements_of_vertex, run_begins)
+    pieces = _Pieces(
+        first_site,
+        {region_id: regions_by_group[0][region_id] for region_id in [*array_ids, *scalar_ids]},
+    )
+    for array_starts, run_length in zip(
+        starts_of_arrays[:, run_begins].T, run_lengths.tolist(), strict=True
+    ):
         pieces.bind(
-            np.concatenate((begin, [starts[i][0] for i in shared])),
-            [1] * len(long) + [0] * len(shared),
-            length,
+            np.concatenate((array_starts, [starts[region_id][0] for region_id in scalar_ids])),
+            [1] * len(array_ids) + [0] * len(scalar_ids),
+            run_length,
         )
     return pieces.calls
 
@@ -89,12 +119,17 @@ class _Pieces:
         self._pool: dict[BufferKey, list[Array]] = defaultdict(list)
         self.calls: list[Call] = []
         trace = site.group.trace
-        samples = [np.asarray(trace.samples[i]) for i in regions]
-        touched = sum(s.itemsize for s in samples)
-        length = max(s.size for s in samples)
-        budget = site.memory.backend.chunk_bytes or batch_plan.CHUNK_BYTES
+        samples = [np.asarray(trace.samples[region_id]) for region_id in regions]
+        bytes_per_element = sum(sample.itemsize for sample in samples)
+        elements_per_vertex = max(sample.size for sample in samples)
+        chunk_bytes = site.memory.backend.chunk_bytes or batch_plan.CHUNK_BYTES
         self._limit = max(
-            1, budget // (touched + live_bytes(trace, last_uses(trace)[0]) // max(1, length))
+            1,
+            chunk_bytes
+            // (
+                bytes_per_element
+                + live_bytes(trace, last_uses(trace)[0]) // max(1, elements_per_vertex)
+            ),
         )
 
     def bind(self, begins: Array, moving: list[int], length: int) -> None:
@@ -103,16 +138,18 @@ class _Pieces:
         `begins` is the start of each region. `moving` is 0 for regions of one element, and 1 for
         all others.
         """
-        for start in range(0, length, self._limit):
-            base = begins + np.array(moving) * start
-            nest = Nest(0, (1,), base, np.zeros((len(base), 1), np.int64))
-            Chunk(self._plan(min(self._limit, length - start)), nest, nest, {}).bind()
+        for first_element in range(0, length, self._limit):
+            piece_begins = begins + np.array(moving) * first_element
+            nest = Nest(0, (1,), piece_begins, np.zeros((len(piece_begins), 1), np.int64))
+            Chunk(self._plan(min(self._limit, length - first_element)), nest, nest, {}).bind()
 
     def _plan(self, length: int) -> batch_plan.BatchPlan:
         """Return the plan for pieces of `length` elements."""
         if length not in self._plans:
             trace = _resize(self._site.group.trace, length)
-            column = {i: number for number, i in enumerate(self._regions)}
+            column = {
+                region_id: column_number for column_number, region_id in enumerate(self._regions)
+            }
             placement = GroupPlacement(
                 trace,
                 memory=self._site.memory,
@@ -158,15 +195,15 @@ def _elementwise(trace: Trace) -> bool:
 
 def _simple(trace: Trace, op: Op, shape: tuple[int, ...]) -> bool:
     """Return whether an operation is elementwise on complete regions of this shape."""
-    if any(isinstance(a, np.ndarray) for a in op.args):
+    if any(isinstance(argument, np.ndarray) for argument in op.args):
         return False
     if op.kind == "store":
         value = op.args[1]
-        target = trace.samples[op.args[0].id]
-        is_whole = np.shape(target) == shape
+        stored_sample = trace.samples[op.args[0].id]
+        is_whole = np.shape(stored_sample) == shape
         if (
             isinstance(value, Ref)
-            and target.dtype.kind == "u"
+            and stored_sample.dtype.kind == "u"
             and np.asarray(trace.samples[value.id]).dtype.kind == "f"
         ):
             return False  # kernels.store_unsigned handles unsigned types

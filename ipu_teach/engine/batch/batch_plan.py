@@ -38,18 +38,18 @@ LANES = 4096
 def bind(site: Site) -> list[Call]:
     """Return the calls that run `compute()` for every vertex of a group."""
     group = site.group
-    xp = site.memory.backend
+    backend = site.memory.backend
     if not group.workers:
         return _bound(site)
-    answers = xp.zeros((len(group.workers), len(group.rows)), bool)
+    answers = backend.zeros((len(group.workers), len(group.rows)), bool)
     calls: list[Call] = []
-    for number, (worker, trace) in enumerate(group.workers):
-        returned = None if site.returned is None else answers[number]
+    for worker_index, (worker, trace) in enumerate(group.workers):
+        returned = None if site.returned is None else answers[worker_index]
         worker_group = replace(group, trace=trace)
         calls += _bound(replace(site, group=worker_group, returned=returned), worker)
     if site.returned is None:
         return calls
-    return [*calls, xp.reduction(np.logical_and, answers, 0, site.returned)]
+    return [*calls, backend.reduction(np.logical_and, answers, 0, site.returned)]
 
 
 def _bound(site: Site, worker: int = 0) -> list[Call]:
@@ -86,18 +86,22 @@ class BatchPlan:
 
     def bind(self) -> list[Call]:
         """Return the calls that run all vertices, chunk by chunk."""
-        per_vertex = self._bytes_per_vertex()
-        chunk = (
-            max(1, (self.xp.chunk_bytes or CHUNK_BYTES) // per_vertex)
-            if per_vertex
+        bytes_per_vertex = self._bytes_per_vertex()
+        vertices_per_chunk = (
+            max(1, (self.xp.chunk_bytes or CHUNK_BYTES) // bytes_per_vertex)
+            if bytes_per_vertex
             else len(self.rows)
         )
-        chunk = max(chunk, LANES) if self.placement.side_by_side else chunk
-        pieces = [(nest, list(nest.pieces(chunk))) for nest in self.placement.nests]
-        self.buffers.capacity = max(piece.count for _, parts in pieces for piece in parts)
-        for nest, parts in pieces:
+        vertices_per_chunk = (
+            max(vertices_per_chunk, LANES) if self.placement.side_by_side else vertices_per_chunk
+        )
+        pieces = [(nest, list(nest.pieces(vertices_per_chunk))) for nest in self.placement.nests]
+        self.buffers.capacity = max(
+            piece.count for _, pieces_of_nest in pieces for piece in pieces_of_nest
+        )
+        for nest, pieces_of_nest in pieces:
             packed = self._pack(nest)
-            for piece in parts:
+            for piece in pieces_of_nest:
                 Chunk(self, nest, piece, packed).bind()
         return self.calls
 

@@ -36,8 +36,8 @@ class Buffers:
         self.pool: dict[BufferKey, list[Array]] = defaultdict(list)
         self._held: dict[int, tuple[BufferKey, Array]] = {}
         self._released: dict[int, list[int]] = defaultdict(list)
-        for root, number in last.items():
-            self._released[number].append(root)
+        for root, op_number in last.items():
+            self._released[op_number].append(root)
         # the distance between elements of one vertex, by value, where other vertices are between
         # them
         self.spread: dict[int, int] = {}
@@ -49,45 +49,52 @@ class Buffers:
         used for values with that many axes.
         """
         sample = np.asarray(self._trace.samples[value])
-        inner = by_stride(sample.strides)
-        shape = tuple(sample.shape[a] for a in inner)
-        size = (
+        axes_by_stride = by_stride(sample.strides)
+        stored_shape = tuple(sample.shape[axis] for axis in axes_by_stride)
+        elements_per_vertex = (
             1 << (sample.size - 1).bit_length()
             if self.capacity == 1 and sample.size
             else sample.size
         )
         # values of a single vertex share blocks of power-of-two sizes
-        key = (sample.dtype, size)
-        free = self.pool[key]
-        block = free.pop() if free else self._xp.empty(self.capacity * size, sample.dtype)
+        key = (sample.dtype, elements_per_vertex)
+        free_blocks = self.pool[key]
+        block = (
+            free_blocks.pop()
+            if free_blocks
+            else self._xp.empty(self.capacity * elements_per_vertex, sample.dtype)
+        )
         self._held[value] = (key, block)
-        axes = len(lead)
-        count = int(np.prod(lead, dtype=np.int64))
-        used = block[: count * sample.size]
-        inverse = _inverse(inner)
-        if len(order) == axes + sample.ndim:
+        num_vertex_axes = len(lead)
+        num_vertices = int(np.prod(lead, dtype=np.int64))
+        used_part = block[: num_vertices * sample.size]
+        inverse = _inverse(axes_by_stride)
+        if len(order) == num_vertex_axes + sample.ndim:
             all_axes = (*lead, *sample.shape)
-            buffer = used.reshape([all_axes[a] for a in order])
-            turned = _inverse(order)
+            buffer = used_part.reshape([all_axes[axis] for axis in order])
+            axis_order = _inverse(order)
         elif self._side_by_side:
-            self.spread[value] = count
-            buffer = used.reshape(*shape, *lead)
-            turned = [*range(sample.ndim, sample.ndim + axes), *inverse]
+            self.spread[value] = num_vertices
+            buffer = used_part.reshape(*stored_shape, *lead)
+            axis_order = [*range(sample.ndim, sample.ndim + num_vertex_axes), *inverse]
         else:
-            buffer = used.reshape(*lead, *shape)
-            turned = [*range(axes), *(axes + i for i in inverse)]
-        view: Array = buffer.transpose(turned)
+            buffer = used_part.reshape(*lead, *stored_shape)
+            axis_order = [
+                *range(num_vertex_axes),
+                *(num_vertex_axes + axis_position for axis_position in inverse),
+            ]
+        view: Array = buffer.transpose(axis_order)
         return view
 
     def hand_over(
         self,
-        number: int,
+        op_number: int,
         op: Op,
         values: dict[int, Array],
         lead: tuple[int, ...],
         down: Mapping[int, int],
     ) -> None:
-        """Give back the buffer of an operand whose last use is op `number`.
+        """Give back the buffer of an operand whose last use is op `op_number`.
 
         The result may then take its place. This is done only if the operation is elementwise.
         `down` contains the values with their own order of axes; see `GroupPlacement`.
@@ -96,7 +103,7 @@ class Buffers:
         if op.kind != "ufunc" or not layout_independent(op.fn, sample.dtype):
             return
         for root in {
-            a.id for a in op.args if isinstance(a, Ref)
+            argument.id for argument in op.args if isinstance(argument, Ref)
         } & self._held.keys() - self._trace.regions.keys():
             operand = np.asarray(self._trace.samples[root])
             is_same_layout = (
@@ -105,7 +112,7 @@ class Buffers:
                 and operand.dtype == sample.dtype
                 and down.get(root) == down.get(op.result)
             )
-            is_last_use = self._last[root] == number
+            is_last_use = self._last[root] == op_number
             if is_same_layout and is_last_use and values[root].shape[: len(lead)] == lead:
                 self._give_back(root)
                 return

@@ -97,7 +97,7 @@ class Chunk(Operations):
                 else:
                     self.calls.append((scatter, (flat, self.xp.array(index), buffer)))
 
-    def _result(self, number: int, op: Op, done: set[int]) -> Array:
+    def _result(self, op_number: int, op: Op, done_stores: set[int]) -> Array:
         """Append the call of a computation, and return the place of its result.
 
         A value that depends only on shared regions is computed once, on axes of length 1, unless it
@@ -105,11 +105,11 @@ class Chunk(Operations):
         """
         leads = [self.values[a.id].shape[: self.axes] for a in op.args if isinstance(a, Ref)]
         lead = np.broadcast_shapes(*leads) if leads else self.lead
-        store = self._direct(number, op)
+        store = self._direct(op_number, op)
         if store is None and lead == self.lead:
-            self.buffers.hand_over(number, op, self.values, lead=lead, down=self.placement.down)
+            self.buffers.hand_over(op_number, op, self.values, lead=lead, down=self.placement.down)
         if store is not None and lead == self.lead:
-            done.add(store)
+            done_stores.add(store)
             out = self.values[self.trace.ops[store].args[0].id]
         else:
             out = self.buffers.take(
@@ -117,10 +117,10 @@ class Chunk(Operations):
                 self.lead if op.result in self.plan.stores else lead,
                 self._order_of(op.result),
             )
-        first = out[tuple(slice(n) for n in lead)]
-        self.compute(op, first)
-        if first.shape != out.shape:
-            self.calls.append((self.xp.copyto, (out, first)))
+        distinct_part = out[tuple(slice(length) for length in lead)]
+        self.compute(op, distinct_part)
+        if distinct_part.shape != out.shape:
+            self.calls.append((self.xp.copyto, (out, distinct_part)))
         return out
 
     def _order_of(self, value: int) -> list[int]:
@@ -136,12 +136,14 @@ class Chunk(Operations):
             return self.placement.place(root, self.piece)
         if root in self.packed:
             packed = self.packed[root]
-            at = np.unravel_index(self.piece.first - self.nest.first, self.nest.shape)
-            key = tuple(
-                slice(None) if n == 1 else slice(int(i), int(i) + m)
-                for n, i, m in zip(packed.shape, at, self.lead, strict=False)
+            position = np.unravel_index(self.piece.first - self.nest.first, self.nest.shape)
+            slices = tuple(
+                slice(None) if packed_length == 1 else slice(int(index), int(index) + length)
+                for packed_length, index, length in zip(
+                    packed.shape, position, self.lead, strict=False
+                )
             )
-            return packed[key]
+            return packed[slices]
         lead = self.lead
         if root in self.placement.column and not region.field.written:
             lead = self.placement.place(root, self.piece).shape[: self.axes]
@@ -157,19 +159,19 @@ class Chunk(Operations):
         """Append the call that copies a region of every vertex into a buffer."""
         flat = self.plan.memory.flat(region.field.dtype)
         # true if the rows of all vertices are next to each other and no vertices share the region
-        down = root in self.placement.down and buffer.shape[: self.axes] == self.lead
-        if root in self.placement.column and not down:
+        runs_down = root in self.placement.down and buffer.shape[: self.axes] == self.lead
+        if root in self.placement.column and not runs_down:
             self.calls.append((self.xp.copyto, (buffer, self.placement.place(root, self.piece))))
         elif (
             region.contiguous
-            and not down
+            and not runs_down
             and region.size >= WINDOW
             and self.xp.on_host
             and not self.placement.side_by_side
         ):
-            size = flat.itemsize
+            itemsize = flat.itemsize
             windows = self.xp.as_strided(
-                flat, (len(flat) - region.size + 1, region.size), (size, size)
+                flat, (len(flat) - region.size + 1, region.size), (itemsize, itemsize)
             )
             self.calls.append((gather_windows, (windows, region.starts[self.rows], buffer)))
         else:  # The elements are gathered in the memory order of the buffer.
@@ -177,51 +179,64 @@ class Chunk(Operations):
             index = np.ascontiguousarray(
                 region.index(self.rows).reshape(buffer.shape).transpose(order)
             )
-            into = buffer.transpose(order)
-            wide = wide_items(flat, index, into) if self.xp.on_host else None
-            source, index, into = (flat, self.xp.array(index), into) if wide is None else wide
-            self.calls.append((self.xp.take, (source, index, None, into, "clip")))
+            destination = buffer.transpose(order)
+            items = wide_items(flat, index, destination) if self.xp.on_host else None
+            source, index, destination = (
+                (flat, self.xp.array(index), destination) if items is None else items
+            )
+            self.calls.append((self.xp.take, (source, index, None, destination, "clip")))
 
     def _view(self, op: Op) -> Array:
         """Return a view of a root, with the offset and strides of the sample's view."""
         root = self.trace.roots[op.result]
         axes = self.axes
         sample = self.trace.samples[op.result]
-        base = self.values[root]
+        root_array = self.values[root]
         source = self.values[op.args[0].id]
-        lead = base.shape[:axes]
-        steps = base.strides[:axes]
+        lead = root_array.shape[:axes]
+        lead_strides = root_array.strides[:axes]
         if sample.size == 0:
             return self.xp.empty((*lead, *sample.shape), sample.dtype)
         if op.fn is item_of:
             return self.within(source, op.args[1])
         if op.fn is np.transpose and len(op.args) == 1:
-            turned: Array = source.transpose(*range(axes), *range(source.ndim - 1, axes - 1, -1))
-            return turned
-        start = self.trace.samples[root].__array_interface__["data"][0]
-        spread = self.buffers.spread.get(root, 1)
-        distance = (sample.__array_interface__["data"][0] - start) // sample.itemsize * spread
-        strides = (*steps, *(s * spread for s in sample.strides))
+            transposed: Array = source.transpose(
+                *range(axes), *range(source.ndim - 1, axes - 1, -1)
+            )
+            return transposed
+        root_address = self.trace.samples[root].__array_interface__["data"][0]
+        element_distance = self.buffers.spread.get(root, 1)
+        element_offset = (
+            (sample.__array_interface__["data"][0] - root_address)
+            // sample.itemsize
+            * element_distance
+        )
+        strides = (*lead_strides, *(stride * element_distance for stride in sample.strides))
         # The root as one row, beginning with the view's first element. This is address arithmetic
         # only: the strides select the elements.
-        anchor = self.xp.as_strided(base, (distance + 1,), (sample.itemsize,))[distance:]
+        anchor = self.xp.as_strided(root_array, (element_offset + 1,), (sample.itemsize,))[
+            element_offset:
+        ]
         view: Array = self.xp.as_strided(anchor, (*lead, *sample.shape), strides)
         return view
 
-    def _read(self, op: Op, number: int) -> Array:
+    def _read(self, op: Op, op_number: int) -> Array:
         """Return one element: a view, or a copy if it is overwritten before its last use."""
-        source, key = op.args
-        place = self.within(self.values[source.id], key)
+        source, index = op.args
+        element = self.within(self.values[source.id], index)
         root = self.trace.roots[source.id]
-        if any(number < n <= self.plan.last[op.result] for n in self.plan.stores.get(root, ())):
-            buffer = self.buffers.take(op.result, place.shape, self.order)
-            self.calls.append((self.xp.copyto, (buffer, place)))
+        if any(
+            op_number < store_number <= self.plan.last[op.result]
+            for store_number in self.plan.stores.get(root, ())
+        ):
+            buffer = self.buffers.take(op.result, element.shape, self.order)
+            self.calls.append((self.xp.copyto, (buffer, element)))
             return buffer
-        return place
+        return element
 
     # Stores
 
-    def _direct(self, number: int, op: Op) -> int | None:
+    def _direct(self, op_number: int, op: Op) -> int | None:
         """Return the number of a store that this result can be computed straight into, or None.
 
         The store must be the only use of the result, and store all of it.
@@ -229,61 +244,69 @@ class Chunk(Operations):
         if op.kind not in ("ufunc", "product", "reduce"):
             return None
         ops = self.trace.ops
-        store = number + 1
-        while store < len(ops) and ops[store].kind == "view":
-            store += 1
+        store_number = op_number + 1
+        while store_number < len(ops) and ops[store_number].kind == "view":
+            store_number += 1
         if (
-            store == len(ops)
-            or ops[store].kind != "store"
-            or not is_ref(ops[store].args[1], op.result)
+            store_number == len(ops)
+            or ops[store_number].kind != "store"
+            or not is_ref(ops[store_number].args[1], op.result)
         ):
             return None
-        place = ops[store].args[0].id
-        root = self.trace.roots[place]
+        stored_id = ops[store_number].args[0].id
+        root = self.trace.roots[stored_id]
         sample = np.asarray(self.trace.samples[op.result])
-        target = self.trace.samples[place]
+        stored_sample = self.trace.samples[stored_id]
         is_same_layout = (
-            sample.shape == target.shape
-            and sample.dtype == target.dtype
-            and sample.strides == target.strides
+            sample.shape == stored_sample.shape
+            and sample.dtype == stored_sample.dtype
+            and sample.strides == stored_sample.strides
         )
         is_layout_free = not self.plan.exact or (
             op.kind == "ufunc" and layout_independent(op.fn, sample.dtype)
         )
-        is_read = any(self.trace.roots[a.id] == root for a in op.args if isinstance(a, Ref))
+        is_read = any(
+            self.trace.roots[argument.id] == root
+            for argument in op.args
+            if isinstance(argument, Ref)
+        )
         is_viewed = any(
-            self.trace.roots[view.result] == op.result for view in ops[number + 1 : store]
+            self.trace.roots[view.result] == op.result for view in ops[op_number + 1 : store_number]
         )
         if (
             not is_same_layout
             or is_read
             or is_viewed
-            or self.plan.last[op.result] > store
+            or self.plan.last[op.result] > store_number
             or (root in self.placement.strided and not is_layout_free)
         ):
             return None
-        for view in ops[number + 1 : store]:
+        for view in ops[op_number + 1 : store_number]:
             self.values[view.result] = self._view(view)
-        into = self.values[place]
+        destination = self.values[stored_id]
         is_overlapping = any(
-            self.xp.may_share_memory(self.values[a.id], into) for a in op.args if isinstance(a, Ref)
+            self.xp.may_share_memory(self.values[argument.id], destination)
+            for argument in op.args
+            if isinstance(argument, Ref)
         )
         if is_overlapping and op.kind == "ufunc" and not layout_independent(op.fn, sample.dtype):
             return None
-        return store if into.shape[: self.axes] == self.lead else None
+        return store_number if destination.shape[: self.axes] == self.lead else None
 
-    def _store(self, number: int, op: Op, place: Array) -> None:
+    def _store(self, op_number: int, op: Op, destination: Array) -> None:
         """Append the calls of a store."""
         value = op.args[1]
         source = (
-            self.operand(value, place.ndim - self.axes)
+            self.operand(value, destination.ndim - self.axes)
             if isinstance(value, Ref)
             else self.xp.array(np.asarray(value))
         )
-        extra = source.ndim - place.ndim
+        extra_axes = source.ndim - destination.ndim
         # an assignment drops leading axes of length 1, as in numpy
-        if isinstance(value, Ref) and extra > 0:
-            source = source.reshape(*source.shape[: self.axes], *source.shape[self.axes + extra :])
+        if isinstance(value, Ref) and extra_axes > 0:
+            source = source.reshape(
+                *source.shape[: self.axes], *source.shape[self.axes + extra_axes :]
+            )
         if "line" in op.kwargs:
             numbers = np.broadcast_to(source, (*self.lead, *source.shape[self.axes :]))
             self.calls.append(
@@ -291,21 +314,21 @@ class Chunk(Operations):
                     check_fits,
                     (
                         numbers,
-                        place.dtype,
+                        destination.dtype,
                         op.kwargs["line"],
                         self.plan.table,
                         self.plan.rows[self.rows],
                     ),
                 )
             )
-        if not place.size:
+        if not destination.size:
             return
         rounded = None
         if self.plan.rounding is not None:
-            rounded = self.plan.rounding.call(number, place, source, self.rows)
+            rounded = self.plan.rounding.call(op_number, destination, source, self.rows)
         if rounded is not None:
             self.calls.append(rounded)
-        elif self.xp.on_host and place.dtype.kind == "u" and source.dtype.kind == "f":
-            self.calls.append((store_unsigned, (place, source)))
+        elif self.xp.on_host and destination.dtype.kind == "u" and source.dtype.kind == "f":
+            self.calls.append((store_unsigned, (destination, source)))
         else:
-            self.calls.append((self.xp.copyto, (place, source, "unsafe")))
+            self.calls.append((self.xp.copyto, (destination, source, "unsafe")))

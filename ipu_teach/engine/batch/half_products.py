@@ -42,52 +42,75 @@ class HalfProducts:
         Axes of length 1 are shared.
         """
         if out.shape[-2] > out.shape[-1]:  # then transpose, so that columns are the longer axis
-            left, right, out = (x.swapaxes(-1, -2) for x in (right, left, out))
-        (m, n) = out.shape[-2:]
-        k = left.shape[-1]
+            left, right, out = (
+                operand_array.swapaxes(-1, -2) for operand_array in (right, left, out)
+            )
+        (num_rows, num_columns) = out.shape[-2:]
+        inner_length = left.shape[-1]
         # with only one column, rearranging costs more than numpy's own loop
-        if self._exact and n < 2:
+        if self._exact and num_columns < 2:
             return [(np.matmul, (left, right, out))]
         calls: list[Call] = []
         # Along an axis on which no operand depends, the product is computed once.
-        lead = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
-        limit = max(1, BLOCK_BYTES // (4 * (m * k + k * n + m * n) or 1))
+        lead_shape = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+        products_per_block = max(
+            1,
+            BLOCK_BYTES
+            // (
+                4 * (num_rows * inner_length + inner_length * num_columns + num_rows * num_columns)
+                or 1
+            ),
+        )
         # copies of operands that all vertices share, by (number of the operand, way)
         shared: dict[tuple[int, str], Array] = {}
-        for block in _blocks(lead, limit):
-            place = out[_within(lead, block)]
-            way = self._way(
-                n,
+        for block in _blocks(lead_shape, products_per_block):
+            block_result = out[_within(lead_shape, block)]
+            method = self._way(
+                num_columns,
                 prod(
                     np.broadcast_shapes(
-                        *(x[_within(x.shape, block)].shape[:-2] for x in (left, right))
+                        *(
+                            operand_array[_within(operand_array.shape, block)].shape[:-2]
+                            for operand_array in (left, right)
+                        )
                     )
                 ),
             )
             operands = []
-            for number, operand in enumerate((left, right)):
-                copy = shared.get((number, way))
+            for operand_number, operand in enumerate((left, right)):
+                copy = shared.get((operand_number, method))
                 if copy is None:
                     is_shared = prod(operand.shape[:-2]) == 1
                     copy, call = self._copy(
-                        f"{way} {number}", operand[_within(operand.shape, block)], way, is_shared
+                        f"{method} {operand_number}",
+                        operand[_within(operand.shape, block)],
+                        method,
+                        is_shared,
                     )
                     calls.append(call)
                     if is_shared:
-                        shared[number, way] = copy
+                        shared[operand_number, method] = copy
                 operands.append(copy)
-            place = _turned(place, way)
-            leads = [x.shape[2:] if way == "vertices" else x.shape[:-2] for x in operands]
-            inner = place.shape[:2] if way == "vertices" else place.shape[-2:]
-            summed = np.broadcast_shapes(*leads)
-            result = self._buffer(
-                "out", (*inner, *summed) if way == "vertices" else (*summed, *inner)
+            block_result = _turned(block_result, method)
+            lead_shapes = [
+                operand_array.shape[2:] if method == "vertices" else operand_array.shape[:-2]
+                for operand_array in operands
+            ]
+            matrix_shape = (
+                block_result.shape[:2] if method == "vertices" else block_result.shape[-2:]
             )
-            if way == "blas":
+            product_shape = np.broadcast_shapes(*lead_shapes)
+            result = self._buffer(
+                "out",
+                (*matrix_shape, *product_shape)
+                if method == "vertices"
+                else (*product_shape, *matrix_shape),
+            )
+            if method == "blas":
                 calls.append((np.matmul, (*operands, result)))
             else:
-                calls.append((sum_products, (_SUMS[way], *operands, result)))
-            calls.append((np.copyto, (place, result, "same_kind")))
+                calls.append((sum_products, (_SUMS[method], *operands, result)))
+            calls.append((np.copyto, (block_result, result, "same_kind")))
         return calls
 
     def _way(self, n: int, count: int) -> str:
@@ -129,17 +152,17 @@ def _within(shape: tuple[int, ...], block: tuple[slice, ...]) -> tuple[slice, ..
     return tuple(slice(None) if n == 1 else part for n, part in zip(shape, block, strict=False))
 
 
-def _blocks(lead: tuple[int, ...], limit: int) -> Iterator[tuple[slice, ...]]:
+def _blocks(lead_shape: tuple[int, ...], limit: int) -> Iterator[tuple[slice, ...]]:
     """Yield blocks of the leading axes, of at most `limit` elements each."""
-    if not lead:
+    if not lead_shape:
         yield ()
         return
-    inner = prod(lead[1:])
-    if inner > limit:
-        for i in range(lead[0]):
-            for rest in _blocks(lead[1:], limit):
-                yield (slice(i, i + 1), *rest)
+    elements_below = prod(lead_shape[1:])
+    if elements_below > limit:
+        for index in range(lead_shape[0]):
+            for inner_block in _blocks(lead_shape[1:], limit):
+                yield (slice(index, index + 1), *inner_block)
         return
-    step = max(1, limit // max(1, inner))
-    for i in range(0, lead[0], step):
-        yield (slice(i, i + step), *(slice(None) for _ in lead[1:]))
+    rows_per_block = max(1, limit // max(1, elements_below))
+    for index in range(0, lead_shape[0], rows_per_block):
+        yield (slice(index, index + rows_per_block), *(slice(None) for _ in lead_shape[1:]))

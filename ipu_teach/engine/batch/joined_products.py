@@ -23,21 +23,21 @@ def join_products(xp: Backend, a: Array, b: Array, out: Array) -> tuple[Array, A
     The products are (…, m, k) @ (…, k, n) into (…, m, n), before and after.
     """
     for axis in reversed(range(out.ndim - 2)):
-        n = out.shape[axis]
-        if n == 1:
+        axis_length = out.shape[axis]
+        if axis_length == 1:
             continue
         if (
             b.shape[axis] == 1
-            and _follows(a, axis, -2, n)
-            and _follows(out, axis, -2, n)
-            and _pays(a, b, n)
+            and _follows(a, axis, -2, axis_length)
+            and _follows(out, axis, -2, axis_length)
+            and _pays(a, b, axis_length)
         ):
             a, b, out = _joined(xp, a, axis, -2), b, _joined(xp, out, axis, -2)
         elif (
             a.shape[axis] == 1
-            and _follows(b, axis, -1, n)
-            and _follows(out, axis, -1, n)
-            and _pays(b, a, n)
+            and _follows(b, axis, -1, axis_length)
+            and _follows(out, axis, -1, axis_length)
+            and _pays(b, a, axis_length)
         ):
             a, b, out = a, _joined(xp, b, axis, -1), _joined(xp, out, axis, -1)
     return a, b, out
@@ -58,14 +58,14 @@ def _follows(array: Array, axis: int, inner: int, n: int) -> bool:
     )
 
 
-def _joined(xp: Backend, array: Array, axis: int, inner: int) -> Array:
-    """Return the array with `axis` joined to the matrix's axis `inner`."""
+def _joined(xp: Backend, array: Array, axis: int, matrix_axis: int) -> Array:
+    """Return the array with `axis` joined to the matrix's axis `matrix_axis`."""
     shape = list(array.shape)
     strides = list(array.strides)
-    if shape[inner] == 1:
-        strides[inner] = strides[axis]
-    shape[inner] *= shape[axis]
+    if shape[matrix_axis] == 1:
+        strides[matrix_axis] = strides[axis]
+    shape[matrix_axis] *= shape[axis]
     shape[axis] = 1
     strides[axis] = 0
-    longer: Array = xp.as_strided(array, tuple(shape), tuple(strides))
-    return longer
+    joined_array: Array = xp.as_strided(array, tuple(shape), tuple(strides))
+    return joined_array

@@ -31,19 +31,21 @@ def check_fits(numbers: Array, dtype: AnyDType, line: str, table: FrozenTable, r
     order. `line` is the line of the store.
     """
     bounds = np.iinfo(dtype)
-    low = int(bounds.min)
-    high = int(bounds.max)
+    lowest = int(bounds.min)
+    highest = int(bounds.max)
     if numbers.dtype.kind == "f":
         truncated = np.trunc(numbers.astype(np.float64))
-        fits = (truncated >= float(low)) & (truncated < float(high + 1))
+        fits = (truncated >= float(lowest)) & (truncated < float(highest + 1))
     else:
-        fits = (numbers >= low) & (numbers <= high)
+        fits = (numbers >= lowest) & (numbers <= highest)
     fits = fits.reshape(-1)
     if not fits.all():
-        bad = np.flatnonzero(~fits)
-        first = int(bad[np.argmin(rows[bad])])  # the first vertex in the order of the loop
-        error = OverflowError(f"{numbers.reshape(-1)[first]} does not fit into {dtype}")
-        raise compute_error(table.codelet, error, line, vertex_name(table, int(rows[first])))
+        misfits = np.flatnonzero(~fits)
+        first_misfit = int(
+            misfits[np.argmin(rows[misfits])]
+        )  # the first vertex in the order of the loop
+        error = OverflowError(f"{numbers.reshape(-1)[first_misfit]} does not fit into {dtype}")
+        raise compute_error(table.codelet, error, line, vertex_name(table, int(rows[first_misfit])))
 
 
 def store_unsigned(place: Array, numbers: Array) -> None:
@@ -90,15 +92,14 @@ def call_dense(
     args: list[Array],
     vectors: bool,
     out: Array,
-    place: tuple[type[Vertex], str],
+    codelet_and_line: tuple[type[Vertex], str],
     name_vertex: Callable[[int], str],
 ) -> None:
     """Call a function of matrices for all vertices.
 
     An error or a warning names the first vertex whose matrix the function refuses, or whose matrix
     has a fault. `vectors` is True if the last argument and the result are vectors, which numpy
-    would take for matrices. `place` is (codelet, line), and `name_vertex(i)` returns the name of
-    vertex i.
+    would take for matrices. `name_vertex(i)` returns the name of vertex i.
     """
     if vectors:
         args = [*args[:-1], args[-1][..., None]]
@@ -108,18 +109,24 @@ def call_dense(
         result = fn(*args)
         out[...] = result[0] if fn is np.linalg.qr else result
     except np.linalg.LinAlgError:
-        lead = out.shape[: args[0].ndim - 2]
-        per_vertex = [np.broadcast_to(a, (*lead, *a.shape[-2:])) for a in args]
-        for number, vertex in enumerate(np.ndindex(lead)):
+        lead_shape = out.shape[: args[0].ndim - 2]
+        args_by_vertex = [
+            np.broadcast_to(argument, (*lead_shape, *argument.shape[-2:])) for argument in args
+        ]
+        for vertex_number, vertex_index in enumerate(np.ndindex(lead_shape)):
             try:
-                fn(*(a[vertex] for a in per_vertex))
+                fn(*(argument[vertex_index] for argument in args_by_vertex))
             except np.linalg.LinAlgError as error:
-                raise compute_error(place[0], error, place[1], name_vertex(number)) from error
+                raise compute_error(
+                    codelet_and_line[0], error, codelet_and_line[1], name_vertex(vertex_number)
+                ) from error
         raise
     if has_fault.any():
-        first = int(has_fault.argmax())
-        note(fn.__name__, args[0].reshape(-1, *args[0].shape[-2:])[first], place[1])
-        warn_of_noted(place[0], partial(name_vertex, first))
+        first_fault = int(has_fault.argmax())
+        note(
+            fn.__name__, args[0].reshape(-1, *args[0].shape[-2:])[first_fault], codelet_and_line[1]
+        )
+        warn_of_noted(codelet_and_line[0], partial(name_vertex, first_fault))
 
 
 def call_rows(fn: Function, values: Array, out: Array) -> None:

@@ -15,22 +15,22 @@ SCALAR_OPS = 4
 
 def last_uses(trace: Trace) -> tuple[dict[int, int], dict[int, list[int]]]:
     """Return (number of the last op, numbers of the stores), each by root."""
-    last: dict[int, int] = {}
-    stores: dict[int, list[int]] = defaultdict(list)
-    for number, op in enumerate(trace.ops):
-        touched = [op.result] if op.result >= 0 else []
-        for value in touched + [a.id for a in op.args if isinstance(a, Ref)]:
-            last[trace.roots[value]] = number
+    last_op: dict[int, int] = {}
+    store_ops: dict[int, list[int]] = defaultdict(list)
+    for op_number, op in enumerate(trace.ops):
+        results = [op.result] if op.result >= 0 else []
+        for value in results + [argument.id for argument in op.args if isinstance(argument, Ref)]:
+            last_op[trace.roots[value]] = op_number
         if op.kind == "store":
-            stores[trace.roots[op.args[0].id]].append(number)
+            store_ops[trace.roots[op.args[0].id]].append(op_number)
     if isinstance(trace.returned, Ref):
-        last[trace.roots[trace.returned.id]] = len(trace.ops)
+        last_op[trace.roots[trace.returned.id]] = len(trace.ops)
     # A read may be a view of its source, which must then live as long as the read.
     for op in reversed(trace.ops):
         if op.kind == "read":
             source = trace.roots[op.args[0].id]
-            last[source] = max(last[source], last[op.result])
-    return last, stores
+            last_op[source] = max(last_op[source], last_op[op.result])
+    return last_op, store_ops
 
 
 def delicate_roots(trace: Trace, exact: bool) -> set[int]:
@@ -115,19 +115,19 @@ def _goes_down(trace: Trace, op: Op) -> bool:
     )
 
 
-def live_bytes(trace: Trace, last: dict[int, int]) -> int:
+def live_bytes(trace: Trace, last_op: dict[int, int]) -> int:
     """Return the maximum number of bytes that the results of one vertex occupy at the same time."""
-    live = 0
-    peak = 0
-    ends: dict[int, int] = defaultdict(int)
-    for number, op in enumerate(trace.ops):
+    current_bytes = 0
+    peak_bytes = 0
+    bytes_ending_at: dict[int, int] = defaultdict(int)
+    for op_number, op in enumerate(trace.ops):
         if op.kind not in ("region", "view", "read", "store"):
-            size = np.asarray(trace.samples[op.result]).nbytes
-            live += size
-            ends[last[op.result]] += size
-        peak = max(peak, live)
-        live -= ends[number]
-    return peak
+            result_bytes = np.asarray(trace.samples[op.result]).nbytes
+            current_bytes += result_bytes
+            bytes_ending_at[last_op[op.result]] += result_bytes
+        peak_bytes = max(peak_bytes, current_bytes)
+        current_bytes -= bytes_ending_at[op_number]
+    return peak_bytes
 
 
 def only_numbers(trace: Trace) -> bool:

@@ -156,14 +156,15 @@ class Operations:
 
     def _product(self, op: Op, out: Array) -> None:
         ranks = tuple(
-            np.ndim(self.trace.samples[a.id]) if isinstance(a, Ref) else np.ndim(a) for a in op.args
+            np.ndim(self.trace.samples[left.id]) if isinstance(left, Ref) else np.ndim(left)
+            for left in op.args
         )
         if op.fn is not np.matmul or op.kwargs or not set(ranks) <= {1, 2}:
             self._each(op, out)
             return
-        a, b = (self.operand(value, 0) for value in op.args)
+        left, right = (self.operand(value, 0) for value in op.args)
         self.calls += self.products.calls(
-            a, b, out, ranks, joins=all(isinstance(value, Ref) for value in op.args)
+            left, right, out, ranks, joins=all(isinstance(value, Ref) for value in op.args)
         )
 
     def _dense(self, op: Op, out: Array) -> None:
@@ -171,10 +172,12 @@ class Operations:
 
         LAPACK processes each matrix separately.
         """
-        args = [self.operand(a, 0) for a in op.args]
-        vectors = np.ndim(self.trace.samples[op.result]) == 1
-        place = self.trace.codelet, op.kwargs["line"]
-        self.calls.append((call_dense, (op.fn, args, vectors, out, place, self.vertex_name)))
+        args = [self.operand(argument, 0) for argument in op.args]
+        are_vectors = np.ndim(self.trace.samples[op.result]) == 1
+        codelet_and_line = self.trace.codelet, op.kwargs["line"]
+        self.calls.append(
+            (call_dense, (op.fn, args, are_vectors, out, codelet_and_line, self.vertex_name))
+        )
 
     def vertex_name(self, number: int) -> str:
         """Return the name of a vertex, by its number among these vertices."""
@@ -205,12 +208,12 @@ class Operations:
             self.calls.append((partial(op.fn, axis=axis, out=out), (value,)))
             return
         args: list[Argument] = []
-        for a in op.args:
-            if isinstance(a, Ref):
+        for argument in op.args:
+            if isinstance(argument, Ref):
                 # A 0-d array must stay a 0-d array: numpy computes differently with scalars, and
                 # with a single element whose stride is not that of a row.
-                sample = self.trace.samples[a.id]
-                value = self.values[a.id]
+                sample = self.trace.samples[argument.id]
+                value = self.values[argument.id]
                 value = np.broadcast_to(value, (*lead, *value.shape[self.axes :]))
                 if isinstance(sample, np.ndarray):
                     axes_of_value = zip(
@@ -218,26 +221,36 @@ class Operations:
                     )
                     strides = (
                         *value.strides[: self.axes],
-                        *(s if n == 1 else stride for n, s, stride in axes_of_value),
+                        *(
+                            sample_stride if axis_length == 1 else stride
+                            for axis_length, sample_stride, stride in axes_of_value
+                        ),
                     )
                     value = self.xp.as_strided(value, value.shape, strides)
                 args.append(((...,) if isinstance(sample, np.ndarray) else (), value))
             else:
-                args.append((None, a))
+                args.append((None, argument))
         self.calls.append((call_each, (fn, args, out, self.axes)))
 
 
-def _or_zero(condition: Array, one: Operand, other: Operand, out: Array) -> Call | None:
+def _or_zero(condition: Array, if_true: Operand, if_false: Operand, out: Array) -> Call | None:
     """Return the call for np.where(condition, one, other) if either is the number 0, else None.
 
     A number times 1 or 0 has its own bits, or those of 0. numpy multiplies many numbers at once,
     but copies by a mask one by one.
     """
-    for kept, zero, call in ((one, other, np.multiply), (other, one, bits_unless)):
-        plain = isinstance(zero, (int, float, np.number)) and not isinstance(zero, bool)
-        if not plain or zero != 0 or np.signbit(zero):
+    for retained, zero, call in (
+        (if_true, if_false, np.multiply),
+        (if_false, if_true, bits_unless),
+    ):
+        is_plain_number = isinstance(zero, (int, float, np.number)) and not isinstance(zero, bool)
+        if not is_plain_number or zero != 0 or np.signbit(zero):
             continue
-        if isinstance(kept, np.ndarray) and kept.dtype == out.dtype and out.dtype.kind in "fiu":
-            bits = f"u{out.itemsize}"
-            return call, (kept.view(bits), condition, out.view(bits))
+        if (
+            isinstance(retained, np.ndarray)
+            and retained.dtype == out.dtype
+            and out.dtype.kind in "fiu"
+        ):
+            integer_type = f"u{out.itemsize}"
+            return call, (retained.view(integer_type), condition, out.view(integer_type))
     return None

@@ -86,18 +86,21 @@ class GroupPlacement:
     def place(self, root: int, nest: Nest) -> Array:
         """Return a region of every vertex of a nest, in place."""
         region = self.regions[root]
-        column = self.column[root]
+        column_number = self.column[root]
         one_region = self.trace.samples[root]
         itemsize = region.field.dtype.numpy.itemsize
         inner_strides = (
             one_region.strides
             if region.contiguous
-            else tuple(s * itemsize for s in region.strides or ())
+            else tuple(stride * itemsize for stride in region.strides or ())
         )
-        steps = nest.steps[column].tolist()
-        lead_shape = tuple(1 if step == 0 else n for n, step in zip(nest.shape, steps, strict=True))
-        flat = self.memory.flat(region.field.dtype)[int(nest.base[column]) :]
-        strides = (*(s * itemsize for s in steps), *inner_strides)
+        vertex_steps = nest.steps[column_number].tolist()
+        lead_shape = tuple(
+            1 if vertex_step == 0 else length
+            for length, vertex_step in zip(nest.shape, vertex_steps, strict=True)
+        )
+        flat = self.memory.flat(region.field.dtype)[int(nest.base[column_number]) :]
+        strides = (*(stride * itemsize for stride in vertex_steps), *inner_strides)
         view: Array = self.memory.backend.as_strided(
             flat, (*lead_shape, *one_region.shape), strides
         )
@@ -109,12 +112,13 @@ def place_group(site: Site) -> GroupPlacement:
     group = site.group
     trace = site.group.trace
     regions = {
-        i: Region(group, site.graph, name, part) for i, (name, part) in trace.regions.items()
+        root: Region(group, site.graph, name, region_index)
+        for root, (name, region_index) in trace.regions.items()
     }
-    running = running_order(list(regions.values()))
-    if running is not None:
+    vertex_order = running_order(list(regions.values()))
+    if vertex_order is not None:
         for region in regions.values():
-            region.put_in_order(running)
+            region.put_in_order(vertex_order)
     nests, column = _nested(regions, trace, len(group.rows))
     placement = GroupPlacement(
         trace,
@@ -123,39 +127,41 @@ def place_group(site: Site) -> GroupPlacement:
         nests=nests,
         column=column,
         in_place=[],
-        running=running,
+        running=vertex_order,
         side_by_side=only_numbers(trace),
         down=summed_down(trace) if site.memory.backend.on_host else {},
     )
     delicate = delicate_roots(trace, site.mode.exact)
     soft = soft_roots(trace, site.mode.exact)
-    for i, number in column.items():
-        region = regions[i]
-        steps = np.concatenate([nest.steps[number][np.array(nest.shape) > 1] for nest in nests])
-        is_shared_output = region.field.written and bool(np.any(steps == 0))
-        is_scattered = placement.side_by_side and np.any(steps != 0)
+    for root, column_number in column.items():
+        region = regions[root]
+        vertex_steps = np.concatenate(
+            [nest.steps[column_number][np.array(nest.shape) > 1] for nest in nests]
+        )
+        is_shared_output = region.field.written and bool(np.any(vertex_steps == 0))
+        is_scattered = placement.side_by_side and np.any(vertex_steps != 0)
         if (
             is_shared_output
             or is_scattered
-            or np.any(steps < 0)
-            or not (region.contiguous or i in soft)
+            or np.any(vertex_steps < 0)
+            or not (region.contiguous or root in soft)
         ):
             continue
-        if i in placement.down and trace.samples[i].shape[-1] <= SHORT_ROW:
+        if root in placement.down and trace.samples[root].shape[-1] <= SHORT_ROW:
             continue
-        if i in delicate:
+        if root in delicate:
             has_twin = any(
-                j in delicate and np.any(regions[j].starts == region.starts)
-                for j in placement.in_place
+                other_root in delicate and np.any(regions[other_root].starts == region.starts)
+                for other_root in placement.in_place
             )
             if has_twin or not region.is_separate:
                 continue
-        placement.in_place.append(i)
-    placement.strided = {i for i in placement.in_place if not regions[i].contiguous}
+        placement.in_place.append(root)
+    placement.strided = {root for root in placement.in_place if not regions[root].contiguous}
     # If the layout does not matter, results get that of the strided region with the most axes:
     # numpy then traverses all arrays row by row, across the boundaries between vertices.
     if placement.strided and not placement.side_by_side and soft >= set(trace.roots):
-        placement.model = max(placement.strided, key=lambda i: np.ndim(trace.samples[i]))
+        placement.model = max(placement.strided, key=lambda root: np.ndim(trace.samples[root]))
     return placement
 
 
@@ -168,22 +174,29 @@ def _nested(
     come first.
     """
     candidates = [
-        i
-        for i, r in regions.items()
-        if r.size and (r.contiguous or len(r.strides or ()) == np.ndim(trace.samples[i]) > 0)
+        root
+        for root, region in regions.items()
+        if region.size
+        and (region.contiguous or len(region.strides or ()) == np.ndim(trace.samples[root]) > 0)
     ]
     # a prefix is enough to recognise regions without an order
-    ordered = (i for i in candidates if find_nests(regions[i].starts[None, :PREFIX]))
-    candidates = sorted(ordered, key=lambda i: -regions[i].bytes)
+    ordered = (root for root in candidates if find_nests(regions[root].starts[None, :PREFIX]))
+    candidates = sorted(ordered, key=lambda root: -regions[root].bytes)
     chosen = candidates
-    nests = find_nests(np.stack([regions[i].starts for i in candidates])) if candidates else None
+    nests = (
+        find_nests(np.stack([regions[root].starts for root in candidates])) if candidates else None
+    )
     if nests is None:
         chosen = []
-        for i in candidates:
-            larger = find_nests(np.stack([regions[j].starts for j in [*chosen, i]]))
-            if larger is not None:
-                chosen = [*chosen, i]
-                nests = larger
+        for root in candidates:
+            nests_with_root = find_nests(
+                np.stack([regions[chosen_root].starts for chosen_root in [*chosen, root]])
+            )
+            if nests_with_root is not None:
+                chosen = [*chosen, root]
+                nests = nests_with_root
     # a single nest of all vertices, which contains no region
-    row = Nest(0, (count,), np.zeros(0, np.int64), np.zeros((0, 1), np.int64))
-    return nests or [row], {i: number for number, i in enumerate(chosen)}
+    single_nest = Nest(0, (count,), np.zeros(0, np.int64), np.zeros((0, 1), np.int64))
+    return nests or [single_nest], {
+        root: column_number for column_number, root in enumerate(chosen)
+    }

@@ -32,7 +32,12 @@ class Products:
         return HalfProducts(self._exact)
 
     def calls(
-        self, a: Array, b: Array, out: Array, ranks: tuple[int, ...], joins: bool
+        self,
+        left_operand: Array,
+        right_operand: Array,
+        out: Array,
+        ranks: tuple[int, ...],
+        joins: bool,
     ) -> list[Call]:
         """Return the calls for a @ b into out.
 
@@ -40,16 +45,16 @@ class Products:
         is a constant.
         """
         if ranks == (1, 1) and self._exact:
-            return [(self._xp.vecdot, (a, b, out))]
+            return [(self._xp.vecdot, (left_operand, right_operand, out))]
         # Matrices: a vector becomes one row or one column.
-        left = a
-        right = b
+        left = left_operand
+        right = right_operand
         result = out
         if ranks[1] == 1:
-            right = b[..., None]
+            right = right_operand[..., None]
             result = result[..., None]
         if ranks[0] == 1:
-            left = a[..., None, :]
+            left = left_operand[..., None, :]
             result = out[..., None, :] if ranks[1] == 2 else out[..., None, None]
         if joins and not self._exact:
             left, right, result = join_products(self._xp, left, right, result)

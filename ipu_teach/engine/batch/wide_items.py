@@ -16,30 +16,39 @@ LEAST_PUT = 16  # in bytes; for narrower items, np.put takes longer than an assi
 
 
 def wide_items(
-    flat: Array, index: Array, buffer: Array, least: int = 1
+    flat: Array, index: Array, buffer: Array, minimum_bytes: int = 1
 ) -> tuple[Array, Array, Array] | None:
     """Return (`flat` as wide items, the positions of items, `buffer` as items), or None.
 
     `index` contains the positions in `flat` of the elements of `buffer`, in the order of its
     memory. The result is None if the positions do not form equal runs, or if items would have fewer
-    than `least` bytes.
+    than `minimum_bytes`.
     """
-    size = flat.itemsize
+    itemsize = flat.itemsize
     index = index.reshape(-1)
     if not buffer.flags.c_contiguous or not len(index):
         return None
-    follows = index[1:] == index[:-1] + 1
-    width = WIDEST // size
-    while width > 1 and width * size >= least:
-        phase = int(index[0]) % width
+    is_next = index[1:] == index[:-1] + 1
+    elements_per_item = WIDEST // itemsize
+    while elements_per_item > 1 and elements_per_item * itemsize >= minimum_bytes:
+        first_in_item = int(index[0]) % elements_per_item
         if (
-            len(index) % width == 0
-            and all(follows[i::width].all() for i in range(width - 1))
-            and (index[::width] % width == phase).all()
+            len(index) % elements_per_item == 0
+            and all(
+                is_next[position::elements_per_item].all()
+                for position in range(elements_per_item - 1)
+            )
+            and (index[::elements_per_item] % elements_per_item == first_in_item).all()
         ):
-            item = np.dtype((np.void, width * size))
-            count = (len(flat) - phase) // width
-            items = flat[phase : phase + count * width].view(item)
-            return items, index[::width] // width, buffer.reshape(-1).view(item)
-        width //= 2
+            item_dtype = np.dtype((np.void, elements_per_item * itemsize))
+            num_items = (len(flat) - first_in_item) // elements_per_item
+            items = flat[first_in_item : first_in_item + num_items * elements_per_item].view(
+                item_dtype
+            )
+            return (
+                items,
+                index[::elements_per_item] // elements_per_item,
+                buffer.reshape(-1).view(item_dtype),
+            )
+        elements_per_item //= 2
     return None

@@ -54,18 +54,18 @@ class StochasticRounding:
         workers = self._vertices % words.shape[1] if self._workers is None else self._workers
         self.keys[...] = generator.key(words[self._tiles, workers], self._vertices)
 
-    def rounded(self, values: Array, members: Array | slice, worker: int, first: int) -> Array:
+    def rounded(self, values: Array, members: Array | slice, worker: int, first_word: int) -> Array:
         """Return `values` (vertices, ...) as halves.
 
         `members` are the indices of the vertices in the group, and their words start at number
-        `first`.
+        `first_word`.
         """
         keys = self.keys[members, worker]
-        words = generator.counted(keys, first, values.size // max(1, len(keys)))
+        words = generator.counted(keys, first_word, values.size // max(1, len(keys)))
         halves = to_half(values, words=words.reshape(values.shape))
         if not self.everyone:
-            chosen = self.chosen[members].reshape(-1, *(1,) * (values.ndim - 1))
-            halves = np.where(chosen, halves, to_half(values))
+            rounds_stochastically = self.chosen[members].reshape(-1, *(1,) * (values.ndim - 1))
+            halves = np.where(rounds_stochastically, halves, to_half(values))
         if self.watched and np.any(np.isinf(halves) & np.isfinite(values)):
             raise FloatingPointError("overflow encountered in a store of halves")
         return halves
@@ -92,27 +92,27 @@ class RoundedStores:
         self._running = running
         # the start of a store's words in the vertex's stream, by the number of the store
         self._words: dict[int, int] = {}
-        taken = 0
-        elements = 0
-        for number, op in enumerate(trace.ops):
+        num_words = 0
+        num_elements = 0
+        for op_number, op in enumerate(trace.ops):
             if narrows(trace, op):
-                self._words[number] = taken
-                size = trace.samples[op.args[0].id].size
-                taken = taken + words_of(size)
-                elements = elements + size
+                self._words[op_number] = num_words
+                store_elements = trace.samples[op.args[0].id].size
+                num_words = num_words + words_of(store_elements)
+                num_elements = num_elements + store_elements
         # Rounding uses half as many 64-bit words as numbers, and arrays of 32-bit words.
-        self.bytes_per_vertex = 16 * elements
+        self.bytes_per_vertex = 16 * num_elements
 
-    def call(self, number: int, place: Array, source: Array, rows: slice) -> Call | None:
+    def call(self, store_number: int, place: Array, source: Array, rows: slice) -> Call | None:
         """Return the call that stores `source` into `place`, or None if it rounds to nearest.
 
-        `number` is the number of the store in the trace. The first axes of `place` are those of the
-        vertices.
+        `store_number` is the number of the store in the trace. The first axes of `place` are those
+        of the vertices.
         """
-        if number not in self._words:
+        if store_number not in self._words:
             return None
         members = rows if self._running is None else self._running[rows]
-        return self._store, (place, source, members, self._words[number])
+        return self._store, (place, source, members, self._words[store_number])
 
     def _store(self, place: Array, source: Array, members: Array | slice, first: int) -> None:
         values = np.broadcast_to(source, place.shape).reshape(
@@ -149,34 +149,36 @@ class StoredHalf(OnePtrArray):
     def __setitem__(self, key: Any, value: Any) -> None:
         numbers = np.asarray(value)
         if self.stream is not None and _wide(value, numbers.dtype):
-            spread = np.empty(np.shape(self[key]), numbers.dtype)
-            spread[...] = numbers
-            words = generator.counted(self.stream[:1], self.stream[1:], spread.size).reshape(
-                spread.shape
-            )
-            self.stream[1:] += np.uint64(words_of(spread.size))
-            value = to_half(spread, words=words)
-            if self.overflows is not None and np.any(np.isinf(value) & np.isfinite(spread)):
+            broadcast_numbers = np.empty(np.shape(self[key]), numbers.dtype)
+            broadcast_numbers[...] = numbers
+            words = generator.counted(
+                self.stream[:1], self.stream[1:], broadcast_numbers.size
+            ).reshape(broadcast_numbers.shape)
+            self.stream[1:] += np.uint64(words_of(broadcast_numbers.size))
+            value = to_half(broadcast_numbers, words=words)
+            if self.overflows is not None and np.any(
+                np.isinf(value) & np.isfinite(broadcast_numbers)
+            ):
                 self.overflows.append("overflow")
         super().__setitem__(key, value)
         if self.overflows:
             self.overflows.clear()
-            plain = self.view(np.ndarray)
-            lost = np.isinf(plain[key])
-            if self.stops and np.any(lost):
+            plain_array = self.view(np.ndarray)
+            is_infinite = np.isinf(plain_array[key])
+            if self.stops and np.any(is_infinite):
                 raise FloatingPointError("overflow encountered in a store of halves")
-            plain[key] = np.where(lost, np.float16(np.nan), plain[key])
+            plain_array[key] = np.where(is_infinite, np.float16(np.nan), plain_array[key])
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         call = getattr(ufunc, method)
         outs = kwargs.pop("out", ())
-        plain = [_plain(i) for i in inputs]
+        plain_inputs = [_plain(input_value) for input_value in inputs]
         if len(outs) == 1 and isinstance(outs[0], StoredHalf) and "where" not in kwargs:
-            outs[0][...] = call(*plain, **kwargs)
+            outs[0][...] = call(*plain_inputs, **kwargs)
         elif outs:
-            call(*plain, out=tuple(_plain(o) for o in outs), **kwargs)
+            call(*plain_inputs, out=tuple(_plain(output) for output in outs), **kwargs)
         else:
-            return call(*plain, **kwargs)
+            return call(*plain_inputs, **kwargs)
         return outs[0] if len(outs) == 1 else outs
 
 
@@ -197,10 +199,10 @@ def stochastic_rounding(
         return None
     if not np.any(registers.behaviour[group.table.tiles[group.rows]] & np.uint32(ESR)):
         return None
-    may = any(
+    can_round = any(
         trace.stopped or any(narrows(trace, op) for op in trace.ops) for trace in group.traces
     )
-    return StochasticRounding(group, registers, watched) if may else None
+    return StochasticRounding(group, registers, watched) if can_round else None
 
 
 def narrows(trace: Trace, op: Op) -> bool:

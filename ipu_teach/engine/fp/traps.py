@@ -80,13 +80,13 @@ class FloatingPoint:
 
         Stores of halves remove these notes.
         """
-        over = "ignore"
+        overflow = "ignore"
         if self.oflo:
-            over = "raise"
+            overflow = "raise"
         elif self.nan:
-            over = "call"
+            overflow = "call"
         invalid, divide = ("raise" if stops else "ignore" for stops in (self.inv, self.div0))
-        settings = {"invalid": invalid, "divide": divide, "over": over, "under": "ignore"}
+        settings = {"invalid": invalid, "divide": divide, "over": overflow, "under": "ignore"}
 
         def note(kind: str, _: int) -> None:
             overflows.append(kind)
@@ -134,17 +134,20 @@ class Guarded:
         memory = sites[0].memory
         kinds = {kind for site in sites if site.watch is not None for kind in site.watch.kinds}
         self._raising = {
-            "invalid": "raise" if any(k.inv for k in kinds) else "ignore",
-            "divide": "raise" if any(k.div0 for k in kinds) else "ignore",
-            "over": "raise" if any(k.looks_at_stores for k in kinds) else "ignore",
+            "invalid": "raise" if any(trap_kind.inv for trap_kind in kinds) else "ignore",
+            "divide": "raise" if any(trap_kind.div0 for trap_kind in kinds) else "ignore",
+            "over": "raise" if any(trap_kind.looks_at_stores for trap_kind in kinds) else "ignore",
         }
-        self._calls = [part for call in calls for part in (call, *_alarms_after(call))]
+        self._calls = [
+            guarded_call for call in calls for guarded_call in (call, *_alarms_after(call))
+        ]
         self._loops = loops
         self._alarms = 0
         written = [span for site in sites for span in spans(site.group, site.graph, written=True)]
-        start, stop = joined(*np.array(written, np.int64).reshape(-1, 2).T)
+        starts, stops = joined(*np.array(written, np.int64).reshape(-1, 2).T)
         self._places: list[Array] = [
-            memory.bytes[a:b] for a, b in zip(start.tolist(), stop.tolist(), strict=True)
+            memory.bytes[first_byte:end_byte]
+            for first_byte, end_byte in zip(starts.tolist(), stops.tolist(), strict=True)
         ]
         self._saved = [place.copy() for place in self._places]
 
@@ -229,13 +232,17 @@ def trap_error(
 def _first_not_finite(before: FieldArrays, after: FieldArrays) -> str:
     """Return a text about the first element that is no longer finite, or "" if all are."""
     if isinstance(after, list):
-        parts = zip(before, after, strict=True)
+        regions = zip(before, after, strict=True)
         return next(
-            (f"[{i}]{text}" for i, (b, a) in enumerate(parts) if (text := _first_not_finite(b, a))),
+            (
+                f"[{region_number}]{text}"
+                for region_number, (region_before, region_after) in enumerate(regions)
+                if (text := _first_not_finite(region_before, region_after))
+            ),
             "",
         )
-    lost = np.argwhere(~np.isfinite(after) & (np.isfinite(before) | np.isnan(before)))
-    if not len(lost):
+    lost_positions = np.argwhere(~np.isfinite(after) & (np.isfinite(before) | np.isnan(before)))
+    if not len(lost_positions):
         return ""
-    place = tuple(int(i) for i in lost[0])
-    return f"{list(place) if place else ''} becomes {np.asarray(after)[place]}"
+    index = tuple(int(region_number) for region_number in lost_positions[0])
+    return f"{list(index) if index else ''} becomes {np.asarray(after)[index]}"

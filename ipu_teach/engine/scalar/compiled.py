@@ -187,22 +187,26 @@ def _address(ufunc: Function, types: str) -> tuple[int, int] | None:
     """
     if not isinstance(ufunc, np.ufunc):
         return _in_c(ufunc, len(types) - len("->d")), 0
-    counts = [ctypes.c_int.from_address(id(ufunc) + _NIN + 4 * k).value for k in range(3)]
+    field_counts = [
+        ctypes.c_int.from_address(id(ufunc) + _NIN + 4 * field_index).value
+        for field_index in range(3)
+    ]
     ntypes = ctypes.c_int.from_address(id(ufunc) + _NTYPES).value
     if (
-        counts != [ufunc.nin, ufunc.nout, ufunc.nargs]
+        field_counts != [ufunc.nin, ufunc.nout, ufunc.nargs]
         or ntypes != ufunc.ntypes
         or types not in ufunc.types
     ):
         return None
-    number = ufunc.types.index(types)
+    loop_number = ufunc.types.index(types)
     functions, data = (
-        ctypes.c_void_p.from_address(id(ufunc) + _FUNCTIONS + k * _POINTER).value for k in range(2)
+        ctypes.c_void_p.from_address(id(ufunc) + _FUNCTIONS + field_index * _POINTER).value
+        for field_index in range(2)
     )
     if not functions:
         return None
-    function = ctypes.c_void_p.from_address(functions + number * _POINTER).value
-    loop_data = ctypes.c_void_p.from_address(data + number * _POINTER).value if data else 0
+    function = ctypes.c_void_p.from_address(functions + loop_number * _POINTER).value
+    loop_data = ctypes.c_void_p.from_address(data + loop_number * _POINTER).value if data else 0
     if not function or not _agrees(ufunc, types, function, loop_data or 0):
         return None
     return function, loop_data or 0
@@ -211,26 +215,26 @@ def _address(ufunc: Function, types: str) -> tuple[int, int] | None:
 def _agrees(ufunc: np.ufunc, types: str, function: int, data: int) -> bool:
     """Return whether the loop's results equal numpy's, for some numbers."""
     dtype = np.dtype(types[-1])
-    x = np.array([3, 1, 2] if dtype.kind in "iu" else [0.75, 0.25, 0.5], dtype)
+    numbers = np.array([3, 1, 2] if dtype.kind in "iu" else [0.75, 0.25, 0.5], dtype)
     out = np.zeros(3, dtype)
-    inputs = [x, x[::-1].copy()][: ufunc.nin]
-    steps = [dtype.itemsize] * ufunc.nargs
-    counts = [3]
+    inputs = [numbers, numbers[::-1].copy()][: ufunc.nin]
+    strides = [dtype.itemsize] * ufunc.nargs
+    loop_counts = [3]
     if ufunc.signature:  # a vector times a vector, as matrices of one row and one column
-        steps = [0] * ufunc.nargs + [dtype.itemsize] * 6
-        counts = [1, 1, 3, 1]
+        strides = [0] * ufunc.nargs + [dtype.itemsize] * 6
+        loop_counts = [1, 1, 3, 1]
     if ufunc.signature and ufunc is not np.matmul:  # matrices of one number
-        inputs = [a[:1, None] for a in inputs]
-        counts = [1] * 4
+        inputs = [operand[:1, None] for operand in inputs]
+        loop_counts = [1] * 4
     expected = np.asarray(ufunc(*inputs))
     call = ctypes.CFUNCTYPE(
         None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p
     )(function)
-    pointers = (ctypes.c_void_p * ufunc.nargs)(*(end.ctypes.data for end in (*inputs, out)))
+    pointers = (ctypes.c_void_p * ufunc.nargs)(*(array.ctypes.data for array in (*inputs, out)))
     call(
         pointers,
-        (ctypes.c_ssize_t * len(counts))(*counts),
-        (ctypes.c_ssize_t * len(steps))(*steps),
+        (ctypes.c_ssize_t * len(loop_counts))(*loop_counts),
+        (ctypes.c_ssize_t * len(strides))(*strides),
         data,
     )
     return out[: expected.size].tobytes() == expected.tobytes()

@@ -41,40 +41,46 @@ class Counting:
 
     def vertex(
         self,
-        number: int,
+        vertex_number: int,
         regions: Mapping[str, FieldArrays],
-        places: Mapping[str, Sequence[slice | Array]],
-        numbers: VertexFloats | None,
+        positions_by_field: Mapping[str, Sequence[slice | Array]],
+        vertex_floats: VertexFloats | None,
     ) -> None:
-        """Count vertex `number` on `regions`, and change them.
+        """Count vertex `vertex_number` on `regions`, and change them.
 
-        `places` are the positions in memory of their parts.
+        `positions_by_field` are the positions in memory of their parts.
         """
         code = self.code
         workers = max(1, len(self.group.workers))
         marks, reads = marks_for(code, regions, workers)
         arguments = [*regions.values(), *marks.values(), *reads.values()]
         try:
-            cycles = self.program.caller(workers, arguments, numbers, FOREVER)()
+            cycles = self.program.caller(workers, arguments, vertex_floats, FOREVER)()
         except Exception:  # compute() itself has ended without an error
-            self.cycles[number] = UNKNOWN
+            self.cycles[vertex_number] = UNKNOWN
             return
-        self.cycles[number] = -(-max(cycles, ~cycles) // UNIT) * workers
+        self.cycles[vertex_number] = -(-max(cycles, ~cycles) // UNIT) * workers
         for name, marked in marks.items():
             flat = self.defined[name]
-            for stored, place in zip(parts_of(marked), places[name], strict=True):
-                indices = np.arange(place.start, place.stop) if isinstance(place, slice) else place
+            for stored, positions in zip(parts_of(marked), positions_by_field[name], strict=True):
+                indices = (
+                    np.arange(positions.start, positions.stop)
+                    if isinstance(positions, slice)
+                    else positions
+                )
                 flat[indices[stored.reshape(-1) != 0]] = mark_of(flat)
             if code.multi and self.races:
                 written, read = (
-                    np.concatenate([p.reshape(-1) for p in parts_of(x)])
-                    for x in (marked, reads[name])
+                    np.concatenate(
+                        [mark_part.reshape(-1) for mark_part in parts_of(marks_of_field)]
+                    )
+                    for marks_of_field in (marked, reads[name])
                 )
                 conflict = first_conflict(written, read)
                 if conflict is not None:
                     raise race_of(
                         self.group,
-                        number,
+                        vertex_number,
                         name,
                         index_of(conflict, marked),
                         written=int(written[conflict]),
@@ -93,8 +99,11 @@ def marks_for(
     size_of_mark = 1 if workers <= 8 else 8  # in bytes; there is a bit for each worker
 
     def zeros(name: str) -> FieldArrays:
-        size = size_of_mark if code.multi else code.fields[name].dtype.size
-        arrays = [np.zeros(part.shape, f"u{size}") for part in parts_of(regions[name])]
+        bytes_per_mark = size_of_mark if code.multi else code.fields[name].dtype.size
+        arrays = [
+            np.zeros(region_part.shape, f"u{bytes_per_mark}")
+            for region_part in parts_of(regions[name])
+        ]
         return arrays if isinstance(regions[name], list) else arrays[0]
 
     marks = {name: zeros(name) for name in code.marked}

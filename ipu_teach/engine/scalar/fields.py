@@ -37,13 +37,15 @@ class FieldPlace:
     def __init__(
         self, group: Group, graph: FrozenGraph, memory: Memory, name: str, packed: bool
     ) -> None:
-        parts = regions_of(group, graph, name)
+        part_regions = regions_of(group, graph, name)
         is_listed = is_list(group.shapes[name])
-        region = parts[0]
-        sizes = [part.size for part in parts] if is_listed else []
+        region = part_regions[0]
+        sizes = [part.size for part in part_regions] if is_listed else []
         self.declared = region.field
         self.count = len(group.rows)
-        self.rows = [(sum(sizes[:k]), size) for k, size in enumerate(sizes)]
+        self.rows = [
+            (sum(sizes[:row_number]), num_elements) for row_number, num_elements in enumerate(sizes)
+        ]
         self.shape: tuple[int, ...] = ()
         if is_listed:
             self.shape = (len(sizes),)
@@ -54,14 +56,18 @@ class FieldPlace:
         if not packed and not is_listed and region.strides is not None:
             self.flat = self.memory
             self.offsets = region.starts
-            steps = region.strides[: len(self.shape)]
+            strides_of_axes = region.strides[: len(self.shape)]
         else:
-            self.index = np.concatenate([part.index(slice(None)) for part in parts], axis=1)
-            size = self.index.shape[1]
+            self.index = np.concatenate([part.index(slice(None)) for part in part_regions], axis=1)
+            num_elements = self.index.shape[1]
             self.flat = np.zeros(max(1, self.index.size), self.declared.dtype.numpy)
-            self.offsets = np.arange(self.count) * size
-            steps = tuple(math.prod(self.shape[axis + 1 :]) for axis in range(len(self.shape)))
-        self.dims: tuple[tuple[int, int], ...] = tuple(zip(self.shape, steps, strict=True))
+            self.offsets = np.arange(self.count) * num_elements
+            strides_of_axes = tuple(
+                math.prod(self.shape[axis + 1 :]) for axis in range(len(self.shape))
+            )
+        self.dims: tuple[tuple[int, int], ...] = tuple(
+            zip(self.shape, strides_of_axes, strict=True)
+        )
         self.span = self._span()
 
     def _span(self) -> slice:
@@ -95,12 +101,15 @@ class FieldPlace:
             ]
         return self._of(flat, vertex, 0)
 
-    def _of(self, flat: Array, vertex: int, begin: int) -> Array:
-        """Return the elements of one vertex in `flat`, the buffer from element `begin` on."""
+    def _of(self, flat: Array, vertex: int, first_element: int) -> Array:
+        """Return the elements of one vertex in `flat`.
+
+        `flat` is the buffer from element `first_element` on.
+        """
         if 0 in self.shape:
             return np.zeros(self.shape, flat.dtype)
-        offset = int(self.offsets[vertex]) - begin
-        strides = tuple(step * flat.itemsize for _, step in self.dims)
+        offset = int(self.offsets[vertex]) - first_element
+        strides = tuple(stride * flat.itemsize for _, stride in self.dims)
         view: Array = np.ndarray(
             self.shape, flat.dtype, flat, offset=offset * flat.itemsize, strides=strides
         )
@@ -144,10 +153,10 @@ class Fields:
             name: elements(defined, self.places[name].flat.itemsize) for name in code.marked
         }
         # there is a bit for each worker
-        kind: type[np.uint8 | np.uint64] = np.uint8 if len(group.workers) <= 8 else np.uint64
-        self.marks = {name: self._marks(name, kind) for name in code.marked}
+        mark_dtype: type[np.uint8 | np.uint64] = np.uint8 if len(group.workers) <= 8 else np.uint64
+        self.marks = {name: self._marks(name, mark_dtype) for name in code.marked}
         self.reads = (
-            {name: np.zeros(len(self.places[name].flat), kind) for name in code.marked}
+            {name: np.zeros(len(self.places[name].flat), mark_dtype) for name in code.marked}
             if code.multi
             else {}
         )
@@ -155,9 +164,9 @@ class Fields:
         marked = [(self.places[name], flat) for name, flat in self.marks.items()]
         # The parts that are written in place, each with a copy of its content before a run.
         self.kept = [
-            (p, flat, np.empty_like(flat[p.span]))
-            for p, flat in [*written, *marked]
-            if p.index is None
+            (written_place, flat, np.empty_like(flat[written_place.span]))
+            for written_place, flat in [*written, *marked]
+            if written_place.index is None
         ]
 
     def _marks(self, name: str, kind: type[np.uint8 | np.uint64]) -> Array:
@@ -169,12 +178,16 @@ class Fields:
             return self.defined[name]
         return np.zeros(len(place.flat), self.defined[name].dtype)
 
-    def arguments(self, vertex: int, numbers: VertexFloats | None) -> list[TextArgument]:
+    def arguments(self, vertex: int, vertex_floats: VertexFloats | None) -> list[TextArgument]:
         """Return the arguments of CPython's text for a vertex: fields, marks, marks of reads."""
         arguments: list[TextArgument] = [
             place.view(place.flat, vertex) for place in self.places.values()
         ]
-        arguments = arguments if numbers is None else [numbers.stored(view) for view in arguments]
+        arguments = (
+            arguments
+            if vertex_floats is None
+            else [vertex_floats.stored(view) for view in arguments]
+        )
         for name, flat in [*self.marks.items(), *self.reads.items()]:
             view = self.places[name].view(flat, vertex)
             # Python stores a single element faster through a memoryview. That of a matrix has no
@@ -197,28 +210,30 @@ class Fields:
 
     def restore(self, vertex: int | None = None) -> None:
         """Restore the fields of one vertex, or of all, and their marks, to the state at `load`."""
-        for place, flat, before in self.kept:
+        for place, flat, saved in self.kept:
             if vertex is None:
-                flat[place.span] = before
+                flat[place.span] = saved
             else:
-                place.put_back(flat, before, vertex)
+                place.put_back(flat, saved, vertex)
         for place in self.places.values() if vertex is not None else ():
             place.load(vertex)
         if vertex is not None and self.code.multi:
             for name, flat in [*self.marks.items(), *self.reads.items()]:
-                for part in parts_of(self.places[name].view(flat, vertex)):
-                    part[...] = 0
+                for mark_part in parts_of(self.places[name].view(flat, vertex)):
+                    mark_part[...] = 0
 
-    def store(self, first: int, last: int) -> None:
+    def store(self, first_vertex: int, end_vertex: int) -> None:
         """Copy back the fields that the vertices first to last - 1 wrote, and mark them."""
         for place in self.places.values():
-            place.store(first, last)
+            place.store(first_vertex, end_vertex)
         for name, flat in self.marks.items():
             index = self.places[name].index
             if index is not None:
-                positions = index[first:last].reshape(-1)
-                size = index.shape[1]
-                stored = positions[flat[first * size : last * size] != 0]
+                positions = index[first_vertex:end_vertex].reshape(-1)
+                elements_per_vertex = index.shape[1]
+                stored = positions[
+                    flat[first_vertex * elements_per_vertex : end_vertex * elements_per_vertex] != 0
+                ]
                 self.defined[name][stored] = mark_of(self.defined[name])
 
     def race(self) -> tuple[int, str, list[int], int, int] | None:
@@ -229,10 +244,10 @@ class Fields:
                 index = self.places[name].index
                 assert index is not None
                 vertex, element = divmod(conflict, index.shape[1])
-                place = index_of(element, self.places[name].view(written, vertex))
+                element_index = index_of(element, self.places[name].view(written, vertex))
                 writers = int(written[conflict])
                 readers = int(self.reads[name][conflict])
-                return vertex, name, place, writers, readers
+                return vertex, name, element_index, writers, readers
         return None
 
 
@@ -243,13 +258,13 @@ def parts_of(region: FieldArrays) -> list[Array]:
 
 def index_of(element: int, region: FieldArrays) -> list[int]:
     """Return the index of an element from its number among all elements of a field."""
-    for k, part in enumerate(parts_of(region)):
-        if element < part.size:
+    for part_number, part_array in enumerate(parts_of(region)):
+        if element < part_array.size:
             return [
-                *([k] if isinstance(region, list) else []),
-                *(int(i) for i in np.unravel_index(element, part.shape)),
+                *([part_number] if isinstance(region, list) else []),
+                *(int(coordinate) for coordinate in np.unravel_index(element, part_array.shape)),
             ]
-        element -= part.size
+        element -= part_array.size
     raise IndexError(element)
 
 

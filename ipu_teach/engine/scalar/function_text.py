@@ -66,83 +66,107 @@ def dims_of(code: ScalarCode) -> list[str]:
 
 @lru_cache(1024)
 def compiled_text(
-    code: ScalarCode, target: Target, unit: frozenset[str], small: bool = True
+    code: ScalarCode,
+    target: Target,
+    unit_stride_fields: frozenset[str],
+    has_byte_marks: bool = True,
 ) -> str:
     """Return a module with `run(first, last, workers, starts, …, fields…, marks…, reads…)`.
 
     All arguments of `run` are first, last, workers, starts, dims, stop, loops, cycles, returned,
     fields…, marks…, reads…. `starts` is int64[vertices, fields], the start of each field; for
-    `dims` see `dims_of`. `unit` contains the fields whose last axis has stride 1. With `small`, the
-    marks of workers are bytes. `run` returns the vertex at which it cannot continue or was stopped,
-    or else `last`.
+    `dims` see `dims_of`. `unit_stride_fields` contains the fields whose last axis has stride 1.
+    With `has_byte_marks`, the marks of workers are bytes. `run` returns the vertex at which it
+    cannot continue or was stopped, or else `last`.
     """
-    arrays = [*(f"f_{n}" for n in code.fields), *(f"m_f_{n}" for n in code.marked)]
-    arrays += [f"r_f_{n}" for n in code.marked] if code.multi else []
+    arrays = [
+        *(f"f_{field_name}" for field_name in code.fields),
+        *(f"m_f_{field_name}" for field_name in code.marked),
+    ]
+    arrays += [f"r_f_{field_name}" for field_name in code.marked] if code.multi else []
     shared = ["workers", "starts", "dims", "stop", "loops", "cycles", "returned", *arrays]
     dims = dims_of(code)
-    strides = {f"f_{n}_s{f.depth - 1}" for n, f in code.fields.items() if f.depth and n in unit}
+    strides = {
+        f"f_{field_name}_s{field.depth - 1}"
+        for field_name, field in code.fields.items()
+        if field.depth and field_name in unit_stride_fields
+    }
     unpacked = [
-        f"    {name} = {'1' if name in strides else f'dims[{k}]'}" for k, name in enumerate(dims)
+        f"    {name} = {'1' if name in strides else f'dims[{position}]'}"
+        for position, name in enumerate(dims)
     ]
-    begin = [f"    f_{name}_o = starts[v, {k}]" for k, name in enumerate(code.fields)]
-    begin += [f"    {slot} = {zero}" for slot, zero in code.slots.items()]
-    begin += [f"    cyc = {VERTEX_OVERHEAD * UNIT}"]
-    begin += ["    vec = loads = stores = 0"] if code.vectors else []
+    first_lines = [
+        f"    f_{name}_o = starts[v, {position}]" for position, name in enumerate(code.fields)
+    ]
+    first_lines += [f"    {slot} = {zero}" for slot, zero in code.slots.items()]
+    first_lines += [f"    cyc = {VERTEX_OVERHEAD * UNIT}"]
+    first_lines += ["    vec = loads = stores = 0"] if code.vectors else []
     if code.multi:
-        begin += [
-            "    wbit = np.uint8(1 << worker)" if small else "    wbit = np.uint64(1 << worker)"
+        first_lines += [
+            "    wbit = np.uint8(1 << worker)"
+            if has_byte_marks
+            else "    wbit = np.uint64(1 << worker)"
         ]
     tables = "".join(
         f"{name} = {text}\n"
         for table in code.tables.values()
         for name, text in table.compiled.items()
     )
-    body = "\n".join([*begin, *_print_operations(code, target, "compiled")])
-    ahead = "".join(line + "\n" for line in unpacked)
-    worker = "        for worker in range(workers):\n" if code.multi else ""
-    inner = "            " if worker else "        "
-    of_run = ", ".join(shared)
-    of_vertex = ", ".join([*shared, *dims])
+    body = "\n".join([*first_lines, *_print_operations(code, target, "compiled")])
+    dims_lines = "".join(line + "\n" for line in unpacked)
+    worker_loop = "        for worker in range(workers):\n" if code.multi else ""
+    indent = "            " if worker_loop else "        "
+    run_parameters = ", ".join(shared)
+    vertex_parameters = ", ".join([*shared, *dims])
     return (
         f"{_HEAD}from numba import njit\nfrom ipu_teach.engine.scalar.native import *\n{tables}\n\n"
-        f"{_COMPILED.format(', forceinline=True')}def vertex(v, worker, {of_vertex}):\n{body}\n\n\n"
-        f"{_COMPILED.format('')}def run(first, last, {of_run}):\n{ahead}    for v in range(first, "
-        f"last):\n{worker}{inner}if vertex(v, {'worker' if worker else '0'}, {of_vertex}):\n"
-        f"{inner}    return v\n    return last\n"
+        f"{_COMPILED.format(', forceinline=True')}def vertex(v, worker, {vertex_parameters}):\n"
+        f"{body}\n\n\n{_COMPILED.format('')}def run(first, last, {run_parameters}):\n{dims_lines}"
+        f"    for v in range(first, last):\n{worker_loop}{indent}"
+        f"if vertex(v, {'worker' if worker_loop else '0'}, {vertex_parameters}):\n"
+        f"{indent}    return v\n    return last\n"
     )
 
 
-def _print_operations(code: ScalarCode, target: Target, text: str) -> list[str]:
+def _print_operations(code: ScalarCode, target: Target, text_kind: str) -> list[str]:
     """Return the lines of the operations in one of the texts: "compiled", "python" or "watched"."""
     pieces = [piece_cycles(piece, target) for piece in code.pieces]
-    is_compiled = text == "compiled"
-    is_watched = text == "watched"
+    is_compiled = text_kind == "compiled"
+    is_watched = text_kind == "watched"
 
     def printed(operation: Operation) -> list[str]:
         match operation:
             case Line():
-                line = getattr(operation, text) or (operation.python if is_watched else None)
+                line = getattr(operation, text_kind) or (operation.python if is_watched else None)
                 is_needed = not operation.tag or operation.tag in code.slots
                 return [line] if line and is_needed else []
             case Count(piece):
                 line = f"cyc += {pieces[piece]}"
                 return [f"{line}; watch.pieces[{piece}] += 1" if is_watched else line]
             case CountRegion(counter, rate, elements, times):
-                n, factor = (elements[0], times[0]) if is_compiled else (elements[1], times[1])
+                element_text, factor = (
+                    (elements[0], times[0]) if is_compiled else (elements[1], times[1])
+                )
                 name, kind, _ = code.rates[rate]
-                amount = f"{factor}({array_cycles(name, np.dtype(kind), Symbol(n), target)})"
+                amount = (
+                    f"{factor}({array_cycles(name, np.dtype(kind), Symbol(element_text), target)})"
+                )
                 if is_watched:
                     amount = f"watch.count_work('{counter}', {rate}, {amount})"
                 return [f"{counter} += {amount}"]
             case Finish(answer):
-                end = [f"cyc += {together(BESIDE, target)}"] if code.vectors else []
+                last_lines = [f"cyc += {together(BESIDE, target)}"] if code.vectors else []
                 if not is_compiled:
                     result = f"cyc if {answer[1]} else ~cyc" if answer else "cyc"
-                    return [*(["watch.leave()"] if is_watched else []), *end, f"return {result}"]
-                end += [f"if not {answer[0]}: returned[v] = False"] if answer else []
+                    return [
+                        *(["watch.leave()"] if is_watched else []),
+                        *last_lines,
+                        f"return {result}",
+                    ]
+                last_lines += [f"if not {answer[0]}: returned[v] = False"] if answer else []
                 cycles = f"(cyc + {UNIT - 1} >> {UNIT.bit_length() - 1})"
                 slowest = f"max(cycles[v], {cycles})" if code.multi else cycles
-                return [*end, f"cycles[v] = {slowest}", "return 0"]
+                return [*last_lines, f"cycles[v] = {slowest}", "return 0"]
         raise TypeError(operation)
 
     def lines(operations: Iterable[Operation], indent: str) -> Iterator[str]:
@@ -150,7 +174,7 @@ def _print_operations(code: ScalarCode, target: Target, text: str) -> list[str]:
             printed_lines = printed(operation)
             yield from (indent + line for line in printed_lines)
             if printed_lines and isinstance(operation, Block):
-                inner = indent + "    "
-                yield from list(lines(operation.body, inner)) or [f"{inner}pass"]
+                inner_indent = indent + "    "
+                yield from list(lines(operation.body, inner_indent)) or [f"{inner_indent}pass"]
 
     return list(lines(code.operations, "    "))

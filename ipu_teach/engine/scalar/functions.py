@@ -69,24 +69,24 @@ class CodeletFunctions:
         It returns the count of the slowest worker, inverted (~) if compute() returns false. `limit`
         and `longer` are as in `python_text`.
         """
-        by_worker = [
+        call_of_worker = [
             partial(self.python, worker, workers, limit, longer, *regions)
             for worker in range(workers)
         ]
         if numbers is None and workers == 1:
-            return by_worker[0]
+            return call_of_worker[0]
 
         def call() -> int:
-            spent = []
-            for worker, run in enumerate(by_worker):
+            worker_cycles = []
+            for worker, run in enumerate(call_of_worker):
                 if numbers is None:
-                    spent.append(run())
+                    worker_cycles.append(run())
                 else:
                     with numbers.begin(worker):
-                        spent.append(run())
-            if min(spent) >= 0:
-                return max(spent)
-            return ~max(max(cycles, ~cycles) for cycles in spent)
+                        worker_cycles.append(run())
+            if min(worker_cycles) >= 0:
+                return max(worker_cycles)
+            return ~max(max(cycles, ~cycles) for cycles in worker_cycles)
 
         return call
 

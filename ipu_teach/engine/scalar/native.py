@@ -35,23 +35,26 @@ def _called(builder, function, data, ends, steps, counts):
 
     Its C signature: (char **args, npy_intp *dimensions, npy_intp *steps, void *data).
     """
-    i64 = ir.IntType(64)
-    p8 = ir.IntType(8).as_pointer()
+    int64_type = ir.IntType(64)
+    byte_pointer = ir.IntType(8).as_pointer()
     tables = []
-    for kind, values in ((p8, ends), (i64, counts), (i64, steps)):
-        table = cgutils.alloca_once(builder, ir.ArrayType(kind, len(values)))
-        for k, value in enumerate(values):
+    for value_type, values in ((byte_pointer, ends), (int64_type, counts), (int64_type, steps)):
+        table = cgutils.alloca_once(builder, ir.ArrayType(value_type, len(values)))
+        for position, value in enumerate(values):
             builder.store(
                 value,
                 builder.gep(
-                    table, [ir.Constant(ir.IntType(32), 0), ir.Constant(ir.IntType(32), k)]
+                    table, [ir.Constant(ir.IntType(32), 0), ir.Constant(ir.IntType(32), position)]
                 ),
             )
-        tables.append(builder.bitcast(table, kind.as_pointer()))
-    kind = ir.FunctionType(
-        ir.VoidType(), [p8.as_pointer(), i64.as_pointer(), i64.as_pointer(), p8]
+        tables.append(builder.bitcast(table, value_type.as_pointer()))
+    value_type = ir.FunctionType(
+        ir.VoidType(),
+        [byte_pointer.as_pointer(), int64_type.as_pointer(), int64_type.as_pointer(), byte_pointer],
     ).as_pointer()
-    builder.call(builder.inttoptr(function, kind), [*tables, builder.inttoptr(data, p8)])
+    builder.call(
+        builder.inttoptr(function, value_type), [*tables, builder.inttoptr(data, byte_pointer)]
+    )
 
 
 def _place(context, builder, kind, array, at):
@@ -66,13 +69,15 @@ def _over(context, builder, signature, args, arrays, steps, counts):
     `arrays` are the indices of the arrays among the arguments. Each array except the last is
     followed by the index of the matrix's first element. `steps` count elements.
     """
-    size = context.get_abi_sizeof(context.get_data_type(signature.args[2].dtype))
-    begins = [*(args[k + 1] for k in arrays[:-1]), _whole(0)]
+    element_bytes = context.get_abi_sizeof(context.get_data_type(signature.args[2].dtype))
+    first_elements = [*(args[argument_index + 1] for argument_index in arrays[:-1]), _whole(0)]
     ends = [
-        _place(context, builder, signature.args[k], args[k], at)
-        for k, at in zip(arrays, begins, strict=True)
+        _place(
+            context, builder, signature.args[argument_index], args[argument_index], first_element
+        )
+        for argument_index, first_element in zip(arrays, first_elements, strict=True)
     ]
-    steps = [builder.mul(step, _whole(size)) for step in steps]
+    steps = [builder.mul(step, _whole(element_bytes)) for step in steps]
     no_step = [_whole(0)] * len(arrays)  # there is only one product
     _called(
         builder,
@@ -95,12 +100,12 @@ def _one_element(context, builder, signature, args):
 
     For arrays, some loops have another form, whose last bit may differ.
     """
-    kind = context.get_value_type(signature.return_type)
-    p8 = ir.IntType(8).as_pointer()
-    places = [cgutils.alloca_once(builder, kind) for _ in args[1:]]
-    for place, x in zip(places[:-1], args[2:], strict=True):
-        builder.store(x, place)
-    ends = [builder.bitcast(place, p8) for place in places]
+    element_type = context.get_value_type(signature.return_type)
+    byte_pointer = ir.IntType(8).as_pointer()
+    places = [cgutils.alloca_once(builder, element_type) for _ in args[1:]]
+    for place, operand in zip(places[:-1], args[2:], strict=True):
+        builder.store(operand, place)
+    ends = [builder.bitcast(place, byte_pointer) for place in places]
     _called(builder, args[0], args[1], ends=ends, steps=[_whole(0)] * len(ends), counts=[_whole(1)])
     return builder.load(places[-1])
 

@@ -110,8 +110,10 @@ class ScalarRun:
         self.endless = group.scalar.endless
         self.patience = _Patience()
         self.calls: dict[int, Caller] = {}
-        unit = frozenset(name for name, place in self.fields.places.items() if place.unit)
-        self.text = compiled_text(group.scalar, site.target, unit, self.number <= 8)
+        unit_stride_fields = frozenset(
+            name for name, place in self.fields.places.items() if place.unit
+        )
+        self.text = compiled_text(group.scalar, site.target, unit_stride_fields, self.number <= 8)
         self.arguments: list[
             int | Array
         ] = []  # arguments of the compiled loop, except the first two
@@ -135,14 +137,14 @@ class ScalarRun:
 
     def _all(self) -> None:
         """Run all vertices, by either text."""
-        begin = process_time()
-        first = 0
+        begin_seconds = process_time()
+        first_vertex = 0
         if not self.pays():
-            first = self._by_python(0, self.count, self._wait())
-        if first < self.count:
-            self._by_compiled(first)
+            first_vertex = self._by_python(0, self.count, self._wait())
+        if first_vertex < self.count:
+            self._by_compiled(first_vertex)
         else:
-            self.program.spent += process_time() - begin
+            self.program.spent += process_time() - begin_seconds
 
     # By CPython
 
@@ -162,41 +164,43 @@ class ScalarRun:
             return inf
         return 0.0 if way else self.program.seconds_to_compile(self.text)
 
-    def _by_python(self, first: int, last: int, wait: float = inf) -> int:
-        """Run the vertices from `first` to before `last` by CPython's text.
+    def _by_python(self, first_vertex: int, end_vertex: int, wait_seconds: float = inf) -> int:
+        """Run the vertices from `first_vertex` to before `end_vertex` by CPython's text.
 
-        Return the first vertex that is left to a compiled loop, which could run after `wait`
-        seconds.
+        Return the first vertex that is left to a compiled loop, which could run after
+        `wait_seconds`.
         """
-        begin = process_time()
-        look = FIRST_LOOK
-        end = first
-        calls = self.calls
+        begin_seconds = process_time()
+        next_look = FIRST_LOOK
+        num_run = first_vertex
+        call_of_vertex = self.calls
         counted = self.cycles.data
-        self.patience.until = begin + wait
-        noted = NOTED.faults
-        for v in range(first, last):
+        self.patience.until = begin_seconds + wait_seconds
+        noted_faults = NOTED.faults
+        for vertex in range(first_vertex, end_vertex):
             try:
-                counted[v] = (calls[v] if v in calls else self._call(v))()
-                if noted:
-                    self._warn(v)
+                counted[vertex] = (
+                    call_of_vertex[vertex] if vertex in call_of_vertex else self._call(vertex)
+                )()
+                if noted_faults:
+                    self._warn(vertex)
             except _Long:
-                self.fields.restore(v)
+                self.fields.restore(vertex)
                 break
             except Exception:
-                self._by_referee(v)
-            end = v + 1
-            if wait < inf and (elapsed := process_time() - begin) > look:
-                if elapsed / (end - first) * (last - end) > wait:
+                self._by_referee(vertex)
+            num_run = vertex + 1
+            if wait_seconds < inf and (elapsed := process_time() - begin_seconds) > next_look:
+                if elapsed / (num_run - first_vertex) * (end_vertex - num_run) > wait_seconds:
                     break
-                look = 1.5 * elapsed
-        spent = self.cycles[first:end]
+                next_look = 1.5 * elapsed
+        counts = self.cycles[first_vertex:num_run]
         # the count is inverted if compute() returns false
-        self.returned[first:end][spent < UNKNOWN] = False
+        self.returned[first_vertex:num_run][counts < UNKNOWN] = False
         np.copyto(
-            spent, -(-np.maximum(spent, ~spent) // UNIT) * self.number, where=spent != UNKNOWN
+            counts, -(-np.maximum(counts, ~counts) // UNIT) * self.number, where=counts != UNKNOWN
         )
-        return end
+        return num_run
 
     def _call(self, v: int) -> Caller:
         """Return the function that runs a vertex; those of the first vertices are stored.
@@ -225,57 +229,64 @@ class ScalarRun:
         self.fields.store(self.stored, v)
         self.stored = v + 1
         self.cycles[v] = UNKNOWN
-        run_loop(self.site, only=v)
+        run_loop(self.site, only_vertex=v)
 
     # By compiled code
 
-    def _by_compiled(self, first: int) -> None:
-        """Run the vertices from `first` on, by CPython's text if they cannot be compiled."""
+    def _by_compiled(self, first_vertex: int) -> None:
+        """Run the vertices from `first_vertex` on, by CPython's text if they cannot be compiled."""
         if not self.arguments:
             self._prepare()
-        run = self.program.compiled(self.text, lambda: (0, 0, *self.arguments))
-        self.cycles[first:] = 0  # each worker takes the maximum with this value
-        while first < self.count:
-            if run is None:
-                end = first
+        compiled_loop = self.program.compiled(self.text, lambda: (0, 0, *self.arguments))
+        self.cycles[first_vertex:] = 0  # each worker takes the maximum with this value
+        while first_vertex < self.count:
+            if compiled_loop is None:
+                stopped_at = first_vertex
             elif self.endless:
-                end = self._beside(run, first)
+                stopped_at = self._beside(compiled_loop, first_vertex)
             else:
-                end = self._in_pieces(run, first)
+                stopped_at = self._in_pieces(compiled_loop, first_vertex)
             if self.number > 1:
-                self.cycles[first:end] *= self.number
-            if end < self.count:
-                self.fields.restore(end)
-                end = self._by_python(end, end + 1)
-            first = end
+                self.cycles[first_vertex:stopped_at] *= self.number
+            if stopped_at < self.count:
+                self.fields.restore(stopped_at)
+                stopped_at = self._by_python(stopped_at, stopped_at + 1)
+            first_vertex = stopped_at
 
     def _prepare(self) -> None:
         """Build the arguments of the compiled loop."""
         fields = self.fields
-        count = self.count
+        num_vertices = self.count
         places = self.fields.places.values()
         starts = (
             np.array([place.offsets for place in places], np.int64)
-            .reshape(len(places), count)
+            .reshape(len(places), num_vertices)
             .T.copy()
         )
-        dims: list[int] = []
-        # from the index in `dims` of a list's first entry to (start, length) of each of its vectors
+        dimensions: list[int] = []
+        # for the index in `dimensions` of a list's first entry: (start, length) of each vector
         tables: dict[int, list[int]] = {}
         for place in places:
-            dims += [number for axis in place.dims for number in axis]
+            dimensions += [length_or_step for axis in place.dims for length_or_step in axis]
             if place.rows:
-                tables[len(dims)] = [number for row in place.rows for number in row]
-                dims.append(0)
-        for at, table in tables.items():
-            dims[at] = len(dims)
-            dims += table
-        buffers = [p.flat.view(np.uint16) if p.flat.dtype == np.float16 else p.flat for p in places]
+                tables[len(dimensions)] = [
+                    length_or_step for row in place.rows for length_or_step in row
+                ]
+                dimensions.append(0)
+        for dims_index, list_rows in tables.items():
+            dimensions[dims_index] = len(dimensions)
+            dimensions += list_rows
+        buffers = [
+            field_place.flat.view(np.uint16)
+            if field_place.flat.dtype == np.float16
+            else field_place.flat
+            for field_place in places
+        ]
         self.stop = np.zeros(1, np.int64)
         self.arguments = [
             self.number,
             starts,
-            np.array(dims, np.int64),
+            np.array(dimensions, np.int64),
             self.stop,
             self.program.addresses(),
             self.cycles,
@@ -285,29 +296,29 @@ class ScalarRun:
             *fields.reads.values(),
         ]
 
-    def _in_pieces(self, run: Loop, first: int) -> int:
+    def _in_pieces(self, run: Loop, first_vertex: int) -> int:
         """Run the loop here, in short pieces, so that Python can check for interruptions.
 
         Return the vertex at which it ended.
         """
-        size = PIECE
-        while first < self.count:
-            begin = perf_counter()
-            last = min(self.count, first + size)
-            end = run(first, last, *self.arguments)
-            if end < last:
-                return end
-            if perf_counter() - begin < CHECK / 4:
-                size *= 4
-            first = last
-        return first
+        num_vertices = PIECE
+        while first_vertex < self.count:
+            begin_seconds = perf_counter()
+            end_vertex = min(self.count, first_vertex + num_vertices)
+            stopped_at = run(first_vertex, end_vertex, *self.arguments)
+            if stopped_at < end_vertex:
+                return stopped_at
+            if perf_counter() - begin_seconds < CHECK / 4:
+                num_vertices *= 4
+            first_vertex = end_vertex
+        return first_vertex
 
-    def _beside(self, run: Loop, first: int) -> int:
+    def _beside(self, run: Loop, first_vertex: int) -> int:
         """Run a possibly endless loop in its own thread, while this thread waits for interruptions.
 
         Return the vertex at which it ended.
         """
-        job = _pool(os.getpid()).submit(run, first, self.count, *self.arguments)
+        job = _pool(os.getpid()).submit(run, first_vertex, self.count, *self.arguments)
         try:
             while True:
                 try:

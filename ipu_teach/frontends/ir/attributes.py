@@ -1,14 +1,15 @@
-"""The types of operation attributes: one table by attribute name, for all rows of the kit.
+"""The types of the attributes of operations.
 
-A row in which an attribute has another type declares its own annotation: `Row(…,
-attributes={"kind": Annotated[str, Among(names)]})`. The annotations of the row's `shape` function
-count too. The table does not apply to rows that a learner registers.
+The table `ATTRIBUTES` contains an annotation for each attribute name, for all operations of the
+kit. A `Row`, which defines an operation, may declare another annotation: `Row(…,
+attributes={"kind": Annotated[str, Among(names)]})`. The annotations of its `shape` function also
+count. The table does not apply to operations that a learner registers.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Annotated, Any, NamedTuple, TypeAlias
 
@@ -18,6 +19,8 @@ from ipu_teach.arguments import (
     Count,
     Extended,
     Fraction,
+    Function,
+    Hint,
     Kind,
     Natural,
     Taken,
@@ -30,11 +33,6 @@ from ipu_teach.types import BOOL, FLOAT, HALF, INT, UNSIGNED_INT, DType
 # The value of an attribute of an operation. Its type depends on the attribute, as in ATTRIBUTES.
 # With a union of these types, a row would need a cast wherever it uses an attribute.
 Attribute: TypeAlias = Any
-# An annotation. Besides classes, it may be a special form, such as Annotated or a union, and these
-# have no common type in Python.
-Hint: TypeAlias = object
-# A function of which only the signature is read.
-Function: TypeAlias = Callable[..., object]
 ELEMENTS = (FLOAT, HALF, INT, UNSIGNED_INT, BOOL)
 Element = Annotated[
     type[DType],
@@ -86,9 +84,10 @@ ATTRIBUTES: dict[str, Hint] = {
 
 
 class Attributes(NamedTuple):
-    """The attributes of a row: the `kinds` of values by name, and the accepted `names`.
+    """The attributes that an operation accepts.
 
-    `names` is None if the row accepts any name.
+    `kinds` tells, for some names, which values are permitted. `names` are the permitted names; it
+    is None if any name is permitted.
     """
 
     kinds: Mapping[str, Kind]
@@ -97,18 +96,22 @@ class Attributes(NamedTuple):
 
 @cache
 def attributes_of(shape: Function, lower: Function) -> Attributes:
-    """Return the attributes of a row, read from the signatures of its `shape` and `lower`."""
+    """Return the attributes of an operation, from the signatures of its `shape` and `lower`."""
     is_of_kit = getattr(shape, "__module__", "").startswith("ipu_teach.")
     hints = {**(ATTRIBUTES if is_of_kit else {}), **hints_of(shape)}
     names: set[str] = set()
     is_open = True
-    for function, skipped in ((shape, 0), (lower, 1)):
+    for function, num_skipped in ((shape, 0), (lower, 1)):
         try:
             parameters = [*inspect.signature(function).parameters.values()]
         except (TypeError, ValueError):
             continue
-        names.update(p.name for p in parameters[skipped:] if p.kind in _NAMED)
-        is_open = is_open and any(p.kind is p.VAR_KEYWORD for p in parameters)
+        names.update(
+            parameter.name for parameter in parameters[num_skipped:] if parameter.kind in _NAMED
+        )
+        is_open = is_open and any(
+            parameter.kind is parameter.VAR_KEYWORD for parameter in parameters
+        )
     kinds = {name: kind for name, hint in hints.items() if (kind := kind_of(hint)) is not None}
     return Attributes(kinds, None if is_open else frozenset(names))
 
@@ -119,17 +122,21 @@ _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONL
 def misfit(
     attributes: Attributes, row_hints: Mapping[str, Hint], values: Mapping[str, Attribute]
 ) -> tuple[str, str] | None:
-    """Return (problem, advice) for the first attribute that a row does not accept, or None.
+    """Return (problem, advice) for the first attribute that an operation does not accept, or None.
 
-    `attributes` are those of the row, `row_hints` are the annotations that the row declares itself,
-    and `values` are the attributes of an operation. The problem is the end of a sentence whose
+    `attributes` are the permitted attributes, `row_hints` the annotations of `Row.attributes`, and
+    `values` the attributes of the operation. The problem is a text that continues a sentence whose
     subject is the operation.
     """
     for name, value in values.items():
         if attributes.names is not None and name not in attributes.names and name not in row_hints:
-            known = sorted(attributes.names)
-            return f"has no attribute {name!r}", f"{did_you_mean(name, known)}leave it out."
-        kind = kind_of(row_hints[name]) if name in row_hints else attributes.kinds.get(name)
-        if kind is not None and type(value) not in kind.quick and not kind.accepts(value):
-            return f"was given {shown(value)} as {name}", kind.advice(value)
+            known_names = sorted(attributes.names)
+            return f"has no attribute {name!r}", f"{did_you_mean(name, known_names)}leave it out."
+        value_kind = kind_of(row_hints[name]) if name in row_hints else attributes.kinds.get(name)
+        if (
+            value_kind is not None
+            and type(value) not in value_kind.quick
+            and not value_kind.accepts(value)
+        ):
+            return f"was given {shown(value)} as {name}", value_kind.advice(value)
     return None

@@ -1,4 +1,4 @@
-"""Gradients and optimisers, as graph transforms: each returns a graph with more operations."""
+"""Graph transforms that add gradients and optimisers: `autodiff` and `optimise`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def autodiff(
     """Return the graph extended by the gradients of `loss`, and these gradients in a dict.
 
     The dict maps each value in `of` on which the loss depends to its gradient, times `scale`. By
-    default, `of` is all variables of floats. Each operation of the backward pass gets the stage,
+    default, `of` contains all float variables. Each operation of the backward pass gets the stage,
     phase, path and line of its forward operation.
 
     Raises `ModelError` if the loss is not a single float, if a value belongs to another graph, or
@@ -53,7 +53,7 @@ def autodiff(
     if loss.size != 1 or not loss.floating:
         raise ModelError(f"""autodiff() was given a loss of {list(loss.shape)}
             {loss.dtype.__name__}, but it takes the gradient of one float.
-            next:  reduce it: ir.mean(graph, loss), or ir.sum of it.""")
+            next:  reduce the loss: ir.mean(graph, loss) or ir.sum(graph, loss).""")
     for value in (loss, *(() if of is None else of)):
         ir.check_own("autodiff", value)
     targets = set(of) if of is not None else {v for v in ir.variables.values() if v.floating}
@@ -62,33 +62,35 @@ def autodiff(
     grads: Gradients = {}
     with differentiated.at(part=BACKWARD):
         if isinstance(scale, Value):
-            first = scale
+            loss_gradient = scale
         else:
-            first = differentiated.constant(scale, loss.dtype, loss.shape)
-        if first.shape != loss.shape:
-            first = differentiated.op("reshape", first, shape=loss.shape)
-        grads[loss] = first
+            loss_gradient = differentiated.constant(scale, loss.dtype, loss.shape)
+        if loss_gradient.shape != loss.shape:
+            loss_gradient = differentiated.op("reshape", loss_gradient, shape=loss.shape)
+        grads[loss] = loss_gradient
         add_gradients(differentiated, forward, grads, targets)
-    target_grads = {v: g for v, g in grads.items() if v in targets}
+    target_grads = {v: gradient for v, gradient in grads.items() if v in targets}
     ops = without_unused_backward(differentiated, target_grads.values())
     return differentiated.but(ops=ops), target_grads
 
 
 def _with_saved_state(ir: Ir, targets: set[Value]) -> list[Op]:
-    """Return the operations, with copies of variables that change after they are read.
+    """Return the graph's operations, with copies of variables that change after they are read.
 
-    A copy lets the gradient of an operation use the value that the operation itself has used. Only
-    operations between `targets` and the loss read a copy, because only they have gradients.
+    Because of a copy, the gradient of an operation reads the same value as the operation itself.
+    Only operations that depend on `targets` read copies, because only they have gradients.
     """
-    last = {op.inputs[0]: place for place, op in enumerate(ir.ops) if OPS[op.kind].in_place}
+    last_change = {
+        op.inputs[0]: position for position, op in enumerate(ir.ops) if OPS[op.kind].in_place
+    }
     reached = set(targets)
     ops = []
-    for place, op in enumerate(ir.ops):
+    for position, op in enumerate(ir.ops):
         swaps: Swaps = {}
         if not OPS[op.kind].in_place and reached.intersection(op.inputs):
             reached.update(v for v in op.outs if v.floating)
             for value in op.inputs:
-                if value.floating and last.get(value, -1) > place and value not in swaps:
+                if value.floating and last_change.get(value, -1) > position and value not in swaps:
                     saved = swaps[value] = Value(value.shape, value.dtype, f"{value.name}/copy")
                     ops.append(replace(op, kind="copy", inputs=(value,), outs=(saved,), attrs={}))
         ops.append(swapped(op, swaps))
@@ -96,11 +98,12 @@ def _with_saved_state(ir: Ir, targets: set[Value]) -> list[Op]:
 
 
 def add_gradients(ir: Ir, ops: Sequence[Op], grads: Gradients, targets: set[Value]) -> None:
-    """Add the gradients of those operations in `ops` that depend on `targets` to the graph.
+    """Add the gradients of the operations in `ops` that depend on `targets` to the graph.
 
-    `grads` must contain the gradients of the results of `ops`; the gradients of all other values
-    are stored in it. Operations are processed from the last to the first. Raises `ModelError` for
-    an operation without a gradient, and if a gradient has another shape than its input.
+    `grads` contains the gradients of the last results, such as the loss; this function adds the
+    gradients of all other values. Operations are processed from the last to the first. Raises
+    `ModelError` for an operation without a gradient, and if a gradient has another shape than its
+    input.
     """
     reached = set(targets)
     for op in ops:
@@ -108,31 +111,33 @@ def add_gradients(ir: Ir, ops: Sequence[Op], grads: Gradients, targets: set[Valu
             reached.update(v for v in op.outs if v.floating)
     for op in reversed(ops):
         result_grads = [grads.get(v) for v in op.outs]
-        if not reached.intersection(op.inputs) or all(g is None for g in result_grads):
+        if not reached.intersection(op.inputs) or all(
+            gradient is None for gradient in result_grads
+        ):
             continue
         grad = row_of(op.kind).grad
         if grad is None:
             raise op.error(
                 f"{op.kind} has no gradient, but the loss depends on a parameter through it.",
-                "use another operation, or give its row one: Row(shape, lower, grad).",
+                "use another operation, or give its row a gradient: Row(shape, lower, grad).",
             )
         context = op.context
         context["part"] = BACKWARD
         with ir.at(**context):
-            for value, g in zip(op.inputs, grad(ir, op, *result_grads), strict=True):
-                if g is None or value not in reached:
+            for value, gradient in zip(op.inputs, grad(ir, op, *result_grads), strict=True):
+                if gradient is None or value not in reached:
                     continue
-                if g.shape != value.shape:
+                if gradient.shape != value.shape:
                     raise op.error(
-                        f"The gradient of {op.kind} has the shape {list(g.shape)} for an input "
-                        f"of the shape {list(value.shape)}.",
+                        f"The gradient of {op.kind} has the shape {list(gradient.shape)} for an "
+                        f"input of the shape {list(value.shape)}.",
                         "return a gradient with the shape of each input from the row's grad.",
                     )
-                grads[value] = ir.op("add", grads[value], g) if value in grads else g
+                grads[value] = ir.op("add", grads[value], gradient) if value in grads else gradient
 
 
 def without_unused_backward(ir: Ir, targets: Iterable[Value]) -> list[Op]:
-    """Return the operations, without unused ones of the backward pass.
+    """Return the graph's operations without the unused operations of the backward pass.
 
     An operation is unused if neither a value in `targets` nor an output depends on it.
     """
@@ -149,7 +154,11 @@ def _numbers_of(kind: str) -> list[str]:
     """Return the names of the settings of an optimiser, such as "momentum"."""
     call = optim.sgd if kind in ("sgd", "momentum") else getattr(optim, kind)
     parameters = inspect.signature(call).parameters.values()
-    return [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.name != "state"]
+    return [
+        parameter.name
+        for parameter in parameters
+        if parameter.kind is parameter.KEYWORD_ONLY and parameter.name != "state"
+    ]
 
 
 def optimise(
@@ -163,38 +172,42 @@ def optimise(
     """Return the graph with an update of each variable in `grads` at its end.
 
     `grads` maps variables to their gradients. `kind` is "sgd", "momentum", "adam", "adamw" or
-    "lars", and `numbers` are its settings, as in `poplibs.optim`; "sgd" with a momentum becomes
-    "momentum". The state of the optimiser becomes variables, such as `weight.first` for "weight". A
-    `rate` that is a number becomes the variable "rate", which the host may write. Gradients are
-    divided by `scale`, in FLOAT, to undo the scale of `autodiff`.
+    "lars", and `numbers` are its settings, as in `poplibs.optim`. "sgd" with a momentum becomes
+    "momentum". The optimiser's state is stored in new variables, such as `weight.first` for
+    "weight". If `rate` is a number, it becomes the variable "rate", which the host may write.
+    Gradients are divided by `scale`, in FLOAT, to undo the scale of `autodiff`.
 
     Raises `ModelError` for an unknown setting, and for a value of another graph.
     """
     for name in numbers:
         if name not in (known := _numbers_of(kind)):
-            near = did_you_mean(name, known)
+            suggestion = did_you_mean(name, known)
             raise misuse(
                 f"optimise() was given {shown(name)}, which {kind} does not have.",
-                f"{near}it takes {', '.join(known)}.",
+                f"{suggestion}it takes {', '.join(known)}.",
             )
     kind = "momentum" if kind == "sgd" and numbers.get("momentum") else kind
     optimised = ir.but()
     rate_value = rate if isinstance(rate, Value) else optimised.variable(rate, "rate", FLOAT)
     with optimised.at(part=UPDATE):
-        # a gradient that is itself a variable is read before any variable changes
-        sources = {g: optimised.op("copy", g) for g in grads.values() if g.kind == VARIABLE}
+        # if a gradient is itself a variable, copy it before any variable changes
+        sources = {
+            gradient: optimised.op("copy", gradient)
+            for gradient in grads.values()
+            if gradient.kind == VARIABLE
+        }
         for value, grad in grads.items():
             ir.check_own("optimise", value)
             ir.check_own("optimise", grad)
             if value.kind != VARIABLE:
                 continue
-            g = sources.get(grad, grad)
+            gradient = sources.get(grad, grad)
             state = [_add_state(optimised, value, name) for name in STATE[kind]]
             path = value.name.rpartition(".")[0]
             with optimised.at(stage=optimised.home(value), path=path, line=("", 0)):
                 if scale != 1.0:
-                    g = optimised.op("mul", optimised.cast(g, FLOAT), 1 / scale)
-                optimised.emit(kind, value, g, rate_value, *state, **numbers)
+                    gradient = optimised.op("mul", optimised.cast(gradient, FLOAT), 1 / scale)
+                optimised.emit(kind, value, gradient, rate_value, *state, **numbers)
     return optimised
 
 

@@ -45,10 +45,7 @@ def _axes(call: str, x: Value, dims: Ints) -> list[int]:
 
 
 def linear(ir: Ir, x: Value, w: Value, b: Value | None = None) -> Value:
-    """Return x times the transpose of w, plus b.
-
-    The shapes are x [..., in], w [out, in] and b [out].
-    """
+    """Return x [..., in] times the transpose of w [out, in], plus b [out]: a value [..., out]."""
     y = ir.op("matmul", x, turned(ir, w))
     return y if b is None else ir.op("add", y, b)
 
@@ -61,12 +58,15 @@ def reduced(ir: Ir, kind: Extreme, x: Value, dims: Ints | None = None, keep: boo
     """
     reduced_dims = _axes("reduced", x, range(len(x.shape)) if dims is None else dims)
     y = ir.op(kind, x, dims=tuple(reduced_dims))
-    kept_shape = tuple(1 if i in reduced_dims else n for i, n in enumerate(x.shape))
+    kept_shape = tuple(1 if i in reduced_dims else size for i, size in enumerate(x.shape))
     return ir.op("reshape", y, shape=kept_shape) if keep else y
 
 
 def mean(ir: Ir, x: Value, dims: Ints | None = None, keep: bool = False) -> Value:
-    """Return the mean of `x` over `dims`, by default all dimensions; see `reduced`."""
+    """Return the mean of `x` over `dims`, by default over all dimensions.
+
+    `keep` and the error are as for `reduced`.
+    """
     _axes("mean", x, () if dims is None else dims)
     y = reduced(ir, "sum", x, dims, keep=keep)
     return ir.op("mul", y, max(y.size, 1) / max(x.size, 1))
@@ -92,10 +92,10 @@ def split(ir: Ir, x: Value, sizes: Sequence[Natural], dim: int = 0) -> list[Valu
             f"{x.shape[axis]}.",
             f"give sizes whose sum is {x.shape[axis]} or less.",
         )
-    starts = [sum(sizes[:i]) for i in range(len(sizes))]
+    begins = [sum(sizes[:i]) for i in range(len(sizes))]
     return [
-        ir.op("slice", x, dim=dim, begin=begin, end=begin + n)
-        for begin, n in zip(starts, sizes, strict=True)
+        ir.op("slice", x, dim=dim, begin=begin, end=begin + size)
+        for begin, size in zip(begins, sizes, strict=True)
     ]
 
 
@@ -119,14 +119,20 @@ def _per_channel(ir: Ir, row: Value, rank: int) -> Value:
 
 
 def sized(n: int, **sizes: Ints | int | None) -> dict[str, tuple[int, ...]]:
-    """Return each of the named sizes as a tuple with one entry for each of `n` dimensions.
+    """Return a dict with a tuple of `n` sizes for each keyword, one for each dimension.
 
-    A single size is used for all dimensions. An `upper` of None becomes equal to `lower`.
+    A single size is used for all dimensions. If `upper` is None, it becomes equal to `lower`.
     """
     if "upper" in sizes and sizes["upper"] is None:
         sizes["upper"] = sizes["lower"]
-    tuples = {k: (v,) if isinstance(v, int) else tuple(v or ()) for k, v in sizes.items()}
-    return {k: v * n if len(v) == 1 else v for k, v in tuples.items()}
+    tuples = {
+        name: (size_list,) if isinstance(size_list, int) else tuple(size_list or ())
+        for name, size_list in sizes.items()
+    }
+    return {
+        name: size_list * n if len(size_list) == 1 else size_list
+        for name, size_list in tuples.items()
+    }
 
 
 def conv(
@@ -166,11 +172,11 @@ def pool(
     `lower`, the padding before it. With `count_padding`, an average counts the padding as zeros.
     """
     stride = kernel if stride is None else stride
-    n = len(x.shape) - 2
-    sizes = sized(n, kernel=kernel, stride=stride, lower=lower, upper=upper)
+    field_rank = len(x.shape) - 2
+    sizes = sized(field_rank, kernel=kernel, stride=stride, lower=lower, upper=upper)
     if kind == "avg_pool" and count_padding and any((*sizes["lower"], *sizes["upper"])):
         x = ir.op("pad", x, lower=(0, 0, *sizes["lower"]), upper=(0, 0, *sizes["upper"]))
-        sizes["lower"] = sizes["upper"] = (0,) * n
+        sizes["lower"] = sizes["upper"] = (0,) * field_rank
     return ir.op(kind, x, **sizes)
 
 
@@ -202,15 +208,16 @@ def _norm_results(
     eps: float,
     groups: int = 1,
 ) -> tuple[Value, ...]:
-    """Return the four results of the operation "norm".
+    """Return the four results of the operation "norm", with the arguments of the function `norm`.
 
-    They are y, the whitened x, the means, and 1 / the standard deviations.
+    They are the normalised x, the whitened x (without scale and shift), the means, and the inverses
+    of the standard deviations.
     """
     is_layer = kind == "layer"
-    count = x.shape[-1] if is_layer else x.shape[1]
-    rows = ir.op("reshape", x, shape=(-1, count)) if is_layer and len(x.shape) != 2 else x
-    scale = ir.constant(1.0, x.dtype, (count,)) if gamma is None else gamma
-    shift = ir.constant(0.0, x.dtype, (count,)) if beta is None else beta
+    num_channels = x.shape[-1] if is_layer else x.shape[1]
+    rows = ir.op("reshape", x, shape=(-1, num_channels)) if is_layer and len(x.shape) != 2 else x
+    scale = ir.constant(1.0, x.dtype, (num_channels,)) if gamma is None else gamma
+    shift = ir.constant(0.0, x.dtype, (num_channels,)) if beta is None else beta
     group_attrs = {"groups": groups} if kind == "group" else {}
     y, *others = ir.emit("norm", rows, scale, shift, kind=kind, eps=eps, **group_attrs)
     return (y if rows is x else ir.op("reshape", y, shape=x.shape), *others)
@@ -229,19 +236,23 @@ def batch_norm(
 ) -> Value:
     """Return the batch norm of x [batch, channels, …].
 
-    In training, the statistics are those of the batch, and the mean and the unbiased variance are
-    blended into `running_mean` and `running_var`, where `momentum` is the weight of the new value.
-    In inference, the running statistics are used, as constants without a gradient. If one of them
-    is None, the statistics of the batch are used here too.
+    In training, the statistics are those of the batch. The batch's mean and unbiased variance also
+    update the variables `running_mean` and `running_var`; `momentum` is the weight of the new
+    value. In inference, the running statistics are used, without a gradient. If one of them is
+    None, the statistics of the batch are used in inference, too.
     """
     if training or running_mean is None or running_var is None:
         y, _, average, inverse = _norm_results(ir, "batch", x, gamma=gamma, beta=beta, eps=eps)
         if running_mean is not None and running_var is not None:
-            n = x.size // x.shape[1]
+            elements_per_channel = x.size // x.shape[1]
             variance = ir.op("to_variance", ir.cast(inverse, FLOAT), eps=eps)
-            unbiased = ir.op("mul", variance, n / max(n - 1, 1))
-            for running, new in ((running_mean, average), (running_var, unbiased)):
-                ir.emit("blend", running, ir.cast(new, running.dtype), momentum=momentum)
+            unbiased = ir.op(
+                "mul", variance, elements_per_channel / max(elements_per_channel - 1, 1)
+            )
+            for running, batch_statistic in ((running_mean, average), (running_var, unbiased)):
+                ir.emit(
+                    "blend", running, ir.cast(batch_statistic, running.dtype), momentum=momentum
+                )
         return y
     rank = len(x.shape)
     inverse = ir.cast(ir.op("to_inv_std_dev", running_var, eps=eps), x.dtype)
@@ -269,15 +280,17 @@ def seed(ir: Ir, number: Annotated[int, Between(0, 2**63 - 1)] = 42) -> Value:
 def dropout(ir: Ir, x: Value, p: Fraction = 0.5, modifier: Natural | None = None) -> Value:
     """Return `x` with each element set to 0 with probability `p`, and divided by 1 - p otherwise.
 
-    Operations with different `modifier` draw different random numbers from one seed. By default it
-    is the number of random operations before this one, plus 1.
+    Operations with different modifiers draw different random numbers from the same seed. By
+    default, `modifier` is the number of random operations before this one, plus 1.
     """
     if not p:
         return x
-    drawing = ("dropout_mask", "uniform", "normal")
-    number = sum(op.kind in drawing for op in ir.ops) + 1 if modifier is None else modifier
+    random_kinds = ("dropout_mask", "uniform", "normal")
+    valid_modifier = (
+        sum(op.kind in random_kinds for op in ir.ops) + 1 if modifier is None else modifier
+    )
     mask = ir.op(
-        "dropout_mask", seed(ir), shape=x.shape, keep=1 - p, modifier=number, dtype=x.dtype
+        "dropout_mask", seed(ir), shape=x.shape, keep=1 - p, modifier=valid_modifier, dtype=x.dtype
     )
     return ir.op("mul", x, mask)
 
@@ -307,30 +320,37 @@ def attention(
         )
     scores = ir.op("matmul", q, turned(ir, k))
     scores = ir.op("mul", scores, 1 / sqrt(q.shape[-1]) if scale is None else scale)
-    lowest = float(np.finfo(q.dtype.numpy).min)
+    lowest_score = float(np.finfo(q.dtype.numpy).min)
     if causal:
-        lower = np.tri(scores.shape[-2], scores.shape[-1])
-        mask = ir.constant(np.where(lower > 0, 0.0, lowest), q.dtype)
+        causal_mask = np.tri(scores.shape[-2], scores.shape[-1])
+        mask = ir.constant(np.where(causal_mask > 0, 0.0, lowest_score), q.dtype)
     if mask is None or mask.floating:
         scores = scores if mask is None else ir.op("add", scores, mask)
         return ir.op("matmul", dropout(ir, ir.op("softmax", scores), p), v)
-    hidden = ir.op("select", mask, scores, ir.constant(lowest, q.dtype))
-    # masked a second time, because softmax returns equal weights for a query without any key
-    weights = ir.op("select", mask, ir.op("softmax", hidden), ir.constant(0.0, q.dtype))
+    masked_scores = ir.op("select", mask, scores, ir.constant(lowest_score, q.dtype))
+    # apply the mask again, because softmax returns equal weights for a query without any key
+    weights = ir.op("select", mask, ir.op("softmax", masked_scores), ir.constant(0.0, q.dtype))
     return ir.op("matmul", dropout(ir, weights, p), v)
 
 
 def embedding(ir: Ir, table: Value, index: Value) -> Value:
-    """Return the rows of `table` that the integers in `index` select."""
+    """Return the rows of `table` [entries, …] with the numbers in `index`: [*index.shape, …].
+
+    A run checks that the numbers are from 0 to entries - 1, if the host feeds them.
+    """
     return ir.op("gather", table, ir.classes(index, table.shape[0]))
 
 
 def _lstm_cell(g: Ir, gates: Value, recurrent_gates: Value, h: Value, c: Value) -> list[Value]:
     """Return the next [h, c] of an LSTM; the gates are input, forget, cell and output."""
-    i, f, new, o = split(g, g.op("add", gates, recurrent_gates), [h.shape[-1]] * 4, -1)
-    i, f, o = (g.op("sigmoid", gate) for gate in (i, f, o))
-    c = g.op("add", g.op("mul", f, c), g.op("mul", i, g.op("tanh", new)))
-    return [g.op("mul", o, g.op("tanh", c)), c]
+    input_gate, forget_gate, cell_gate, output_gate = split(
+        g, g.op("add", gates, recurrent_gates), [h.shape[-1]] * 4, -1
+    )
+    input_gate, forget_gate, output_gate = (
+        g.op("sigmoid", gate) for gate in (input_gate, forget_gate, output_gate)
+    )
+    c = g.op("add", g.op("mul", forget_gate, c), g.op("mul", input_gate, g.op("tanh", cell_gate)))
+    return [g.op("mul", output_gate, g.op("tanh", c)), c]
 
 
 def _gru_cell(g: Ir, gates: Value, recurrent_gates: Value, h: Value) -> list[Value]:
@@ -398,9 +418,9 @@ def recurrent(
 def _reduced_loss(
     ir: Ir, losses: Value, reduction: str, relevant_count: Value | None = None
 ) -> Value:
-    """Return the "mean" or the "sum" of `losses`, or with "none" the losses themselves.
+    """Return the "mean" or the "sum" of `losses`, or for "none" the losses themselves.
 
-    The divisor of the mean is `relevant_count`, by default the number of losses.
+    The mean is the sum divided by `relevant_count`, by default the number of losses.
     """
     if reduction == "none":
         return losses
@@ -420,24 +440,26 @@ def _by_class(
     reduction: str,
     ignored: int | None,
 ) -> Value:
-    """Return the loss of scores x [batch, classes, …] for labels [batch, …], reduced.
+    """Return the reduced loss of scores x [batch, classes, …] for labels [batch, …].
 
-    `loss` is a function of rows [n, classes] and labels [n] that returns losses [n]. A mean is over
-    the rows whose label is not `ignored`.
+    `loss(rows, labels)` returns losses [n] for rows [n, classes] and labels [n]. The mean is that
+    of the rows whose label is not `ignored`.
     """
     relevant_count = None
     shape = labels.shape
     dim = 1 if len(x.shape) > 1 else 0
     labels = ir.classes(labels, x.shape[dim], ignored)
-    if len(x.shape) > 2:  # the classes become the last dimension
+    if len(x.shape) > 2:  # move the classes to the last dimension
         x = ir.op("permute", x, dims=(0, *range(2, len(x.shape)), 1))
-    rows = ir.op("reshape", x, shape=(-1, x.shape[-1])) if len(x.shape) != 2 else x
-    flat = ir.op("reshape", labels, shape=(rows.shape[0],)) if len(shape) != 1 else labels
+    score_rows = ir.op("reshape", x, shape=(-1, x.shape[-1])) if len(x.shape) != 2 else x
+    flat_labels = (
+        ir.op("reshape", labels, shape=(score_rows.shape[0],)) if len(shape) != 1 else labels
+    )
     if ignored is not None:
-        masked = ir.constant(MASKED_LABEL_CODE, UNSIGNED_INT, flat.shape)
-        is_relevant = ir.op("neq", flat, masked)
+        masked = ir.constant(MASKED_LABEL_CODE, UNSIGNED_INT, flat_labels.shape)
+        is_relevant = ir.op("neq", flat_labels, masked)
         relevant_count = reduced(ir, "sum", ir.op("cast", is_relevant, dtype=FLOAT))
-    losses = loss(rows, flat)
+    losses = loss(score_rows, flat_labels)
     losses = ir.op("reshape", losses, shape=shape) if reduction == "none" else losses
     return _reduced_loss(ir, losses, reduction, relevant_count)
 
@@ -457,7 +479,7 @@ def cross_entropy(
 def nll(
     ir: Ir, x: Value, labels: Value, reduction: Reduction = "mean", ignored: int | None = None
 ) -> Value:
-    """Return the negative log likelihood of `labels`, for logarithms of probabilities `x`.
+    """Return the negative log likelihood, in FLOAT, of `labels` for log probabilities `x`.
 
     Shapes, `reduction` and `ignored` are those of `cross_entropy`.
     """
@@ -469,15 +491,18 @@ def nll(
 
 
 def squared_error(ir: Ir, x: Value, y: Value, reduction: Reduction = "mean") -> Value:
-    """Return the squared differences of x and y, reduced to their mean, their sum or not at all."""
+    """Return the mean or the sum of the squared differences of x and y.
+
+    With the `reduction` "none", return the squared differences themselves.
+    """
     return _reduced_loss(ir, ir.op("square", ir.op("sub", x, y)), reduction)
 
 
 def binary_cross_entropy(ir: Ir, x: Value, y: Value, reduction: Reduction = "mean") -> Value:
-    """Return the binary cross entropy, in FLOAT, of scores x and targets y, reduced.
+    """Return the mean or the sum of the binary cross entropy, in FLOAT, of scores and targets.
 
-    The scores are the inputs of a sigmoid. The loss of an element is max(x, 0) - x y + log(1 +
-    exp(-|x|)).
+    The scores x are the inputs of a sigmoid, and y are the targets. The loss of an element is
+    max(x, 0) - x y + log(1 + exp(-|x|)). With the `reduction` "none", return all losses.
     """
     return _reduced_loss(ir, ir.op("binary_cross_entropy", x, y), reduction)
 

@@ -1,4 +1,4 @@
-"""Lower a graph to PopLibs calls: `Lowering` builds the program, and `Run` executes it."""
+"""Lower an `Ir` graph to PopLibs calls: `Lowering` builds the program, and `Run` executes it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ Result = TypeVar("Result")
 def body_ops(op: Op) -> Body:
     """Return the operations in the body of a scan, or [] for any other operation.
 
-    They get the stage, part, phase and path of the scan.
+    The returned operations are copies with the stage, part, phase and path of the scan.
     """
     body = op.attrs.get("body")
     if not isinstance(body, Ir):
@@ -61,15 +61,16 @@ def body_ops(op: Op) -> Body:
 
 
 class Lowering:
-    """The program that runs `iterations` steps of a graph, on the Poplar graph `whole`.
+    """The program that runs `iterations` steps of a graph `ir`, on the Poplar graph `whole`.
 
-    Each stage has a virtual graph, with the tiles of one IPU. A variable gets the tile mapping that
-    the first matrix product, convolution or look-up that reads it prefers. `options` are the
-    options of matrix products and convolutions.
+    Each stage of the model has a virtual graph, with the tiles of one IPU. A variable gets the tile
+    mapping that its first reader prefers, if that is a matrix product, a convolution or a look-up.
+    `options` are the options of matrix products and convolutions.
 
-    The `lower` functions of rows use `call`, `new`, `constant`, `replica`, `tensor_of`, `graph`,
-    `prog`, `name`, `op`, `options` and `variable_name`. Raises `ModelError` for a graph that the
-    device cannot run, and the errors of the libraries.
+    Each kind of operation has a `Row` in the table `OPS`. The row's `lower` function adds the
+    library calls; it may use `call`, `new`, `constant`, `replica`, `tensor_of`, `graph`, `prog`,
+    `name`, `op`, `options` and `variable_name`. Raises `ModelError` for a graph that the device
+    cannot run, and the errors of the libraries.
     """
 
     def __init__(
@@ -85,40 +86,41 @@ class Lowering:
         self.whole = Graph(target, ir.replicas)
         popops.add_codelets(self.whole)
         self.tensor: dict[Value, Tensor] = {}
-        self.copies: dict[tuple[Value, int], Tensor] = {}  # copies by value and stage
-        self.streams: dict[str, Value] = {}  # inputs by the handle of their stream
-        self.per_step: set[str] = set()  # outputs that are sent once a step
+        self.copies: dict[tuple[Value, int], Tensor] = {}  # the tensor of a value in a stage
+        self.streams: dict[str, Value] = {}  # the input that each stream fills, by handle
+        self.per_step: set[str] = set()  # names of outputs that are sent once a step
         self.buffers: dict[Value, RemoteBuffer] = {}
         self._fetched: dict[Value, Tensor] = {}
         self._replica: Tensor | None = None
         self._makers = ir.maker()
-        self._homes = {v: op.stage for v, op in self._makers.items()}
+        self._homes = {value: op.stage for value, op in self._makers.items()}
         self._readers: dict[Value, list[tuple[Op, int]]] = {}
         for op in ir.ops:
             self._index(op)
         self._check()
-        tiles = self.whole.target.tiles_per_ipu
-        ipus = self.whole.target.num_ipus
-        if ir.stages > ipus:
+        tiles_per_stage = self.whole.target.tiles_per_ipu
+        num_ipus = self.whole.target.num_ipus
+        if ir.stages > num_ipus:
             raise ModelError(f"""The graph has {ir.stages} stages for each of
-                {counted(ir.replicas, "replica")}, but the device has only {counted(ipus, "IPU")}
-                for each replica.
+                {counted(ir.replicas, "replica")}, but the device has only
+                {counted(num_ipus, "IPU")} for each replica.
                 next:  give the device more IPUs: num_ipus={ir.stages * ir.replicas} or more.""")
         self.graphs = [
-            self.whole.create_virtual_graph(s * tiles, (s + 1) * tiles) for s in range(ir.stages)
+            self.whole.create_virtual_graph(stage * tiles_per_stage, (stage + 1) * tiles_per_stage)
+            for stage in range(ir.stages)
         ]
         self.graph = self.graphs[0]
         self.program = self._program()
 
     def _index(self, op: Op) -> None:
-        """Record which operations read each value, and the stages of variables and results."""
-        for place, value in enumerate(op.inputs):
-            self._readers.setdefault(value, []).append((op, place))
+        """Record that `op` reads its inputs, and the stages of its variables and body's results."""
+        for input_number, value in enumerate(op.inputs):
+            self._readers.setdefault(value, []).append((op, input_number))
             if value.kind == VARIABLE:
                 self._homes.setdefault(value, op.stage)
-        for inner in body_ops(op):
-            self._homes.update(dict.fromkeys(inner.outs, op.stage))
-            self._index(inner)
+        for body_op in body_ops(op):
+            self._homes.update(dict.fromkeys(body_op.outs, op.stage))
+            self._index(body_op)
 
     # --- what rows use ---
 
@@ -129,9 +131,9 @@ class Lowering:
         self.graph = self.graphs[op.stage]
 
     def call(self, function: Callable[..., Result], *operands: object, **options: object) -> Result:
-        """Call a library function with the graph and the program, under the operation's name.
+        """Return function(graph, *operands, prog, debug_context=name of the operation, **options).
 
-        `function` gets the operands between these two, and the `options` by name.
+        `graph` and `prog` are those of the current operation.
         """
         return function(self.graph, *operands, self.prog, debug_context=self.name, **options)
 
@@ -148,7 +150,7 @@ class Lowering:
         return constant
 
     def replica(self) -> Tensor:
-        """Return the number of the replica as a tensor, UNSIGNED_INT[1]."""
+        """Return a tensor UNSIGNED_INT[1] that contains the number of the replica."""
         if self._replica is None:
             self._replica = self.whole.add_replication_index_constant()
             self.whole.set_tile_mapping(self._replica, 0)
@@ -163,18 +165,22 @@ class Lowering:
     def _check(self) -> None:
         """Raise `ModelError` for a graph that the device cannot run.
 
-        Such a graph has a tensor that is larger than the memory of an IPU, or a variable that one
-        stage changes with each micro-batch while another stage reads it.
+        A tensor must not be larger than the memory of an IPU. A variable that one stage changes
+        with each micro-batch must not be read by another stage.
         """
         target = self.whole.target
         ipu_bytes = target.tiles_per_ipu * target.bytes_per_tile
         for op in self.ir.ops:
             row = row_of(op.kind, op.where)
-            size = 0 if row.view else max((v.size * v.dtype.size for v in op.outs), default=0)
-            if size > ipu_bytes:
+            largest_bytes = (
+                0
+                if row.view
+                else max((result.size * result.dtype.size for result in op.outs), default=0)
+            )
+            if largest_bytes > ipu_bytes:
                 raise op.error(
-                    f"{op.kind} makes a tensor of {size:,} bytes, but an IPU of the device has "
-                    f"{ipu_bytes:,}.",
+                    f"{op.kind} makes a tensor of {largest_bytes:,} bytes, but an IPU of the "
+                    f"device has {ipu_bytes:,}.",
                     "make the tensor smaller, or give the device more tiles.",
                 )
             if not OPS[op.kind].in_place or op.part == UPDATE:
@@ -183,9 +189,11 @@ class Lowering:
                 self._check_stored(op)
                 continue
             home = self._homes[op.inputs[0]]
-            far = [o for o, _ in self._readers[op.inputs[0]] if o.stage != home]
-            if far or op.stage != home:
-                remote_op = far[0] if far else op
+            remote_readers = [
+                reader for reader, _ in self._readers[op.inputs[0]] if reader.stage != home
+            ]
+            if remote_readers or op.stage != home:
+                remote_op = remote_readers[0] if remote_readers else op
                 raise remote_op.error(
                     f"{op.inputs[0].name!r} is in stage {home} and changes with each "
                     f"micro-batch; the copy in stage {remote_op.stage} would not change.",
@@ -209,26 +217,30 @@ class Lowering:
                 )
 
     def _program(self) -> Program:
-        """Return the complete program: `iterations` steps of micro-batches and one update each."""
+        """Return the complete program: `iterations` steps, each of micro-batches and an update."""
         ir = self.ir
-        body = [op for op in ir.ops if op.part != UPDATE]
-        update = [op for op in ir.ops if op.part == UPDATE]
+        micro_batch_ops = [op for op in ir.ops if op.part != UPDATE]
+        update_ops = [op for op in ir.ops if op.part == UPDATE]
         self.copies_program = Programs(name="copies")
         if self.options.pop("stochasticRounding", False):
             set_stochastic_rounding(self.whole, self.copies_program, True)
         if ir.schedule:
-            micro_batches: Program = _Pipeline(self, body).program()
+            micro_batches: Program = _Pipeline(self, micro_batch_ops).program()
         else:
             micro_batch = Programs(name="micro-batch")
-            self._lower(body, micro_batch)
-            self._send(lambda v: self._part(v) != UPDATE, micro_batch)
+            self._lower(micro_batch_ops, micro_batch)
+            self._send(lambda output: self._part(output) != UPDATE, micro_batch)
             is_single = ir.accumulation == 1
             micro_batches = micro_batch if is_single else Repeat(ir.accumulation, micro_batch)
-        last = Programs(name="update")
-        self._lower(update, last)
-        self._send(lambda v: self._part(v) == UPDATE, last)
-        self.per_step = {n for n, v in ir.outputs.items() if self._part(v) == UPDATE}
-        step = Programs(self.copies_program, micro_batches, last, name="step")
+        update_program = Programs(name="update")
+        self._lower(update_ops, update_program)
+        self._send(lambda output: self._part(output) == UPDATE, update_program)
+        self.per_step = {
+            output_name
+            for output_name, output in ir.outputs.items()
+            if self._part(output) == UPDATE
+        }
+        step = Programs(self.copies_program, micro_batches, update_program, name="step")
         for value in ir.variables.values():  # add the variables that no operation reads
             if value not in self.tensor and value not in self.buffers:
                 self._variable(value, 0)
@@ -240,7 +252,10 @@ class Lowering:
         return maker.part if maker else FORWARD
 
     def _lower(self, ops: Iterable[Op], into: Programs) -> None:
-        """Add `ops` to the program `into`, in one Sequence per module, named after its path."""
+        """Add `ops` to the program `into`, in one Sequence per module, named after its path.
+
+        Copies of inputs from the host come first.
+        """
         self.feeds = Programs(name="inputs")
         into.add(self.feeds)
         section: tuple[str, int, int] | None = None
@@ -255,10 +270,10 @@ class Lowering:
                 self.lower_op(op)
 
     def lower_op(self, op: Op) -> None:
-        """Add an operation to the program.
+        """Add an operation to the program by its `Row`.
 
-        Raises `ModelError` if its row cannot lower it, or returns tensors of other shapes than
-        declared.
+        Raises `ModelError` if the row cannot lower it, or returns tensors of other shapes than the
+        operation's results have.
         """
         row = OPS[op.kind]
         self.start(op)
@@ -266,23 +281,23 @@ class Lowering:
             self._store(op.inputs[0], self.get(op.inputs[1], op, 1))
             self._fetched.pop(op.inputs[0], None)  # later readers fetch the new value
             return
-        operands = [self._operand(op, row, place) for place in range(len(op.inputs))]
+        operands = [self._operand(op, row, input_number) for input_number in range(len(op.inputs))]
         try:
-            result = row.lower(self, *operands, **op.attrs)
+            lowered = row.lower(self, *operands, **op.attrs)
         except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
             if isinstance(error, IPUTeachError):
                 raise
             raise op.error(
                 f"{op.kind} cannot be lowered with these tensors and attributes: {error}.",
-                "see its row in the table of operations for what it takes.",
+                f"see the table of operations for the operands of {op.kind}.",
             ) from error
-        tensors = result if isinstance(result, (list, tuple)) else [result]
+        tensors = lowered if isinstance(lowered, (list, tuple)) else [lowered]
         for value, tensor in zip(op.outs, tensors, strict=False):
             if not isinstance(tensor, Tensor) or tensor.shape != value.shape:
                 raise op.error(
-                    f"{op.kind} returns {value!r} by its row's shape, but its row's lower returned "
-                    f"{shown(tensor)}.",
-                    "return a tensor of the shape that the row's shape gives, or a list of them.",
+                    f"by the function shape of its row, {op.kind} returns {value!r}, but the "
+                    f"function lower of its row returned {shown(tensor)}.",
+                    "return from lower a tensor of that shape, or a list of them.",
                 )
             self.tensor[value] = tensor
         if row.in_place:
@@ -290,23 +305,28 @@ class Lowering:
                 if value in self._fetched:
                     self._store(value, self._fetched[value])
 
-    def _operand(self, op: Op, row: Row, place: int) -> Tensor | float:
-        """Return the tensor of an input of `op`, or its number if the row accepts one.
+    def _operand(self, op: Op, row: Row, input_number: int) -> Tensor | float:
+        """Return the tensor of an input of `op`, or a number if the row accepts one instead.
 
-        A number is only possible if another input has the same dtype and the shape of the result.
+        A number is returned only for a constant with a single value, and if another input has the
+        same dtype and the shape of the result.
         """
-        value = op.inputs[place]
+        value = op.inputs[input_number]
         if row.numbers and value.number is not None:
-            beside = (v for v in op.inputs if v.number is None and v.dtype is value.dtype)
-            if any(v.shape == op.outs[0].shape for v in beside):
+            same_dtype = (
+                operand
+                for operand in op.inputs
+                if operand.number is None and operand.dtype is value.dtype
+            )
+            if any(operand.shape == op.outs[0].shape for operand in same_dtype):
                 return value.number
-        return self.get(value, op, place)
+        return self.get(value, op, input_number)
 
     def get(self, value: Value, op: Op, place: int) -> Tensor:
         """Return the tensor of `value` in the stage of `op`, which reads it as input `place`.
 
-        If the stage has no such tensor yet, this adds a variable, constant, stream or copy. Raises
-        `ModelError` if no earlier operation produces the value.
+        If the stage has no tensor for it yet, add a variable, a constant, a stream from the host,
+        or a copy from another stage. Raises `ModelError` if no earlier operation produces it.
         """
         key = value, op.stage
         if key in self.copies:
@@ -344,15 +364,15 @@ class Lowering:
     def preferred(self, value: Value, stage: int, seen_as: Value | None = None) -> Tensor | None:
         """Return a new tensor with the tile mapping that a reader of `value` prefers, or None.
 
-        The first reader in this stage that has a preference decides. Readers of reshapes and
-        permutations of the value count too; `seen_as` is such a view in a recursive call.
+        The first reader in this stage that has a preference decides. A reader may also read a
+        reshape or permutation of the value; `seen_as` is such a view in a recursive call.
         """
         view = value if seen_as is None else seen_as
-        for op, place in self._readers.get(view, ()):
+        for op, input_number in self._readers.get(view, ()):
             if op.stage != stage:
                 continue
             row = OPS[op.kind]
-            tensor: Tensor | None = row.lays(self, op, place) if row.lays else None
+            tensor: Tensor | None = row.lays(self, op, input_number) if row.lays else None
             if tensor is None and op.kind in ("reshape", "permute"):
                 tensor = self.preferred(value, stage, op.outs[0])
                 if tensor is not None and op.kind == "permute":
@@ -376,13 +396,16 @@ class Lowering:
     def _variable(self, value: Value, stage: int) -> None:
         """Add a variable with its initial value, which the host can read and write."""
         variable = self.tensor[value] = self.new_for(value, stage)
-        assert value.initial is not None, "a variable has one"
+        assert value.initial is not None, "a variable has an initial value"
         self.whole.set_initial_value(variable, value.initial)
         self.whole.create_host_read(value.name, variable)
         self.whole.create_host_write(f"write {value.name}", variable)
 
     def _from_remote(self, value: Value, op: Op) -> Tensor:
-        """Return a variable on the tiles, filled from streaming memory once per section."""
+        """Return a variable on the tiles with the contents of a remote variable.
+
+        It is filled from streaming memory once per section: part, phase and stage of the program.
+        """
         if value not in self._fetched:
             variable = self._fetched[value] = self.new_for(value, op.stage)
             self.prog.add(Copy(self._buffer(value), variable.flatten()))
@@ -428,52 +451,60 @@ class Lowering:
 
 
 class _Pipeline:
-    """The pipeline of a lowering: the operations `body` run in stages, each on its own IPU."""
+    """The pipeline of a `Lowering`: the operations `body` run in stages, each on its own IPU."""
 
     def __init__(self, low: Lowering, body: Body) -> None:
         self.low = low
         self.body = body
 
     def program(self) -> Program:
-        """Return the program of the pipeline, in which stages work on different micro-batches."""
+        """Return the program in which the stages work on different micro-batches by a schedule."""
         ir = self.low.ir
-        stages = ir.stages
+        num_stages = ir.stages
         is_training = any(op.part == BACKWARD for op in self.body)
-        crossing = [self._crossing(s, FORWARD) for s in range(stages)]
-        grad_crossing = [self._crossing(s, BACKWARD) for s in range(stages)]
+        sent_values = [self._crossing(stage_number, FORWARD) for stage_number in range(num_stages)]
+        sent_gradients = [
+            self._crossing(stage_number, BACKWARD) for stage_number in range(num_stages)
+        ]
         forwards = []
         backwards = []
-        into: list[Tensor | None] = [None] * stages
-        out: list[Tensor | None] = [None] * stages
-        grad_into: list[Tensor | None] = [None] * stages
-        grad_out: list[Tensor | None] = [None] * stages
-        for s in range(stages):
-            if s and crossing[s - 1]:
-                into[s] = self._arrive(crossing[s - 1], s)
-            forwards.append(self._stage_program(s, FORWARD))
-            out[s] = self._packed([self._at(v, s) for v in crossing[s]], crossing[s])
-        for s in reversed(range(stages)):
-            if s + 1 < stages and grad_crossing[s + 1]:
-                grad_out[s] = self._arrive(grad_crossing[s + 1], s)
-            backwards.append(self._stage_program(s, BACKWARD))
-            grad_into[s] = self._packed(
-                [self._at(v, s) for v in grad_crossing[s]], grad_crossing[s]
+        received: list[Tensor | None] = [None] * num_stages
+        sent: list[Tensor | None] = [None] * num_stages
+        gradients_sent: list[Tensor | None] = [None] * num_stages
+        gradients_received: list[Tensor | None] = [None] * num_stages
+        for stage_number in range(num_stages):
+            if stage_number and sent_values[stage_number - 1]:
+                received[stage_number] = self._arrive(sent_values[stage_number - 1], stage_number)
+            forwards.append(self._stage_program(stage_number, FORWARD))
+            sent[stage_number] = self._packed(
+                [self._at(v, stage_number) for v in sent_values[stage_number]],
+                sent_values[stage_number],
+            )
+        for stage_number in reversed(range(num_stages)):
+            if stage_number + 1 < num_stages and sent_gradients[stage_number + 1]:
+                gradients_received[stage_number] = self._arrive(
+                    sent_gradients[stage_number + 1], stage_number
+                )
+            backwards.append(self._stage_program(stage_number, BACKWARD))
+            gradients_sent[stage_number] = self._packed(
+                [self._at(v, stage_number) for v in sent_gradients[stage_number]],
+                sent_gradients[stage_number],
             )
         backwards.reverse()
         pipeline_stages = []
-        for s in range(stages):
-            stage = Stage(forwards[s], into[s], out[s])
-            has_backward = any(op.part == BACKWARD and op.stage == s for op in self.body)
-            if has_backward or grad_out[s] is not None:
+        for stage_number in range(num_stages):
+            stage = Stage(forwards[stage_number], received[stage_number], sent[stage_number])
+            has_backward = any(op.part == BACKWARD and op.stage == stage_number for op in self.body)
+            if has_backward or gradients_received[stage_number] is not None:
                 stage = replace(
                     stage,
-                    backward=backwards[s],
-                    keep=self._kept(s, into[s]),
-                    grad_out=grad_out[s],
-                    grad_into=grad_into[s],
+                    backward=backwards[stage_number],
+                    keep=self._kept(stage_number, received[stage_number]),
+                    grad_out=gradients_received[stage_number],
+                    grad_into=gradients_sent[stage_number],
                 )
             pipeline_stages.append(stage)
-        ticks = pipeline_schedule(stages, ir.accumulation, ir.schedule, is_training)
+        ticks = pipeline_schedule(num_stages, ir.accumulation, ir.schedule, is_training)
         return pipeline(self.low.whole, pipeline_stages, ticks)
 
     def _stage_program(self, stage: int, part: str) -> Programs:
@@ -489,11 +520,12 @@ class _Pipeline:
         return self.low._homes.get(value, 0) == stage and self.low._part(value) == part
 
     def _crossing(self, stage: int, part: str) -> list[Value]:
-        """Return the values that stage `stage` sends to its neighbour.
+        """Return the values that a stage sends to its neighbour in the pass `part`.
 
-        In the forward pass, these are results of this stage and earlier ones that a later stage
-        reads; they are sent to stage + 1. In the backward pass, they are gradients, sent to stage -
-        1. Raises `ModelError` if a stage reads a value against the direction of the pipeline.
+        In the forward pass, they are results of this and earlier stages that a later stage reads,
+        and the neighbour is the next stage. In the backward pass, they are results of this and
+        later stages that an earlier stage reads, and the neighbour is the previous stage. Raises
+        `ModelError` if a stage reads a value against the direction of the pipeline.
         """
         sign = 1 if part == FORWARD else -1
         values: dict[Value, None] = {}
@@ -513,14 +545,14 @@ class _Pipeline:
         return list(values)
 
     def _at(self, value: Value, stage: int) -> Tensor:
-        """Return the tensor of `value` in a stage: the copy there, if the stage has one."""
+        """Return the stage's own copy of `value`, or the tensor of `value` if there is no copy."""
         copy = self.low.copies.get((value, stage))
         return self.low.tensor[value] if copy is None else copy
 
     def _arrive(self, values: list[Value], stage: int) -> Tensor | None:
-        """Add a variable in a stage for each value that it receives, and return them packed.
+        """Add a variable in a stage for each value that it receives.
 
-        The result is one flat tensor, as from `_packed`.
+        Return all of them as one flat tensor, as `_packed` does.
         """
         for value in values:
             self.low.copies[value, stage] = poputil.clone_to_ipu(
@@ -529,27 +561,28 @@ class _Pipeline:
         return self._packed([self.low.copies[v, stage] for v in values], values)
 
     def _packed(self, tensors: list[Tensor], values: list[Value]) -> Tensor | None:
-        """Return `tensors`, those of `values`, as one flat tensor; None if there are none.
+        """Concatenate the `tensors` of `values` into one flat tensor; return None for no tensors.
 
-        Raises `ModelError` if the dtypes have different sizes.
+        Raises `ModelError` for different dtypes, unless all have 4 bytes.
         """
         if not tensors:
             return None
-        flat = [t.flatten() for t in tensors]
-        if len({t.dtype for t in flat}) > 1:
-            if {t.dtype.size for t in flat} != {4}:
-                names = ", ".join(map(repr, values))
-                raise ModelError(f"""{names} cross from one stage to another, but their dtypes have
-                    different sizes.
-                    next:  end the stage elsewhere, or cast them to one dtype before its end.""")
-            flat = [t.reinterpret(UNSIGNED_INT) for t in flat]
-        return concat(flat) if len(flat) > 1 else flat[0]
+        flat_tensors = [tensor.flatten() for tensor in tensors]
+        if len({tensor.dtype for tensor in flat_tensors}) > 1:
+            if {tensor.dtype.size for tensor in flat_tensors} != {4}:
+                value_names = ", ".join(map(repr, values))
+                raise ModelError(f"""{value_names} cross from one stage to another, but their
+                    dtypes have different sizes.
+                    next:  end the stage elsewhere, or cast these values to one dtype before its
+                    end.""")
+            flat_tensors = [tensor.reinterpret(UNSIGNED_INT) for tensor in flat_tensors]
+        return concat(flat_tensors) if len(flat_tensors) > 1 else flat_tensors[0]
 
     def _kept(self, stage: int, into: Tensor | None) -> list[Tensor]:
         """Return the tensors of a stage's forward pass that its backward pass reads.
 
-        A view is replaced by the tensor that it is a view of. Values of earlier stages are parts of
-        `into`, the tensor that the stage receives, which is returned instead of them.
+        Instead of a view, the tensor of which it is a view is returned. Instead of values from
+        earlier stages, `into` is returned: the flat tensor with all values that the stage receives.
         """
         saved: dict[Value, None] = {}
 
@@ -574,12 +607,12 @@ class _Pipeline:
 
 
 class Run:
-    """A lowered graph on a device, which can run, and whose variables the host can read and write.
+    """A lowered graph on a device: it runs, and the host can read and write its variables.
 
-    `run(name=array, …)` takes arrays of the shape [micro-batches, …], or with all batches
-    concatenated along the first dimension. It returns an array for each output: [micro-batches, …],
-    or [steps * replicas, …] for an output of the update. Micro-batches are ordered by step, then by
-    accumulation, then by replica.
+    `run(name=array, …)` takes an array for each input, of the shape [micro-batches, …] or with all
+    batches concatenated along the first dimension. It returns an array for each output:
+    [micro-batches, …], or [steps * replicas, …] for an output of the update. Micro-batches are
+    ordered by step, then by their number in the accumulation, then by replica.
     """
 
     def __init__(
@@ -599,7 +632,7 @@ class Run:
 
     @property
     def factors(self) -> dict[str, int]:
-        """The micro-batches of a run, as factors: the steps, the accumulation and the replicas."""
+        """The factors of the number of micro-batches: steps, accumulation and replicas."""
         ir = self.ir
         return {
             "steps": self.low.iterations,
@@ -619,21 +652,27 @@ class Run:
         integers out of its range.
         """
         array = np.asarray(numbers)
-        n = self.micro_batches
+        num_micro_batches = self.micro_batches
         shape = value.shape
-        combined = (n * shape[0], *shape[1:]) if shape else (n,)
-        if array.shape not in (combined, (n, *shape)):
-            product = " * ".join(f"{k} {v}" for k, v in self.factors.items())
-            batch = f" * batch {shape[0]}" if shape else ""
+        combined_shape = (
+            (num_micro_batches * shape[0], *shape[1:]) if shape else (num_micro_batches,)
+        )
+        if array.shape not in (combined_shape, (num_micro_batches, *shape)):
+            factor_text = " * ".join(
+                f"{factor} {factor_value}" for factor, factor_value in self.factors.items()
+            )
+            batch_text = f" * batch {shape[0]}" if shape else ""
             raise ModelError(f"""{value.name!r} was fed {list(array.shape)}, but a run takes
-                {list(combined)}: {product}{batch}.
+                {list(combined_shape)}: {factor_text}{batch_text}.
                 next:  feed all micro-batches of a run, concatenated along the first dimension.""")
         if np.dtype(value.dtype.numpy).kind in "iu":
             if array.dtype.kind not in "iu":
                 raise ModelError(f"""{value.name!r} was fed {array.dtype}, but takes integers.
                     next:  give an integer array.""")
             array = self._checked_integers(value, array)
-        return np.ascontiguousarray(array.reshape((n, *shape)), value.dtype.numpy).reshape(-1)
+        return np.ascontiguousarray(
+            array.reshape((num_micro_batches, *shape)), value.dtype.numpy
+        ).reshape(-1)
 
     def _checked_integers(self, value: Value, array: Array) -> Array:
         """Return the integers of an input as int64.
@@ -680,20 +719,23 @@ class Run:
             inputs = ", ".join(self.ir.inputs) or "nothing"
             raise ModelError(f"""A run was fed {", ".join(fed) or "nothing"}, but takes {inputs}.
                 next:  feed {inputs}.""")
-        arrays = {n: self.fed(self.ir.inputs[n], numbers) for n, numbers in fed.items()}
+        arrays = {
+            input_name: self.fed(self.ir.inputs[input_name], numbers)
+            for input_name, numbers in fed.items()
+        }
         for handle, value in self.low.streams.items():
             self.engine.connect_stream(handle, arrays[value.name])
-        outs = {}
+        outputs = {}
         for name, value in self.ir.outputs.items():
-            count = self.micro_batches
+            num_rows = self.micro_batches
             if name in self.low.per_step:
-                count = self.low.iterations * self.ir.replicas
-            outs[name] = np.empty((count, *value.shape), value.dtype.numpy)
+                num_rows = self.low.iterations * self.ir.replicas
+            outputs[name] = np.empty((num_rows, *value.shape), value.dtype.numpy)
             if value.size:
-                self.engine.connect_stream(f"output {name}", outs[name].reshape(-1))
+                self.engine.connect_stream(f"output {name}", outputs[name].reshape(-1))
         with Interrupts():  # Ctrl-C waits for the end of the run, so that all steps are complete
             self.engine.run()
-        return outs
+        return outputs
 
     def _named(self, name: str) -> Value:
         """Return the variable or input with this name."""
@@ -702,46 +744,50 @@ class Run:
         return named_value(self.ir, name)
 
     def read(self, name: str) -> Array:
-        """Return the value of a variable, as it is in the first replica.
+        """Return the value of a variable in the first replica.
 
-        For a sharded variable, return the shares of all replicas: [replicas, …].
+        For a sharded variable, return the shares of all replicas: [replicas, …]. Raises
+        `ModelError` for an unknown name.
         """
         value = self._named(name)
         replicas = self.ir.replicas
         if value in self.low.buffers:
-            rows = [self.engine.copy_from_remote_buffer(name, replica=r) for r in range(replicas)]
-            array = np.asarray(rows)
+            replica_arrays = [
+                self.engine.copy_from_remote_buffer(name, replica=replica)
+                for replica in range(replicas)
+            ]
+            array = np.asarray(replica_arrays)
         else:
             array = np.array(self.engine.read_tensor(name))
         array = array.reshape((replicas, *value.shape))
         return array if value.sharded else array[0]
 
     def write(self, name: str, array: Numbers) -> None:
-        """Set a variable in all replicas. Raises `ModelError` for an array of another shape.
+        """Set a variable in all replicas; a sharded variable gets an array [replicas, …].
 
         The variable "seed" is increased by the number of the replica, so that each replica draws
-        different random numbers.
+        different random numbers. Raises `ModelError` for an unknown name or another shape.
         """
         value = self._named(name)
         replicas = self.ir.replicas
-        numbers = np.asarray(array, value.dtype.numpy)
+        new_value = np.asarray(array, value.dtype.numpy)
         shape = (replicas, *value.shape) if value.sharded else value.shape
-        if numbers.shape != shape:
-            raise ModelError(f"""{name!r} was given {list(numbers.shape)}, but is {list(shape)}.
+        if new_value.shape != shape:
+            raise ModelError(f"""{name!r} was given {list(new_value.shape)}, but is {list(shape)}.
                 next:  give an array of its shape.""")
-        by_replica = np.array(np.broadcast_to(numbers, (replicas, *value.shape)))
+        by_replica = np.array(np.broadcast_to(new_value, (replicas, *value.shape)))
         if name == "seed":
             by_replica[:, 1] += np.arange(replicas, dtype=np.uint32)
         if value not in self.low.buffers:
             self.engine.write_tensor(f"write {name}", by_replica if replicas > 1 else by_replica[0])
             return
-        for replica, row in enumerate(by_replica.reshape(replicas, -1)):
-            self.engine.copy_to_remote_buffer(row, name, replica=replica)
+        for replica, replica_values in enumerate(by_replica.reshape(replicas, -1)):
+            self.engine.copy_to_remote_buffer(replica_values, name, replica=replica)
 
     def state(self) -> dict[str, Array]:
-        """Return all variables by name: parameters, optimiser state, running statistics, the seed.
+        """Return the arrays of all variables by name, without those that a run writes first.
 
-        Variables that each run writes before it reads them are left out.
+        They are the parameters, the optimiser's state, running statistics and the random seed.
         """
         first_reader: dict[Value, str] = {}
         for op in self.ir.ops:

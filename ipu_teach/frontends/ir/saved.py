@@ -1,4 +1,4 @@
-"""Save a graph to a file, and load it: JSON, with the values of variables as arrays."""
+"""Save an `Ir` graph to a file, and load it: JSON, with the values of variables as arrays."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ MODEL = Format("model", 1, "ir.save", error=ModelLoadError, missing=ModelLoadErr
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-MAX_SIZE = 2**24  # the largest length of a dimension
+MAX_SIZE = 2**24  # a dimension has at most this length
 MAX_ELEMENTS = 2**32
 MAX_STAGES = 4096
-MAX_DEPTH = 4  # the limit for nested lists in an attribute, and for nested graphs
+MAX_DEPTH = 4  # lists in an attribute, and graphs, are nested at most this deep
 Json: TypeAlias = "str | float | list[Json] | dict[str, Json] | None"
 
 
 class _Fields(TypedDict):
-    """The fields of a `Value` that are saved as they are."""
+    """The fields of a `Value` that a file contains, except the initial value."""
 
     name: str
     kind: str
@@ -57,7 +57,8 @@ class _Fields(TypedDict):
 def save(ir: Ir, path: str | PathLike[str]) -> None:
     """Write a graph to a file, with the initial values of its variables.
 
-    An operation that a learner has registered is saved by its name only.
+    Of an operation that a learner has registered, only the name is saved. Raises an error if the
+    file cannot be written.
     """
     write_whole(path, graph_to_bytes(ir), "save()", "model")
 
@@ -65,8 +66,8 @@ def save(ir: Ir, path: str | PathLike[str]) -> None:
 def load(path: str | PathLike[str]) -> Ir:
     """Return the graph that `save` has written to a file.
 
-    Every operation is checked against its row. Raises `ModelLoadError` for a file that is damaged
-    or is not a graph, and for an operation that is not in the table.
+    The shapes and dtypes of every operation are checked. Raises `ModelLoadError` for a file that is
+    damaged or is not a graph, and for an operation that is not in the table `OPS`.
     """
     return read_whole(path, "load()", MODEL, graph_from_bytes)
 
@@ -84,7 +85,7 @@ def graph_from_bytes(data: bytes) -> Ir:
 
 
 def _among(names: Collection[str], wanted: str) -> s.Codec:
-    """Return the codec of a text that must be one of `names`; `wanted` describes it in errors."""
+    """Return the codec of a text that must be in `names`; `wanted` describes the text in errors."""
     return s.checked(s.TEXT, lambda text: text in names, wanted)
 
 
@@ -95,7 +96,7 @@ def _dtype() -> s.Codec:
 
 
 def _attribute(part: s.HeaderValue, depth: int = MAX_DEPTH) -> Attribute:
-    """Return an attribute from a file; `depth` is the depth of nested lists that is still allowed.
+    """Return an attribute from a file, in which lists may be nested `depth` deep.
 
     Raises `ModelLoadError` for a value that no attribute can have.
     """
@@ -128,7 +129,7 @@ def _as_json(value: Attribute, out: s.Columns) -> Json:
 
 
 def _write_initial(array: Array, out: s.Columns) -> list[Json]:
-    """Return [shape, column] for an array; the column has its elements as unsigned bits."""
+    """Return [shape, column] for an array; the column has its elements as unsigned integers."""
     bits = np.ascontiguousarray(array).reshape(-1).view(f"u{array.dtype.itemsize}")
     return [list(array.shape), out.add(bits)]
 
@@ -136,11 +137,11 @@ def _write_initial(array: Array, out: s.Columns) -> list[Json]:
 def _value(initial: tuple[tuple[int, ...], Array] | None, **fields: Unpack[_Fields]) -> Value:
     """Return a value from its fields in a file.
 
-    `initial` is the initial value as (shape, bits), with one element or as many as the shape has.
-    Raises `ModelLoadError` if the fields contradict each other.
+    `initial` is the initial value as (shape, bits): its elements as unsigned integers, or one
+    element for all. Raises `ModelLoadError` if the fields contradict each other.
     """
     value = Value(**fields)
-    shape, bits = initial or ((), np.zeros(1, np.int64))
+    shape, initial_bits = initial or ((), np.zeros(1, np.int64))
     bits_end = 2 if value.dtype is BOOL else 2 ** (8 * value.dtype.size)
     needs_initial = value.kind in (VARIABLE, CONSTANT)
     faults = {
@@ -149,8 +150,9 @@ def _value(initial: tuple[tuple[int, ...], Array] | None, **fields: Unpack[_Fiel
         f"{'no initial value' if needs_initial else 'an initial value'}": (initial is not None)
         != needs_initial,
         "has an initial value of another shape": shape not in ((), value.shape)
-        or bits.size != np.prod(shape, dtype=int),
-        "has numbers out of the range of its dtype": bits.size and int(bits.max()) >= bits_end,
+        or initial_bits.size != np.prod(shape, dtype=int),
+        "has numbers out of the range of its dtype": initial_bits.size
+        and int(initial_bits.max()) >= bits_end,
     }
     for fault, is_present in faults.items():
         if is_present:
@@ -158,8 +160,8 @@ def _value(initial: tuple[tuple[int, ...], Array] | None, **fields: Unpack[_Fiel
                 f"The model is damaged: {value!r} {fault}.", next_step="save it again."
             )
     if initial is not None:
-        bits = bits.astype(f"u{value.dtype.size}").view(value.dtype.numpy)
-        value.initial = bits.reshape(shape)
+        initial_bits = initial_bits.astype(f"u{value.dtype.size}").view(value.dtype.numpy)
+        value.initial = initial_bits.reshape(shape)
     return value
 
 
@@ -224,37 +226,41 @@ def _graph(header: s.HeaderValue) -> Ir:
                 header[key].fail(f"a {kind} with this name")
     if ir.variables.keys() & ir.inputs.keys():
         header["inputs"].fail("names that differ from those of the variables")
-    known = {*ir.variables.values(), *ir.inputs.values()}
-    for number, op in enumerate(ir.ops):
-        place = header["ops"][number]
+    known_values = {*ir.variables.values(), *ir.inputs.values()}
+    for op_number, op in enumerate(ir.ops):
+        op_place = header["ops"][op_number]
         if op.kind not in OPS:
             raise ModelLoadError(
                 f"The model has the operation {op.kind!r}, which is not in the table.",
-                where=place.where,
+                where=op_place.where,
                 next_step=f"register it first: ir.register({op.kind!r}, …).",
             )
-        if not all(v in known or v.kind == CONSTANT for v in op.inputs):
-            place[1].fail("variables, inputs, constants and results of earlier operations")
-        if any(v in known or v.kind != MADE for v in op.outs) or len({*op.outs}) < len(op.outs):
-            place[2].fail("values that only this operation makes")
-        known.update(op.outs)
-        _check_by_row(op, place)
-    if not known.issuperset(ir.outputs.values()):
+        if not all(v in known_values or v.kind == CONSTANT for v in op.inputs):
+            op_place[1].fail("variables, inputs, constants and results of earlier operations")
+        if any(v in known_values or v.kind != MADE for v in op.outs) or len({*op.outs}) < len(
+            op.outs
+        ):
+            op_place[2].fail("values that only this operation makes")
+        known_values.update(op.outs)
+        _check_by_row(op, op_place)
+    if not known_values.issuperset(ir.outputs.values()):
         header["outputs"].fail("values of the graph")
     return ir
 
 
 def _check_by_row(op: Op, place: s.HeaderValue) -> None:
-    """Raise `ModelLoadError` unless the results have the shapes and dtypes of the row of `op`."""
+    """Raise `ModelLoadError` unless the results of `op` have the shapes and dtypes of its row."""
     row = OPS[op.kind]
     try:
-        result = row.shape(*op.inputs, **op.attrs)
+        expected = row.shape(*op.inputs, **op.attrs)
     except (Unfit, IPUTeachError, TypeError, ValueError, LookupError) as error:
         place.fail(f"inputs that the operation takes: {str(error).splitlines()[0]}")
-    outs = result if isinstance(result, list) else [result]
+    expected_outs = expected if isinstance(expected, list) else [expected]
     if row.in_place:
-        outs = []
-    if [(tuple(o.shape), o.dtype) for o in outs] != [(v.shape, v.dtype) for v in op.outs]:
+        expected_outs = []
+    if [(tuple(out.shape), out.dtype) for out in expected_outs] != [
+        (value.shape, value.dtype) for value in op.outs
+    ]:
         place[2].fail("results with the shapes and dtypes that its row gives")
     if row.in_place and op.inputs[0].kind != VARIABLE:
         place[1].fail("a variable as the first input of an operation that changes it")

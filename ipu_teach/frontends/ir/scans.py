@@ -1,4 +1,4 @@
-"""Scans: loops over steps whose operations are in a graph of their own, the body."""
+"""Scans: loops in which each step executes the operations of a separate graph, the body."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ class _Reverse(TypedDict, total=False):
 
 
 class Attributes(_Reverse):
-    """The attributes of a scan: the body, and the numbers of its steps and of its inputs.
+    """The attributes of a scan: the `body`, and the number of `steps`.
 
-    The first `along` inputs are those with a value for each step, and the next `kept` inputs are
-    the carried values.
+    The first `along` inputs of the scan have a value for each step. The next `kept` inputs are the
+    initial values that are carried from step to step. All other inputs are the same in all steps.
     """
 
     body: Ir
@@ -61,33 +61,36 @@ def scan(
 ) -> tuple[list[Value], list[Value]]:
     """Return the carried values after the last step, and the outputs of all steps [steps, …].
 
-    `after, outs = step(graph, x, carried)` adds the operations of one step to its own graph. It is
-    called once, during this call. `x` has the elements for this step of each of `xs`, which are
-    [steps, …]. A step may read other values too, which are the same in all steps. Random numbers
-    are also the same in all steps.
+    `after, outs = step(graph, x, carried)` adds the operations of one step to the graph that it
+    gets. It is called once, during this call. `xs` are values [steps, …], and `x` contains the part
+    of each for one step. `carried` are the values that one step hands to the next, before the step,
+    and `after` those after the step. A step may also read other values, which are the same in all
+    steps. Random numbers are the same in all steps, too.
 
     Raises `ModelError` without `xs`, for a value of another graph, for a step that changes a
     variable, and for carried values whose shape or dtype changes.
     """
     if not xs:
         raise misuse(
-            "scan() was given no xs, so that the number of steps is unknown.",
-            "give at least one value of [steps, …].",
+            "scan() was given no xs, so the number of steps is unknown.",
+            "give in xs at least one value of the shape [steps, …].",
         )
     for value in (*xs, *carried):
         ir.check_own("scan", value)
     body = Ir(context={**ir.context}, family=ir.family)
     x_of_step = [body.input(x.shape[1:], f"x{i}", x.dtype) for i, x in enumerate(xs)]
-    before = [body.input(c.shape, f"carried{i}", c.dtype) for i, c in enumerate(carried)]
-    after, outs = step(body, x_of_step, before)
-    for i, value in enumerate((*after, *outs)):
+    carried_inputs = [
+        body.input(initial.shape, f"carried{i}", initial.dtype) for i, initial in enumerate(carried)
+    ]
+    carried_results, step_outputs = step(body, x_of_step, carried_inputs)
+    for i, value in enumerate((*carried_results, *step_outputs)):
         body.output(f"{i}", value)
     inputs = (*xs, *carried, *_closed(body))
-    for value, inner in zip(inputs, body.inputs.values(), strict=True):
-        if inner.below is not None:
-            ir.classes(value, inner.below, inner.ignored)
+    for value, body_input in zip(inputs, body.inputs.values(), strict=True):
+        if body_input.below is not None:
+            ir.classes(value, body_input.below, body_input.ignored)
     results = ir.emit("scan", *inputs, **_attributes(body, xs, carried, xs[0].shape[0]))
-    return list(results[: len(after)]), list(results[len(after) :])
+    return list(results[: len(carried_results)]), list(results[len(carried_results) :])
 
 
 def _attributes(
@@ -101,39 +104,51 @@ def _attributes(
 
 
 def _closed(body: Ir) -> list[Value]:
-    """Give `body` an input for each outer value that it reads, and return these values."""
-    known = {*body.inputs.values(), *body.maker()}
-    read = [v for op in body.ops for v in op.inputs] + list(body.outputs.values())
-    outer = [v for v in dict.fromkeys(read) if v not in known and v.kind != CONSTANT]
-    swaps = {v: body.input(v.shape, f"free{i}", v.dtype) for i, v in enumerate(outer)}
-    body.ops = [swapped(op, swaps) for op in body.ops]
-    body.outputs = {name: swaps.get(v, v) for name, v in body.outputs.items()}
-    return outer
+    """Add an input to `body` for each value of another graph that it reads; return these values."""
+    body_values = {*body.inputs.values(), *body.maker()}
+    read_values = [v for op in body.ops for v in op.inputs] + list(body.outputs.values())
+    outer_values = [
+        v for v in dict.fromkeys(read_values) if v not in body_values and v.kind != CONSTANT
+    ]
+    inner_values = {v: body.input(v.shape, f"free{i}", v.dtype) for i, v in enumerate(outer_values)}
+    body.ops = [swapped(op, inner_values) for op in body.ops]
+    body.outputs = {name: inner_values.get(v, v) for name, v in body.outputs.items()}
+    return outer_values
 
 
 def _shape(
     *values: Value, body: Ir, steps: int, along: int, kept: int, reverse: bool = False
 ) -> list[Out]:
-    """Return the shapes of the carried values, then of the stacked outputs.
+    """Return the shapes and dtypes of the carried values, then of the stacked outputs [steps, …].
 
     Raises `Unfit` if the values do not fit the body, or if the body changes a variable.
     """
-    ins = [*body.inputs.values()]
-    outs = [*body.outputs.values()]
-    is_valid = steps >= 1 and along >= 0 and 0 <= kept <= min(len(ins) - along, len(outs))
-    is_valid = is_valid and len(values) == len(ins)
+    body_inputs = [*body.inputs.values()]
+    body_outputs = [*body.outputs.values()]
+    is_valid = (
+        steps >= 1 and along >= 0 and 0 <= kept <= min(len(body_inputs) - along, len(body_outputs))
+    )
+    is_valid = is_valid and len(values) == len(body_inputs)
     require(is_valid, "its body has other inputs or outputs", "build it by ir.scan.")
-    lead = [(steps,) if i < along else () for i in range(len(ins))]
-    pairs = [(v, (*n, *w.shape), w) for v, n, w in zip(values, lead, ins, strict=True)]
-    pairs += [(o, w.shape, w) for o, w in zip(outs[:kept], ins[along:], strict=False)]
-    for value, shape, inner in pairs:
-        why = f"{value!r} is used as {inner.dtype.__name__}{list(shape)}"
-        is_equal = (value.shape, value.dtype) == (shape, inner.dtype)
-        require(is_equal, why, "carry on values with the same shape and dtype as before the step.")
+    lead_shapes = [(steps,) if i < along else () for i in range(len(body_inputs))]
+    checked = [
+        (v, (*lead_shape, *body_value.shape), body_value)
+        for v, lead_shape, body_value in zip(values, lead_shapes, body_inputs, strict=True)
+    ]
+    checked += [
+        (output, body_value.shape, body_value)
+        for output, body_value in zip(body_outputs[:kept], body_inputs[along:], strict=False)
+    ]
+    for value, shape, expected in checked:
+        problem = f"{value!r} is used as {expected.dtype.__name__}{list(shape)}"
+        is_equal = (value.shape, value.dtype) == (shape, expected.dtype)
+        require(
+            is_equal, problem, "carry on values with the same shape and dtype as before the step."
+        )
     is_pure = not body.variables and not any(OPS[op.kind].in_place for op in body.ops)
     require(is_pure, "a step changes a variable", "carry it, and change it after the last step.")
-    carried_outs = [Out(v.shape, v.dtype) for v in outs[:kept]]
-    return carried_outs + [Out((steps, *v.shape), v.dtype) for v in outs[kept:]]
+    carried_outs = [Out(v.shape, v.dtype) for v in body_outputs[:kept]]
+    return carried_outs + [Out((steps, *v.shape), v.dtype) for v in body_outputs[kept:]]
 
 
 def _lower(
@@ -145,147 +160,175 @@ def _lower(
     kept: int,
     reverse: bool = False,
 ) -> list[Tensor]:
-    """Add a loop over the steps, and return the carried tensors and the stacked outputs."""
+    """Add a loop over the steps; return the carried tensors, then the stacked outputs."""
     op = low.op
     prog = low.prog
-    ins = [*body.inputs.values()]
-    outs = [*body.outputs.values()]
-    rows = [_by_steps(low, x) for x in operands[:along]]
-    groups = _by_dtype(rows)
-    packed = [concat([rows[i].flatten(1) for i in group], 1) for group in groups]
-    states = [low.new_for(v, op.stage) for v in ins[along : along + kept]]
-    for state, first in zip(states, operands[along:], strict=False):
-        prog.add(Copy(first, state))
-    stacks: dict[int, Tensor] = {}
+    body_inputs = [*body.inputs.values()]
+    body_outputs = [*body.outputs.values()]
+    tensors_by_step = [_by_steps(low, x) for x in operands[:along]]
+    input_groups = _by_dtype(tensors_by_step)
+    packed_inputs = [
+        concat([tensors_by_step[i].flatten(1) for i in group], 1) for group in input_groups
+    ]
+    states = [low.new_for(v, op.stage) for v in body_inputs[along : along + kept]]
+    for state, initial_value in zip(states, operands[along:], strict=False):
+        prog.add(Copy(initial_value, state))
+    stacked_outputs: dict[int, Tensor] = {}
 
     def one_step(counter: Tensor) -> Program:
         """Return the program of one step; `counter` is the step number on the device."""
         low.prog = Programs(name="step")
         step_number = counter.reinterpret(UNSIGNED_INT).reshape((1,))
-        tensors: dict[int, Tensor] = {}  # tensors by the number of the body's input
-        for packed_rows, group in zip(packed, groups, strict=True):
-            row = low.call(popops.dynamic_slice, packed_rows, step_number, [0], [1])
-            tensors |= _unpacked(row, [ins[i].shape for i in group], group)
+        tensors: dict[int, Tensor] = {}  # the tensor for each input of the body, by its number
+        for packed_rows, group in zip(packed_inputs, input_groups, strict=True):
+            packed_row = low.call(popops.dynamic_slice, packed_rows, step_number, [0], [1])
+            tensors |= _unpacked(packed_row, [body_inputs[i].shape for i in group], group)
         tensors |= enumerate((*states, *operands[along + kept :]), along)
-        low.copies.update({(value, op.stage): tensors[i] for i, value in enumerate(ins)})
+        low.copies.update({(value, op.stage): tensors[i] for i, value in enumerate(body_inputs)})
         for inner in body_ops(op):
             low.lower_op(inner)
         low.start(op)
-        results = [low.get(value, op, i) for i, value in enumerate(outs)]
+        results = [low.get(value, op, i) for i, value in enumerate(body_outputs)]
         for group in _by_dtype(results[kept:]):
-            row = concat([results[kept + i].flatten() for i in group]).expand([0])
+            packed_row = concat([results[kept + i].flatten() for i in group]).expand([0])
             name = f"{low.name}/steps"
             stack = popops.create_slice_tensor(
-                low.graph, row, dims=[0], sizes=[1], num_slices=steps, debug_context=name
+                low.graph, packed_row, dims=[0], sizes=[1], num_slices=steps, debug_context=name
             )
-            stack = stack.reshape((steps, row.num_elements))
+            stack = stack.reshape((steps, packed_row.num_elements))
             popops.zero(low.graph, stack, prog, f"{low.name}/zero")
-            low.call(popops.dynamic_update, stack, row, step_number, [0], [1])
-            stacks.update(_unpacked(stack, [outs[kept + i].shape for i in group], group))
+            low.call(popops.dynamic_update, stack, packed_row, step_number, [0], [1])
+            stacked_outputs.update(
+                _unpacked(stack, [body_outputs[kept + i].shape for i in group], group)
+            )
         _update_states(low, states, results[:kept])
         return low.prog
 
-    order = (steps - 1, -1, -1) if reverse else (0, steps, 1)
-    prog.add(popops.counted_loop(low.graph, *order, one_step, low.name))
+    counter_range = (steps - 1, -1, -1) if reverse else (0, steps, 1)
+    prog.add(popops.counted_loop(low.graph, *counter_range, one_step, low.name))
     low.prog = prog
-    return [*states, *(stacks[i].reshape(low.op.outs[kept + i].shape) for i in range(len(stacks)))]
+    return [
+        *states,
+        *(
+            stacked_outputs[i].reshape(low.op.outs[kept + i].shape)
+            for i in range(len(stacked_outputs))
+        ),
+    ]
 
 
 def _update_states(low: Lowering, states: Sequence[Tensor], results: Sequence[Tensor]) -> None:
     """Copy the results of a step to the states, as if all states changed at once."""
     moves = []
-    for new, state in zip(results, states, strict=True):
-        if new != state:
-            is_overwritten = any(new.intersects_with(before) for before in states)
-            source = low.call(poputil.duplicate, new) if is_overwritten else new
+    for result, state in zip(results, states, strict=True):
+        if result != state:
+            is_overwritten = any(result.intersects_with(old_state) for old_state in states)
+            source = low.call(poputil.duplicate, result) if is_overwritten else result
             moves.append(Copy(source, state))
     for move in moves:
         low.prog.add(move)
 
 
 def _by_dtype(tensors: Sequence[Tensor]) -> list[list[int]]:
-    """Return the positions of tensors, grouped by dtype.
+    """Return a list of positions in `tensors` for each dtype.
 
-    Tensors of one dtype share a slice, because a slice for each tensor would cost a sync for each.
+    Tensors of one dtype are sliced together, because each slice costs a sync.
     """
-    groups: dict[type[DType], list[int]] = {}
+    positions_by_dtype: dict[type[DType], list[int]] = {}
     for i, tensor in enumerate(tensors):
-        groups.setdefault(tensor.dtype, []).append(i)
-    return list(groups.values())
+        positions_by_dtype.setdefault(tensor.dtype, []).append(i)
+    return list(positions_by_dtype.values())
 
 
 def _unpacked(
-    rows: Tensor, shapes: Sequence[Sequence[int]], places: Sequence[int]
+    rows: Tensor, shapes: Sequence[Sequence[int]], keys: Sequence[int]
 ) -> dict[int, Tensor]:
-    """Return consecutive groups of the columns of `rows` [n, columns], by their entry in `places`.
+    """Divide the columns of `rows` [n, columns] into consecutive groups; return them by `keys`.
 
-    Group i has as many columns as `shapes[i]` has elements, and gets this shape if n is 1.
+    Group i has the key `keys[i]`, and as many columns as a tensor of the shape `shapes[i]` has
+    elements. If n is 1, it gets this shape; otherwise it is [n, columns of the group].
     """
-    parts: dict[int, Tensor] = {}
-    start = 0
-    for place, shape in zip(places, shapes, strict=True):
-        part = rows.slice(start, start + prod(shape), 1)
-        start += prod(shape)
-        parts[place] = part.reshape(tuple(shape)) if len(rows) == 1 else part
-    return parts
+    tensors: dict[int, Tensor] = {}
+    first_column = 0
+    for key, shape in zip(keys, shapes, strict=True):
+        columns = rows.slice(first_column, first_column + prod(shape), 1)
+        first_column += prod(shape)
+        tensors[key] = columns.reshape(tuple(shape)) if len(rows) == 1 else columns
+    return tensors
 
 
-def _lays(low: Lowering, op: Op, place: int) -> Tensor | None:
+def _lays(low: Lowering, op: Op, input_number: int) -> Tensor | None:
     """Return a new tensor with the tile mapping that the body prefers for an input.
 
     Return None for an input that changes from step to step, and if the body has no preference.
     """
     body: Ir = op.attrs["body"]
     first_constant = op.attrs["along"] + op.attrs["kept"]
-    if place < first_constant:
+    if input_number < first_constant:
         return None
-    return low.preferred([*body.inputs.values()][place], op.stage)
+    return low.preferred([*body.inputs.values()][input_number], op.stage)
 
 
 def _by_steps(low: Lowering, x: Tensor) -> Tensor:
     """Return x, or a copy of it in which an element is on the same tile in all steps."""
-    first = low.graph.get_tile_mapping(x[0])
-    if all(low.graph.get_tile_mapping(x[i]) == first for i in range(len(x))):
+    first_mapping = low.graph.get_tile_mapping(x[0])
+    if all(low.graph.get_tile_mapping(x[step]) == first_mapping for step in range(len(x))):
         return x
     name = f"{low.name}/rows"
-    rows = popops.create_sliceable_tensor(low.graph, x.dtype, x.shape, [0], debug_context=name)
-    low.prog.add(Copy(x, rows))
-    return rows
+    sliceable = popops.create_sliceable_tensor(low.graph, x.dtype, x.shape, [0], debug_context=name)
+    low.prog.add(Copy(x, sliceable))
+    return sliceable
 
 
-def _grad(ir: Ir, op: Op, *gs: Value | None) -> InputGrads:
-    """Return the gradients of a scan's inputs, by a scan in the opposite direction.
+def _grad(ir: Ir, op: Op, *output_gradients: Value | None) -> InputGrads:
+    """Add a scan in the opposite direction that computes the gradients of a scan's inputs.
 
-    The forward scan is changed so that it also returns, for each step, the values that the backward
-    pass reads.
+    Return a gradient for each input, or None. The forward scan is changed so that it also returns
+    the values of each step that the backward pass reads.
     """
     body: Ir = op.attrs["body"]
     along: int = op.attrs["along"]
     kept: int = op.attrs["kept"]
-    ins = [*body.inputs.values()]
-    outs = [*body.outputs.values()]
-    out_grads = {i: g for i, g in enumerate(gs) if g is not None and i >= kept}
-    float_states = [i for i in range(kept) if outs[i].floating]
-    back = _Backward(ir, op, out_grads, float_states)
-    slots = back.close()
-    # the values that the backward pass of a step reads: xs, outer values, and results
-    rows = {v: x for v, x in zip(ins[:along], op.inputs, strict=False) if v in slots}
-    outer = zip(ins[along + kept :], op.inputs[along + kept :], strict=True)
-    constant = {v: x for v, x in outer if v in slots}
-    stacked = _with_outputs(ir, op, [v for v in slots if v not in (*rows, *constant)])
-    rows |= {v: stacked[v] for v in slots if v in stacked and v not in (*rows, *constant)}
-    order = [*back.out_gradients, *(slots[v] for v in rows), *back.state_gradients, *back.sums]
-    order += [slots[v] for v in constant]
-    back.graph.inputs = {v.name: v for v in order}
-    xs = [*out_grads.values(), *rows.values()]
-    carried = [gs[i] or _zeros(ir, outs[i]) for i in float_states]
+    body_inputs = [*body.inputs.values()]
+    body_outputs = [*body.outputs.values()]
+    known_gradients = {
+        i: gradient
+        for i, gradient in enumerate(output_gradients)
+        if gradient is not None and i >= kept
+    }
+    float_states = [i for i in range(kept) if body_outputs[i].floating]
+    back = _Backward(ir, op, known_gradients, float_states)
+    inputs_of_values = back.close()
+    # the backward pass of a step reads xs and results of the step, and values of other graphs
+    values_by_step = {
+        v: x for v, x in zip(body_inputs[:along], op.inputs, strict=False) if v in inputs_of_values
+    }
+    outer_inputs = zip(body_inputs[along + kept :], op.inputs[along + kept :], strict=True)
+    same_in_all_steps = {v: x for v, x in outer_inputs if v in inputs_of_values}
+    stacked_outputs = _with_outputs(
+        ir, op, [v for v in inputs_of_values if v not in (*values_by_step, *same_in_all_steps)]
+    )
+    values_by_step |= {
+        v: stacked_outputs[v]
+        for v in inputs_of_values
+        if v in stacked_outputs and v not in (*values_by_step, *same_in_all_steps)
+    }
+    backward_inputs = [
+        *back.out_gradients,
+        *(inputs_of_values[v] for v in values_by_step),
+        *back.state_gradients,
+        *back.sums,
+    ]
+    backward_inputs += [inputs_of_values[v] for v in same_in_all_steps]
+    back.graph.inputs = {v.name: v for v in backward_inputs}
+    xs = [*known_gradients.values(), *values_by_step.values()]
+    carried = [output_gradients[i] or _zeros(ir, body_outputs[i]) for i in float_states]
     carried += [_zeros(ir, v) for v in back.shared]
     is_reverse = not op.attrs.get("reverse", False)
     attributes = _attributes(back.graph, xs, carried, op.attrs["steps"], reverse=is_reverse)
-    results = ir.emit("scan", *xs, *carried, *constant.values(), **attributes)
-    targets = [*(ins[along + i] for i in float_states), *back.shared, *back.by_step]
+    results = ir.emit("scan", *xs, *carried, *same_in_all_steps.values(), **attributes)
+    targets = [*(body_inputs[along + i] for i in float_states), *back.shared, *back.by_step]
     grads = dict(zip(targets, results, strict=True))
-    return [grads.get(v) for v in ins]
+    return [grads.get(v) for v in body_inputs]
 
 
 def _zeros(ir: Ir, value: Value) -> Value:
@@ -294,77 +337,84 @@ def _zeros(ir: Ir, value: Value) -> Value:
 
 
 class _Backward:
-    """The backward pass of one step, as a graph.
+    """The backward pass of one step of a scan, as a graph.
+
+    A state is a carried value of the scan; only float states have gradients.
 
     Attributes:
-        graph: the operations; the outputs are the gradients of the float states before the step,
-            the sums of gradients so far, then the gradients of `by_step`.
-        out_gradients, state_gradients: the inputs for the gradients of outputs and of float states.
-        shared: those inputs of the body that are the same in all steps and have a gradient.
+        graph: the operations. Its outputs are the gradients of the float states before the step,
+            then the sums of the gradients of `shared`, then the gradients of `by_step`.
+        out_gradients: the inputs for the gradients of the step's results.
+        state_gradients: the inputs for the gradients of the float states after the step.
+        shared: the inputs of the body that are the same in all steps and have a gradient.
         sums: the inputs for the sums of the gradients of `shared` over the steps so far.
-        by_step: those inputs of the body that differ from step to step and have a gradient.
+        by_step: the inputs of the body that differ from step to step and have a gradient.
     """
 
     def __init__(
-        self, ir: Ir, op: Op, out_grads: Mapping[int, Value], float_states: Sequence[int]
+        self, ir: Ir, op: Op, known_gradients: Mapping[int, Value], float_states: Sequence[int]
     ) -> None:
         self.graph = back = Ir(family=ir.family)
         self.grads: Gradients = {}
         body: Ir = op.attrs["body"]
         along: int = op.attrs["along"]
         kept: int = op.attrs["kept"]
-        ins = [*body.inputs.values()]
-        outs = [*body.outputs.values()]
+        body_inputs = [*body.inputs.values()]
+        body_outputs = [*body.outputs.values()]
         with back.at(part=BACKWARD, path=op.path, line=op.line):
-            self.out_gradients = [self._gradient_input(outs[i], i) for i in out_grads]
-            self.state_gradients = [self._gradient_input(outs[i], i) for i in float_states]
-            back.ops += [replace(o, part=BACKWARD) for o in body.ops if OPS[o.kind].view]
-            add_gradients(back, body.ops, self.grads, {v for v in ins if v.floating})
+            self.out_gradients = [self._gradient_input(body_outputs[i], i) for i in known_gradients]
+            self.state_gradients = [self._gradient_input(body_outputs[i], i) for i in float_states]
+            back.ops += [
+                replace(body_op, part=BACKWARD) for body_op in body.ops if OPS[body_op.kind].view
+            ]
+            add_gradients(back, body.ops, self.grads, {v for v in body_inputs if v.floating})
             grads = self.grads
-            self.shared = [v for v in ins[along + kept :] if v in grads]
+            self.shared = [v for v in body_inputs[along + kept :] if v in grads]
             self.sums = [back.input(v.shape, f"sum{i}", v.dtype) for i, v in enumerate(self.shared)]
-            states = [ins[along + i] for i in float_states]
-            after = [grads.get(v) or _zeros(ir, v) for v in states]
-            pairs = zip(self.sums, self.shared, strict=True)
-            after += [back.op("add", total, grads[v]) for total, v in pairs]
-        self.by_step = [v for v in ins[:along] if v in grads]
-        for i, value in enumerate((*after, *(grads[v] for v in self.by_step))):
+            states = [body_inputs[along + i] for i in float_states]
+            gradients_before = [grads.get(v) or _zeros(ir, v) for v in states]
+            sum_pairs = zip(self.sums, self.shared, strict=True)
+            gradients_before += [back.op("add", total, grads[v]) for total, v in sum_pairs]
+        self.by_step = [v for v in body_inputs[:along] if v in grads]
+        for i, value in enumerate((*gradients_before, *(grads[v] for v in self.by_step))):
             back.output(f"{i}", value)
         back.ops = without_unused_backward(back, back.outputs.values())
 
     def _gradient_input(self, value: Value, number: int) -> Value:
         """Add an input for the gradient of `value`, an output of the body; return it."""
         back = self.graph
-        g = back.input(value.shape, f"slope{number}", value.dtype)
+        gradient = back.input(value.shape, f"slope{number}", value.dtype)
         grads = self.grads
-        grads[value] = back.op("add", grads[value], g) if value in grads else g
-        return g
+        grads[value] = back.op("add", grads[value], gradient) if value in grads else gradient
+        return gradient
 
     def close(self) -> dict[Value, Value]:
-        """Return the new input for each forward value that the backward pass reads."""
-        read = _closed(self.graph)
+        """Add an input for each forward value that the backward pass reads; return it by value."""
+        read_values = _closed(self.graph)
         inputs = reversed(self.graph.inputs.values())
-        in_reverse = dict(zip(reversed(read), inputs, strict=False))
-        return {value: in_reverse[value] for value in read}
+        input_of_value = dict(zip(reversed(read_values), inputs, strict=False))
+        return {value: input_of_value[value] for value in read_values}
 
 
 def _with_outputs(ir: Ir, op: Op, values: Sequence[Value]) -> dict[Value, Value]:
-    """Make a scan also return `values` of its body; return all its stacked outputs.
+    """Make a scan also return `values` of its body.
 
-    The result is a dict from each value of the body to the stacked output.
+    Return a dict from values of the body to the scan's stacked outputs, for all stacked outputs.
     """
     body: Ir = op.attrs["body"]
     kept: int = op.attrs["kept"]
     steps: int = op.attrs["steps"]
-    outs = [*body.outputs.values()]
-    stacked = dict(zip(outs[kept:], op.outs[kept:], strict=True))
-    added = [v for v in values if v not in stacked]
-    stacked |= {v: Value((steps, *v.shape), v.dtype, f"{v.name}/steps") for v in added}
-    outputs = {**body.outputs, **{f"{len(outs) + i}": v for i, v in enumerate(added)}}
+    body_outputs = [*body.outputs.values()]
+    stacked_outputs = dict(zip(body_outputs[kept:], op.outs[kept:], strict=True))
+    new_outputs = [v for v in values if v not in stacked_outputs]
+    stacked_outputs |= {
+        v: Value((steps, *v.shape), v.dtype, f"{v.name}/steps") for v in new_outputs
+    }
+    outputs = {**body.outputs, **{f"{len(body_outputs) + i}": v for i, v in enumerate(new_outputs)}}
     attrs = {**op.attrs, "body": body.but(outputs=outputs)}
-    wider = replace(op, outs=(*op.outs, *(stacked[v] for v in added)), attrs=attrs)
-    ir.ops = [wider if other is op else other for other in ir.ops]
-    return stacked
+    new_op = replace(op, outs=(*op.outs, *(stacked_outputs[v] for v in new_outputs)), attrs=attrs)
+    ir.ops = [new_op if graph_op is op else graph_op for graph_op in ir.ops]
+    return stacked_outputs
 
 
 OPS["scan"] = Row(_shape, _lower, _grad, lays=_lays)

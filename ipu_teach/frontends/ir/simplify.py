@@ -25,37 +25,37 @@ from ipu_teach.types import FLOAT, HALF
 __all__ = ["fuse_updates", "simplify"]
 
 Maker = Mapping[Value, Op]
-# Kinds of operations that are never merged with an equal one. Scans are not compared, because their
-# body is a graph; the others draw random numbers, print, or make a copy that is needed.
+# Operations of these kinds are never merged. Scans cannot be compared, because their body is a
+# graph. The others draw random numbers, print, or make a copy that is needed.
 NOT_MERGED = ("dropout_mask", "uniform", "normal", "copy", "print", "scan")
 
 
 def simplify(ir: Ir) -> Swaps:
-    """Simplify `ir.ops` in place, and return the replacement of each value that was removed.
+    """Simplify `ir.ops` in place; return a dict from each removed value to its replacement.
 
-    No value changes in any bit. Equal operations are merged into one, except operations that draw
-    random numbers, change a variable, print or copy, scans, and operations that a learner has
-    registered.
+    No value changes in any bit. Operations without an effect are removed, and equal operations are
+    merged into one. Operations that draw random numbers, change a variable, print or copy are never
+    merged, and neither are scans and operations that a learner has registered.
     """
     swaps: Swaps = {}
-    known: dict[Hashable, Op] = {}
+    ops_by_key: dict[Hashable, Op] = {}
     maker: dict[Value, Op] = {}
-    changed = {op.inputs[0] for op in ir.ops if OPS[op.kind].in_place}
+    changed_variables = {op.inputs[0] for op in ir.ops if OPS[op.kind].in_place}
     ops: list[Op] = []
-    for before in ir.ops:
-        op = swapped(before, swaps)
+    for original in ir.ops:
+        op = swapped(original, swaps)
         rule = RULES.get(op.kind)
-        result = rule(op, maker) if rule is not None else None
-        if isinstance(result, Value) and _is_kept(result, maker, changed):
-            swaps[before.outs[0]] = result
+        simplified = rule(op, maker) if rule is not None else None
+        if isinstance(simplified, Value) and _is_kept(simplified, maker, changed_variables):
+            swaps[original.outs[0]] = simplified
             continue
-        op = result if isinstance(result, Op) else op
+        op = simplified if isinstance(simplified, Op) else op
         if OPS[op.kind].in_place:
-            known.clear()  # from here on, an equal operation may read another value
+            ops_by_key.clear()  # from here on, an equal operation may read another value
         elif op.kind not in NOT_MERGED and op.kind not in REGISTERED:
-            first = known.setdefault(_key(op), op)
-            if first is not op:
-                swaps.update(zip(op.outs, first.outs, strict=True))
+            equal_op = ops_by_key.setdefault(_key(op), op)
+            if equal_op is not op:
+                swaps.update(zip(op.outs, equal_op.outs, strict=True))
                 continue
         maker.update(dict.fromkeys(op.outs, op))
         ops.append(op)
@@ -65,15 +65,15 @@ def simplify(ir: Ir) -> Swaps:
 
 
 def _is_kept(value: Value, maker: Maker, changed: set[Value]) -> bool:
-    """Return whether `value` never changes: it is not a view of a variable in `changed`."""
+    """Return whether `value` is neither a variable in `changed` nor a view of one."""
     while value in maker and OPS[maker[value].kind].view:
         value = maker[value].inputs[0]
     return value not in changed
 
 
 def _key(op: Op) -> Hashable:
-    """Return a key that is equal for two operations if they compute the same on the same stage."""
-    inputs = tuple(_bits_key(v) if v.kind == CONSTANT else v for v in op.inputs)
+    """Return a key that is equal for operations of the same stage with the same results."""
+    inputs = tuple(_bits_key(value) if value.kind == CONSTANT else value for value in op.inputs)
     return op.kind, inputs, _bits_key(dict(op.attrs)), op.stage
 
 
@@ -100,7 +100,7 @@ def _bits_key(item: Value | Attribute) -> Hashable:
 
 
 def _is_zero(value: Value, sign: int) -> bool:
-    """Return whether a constant is 0 everywhere; a float must be the zero of this `sign`."""
+    """Return whether all elements of a constant are 0; for a float, 0 with the sign `sign`."""
     number = value.number
     return number == 0 and (not value.floating or copysign(1, number) == sign)
 
@@ -131,7 +131,10 @@ def _plus_zero(op: Op, maker: Maker) -> Value | None:
 
 
 def _before(op: Op, maker: Maker) -> Op | None:
-    """Return the operation that produces the input, if it has the kind and the stage of `op`."""
+    """Return the operation that produces the input of `op`, if its kind and stage are the same.
+
+    Otherwise return None.
+    """
     source = maker.get(op.inputs[0])
     if source is None or (source.kind, source.stage) != (op.kind, op.stage):
         return None
@@ -139,7 +142,7 @@ def _before(op: Op, maker: Maker) -> Op | None:
 
 
 def _twice(op: Op, maker: Maker) -> Value | None:
-    """Return the input of an operation that is applied twice, where the second undoes the first."""
+    """Simplify an operation that undoes itself, such as a negation, if it is applied twice."""
     before = _before(op, maker)
     return before.inputs[0] if before is not None else None
 
@@ -166,14 +169,14 @@ def _expand(op: Op, maker: Maker) -> Value | Op | None:
 def _permute(op: Op, maker: Maker) -> Value | Op | None:
     """Simplify a permutation that changes nothing, and merge two successive permutations."""
     before = _before(op, maker)
-    order = tuple(op.attrs["dims"])
+    dim_order = tuple(op.attrs["dims"])
     source = op.inputs[0]
     if before is not None:
         source = before.inputs[0]
-        order = tuple(before.attrs["dims"][d] for d in order)
-    if order == tuple(range(len(order))):
+        dim_order = tuple(before.attrs["dims"][dim] for dim in dim_order)
+    if dim_order == tuple(range(len(dim_order))):
         return source
-    return None if before is None else replace(op, inputs=(source,), attrs={"dims": order})
+    return None if before is None else replace(op, inputs=(source,), attrs={"dims": dim_order})
 
 
 def _slice(op: Op, maker: Maker) -> Value | None:
@@ -192,7 +195,7 @@ def _cast(op: Op, maker: Maker) -> Value | None:
 
 
 def _neg(op: Op, maker: Maker) -> Value | None:
-    """Simplify the negative of a constant, and of a negative."""
+    """Simplify the negation of a constant, and the negation of a negation."""
     (x,) = op.inputs
     if x.number is not None and x.floating and x.initial is not None:
         return replace(x, initial=-x.initial)
@@ -200,7 +203,7 @@ def _neg(op: Op, maker: Maker) -> Value | None:
 
 
 def _reinterpret(op: Op, maker: Maker) -> Value | None:
-    """Simplify reinterpretations that end in the first dtype."""
+    """Simplify one or two reinterpretations whose result has the dtype of the first input."""
     before = _before(op, maker)
     source = op.inputs[0] if before is None else before.inputs[0]
     return source if source.dtype is op.outs[0].dtype else None
@@ -225,11 +228,11 @@ RULES: dict[str, Callable[[Op, Maker], Value | Op | None]] = {
 
 
 def fuse_updates(ir: Ir, later: Sequence[Op] = ()) -> None:
-    """Simplify, in place, how `ir.ops` change variables.
+    """Simplify, in place, the operations of `ir` that change variables.
 
-    A running mean, old * (1 - momentum) + new * momentum, that is assigned to its variable becomes
-    a "blend" at the position of the sum. A copy of a variable is removed if nothing reads it after
-    the variable has changed. `later` are operations that run after those of the graph.
+    If a variable is set to old * (1 - momentum) + new * momentum, this running mean becomes a
+    single operation "blend" at the position of the sum. A copy of a variable is removed if nothing
+    reads it after the variable has changed. `later` are operations that run after the graph.
     """
     _Blends(ir, later).fuse()
     _remove_copies(ir, later)
@@ -238,8 +241,8 @@ def fuse_updates(ir: Ir, later: Sequence[Op] = ()) -> None:
 class _Blends:
     """The running means of a graph, which become "blend" operations.
 
-    The readers and the producer of each value are kept up to date, so that the run time is
-    proportional to the number of operations.
+    The records of the readers and the producer of each value are updated with every change, so that
+    the run time is proportional to the number of operations.
     """
 
     def __init__(self, ir: Ir, later: Sequence[Op]) -> None:
@@ -278,33 +281,35 @@ class _Blends:
     def _fuse(self, assign: Op) -> None:
         """Replace an assignment to a variable by a blend, if it writes a running mean."""
         maker = self.maker
-        variable, total = assign.inputs
-        add = maker.get(total)
-        if add is None or add.kind != "add" or total in self.outputs:
+        variable, mean = assign.inputs
+        add_op = maker.get(mean)
+        if add_op is None or add_op.kind != "add" or mean in self.outputs:
             return
-        terms = [maker.get(v) for v in add.inputs]
-        if len(self.readers[total]) > 1 or not all(
-            t is not None and t.kind == "mul" for t in terms
-        ):
+        terms = [maker.get(v) for v in add_op.inputs]
+        if len(self.readers[mean]) > 1 or not all(t is not None and t.kind == "mul" for t in terms):
             return
-        (old, share), (new, momentum) = (term.inputs for term in terms if term is not None)
-        copied = maker.get(old)
-        source = copied.inputs[0] if copied is not None and copied.kind == "copy" else old
-        if source is not variable or share.number is None or momentum.number is None:
+        (old_value, old_weight), (new_value, new_weight) = (
+            term.inputs for term in terms if term is not None
+        )
+        copy_op = maker.get(old_value)
+        source = copy_op.inputs[0] if copy_op is not None and copy_op.kind == "copy" else old_value
+        if source is not variable or old_weight.number is None or new_weight.number is None:
             return
-        weight = float(str(np.float32(momentum.number)))  # such as 0.1, not 0.10000000149
-        is_blend = variable.dtype is new.dtype is FLOAT and new.shape == variable.shape
-        if not is_blend or np.float32(1 - weight) != np.float32(share.number):
+        blend_weight = float(str(np.float32(new_weight.number)))  # such as 0.1, not 0.10000000149
+        is_blend = variable.dtype is new_value.dtype is FLOAT and new_value.shape == variable.shape
+        if not is_blend or np.float32(1 - blend_weight) != np.float32(old_weight.number):
             return
-        place = self.place[add]
-        after = (op for op in self.readers[variable] if self.place[op] >= place)
-        if add.stage != assign.stage or any(op is not assign for op in after):
+        add_position = self.place[add_op]
+        later_readers = (op for op in self.readers[variable] if self.place[op] >= add_position)
+        if add_op.stage != assign.stage or any(op is not assign for op in later_readers):
             return
         unused = {t: None for t in terms if t is not None and self._is_read_once(t.outs[0])}
-        for op in (add, assign, *unused):
+        for op in (add_op, assign, *unused):
             self._remove(op)
-        self.blends[add] = Op("blend", (variable, new), (), {"momentum": weight}, **add.context)
-        self._add(self.blends[add], place)
+        self.blends[add_op] = Op(
+            "blend", (variable, new_value), (), {"momentum": blend_weight}, **add_op.context
+        )
+        self._add(self.blends[add_op], add_position)
 
     def _is_read_once(self, value: Value) -> bool:
         """Return whether exactly one operation, and no output, reads `value`."""
@@ -318,27 +323,35 @@ def _remove_copies(ir: Ir, later: Sequence[Op]) -> None:
     """
     ops = [*ir.ops, *later]
     outputs = set(ir.outputs.values())
-    place = {op: i for i, op in enumerate(ops)}
-    changes = {v: i for op, i in reversed(place.items()) if (v := _changed_by(op)) is not None}
+    positions = {op: position for position, op in enumerate(ops)}
+    first_changes = {
+        v: position
+        for op, position in reversed(positions.items())
+        if (v := _changed_by(op)) is not None
+    }
     readers: dict[Value, list[Op]] = {}
     for op in ops:
         for value in dict.fromkeys(op.inputs):
             readers.setdefault(value, []).append(op)
     swaps: Swaps = {}
     for op in ir.ops:
-        if op.kind != "copy" or op.inputs[0].kind != VARIABLE or op.inputs[0] not in changes:
+        if op.kind != "copy" or op.inputs[0].kind != VARIABLE or op.inputs[0] not in first_changes:
             continue
         views = [op.outs[0]]
-        read = []
+        read_positions = []
         while views:
             view_readers = readers.get(views.pop(), [])
-            read += [place[reader] for reader in view_readers]
+            read_positions += [positions[reader] for reader in view_readers]
             views += [v for reader in view_readers if OPS[reader.kind].view for v in reader.outs]
         is_output = any(v in outputs for v in _with_views(op.outs[0], readers))
-        change = changes[op.inputs[0]]
-        # not <=, because an operation that changes the variable might read elements that it has
-        # already overwritten
-        if place[op] < change and max(read, default=-1) < change and not is_output:
+        change_position = first_changes[op.inputs[0]]
+        # < and not <=: an operation that reads the copy and changes the variable could read
+        # elements that it has already overwritten
+        if (
+            positions[op] < change_position
+            and max(read_positions, default=-1) < change_position
+            and not is_output
+        ):
             swaps[op.outs[0]] = op.inputs[0]
     ir.ops = [swapped(op, swaps) for op in ir.ops if not swaps.keys() & set(op.outs)]
 

@@ -1,4 +1,4 @@
-"""Copies of variables for operations that read them, or a view of them, after a change."""
+"""Copies of variables, for operations that would read them, or a view of them, after a change."""
 
 from __future__ import annotations
 
@@ -19,25 +19,27 @@ from ipu_teach.schedules import GROUPED, INTERLEAVED
 
 
 def with_snapshots(ir: Ir) -> Ir:
-    """Return the graph with a copy of each value that would change before it is read.
+    """Return the graph with a copy of each value that would otherwise change before it is read.
 
-    Each value has to keep its elements, but a view shares the memory of its variable. In a
-    pipeline, other micro-batches also change a variable between a forward pass and its backward
-    pass. If no operation needs a copy, return `ir` itself.
+    A view of a variable shares the variable's memory, so it changes with it. In a pipeline, other
+    micro-batches change a variable between the forward and the backward pass of a micro-batch. If
+    no operation needs a copy, return `ir` itself.
     """
     changes: dict[Value, list[int]] = {}
-    for place, op in enumerate(ir.ops):
+    for position, op in enumerate(ir.ops):
         if OPS[op.kind].in_place:
-            changes.setdefault(op.inputs[0], []).append(place)
+            changes.setdefault(op.inputs[0], []).append(position)
     if not changes:
         return ir
     snapshots = _Snapshots(ir, changes)
-    ops = [snapshots.read_copies(op, place) for place, op in enumerate(ir.ops)]
+    ops = [snapshots.read_copies(op, position) for position, op in enumerate(ir.ops)]
     outputs = {name: snapshots.output(value) for name, value in ir.outputs.items()}
     if not snapshots.swaps:
         return ir
     copies = snapshots.copies
-    with_copies = [part for place, op in enumerate(ops) for part in (op, *copies.get(place, ()))]
+    with_copies = [
+        part_op for position, op in enumerate(ops) for part_op in (op, *copies.get(position, ()))
+    ]
     return ir.but(ops=with_copies, outputs=outputs)
 
 
@@ -46,9 +48,10 @@ class _Snapshots:
 
     Attributes:
         changes: the positions of the operations that change each variable.
-        made_at: the position of the operation that produces each view of these variables.
-        variables_of: the variables whose memory a value shares; a variable shares its own.
-        swaps: the copy of each value that has one.
+        made_at: for each view of these variables, the position of the operation that produces it.
+        variables_of: for each value, the variables whose memory it shares; a variable shares its
+            own memory.
+        swaps: a dict from values to their copies.
         copies: the copy operations, by the position of the operation that they follow.
     """
 
@@ -56,32 +59,32 @@ class _Snapshots:
         self.ir = ir
         self.changes = changes
         self.made_at: dict[Value, int] = {}
-        self.variables_of: dict[Value, set[Value]] = {v: {v} for v in changes}
+        self.variables_of: dict[Value, set[Value]] = {value: {value} for value in changes}
         self.swaps: Swaps = {}
         self.copies: dict[int, list[Op]] = {}
-        for place, op in enumerate(ir.ops):
-            variables = set().union(*(self.variables_of.get(v, set()) for v in op.inputs))
+        for position, op in enumerate(ir.ops):
+            variables = set().union(*(self.variables_of.get(value, set()) for value in op.inputs))
             if OPS[op.kind].view and variables:
-                self.made_at.update(dict.fromkeys(op.outs, place))
+                self.made_at.update(dict.fromkeys(op.outs, position))
                 self.variables_of.update(dict.fromkeys(op.outs, variables))
 
-    def read_copies(self, op: Op, place: int) -> Op:
-        """Return `op` with copies in place of those inputs that may have changed.
+    def read_copies(self, op: Op, position: int) -> Op:
+        """Return `op`, with copies in place of the inputs that may have changed.
 
-        `place` is its position in the graph.
+        `position` is the position of `op` in the graph.
         """
         swaps: Swaps = {}
         for value in op.inputs:
             if value in self.made_at:
-                if self._is_stale(value, op, place):
+                if self._is_stale(value, op, position):
                     swaps[value] = self._snapshot(value, self.made_at[value], op.stage)
             elif self._changes_before(value, op):
-                last = max(
-                    i
-                    for i, peer in enumerate(self.ir.ops)
+                last_forward = max(
+                    index
+                    for index, peer in enumerate(self.ir.ops)
                     if peer.part == FORWARD and peer.stage == op.stage
                 )
-                swaps[value] = self._snapshot(value, last, op.stage)
+                swaps[value] = self._snapshot(value, last_forward, op.stage)
         return swapped(op, swaps)
 
     def output(self, value: Value) -> Value:
@@ -89,28 +92,30 @@ class _Snapshots:
         if value not in self.made_at:
             return value
         made_at = self.made_at[value]
-        changes = (place for v in self.variables_of[value] for place in self.changes[v])
-        if any(place > made_at and self.ir.ops[place].part != UPDATE for place in changes):
+        changes = (
+            position for variable in self.variables_of[value] for position in self.changes[variable]
+        )
+        if any(position > made_at and self.ir.ops[position].part != UPDATE for position in changes):
             return self._snapshot(value, made_at, self.ir.ops[made_at].stage)
         return value
 
-    def _snapshot(self, value: Value, place: int, stage: int) -> Value:
-        """Return the copy of a value; the first call adds it after the operation at `place`."""
+    def _snapshot(self, value: Value, position: int, stage: int) -> Value:
+        """Return the copy of a value; the first call adds it after the operation at `position`."""
         if value not in self.swaps:
-            copied = self.swaps[value] = Value(value.shape, value.dtype, f"{value.name}/copy")
-            after = replace(self.ir.ops[place], kind="copy", attrs={}, stage=stage)
-            after = replace(after, inputs=(value,), outs=(copied,))
-            self.copies.setdefault(place, []).append(after)
+            copy = self.swaps[value] = Value(value.shape, value.dtype, f"{value.name}/copy")
+            copy_op = replace(self.ir.ops[position], kind="copy", attrs={}, stage=stage)
+            copy_op = replace(copy_op, inputs=(value,), outs=(copy,))
+            self.copies.setdefault(position, []).append(copy_op)
         return self.swaps[value]
 
-    def _is_stale(self, view: Value, reader: Op, place: int) -> bool:
-        """Return whether `view` may have changed when `reader`, at `place`, reads it."""
+    def _is_stale(self, view: Value, reader: Op, position: int) -> bool:
+        """Return whether `view` may have changed when `reader`, at `position`, reads it."""
         made_at = self.made_at[view]
         for variable in self.variables_of[view]:
             changes = self.changes[variable]
             if OPS[reader.kind].in_place and reader.inputs[0] is variable:
                 return True  # the operation would overwrite its own input
-            if any(made_at < change < place for change in changes):
+            if any(made_at < change < position for change in changes):
                 return True
             if _outlives_forward(self.ir, reader) and _changes_forward(self.ir, changes):
                 return self.ir.ops[made_at].part == FORWARD
@@ -129,11 +134,11 @@ class _Snapshots:
 def _outlives_forward(ir: Ir, reader: Op) -> bool:
     """Return whether forward passes of other micro-batches may run before `reader` does.
 
-    This is the case for the backward pass of a pipeline.
+    That is true for operations in the backward pass of a pipeline.
     """
     return ir.schedule in (GROUPED, INTERLEAVED) and reader.part == BACKWARD
 
 
-def _changes_forward(ir: Ir, places: list[int]) -> bool:
-    """Return whether an operation at one of `places` belongs to the forward pass."""
-    return any(ir.ops[place].part == FORWARD for place in places)
+def _changes_forward(ir: Ir, positions: list[int]) -> bool:
+    """Return whether an operation at one of `positions` belongs to the forward pass."""
+    return any(ir.ops[position].part == FORWARD for position in positions)

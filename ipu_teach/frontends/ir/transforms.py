@@ -1,6 +1,6 @@
 """Graph transforms: recomputation, stages, micro-batches, replicas and streaming memory.
 
-Each returns another graph, which shares the values of the first.
+Each function returns another graph, which shares its values with the first.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = [
 
 
 class _Fields(TypedDict, total=False):
-    """Fields of a `Value`."""
+    """Some fields of a `Value`; any may be missing."""
 
     shape: tuple[int, ...]
     remote: bool
@@ -58,19 +58,24 @@ def _variable(ir: Ir, like: Value, name: str, **fields: Unpack[_Fields]) -> Valu
 def staged(ir: Ir, stages: Mapping[str, Natural]) -> Ir:
     """Return the graph with each module on the stage that `stages` assigns to its path.
 
-    The longest prefix of an operation's path among the keys decides; an operation without such a
-    prefix gets the stage of the operation before it. Call this before `autodiff`.
+    An operation gets the stage of the longest key that is its path or contains its path, such as
+    "encoder" for "encoder.layer1". An operation without such a key gets the stage of the operation
+    before it. Call this before `autodiff`.
     """
     stage = 0
     ops = []
     for op in ir.ops:
-        prefixes = [p for p in stages if op.path == p or op.path.startswith(f"{p}.") or not p]
+        prefixes = [
+            prefix
+            for prefix in stages
+            if op.path == prefix or op.path.startswith(f"{prefix}.") or not prefix
+        ]
         stage = stages[max(prefixes, key=len)] if prefixes else stage
         ops.append(replace(op, stage=stage))
-    moved = ir.but(ops=ops)
-    return moved.but(
+    staged_graph = ir.but(ops=ops)
+    return staged_graph.but(
         ops=[
-            replace(op, stage=moved.home(op.inputs[0])) if OPS[op.kind].in_place else op
+            replace(op, stage=staged_graph.home(op.inputs[0])) if OPS[op.kind].in_place else op
             for op in ops
         ]
     )
@@ -85,83 +90,90 @@ def recompute(
     """Return the graph with a backward pass that recomputes forward values instead of keeping them.
 
     Recomputation starts from variables, inputs, and the values in `keep`. Each value is recomputed
-    at most once. "standard" divides the n operations of the forward pass into about sqrt(n) parts,
-    and keeps in each part the values that are alive at one point, where they take the fewest bytes.
-    Values that another stage or phase reads are also kept, and so are results of operations that
-    read a variable which the forward pass changes.
+    at most once. "standard" divides the n operations of the forward pass into about sqrt(n) parts.
+    In each part it finds the point where the values that are still needed take the fewest bytes,
+    and keeps these values. Values that another stage or phase reads are also kept, and so are
+    results of operations that read a variable which the forward pass changes.
 
     Call this after `autodiff`. Raises `ModelError` for a `keep` of other values than results of the
     forward pass, variables and inputs.
     """
     maker = ir.maker()
-    changed = {op.inputs[0] for op in ir.ops if OPS[op.kind].in_place and op.part == FORWARD}
+    changed_variables = {
+        op.inputs[0] for op in ir.ops if OPS[op.kind].in_place and op.part == FORWARD
+    }
     if isinstance(keep, str):
         saved = _least_alive(ir, maker)
     else:
         saved = set(keep)
         for value in saved:
             if value.kind == MADE and (value not in maker or maker[value].part != FORWARD):
-                raise ModelError(f"""recompute() was given {value!r} to keep, which is not made in
-                    the forward of the graph.
-                    next:  give values of this graph.""")
+                raise ModelError(f"""recompute() was given {value!r} to keep, which is not a result
+                    of the graph's forward pass.
+                    next:  give results of the forward pass of this graph.""")
     for op in ir.ops:
-        far = [v for v in op.inputs if v in maker and _section(maker[v])[1:] != _section(op)[1:]]
-        saved.update(far)
-        if changed.intersection(op.inputs):
+        values_of_sections = [
+            v for v in op.inputs if v in maker and _section(maker[v])[1:] != _section(op)[1:]
+        ]
+        saved.update(values_of_sections)
+        if changed_variables.intersection(op.inputs):
             saved.update(op.outs)
     swaps: Swaps = {}
     ops: list[Op] = []
-    place = {op: i for i, op in enumerate(ir.ops)}
+    position = {op: index for index, op in enumerate(ir.ops)}
     for op in ir.ops:
         if op.part != BACKWARD:
             ops.append(op)
             continue
-        for source in sorted(_missing(op, maker, saved, swaps), key=place.__getitem__):
+        for source in sorted(_missing(op, maker, saved, swaps), key=position.__getitem__):
             outs = tuple(Value(v.shape, v.dtype, f"{v.name}/again") for v in source.outs)
             ops.append(replace(swapped(source, swaps), outs=outs, part=BACKWARD))
-            both = zip(source.outs, outs, strict=True)
-            swaps.update({v: again for v, again in both if v not in saved})
+            value_pairs = zip(source.outs, outs, strict=True)
+            swaps.update({v: recomputed for v, recomputed in value_pairs if v not in saved})
         ops.append(swapped(op, swaps))
     return ir.but(ops=ops)
 
 
 def _missing(op: Op, maker: Mapping[Value, Op], saved: set[Value], swaps: Swaps) -> set[Op]:
-    """Return the forward operations to repeat before `op`, an operation of the backward pass.
+    """Return the forward operations that must be repeated before `op` of the backward pass.
 
-    The values in `saved` are in memory, and the keys of `swaps` have been recomputed already.
+    The values in `saved` are kept in memory, and the keys of `swaps` have been recomputed already.
     """
-    wanted = list(op.inputs)
+    to_check = list(op.inputs)
     missing = set()
-    while wanted:
-        value = wanted.pop()
+    while to_check:
+        value = to_check.pop()
         source = maker.get(value)
         if source is None or source.part != FORWARD or source in missing:
             continue
         if value not in saved and value not in swaps:
             missing.add(source)
-            wanted += source.inputs
+            to_check += source.inputs
     return missing
 
 
 def _least_alive(ir: Ir, maker: Mapping[Value, Op]) -> set[Value]:
     """Return the values to keep for "standard" recomputation.
 
-    The forward pass of n operations is divided into about sqrt(n) parts. The result has, for each
-    part, the values that are alive after the operation where they take the fewest bytes.
+    The forward pass of n operations is divided into about sqrt(n) parts. For each part, the result
+    contains the values that are still needed after one of its operations: the operation after which
+    they take the fewest bytes.
     """
     ops = [op for op in ir.ops if op.part == FORWARD]
-    last = {v: i for i, op in enumerate(ops) for v in op.inputs if v in maker}
+    last_reader = {
+        value: index for index, op in enumerate(ops) for value in op.inputs if value in maker
+    }
     alive: list[list[Value]] = []
-    for i, op in enumerate(ops):
-        before = [*alive[-1], *op.outs] if alive else list(op.outs)
-        alive.append([v for v in before if last.get(v, -1) > i])
-    bytes_alive = [sum(v.size * v.dtype.size for v in values) for values in alive]
-    stretch = max(round(sqrt(len(ops))), 1)
+    for index, op in enumerate(ops):
+        candidates = [*alive[-1], *op.outs] if alive else list(op.outs)
+        alive.append([value for value in candidates if last_reader.get(value, -1) > index])
+    bytes_by_position = [sum(value.size * value.dtype.size for value in values) for values in alive]
+    part_length = max(round(sqrt(len(ops))), 1)
     saved: set[Value] = set()
-    for start in range(0, len(ops) - stretch, stretch):
-        places = range(start, start + stretch)
-        best = min(places, key=bytes_alive.__getitem__)
-        saved.update(alive[best])
+    for part_begin in range(0, len(ops) - part_length, part_length):
+        positions = range(part_begin, part_begin + part_length)
+        best_position = min(positions, key=bytes_by_position.__getitem__)
+        saved.update(alive[best_position])
     return saved
 
 
@@ -169,7 +181,7 @@ def _least_alive(ir: Ir, maker: Mapping[Value, Op]) -> set[Value]:
 
 
 def _gradients(ir: Ir) -> dict[Value, Value]:
-    """Return a dict from each gradient that the update reads to its parameter.
+    """Return a dict from each gradient that the update reads to the gradient's parameter.
 
     Raises `ModelError` if the update reads any other result of the forward or backward pass.
     """
@@ -196,27 +208,29 @@ def accumulate(
 ) -> Ir:
     """Return the graph with one update for every `count` micro-batches.
 
-    The update uses the mean or the sum of their gradients. Call this after `optimise`. Raises
-    `ModelError` if the update reads other values of a micro-batch than gradients.
+    The update uses the mean or the sum of the micro-batches' gradients. Call this after `optimise`.
+    Raises `ModelError` if the update reads other values of a micro-batch than gradients.
     """
     if count == 1:
         return ir
     result = ir.but(ops=[op for op in ir.ops if op.part != UPDATE], accumulation=count)
-    sums = {}
-    means = {}
+    sums_of_gradients = {}
+    reduced_gradients = {}
     for value, parameter in _gradients(ir).items():
-        sums[value] = _variable(result, value, f"{parameter.name}.sum")
+        sums_of_gradients[value] = _variable(result, value, f"{parameter.name}.sum")
         path = parameter.name.rpartition(".")[0]
         stage = ir.home(parameter)
         with result.at(part=BACKWARD, stage=stage, path=path, line=("", 0)):
-            result.emit("accumulate", sums[value], value, parameter)
-    for value, total in sums.items():
-        with result.at(part=UPDATE, stage=result.home(total), line=("", 0)):
-            means[value] = result.op("mul", total, 1 / count) if reduction == "mean" else total
-    result.ops += [swapped(op, means) for op in ir.ops if op.part == UPDATE]
-    for total in sums.values():
+            result.emit("accumulate", sums_of_gradients[value], value, parameter)
+    for value, gradient_sum in sums_of_gradients.items():
+        with result.at(part=UPDATE, stage=result.home(gradient_sum), line=("", 0)):
+            reduced_gradients[value] = (
+                result.op("mul", gradient_sum, 1 / count) if reduction == "mean" else gradient_sum
+            )
+    result.ops += [swapped(op, reduced_gradients) for op in ir.ops if op.part == UPDATE]
+    for gradient_sum in sums_of_gradients.values():
         with result.at(part=UPDATE, line=("", 0)):
-            result.emit("clear", total)
+            result.emit("clear", gradient_sum)
     return result
 
 
@@ -231,15 +245,15 @@ def replicate(
     result = ir.but(replicas=count)
     updates = [op for op in ir.ops if op.part == UPDATE and OPS[op.kind].in_place]
     result.ops = [op for op in ir.ops if op not in set(updates)]
-    groups: dict[tuple[int, type[DType]], list[Value]] = {}
+    gradients_by_stage: dict[tuple[int, type[DType]], list[Value]] = {}
     for op in updates if count > 1 else ():
         if op.kind in STATE:
-            groups.setdefault((op.stage, op.inputs[1].dtype), []).append(op.inputs[1])
+            gradients_by_stage.setdefault((op.stage, op.inputs[1].dtype), []).append(op.inputs[1])
     swaps: Swaps = {}
-    for (stage, _), grads in groups.items():
+    for (stage, _), grads in gradients_by_stage.items():
         with result.at(part=UPDATE, stage=stage, path="", line=("", 0)):
             swaps.update(zip(grads, result.emit("all_reduce", *grads, op=reduction), strict=True))
-    # "clear" keeps its input, the sum of gradients on this replica
+    # the operation "clear" still reads the replica's own sum of gradients
     result.ops += [swapped(op, swaps) if op.kind in STATE else op for op in updates]
     return result
 
@@ -258,41 +272,49 @@ def pipelined(ir: Ir, schedule: Annotated[str, Among(SCHEDULES)] = GROUPED) -> I
 def sharded(ir: Ir) -> Ir:
     """Return the graph with the optimiser's state divided among the replicas.
 
-    Each replica gets its share of the summed gradients, updates its share of the parameters, and
-    sends it to the others. Call this after `replicate`. Raises `ModelError` for "lars", which needs
-    complete parameters.
+    Each replica receives its share of the summed gradients, updates its share of the parameters,
+    and sends the new share to the other replicas. Call this after `replicate`. Raises `ModelError`
+    for the optimiser "lars", which needs complete parameters.
     """
     reductions = [op for op in ir.ops if op.kind == "all_reduce"]
-    reduced = {v: (op, i) for op in reductions for i, v in enumerate(op.outs)}
+    reduction_of_gradient = {
+        value: (op, index) for op in reductions for index, value in enumerate(op.outs)
+    }
     result = ir.but(ops=[])
-    count = {"count": ir.replicas}
+    num_replicas = {"count": ir.replicas}
     for op in ir.ops:
-        if op.kind not in STATE or op.inputs[1] not in reduced:
+        if op.kind not in STATE or op.inputs[1] not in reduction_of_gradient:
             result.ops += [op] if op.kind != "all_reduce" else []
             continue
         if op.kind == "lars":
             raise op.error(
-                "lars needs the norm of a whole parameter, but each replica has only a share.",
+                "lars needs the norm of a complete parameter, but each replica has only a share.",
                 "choose another optimiser, or leave out sharded().",
             )
-        w, g, rate, *state = op.inputs
-        source, i = reduced[g]
-        shape = (-(-w.size // ir.replicas),)
-        share = _variable(result, w, f"{w.name}.share", shape=shape, remote=False, sharded=True)
+        parameter, gradient, rate, *state = op.inputs
+        source, index = reduction_of_gradient[gradient]
+        shape = (-(-parameter.size // ir.replicas),)
+        parameter_share = _variable(
+            result, parameter, f"{parameter.name}.share", shape=shape, remote=False, sharded=True
+        )
         shared_state = [
-            v if name == "step" else replace(v, shape=shape, sharded=True)
-            for name, v in zip(STATE[op.kind], state, strict=True)
+            value if name == "step" else replace(value, shape=shape, sharded=True)
+            for name, value in zip(STATE[op.kind], state, strict=True)
         ]
-        result.variables.update({v.name: v for v in shared_state})
+        result.variables.update({value.name: value for value in shared_state})
         with result.at(**op.context):
-            part = result.op("reduce_scatter", source.inputs[i], **source.attrs, **count)
-            result.emit("assign", share, result.op("own_share", w, **count))
-            result.emit(op.kind, share, part, rate, *shared_state, **op.attrs)
-            gathered = result.op("all_gather", share, **count)
+            gradient_share = result.op(
+                "reduce_scatter", source.inputs[index], **source.attrs, **num_replicas
+            )
+            result.emit(
+                "assign", parameter_share, result.op("own_share", parameter, **num_replicas)
+            )
+            result.emit(op.kind, parameter_share, gradient_share, rate, *shared_state, **op.attrs)
+            gathered = result.op("all_gather", parameter_share, **num_replicas)
             elements = result.op("reshape", gathered, shape=(-1,))
-            if elements.size != w.size:
-                elements = result.op("slice", elements, dim=0, begin=0, end=w.size)
-            result.emit("assign", w, result.op("reshape", elements, shape=w.shape))
+            if elements.size != parameter.size:
+                elements = result.op("slice", elements, dim=0, begin=0, end=parameter.size)
+            result.emit("assign", parameter, result.op("reshape", elements, shape=parameter.shape))
     return result
 
 
@@ -302,19 +324,20 @@ def sharded(ir: Ir) -> Ir:
 def off_chip(ir: Ir, names: Collection[str] | None = None) -> Ir:
     """Return the graph with the variables called `names` in streaming memory.
 
-    By default they are the variables of the optimiser's state. Each section of the program copies
-    them to the tiles when it needs them. Raises `ModelError` for a name that is not a variable's.
+    By default, these are the variables of the optimiser's state. Each section of the program (a
+    part, phase and stage) copies them to the tiles when it needs them. Raises `ModelError` for a
+    name that no variable has.
     """
-    state = {v.name for op in ir.ops if op.kind in STATE for v in op.inputs[3:]}
-    remote = state if names is None else set(names)
+    state_names = {value.name for op in ir.ops if op.kind in STATE for value in op.inputs[3:]}
+    remote = state_names if names is None else set(names)
     if unknown := remote - ir.variables.keys():
         raise ModelError(f"""off_chip() was given {", ".join(map(repr, sorted(unknown)))}, but the
             graph has no such variables.
             next:  give names of variables: {", ".join(ir.variables)}.""")
-    swaps = {ir.variables[n]: replace(ir.variables[n], remote=True) for n in remote}
+    swaps = {ir.variables[name]: replace(ir.variables[name], remote=True) for name in remote}
     result = ir.but(ops=[swapped(op, swaps) for op in ir.ops])
-    result.variables.update({v.name: v for v in swaps.values()})
-    result.outputs = {n: swaps.get(v, v) for n, v in ir.outputs.items()}
+    result.variables.update({value.name: value for value in swaps.values()})
+    result.outputs = {name: swaps.get(value, value) for name, value in ir.outputs.items()}
     return result
 
 
@@ -324,20 +347,27 @@ def _section(op: Op) -> tuple[str, int, int]:
 
 
 def phased(ir: Ir) -> Ir:
-    """Return the graph with execution phases, whose data are in streaming memory between phases.
+    """Return the graph divided into execution phases, which exchange data by streaming memory.
 
-    `at(phase=…)` sets the phase of an operation. Each phase loads its parameters, and stores values
-    that a later phase reads. The forward and the backward pass of a phase are two sections, which
-    also exchange values through streaming memory.
+    `Ir.at(phase=…)` sets the phase of operations. Each phase loads its parameters from streaming
+    memory, and stores there the values that a later phase reads. The forward and the backward pass
+    of the same phase also exchange values through streaming memory.
     """
     body = [op for op in ir.ops if op.part != UPDATE]
-    changed = {op.inputs[0] for op in body if OPS[op.kind].in_place}
-    names = {v.name for op in body for v in op.inputs if v.kind == VARIABLE and v not in changed}
+    changed_variables = {op.inputs[0] for op in body if OPS[op.kind].in_place}
+    names = {
+        v.name
+        for op in body
+        for v in op.inputs
+        if v.kind == VARIABLE and v not in changed_variables
+    }
     result = off_chip(off_chip(ir, names))
     maker = result.maker()
     ops = result.ops
     result.ops = []
-    crossing = {v for op in ops for v in op.inputs if v in maker and _are_apart(maker[v], op)}
+    values_to_store = {
+        v for op in ops for v in op.inputs if v in maker and _are_apart(maker[v], op)
+    }
     stored: Swaps = {}
     loaded: dict[tuple[Value, tuple[str, int, int]], Value] = {}
     for op in ops:
@@ -351,7 +381,7 @@ def phased(ir: Ir) -> Ir:
                 swaps[value] = loaded[key]
         result.ops.append(swapped(op, swaps))
         for value in op.outs:
-            if value in crossing:
+            if value in values_to_store:
                 stored[value] = _variable(result, value, f"{value.name}.stored", remote=True)
                 with result.at(**op.context):
                     result.emit("assign", stored[value], value)
@@ -359,7 +389,7 @@ def phased(ir: Ir) -> Ir:
 
 
 def _are_apart(source: Op, reader: Op) -> bool:
-    """Return whether two operations are in different sections."""
+    """Return whether two operations are in different sections, as `_section` defines them."""
     return _section(source) != _section(reader)
 
 

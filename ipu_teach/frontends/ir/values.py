@@ -1,4 +1,7 @@
-"""A graph as data: values, operations in execution order, and the rows that define operations."""
+"""A model as an `Ir` graph: values, operations in execution order, and the table of operations.
+
+The table `OPS` contains a `Row` for each kind of operation, which defines it.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ import numpy as np
 
 from ipu_teach.arguments import (
     Among,
+    Hint,
     Natural,
     Numbers,
     Taken,
@@ -24,7 +28,7 @@ from ipu_teach.arguments import (
     is_numeric,
 )
 from ipu_teach.errors import ModelError, PoplibsError, UnknownOperationError, did_you_mean, shown
-from ipu_teach.frontends.ir.attributes import Attribute, Element, Hint, attributes_of, misfit
+from ipu_teach.frontends.ir.attributes import Attribute, Element, attributes_of, misfit
 from ipu_teach.graph import Tensor
 from ipu_teach.graph.source import caller, in_words
 from ipu_teach.types import BOOL, FLOAT, HALF, INT, UNSIGNED_INT, Array, DType
@@ -34,13 +38,13 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 Shape = tuple[int, ...]
-MADE = "made"  # the kind of the result of an operation
+MADE = "made"  # the kind of a value that is the result of an operation
 VARIABLE = "variable"
 INPUT = "input"
 CONSTANT = "constant"
 FORWARD, BACKWARD, UPDATE = PARTS = "forward", "backward", "update"
 DTYPES: dict[str, type[DType]] = {d.__name__: d for d in (FLOAT, HALF, INT, UNSIGNED_INT, BOOL)}
-MAX_ELEMENTS = 2**32  # a value has at most this many; no machine has memory for more
+MAX_ELEMENTS = 2**32  # a value has at most this many elements; no machine has memory for more
 CONTEXT: dict[str, Hint] = {
     "stage": Natural,
     "part": Annotated[str, Among(PARTS)],
@@ -65,10 +69,10 @@ class Value:
         kind: MADE for a result, or VARIABLE, INPUT or CONSTANT.
         initial: the initial value of a variable, or the value of a constant; an array without
             dimensions gives every element the same number.
-        below: the host may feed only integers from 0 to `below` - 1; None for no limit.
-        ignored: one more integer that the host may feed, a label that the loss leaves out.
-        marked: whether the host has fed the ignored label.
-        from_end: whether negative integers are allowed, which count from the end.
+        below: the host may feed only integers from 0 to `below` - 1; None means no limit.
+        ignored: another integer that the host may feed, the label that the loss leaves out.
+        marked: whether the host has fed the label `ignored`.
+        from_end: whether the host may also feed negative integers, which count from the end.
         remote: whether the variable is in streaming memory, and on the tiles only while it is used.
         sharded: whether each replica has its own share of the variable.
         family: an object that a graph and all its transformed versions share.
@@ -89,7 +93,7 @@ class Value:
 
     @property
     def number(self) -> float | None:
-        """The number that all elements of a constant are equal to; None for any other value."""
+        """The number to which all elements of a constant are equal; None for any other value."""
         if self.kind == CONSTANT and self.initial is not None and self.initial.ndim == 0:
             return self.initial.item()  # type: ignore[no-any-return]
         return None
@@ -109,7 +113,7 @@ class Value:
 
 
 class Context(TypedDict, total=False):
-    """The stage, part, phase, path and line of an operation, as in `Op`; each may be missing."""
+    """The stage, part, phase, path and line of operations, as in `Op`; any may be missing."""
 
     stage: int
     part: str
@@ -120,10 +124,10 @@ class Context(TypedDict, total=False):
 
 @dataclass(frozen=True, eq=False)
 class Op:
-    """An operation: the name of a row of `OPS`, with its inputs, results and attributes.
+    """An operation of a graph: its kind, with its inputs, results and attributes.
 
     Attributes:
-        kind: the name of the row.
+        kind: the name of the operation's row in the table `OPS`.
         outs: the results; empty if the operation changes a variable in place.
         stage: the number of the IPU within a replica.
         part: "forward", "backward" or "update".
@@ -157,7 +161,9 @@ class Op:
     @property
     def where(self) -> str:
         """A description for errors: the kind, the shapes and dtypes of the inputs, and the path."""
-        inputs = " and ".join(f"{list(v.shape)} {v.dtype.__name__}" for v in self.inputs)
+        inputs = " and ".join(
+            f"{list(value.shape)} {value.dtype.__name__}" for value in self.inputs
+        )
         return f"{self.kind} of {inputs or 'nothing'}" + (f", in {self.path}" if self.path else "")
 
     def error(self, problem: str, advice: str) -> ModelError:
@@ -170,9 +176,9 @@ Swaps = dict[Value, Value]
 
 def swapped(op: Op, swaps: Swaps) -> Op:
     """Return `op` with each input that is a key of `swaps` replaced by the value of that key."""
-    if not any(v in swaps for v in op.inputs):
+    if not any(value in swaps for value in op.inputs):
         return op
-    return replace(op, inputs=tuple(swaps.get(v, v) for v in op.inputs))
+    return replace(op, inputs=tuple(swaps.get(value, value) for value in op.inputs))
 
 
 class Out(NamedTuple):
@@ -183,7 +189,7 @@ class Out(NamedTuple):
 
 
 class Unfit(Exception):
-    """The error of a row's `shape` for unsuitable inputs: the reason, and what to do instead."""
+    """The error that `Row.shape` raises for unsuitable inputs: the reason, and some advice."""
 
     def __init__(self, why: str, advice: str = "give it other tensors.") -> None:
         super().__init__(why)
@@ -227,7 +233,7 @@ FOLDS: dict[str, Callable[..., float]] = {
     "mul": np.multiply,
     "div": np.divide,
 }
-# These views of a constant whose elements are all equal are constants of the same number.
+# such a view of a constant whose elements are all equal is a constant of the same number
 UNIFORM_VIEWS = ("expand", "reshape", "permute", "slice", "reverse")
 
 
@@ -244,10 +250,10 @@ def register(name: str, row: Row) -> None:
 
 
 def row_of(kind: str, where: str = "", line: str = "") -> Row:
-    """Return the row with the name `kind`.
+    """Return the row of the operation `kind` in the table `OPS`.
 
-    If there is none, raise `UnknownOperationError`, with the nearest name, and with `where` and
-    `line`, the module and the source line of the call.
+    If there is none, raise `UnknownOperationError` with the nearest name. `where` is the module of
+    the call, and `line` its source line.
     """
     if kind not in OPS:
         raise UnknownOperationError(
@@ -255,15 +261,15 @@ def row_of(kind: str, where: str = "", line: str = "") -> Row:
             where=where,
             line=line,
             next_step=f"{did_you_mean(kind, OPS)}ir.register({kind!r}, Row(shape, lower, grad)) "
-            "adds one of your own.",
+            "adds an operation of your own.",
         )
     return OPS[kind]
 
 
 def dtype_of(array: Array, name: str) -> type[DType]:
-    """Return the device's dtype for an array of the host that is called `name`.
+    """Return the device's dtype for an array of the host; `name` is the array's name in errors.
 
-    64-bit integers become 32-bit ones. Raises `ModelError` unless the array contains integers,
+    All integers become 32-bit integers. Raises `ModelError` unless the array contains integers,
     bools, float32 or float16.
     """
     dtype = _OF_NUMPY.get(array.dtype)
@@ -292,9 +298,10 @@ class Changes(TypedDict, total=False):
 class Ir:
     """A graph: its operations in execution order, and its variables, inputs and outputs by name.
 
-    A transform returns another `Ir`, which shares the values with the first. `replicas`,
-    `accumulation` and `schedule` are set by transforms of the same or a similar name. `context` has
-    the stage, part, phase, path and line of new operations; see `at`.
+    A transform returns another `Ir`, which shares the values with the first. The transforms
+    `replicate`, `accumulate` and `pipelined` set `replicas`, `accumulation` (the number of
+    micro-batches in an update) and `schedule`. `context` contains the stage, part, phase, path and
+    line of new operations; see `at`.
     """
 
     ops: list[Op] = field(default_factory=list)
@@ -309,9 +316,9 @@ class Ir:
     family: object = field(default_factory=object, repr=False)
 
     def _named(self, value: Value, among: dict[str, Value]) -> Value:
-        """Add a variable or an input to `among`, the dict for its kind, and return it.
+        """Add a variable or an input to `among`, which is `variables` or `inputs`; return it.
 
-        Raises `ModelError` if the name is empty or taken.
+        Raises `ModelError` if its name is empty or taken.
         """
         self._check_size(value.name, value.shape)
         if not value.name:
@@ -328,16 +335,16 @@ class Ir:
     ) -> Value:
         """Add a variable, a tensor that keeps its value from step to step, and return it.
 
-        `initial` is its initial value, and `dtype` is by default that of `initial`. A `remote`
-        variable is in streaming memory. Raises `ModelError` for a dtype that the device does not
-        have, and for a name that is empty or taken.
+        `initial` is its initial value; its dtype is the default of `dtype`. A `remote` variable is
+        in streaming memory. Raises `ModelError` for a dtype that the device does not have, and for
+        a name that is empty or taken.
         """
         array = np.asarray(initial)
-        kind = dtype or dtype_of(array, name)
-        array = array.astype(kind.numpy)
+        variable_dtype = dtype or dtype_of(array, name)
+        array = array.astype(variable_dtype.numpy)
         variable = Value(
             array.shape,
-            kind,
+            variable_dtype,
             name,
             kind=VARIABLE,
             initial=array,
@@ -371,17 +378,17 @@ class Ir:
             )
 
     def fed_input(self, value: Value) -> Value | None:
-        """Return the input that `value` is, or is a view of; None if there is no such input."""
+        """Return `value` if it is an input, or the input of which it is a view, or else None."""
         maker = self.maker()
         while value in maker and OPS[maker[value].kind].view:
             value = maker[value].inputs[0]
         return value if value.kind == INPUT else None
 
     def classes(self, value: Value, below: Natural, ignored: int | None = None) -> Value:
-        """Return `value`, whose integers each run checks if the host feeds them.
+        """Return `value`, and let each run check its integers when the host feeds them.
 
-        They must be from 0 to `below` - 1, or equal to `ignored`. There is no check unless `value`
-        is an input or a view of one.
+        They must be from 0 to `below` - 1, or equal to `ignored`. If `value` is neither an input
+        nor a view of an input, nothing is checked.
         """
         fed = self.fed_input(value)
         if fed is not None:
@@ -394,26 +401,26 @@ class Ir:
     ) -> Value:
         """Return a constant: an array, or one number for all elements of `shape`.
 
-        If `dtype` is not a float, raises `ModelError` for numbers that it cannot represent exactly.
+        Raises `ModelError` for numbers that an integer or bool `dtype` cannot represent exactly.
         """
-        numbers = np.asarray(value)
-        if shape is not None and numbers.ndim and numbers.shape != tuple(shape):
+        host_values = np.asarray(value)
+        if shape is not None and host_values.ndim and host_values.shape != tuple(shape):
             raise misuse(
-                f"constant() was given numbers of the shape {list(numbers.shape)} for the shape "
-                f"{list(shape)}.",
+                f"constant() was given numbers of the shape {list(host_values.shape)} for the "
+                f"shape {list(shape)}.",
                 "give one number for all elements, or an array without a shape.",
             )
         try:
-            array = numbers.astype(dtype.numpy)
+            array = host_values.astype(dtype.numpy)
         except OverflowError:  # a Python integer of more than 64 bits
             array = np.asarray(None)
-        if dtype not in (FLOAT, HALF) and not np.array_equal(array, numbers):
+        if dtype not in (FLOAT, HALF) and not np.array_equal(array, host_values):
             raise ModelError(f"""The constant {shown(value)} cannot be {dtype.__name__}.
                 next:  give integers in the range of {dtype.__name__}, or cast the other tensor:
                 graph.op('cast', x, dtype=FLOAT).""")
-        sizes = array.shape if shape is None else tuple(map(int, shape))
-        self._check_size("constant()", sizes)
-        return Value(sizes, dtype, "constant", CONSTANT, initial=array)
+        full_shape = array.shape if shape is None else tuple(map(int, shape))
+        self._check_size("constant()", full_shape)
+        return Value(full_shape, dtype, "constant", CONSTANT, initial=array)
 
     def cast(self, x: Value, dtype: Element) -> Value:
         """Return `x` with another dtype. A constant is converted immediately."""
@@ -429,6 +436,7 @@ class Ir:
         """Mark `value` as an output, which a run returns under `name`; return the value.
 
         It is sent to the host once per micro-batch, or once per step if it belongs to the update.
+        Raises `ModelError` for a value of another graph.
         """
         self.check_own("output", value)
         self.outputs[name] = value
@@ -503,25 +511,35 @@ class Ir:
         Such a constant gets the dtype of the first value that is not BOOL. Raises `ModelError` for
         a value of another graph, and for an input that is not numeric.
         """
-        dtypes = [v.dtype for v in inputs if isinstance(v, Value)]
-        first = dtypes[0] if dtypes else FLOAT
-        dtype = next((d for d in dtypes if d is not BOOL), first)
-        for place, value in enumerate(inputs):
+        value_dtypes = [v.dtype for v in inputs if isinstance(v, Value)]
+        first_dtype = value_dtypes[0] if value_dtypes else FLOAT
+        dtype = next(
+            (value_dtype for value_dtype in value_dtypes if value_dtype is not BOOL), first_dtype
+        )
+        for position, value in enumerate(inputs):
             if isinstance(value, Value):
                 self.check_own(kind, value)
             elif not is_numeric(value):
                 raise misuse(
-                    f"{kind} was given {shown(value)} as input {place}.",
+                    f"{kind} was given {shown(value)} as input {position}.",
                     "give a value of the graph, or real numbers.",
                 )
         return tuple(v if isinstance(v, Value) else self.constant(v, dtype) for v in inputs)
 
     def _folded(self, kind: str, inputs: tuple[Value, ...], outs: list[Out]) -> tuple[Value, ...]:
-        """Return the constant result of an operation on constants, or () if there is none."""
-        numbers = [v.number for v in inputs if v.number is not None]
-        if len(numbers) < len(inputs) or not numbers or kind not in (*FOLDS, *UNIFORM_VIEWS):
+        """Return the result of an operation as a constant, in a tuple.
+
+        Return an empty tuple unless all inputs are constants with equal elements and the operation
+        is in `FOLDS` or `UNIFORM_VIEWS`.
+        """
+        constant_numbers = [v.number for v in inputs if v.number is not None]
+        if (
+            len(constant_numbers) < len(inputs)
+            or not constant_numbers
+            or kind not in (*FOLDS, *UNIFORM_VIEWS)
+        ):
             return ()
-        value = FOLDS[kind](*numbers) if kind in FOLDS else numbers[0]
+        value = FOLDS[kind](*constant_numbers) if kind in FOLDS else constant_numbers[0]
         return (self.constant(value, outs[0].dtype, tuple(outs[0].shape)),)
 
     def home(self, variable: Value, otherwise: int = 0) -> int:
@@ -544,8 +562,10 @@ class Ir:
         """
         for name, value in changes.items():
             if name not in _fields():
-                near = did_you_mean(name, _fields())
-                raise misuse(f"but() has no {name!r}.", f"{near}it takes {', '.join(_fields())}.")
+                suggestion = did_you_mean(name, _fields())
+                raise misuse(
+                    f"but() has no {name!r}.", f"{suggestion}it takes {', '.join(_fields())}."
+                )
             check("but", name, value, _fields()[name], refuse=misuse)
         changed = copy.copy(self)
         for name in ("ops", "variables", "inputs", "outputs", "context"):
@@ -555,17 +575,22 @@ class Ir:
         return changed
 
     def __str__(self) -> str:
-        """Return one line per operation, such as `relu4 = relu(add3)`.
+        """Return a line for each operation, such as `relu4 = relu(add3)  # forward, encoder`.
 
-        A comment at the end of the line has the part and the module.
+        The comment contains the part and the path of the module.
         """
         lines = []
         for op in self.ops:
-            arguments = [v.name if v.number is None else f"{v.number:g}" for v in op.inputs]
-            arguments += [f"{k}={getattr(v, '__name__', v)}" for k, v in op.attrs.items()]
-            outs = ", ".join(v.name for v in op.outs) or op.inputs[0].name
-            note = f"  # {op.part}, {op.path}" if op.path else f"  # {op.part}"
-            lines.append(f"{outs} = {op.kind}({', '.join(arguments)}){note}")
+            arguments = [
+                value.name if value.number is None else f"{value.number:g}" for value in op.inputs
+            ]
+            arguments += [
+                f"{attribute}={getattr(value, '__name__', value)}"
+                for attribute, value in op.attrs.items()
+            ]
+            results = ", ".join(value.name for value in op.outs) or op.inputs[0].name
+            comment = f"  # {op.part}, {op.path}" if op.path else f"  # {op.part}"
+            lines.append(f"{results} = {op.kind}({', '.join(arguments)}){comment}")
         return "\n".join(lines)
 
     def __repr__(self) -> str:
@@ -591,18 +616,18 @@ def _outs_of(row: Row, op: Op) -> list[Out]:
     except PoplibsError as error:
         raise op.error(f"{kind} is not possible: {error.tried}", error.next_step) from None
     except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
-        advice = "see its row in the table of operations for what it takes."
+        advice = f"see the table of operations for the operands of {kind}."
         raise op.error(f"{kind} does not accept these inputs: {error}.", advice) from None
     return outs if isinstance(outs, list) else [outs]
 
 
 def named_value(ir: Ir, name: str) -> Value:
     """Return the variable or input with this name; raise `ModelError` if there is none."""
-    known = {**ir.variables, **ir.inputs}
-    if name not in known:
+    values_by_name = {**ir.variables, **ir.inputs}
+    if name not in values_by_name:
         raise ModelError(f"""There is no variable or input {shown(name)}.
-            next:  {did_you_mean(name, known)}there are {", ".join(known)}.""")
-    return known[name]
+            next:  {did_you_mean(name, values_by_name)}there are {", ".join(values_by_name)}.""")
+    return values_by_name[name]
 
 
 # the kit alone calls these, so their arguments are not checked

@@ -37,18 +37,18 @@ class Dataset:
 
         Raises `ModelError` for anything else, and for arrays without samples.
         """
-        parts = arrays if isinstance(arrays, tuple) else (arrays,)
-        for array in parts:
+        array_tuple = arrays if isinstance(arrays, tuple) else (arrays,)
+        for array in array_tuple:
             if not is_numeric(array) or not np.ndim(array):
                 raise misuse(
                     f"from_tensor_slices() was given {shown(array)} as an array.",
                     "give an array of real numbers whose first dimension counts samples.",
                 )
-        dataset = cls(tuple(np.asarray(a) for a in parts))
-        if not parts:
+        dataset = cls(tuple(np.asarray(samples) for samples in array_tuple))
+        if not array_tuple:
             raise misuse("from_tensor_slices() was given no arrays.", "give one or several.")
-        if len({len(a) for a in dataset.arrays}) != 1 or not len(dataset.arrays[0]):
-            lengths = " and ".join(f"{len(a):,}" for a in dataset.arrays)
+        if len({len(samples) for samples in dataset.arrays}) != 1 or not len(dataset.arrays[0]):
+            lengths = " and ".join(f"{len(samples):,}" for samples in dataset.arrays)
             raise ModelError(f"""from_tensor_slices() was given arrays of {lengths} samples.
                 next:  give arrays with one entry for each sample, and at least one.""")
         return dataset

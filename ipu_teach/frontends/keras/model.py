@@ -1,4 +1,4 @@
-"""Keras' models: layers as a graph, with fit, evaluate, predict and saved weights."""
+"""Keras' models: layers that are trained, evaluated and run, and whose weights are saved."""
 
 from __future__ import annotations
 
@@ -96,31 +96,48 @@ class _TrainingOptions(TypedDict):
     off_chip: bool
 
 
-class _Layers:
-    """The layers of a model and their weights, without a device."""
+class Model:
+    """A model: the layers that were called between an input and an output.
 
-    def __init__(self, inputs: Node, outputs: Node, name: str) -> None:
+    `compiles` contains a sentence about each compilation for the device. Raises `ModelError` if the
+    output does not depend on this input alone.
+    """
+
+    def __init__(self, inputs: Node, outputs: Node, name: str = "model") -> None:
         self.name = name
         self.inputs = inputs
         self.outputs = outputs
         self._nodes = _in_order(outputs)
-        if inputs not in self._nodes or sum(n.layer is None for n in self._nodes) > 1:
+        if inputs not in self._nodes or sum(node.layer is None for node in self._nodes) > 1:
             raise ModelError("""A model was given an output that does not depend on its input alone.
                 next:  give Model(inputs, outputs) the Input on which its layers were called.""")
-        self.layers = [*dict.fromkeys(n.layer for n in self._nodes if n.layer is not None)]
+        self.layers = [*dict.fromkeys(node.layer for node in self._nodes if node.layer is not None)]
         self._name_layers()
+        self.stop_training = False
+        self._config = ipu.current_config()
+        self._options = _TrainingOptions(accumulation=1, schedule="", off_chip=False)
+        self._runs: dict[tuple[str, int], Run] = {}
+        self._current_run: Run | None = None  # the run whose device has the weights, if any
+        self._other_state: dict[str, Array] = {}  # variables of the device that are not weights
+        self.compiles: list[str] = []
+        self._loss: Loss | None = None
 
     def _name_layers(self) -> None:
-        """Name each layer without a name after its kind, with a number for duplicates.
+        """Give each layer without a name the name of its kind, with a number if that is taken.
 
         Raises `ModelError` if two layers have the same name.
         """
-        taken = {layer.name for layer in self.layers}
+        taken_names = {layer.name for layer in self.layers}
         for layer in self.layers:
-            names = [layer.kind, *(f"{layer.kind}_{i}" for i in range(1, len(self.layers)))]
-            layer.name = layer.name or next(n for n in names if n not in taken)
-            taken.add(layer.name)
-        if len(taken - {""}) < len(self.layers):
+            candidates = [
+                layer.kind,
+                *(f"{layer.kind}_{number}" for number in range(1, len(self.layers))),
+            ]
+            layer.name = layer.name or next(
+                candidate for candidate in candidates if candidate not in taken_names
+            )
+            taken_names.add(layer.name)
+        if len(taken_names - {""}) < len(self.layers):
             raise ModelError(f"""Layers of a model have the same name:
                 {", ".join(layer.name for layer in self.layers)}.
                 next:  give each layer a different name, or none.""")
@@ -130,7 +147,7 @@ class _Layers:
         return [layer.stage for layer in self.layers]
 
     def _learnable(self, graph: Ir) -> list[ir.Value]:
-        """Return the variables that the optimiser changes."""
+        """Return the variables of `graph` that the optimiser changes."""
         return [
             graph.variables[f"{layer.name}.{short}"]
             for layer in self.layers
@@ -140,7 +157,11 @@ class _Layers:
 
     def _named_weights(self) -> dict[str, Array]:
         """Return all weights, by the names of the variables."""
-        return {f"{a.name}.{short}": w for a in self.layers for short, w in a.weights.items()}
+        return {
+            f"{layer.name}.{short}": weights
+            for layer in self.layers
+            for short, weights in layer.weights.items()
+        }
 
     def count_params(self) -> int:
         """Return the number of elements in all weights."""
@@ -148,37 +169,36 @@ class _Layers:
 
     def summary(self, print_fn: Callable[[str], object] = print) -> None:
         """Print the layers, with their output shapes, numbers of weights and stages."""
-        fixed = sum(w.size for a in self.layers for s, w in a.weights.items() if s in a.fixed)
-        shapes = {n.layer: (None, *n.shape) for n in self._nodes if n.layer is not None}
-        rows = [("Layer (type)", "Output Shape", "Param #", "Stage")]
-        rows += [
-            (f"{a.name} ({type(a).__name__})", str(shapes[a]), f"{a.count:,}", str(a.stage))
-            for a in self.layers
+        num_fixed = sum(
+            weights.size
+            for layer in self.layers
+            for short, weights in layer.weights.items()
+            if short in layer.fixed
+        )
+        shapes = {node.layer: (None, *node.shape) for node in self._nodes if node.layer is not None}
+        table_rows = [("Layer (type)", "Output Shape", "Param #", "Stage")]
+        table_rows += [
+            (
+                f"{layer.name} ({type(layer).__name__})",
+                str(shapes[layer]),
+                f"{layer.count:,}",
+                str(layer.stage),
+            )
+            for layer in self.layers
         ]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        column_widths = [max(map(len, column)) for column in zip(*table_rows, strict=True)]
         print_fn(f'Model: "{self.name}"')
-        for row in rows:
-            print_fn("  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip())
-        total = self.count_params()
-        print_fn(f"Total params: {total:,} (trainable {total - fixed:,}, others {fixed:,})")
-
-
-class Model(_Layers):
-    """A model: the layers that were called between an input and an output.
-
-    `compiles` has a sentence about each compilation for the device.
-    """
-
-    def __init__(self, inputs: Node, outputs: Node, name: str = "model") -> None:
-        super().__init__(inputs, outputs, name)
-        self.stop_training = False
-        self._config = ipu.current_config()
-        self._options = _TrainingOptions(accumulation=1, schedule="", off_chip=False)
-        self._runs: dict[tuple[str, int], Run] = {}
-        self._current_run: Run | None = None  # the run whose device has the weights, if any
-        self._other_state: dict[str, Array] = {}  # variables of the device that are not weights
-        self.compiles: list[str] = []
-        self._loss: Loss | None = None
+        for row in table_rows:
+            print_fn(
+                "  ".join(
+                    cell.ljust(weights) for cell, weights in zip(row, column_widths, strict=True)
+                ).rstrip()
+            )
+        num_params = self.count_params()
+        print_fn(
+            f"Total params: {num_params:,} (trainable {num_params - num_fixed:,}, others "
+            f"{num_fixed:,})"
+        )
 
     # --- options ---
 
@@ -191,8 +211,8 @@ class Model(_Layers):
     ) -> None:
         """Set the optimiser, the loss and the metrics.
 
-        `steps_per_execution` is the number of batches in a run of the device. Raises `ModelError`
-        for an unknown optimiser or loss.
+        `steps_per_execution` is the number of batches in a run of the device, by default those of
+        one update. Raises `ModelError` for an unknown optimiser or loss.
         """
         self.optimizer = optimizer_of(optimizer)
         self._loss = loss_of(loss)
@@ -205,7 +225,10 @@ class Model(_Layers):
         gradient_accumulation_steps_per_replica: Count = 1,
         offload_weight_update_variables: bool = False,
     ) -> None:
-        """Set the number of batches in an update, and whether the optimiser's state is off-chip."""
+        """Set the number of batches in an update, and where the optimiser's state is stored.
+
+        With `offload_weight_update_variables`, the state is in streaming memory.
+        """
         count = gradient_accumulation_steps_per_replica
         self._options["accumulation"] = count
         self._options["off_chip"] = offload_weight_update_variables
@@ -237,7 +260,7 @@ class Model(_Layers):
         self._forget()
 
     def _forget(self) -> None:
-        """Discard all compiled programs and the optimiser's state. The weights stay."""
+        """Discard all compiled programs and the optimiser's state, but keep the weights."""
         self._to_host()
         self._runs = {}
         self._current_run = None
@@ -246,7 +269,11 @@ class Model(_Layers):
     # --- graphs and runs ---
 
     def graph(self, mode: Annotated[str, Among(MODES)], batch: Count) -> Ir:
-        """Return the graph of one batch, without gradients, for "fit", "evaluate" or "predict"."""
+        """Return the graph for a batch of `batch` samples, without gradients.
+
+        `mode` is "fit", "evaluate" or "predict". Raises `ModelError` before `compile`, except for
+        "predict".
+        """
         graph = Ir()
         values = {self.inputs: graph.input((batch, *self.inputs.shape), "x")}
         for node in self._nodes:
@@ -267,16 +294,17 @@ class Model(_Layers):
         return without_unused(graph)
 
     def _compiled_loss(self, mode: str) -> Loss:
-        """Return the loss. Raises `ModelError` before `compile`; `mode` is the caller."""
+        """Return the loss. Raises `ModelError` before `compile`, naming the call `mode`."""
         if self._loss is None:
             raise ModelError(f"""{mode}() was called before compile().
                 next:  call model.compile(optimizer="sgd", loss=…) first.""")
         return self._loss
 
     def _run(self, mode: str, batch: int, verbose: bool | int | str = 0) -> Run:
-        """Return the run of a mode for batches of a size, with the weights on the device.
+        """Return the compiled program of a mode, and copy the weights to its device.
 
-        The first call compiles it. Raises `ModelError` if the model was created outside of a scope.
+        The first call for a mode and a batch size compiles the program. Raises `ModelError` if the
+        model was created outside of a scope.
         """
         if self._config is None:
             raise ModelError("""The model was made outside of an IPUStrategy's scope, so no device
@@ -295,27 +323,32 @@ class Model(_Layers):
         return run
 
     def _factors(self, mode: str) -> dict[str, int]:
-        """Return the number of batches in a run, as factors: steps, accumulation and replicas.
+        """Return the factors of the batches in a run: steps, accumulation and replicas.
 
         Raises `ModelError` if `steps_per_execution` is not a multiple of an update.
         """
         if mode != FIT:
             return {"steps": 1, "accumulation": 1, "replicas": 1}
         self._compiled_loss(mode)
-        k = self._options["accumulation"]
-        ipus = self._config.auto_select_ipus if self._config else 1
+        accumulation = self._options["accumulation"]
+        num_ipus = self._config.auto_select_ipus if self._config else 1
         replicas = checked_count(
-            "replicas", ipus // (1 + max(self.get_pipeline_stage_assignment()))
+            "replicas", num_ipus // (1 + max(self.get_pipeline_stage_assignment()))
         )
-        steps = self._steps or k * replicas
-        if steps % (k * replicas):
+        steps = self._steps or accumulation * replicas
+        if steps % (accumulation * replicas):
             raise ModelError(f"""steps_per_execution is {steps}, but an update takes
-                {k * replicas} batches, accumulation {k} * replicas {replicas}.
-                next:  give a multiple of {k * replicas}.""")
-        return {"steps": steps // (k * replicas), "accumulation": k, "replicas": replicas}
+                {accumulation * replicas} batches, accumulation {accumulation} * replicas
+                {replicas}.
+                next:  give a multiple of {accumulation * replicas}.""")
+        return {
+            "steps": steps // (accumulation * replicas),
+            "accumulation": accumulation,
+            "replicas": replicas,
+        }
 
     def _compile(self, mode: str, batch: int, config: ipu.IPUConfig) -> Run:
-        """Compile a mode for batches of a size."""
+        """Return a newly compiled program of a mode, for batches of `batch` samples."""
         graph = self.graph(mode, batch)
         factors = self._factors(mode)
         if mode == FIT:
@@ -352,7 +385,7 @@ class Model(_Layers):
         if run is None:
             return
         state = {**self._other_state, **self._named_weights()}
-        run.restore({n: a for n, a in state.items() if n in run.ir.variables})
+        run.restore({name: values for name, values in state.items() if name in run.ir.variables})
 
     # --- fit, evaluate, predict ---
 
@@ -369,7 +402,7 @@ class Model(_Layers):
         steps_per_epoch: Count | None = None,
         initial_epoch: Natural = 0,
     ) -> History:
-        """Train, and return the mean figures of each epoch.
+        """Train the model, and return the means of the loss and the metrics in each epoch.
 
         Ctrl-C ends the training after the current run, with the weights of that run. Raises
         `ModelError` if the samples do not fill complete runs, and before `compile`.
@@ -379,49 +412,49 @@ class Model(_Layers):
         self._run(FIT, data.size, verbose)
         history = History()
         self.stop_training = False
-        watchers = [history, *callbacks]
-        for watcher in watchers:
-            watcher.model = self
-            watcher.on_train_begin()
-        feed = data.batches()
+        all_callbacks = [history, *callbacks]
+        for callback in all_callbacks:
+            callback.model = self
+            callback.on_train_begin()
+        batches = data.batches()
         for epoch in range(initial_epoch, epochs):
-            for watcher in watchers:
-                watcher.on_epoch_begin(epoch)
+            for callback in all_callbacks:
+                callback.on_epoch_begin(epoch)
             if data.times == 1:
-                feed = data.batches()
+                batches = data.batches()
             logs = self._train_epoch(
                 data.size,
-                feed,
+                batches,
                 steps,
                 label=f"epoch {epoch + 1} of {epochs}",
-                watchers=watchers,
+                callbacks=all_callbacks,
             )
             if validation_data is not None:
                 inputs, targets = _input_and_target(validation_data)
                 figures = self._evaluate(_dataset(inputs, targets, data.size, False))
                 logs |= {f"val_{name}": value for name, value in figures.items()}
             if verbose:
-                listed = ", ".join(f"{name} {value:.4f}" for name, value in logs.items())
-                print(f"Epoch {epoch + 1}/{epochs}: {listed}")
-            for watcher in watchers:
-                watcher.on_epoch_end(epoch, logs)
+                figure_texts = ", ".join(f"{name} {value:.4f}" for name, value in logs.items())
+                print(f"Epoch {epoch + 1}/{epochs}: {figure_texts}")
+            for callback in all_callbacks:
+                callback.on_epoch_end(epoch, logs)
             if self.stop_training:
                 break
-        for watcher in watchers:
-            watcher.on_train_end()
+        for callback in all_callbacks:
+            callback.on_train_end()
         return history
 
     def _train_epoch(
-        self, batch: int, feed: Batches, steps: int, label: str, watchers: Sequence[Callback]
+        self, batch: int, batches: Batches, steps: int, label: str, callbacks: Sequence[Callback]
     ) -> dict[str, float]:
-        """Run the steps of an epoch, and return the means of their figures."""
+        """Train for the `steps` batches of an epoch; return the means of the loss and metrics."""
         run = self._run(FIT, batch)
         run.write("rate", self.optimizer.learning_rate)
         figures: list[dict[str, Array]] = []
-        for outputs in self._outputs(run, feed, steps, label):
+        for outputs in self._outputs(run, batches, steps, label):
             figures.append(outputs)
-            for watcher in watchers:
-                watcher.on_train_batch_end(outputs)
+            for callback in callbacks:
+                callback.on_train_batch_end(outputs)
         return _means(figures)
 
     def evaluate(
@@ -433,9 +466,9 @@ class Model(_Layers):
         steps: Count | None = None,
         return_dict: bool = False,
     ) -> float | list[float] | dict[str, float]:
-        """Return the loss, or with metrics a list of the loss and the metrics.
+        """Return the loss or, if there are metrics, a list of the loss and the metrics.
 
-        With `return_dict`, return them by name. Raises `ModelError` if the samples do not fill
+        With `return_dict`, return a dict by name. Raises `ModelError` if the samples do not fill
         complete batches, and before `compile`.
         """
         logs = self._evaluate(_dataset(x, y, batch_size, False), verbose, steps)
@@ -455,17 +488,17 @@ class Model(_Layers):
     def predict(self, x: Samples, batch_size: Count = 32, verbose: Verbose = 0) -> Array:
         """Return the output for each sample.
 
-        An incomplete last batch is padded with zeros, whose outputs are left out.
+        An incomplete last batch is filled with zeros; the outputs for these zeros are left out.
         """
         data = _dataset(x, None, batch_size, False)
         array = data.arrays[0]
-        size = data.size
-        run = self._run(PREDICT, size, verbose)
-        margin = -len(array) % size
-        padded = np.concatenate([array, np.zeros((margin, *array.shape[1:]), array.dtype)])
-        batches = Dataset((padded,), size).batches()
-        outputs = self._outputs(run, batches, len(padded) // size, PREDICT)
-        predictions: Array = np.concatenate([f["predictions"][0] for f in outputs])
+        batch_size_of_run = data.size
+        run = self._run(PREDICT, batch_size_of_run, verbose)
+        num_padding = -len(array) % batch_size_of_run
+        padded = np.concatenate([array, np.zeros((num_padding, *array.shape[1:]), array.dtype)])
+        batches = Dataset((padded,), batch_size_of_run).batches()
+        outputs = self._outputs(run, batches, len(padded) // batch_size_of_run, PREDICT)
+        predictions: Array = np.concatenate([figures["predictions"][0] for figures in outputs])
         return predictions[: len(array)]
 
     def _outputs(
@@ -473,16 +506,25 @@ class Model(_Layers):
     ) -> Iterator[dict[str, Array]]:
         """Yield the outputs of each run, for `steps` batches in total."""
         batches_per_run = run.micro_batches
-        runs = steps // batches_per_run
+        num_runs = steps // batches_per_run
         with working(label, "run") as work:
-            for _ in work.each(range(runs), runs):
+            for _ in work.each(range(num_runs), num_runs):
                 arrays = zip(*islice(batches, batches_per_run), strict=True)
-                fed = {name: np.concatenate(a) for name, a in zip(("x", "y"), arrays, strict=False)}
-                if "y" in fed and "y" in run.ir.inputs:
+                arrays_by_input = {
+                    name: np.concatenate(arrays_of_input)
+                    for name, arrays_of_input in zip(("x", "y"), arrays, strict=False)
+                }
+                if "y" in arrays_by_input and "y" in run.ir.inputs:
                     shape = run.ir.inputs["y"].shape[1:]
-                    if fed["y"].shape[1:] in ((), (1,)) and shape in ((), (1,)):
-                        fed["y"] = fed["y"].reshape(-1, *shape)
-                yield run(**{name: a for name, a in fed.items() if name in run.ir.inputs})
+                    if arrays_by_input["y"].shape[1:] in ((), (1,)) and shape in ((), (1,)):
+                        arrays_by_input["y"] = arrays_by_input["y"].reshape(-1, *shape)
+                yield run(
+                    **{
+                        name: arrays_of_input
+                        for name, arrays_of_input in arrays_by_input.items()
+                        if name in run.ir.inputs
+                    }
+                )
 
     # --- weights ---
 
@@ -494,15 +536,15 @@ class Model(_Layers):
     def set_weights(self, weights: Sequence[Numbers]) -> None:
         """Set all weights, in the order of the layers. Raises `ModelError` for other shapes."""
         self._to_host()
-        places = [(layer, short) for layer in self.layers for short in layer.weights]
-        shapes = [layer.weights[short].shape for layer, short in places]
-        arrays = [np.asarray(w, np.float32) for w in weights]
-        if [w.shape for w in arrays] != shapes:
-            raise ModelError(f"""set_weights() was given {shown([w.shape for w in arrays])}, but the
+        weight_places = [(layer, short) for layer in self.layers for short in layer.weights]
+        shapes = [layer.weights[short].shape for layer, short in weight_places]
+        arrays = [np.asarray(array, np.float32) for array in weights]
+        if [array.shape for array in arrays] != shapes:
+            raise ModelError(f"""set_weights() was given {shown([a.shape for a in arrays])}, but the
                 model has weights of {shown(shapes)}.
                 next:  give the weights of a model with the same layers.""")
-        for (layer, short), w in zip(places, arrays, strict=True):
-            layer.weights[short] = w
+        for (layer, short), array in zip(weight_places, arrays, strict=True):
+            layer.weights[short] = array
         self._to_device()
 
     def save_weights(self, path: str | PathLike[str]) -> None:
@@ -518,7 +560,7 @@ class Model(_Layers):
 
         Raises `ModelLoadError` for a damaged file, and for weights of other shapes.
         """
-        weights = [v.initial for v in ir.load(path).variables.values()]
+        weights = [variable.initial for variable in ir.load(path).variables.values()]
         try:
             self.set_weights(weights)
         except ModelError as error:
@@ -564,22 +606,22 @@ class Sequential(Model):
 
         Raises `ModelError` if the shape of the input is unknown, or if a part is not a layer.
         """
-        first, *rest = self._parts
-        if isinstance(first, Node):
-            node = first
-        elif first.input_shape is not None:
-            node = Node(first.input_shape)
-            rest = self._parts
+        first_part, *layers = self._parts
+        if isinstance(first_part, Node):
+            node = first_part
+        elif first_part.input_shape is not None:
+            node = Node(first_part.input_shape)
+            layers = self._parts
         else:
-            raise ModelError(f"""The first layer, {first.kind}, has no input shape.
+            raise ModelError(f"""The first layer, {first_part.kind}, has no input shape.
                 next:  give it input_shape=(…), without the batch, or put Input((…)) before it.""")
-        start = node
-        for layer in rest:
+        input_node = node
+        for layer in layers:
             if not isinstance(layer, Layer):
                 raise ModelError(f"""A Sequential was given {shown(layer)}.
                     next:  give it layers, as in Sequential([Dense(10, input_shape=(64,))]).""")
             node = layer(node)
-        super().__init__(start, node, self._title)
+        super().__init__(input_node, node, self._title)
 
 
 def _in_order(last: Node) -> list[Node]:
@@ -608,7 +650,9 @@ def _dataset(x: Samples, y: Numbers | None, batch: int, shuffle: bool) -> Datase
     """
     if not isinstance(x, Dataset):
         arrays = (x,) if y is None else (x, y)
-        batches = Dataset.from_tensor_slices(tuple(np.asarray(a) for a in arrays)).batch(batch)
+        batches = Dataset.from_tensor_slices(tuple(np.asarray(array) for array in arrays)).batch(
+            batch
+        )
         return batches.shuffle() if shuffle else batches
     if not x.size:
         raise ModelError("""The dataset is not divided into batches.
@@ -619,8 +663,8 @@ def _dataset(x: Samples, y: Numbers | None, batch: int, shuffle: bool) -> Datase
 def _steps(factors: dict[str, int], data: Dataset, requested: int | None) -> int:
     """Return the number of batches in an epoch.
 
-    Raises `ModelError` unless they fill complete runs; `factors` are the batches of a run, and
-    `requested` is the argument of the call, if any.
+    `requested` is this number if the caller sets it. `factors` are the factors of the number of
+    batches in a run. Raises `ModelError` unless the batches fill complete runs.
     """
     batches, remainder = divmod(data.samples, data.size)
     if data.drop:
@@ -634,13 +678,13 @@ def _steps(factors: dict[str, int], data: Dataset, requested: int | None) -> int
     if is_whole and steps <= batches * data.times:
         return steps
     fitting_steps = steps // batches_per_run * batches_per_run or batches_per_run
-    fits = min(batches // batches_per_run * batches_per_run, fitting_steps)
-    listed = counted(steps, "batch", "batches")
+    num_fitting = min(batches // batches_per_run * batches_per_run, fitting_steps)
+    batch_text = counted(steps, "batch", "batches")
     if remainder:
-        listed += f" and {counted(remainder, 'sample')} more"
-    raise ModelError(f"""{counted(data.samples, "sample")} were given for {listed}, but a run takes
-        {samples_per_run:,} samples: {batch_product("batch", data.size, factors)}.
-        next:  give a multiple of {samples_per_run:,} samples, as in x[:{fits * data.size}];
+        batch_text += f" and {counted(remainder, 'sample')} more"
+    raise ModelError(f"""{counted(data.samples, "sample")} were given for {batch_text}, but a run
+        takes {samples_per_run:,} samples: {batch_product("batch", data.size, factors)}.
+        next:  give a multiple of {samples_per_run:,} samples, as in x[:{num_fitting * data.size}];
         Dataset.batch({data.size}, drop_remainder=True) drops an incomplete last batch.""")
 
 

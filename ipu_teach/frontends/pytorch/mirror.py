@@ -1,10 +1,9 @@
 """The host's copies of a program's variables: the module's tensors and the optimiser's state.
 
-While a module is attached, its tensors and the variables on the device represent the same values.
-After each call, `Mirror.read` copies the variables that the device has changed to the host. Before
-each call, `Mirror.write` copies the tensors that the host has changed to the device. So a state
-dict, a change in place, a checkpoint and a run in plain PyTorch use the same values as without a
-device.
+While a module is attached, its tensors have the values of the variables on the device. After each
+call, `Mirror.read` copies the variables that the device has changed to the host. Before each call,
+`Mirror.write` copies the tensors that the host has changed to the device. State dicts, changes in
+place, checkpoints and runs in plain PyTorch therefore use the same values as without a device.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ STATE_NAMES = {  # PyTorch's name of each state of an optimiser, by the kit's na
 
 
 def tensors_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """Return parameters and buffers by name. A tensor in two places has two names."""
+    """Return a dict of parameters and buffers by name; a tensor in two places has two names."""
     return {
         **dict(module.named_parameters(remove_duplicate=False)),
         **dict(module.named_buffers(remove_duplicate=False)),
@@ -41,29 +40,35 @@ def tensors_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
 
 
 def description(module: torch.nn.Module, names: Reads, has_modes: bool) -> Hashable:
-    """Return everything that a program depends on in a module, in a form that can be compared.
+    """Return everything in a module on which a program depends, in a form that can be compared.
 
-    This includes the attributes called `names` of each submodule, the hooks, and the shapes and
-    dtypes of parameters and buffers, but not their values. With `has_modes`, it includes
-    `training`.
+    These are the attributes in `names` of each submodule, the hooks, and the shapes and dtypes of
+    parameters and buffers, but not their values. The attribute `training` is included only with
+    `has_modes`.
     """
-    parts = dict(module.named_modules())
-    left_out = set() if has_modes else {"training"}
+    modules = dict(module.named_modules())
+    skipped = set() if has_modes else {"training"}
     attributes = {
-        name: (type(part), reads.attribute_values(part, names.get(id(part), set()) - left_out))
-        for name, part in parts.items()
+        name: (
+            type(submodule),
+            reads.attribute_values(submodule, names.get(id(submodule), set()) - skipped),
+        )
+        for name, submodule in modules.items()
     }
-    first = {id(t): n for n, t in reversed(tensors_of(module).items())}
+    first_names = {
+        id(tensor): tensor_name for tensor_name, tensor in reversed(tensors_of(module).items())
+    }
     tensors = [
-        (name, first[id(t)], tuple(t.shape), t.dtype, t.requires_grad)
-        for name, t in tensors_of(module).items()
+        (name, first_names[id(tensor)], tuple(tensor.shape), tensor.dtype, tensor.requires_grad)
+        for name, tensor in tensors_of(module).items()
     ]
     hooks = [
-        (private.gradient_hooks(t), private.accumulation_hooks(t)) for t in module.parameters()
+        (private.gradient_hooks(tensor), private.accumulation_hooks(tensor))
+        for tensor in module.parameters()
     ]
-    known = {**first, **{id(part): name for name, part in parts.items()}}
-    identities = tuple((name, id(part)) for name, part in parts.items())
-    return fingerprint((attributes, hooks), known), tuple(tensors), identities
+    known_ids = {**first_names, **{id(submodule): name for name, submodule in modules.items()}}
+    identities = tuple((name, id(submodule)) for name, submodule in modules.items())
+    return fingerprint((attributes, hooks), known_ids), tuple(tensors), identities
 
 
 def check_module(module: torch.nn.Module) -> None:
@@ -73,26 +78,32 @@ def check_module(module: torch.nn.Module) -> None:
 
 
 def _spans(tensors: Sequence[torch.Tensor]) -> Iterator[tuple[int, int]]:
-    """Yield the address of the first byte, and the address after the last byte, of each tensor.
+    """Yield (address of the first byte, address after the last byte) for each tensor.
 
-    They are (0, 0) for a tensor without elements.
+    For a tensor without elements, yield (0, 0).
     """
     for tensor in tensors:
-        last = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
+        last_offset = sum(
+            (size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True)
+        )
         begin = tensor.data_ptr()
-        end = begin + (last + 1) * tensor.element_size()
+        end = begin + (last_offset + 1) * tensor.element_size()
         yield (begin, end) if tensor.numel() else (0, 0)
 
 
 def sharing_memory(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> list[str]:
     """Return the names of tensors in `first` that share memory with a tensor in `second`."""
-    others = sorted(_spans(list(second.values())))
-    starts = [begin for begin, _ in others]
-    ends = np.maximum.accumulate([end for _, end in others]) if others else np.zeros(0)
+    other_spans = sorted(_spans(list(second.values())))
+    other_begins = [begin for begin, _ in other_spans]
+    largest_ends = (
+        np.maximum.accumulate([end for _, end in other_spans]) if other_spans else np.zeros(0)
+    )
     names = []
     for name, (begin, end) in zip(first, _spans(list(first.values())), strict=True):
-        before = int(np.searchsorted(starts, end))  # the number of those that begin before `end`
-        if before and end > begin and ends[before - 1] > begin:
+        num_before = int(
+            np.searchsorted(other_begins, end)
+        )  # the number of those that begin before `end`
+        if num_before and end > begin and largest_ends[num_before - 1] > begin:
             names.append(name)
     return names
 
@@ -100,7 +111,8 @@ def sharing_memory(first: dict[str, torch.Tensor], second: dict[str, torch.Tenso
 class Mirror:
     """A program's variables, together with the host's tensors of the same names.
 
-    `counters` are buffers that count forwards. They have no variable, because the host counts.
+    `counters` are buffers that count forward passes. They have no variable on the device, because
+    the host counts.
     """
 
     def __init__(
@@ -116,26 +128,43 @@ class Mirror:
         self.counters = list(counters)
         self._known: dict[str, Array] = {}  # the device's values when last read or written
         in_place = [op for op in run.ir.ops if OPS[op.kind].in_place]
-        changed = {v.name for op in in_place for v in (op.inputs[0], *_state(op))}
+        changed_names = {
+            variable.name for op in in_place for variable in (op.inputs[0], *_state(op))
+        }
         tensors = tensors_of(module)
-        self.variables = [n for n in run.ir.variables if n in tensors or _split(n)[1]]
-        self.changed = [n for n in self.variables if n in changed]
+        self.variables = [
+            variable_name
+            for variable_name in run.ir.variables
+            if variable_name in tensors or _split(variable_name)[1]
+        ]
+        self.changed = [
+            variable_name for variable_name in self.variables if variable_name in changed_names
+        ]
 
     @property
     def changed_tensors(self) -> dict[str, torch.Tensor]:
         """The module's tensors that a call changes, by name."""
         tensors = tensors_of(self.module)
-        names = [n for n in self.changed if n in tensors]
-        return {n: tensors[n] for n in (*names, *self.counters)}
+        names = [tensor_name for tensor_name in self.changed if tensor_name in tensors]
+        return {tensor_name: tensors[tensor_name] for tensor_name in (*names, *self.counters)}
 
     @property
     def constants(self) -> Hashable:
         """A fingerprint of the module's tensors that are constants of the program."""
         names = {*self.variables, *self.counters}
         tensors = tensors_of(self.module)
-        first = {id(t): n for n, t in reversed(tensors.items())}
-        constant = {n: t for n, t in tensors.items() if first[id(t)] not in names}
-        return fingerprint({n: t.detach().clone() for n, t in constant.items()})
+        first_names = {id(tensor): tensor_name for tensor_name, tensor in reversed(tensors.items())}
+        constant_tensors = {
+            tensor_name: tensor
+            for tensor_name, tensor in tensors.items()
+            if first_names[id(tensor)] not in names
+        }
+        return fingerprint(
+            {
+                tensor_name: tensor.detach().clone()
+                for tensor_name, tensor in constant_tensors.items()
+            }
+        )
 
     # --- from the device ---
 
@@ -158,19 +187,19 @@ class Mirror:
                 tensors[name] += forwards
 
     def _set_state(self, parameters: dict[str, torch.Tensor], name: str, values: Array) -> None:
-        """Set a state of the host's optimiser, as its own step would."""
+        """Set a state of the host's optimiser, as a step of this optimiser would."""
         owner, kind = _split(name)
         parameter = parameters[owner]
         state = self.optimizer.state[parameter]
         shape = () if kind == "step" else tuple(parameter.shape)
         if self.run.ir.variables[name].sharded:  # without the padding of the last share
             values = values.reshape(-1)[: parameter.numel()]
-        new = _tensor(values.reshape(shape))
-        old = state.get(STATE_NAMES[kind])
-        if isinstance(old, torch.Tensor) and old.shape == shape:
-            old.copy_(new)
+        new_state = _tensor(values.reshape(shape))
+        old_state = state.get(STATE_NAMES[kind])
+        if isinstance(old_state, torch.Tensor) and old_state.shape == shape:
+            old_state.copy_(new_state)
         else:
-            state[STATE_NAMES[kind]] = new.clone()
+            state[STATE_NAMES[kind]] = new_state.clone()
 
     # --- to the device ---
 
@@ -179,7 +208,7 @@ class Mirror:
         self._known.clear()
 
     def write(self, everything: bool = False) -> None:
-        """Copy to the device what the host has changed since the last `read` or `write`.
+        """Copy the values that the host has changed since the last `read` or `write` to the device.
 
         With `everything`, copy all variables.
         """
@@ -190,8 +219,8 @@ class Mirror:
             values = array(tensors[name]) if name in tensors else self._state(parameters, name)
             values = np.asarray(values, variable.dtype.numpy)
             if variable.sharded:
-                share = variable.shape[0] * self.run.ir.replicas
-                padded = np.zeros(share, values.dtype)
+                padded_size = variable.shape[0] * self.run.ir.replicas
+                padded = np.zeros(padded_size, values.dtype)
                 padded[: values.size] = values.reshape(-1)
                 values = padded.reshape(self.run.ir.replicas, *variable.shape)
             if everything or not _is_same(values, self._known.get(name)):
@@ -219,7 +248,7 @@ class Mirror:
 
 
 def _state(op: Op) -> Sequence[Value]:
-    """Return the state variables of an optimiser's operation; () for any other operation."""
+    """Return the state variables that an optimiser's operation changes, or else ()."""
     return op.inputs[3:] if op.kind in STATE else ()
 
 
@@ -239,5 +268,7 @@ def _is_same(values: Array, known: Array | None) -> bool:
     """Return whether two arrays have the same dtype, shape and bits."""
     if known is None or known.shape != values.shape or known.dtype != values.dtype:
         return False
-    left, right = (np.ascontiguousarray(a).view(np.uint8) for a in (values, known))
-    return bool(np.array_equal(left, right))
+    value_bytes, known_bytes = (
+        np.ascontiguousarray(item).view(np.uint8) for item in (values, known)
+    )
+    return bool(np.array_equal(value_bytes, known_bytes))

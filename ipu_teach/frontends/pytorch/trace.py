@@ -1,8 +1,9 @@
-"""The joint graph of a module: its forward and backward pass, as a functional graph of torch.
+"""Record the forward and the backward pass of a module as one functional graph of torch.
 
 The module and its backward pass run on fake tensors, which have shapes and dtypes but no elements,
-and each operation of torch becomes a node. If the graph changes tensors in place, a second pass
-replaces the changes by new tensors, and moves changes of parameters and buffers to the end.
+and each operation of torch becomes a node of the graph. If operations change tensors in place, the
+graph is recorded again: such operations return new tensors instead, and changes of parameters and
+buffers move to the end.
 """
 
 from __future__ import annotations
@@ -68,15 +69,18 @@ class JointGraph:
     constants: dict[str, torch.Tensor] = field(default_factory=dict)
     labels: dict[torch.fx.Node, Label] = field(default_factory=dict)
     outputs: list[torch.dtype] = field(default_factory=list)
-    # the flattened output of forward, with `_RESULT` in place of each tensor
+    # the flattened output of forward, in which `_RESULT` replaces each tensor, and its structure
     form: tuple[list[Argument], pytree.TreeSpec] = ([], None)
     gradients: list[str] = field(default_factory=list)
     assigned: list[str] = field(default_factory=list)
-    loss: int | None = None  # the position, among the outputs, of the loss
+    loss: int | None = None  # the position of the loss in `outputs`
 
 
 class Tracer:
-    """The tracer of one module, for example arguments with tensors that are called `names`."""
+    """The tracer of one module.
+
+    `args` and `kwargs` are example arguments; `names` are the names of the tensors in them.
+    """
 
     def __init__(
         self,
@@ -96,10 +100,16 @@ class Tracer:
             self.first_name[name] = by_identity.setdefault(id(tensor), name)
         self.states = {name: tensors[name] for name in by_identity.values()}
         self.trained = [
-            n for n, t in self.states.items() if n in self.parameters and t.requires_grad
+            tensor_name
+            for tensor_name, state in self.states.items()
+            if tensor_name in self.parameters and state.requires_grad
         ]
         self._flat, self._spec = pytree.tree_flatten((args, dict(kwargs)))
-        self._places = [i for i, v in enumerate(self._flat) if isinstance(v, torch.Tensor)]
+        self._places = [
+            position
+            for position, argument in enumerate(self._flat)
+            if isinstance(argument, torch.Tensor)
+        ]
         self.fake = private.fake_mode()
         self.labels: Labels | None = None
         self.recorders: list[Recorder] = []
@@ -110,12 +120,12 @@ class Tracer:
         return "" if self.labels is None else self.labels.label.path
 
     def trace(self, training: bool, scale: float) -> JointGraph:
-        """Return the graph of the module, and if `training`, of the gradients of its loss.
+        """Return the graph of the module; if `training`, it includes the gradients of the loss.
 
-        The gradients are those of the loss times `scale`.
+        They are the gradients of the loss times `scale`.
 
         :raises ModelError: if a trained module returns no loss, or if a module changes its inputs
-            or a constant.
+            or a constant tensor.
         """
         joint = self._run(training, scale)
         self._check_changes(joint)
@@ -150,8 +160,8 @@ class Tracer:
         label: Callable[[], Label],
     ) -> None:
         """Record a function of the states and the inputs; the graph is stored in `joint`."""
-        tensors = [*self.states.values(), *(self._flat[i] for i in self._places)]
-        fakes = [private.fake_of(self.fake, t) for t in tensors]
+        tensors = [*self.states.values(), *(self._flat[position] for position in self._places)]
+        fakes = [private.fake_of(self.fake, tensor) for tensor in tensors]
         recorder = Recorder(_table(), label)
         self.recorders.append(recorder)
         with private.tracing_on(self.fake):
@@ -170,23 +180,36 @@ class Tracer:
             states = dict(zip(self.states, tensors, strict=False))
             self._require_gradients(states)
             values = list(self._flat)
-            for place, tensor in zip(self._places, tensors[len(states) :], strict=True):
-                values[place] = tensor
+            for position, tensor in zip(self._places, tensors[len(states) :], strict=True):
+                values[position] = tensor
             args, kwargs = pytree.tree_unflatten(values, self._spec)
-            named = {f"module.{n}": states[first] for n, first in self.first_name.items()}
+            named = {
+                f"module.{state_name}": states[first_names]
+                for state_name, first_names in self.first_name.items()
+            }
             step = _Step(self.module, joint, labels, marks=marks, scale=scale)
             # the step includes the backward pass, because checkpoints run the forward pass again
             # there, and need these parameters
             outputs = torch.func.functional_call(step, named, args, kwargs)
-            gradients = {n: states[n].grad for n in self.trained if states[n].grad is not None}
-            first = self.first_name
-            after = {n.removeprefix("module."): t for n, t in named.items()}
-            assigned = {first[n]: t for n, t in after.items() if t is not states[first[n]]}
+            gradients = {
+                state_name: states[state_name].grad
+                for state_name in self.trained
+                if states[state_name].grad is not None
+            }
+            first_names = self.first_name
+            states_after = {
+                state_name.removeprefix("module."): state for state_name, state in named.items()
+            }
+            assigned = {
+                first_names[state_name]: state
+                for state_name, state in states_after.items()
+                if state is not states[first_names[state_name]]
+            }
             joint.gradients = list(gradients)
             joint.assigned = list(assigned)
             results = [*outputs, *gradients.values(), *assigned.values()]
             labels.set(line=NOWHERE, stage=0)
-            return [*(t.detach() for t in results if t is not None), *marks.kept]
+            return [*(state.detach() for state in results if state is not None), *marks.kept]
 
         return function
 
@@ -206,13 +229,13 @@ class Tracer:
         """
         nodes = list(joint.graph.nodes)
         labels = joint.labels
-        placeholders = [n for n in nodes if n.op == "placeholder"]
+        placeholders = [graph_node for graph_node in nodes if graph_node.op == "placeholder"]
         inputs = dict(zip(placeholders[len(self.states) :], self.names, strict=True))
         for node in nodes:
             if node.op != "call_function" or not private.is_mutable(node.target):
                 continue
-            for written in private.written_arguments(node):
-                root = _root(written)
+            for written_node in private.written_arguments(node):
+                root = _root(written_node)
                 if root in inputs:
                     name = inputs[root]
                     self._refuse_change(
@@ -267,15 +290,25 @@ class _Step(torch.nn.Module):  # type: ignore[misc]
         with torch.enable_grad():
             with labels, labels.in_modules():
                 result = self.module(*args, **kwargs)
-            flat, spec = pytree.tree_flatten(result)
-            outputs = [v for v in flat if isinstance(v, torch.Tensor)]
-            refuse_hidden_outputs(type(self.module).__name__, flat)
+            flat_outputs, spec = pytree.tree_flatten(result)
+            outputs = [output for output in flat_outputs if isinstance(output, torch.Tensor)]
+            refuse_hidden_outputs(type(self.module).__name__, flat_outputs)
             if self.scale is not None:
                 loss = self._loss(outputs)
-                joint.loss = next((i for i, t in enumerate(outputs) if t is loss), None)
+                joint.loss = next(
+                    (
+                        position
+                        for position, output_tensor in enumerate(outputs)
+                        if output_tensor is loss
+                    ),
+                    None,
+                )
                 self._backward(loss, self.scale)
-        joint.outputs = [t.dtype for t in outputs]
-        joint.form = [_RESULT if isinstance(v, torch.Tensor) else v for v in flat], spec
+        joint.outputs = [output_tensor.dtype for output_tensor in outputs]
+        joint.form = (
+            [_RESULT if isinstance(output, torch.Tensor) else output for output in flat_outputs],
+            spec,
+        )
         return outputs
 
     def _loss(self, outputs: list[torch.Tensor]) -> torch.Tensor:
@@ -299,7 +332,7 @@ class _Step(torch.nn.Module):  # type: ignore[misc]
         if not loss.requires_grad:
             return
         with self.labels.in_backward(loss):
-            # with an edge instead of the tensor, because a tensor would turn off the modes
+            # pass an edge of the graph, because torch would turn off the modes for a tensor
             edge = torch.autograd.graph.get_gradient_edge(loss)
             gradient = torch.full_like(loss, scale)
             with self.labels if self.labels.is_recomputed else nullcontext():
@@ -307,7 +340,7 @@ class _Step(torch.nn.Module):  # type: ignore[misc]
 
 
 class _Rerun:
-    """A callable that runs a recorded graph; `label` is that of the current node."""
+    """A callable that runs a recorded graph; `label` is the label of the current node."""
 
     def __init__(self, joint: JointGraph) -> None:
         self.graph = joint.graph
@@ -362,14 +395,14 @@ def _table() -> dict[Target, Function]:
 @cache
 def _table_without(names: frozenset[str]) -> dict[Target, Function]:
     """Return torch's table of decompositions, without `names` and the operations in `KEPT`."""
-    # if "detach" were decomposed, results that autograd saves would refer to themselves, and
-    # would never be freed
+    # if "detach" were decomposed, results that autograd saves would refer to themselves and would
+    # never be freed
     names |= {f"aten::{name}" for name in (*KEPT, "detach")}
     table = torch.export.default_decompositions().items()
     decompositions = {
         op: decomposition for op, decomposition in table if private.operation_name(op) not in names
     }
-    # there are no rows for the operations of torch's zeros without memory
+    # the kit has no operations for torch's zeros without memory
     decompositions[torch.ops.aten._efficientzerotensor.default] = _zeros
     return whole.decompositions(decompositions)
 

@@ -1,14 +1,13 @@
-"""Operations that the capture does not decompose, in the forward and the backward pass.
+"""Operations that a capture of a torch model does not decompose into smaller ones.
 
 There are three kinds:
 
-* Operations of torch for which the kit has a row: those in `KEPT` and `KEPT_IF` of the rows. Most
-  are gradients, such as that of a ReLU.
-* Functions that are traced as other functions before torch takes gradients: those in `SPELLED`.
-* Everything that `trace_whole` traces: the functions of `ROWS`, such as an LSTM or cross entropy,
-  `poptorch.custom_op`, and a learner's own lowering. Each is a node `ipu_teach::whole` of torch's
-  graph. Its backward pass is a node `ipu_teach::whole_backward`, for which `Capture.lower` adds the
-  gradients of the kit's rows.
+* Operations of torch that the kit lowers itself, as listed in `KEPT` and `KEPT_IF` of the package
+  `rows`. Most are gradients, such as the gradient of a ReLU.
+* Functions that are traced as other functions before torch takes gradients, as listed in `SPELLED`.
+* Functions that `trace_whole` traces as one node `ipu_teach::whole`: those in `ROWS`, such as an
+  LSTM or cross entropy; `poptorch.custom_op`; and a learner's own lowering. The backward pass is
+  one node `ipu_teach::whole_backward`, for which `Capture.lower` adds the kit's own gradients.
 """
 
 from __future__ import annotations
@@ -41,20 +40,20 @@ from ipu_teach.frontends.pytorch.rows.registry import KEPT_IF, concatenate
 Tensors = Sequence[torch.Tensor]
 WHOLE = "ipu_teach::whole"
 BACKWARD = "ipu_teach::whole_backward"
-LEARNERS = "lowering "  # the prefix of an operation that a learner lowers
+LEARNERS = "lowering "  # the name of a node begins with this if a learner lowers its operation
 
 _library.define("whole(Tensor[] inputs, str name, str how, Tensor[] examples) -> Tensor[]")
 _library.define("whole_backward(Tensor[] gradients, Tensor[] inputs, Tensor[] outs) -> Tensor[]")
 
 
 def _like_examples(inputs: Tensors, name: str, how: str, examples: Tensors) -> list[torch.Tensor]:
-    """Return empty tensors like the examples, in place of the results of "whole"."""
-    return [torch.empty_like(t) for t in examples]
+    """Return empty tensors with the shapes and dtypes of the results of `ipu_teach::whole`."""
+    return [torch.empty_like(example) for example in examples]
 
 
 def _like_inputs(gradients: Tensors, inputs: Tensors, outs: Tensors) -> list[torch.Tensor]:
-    """Return empty tensors like the inputs, in place of the results of "whole_backward"."""
-    return [torch.empty_like(t) for t in inputs]
+    """Return empty tensors with the shapes and dtypes of the results of `whole_backward`."""
+    return [torch.empty_like(value) for value in inputs]
 
 
 for _name, _shapes in (("whole", _like_examples), ("whole_backward", _like_inputs)):
@@ -72,9 +71,9 @@ def _save(ctx: FunctionCtx, inputs: tuple[Tensors, str, str, Tensors], output: T
 def _backward(
     ctx: FunctionCtx, gradients: Sequence[torch.Tensor | None]
 ) -> tuple[list[torch.Tensor | None], None, None, list[None]]:
-    """Return the gradients of the arguments of `trace_whole`.
+    """Return the gradients of the four arguments of the operation `ipu_teach::whole`.
 
-    A result without a gradient has the gradient 0.
+    A gradient of None in `gradients` counts as 0.
     """
     saved = ctx.saved_tensors
     inputs = saved[: ctx.inputs]
@@ -92,11 +91,11 @@ torch.library.register_autograd(WHOLE, _backward, setup_context=_save, lib=_libr
 
 @dataclass
 class Capture:
-    """The undecomposed operations of one capture."""
+    """The undecomposed operations of one capture of a model."""
 
-    # the calls of learners' operations: each operation with its flattened arguments
+    # each call of a learner's operation: (operation, flattened arguments, their structure)
     calls: list[tuple[Operation, list[Argument], pytree.TreeSpec]] = field(default_factory=list)
-    # the operations of each node, by its first result
+    # the kit's operations for each node; the key is the node's first result
     ops: dict[Value, list[Op]] = field(default_factory=dict)
 
     def lower(self, graph: Ir, name: str, args: Sequence[Argument]) -> list[Value]:
@@ -107,7 +106,7 @@ class Capture:
         self, graph: Ir, inputs: list[Value], name: str, how: str, examples: list[Value]
     ) -> list[Value]:
         """Add the operations of a node `ipu_teach::whole`, and return its results."""
-        start = len(graph.ops)
+        num_ops_before = len(graph.ops)
         with graph.at(part="forward"):
             if name.startswith(LEARNERS):
                 outs = self._learners(graph, inputs, json.loads(how))
@@ -115,15 +114,18 @@ class Capture:
                 outs = ROWS[name](graph, inputs, *json.loads(how))
             else:
                 outs = list(graph.emit(name, *inputs, **json.loads(how)))
-        self.ops[outs[0]] = graph.ops[start:]
+        self.ops[outs[0]] = graph.ops[num_ops_before:]
         return outs
 
-    def _learners(self, graph: Ir, inputs: list[Value], number: int) -> list[Value]:
+    def _learners(self, graph: Ir, inputs: list[Value], call_number: int) -> list[Value]:
         """Add the operations of the learner's operation in `calls[number]`."""
-        operation, flat, form = self.calls[number]
+        operation, flat_arguments, tree_form = self.calls[call_number]
         values = iter(inputs)
-        arguments = [next(values) if isinstance(v, torch.Tensor) else v for v in flat]
-        args, kwargs = pytree.tree_unflatten(arguments, form)
+        arguments = [
+            next(values) if isinstance(argument, torch.Tensor) else argument
+            for argument in flat_arguments
+        ]
+        args, kwargs = pytree.tree_unflatten(arguments, tree_form)
         result = lower_learners(graph, operation, args, kwargs)
         return list(result) if isinstance(result, (list, tuple)) else [result]
 
@@ -132,10 +134,12 @@ class Capture:
     ) -> list[Value]:
         """Add the operations of a node `ipu_teach::whole_backward`, and return the gradients."""
         pairs = zip(outs, gradients, strict=True)
-        grads = {out: g for out, g in pairs if g.number != 0}
-        add_gradients(graph, self.ops[outs[0]], grads, {v for v in inputs if v.floating})
-        zeros = (graph.constant(0, v.dtype, v.shape) for v in inputs)
-        return [grads.get(v, zero) for v, zero in zip(inputs, zeros, strict=True)]
+        known_gradients = {out: gradient for out, gradient in pairs if gradient.number != 0}
+        add_gradients(
+            graph, self.ops[outs[0]], known_gradients, {value for value in inputs if value.floating}
+        )
+        zeros = (graph.constant(0, value.dtype, value.shape) for value in inputs)
+        return [known_gradients.get(value, zero) for value, zero in zip(inputs, zeros, strict=True)]
 
 
 current: Capture | None = None
@@ -143,7 +147,7 @@ current: Capture | None = None
 
 @contextmanager
 def capture() -> Iterator[Capture]:
-    """Begin a capture: the result records the undecomposed operations of the `with` block."""
+    """Yield a new `Capture`, which records the undecomposed operations of the `with` block."""
     global current
     outer = current
     current = Capture()
@@ -154,13 +158,13 @@ def capture() -> Iterator[Capture]:
 
 
 def trace_whole(name: str, inputs: Tensors, how: Argument, examples: Tensors) -> list[torch.Tensor]:
-    """Trace one node for a row of `frontends.ir`, or for a function of `ROWS`.
+    """Trace one node `ipu_teach::whole`; return results with the shapes and dtypes of `examples`.
 
-    `how` contains the other arguments besides `inputs`, in a form that JSON can represent. The
-    results have the shapes and dtypes of `examples`.
+    `name` is the name of a function in `ROWS`, or of an operation of `frontends.ir`. `how` contains
+    its arguments besides `inputs`, in a form that JSON can represent.
     """
     results = torch.ops.ipu_teach.whole(list(inputs), name, json.dumps(how), list(examples))
-    # copies, because forward may change them in place, and the backward pass reads the results
+    # return copies: the model may change them in place, but the backward pass reads the results
     return [result.clone() for result in results]
 
 
@@ -174,21 +178,21 @@ def is_learners_operation(name: str) -> bool:
 def call_learners(
     function: Target, args: Sequence[Argument], kwargs: Mapping[str, Argument]
 ) -> Argument:
-    """Call a learner's operation: as a single node, unless torch knows its gradient."""
+    """Call a learner's operation; trace it as one node, unless torch knows its gradient."""
     assert current is not None, "called by a capture"
     operation: Operation = getattr(function, "default", function)
     if private.has_gradient(operation):
         return function(*args, **kwargs)
-    flat, form = pytree.tree_flatten((args, kwargs))
+    flat_arguments, tree_form = pytree.tree_flatten((args, kwargs))
     with torch.no_grad():
         example = function(*args, **kwargs)
     is_tensor = isinstance(example, torch.Tensor)
-    tensors = [v for v in flat if isinstance(v, torch.Tensor)]
-    current.calls.append((operation, flat, form))
+    tensors = [argument for argument in flat_arguments if isinstance(argument, torch.Tensor)]
+    current.calls.append((operation, flat_arguments, tree_form))
     name = operation._schema.name
-    number = len(current.calls) - 1
+    call_number = len(current.calls) - 1
     examples = [example] if is_tensor else list(example)
-    results = trace_whole(LEARNERS + name, tensors, number, examples)
+    results = trace_whole(LEARNERS + name, tensors, call_number, examples)
     return results[0] if is_tensor else results
 
 
@@ -198,18 +202,24 @@ def lower_learners(
     args: Sequence[Argument],
     kwargs: Mapping[str, Argument],
 ) -> Argument:
-    """Lower a learner's operation by its `lowering`, or by the row with its name.
+    """Lower a learner's operation by its `lowering`, or by the kit's operation with its name.
 
-    The row gets the tensors in order, and all other arguments by name.
+    The kit's operation gets the tensors in order, and all other arguments by name.
     """
     name = operation._schema.name
     if name in LOWERINGS:
         return LOWERINGS[name](graph, *args, **kwargs)
-    names = (argument.name for argument in operation._schema.arguments)
-    named = {**dict(zip(names, args, strict=False)), **kwargs}
-    values = [v for v in named.values() if isinstance(v, Value)]
-    numbers = {k: v for k, v in named.items() if not isinstance(v, Value)}
-    outs = graph.emit(name.partition("::")[2], *values, **numbers)
+    argument_names = (argument.name for argument in operation._schema.arguments)
+    arguments = {**dict(zip(argument_names, args, strict=False)), **kwargs}
+    values = [
+        argument_value for argument_value in arguments.values() if isinstance(argument_value, Value)
+    ]
+    attributes = {
+        argument_name: argument_value
+        for argument_name, argument_value in arguments.items()
+        if not isinstance(argument_value, Value)
+    }
+    outs = graph.emit(name.partition("::")[2], *values, **attributes)
     return outs[0] if len(operation._schema.returns) == 1 else list(outs)
 
 
@@ -217,7 +227,7 @@ def lower_learners(
 
 
 def decompositions(table: Mapping[Target, Function]) -> dict[Target, Function]:
-    """Return a table of decompositions that skips the calls for which `KEPT_IF` has rows."""
+    """Return a copy of a table of decompositions that skips the calls that `KEPT_IF` keeps."""
     return {
         op: _unless(KEPT_IF[name], spelled) if (name := _plain_name(op)) in KEPT_IF else spelled
         for op, spelled in table.items()
@@ -241,7 +251,7 @@ def _unless(is_kept: Callable[..., bool], spelled: Function) -> Function:
 # --- functions that are traced as other functions -------------------------------------------------
 
 SPELLED: dict[Target, Function] = {}
-# functions that add the operations of a node to a graph, by the name that `trace_whole` gets
+# each function adds the operations of a node to a graph; the key is the `name` of `trace_whole`
 ROWS: dict[str, Callable[..., list[Value]]] = {}
 
 
@@ -263,10 +273,13 @@ def _attention(
         args = query, key, value, attn_mask, dropout_p, is_causal
         return private.as_torch_spells(_sdpa, *args, scale=scale, enable_gqa=enable_gqa)
     if enable_gqa:  # several heads of queries share one head of keys and values
-        key, value = (t.repeat_interleave(query.shape[-3] // t.shape[-3], -3) for t in (key, value))
-    factor = 1 / sqrt(query.shape[-1]) if scale is None else scale
-    # in FLOAT up to the softmax, because scores may exceed the range of HALF
-    scores = query.float() @ key.float().transpose(-2, -1) * factor
+        key, value = (
+            heads.repeat_interleave(query.shape[-3] // heads.shape[-3], -3)
+            for heads in (key, value)
+        )
+    score_factor = 1 / sqrt(query.shape[-1]) if scale is None else scale
+    # compute in FLOAT up to the softmax, because scores may exceed the range of HALF
+    scores = query.float() @ key.float().transpose(-2, -1) * score_factor
     if is_causal:
         attn_mask = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
     if attn_mask is not None and attn_mask.dtype == torch.bool:
@@ -289,7 +302,7 @@ RECURRENT = {"lstm": "lstm", "gru": "gru", "rnn_tanh": "tanh", "rnn_relu": "relu
 
 
 def _recurrent(kind: str) -> Function:
-    """Return a replacement for torch's function of recurrent layers, which traces a single node."""
+    """Return a replacement for torch's function of recurrent layers that traces a single node."""
     spelled = getattr(torch.ops.aten, kind)
 
     def traced(*args: Argument) -> Argument:
@@ -310,7 +323,7 @@ def _recurrent(kind: str) -> Function:
 
 
 def _recurrent_rows(kind: str) -> Callable[..., list[Value]]:
-    """Return the function that adds the operations of recurrent layers of a kind to a graph."""
+    """Return the function in `ROWS` for recurrent layers; `kind` is a key of `RECURRENT`."""
     cell = RECURRENT[kind]
 
     def lowered(
@@ -359,7 +372,7 @@ def _cross_entropy(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> torch.Tensor:  # fmt: skip
-    """Trace the cross entropy of class numbers as one node; other cases as torch composes them."""
+    """Trace the cross entropy of class numbers as one node; leave other cases to torch."""
     for name, value in (("scores", input), ("labels", target)):
         if not isinstance(value, torch.Tensor):
             raise ModelError(f"""cross_entropy() was given {shown(value)} as its {name}.

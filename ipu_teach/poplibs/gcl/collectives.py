@@ -4,10 +4,10 @@
     gcl.all_reduce_within_replica(graph, [on_ipu_0, on_ipu_1], "ADD", prog)
 
 Across replicas, `data` is a tensor of a replicated graph; within a replica, it is a list of
-tensors, one on each IPU. Results are new and have the same form. All ranks of a group, which are
-replicas or IPUs, get the same bits, because each chunk is combined in one place. `group` is a
+tensors, one on each IPU. Results are new tensors of the same form. All replicas or IPUs of a group
+get the same bits, because each chunk of the data is combined in one place. `group` is a
 `CommGroup`, and `op` a `CollectiveOperator` or its name. `options` may contain "method", which is
-"auto" or one of `ring.METHODS`.
+"auto" or a method of `ring.METHODS`.
 """
 
 from __future__ import annotations
@@ -87,9 +87,9 @@ def _from_root(
 def all_reduce_cross_replica() -> None:
     """Return a new tensor: the values of `data` in all replicas of a group, combined elementwise.
 
-    `data` may also be a list of tensors. They are reduced as one long tensor, in as many rounds as
-    a single one, and a list is returned. On a ring of R replicas, n bytes take 2 (R - 1) rounds and
-    2 (R - 1) / R n bytes over each link. Raises `PoplibsError`.
+    `data` may also be a list of tensors; they are concatenated and reduced together, and the result
+    is a list. On a ring of R replicas, n bytes take 2 (R - 1) rounds, and each link transfers 2 (R
+    - 1) / R * n bytes. Raises `PoplibsError`.
     """
 
 
@@ -109,7 +109,7 @@ def reduce_scatter_cross_replica() -> None:
 
 @variant(_moving, (Replicas, Ranks.all_gather))
 def all_gather_cross_replica() -> None:
-    """Return a new tensor [R, …] on each replica of a group of R: `data` of all of them, stacked.
+    """Return a new tensor [R, …] on each replica of a group of R: `data` of all replicas, stacked.
 
     There are R - 1 rounds. Raises `PoplibsError`.
     """
@@ -117,10 +117,10 @@ def all_gather_cross_replica() -> None:
 
 @variant(_moving, (Replicas, Ranks.all_to_all))
 def all_to_all_cross_replica() -> None:
-    """Return a new tensor like `data`, with a part from each replica of a group of R.
+    """Return a new tensor of the shape of `data`, with a part from each replica of a group of R.
 
-    There is one exchange. `data` is divided into R equal parts. Part i of the result on replica j
-    is part j of `data` on replica i. Raises `PoplibsError` if the parts cannot be equal.
+    `data` is divided into R equal parts. Part i of the result on replica j is part j of `data` on
+    replica i. There is one exchange. Raises `PoplibsError` if the parts cannot be equal.
     """
 
 
@@ -136,8 +136,8 @@ def broadcast_cross_replica() -> None:
 def all_reduce_within_replica() -> None:
     """Return a new tensor on each IPU: the tensors of all IPUs of a group, combined elementwise.
 
-    Several tensors per IPU are a list of such lists. See `all_reduce_cross_replica`. Raises
-    `PoplibsError`.
+    For several tensors per IPU, `data` is a list of such lists. The rounds are as for
+    `all_reduce_cross_replica`. Raises `PoplibsError`.
     """
 
 
@@ -148,7 +148,10 @@ def all_reduce_in_place_within_replica() -> None:
 
 @variant(_combining, (Ipus, Ranks.reduce_scatter))
 def reduce_scatter_within_replica() -> None:
-    """Return a new [ceil(n / R)] on each of R IPUs, as `reduce_scatter_cross_replica` does."""
+    """Return a new tensor [ceil(n / R)] on each of R IPUs: a share of the reduced data.
+
+    It is computed as by `reduce_scatter_cross_replica`. Raises `PoplibsError`.
+    """
 
 
 @variant(_moving, (Ipus, Ranks.all_gather))
@@ -165,5 +168,5 @@ def all_to_all_within_replica() -> None:
 def broadcast_within_replica() -> None:
     """Return a new tensor on each IPU with the values of tensor number `root_replica` in `data`.
 
-    See `broadcast_cross_replica`.
+    The values are copied in one exchange. Raises `PoplibsError`.
     """

@@ -17,7 +17,7 @@ __all__ = ["CollectiveOperator", "CommGroup", "CommGroupType"]
 class CollectiveOperator(Enum):
     """The operation that combines the values of replicas.
 
-    MEAN is ADD, divided by the number of replicas.
+    MEAN is the result of ADD, divided by the number of replicas.
     """
 
     ADD = "ADD"
@@ -33,9 +33,10 @@ class CollectiveOperator(Enum):
 class CommGroupType(Enum):
     """The way in which replicas are divided into groups.
 
-    Of 8 replicas, ALL is one group. CONSECUTIVE groups have neighbouring replicas, such as 0 1 | 2
-    3 | 4 5 | 6 7. ORTHOGONAL groups have the first replica of each consecutive group, the second of
-    each, and so on, such as 0 2 4 6 | 1 3 5 7.
+    * ALL is one group of all replicas.
+    * CONSECUTIVE groups have neighbouring replicas: for 8 replicas in groups of 4, they are 0 1 2 3
+      and 4 5 6 7.
+    * ORTHOGONAL groups have replicas at equal distances: in the same example, 0 2 4 6 and 1 3 5 7.
     """
 
     ALL = "ALL"
@@ -46,19 +47,18 @@ class CommGroupType(Enum):
 @advised("write CommGroup(), which is all of them.")
 @dataclass(frozen=True)
 class CommGroup:
-    """The division of replicas into independent groups of `size`; size 0 is one group of all.
+    """The division of replicas into independent groups of `size` replicas.
 
-    Of R replicas, CONSECUTIVE groups have neighbouring ones, and ORTHOGONAL groups have replicas
-    that are R / size apart. Raises `PoplibsError` for any other kind, a negative size, or a size
-    for ALL.
+    A size of 0 means one group of all replicas. `kind` tells which replicas form a group. Raises
+    `PoplibsError` for an unknown kind, a negative size, or a size for ALL.
     """
 
     kind: CommGroupType = CommGroupType.ALL
     size: int = 0
 
     def __post_init__(self) -> None:
-        good = isinstance(self.kind, CommGroupType) and is_whole(self.size) and self.size >= 0
-        if not good or (self.kind is CommGroupType.ALL and self.size):
+        is_valid = isinstance(self.kind, CommGroupType) and is_whole(self.size) and self.size >= 0
+        if not is_valid or (self.kind is CommGroupType.ALL and self.size):
             raise PoplibsError(f"""CommGroup() was given {shown(self.kind)} and the size
                 {shown(self.size)}.
                 next:  write CommGroup(), or CommGroup(CommGroupType.CONSECUTIVE, 2), or
@@ -68,23 +68,31 @@ class CommGroup:
         return f"CommGroup({f'{self.kind.name}, {self.size}' if self.size else ''})"
 
     def of(self, replicas: int) -> list[list[int]]:
-        """Return the replicas of each group of `replicas` replicas.
+        """Return the replica numbers of each group, for `replicas` replicas in total.
 
-        Raises `PoplibsError` unless the group size divides their number.
+        Raises `PoplibsError` unless the group size divides this number.
         """
         size = self.size or replicas
         if replicas % size:
-            fit = ", ".join(f"{n}" for n in range(1, replicas + 1) if replicas % n == 0)
+            valid_sizes = ", ".join(
+                f"{candidate}" for candidate in range(1, replicas + 1) if replicas % candidate == 0
+            )
             raise refused(f"""was given groups of {size} for {replicas}, which do not divide
                 them.
-                next:  a group has {fit} of them.""")
-        many = replicas // size
+                next:  give a group size of {valid_sizes}.""")
+        num_groups = replicas // size
         if self.kind is CommGroupType.ORTHOGONAL:
-            return [list(range(first, replicas, many)) for first in range(many)]
-        return [list(range(first, first + size)) for first in range(0, replicas, size)]
+            return [
+                list(range(first_replica, replicas, num_groups))
+                for first_replica in range(num_groups)
+            ]
+        return [
+            list(range(first_replica, first_replica + size))
+            for first_replica in range(0, replicas, size)
+        ]
 
 
-# the function that combines two tensors in place, by operator
+# for each operator, the function that combines two tensors in place
 STEPS = {
     CollectiveOperator.ADD: popops.add_in_place,
     CollectiveOperator.MEAN: popops.add_in_place,
@@ -97,28 +105,30 @@ STEPS = {
 
 
 def operator_of(operator: CollectiveOperator | str, dtype: type[DType]) -> CollectiveOperator:
-    """Return the operator for its value or name, for tensors of `dtype`.
+    """Return the operator that `operator`, a `CollectiveOperator` or its name, stands for.
 
     Raises `PoplibsError` if there is no such operator, or if it does not work on `dtype`.
     """
     op = CollectiveOperator.__members__.get(operator) if isinstance(operator, str) else operator
     if not isinstance(op, CollectiveOperator):
-        raise as_given(operator, "op", f"use one of {', '.join(o.name for o in STEPS)}.")
+        raise as_given(operator, "op", f"use one of {', '.join(known.name for known in STEPS)}.")
     if op is CollectiveOperator.SQUARE_ADD:
         raise refused(
             "was given SQUARE_ADD, which PopLibs also refuses: each IPU on the ring would square "
             "the partial sum again.",
-            next_step="square first, with popops.square, and then ADD.",
+            next_step="square with popops.square first, and then use ADD.",
         )
-    logical = op in (CollectiveOperator.LOGICAL_AND, CollectiveOperator.LOGICAL_OR)
-    if logical != (dtype is BOOL) or (op is CollectiveOperator.MEAN and dtype not in (FLOAT, HALF)):
-        kinds = "numbers"
-        if logical:
-            kinds = "BOOL"
+    is_logical = op in (CollectiveOperator.LOGICAL_AND, CollectiveOperator.LOGICAL_OR)
+    if is_logical != (dtype is BOOL) or (
+        op is CollectiveOperator.MEAN and dtype not in (FLOAT, HALF)
+    ):
+        allowed_dtypes = "numbers"
+        if is_logical:
+            allowed_dtypes = "BOOL"
         elif op is op.MEAN:
-            kinds = "FLOAT and HALF"
+            allowed_dtypes = "FLOAT and HALF"
         raise refused(
-            f"was given tensors of {dtype.__name__}, and {op.name} works on {kinds}.",
+            f"was given tensors of {dtype.__name__}, and {op.name} works on {allowed_dtypes}.",
             next_step="cast them with popops.cast, or use another operator.",
         )
     return op

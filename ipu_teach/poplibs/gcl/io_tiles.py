@@ -20,7 +20,7 @@ __all__ = ["get_min_io_tiles", "per_ipu_tiles"]
 def per_ipu_tiles(graph: Graph, offset: int, count: int) -> list[int]:
     """Return the numbers of `count` tiles on each IPU of the graph, from its tile `offset` on.
 
-    They are ascending, for `Graph.create_virtual_graph`. With `IPUModel(io_tiles=64)` the I/O tiles
+    Pass them to `Graph.create_virtual_graph`. With `IPUModel(io_tiles=64)`, the I/O tiles
     are `per_ipu_tiles(graph, 0, 64)`, and the computing tiles `per_ipu_tiles(graph, 64,
     graph.target.tiles_per_ipu - 64)`. Raises `PoplibsError` for tiles that do not exist.
     """
@@ -33,8 +33,8 @@ def per_ipu_tiles(graph: Graph, offset: int, count: int) -> list[int]:
                 f"{counted(tiles_per_ipu, 'tile')}, from 0."
             ),
         )
-    first = range(offset, graph.target.num_tiles, tiles_per_ipu)
-    return [tile for begin in first for tile in range(begin, begin + count)]
+    first_tiles = range(offset, graph.target.num_tiles, tiles_per_ipu)
+    return [tile for begin in first_tiles for tile in range(begin, begin + count)]
 
 
 @library

@@ -1,6 +1,7 @@
-"""The ranks of a collective, which are the IPUs of a replica or replicas, and their operations.
+"""The ranks of a collective, and the collectives' operations.
 
-Each rank has a row: the elements that it contributes, in one dimension.
+The ranks are the IPUs of a replica, or the replicas of a graph. The row of a rank is the flat
+tensor that it contributes to a collective.
 """
 
 from __future__ import annotations
@@ -29,15 +30,16 @@ from ipu_teach.poplibs.poputil import like, take, tile_pieces
 from ipu_teach.program import Sequence as Program
 
 __all__: list[str] = []
-# the form of arguments and results: a list of tensors, or a tensor of a replicated graph
+# an argument or result of a collective: a list of tensors, or a tensor of a replicated graph
 V = TypeVar("V")
 
 
 class Ranks(ABC, Generic[V]):
-    """The ranks of independent groups, and the collectives on them.
+    """The ranks of a collective, in groups that work independently.
 
-    `values` are the data: one value, or several if `several`. `ipus` are the first IPU of each
-    rank, and `each` is the number of IPUs of a rank.
+    `values` contains the caller's data: one value, or more if `several` is true. `ipus` contains
+    the first IPU of each rank, and `each` is the number of IPUs of a rank. A collective divides
+    rows into chunks; the home of a chunk is the rank of the group that combines it.
     """
 
     def __init__(
@@ -60,12 +62,14 @@ class Ranks(ABC, Generic[V]):
         self.each = each
         self.groups = group.of(len(ipus))
         self.size = len(self.groups[0])
-        along = (sorted(members, key=ipus.__getitem__) for members in self.groups)
-        self.rings = [[ring[i] for i in ring_order(self.size)] for ring in along]
+        sorted_groups = (sorted(members, key=ipus.__getitem__) for members in self.groups)
+        self.rings = [
+            [ring[position] for position in ring_order(self.size)] for ring in sorted_groups
+        ]
 
     @abstractmethod
     def rows(self, value: V) -> list[Tensor]:
-        """Return the row of each rank."""
+        """Return the row of each rank: its part of `value` as a flat tensor."""
 
     @abstractmethod
     def like(self, value: V) -> V:
@@ -77,10 +81,10 @@ class Ranks(ABC, Generic[V]):
 
     @abstractmethod
     def stacked(self, values: list[V]) -> V:
-        """Return the values as one, with a new first dimension."""
+        """Return the values stacked along a new first dimension."""
 
     def one(self) -> V:
-        """Return the only value. Raises `PoplibsError` if there are several."""
+        """Return the only value of `values`. Raises `PoplibsError` if there are several."""
         if self.several:
             raise as_given(self.values, "data", "give one tensor; all_reduce takes several.")
         return self.values[0]
@@ -88,19 +92,19 @@ class Ranks(ABC, Generic[V]):
     def all_reduce(
         self, op: CollectiveOperator | str, prog: Program, in_place: bool = False
     ) -> V | Sequence[V]:
-        """Return the combined values, for each rank of a group.
+        """Combine the values of all ranks of a group; return the results for every rank.
 
-        A chunk contains a share of each tile's elements, so that all tiles send at once.
+        A chunk contains a share of each tile's elements, so that all tiles send at the same time.
         """
         values = self.values
         rows = self._joined(values)
         collective = operator_of(op, rows[0].dtype)
         results = values if in_place else [self.like(value) for value in values]
-        out = rows if in_place else self._joined(results)
+        result_rows = rows if in_place else self._joined(results)
         if self.size > 1 and rows[0].num_elements:
             shares = _shares(self.top, rows[0], self.size)
             local_shares, output_shares = (
-                self._by_home(partial(_share, tensors, shares)) for tensors in (rows, out)
+                self._by_home(partial(_share, tensors, shares)) for tensors in (rows, result_rows)
             )
             scattered = self._combined(local_shares, collective, rows[0], prog, in_place=in_place)
             gather(
@@ -112,7 +116,7 @@ class Ranks(ABC, Generic[V]):
                 in_place=in_place,
             )
         elif not in_place:
-            side_by_side(list(zip(rows, out, strict=True)), prog)
+            side_by_side(list(zip(rows, result_rows, strict=True)), prog)
         return results if self.several else results[0]
 
     def all_reduce_in_place(self, op: CollectiveOperator | str, prog: Program) -> None:
@@ -120,67 +124,86 @@ class Ranks(ABC, Generic[V]):
         self.all_reduce(op, prog, True)
 
     def reduce_scatter(self, op: CollectiveOperator | str, prog: Program) -> V:
-        """Return, for each rank, its share of the combined values, padded with zeros."""
+        """Combine the value over each group; return, for each rank, one share of the result.
+
+        The last shares are padded with zeros. Raises `PoplibsError` for several values.
+        """
         rows = self.rows(value := self.one())
         collective = operator_of(op, rows[0].dtype)
-        n = rows[0].num_elements
-        m = -(-rows[0].num_elements // self.size)
-        result = self.linear(value, m)
+        length = rows[0].num_elements
+        share_length = -(-length // self.size)
+        result = self.linear(value, share_length)
 
-        def share(rank: int, i: int) -> Tensor:
-            return rows[rank][min(n, i * m) : min(n, i * m + m)]
+        def share(rank: int, member: int) -> Tensor:
+            begin = member * share_length
+            return rows[rank][min(length, begin) : min(length, begin + share_length)]
 
         scattered = self._combined(self._by_home(share), collective, rows[0], prog)
-        to = self.rows(result)
-        ends = [chunk.num_elements for chunk in scattered]
-        side_by_side([(chunk, to[r][: ends[r]]) for r, chunk in enumerate(scattered)], prog)
-        if min(ends) < m:
-            padding = concat([to[r][end:] for r, end in enumerate(ends)])
+        result_rows = self.rows(result)
+        filled = [chunk.num_elements for chunk in scattered]
+        side_by_side(
+            [(chunk, result_rows[rank][: filled[rank]]) for rank, chunk in enumerate(scattered)],
+            prog,
+        )
+        if min(filled) < share_length:
+            padding = concat([result_rows[rank][end:] for rank, end in enumerate(filled)])
             popops.zero(self.top, padding, prog, f"{self.name}/padding")
         return result
 
     def all_gather(self, prog: Program) -> V:
-        """Return, for each rank, the values of all ranks of its group, stacked."""
+        """Return, for each rank, the values of all ranks of its group, stacked.
+
+        Raises `PoplibsError` for several values.
+        """
         rows = self.rows(value := self.one())
         results = [self.like(value) for _ in range(self.size)]
-        to = [self.rows(result) for result in results]
-        by_home = self._by_home(lambda r, i: to[i][r])
+        rows_of_results = [self.rows(result) for result in results]
+        by_home = self._by_home(lambda rank, member: rows_of_results[member][rank])
         gather(rows, by_home, prog, self.rings, method=self._method(rows[0], True))
         return self.stacked(results)
 
     def all_to_all(self, prog: Program) -> V:
-        """Return, for each rank j of a group, part j of every rank i as its part i.
+        """Exchange parts in each group: part j of rank i becomes part i of rank j.
 
         Raises `PoplibsError` if the elements cannot be divided into equal parts.
         """
         rows = self.rows(value := self.one())
-        m, over = divmod(rows[0].num_elements, self.size)
-        if over:
+        part_length, num_left_over = divmod(rows[0].num_elements, self.size)
+        if num_left_over:
             raise refused(f"""was given {rows[0].num_elements:,} elements for {self.size} parts.
-                next:  pad them to a multiple of {self.size}; member i gets part i.""")
-        to = self.rows(result := self.like(value))
+                next:  pad the data to a multiple of {self.size} elements; rank i of a group gets
+                part i.""")
+        result_rows = self.rows(result := self.like(value))
         side_by_side(
             [
-                (rows[source][j * m : j * m + m], to[end][i * m : i * m + m])
+                (
+                    rows[source][
+                        target_member * part_length : target_member * part_length + part_length
+                    ],
+                    result_rows[target][
+                        source_member * part_length : source_member * part_length + part_length
+                    ],
+                )
                 for group in self.groups
-                for i, source in enumerate(group)
-                for j, end in enumerate(group)
+                for source_member, source in enumerate(group)
+                for target_member, target in enumerate(group)
             ],
             prog,
         )
         return result
 
     def broadcast(self, root: int, prog: Program) -> V:
-        """Return, for each rank, the value of rank number `root` of its group.
+        """Return, for each rank, the value of the rank with the number `root` in its group.
 
-        Raises `PoplibsError` if there is no such rank.
+        Raises `PoplibsError` if a group has no such rank.
         """
         if not is_whole(root) or not 0 <= root < self.size:
-            raise as_given(root, "root_replica", f"a group has {self.size}, from 0.")
+            raise as_given(root, "root_replica", f"give a number from 0 to {self.size - 1}.")
         rows = self.rows(value := self.one())
-        to = self.rows(result := self.like(value))
+        result_rows = self.rows(result := self.like(value))
         side_by_side(
-            [(rows[group[root]], to[rank]) for group in self.groups for rank in group], prog
+            [(rows[group[root]], result_rows[rank]) for group in self.groups for rank in group],
+            prog,
         )
         return result
 
@@ -196,7 +219,10 @@ class Ranks(ABC, Generic[V]):
         prog: Program,
         in_place: bool = False,
     ) -> list[Tensor]:
-        """Return, for each rank, the chunk whose home it is, combined over its group."""
+        """Return, for each rank, the chunk of which it is the home, combined over its group.
+
+        `chunks` contains a dict for each rank, from the homes in its group to chunks of its row.
+        """
         method = self._method(row)
         name = self.name
         scattered = scatter(
@@ -221,13 +247,19 @@ class Ranks(ABC, Generic[V]):
         )
 
     def _by_home(self, chunk: Callable[[int, int], Tensor]) -> list[dict[int, Tensor]]:
-        """Return, for each rank, its chunks by home: `chunk(rank, number of the home)`."""
-        of = sorted((r, group) for group in self.groups for r in group)
-        return [{home: chunk(r, i) for i, home in enumerate(group)} for r, group in of]
+        """Return, for each rank, a dict from each home in its group to `chunk(rank, member)`.
+
+        `member` is the number of the home in the group.
+        """
+        ranks_with_group = sorted((rank, group) for group in self.groups for rank in group)
+        return [
+            {home: chunk(rank, member) for member, home in enumerate(group)}
+            for rank, group in ranks_with_group
+        ]
 
 
 class Ipus(Ranks[Sequence[Tensor]]):
-    """The IPUs of a replica, in the order of a list with a tensor on each."""
+    """The IPUs of a replica; a value is a list with a tensor on each IPU, in that order."""
 
     # The argument is checked here, so it may be anything.
     def __init__(
@@ -249,8 +281,11 @@ class Ipus(Ranks[Sequence[Tensor]]):
             name=name,
             options=options,
         )
-        n = top.target.tiles_per_ipu
-        self.parts = [top.create_virtual_graph(ipu * n, ipu * n + n) for ipu in ipus]
+        tiles_per_ipu = top.target.tiles_per_ipu
+        self.parts = [
+            top.create_virtual_graph(ipu * tiles_per_ipu, ipu * tiles_per_ipu + tiles_per_ipu)
+            for ipu in ipus
+        ]
 
     def rows(self, value: Sequence[Tensor]) -> list[Tensor]:
         return [tensor.flatten() for tensor in value]
@@ -267,7 +302,7 @@ class Ipus(Ranks[Sequence[Tensor]]):
 
 
 class Replicas(Ranks[Tensor]):
-    """The replicas of a graph. A tensor has a row for each in the top-level graph."""
+    """The replicas of a graph; a value is a tensor, which exists once in each replica."""
 
     # The argument is checked here, so it may be anything.
     def __init__(
@@ -312,57 +347,63 @@ class Replicas(Ranks[Tensor]):
 def _ipu_of_each(graph: Graph, tensors: Sequence[Tensor], previous: list[int]) -> list[int]:
     """Return the IPU of each tensor in a list.
 
-    `previous` are the IPUs of the list before, which must be the same; it is empty for the first
+    `previous` is the result for another list, which must be the same; it is empty for the first
     list. Raises `PoplibsError`.
     """
     if not isinstance(tensors, (list, tuple)) or not tensors:
         raise as_given(tensors, "data", "give a list of tensors, one on each IPU.")
-    at: list[int] = []
-    for i, tensor in enumerate(tensors):
-        check_tensor(graph, f"data[{i}]", tensor)
-        check_mapped(tensor.graph, f"data[{i}]", tensor)
+    ipus_so_far: list[int] = []
+    for index, tensor in enumerate(tensors):
+        check_tensor(graph, f"data[{index}]", tensor)
+        check_mapped(tensor.graph, f"data[{index}]", tensor)
         _check_alike("dtypes", tensors[0].dtype.__name__, tensor.dtype.__name__, tensor)
         _check_alike("lengths", tensors[0].num_elements, tensor.num_elements, tensor)
-        n = tensor.graph.target.tiles_per_ipu
-        ipus = sorted({tile // n for tile, _ in tile_pieces(tensor.graph, tensor)}) or [i]
-        if len(ipus) > 1 or ipus[0] in at:
-            where = f"IPU {ipus[0]}, which already has one"
+        tiles_per_ipu = tensor.graph.target.tiles_per_ipu
+        ipus = sorted({tile // tiles_per_ipu for tile, _ in tile_pieces(tensor.graph, tensor)}) or [
+            index
+        ]
+        if len(ipus) > 1 or ipus[0] in ipus_so_far:
+            place = f"IPU {ipus[0]}, which already has one"
             if len(ipus) > 1:
-                where = f"IPUs {ipus[0]} and {ipus[1]}"
+                place = f"IPUs {ipus[0]} and {ipus[1]}"
             raise refused(
-                f"was given data[{i}] on {where}.",
+                f"was given data[{index}] on {place}.",
                 tensor,
                 "give one tensor on each IPU.",
             )
-        at += ipus
-    if previous and at != previous:
+        ipus_so_far += ipus
+    if previous and ipus_so_far != previous:
         raise refused(
-            f"was given lists on the IPUs {previous} and {at}.",
+            f"was given lists on the IPUs {previous} and {ipus_so_far}.",
             next_step="give the tensors of both lists in the same order of IPUs.",
         )
-    return at
+    return ipus_so_far
 
 
 def _check_alike(subject: str, first: str | int, second: str | int, tensor: Tensor) -> None:
-    check_same(
-        subject, first, second, repr(tensor), advice="popops.cast and popops.pad make them alike."
-    )
+    check_same(subject, first, second, repr(tensor), advice="use popops.cast or popops.pad.")
 
 
-def _share(rows: list[Tensor], shares: list[list[tuple[int, int]]], r: int, i: int) -> Tensor:
-    return take(rows[r], shares[i]) if shares[i] else rows[r][:0]
+def _share(
+    rows: list[Tensor], shares: list[list[tuple[int, int]]], rank: int, chunk_number: int
+) -> Tensor:
+    return take(rows[rank], shares[chunk_number]) if shares[chunk_number] else rows[rank][:0]
 
 
-def _shares(graph: Graph, row: Tensor, count: int) -> list[list[tuple[int, int]]]:
-    """Return, for each chunk, its intervals of a row: a share of the elements on each tile.
+def _shares(graph: Graph, row: Tensor, num_chunks: int) -> list[list[tuple[int, int]]]:
+    """Return, for each chunk, intervals (begin, end) of a row: a share of each tile's elements.
 
-    A remainder goes to a different chunk on the next tile.
+    If the elements of a tile cannot be divided evenly, other chunks get more on the next tile.
     """
-    shares: list[list[tuple[int, int]]] = [[] for _ in range(count)]
-    pieces = [piece for _, pieces_of_tile in tile_pieces(graph, row) for piece in pieces_of_tile]
-    for turn, (begin, end) in enumerate(pieces):
-        for i in range(count):
-            low, high = (begin + (end - begin) * cut // count for cut in (i, i + 1))
-            if low < high:
-                shares[(i + turn) % count].append((low, high))
+    shares: list[list[tuple[int, int]]] = [[] for _ in range(num_chunks)]
+    intervals = [
+        interval for _, pieces_of_tile in tile_pieces(graph, row) for interval in pieces_of_tile
+    ]
+    for piece_number, (begin, end) in enumerate(intervals):
+        for part in range(num_chunks):
+            share_begin, share_end = (
+                begin + (end - begin) * bound // num_chunks for bound in (part, part + 1)
+            )
+            if share_begin < share_end:
+                shares[(part + piece_number) % num_chunks].append((share_begin, share_end))
     return shares

@@ -1,10 +1,11 @@
 """Ring algorithms: the two halves of an all-reduce, and the directions in which chunks move.
 
-The data is divided into chunks, one for each of the R places of a ring, which is its home. In the
-*scatter* half, the partial sums of a chunk move towards its home, and every place on the way adds
-its own values; at the end each place has one complete chunk. In the *gather* half, complete chunks
-move on until every place has all of them. The method decides in which direction and how far they
-move. In a round all links work at the same time: a round is one copy.
+The members of a ring are called places. The data is divided into as many chunks as there are
+places, and each place is the home of one chunk. In the *scatter* half, the partial sums of a chunk
+move towards its home, and every place on the path adds its own values; at the end, each place has
+one complete chunk. In the *gather* half, complete chunks move on until every place has all of them.
+The method decides in which direction and how far the chunks move. A round is one copy, in which all
+links work at the same time.
 """
 
 from __future__ import annotations
@@ -25,16 +26,16 @@ CLOCKWISE, ANTICLOCKWISE, PAIR, MEET = METHODS = (
     "meet_in_middle_ring",
 )
 METHOD = (Option("method", ("auto", *METHODS), "auto"),)
-# For methods "auto": (maximum number of places, bytes from which the pair of rings is used), for a
-# scatter. They are measurements, according to lib/popops/Collectives.cpp. In a gather, each place
-# contributes a share, and half as many bytes are the threshold.
+# For the method "auto" of a scatter: pairs (number of places, bytes). Rings of up to this number of
+# places use PAIR from this number of bytes on, and MEET below it. PopLibs' authors measured them
+# (lib/popops/Collectives.cpp). For a gather, the threshold is half as many bytes.
 THRESHOLDS = ((4, 1_245_184), (8, 4_980_736), (2**62, 39_845_888))
 
 
 def choose(method: str, count: int, num_bytes: int, ipus: int = 1, gather: bool = False) -> str:
     """Return `method`, or the method that "auto" stands for.
 
-    Each of `count` places, which consist of `ipus` IPUs, contributes `num_bytes` bytes.
+    The ring has `count` places of `ipus` IPUs each, and each place contributes `num_bytes` bytes.
     """
     if method != "auto":
         return method
@@ -49,29 +50,39 @@ def choose(method: str, count: int, num_bytes: int, ipus: int = 1, gather: bool 
 def ways(method: str, count: int) -> list[list[tuple[int, int, int]]]:
     """Return the paths of chunks on a ring of `count` places: lists of (part, direction, hops).
 
-    `part` numbers the parts of a chunk, of which a pair of rings has two. `direction` is 1 or -1.
-    No two paths of one inner list end in the same place with the same part.
+    `part` is the number of a part of the chunk; with PAIR there are two parts, and otherwise one.
+    `direction` is 1 or -1. The paths of one inner list never bring the same part of a chunk to the
+    same place twice.
     """
-    far = count - 1
+    max_hops = count - 1
     return {
-        CLOCKWISE: [[(0, 1, far)]],
-        ANTICLOCKWISE: [[(0, -1, far)]],
-        PAIR: [[(0, 1, far), (1, -1, far)]],
-        MEET: [[(0, 1, far // 2)], [(0, -1, count // 2)]],
+        CLOCKWISE: [[(0, 1, max_hops)]],
+        ANTICLOCKWISE: [[(0, -1, max_hops)]],
+        PAIR: [[(0, 1, max_hops), (1, -1, max_hops)]],
+        MEET: [[(0, 1, max_hops // 2)], [(0, -1, count // 2)]],
     }[method]
 
 
 def part(tensor: Tensor, number: int, of: int) -> Tensor:
     """Return part `number` of a tensor that is divided into `of` nearly equal parts."""
-    n = tensor.num_elements
-    return tensor if of == 1 else tensor[n * number // of : n * (number + 1) // of]
+    num_elements = tensor.num_elements
+    return (
+        tensor
+        if of == 1
+        else tensor[num_elements * number // of : num_elements * (number + 1) // of]
+    )
 
 
 def side_by_side(pairs: list[tuple[Tensor, Tensor]], prog: Program) -> None:
-    """Append one copy for all (source, destination) pairs, so that they share one exchange."""
+    """Append one copy of all (source, destination) pairs, so that they share one exchange."""
     nonempty = [pair for pair in pairs if pair[0].num_elements]
     if nonempty:
-        prog.add(Copy(concat([a for a, _ in nonempty]), concat([b for _, b in nonempty])))
+        prog.add(
+            Copy(
+                concat([source for source, _ in nonempty]),
+                concat([destination for _, destination in nonempty]),
+            )
+        )
 
 
 def scatter(
@@ -86,51 +97,63 @@ def scatter(
 ) -> list[Tensor]:
     """Append the scatter half; return, for each place, its complete chunk.
 
-    `chunks[place][home]` is what a place contributes to the chunk of that home. These tensors are
-    unchanged, and sums are computed in new tensors where the pieces arrive. With `in_place`, the
-    last sum is computed in the chunk itself at its home.
+    `chunks[place][home]` is the tensor that a place contributes to the chunk of a home. These
+    tensors are unchanged, and sums are computed in new tensors where data arrives. With `in_place`,
+    the last sum at the home is computed in `chunks[home][home]`.
     """
-    count = len(rings[0])
-    parts = 2 if method == PAIR else 1
-    partial_sums: dict[tuple[int, int, int], Tensor] = {}  # by part, home and place
+    num_places = len(rings[0])
+    parts_per_chunk = 2 if method == PAIR else 1
+    partial_sums: dict[tuple[int, int, int], Tensor] = {}  # the key is (part, home, place)
 
-    def local(p: int, home: int, place: int) -> Tensor:
-        partial_sum = partial_sums.get((p, home, place))
-        return part(chunks[place][home], p, parts) if partial_sum is None else partial_sum
+    def local(part_number: int, home: int, place: int) -> Tensor:
+        partial_sum = partial_sums.get((part_number, home, place))
+        return (
+            part(chunks[place][home], part_number, parts_per_chunk)
+            if partial_sum is None
+            else partial_sum
+        )
 
-    for k in range(count - 1):
-        sent = list[Tensor]()
-        arrived = list[Tensor]()
-        sums = list[tuple[Tensor, Tensor]]()
-        for way in ways(method, count):
+    for round_number in range(num_places - 1):
+        sources = list[Tensor]()
+        inboxes = list[Tensor]()
+        sum_pairs = list[tuple[Tensor, Tensor]]()
+        for paths in ways(method, num_places):
             moves = []
-            for p, turn, hops in way:
-                for ring in rings if k < hops else []:
-                    for at, home in enumerate(ring):
-                        source = ring[(at - turn * (hops - k)) % count]
-                        target = ring[(at - turn * (hops - k - 1)) % count]
-                        if local(p, home, target).num_elements:
-                            moves.append((p, home, source, target))
+            for part_number, direction, hops in paths:
+                for ring in rings if round_number < hops else []:
+                    for position, home in enumerate(ring):
+                        source = ring[(position - direction * (hops - round_number)) % num_places]
+                        target = ring[
+                            (position - direction * (hops - round_number - 1)) % num_places
+                        ]
+                        if local(part_number, home, target).num_elements:
+                            moves.append((part_number, home, source, target))
             if not moves:
                 continue
-            sent += [local(p, home, source) for p, home, source, _ in moves]
-            targets = [local(p, home, target) for p, home, _, target in moves]
-            inbox = like(graph, concat(targets), f"{name}/inbox{k}")
-            end = 0
-            boxes = []
-            for (p, home, _, target), tensor in zip(moves, targets, strict=True):
-                box = inbox[end : (end := end + tensor.num_elements)]
-                boxes.append((tensor, box) if in_place and target == home else (box, tensor))
-                partial_sums[p, home, target] = boxes[-1][0]
-            arrived.append(inbox)
-            sums.append(
-                (concat([into for into, _ in boxes]), concat([addend for _, addend in boxes]))
+            sources += [local(part_number, home, source) for part_number, home, source, _ in moves]
+            targets = [local(part_number, home, target) for part_number, home, _, target in moves]
+            inbox = like(graph, concat(targets), f"{name}/inbox{round_number}")
+            box_end = 0
+            pairs = []
+            for (part_number, home, _, target), tensor in zip(moves, targets, strict=True):
+                box = inbox[box_end : (box_end := box_end + tensor.num_elements)]
+                pairs.append((tensor, box) if in_place and target == home else (box, tensor))
+                partial_sums[part_number, home, target] = pairs[-1][0]
+            inboxes.append(inbox)
+            sum_pairs.append(
+                (concat([augend for augend, _ in pairs]), concat([addend for _, addend in pairs]))
             )
-        if sent:
-            prog.add(Copy(concat(sent), concat(arrived)))
-        for into, addend in sums:  # one after the other, because two sums may be in the same place
-            combine(graph, into, addend, prog, f"{name}/round{k}")
-    return [concat([local(p, home, home) for p in range(parts)]) for home in range(len(chunks))]
+        if sources:
+            prog.add(Copy(concat(sources), concat(inboxes)))
+        for (
+            augend,
+            addend,
+        ) in sum_pairs:  # one after the other, because two sums may be in the same place
+            combine(graph, augend, addend, prog, f"{name}/round{round_number}")
+    return [
+        concat([local(part_number, home, home) for part_number in range(parts_per_chunk)])
+        for home in range(len(chunks))
+    ]
 
 
 def gather(
@@ -143,17 +166,30 @@ def gather(
 ) -> None:
     """Append the gather half: copy the chunk of each place to all places of its ring.
 
-    The destinations are `to[place][home]`. With `in_place`, the chunk is already there at its home.
+    The destinations are `to[place][home]`. With `in_place`, `to[home][home]` contains the chunk
+    already.
     """
-    count = len(rings[0])
-    parts = 2 if method == PAIR else 1
-    for k in range(max(1, count - 1)):
-        pairs = [] if k or in_place else [(c, to[i][i]) for i, c in enumerate(chunks)]
-        for p, turn, hops in chain(*ways(method, count)):
-            for ring in rings if k < hops else []:
-                for at, home in enumerate(ring):
-                    source = ring[(at + turn * k) % count]
-                    target = ring[(at + turn * (k + 1)) % count]
-                    ends = (to[source][home] if k else chunks[home], to[target][home])
-                    pairs.append((part(ends[0], p, parts), part(ends[1], p, parts)))
+    num_places = len(rings[0])
+    parts_per_chunk = 2 if method == PAIR else 1
+    for round_number in range(max(1, num_places - 1)):
+        pairs = (
+            []
+            if round_number or in_place
+            else [(chunk, to[place][place]) for place, chunk in enumerate(chunks)]
+        )
+        for part_number, direction, hops in chain(*ways(method, num_places)):
+            for ring in rings if round_number < hops else []:
+                for position, home in enumerate(ring):
+                    source = ring[(position + direction * round_number) % num_places]
+                    target = ring[(position + direction * (round_number + 1)) % num_places]
+                    chunk_pair = (
+                        to[source][home] if round_number else chunks[home],
+                        to[target][home],
+                    )
+                    pairs.append(
+                        (
+                            part(chunk_pair[0], part_number, parts_per_chunk),
+                            part(chunk_pair[1], part_number, parts_per_chunk),
+                        )
+                    )
         side_by_side(pairs, prog)

@@ -1,4 +1,4 @@
-"""The blocks of a matrix product as columns of vertices, for all blocks of a step at once."""
+"""Vertices of a matrix product: all blocks of a step are added at once, as columns of edges."""
 
 from __future__ import annotations
 
@@ -14,10 +14,16 @@ Part = tuple[int, int]
 
 
 def shares_of(elements: int, parts: int, dtype: type[DType]) -> list[Part]:
-    """Return `parts` intervals of complete 64-bit words, some possibly empty, of `elements`."""
-    grain = 8 // dtype.size
-    words = balanced_partition(-(-elements // grain), parts)
-    return [(min(begin * grain, elements), min(end * grain, elements)) for begin, end in words]
+    """Divide `elements` into `parts` intervals (begin, end) of complete 64-bit words.
+
+    The last interval may end within a word, and intervals may be empty.
+    """
+    elements_per_word = 8 // dtype.size
+    word_intervals = balanced_partition(-(-elements // elements_per_word), parts)
+    return [
+        (min(begin * elements_per_word, elements), min(end * elements_per_word, elements))
+        for begin, end in word_intervals
+    ]
 
 
 def add_multiplications(
@@ -29,32 +35,44 @@ def add_multiplications(
     tiles: Array,
     is_first: bool,
 ) -> None:
-    """Add a vertex for each block of a [groups, m, k] times b [groups, k, n], and each group in it.
+    """Add the vertices of a product of a [groups, m, k] and b [groups, k, n].
 
-    `operands`: a, b and the sums [inner blocks, groups, m, columns], whose first column is that of
-    the first block. `parts`: of the groups, of m, of n and of k, and `tiles` the tile of each
-    block, [groups, m, n, k]. If `is_first`, the sums are mapped to these tiles.
+    There is a vertex for each block and each group in it.
+    `operands` is (a, b, sums). `sums` is [blocks of k, groups, m, columns of this step]. `parts`
+    contains the intervals that divide the groups, m, n and k, and `tiles` the tile of each block:
+    int64[parts of groups, of m, of n, of k]. If `is_first`, the sums are mapped to these tiles.
     """
     a, b, sums = operands
-    groups, rows, columns, inner = parts
-    g, r, c, i = (n.reshape(-1) for n in np.indices([len(p) for p in parts]))
-    begin, size = _bounds(groups)
-    block, group = expand(begin[g], size[g])
-    tile = tiles[g, r, c, i][block]
-    r = r[block]
-    c = c[block]
-    i = i[block]
+    group_parts, row_parts, column_parts, inner_parts = parts
+    group_index, row_index, column_index, inner_index = (
+        index.reshape(-1) for index in np.indices([len(dim_parts) for dim_parts in parts])
+    )
+    group_begins, group_sizes = _bounds(group_parts)
+    block_of_vertex, group_of_vertex = expand(group_begins[group_index], group_sizes[group_index])
+    tile_of_vertex = tiles[group_index, row_index, column_index, inner_index][block_of_vertex]
+    row_index = row_index[block_of_vertex]
+    column_index = column_index[block_of_vertex]
+    inner_index = inner_index[block_of_vertex]
     flat_sums = sums.reshape((sums.shape[0] * sums.shape[1], *sums.shape[2:]))
-    number = i * sums.shape[1] + group
-    own_columns = [(low - columns[0][0], high - columns[0][0]) for low, high in columns]
+    sums_row = inner_index * sums.shape[1] + group_of_vertex
+    sums_columns = [
+        (begin - column_parts[0][0], end - column_parts[0][0]) for begin, end in column_parts
+    ]
     if is_first:
-        _map_blocks(graph, flat_sums, number, (rows, r), (own_columns, c), tile)
+        _map_blocks(
+            graph,
+            flat_sums,
+            sums_row,
+            (row_parts, row_index),
+            (sums_columns, column_index),
+            tile_of_vertex,
+        )
     edges = {
-        "a": _blocks(a, group, (rows, r), (inner, i)),
-        "b": _blocks(b, group, (inner, i), (columns, c)),
-        "out": _blocks(flat_sums, number, (rows, r), (own_columns, c)),
+        "a": _blocks(a, group_of_vertex, (row_parts, row_index), (inner_parts, inner_index)),
+        "b": _blocks(b, group_of_vertex, (inner_parts, inner_index), (column_parts, column_index)),
+        "out": _blocks(flat_sums, sums_row, (row_parts, row_index), (sums_columns, column_index)),
     }
-    graph.add_columns(into, codelet, tile, edges, {})
+    graph.add_columns(into, codelet, tile_of_vertex, edges, {})
 
 
 def add_sums(
@@ -66,52 +84,91 @@ def add_sums(
     parts: tuple[list[Part], list[Part], list[Part]],
     tiles: Array,
 ) -> None:
-    """Add the vertices that sum `partials` [inner blocks, *out.shape] into `out` [groups, m, n].
+    """Add the vertices that sum `partials` [blocks of k, *out.shape] into `out` [groups, m, n].
 
-    Each block of `out`, by the `parts` of its dimensions, is divided over its tiles, `tiles[groups,
-    m, n]`, which hold one partial each; the shares are mapped to them.
+    `parts` contains the intervals that divide each dimension of `out` into blocks. `tiles`
+    int64[parts of groups, of m, of n, blocks of k] are the tiles that hold the partials of a block.
+    They divide its elements: each sums a share, which is mapped to it.
     """
-    index = [n.reshape(-1) for n in np.indices([len(p) for p in parts])]
-    bounds = [_bounds(p) for p in parts]
-    begins = [begin[n] for (begin, _), n in zip(bounds, index, strict=True)]
-    sizes = np.stack([size[n] for (_, size), n in zip(bounds, index, strict=True)], axis=1)
-    corner_in, corner_out = (
-        sum(b * s for b, s in zip(begins, strides, strict=True))
+    part_indices = [
+        part_index.reshape(-1) for part_index in np.indices([len(dim_parts) for dim_parts in parts])
+    ]
+    bounds_of_dims = [_bounds(dim_parts) for dim_parts in parts]
+    begins_of_dims = [
+        dim_begins[part_index]
+        for (dim_begins, _), part_index in zip(bounds_of_dims, part_indices, strict=True)
+    ]
+    block_sizes = np.stack(
+        [
+            dim_sizes[part_index]
+            for (_, dim_sizes), part_index in zip(bounds_of_dims, part_indices, strict=True)
+        ],
+        axis=1,
+    )
+    partials_offset, out_offset = (
+        sum(dim_begin * stride for dim_begin, stride in zip(begins_of_dims, strides, strict=True))
         for strides in (_strides(partials)[1:], _strides(out))
     )
-    tile = tiles.reshape(len(sizes), -1)
-    shape_of = np.unique(sizes, axis=0, return_inverse=True)[1].reshape(-1)
-    # (blocks, share, and the sums and the result of the first block)
-    rows: list[tuple[Array, int, Tensor, Tensor]] = []
-    for number in range(int(shape_of.max(initial=-1)) + 1):
-        blocks = np.flatnonzero(shape_of == number)
-        cut = tuple(
-            slice(int(b[blocks[0]]), int(b[blocks[0]] + n))
-            for b, n in zip(begins, sizes[blocks[0]], strict=True)
+    tiles_of_block = tiles.reshape(len(block_sizes), -1)
+    shape_number = np.unique(block_sizes, axis=0, return_inverse=True)[1].reshape(-1)
+    # for all blocks of a shape: (blocks, share number, partials and result of the first block)
+    share_rows: list[tuple[Array, int, Tensor, Tensor]] = []
+    for shape in range(int(shape_number.max(initial=-1)) + 1):
+        blocks = np.flatnonzero(shape_number == shape)
+        first_block = tuple(
+            slice(int(dim_begin[blocks[0]]), int(dim_begin[blocks[0]] + size))
+            for dim_begin, size in zip(begins_of_dims, block_sizes[blocks[0]], strict=True)
         )
-        result = out[cut].flatten()
-        sums = partials[(slice(None),) + cut].reshape((partials.shape[0], result.num_elements))
-        for share, (low, high) in enumerate(shares_of(len(result), tile.shape[1], out.dtype)):
-            if low < high:
-                rows.append((blocks, share, sums[:, low:high], result[low:high]))
-    if not rows:
+        block_out = out[first_block].flatten()
+        block_partials = partials[(slice(None),) + first_block].reshape(
+            (partials.shape[0], block_out.num_elements)
+        )
+        for share_number, (share_begin, share_end) in enumerate(
+            shares_of(len(block_out), tiles_of_block.shape[1], out.dtype)
+        ):
+            if share_begin < share_end:
+                share_rows.append(
+                    (
+                        blocks,
+                        share_number,
+                        block_partials[:, share_begin:share_end],
+                        block_out[share_begin:share_end],
+                    )
+                )
+    if not share_rows:
         return
-    order = np.argsort(np.concatenate([blocks * tile.shape[1] + k for blocks, k, _, _ in rows]))
-    for blocks, share, _, piece in rows:
-        starts, lengths = piece.layout.extent
-        begin = piece.offset - out.offset + (corner_out[blocks] - corner_out[blocks[0]])[:, None]
+    vertex_order = np.argsort(
+        np.concatenate(
+            [blocks * tiles_of_block.shape[1] + share for blocks, share, _, _ in share_rows]
+        )
+    )
+    for blocks, share_number, _, share_out in share_rows:
+        run_starts, run_lengths = share_out.layout.extent
+        share_begins = (
+            share_out.offset - out.offset + (out_offset[blocks] - out_offset[blocks[0]])[:, None]
+        )
         graph.map_pieces(
             out.flatten(),
-            (begin + starts).reshape(-1),
-            np.tile(lengths, len(blocks)),
-            np.repeat(tile[blocks, share], len(starts)),
+            (share_begins + run_starts).reshape(-1),
+            np.tile(run_lengths, len(blocks)),
+            np.repeat(tiles_of_block[blocks, share_number], len(run_starts)),
         )
     edges = {
-        "x": _shifted([(blocks, x) for blocks, _, x, _ in rows], corner_in, order),
-        "out": _shifted([(blocks, piece) for blocks, _, _, piece in rows], corner_out, order),
+        "x": _shifted(
+            [(blocks, share_partials) for blocks, _, share_partials, _ in share_rows],
+            partials_offset,
+            vertex_order,
+        ),
+        "out": _shifted(
+            [(blocks, share_out) for blocks, _, _, share_out in share_rows],
+            out_offset,
+            vertex_order,
+        ),
     }
-    number_of_tile = np.concatenate([tile[blocks, share] for blocks, share, _, _ in rows])
-    graph.add_columns(into, codelet, number_of_tile[order], edges, {})
+    tile_of_vertex = np.concatenate(
+        [tiles_of_block[blocks, share_number] for blocks, share_number, _, _ in share_rows]
+    )
+    graph.add_columns(into, codelet, tile_of_vertex[vertex_order], edges, {})
 
 
 def _strides(tensor: Tensor) -> tuple[int, ...]:
@@ -120,18 +177,21 @@ def _strides(tensor: Tensor) -> tuple[int, ...]:
     return strides
 
 
-def _shifted(rows: list[tuple[Array, Tensor]], corner: Array, order: Array) -> Column:
-    """Return the column of tensors that each block has, from those of the first block.
+def _shifted(
+    share_rows: list[tuple[Array, Tensor]], block_offsets: Array, vertex_order: Array
+) -> Column:
+    """Return a column of edges for all blocks, from the tensors of the first block of each shape.
 
-    `corner` is the offset of each block; `order` is that of the vertices.
+    `share_rows` contains (blocks of the shape, tensor of the first of them). `block_offsets` is the
+    memory offset of each block. `vertex_order` contains the index of each vertex's edge.
     """
-    column = Column.of([tensor for _, tensor in rows])
-    offset = [
-        first + corner[blocks] - corner[blocks[0]]
-        for first, (blocks, _) in zip(column.offset, rows, strict=True)
+    column = Column.of([tensor for _, tensor in share_rows])
+    offsets = [
+        first_offset + block_offsets[blocks] - block_offsets[blocks[0]]
+        for first_offset, (blocks, _) in zip(column.offset, share_rows, strict=True)
     ]
-    form = np.repeat(column.form, [len(blocks) for blocks, _ in rows])
-    return Column(np.concatenate(offset)[order], form[order], column.forms)
+    form_numbers = np.repeat(column.form, [len(blocks) for blocks, _ in share_rows])
+    return Column(np.concatenate(offsets)[vertex_order], form_numbers[vertex_order], column.forms)
 
 
 def _bounds(parts: list[Part]) -> tuple[Array, Array]:
@@ -141,49 +201,73 @@ def _bounds(parts: list[Part]) -> tuple[Array, Array]:
 
 
 def _blocks(
-    tensor: Tensor, group: Array, down: tuple[list[Part], Array], across: tuple[list[Part], Array]
+    tensor: Tensor,
+    group_of_vertex: Array,
+    row_index_pair: tuple[list[Part], Array],
+    column_index_pair: tuple[list[Part], Array],
 ) -> Column:
-    """Return, for each vertex, its block of a tensor [groups, rows, columns].
+    """Return a column of edges: each vertex's block of a tensor [groups, rows, columns].
 
-    `down` and `across` are the parts of the rows and columns, and the vertices' indices into them.
+    `row_index_pair` and `column_index_pair` are pairs of the parts of a dimension, and the index of
+    each vertex's part.
     """
-    (rows, r), (columns, c) = down, across
-    (r_begin, r_size), (c_begin, c_size) = _bounds(rows), _bounds(columns)
-    strides = tensor.layout.strides
-    # blocks of equal shape have one form if the elements have regular strides
-    key = (group * len(rows) + r) * len(columns) + c
-    if strides is not None:
-        key = r_size[r] * (tensor.shape[2] + 1) + c_size[c]
-    _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
-    column = Column.of(
-        tensor[int(group[v]), slice(*rows[r[v]]), slice(*columns[c[v]])] for v in first.tolist()
+    (row_parts, row_index), (column_parts, column_index) = row_index_pair, column_index_pair
+    (row_begins, row_sizes), (column_begins, column_sizes) = (
+        _bounds(row_parts),
+        _bounds(column_parts),
     )
-    inverse = inverse.reshape(-1)
-    offset = column.offset[inverse]
+    strides = tensor.layout.strides
+    # if the elements have regular strides, all blocks of a shape have the same form
+    form_key = (group_of_vertex * len(row_parts) + row_index) * len(column_parts) + column_index
     if strides is not None:
-        place = group * strides[0] + r_begin[r] * strides[1] + c_begin[c] * strides[2]
-        offset = offset + place - place[first][inverse]
-    return Column(offset, column.form[inverse], column.forms)
+        form_key = row_sizes[row_index] * (tensor.shape[2] + 1) + column_sizes[column_index]
+    _, first_vertices, form_of_vertex = np.unique(form_key, return_index=True, return_inverse=True)
+    column = Column.of(
+        tensor[
+            int(group_of_vertex[vertex]),
+            slice(*row_parts[row_index[vertex]]),
+            slice(*column_parts[column_index[vertex]]),
+        ]
+        for vertex in first_vertices.tolist()
+    )
+    form_of_vertex = form_of_vertex.reshape(-1)
+    offsets = column.offset[form_of_vertex]
+    if strides is not None:
+        block_offsets = (
+            group_of_vertex * strides[0]
+            + row_begins[row_index] * strides[1]
+            + column_begins[column_index] * strides[2]
+        )
+        offsets = offsets + block_offsets - block_offsets[first_vertices][form_of_vertex]
+    return Column(offsets, column.form[form_of_vertex], column.forms)
 
 
 def _map_blocks(
     graph: Graph,
     tensor: Tensor,
-    group: Array,
-    down: tuple[list[Part], Array],
-    across: tuple[list[Part], Array],
-    tile: Array,
+    group_of_vertex: Array,
+    row_index_pair: tuple[list[Part], Array],
+    column_index_pair: tuple[list[Part], Array],
+    tile_of_vertex: Array,
 ) -> None:
-    """Map the block of each vertex, of a variable [groups, rows, columns], to the vertex's tile."""
-    (rows, r), (columns, c) = down, across
-    (r_begin, r_size), (c_begin, c_size) = _bounds(rows), _bounds(columns)
+    """Map each vertex's block of a variable [groups, rows, columns] to the vertex's tile.
+
+    The arguments are as for `_blocks`.
+    """
+    (row_parts, row_index), (column_parts, column_index) = row_index_pair, column_index_pair
+    (row_begins, row_sizes), (column_begins, column_sizes) = (
+        _bounds(row_parts),
+        _bounds(column_parts),
+    )
     _, height, width = tensor.shape
-    if len(columns) == 1:  # contiguous rows
-        begin = (group * height + r_begin[r]) * width
-        count = r_size[r] * c_size[c]
+    if len(column_parts) == 1:  # the rows of a block are contiguous
+        run_begins = (group_of_vertex * height + row_begins[row_index]) * width
+        run_lengths = row_sizes[row_index] * column_sizes[column_index]
     else:
-        vertex, row = expand(r_begin[r], r_size[r])
-        begin = (group[vertex] * height + row) * width + c_begin[c[vertex]]
-        count = c_size[c[vertex]]
-        tile = tile[vertex]
-    graph.map_pieces(tensor.flatten(), begin, count, tile)
+        vertex, row_in_tensor = expand(row_begins[row_index], row_sizes[row_index])
+        run_begins = (group_of_vertex[vertex] * height + row_in_tensor) * width + column_begins[
+            column_index[vertex]
+        ]
+        run_lengths = column_sizes[column_index[vertex]]
+        tile_of_vertex = tile_of_vertex[vertex]
+    graph.map_pieces(tensor.flatten(), run_begins, run_lengths, tile_of_vertex)

@@ -1,23 +1,25 @@
 """Convolutions on a graph: products by the planner of `mat_mul`.
 
-A row of the left operand is the patch of one window of the kernel: a strided slice of the padded
-input for each place of the kernel, concatenated along the channels. That is a view: patches
-overlap, and nothing is copied except the data sent to each tile. The right operand is the weights,
-with a column for each channel of the output:
+The left operand has a row for each position of the kernel's window on the padded input. The row is
+the patch of the input that the window covers: for each element of the kernel (a tap), the channels
+of one input element. This operand is a view. Patches overlap, and only the data that a tile needs
+is copied to it. The right operand is the weights, with a column for each output channel:
 
-    forward         [windows, places * channels] x [places * channels, out_channels]
-    input gradient  the same with the output's gradient, its channels and flipped weights
-    weight update   [places * channels, windows] x [windows, out_channels]
+    forward         [windows, taps * channels] x [taps * channels, out_channels]
+    input gradient  as forward, with the output's gradient, its channels and flipped weights
+    weight update   [taps * channels, windows] x [windows, out_channels]
 
-Groups are one grouped product. A dilated input, such as the gradient of a convolution with a
-stride, is divided into classes of outputs that use the same weights. Each class is a separate
-product, without the zeros in between.
+Groups of channels are multiplied by one grouped product. If the input is dilated, as in the
+gradient of a convolution with a stride, the outputs are divided into classes that use the same
+weights (`conv_params.Class`). Each class is a separate product, without the zeros in between.
 
-The padding in a patch is zeros that are sent and multiplied: in the gradient of a kernel as wide as
-its field, that is nearly all of it. Exchange code grows with the number of pieces that a tile
-receives. A known deviation: PopLibs uses a vertical multiply-add (ConvPartialVerticalMac) for
-depthwise convolutions, with one channel in a group. Here they are products that leave most of the
-units idle, and the four published ones in the kit take 0.57 to 1.38 of their cycles.
+The zeros of the padding are sent and multiplied, too. If the kernel is as wide as its field, nearly
+all of the input gradient's patches is padding. Exchange code grows with the number of pieces that a
+tile receives.
+
+Depthwise convolutions, with one channel in a group, differ from PopLibs, which uses a vertical
+multiply-add (ConvPartialVerticalMac). Here they are products that leave most of the units idle. The
+four published ones that the kit compares take 0.57 to 1.38 times the published cycles.
 """
 
 from __future__ import annotations
@@ -82,9 +84,10 @@ _WHAT = "its params"
 @advised("give what plan_convolution returns.")
 @dataclass(frozen=True, repr=False)
 class ConvPlan:
-    """The plan of one pass of a convolution: `products`, a `MatMulPlan` for each product, in order.
+    """The plan of one pass of a convolution; print it to see its partition and cycles.
 
-    Print it.
+    `products` contains a `MatMulPlan` for each product, in order. `pass_` is as for
+    `plan_convolution`.
     """
 
     params: ConvParams
@@ -100,16 +103,16 @@ class ConvPlan:
     @property
     def macs(self) -> int:
         """The multiply-adds of all products, including those of the padding."""
-        return sum(prod((p.product.groups, p.m, p.k, p.n)) for p in self.products)
+        return sum(prod((plan.product.groups, plan.m, plan.k, plan.n)) for plan in self.products)
 
     @property
     def utilisation(self) -> float:
-        """The share of the multiply-accumulates that the units could do in the same cycles.
+        """The multiply-accumulates, as a share (0 to 1) of what the units could do meanwhile.
 
-        The units are the matrix-multiply units; the share is from 0 to 1.
+        The units are the matrix-multiply units of all tiles, in the modelled cycles.
         """
-        sums = self.products[0].product.partials if self.products else None
-        peak_macs = macs_per_cycle(self.params.dtype, sums, self.target) * self.cycles
+        partials_dtype = self.products[0].product.partials if self.products else None
+        peak_macs = macs_per_cycle(self.params.dtype, partials_dtype, self.target) * self.cycles
         return self.macs / peak_macs if peak_macs else 0.0
 
     def __repr__(self) -> str:
@@ -121,9 +124,9 @@ class ConvPlan:
 
 
 def macs_per_cycle(dtype: type[DType], partials: type[DType] | None, target: Target) -> int:
-    """Return the multiply-accumulates per cycle of all tiles.
+    """Return how many multiply-accumulates all tiles together can do in a cycle.
 
-    A row takes 8 cycles with a panel of FLOAT, and 4 with one of HALF.
+    The units multiply a row by a panel of weights in 8 cycles for FLOAT, and in 4 for HALF.
     """
     panel = conv_units(dtype, partials, target) * panel_depth(dtype, target)
     return target.num_tiles * panel // (8 if dtype is FLOAT else 4)
@@ -142,9 +145,9 @@ def plan_convolution(
     """Return the plan of a pass of a convolution with the `params` of the forward pass.
 
     `pass_` is "INFERENCE_FWD", "TRAINING_FWD", "TRAINING_BWD" (the gradient of the input) or
-    "TRAINING_WU" (that of the weights). The options are those of `mat_mul`, and the keywords set
-    the most common ones. Raises `PoplibsError`, also for a plan that fits on no tile, and
-    `InvalidOptionError`.
+    "TRAINING_WU" (the gradient of the weights). `options` are those of `mat_mul`; the keywords
+    `partials_type` and `available_memory_proportion` set two of them. Raises `PoplibsError` for
+    invalid arguments and if no plan fits on a tile, and `InvalidOptionError`.
     """
     check_sizes(target, 0)
     if pass_ not in PASSES[1:]:
@@ -156,13 +159,13 @@ def plan_convolution(
 def _plan(
     params: ConvParams, target: Target, pass_: str, wish: Wish, cache: PlanningCache | None = None
 ) -> ConvPlan:
-    of = params.gradient() if pass_ == _BACKWARD else params
-    out = params.out_type if of is params and pass_ != _UPDATE else params.dtype
+    pass_params = params.gradient() if pass_ == _BACKWARD else params
+    out_dtype = params.out_type if pass_params is params and pass_ != _UPDATE else params.dtype
     products = []
-    for combination in product(*of.classes()):
-        groups, windows, depth, columns = _sizes(of, combination)
-        rows = (depth, windows) if pass_ == _UPDATE else (windows, depth)
-        whole_product = product_of((groups, *rows, columns), params.dtype, out, wish)
+    for combination in product(*pass_params.classes()):
+        groups, windows, depth, columns = _sizes(pass_params, combination)
+        sides = (depth, windows) if pass_ == _UPDATE else (windows, depth)
+        whole_product = product_of((groups, *sides, columns), params.dtype, out_dtype, wish)
         if depth:
             plan = planned(whole_product, target, wish, cache)
             assert plan is not None, "every size is 1 or more"
@@ -171,20 +174,31 @@ def _plan(
 
 
 def _sizes(params: ConvParams, combination: Combination) -> tuple[int, int, int, int]:
-    """Return (groups, windows, depth of a patch, columns) of the product of a class."""
-    groups, outs, ins, *_ = params.weights_shape
-    windows = params.batch_size * prod(residue.count for residue in combination)
-    return groups, windows, ins * prod(len(residue.taps) for residue in combination), outs
+    """Return (groups, windows, elements of a patch, columns) of the product for a class."""
+    groups, out_channels, in_channels, *_ = params.weights_shape
+    num_windows = params.batch_size * prod(residue.count for residue in combination)
+    return (
+        groups,
+        num_windows,
+        in_channels * prod(len(residue.taps) for residue in combination),
+        out_channels,
+    )
 
 
 def _check_given(params: ConvParams, **tensors: tuple[Tensor, tuple[int, ...]]) -> None:
-    """Raise `PoplibsError` unless the tensors have these shapes, and the dtype of `params`."""
+    """Raise `PoplibsError` unless each tensor has the given shape, and the dtype of `params`."""
     for name, (tensor, shape) in tensors.items():
-        where = f"{name} {tensor!r}"
-        wanted = params.dtype.__name__
-        check_same("shapes", tensor.shape, shape, where, f"give {name} the shape of {_WHAT}.")
-        kind = tensor.dtype.__name__
-        check_same("dtypes", kind, wanted, where, f"give {name} the dtype of {_WHAT}, or cast it.")
+        context = f"{name} {tensor!r}"
+        params_dtype = params.dtype.__name__
+        check_same("shapes", tensor.shape, shape, context, f"give {name} the shape of {_WHAT}.")
+        tensor_dtype = tensor.dtype.__name__
+        check_same(
+            "dtypes",
+            tensor_dtype,
+            params_dtype,
+            context,
+            f"give {name} the dtype of {_WHAT}, or cast it.",
+        )
 
 
 # --- variables ------------------------------------------------------------------------------------
@@ -196,11 +210,12 @@ def create_input(
 ) -> Tensor:
     """Return a variable [batch_size, in_channels, *input_field] for `convolution`.
 
-    The channels of a place are contiguous in memory. The variable is mapped linearly, place by
-    place. For a kernel of one place without padding, it is mapped to the tiles where the product
-    needs it. `options` are those of the convolution. Raises `PoplibsError`.
+    The channels of a field position are contiguous in memory. The variable is mapped linearly, one
+    position after the other. If the kernel has one element and there is no padding, the variable is
+    instead mapped to the tiles where the product needs it. `options` are those of the convolution.
+    Raises `PoplibsError` and `InvalidOptionError`.
     """
-    wish_of(options, None, MEMORY_PROPORTION)  # refuses unknown options, also if none is used
+    wish_of(options, None, MEMORY_PROPORTION)  # refuse unknown options, even if none is used
     batch, channels, *field = params.input_shape
     tensor = linear(graph, params.dtype, (batch, *field, channels), name)
     channels_first = tensor.dim_roll(tensor.rank - 1, 1)
@@ -220,19 +235,19 @@ def create_weights(
     """Return a variable for the weights of `convolution`, mapped to the tiles that need them.
 
     Its shape is [num_groups, out_channels / num_groups, in_channels / num_groups, *kernel].
-    `options` are those of the convolution. Raises `PoplibsError`.
+    `options` are those of the convolution. Raises `PoplibsError` and `InvalidOptionError`.
     """
     plan = plan_convolution(params, graph.target, options=options)
-    groups, outs, ins, *kernel = params.weights_shape
-    tensor = linear(graph, params.dtype, (groups, *kernel, ins, outs), name)
-    channels_first = tensor.dim_roll(tensor.rank - 1, 1).dim_roll(tensor.rank - 1, 2)
-    pairs = [
+    groups, out_channels, in_channels, *kernel = params.weights_shape
+    weights = linear(graph, params.dtype, (groups, *kernel, in_channels, out_channels), name)
+    channels_first = weights.dim_roll(weights.rank - 1, 1).dim_roll(weights.rank - 1, 2)
+    nonempty_classes = [
         combination
         for combination in product(*params.classes())
-        if all(residue.taps for residue in combination)
+        if all(plan_of_product.taps for plan_of_product in combination)
     ]
-    for combination, residue in zip(pairs, plan.products, strict=True):
-        map_blocks(graph, residue, _right(channels_first, combination), "b")
+    for combination, plan_of_product in zip(nonempty_classes, plan.products, strict=True):
+        map_blocks(graph, plan_of_product, _right(channels_first, combination), "b")
     return channels_first
 
 
@@ -251,68 +266,87 @@ def create_biases(graph: Graph, out: Tensor, name: str | None = None) -> Tensor:
 def _patches(
     graph: Graph, x: Tensor, params: ConvParams
 ) -> list[tuple[Combination, Tensor | None]]:
-    """Return (class, left operand [groups, windows, places * channels]) for each class of outputs.
+    """Return (class, left operand [groups, windows, taps * channels]) for each class of outputs.
 
     The operand is None if no weight contributes to the class.
     """
     classes = params.classes()
-    lower = [0, 0]
-    upper = [0, 0]
+    lower_padding = [0, 0]
+    upper_padding = [0, 0]
     x = _flipped(x, params)
     for axis, classes_of_axis in enumerate(classes, 2):
-        ends = [
-            (s, s + (residue.count - 1) * residue.step)
+        first_and_last = [
+            (start_index, start_index + (residue.count - 1) * residue.step)
             for residue in classes_of_axis
-            for _, s in residue.taps
+            for _, start_index in residue.taps
         ]
-        lower.append(max([0, *(-first for first, _ in ends)]))
-        upper.append(max([0, *(last + 1 - x.shape[axis] for _, last in ends)]))
-    padded = pad(graph, x, lower, upper)
+        lower_padding.append(max([0, *(-begin for begin, _ in first_and_last)]))
+        upper_padding.append(max([0, *(end + 1 - x.shape[axis] for _, end in first_and_last)]))
+    padded = pad(graph, x, lower_padding, upper_padding)
     grouped = padded.reshape_partial(1, 2, (params.num_groups, x.shape[1] // params.num_groups))
-    laid = grouped.dim_roll(1, 0).dim_roll(2, grouped.rank - 1)  # [groups, samples, *field, ins]
+    channels_last = grouped.dim_roll(1, 0).dim_roll(
+        2, grouped.rank - 1
+    )  # [groups, samples, *field, ins]
     patches: list[tuple[Combination, Tensor | None]] = []
     positions = None
     for combination in product(*classes):
-        sizes = _sizes(params, combination)
-        places = []
+        product_sizes = _sizes(params, combination)
+        tap_slices = []
         for taps in product(*(residue.taps for residue in combination)):
-            place = []
-            for residue, (_, start), low in zip(combination, taps, lower[2:], strict=True):
-                first = start + low
-                place.append(
-                    slice(first, first + (residue.count - 1) * residue.step + 1, residue.step)
+            field_slices = []
+            for residue, (_, start), padding in zip(
+                combination, taps, lower_padding[2:], strict=True
+            ):
+                begin = start + padding
+                field_slices.append(
+                    slice(begin, begin + (residue.count - 1) * residue.step + 1, residue.step)
                 )
-            places.append((slice(None), slice(None), *place))
-        if not places:
+            tap_slices.append((slice(None), slice(None), *field_slices))
+        if not tap_slices:
             patches.append((combination, None))
-        elif len(places) == 1:
-            patches.append((combination, laid[places[0]].reshape(sizes[:3])))
+        elif len(tap_slices) == 1:
+            patches.append((combination, channels_last[tap_slices[0]].reshape(product_sizes[:3])))
         else:  # all views share one array of positions
-            positions = laid.positions() if positions is None else positions
-            both = np.stack([positions[place] for place in places], x.rank)
-            patches.append((combination, graph.listed(x.dtype, both.reshape(sizes[:3]))))
+            positions = channels_last.positions() if positions is None else positions
+            patch_positions = np.stack(
+                [positions[field_slices] for field_slices in tap_slices], x.rank
+            )
+            patches.append(
+                (combination, graph.listed(x.dtype, patch_positions.reshape(product_sizes[:3])))
+            )
     return patches
 
 
 def _right(weights: Tensor, combination: Combination) -> Tensor:
-    """Return the right operand [groups, places * channels, columns] of a class of outputs."""
+    """Return the right operand [groups, taps * channels, out_channels] for a class of outputs."""
     for axis, residue in enumerate(combination, 3):
-        picked = [place for place, _ in residue.taps]
-        if picked != list(range(weights.shape[axis])):
-            weights = concat([weights.slice(p, p + 1, axis) for p in picked], axis)
-    groups, outs, ins, *kernel = weights.shape
+        tap_indices = [tap for tap, _ in residue.taps]
+        if tap_indices != list(range(weights.shape[axis])):
+            weights = concat(
+                [weights.slice(tap_index, tap_index + 1, axis) for tap_index in tap_indices], axis
+            )
+    groups, out_channels, in_channels, *kernel = weights.shape
     rolled = weights.dim_roll(1, weights.rank - 1).dim_roll(1, weights.rank - 2)
-    return rolled.reshape((groups, prod(kernel) * ins, outs))
+    return rolled.reshape((groups, prod(kernel) * in_channels, out_channels))
 
 
 def _interleaved(parts: list[Tensor], axis: int) -> Tensor:
-    """Return the outputs of all classes along a dimension: first of each, second of each, …"""
+    """Interleave the outputs of all classes along a dimension: the first of each, then the second.
+
+    Each class has as many outputs as the last class, or one more.
+    """
     if len(parts) == 1:
         return parts[0]
-    count = parts[-1].shape[axis]
-    both = concat([part.slice(0, count, axis).expand([axis + 1]) for part in parts], axis + 1)
-    over = [part.slice(count, count + 1, axis) for part in parts if part.shape[axis] > count]
-    return concat([both.flatten(axis, axis + 2), *over], axis)
+    common_length = parts[-1].shape[axis]
+    interleaved = concat(
+        [part.slice(0, common_length, axis).expand([axis + 1]) for part in parts], axis + 1
+    )
+    last_outputs = [
+        part.slice(common_length, common_length + 1, axis)
+        for part in parts
+        if part.shape[axis] > common_length
+    ]
+    return concat([interleaved.flatten(axis, axis + 2), *last_outputs], axis)
 
 
 def _turned(weights: Tensor) -> Tensor:
@@ -342,13 +376,14 @@ def convolution(
 ) -> Tensor:
     """Return the convolution of x [batch_size, in_channels, *input_field] with `weights`.
 
-    `weights` are [num_groups, out_channels / num_groups, in_channels / num_groups, *kernel], and
-    the result is [batch_size, out_channels, *output_field]. It is torch's convolution, the
-    cross-correlation, unless the kernel is flipped. For a transposed convolution, pass
-    `params.gradient()` and `transpose_and_flip_weights=True`: the weights are then those of the
-    other pass. Sums are computed as in `mat_mul`, by place of the kernel and then by channel; the
-    options are those of `mat_mul`. `plan` is the result of `plan_convolution` for these params, and
-    determines the modelled cycles. Raises `PoplibsError` and `InvalidOptionError`.
+    `weights` is [num_groups, out_channels / num_groups, in_channels / num_groups, *kernel], and the
+    result is [batch_size, out_channels, *output_field]. As in torch, the operation is the
+    cross-correlation, unless `params` flip the kernel. For a transposed convolution, pass
+    `params.gradient()`, the weights of the forward pass and `transpose_and_flip_weights=True`.
+
+    Sums are computed as in `mat_mul`, ordered by element of the kernel and then by channel. The
+    options are those of `mat_mul`. `plan` is the result of `plan_convolution` for these params, by
+    default planned here. Raises `PoplibsError` and `InvalidOptionError`.
     """
     turned_weights = _turned(weights) if transpose_and_flip_weights else weights
     _check_given(params, x=(x, params.input_shape), weights=(turned_weights, params.weights_shape))
@@ -359,8 +394,7 @@ def convolution(
         raise refused(f"""was given a plan of {plan.params.input_shape} with
             {plan.params.weights_shape} on {plan.target.num_tiles:,} tiles, {plan.pass_}, for
             {params.input_shape} with {params.weights_shape} on {graph.target.num_tiles:,}.
-            next:  plan the pass that is to be made: poplin.plan_convolution(params,
-            graph.target).""")
+            next:  plan this convolution: poplin.plan_convolution(params, graph.target).""")
     return _convolved(graph, x, turned_weights, params, plan, prog, debug_context)
 
 
@@ -379,23 +413,27 @@ def _convolved(
     products = iter(plan.products)
     for combination, patches in _patches(graph, x, params):
         suffix = name if len(plan.products) == 1 else f"{name}/{len(by_combination)}"
-        if patches is None:  # only zeros of the dilation are multiplied
-            kind = plan.params.out_type if params is plan.params else params.dtype
+        if patches is None:  # every product would have a zero of the dilation as a factor
+            out_dtype = plan.params.out_type if params is plan.params else params.dtype
             shape = params.num_groups, _sizes(params, combination)[1], channels // params.num_groups
-            out = linear(graph, kind or params.dtype, shape, f"{suffix}/out")
+            out = linear(graph, out_dtype or params.dtype, shape, f"{suffix}/out")
             zero(graph, out, prog, f"{suffix}/zero")
         else:
             out = _multiplied(
                 graph, patches, _right(weights, combination), next(products), prog, suffix
             )
-        field = [residue.count for residue in combination]
-        by_combination[combination] = out.reshape((params.num_groups, batch, *field, out.shape[2]))
+        class_field = [residue.count for residue in combination]
+        by_combination[combination] = out.reshape(
+            (params.num_groups, batch, *class_field, out.shape[2])
+        )
 
-    def joined(chosen: Combination, rest: list[list[Class]]) -> Tensor:
-        if not rest:
-            return by_combination[chosen]
-        parts = [joined((*chosen, residue), rest[1:]) for residue in rest[0]]
-        return _interleaved(parts, 2 + len(chosen))
+    def joined(chosen_classes: Combination, other_dims: list[list[Class]]) -> Tensor:
+        if not other_dims:
+            return by_combination[chosen_classes]
+        outputs_of_classes = [
+            joined((*chosen_classes, residue), other_dims[1:]) for residue in other_dims[0]
+        ]
+        return _interleaved(outputs_of_classes, 2 + len(chosen_classes))
 
     full_field = joined((), params.classes())  # [groups, batch, *field, channels of a group]
     return full_field.dim_roll(full_field.rank - 1, 1).dim_roll(2, 0).flatten(1, 3)
@@ -404,8 +442,8 @@ def _convolved(
 def _multiplied(
     graph: Graph, left: Tensor, right: Tensor, plan: MatMulPlan, prog: Program, name: str
 ) -> Tensor:
-    types = {"out_type": plan.product.out, "partials_type": plan.product.partials}
-    return mat_mul_grouped(graph, left, right, prog, name, plan=plan, **types)  # type: ignore[arg-type]
+    dtypes = {"out_type": plan.product.out, "partials_type": plan.product.partials}
+    return mat_mul_grouped(graph, left, right, prog, name, plan=plan, **dtypes)  # type: ignore[arg-type]
 
 
 @library
@@ -419,17 +457,20 @@ def convolution_input_gradient(
     *,
     options: Options | None = None,
 ) -> Tensor:
-    """Return the gradient at the input of `convolution`, from the gradient `dy` at its output.
+    """Return the gradient of the input of `convolution`, from `dy`, the gradient of its output.
 
     The result is [batch_size, in_channels, *input_field], and `dy` is [batch_size, out_channels,
-    *output_field]. `params` and `weights` are those of the forward pass. It is the convolution of
-    dy with `weights_transpose_chans_flip_xy` of the weights, by `params.gradient()`. The options
-    are those of `mat_mul`. Raises `PoplibsError` and `InvalidOptionError`.
+    *output_field]. `params` and `weights` are those of the forward pass. The result is computed as
+    the convolution `params.gradient()` of dy, with the weights that
+    `weights_transpose_chans_flip_xy` returns. The options are those of `mat_mul`. Raises
+    `PoplibsError` and `InvalidOptionError`.
     """
     _check_given(params, dy=(dy, params.output_shape), weights=(weights, params.weights_shape))
     plan = plan_convolution(params, graph.target, _BACKWARD, options=options)
-    back = _convolved(graph, dy, _turned(weights), params.gradient(), plan, prog, debug_context)
-    return _flipped(back, params)
+    input_gradient = _convolved(
+        graph, dy, _turned(weights), params.gradient(), plan, prog, debug_context
+    )
+    return _flipped(input_gradient, params)
 
 
 def _flipped(x: Tensor, params: ConvParams) -> Tensor:
@@ -450,41 +491,47 @@ def calculate_weight_deltas(
     *,
     options: Options | None = None,
 ) -> Tensor:
-    """Return the gradient of the weights of `convolution`, from `dy` at its output and its input x.
+    """Return the gradient of the weights of `convolution`, in the shape of the weights.
 
-    The result has the shape of the weights; `dy` is [batch_size, out_channels, *output_field].
+    `dy` [batch_size, out_channels, *output_field] is the gradient of the output, and x the input.
     `params` are those of the forward pass. The options are those of `mat_mul`. Raises
     `PoplibsError` and `InvalidOptionError`.
     """
     _check_given(params, dy=(dy, params.output_shape), x=(x, params.input_shape))
     plan = plan_convolution(params, graph.target, _UPDATE, options=options)
-    groups, outs, ins, *kernel = params.weights_shape
-    windows = dy.reshape_partial(1, 2, (groups, outs)).dim_roll(1, 0).dim_roll(2, dy.rank)
-    by_place: dict[tuple[int, ...], Tensor] = {}
+    groups, out_channels, in_channels, *kernel = params.weights_shape
+    gradient_rows = (
+        dy.reshape_partial(1, 2, (groups, out_channels)).dim_roll(1, 0).dim_roll(2, dy.rank)
+    )
+    deltas_by_tap: dict[tuple[int, ...], Tensor] = {}
     products = iter(plan.products)
-    for number, (combination, left) in enumerate(_patches(graph, x, params)):
+    for product_number, (combination, left) in enumerate(_patches(graph, x, params)):
         if left is None:
             continue
-        sampled = windows  # [groups, batch, *field, channels of a group]
+        class_gradient = gradient_rows  # [groups, batch, *field, channels of a group]
         for axis, residue in enumerate(combination, 2):
-            sampled = sampled.slice(residue.first, sampled.shape[axis], axis).sub_sample(
-                residue.period, axis
-            )
-        suffix = debug_context if len(plan.products) == 1 else f"{debug_context}/{number}"
-        right = sampled.flatten(1, sampled.rank - 1)
+            class_gradient = class_gradient.slice(
+                residue.first, class_gradient.shape[axis], axis
+            ).sub_sample(residue.period, axis)
+        suffix = debug_context if len(plan.products) == 1 else f"{debug_context}/{product_number}"
+        right = class_gradient.flatten(1, class_gradient.rank - 1)
         product_result = _multiplied(
             graph, left.dim_shuffle([0, 2, 1]), right, next(products), prog, suffix
         )
-        parts = product_result.reshape((groups, product_result.shape[1] // ins, ins, outs))
-        places = product(*([place for place, _ in residue.taps] for residue in combination))
-        by_place |= {place: parts[:, i] for i, place in enumerate(places)}
-    every = list(product(*map(range, kernel)))
-    if len(by_place) < len(every):  # some weights are not used by any output
-        none = linear(graph, params.dtype, (groups, ins, outs), f"{debug_context}/none")
-        zero(graph, none, prog, f"{debug_context}/zero")
-        by_place = dict.fromkeys(every, none) | by_place
-    deltas = concat([by_place[place].expand([1]) for place in every], 1)
-    deltas = deltas.reshape((groups, *kernel, ins, outs))
+        class_deltas = product_result.reshape(
+            (groups, product_result.shape[1] // in_channels, in_channels, out_channels)
+        )
+        taps = product(*([tap for tap, _ in residue.taps] for residue in combination))
+        deltas_by_tap |= {tap: class_deltas[:, tap_number] for tap_number, tap in enumerate(taps)}
+    all_taps = list(product(*map(range, kernel)))
+    if len(deltas_by_tap) < len(all_taps):  # some weights are not used by any output
+        zero_deltas = linear(
+            graph, params.dtype, (groups, in_channels, out_channels), f"{debug_context}/none"
+        )
+        zero(graph, zero_deltas, prog, f"{debug_context}/zero")
+        deltas_by_tap = dict.fromkeys(all_taps, zero_deltas) | deltas_by_tap
+    deltas = concat([deltas_by_tap[tap].expand([1]) for tap in all_taps], 1)
+    deltas = deltas.reshape((groups, *kernel, in_channels, out_channels))
     return deltas.dim_roll(deltas.rank - 1, 1).dim_roll(deltas.rank - 1, 2)
 
 
@@ -503,8 +550,9 @@ def convolution_weight_update(
 ) -> None:
     """Add `scale` times the result of `calculate_weight_deltas` to `weights`, in place.
 
-    For a training step, `scale` is minus the learning rate. It is a number, or one element as for
-    `popops.scaled_add_to`, which adds. Raises `PoplibsError` and `InvalidOptionError`.
+    For a training step, `scale` is minus the learning rate. It is a number, or a tensor of one
+    element, FLOAT or HALF. `popops.scaled_add_to` adds the product. Raises `PoplibsError` and
+    `InvalidOptionError`.
     """
     _check_given(params, weights=(weights, params.weights_shape))
     check_finite("scale", check_factor(graph, "scale", scale, FLOAT, HALF))
@@ -518,8 +566,8 @@ def convolution_bias_update(
 ) -> None:
     """Add `scale` times the sum of dy over all but the channels to `biases`, in place.
 
-    dy is [batch, out_channels, *field], and `biases` [out_channels]. `scale` is as for
-    `popops.ReduceParams`. Raises `PoplibsError`.
+    dy is [batch, out_channels, *field], and `biases` is [out_channels]. `scale` is a number, or a
+    FLOAT tensor of one element. Raises `PoplibsError`.
     """
     _check_biases(dy, biases)
     check_finite("scale", check_factor(graph, "scale", scale, FLOAT))
@@ -542,9 +590,9 @@ def add_bias(
 
 
 def _check_biases(out: Tensor, biases: Tensor) -> None:
-    where = f"biases {biases!r} of {out!r}"
+    context = f"biases {biases!r} of {out!r}"
     advice = "give a bias for each channel."
-    check_same("shapes", biases.shape, out.shape[1:2], where, advice)
+    check_same("shapes", biases.shape, out.shape[1:2], context, advice)
 
 
 @library
@@ -553,11 +601,12 @@ def weights_transpose_chans_flip_xy(
 ) -> None:
     """Copy `weights_in` to `weights_out`, with channels exchanged and the kernel flipped.
 
-    They are [groups, outs, ins, *kernel] and [groups, ins, outs, *kernel]. Raises `PoplibsError`.
+    `weights_in` is [groups, out_channels, in_channels, *kernel] and `weights_out` [groups,
+    in_channels, out_channels, *kernel], with the channels of one group. Raises `PoplibsError`.
     """
     turned = _turned(weights_in)
     tensors = {"weights_in": weights_in, "weights_out": weights_out}
-    advice = "make weights_out with its channels the other way round."
+    advice = "create weights_out with the two dimensions of channels exchanged."
     check_alike(advice, "cast one of them.", turned.shape, **tensors)
     prog.add(Copy(turned, weights_out))
 
@@ -567,36 +616,36 @@ def weights_transpose_chans_flip_xy(
 
 @library
 def get_fwd_flops(params: ConvParams) -> int:
-    """Return the floating-point operations of the forward pass.
+    """Return the number of floating-point operations of the forward pass.
 
-    They are two for each pair of a weight and an element of the input; the zeros of padding and
-    dilation do not count. Raises `PoplibsError`.
+    Each product of a weight and an element of the input counts as two. Products with the zeros of
+    padding and dilation do not count.
     """
     return 2 * params.macs
 
 
 @library
 def get_bwd_flops(params: ConvParams) -> int:
-    """Return the floating-point operations of the input gradient, for the forward `params`.
+    """Return the number of floating-point operations of the input gradient.
 
-    They are as many as in the forward pass.
+    `params` are those of the forward pass, which has equally many operations.
     """
     return 2 * params.macs
 
 
 @library
 def get_wu_flops(params: ConvParams) -> int:
-    """Return the floating-point operations of the weight gradient, for the forward `params`.
+    """Return the number of floating-point operations of the weight gradient.
 
-    They are as many as in the forward pass.
+    `params` are those of the forward pass, which has equally many operations.
     """
     return 2 * params.macs
 
 
 @library
 def get_fwd_perfect_cycle_count(graph: Graph, params: ConvParams) -> int:
-    """Return the cycles of the forward pass at full utilisation of all multiply-add units.
+    """Return the cycles of the forward pass if all matrix-multiply units were always busy.
 
-    Sums are FLOAT, and nothing is exchanged. Raises `PoplibsError`.
+    Sums are FLOAT, and the cycles of the exchange are not counted.
     """
     return -(-params.macs // macs_per_cycle(params.dtype, FLOAT, graph.target))

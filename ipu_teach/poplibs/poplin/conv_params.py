@@ -27,11 +27,11 @@ def _whole(name: str, value: object, minimum: int | None = None) -> int:
 
 @dataclass(frozen=True)
 class Class:
-    """A class of outputs in one dimension that use the same weights.
+    """A class: the outputs of a convolution that use the same weights in one dimension.
 
-    They are `count` outputs: `first`, `first + period`, … `taps` contains (index of the weight,
-    element of the input for the first output). Each further output uses the element that is `step`
-    further on.
+    There are `count` of them, with the indices `first`, `first + period`, and so on. `taps`
+    contains a pair for each weight: the index of the weight, and the index of the input element
+    that it multiplies for the first output. For each further output, this index is `step` larger.
     """
 
     first: int
@@ -50,19 +50,20 @@ class ConvParams:
     num_groups, in_channels / num_groups, *kernel] give an output [batch_size, out_channels,
     *output_field].
 
-    `dtype` of input and weights is FLOAT or HALF; `out_type` is that of the output, by default the
-    same. The channels are those of all groups together. The following arguments are one number for
-    all dimensions, or a list with one for each:
+    `dtype`, FLOAT or HALF, is the dtype of the input and the weights. `out_type` is the dtype of
+    the output, by default `dtype`. The numbers of channels are those of all groups together. Each
+    of the following arguments is a value for all dimensions of the field, or a list with a value
+    for each dimension:
 
-    * `stride` is the distance between outputs.
-    * `padding_lower` and `padding_upper` are the zeros before and behind the field, or, if
-      negative, the number of its elements that are removed.
-    * `input_dilation` and `kernel_dilation` insert that number less one of zeros between
-      neighbours, before any padding.
-    * `flip_input` reverses the padded field, and `flip_kernel` the kernel. Without it a convolution
-      is torch's, the cross-correlation.
+    * `stride` is the distance in the input between the windows of neighbouring outputs.
+    * `padding_lower` and `padding_upper` are the numbers of zeros before and after the field. A
+      negative number removes elements instead.
+    * `input_dilation` and `kernel_dilation` are distances between elements: with 3, there are 2
+      zeros between neighbours. Padding is added afterwards.
+    * `flip_input` reverses the padded field, and `flip_kernel` the kernel. Without `flip_kernel`,
+      the operation is the cross-correlation, as in torch.
 
-    Raises `PoplibsError`.
+    Raises `PoplibsError` for invalid sizes, and if the kernel is larger than the padded field.
     """
 
     dtype: type[DType]
@@ -84,34 +85,36 @@ class ConvParams:
 
     @library
     def __post_init__(self) -> None:
-        settled: dict[str, Any] = {
+        checked_values: dict[str, Any] = {
             "out_type": self.dtype if self.out_type is None else self.out_type
         }
-        for name, kind in (("dtype", self.dtype), *settled.items()):
-            if kind is not FLOAT and kind is not HALF:
-                raise as_given(kind, name, "use FLOAT or HALF.")
+        for name, checked_dtype in (("dtype", self.dtype), *checked_values.items()):
+            if checked_dtype is not FLOAT and checked_dtype is not HALF:
+                raise as_given(checked_dtype, name, "use FLOAT or HALF.")
         for name in ("batch_size", "in_channels", "out_channels", "num_groups"):
-            settled[name] = _whole(name, getattr(self, name), 1)
+            checked_values[name] = _whole(name, getattr(self, name), 1)
         rank = len(self.input_field) if isinstance(self.input_field, (list, tuple)) else 1
         for name in ("input_field", "kernel", "stride", "input_dilation", "kernel_dilation"):
-            settled[name] = tuple(_whole(name, n, 1) for n in self._each(name, rank))
+            checked_values[name] = tuple(_whole(name, size, 1) for size in self._each(name, rank))
         for name in ("padding_lower", "padding_upper"):
-            settled[name] = tuple(_whole(name, n) for n in self._each(name, rank))
+            checked_values[name] = tuple(_whole(name, size) for size in self._each(name, rank))
         for name in ("flip_input", "flip_kernel"):
-            settled[name] = self._each(name, rank)
-            for flag in settled[name]:
+            checked_values[name] = self._each(name, rank)
+            for flag in checked_values[name]:
                 if not isinstance(flag, bool):
                     raise as_given(flag, name, "give True or False.")
-        for name, value in settled.items():
+        for name, value in checked_values.items():
             object.__setattr__(self, name, value)
         for name in ("in_channels", "out_channels"):
-            if settled[name] % self.num_groups:
-                raise refused(f"""was given {name}={settled[name]:,} for
+            if checked_values[name] % self.num_groups:
+                raise refused(f"""was given {name}={checked_values[name]:,} for
                     num_groups={self.num_groups:,}.
                     next:  give the channels of all groups together, a multiple of num_groups.""")
-        for axis, sizes in enumerate(zip(self._dilated_kernel, self._padded, strict=True)):
-            if sizes[0] > sizes[1]:
-                raise refused(f"""was given a kernel of {sizes[0]:,} for a field of {sizes[1]:,}
+        for axis, (kernel, field) in enumerate(
+            zip(self._dilated_kernel, self._padded, strict=True)
+        ):
+            if kernel > field:
+                raise refused(f"""was given a kernel of {kernel:,} for a field of {field:,}
                     elements in dimension {axis}, counted with dilation and padding.
                     next:  use a smaller kernel, or pad the field.""")
 
@@ -121,7 +124,7 @@ class ConvParams:
         values = tuple(value) if isinstance(value, (list, tuple)) else (value,) * rank
         if len(values) != rank or not rank:
             raise refused(f"""was given {name}={shown(value)} for a field of {rank} dimensions.
-                next:  give a number, or one for each dimension.""")
+                next:  give a number, or a list with a number for each dimension.""")
         return values
 
     def _sizes(self, *names: str) -> list[tuple[Any, ...]]:
@@ -138,7 +141,9 @@ class ConvParams:
 
     @property
     def _dilated_kernel(self) -> list[int]:
-        return [(n - 1) * dilation + 1 for n, dilation in self._sizes("kernel", "kernel_dilation")]
+        return [
+            (size - 1) * dilation + 1 for size, dilation in self._sizes("kernel", "kernel_dilation")
+        ]
 
     @property
     def output_field(self) -> tuple[int, ...]:
@@ -149,7 +154,11 @@ class ConvParams:
     @property
     def input_shape(self) -> tuple[int, ...]:
         """The shape of the input: (batch_size, in_channels, *input_field)."""
-        return (self.batch_size, self.in_channels, *(n for (n,) in self._sizes("input_field")))
+        return (
+            self.batch_size,
+            self.in_channels,
+            *(size for (size,) in self._sizes("input_field")),
+        )
 
     @property
     def weights_shape(self) -> tuple[int, ...]:
@@ -158,7 +167,7 @@ class ConvParams:
         It is (num_groups, out_channels / num_groups, in_channels / num_groups, *kernel).
         """
         channels = self.out_channels // self.num_groups, self.in_channels // self.num_groups
-        return (self.num_groups, *channels, *(n for (n,) in self._sizes("kernel")))
+        return (self.num_groups, *channels, *(size for (size,) in self._sizes("kernel")))
 
     @property
     def output_shape(self) -> tuple[int, ...]:
@@ -166,35 +175,44 @@ class ConvParams:
         return (self.batch_size, self.out_channels, *self.output_field)
 
     def canonicalize(self) -> ConvParams:
-        """Return the same convolution without parameters that have no effect.
+        """Return an equal convolution without padding and strides that have no effect.
 
-        They are padding behind the last window, and the stride of a single output.
+        It has no padding after the last window, and the stride 1 in dimensions with one output.
         """
         names = "padding_lower", "padding_upper", "flip_input", "stride"
-        lower = []
-        upper = []
-        stride = []
+        lower_paddings = []
+        upper_paddings = []
+        strides = []
         lengths = zip(self.output_field, self._padded, self._dilated_kernel, strict=True)
-        both = zip(self._sizes(*names), lengths, strict=True)
-        for (first, last, flip, step), (size, field, kernel) in both:
-            unread = field - (size - 1) * step - kernel
-            lower.append(first - unread * flip)
-            upper.append(last - unread * (not flip))
-            stride.append(step if size > 1 else 1)
-        return replace(self, padding_lower=lower, padding_upper=upper, stride=stride)
+        dimensions = zip(self._sizes(*names), lengths, strict=True)
+        for (lower, upper, is_flipped, step_size), (
+            num_outputs,
+            padded_size,
+            kernel_size,
+        ) in dimensions:
+            num_unread = padded_size - (num_outputs - 1) * step_size - kernel_size
+            lower_paddings.append(lower - num_unread * is_flipped)
+            upper_paddings.append(upper - num_unread * (not is_flipped))
+            strides.append(step_size if num_outputs > 1 else 1)
+        return replace(
+            self, padding_lower=lower_paddings, padding_upper=upper_paddings, stride=strides
+        )
 
     def gradient(self) -> ConvParams:
-        """Return the convolution that computes the gradient of the input.
+        """Return the parameters of the convolution that computes the gradient of the input.
 
-        Its input is the gradient of the output, and its weights are those of
-        `weights_transpose_chans_flip_xy`. Where the input is flipped, its result is the gradient of
-        the flipped input.
+        The input of that convolution is the gradient of the output, and its weights are the result
+        of `weights_transpose_chans_flip_xy`. If `flip_input` is true in a dimension, the result is
+        the gradient of the flipped input.
         """
         names = "input_field", "input_dilation", "output_field", "stride"
-        lower = [n - 1 - first for n, first in zip(self._dilated_kernel, self._before, strict=True)]
+        lower = [
+            kernel_size - 1 - zeros_before
+            for kernel_size, zeros_before in zip(self._dilated_kernel, self._before, strict=True)
+        ]
         upper = [
-            (size - 1) * dilation + first - (out - 1) * stride
-            for (size, dilation, out, stride), first in zip(
+            (size - 1) * dilation + zeros_before - (num_outputs - 1) * stride
+            for (size, dilation, num_outputs, stride), zeros_before in zip(
                 self._sizes(*names), self._before, strict=True
             )
         ]
@@ -216,52 +234,70 @@ class ConvParams:
 
     @property
     def _before(self) -> list[int]:
-        """The zeros before each dimension of the input, after it is flipped."""
+        """The number of zeros before the flipped input in each dimension of the field."""
         names = "padding_lower", "padding_upper", "flip_input"
         return [upper if flip else lower for lower, upper, flip in self._sizes(*names)]
 
     def classes(self) -> list[list[Class]]:
-        """Return the classes of outputs for each dimension.
+        """Return the classes of outputs for each dimension of the field.
 
-        Every weight is in at most one class of a dimension. Between the elements of a dilated input
-        are zeros, which need not be multiplied: outputs use only some of the weights, the same ones
-        again after a period. Without dilation there is one class.
+        The zeros between the elements of a dilated input need not be multiplied. Therefore an
+        output uses only some of the weights, and the outputs that use the same weights form a
+        class. A weight belongs to at most one class of a dimension. Without dilation there is one
+        class.
         """
         classes_by_axis = []
         names = "kernel", "kernel_dilation", "flip_kernel", "input_dilation", "stride"
-        outs = zip(self._sizes(*names), self.output_field, self._before, strict=True)
-        for (kernel, spread, turned, dilation, stride), outputs, lower in outs:
+        dimensions = zip(self._sizes(*names), self.output_field, self._before, strict=True)
+        for (
+            kernel_size,
+            kernel_dilation,
+            is_flipped,
+            dilation,
+            stride,
+        ), num_outputs, zeros_before in dimensions:
             period = dilation // gcd(dilation, stride)
             classes_of_axis = []
-            for first in range(min(period, outputs)):
-                places = ((t, first * stride + t * spread - lower) for t in range(kernel))
-                taps = tuple(
-                    (kernel - 1 - t if turned else t, place // dilation)
-                    for t, place in places
-                    if place % dilation == 0
+            for first_output in range(min(period, num_outputs)):
+                padded_positions = (
+                    (tap, first_output * stride + tap * kernel_dilation - zeros_before)
+                    for tap in range(kernel_size)
                 )
-                count = -(-(outputs - first) // period)
+                taps = tuple(
+                    (kernel_size - 1 - tap if is_flipped else tap, position // dilation)
+                    for tap, position in padded_positions
+                    if position % dilation == 0
+                )
+                num_outputs_of_class = -(-(num_outputs - first_output) // period)
                 classes_of_axis.append(
-                    Class(first, period, count, period * stride // dilation, taps)
+                    Class(
+                        first_output,
+                        period,
+                        num_outputs_of_class,
+                        period * stride // dilation,
+                        taps,
+                    )
                 )
             classes_by_axis.append(classes_of_axis)
         return classes_by_axis
 
     @property
     def macs(self) -> int:
-        """The number of products of an element of the input and a weight.
+        """The number of multiply-accumulates: products of an element of the input and a weight.
 
-        Products with padding, or with the zeros of dilation, do not count.
+        Products with the zeros of padding and dilation do not count.
         """
-        pairs: int = prod(
+        num_pairs: int = prod(
             sum(
-                0 <= start + i * residue.step < size
+                0 <= first_element + output * residue.step < size
                 for residue in classes_of_axis
-                for _, start in residue.taps
-                for i in range(residue.count)
+                for _, first_element in residue.taps
+                for output in range(residue.count)
             )
             for classes_of_axis, (size,) in zip(
                 self.classes(), self._sizes("input_field"), strict=True
             )
         )
-        return self.batch_size * self.out_channels * (self.in_channels // self.num_groups) * pairs
+        return (
+            self.batch_size * self.out_channels * (self.in_channels // self.num_groups) * num_pairs
+        )

@@ -26,7 +26,7 @@ from ipu_teach.types import FLOAT, HALF, QUARTER, UNSIGNED_CHAR, Array, DType
 
 __all__ = ["mat_mul", "mat_mul_acc", "mat_mul_grouped", "mat_mul_grouped_acc"]
 
-INNER = "a has as many columns as b has rows; perhaps one of them is to be transposed."
+INNER = "a has as many columns as b has rows; perhaps transpose one of them."
 Plan = MatMulPlan | None
 
 
@@ -48,38 +48,46 @@ def _multiplied(
     _check_ranks(graph, rank, a=a, b=b)
     wish = wish_of(options, partials_type, available_memory_proportion)
     full_product, settled_plan = _settled(graph, a, b, out_type, wish, plan, cache)
-    left, right = (t if rank == 3 else t.expand((0,)) for t in (a, b))
+    left, right = (operand if rank == 3 else operand.expand((0,)) for operand in (a, b))
     result = _mat_mul(graph, full_product, settled_plan, left, right, prog, debug_context)
     return result if rank == 3 else result[0]
 
 
 @variant(_multiplied, 2)
 def mat_mul() -> None:
-    """Return the matrix product [m, n] of a [m, k] and b [k, n]: both FLOAT, both HALF, or both
-    QUARTER (of any format and scale).
+    """Return the matrix product [m, n] of a [m, k] and b [k, n].
 
-    `out_type` is FLOAT or HALF, by default the operands' own, for QUARTER HALF. `partials_type` is
-    the type of the sums: FLOAT, or HALF for operands of HALF, which is faster and coarser; QUARTER
-    is always added in HALF. `available_memory_proportion` limits the share of a tile's memory for
-    blocks and sums (0 to 1, PopLibs' default 0.6); if no plan keeps within it, the one that needs
-    least is used. `options` are PopLibs' own, in a dict: these two, "use128BitConvUnitLoad"
-    (weights are loaded 128 bits a cycle) and "enableFastReduce" (so are partial sums);
-    "fullyConnectedPass", "inputRHSIsPreArranged", "enableMultiStageReduce" and "remapOutputTensor"
-    are accepted and change nothing. `plan` replaces the plan of `plan_mat_mul`. `cache` is a
-    `PlanningCache` that stores the plan.
+    The operands are both FLOAT, both HALF, or both QUARTER (of any format and scale).
 
-    The value of a block is numpy's `a_block @ b_block` in the precision of the sums. Partial sums
-    are added first to last, and the result is rounded once. It is on the tiles that computed it.
-    Compute sets: multiply, and perhaps reduce or cast; an empty product has none. If a tile would
-    have to gather the rows of a transposed view element by element, another tile takes its block,
-    or one more compute set transposes the blocks. Modelled cycles: the plan's. Raises
-    `PoplibsError` and `InvalidOptionError`.
+    * `out_type` is the dtype of the result, FLOAT or HALF. By default it is the operands' dtype,
+      and HALF for QUARTER.
+    * `partials_type` is the dtype of the sums. HALF is possible for operands of HALF, and is faster
+      and less precise than FLOAT. Products of QUARTER are always added in HALF.
+    * `available_memory_proportion` (0 to 1, by default 0.6 as in PopLibs) limits the share of a
+      tile's memory for blocks and sums. If no plan is within the limit, the plan that needs the
+      least memory is used.
+    * `options` is a dict of PopLibs' options. Besides the two above, "use128BitConvUnitLoad" loads
+      weights, and "enableFastReduce" partial sums, at 128 bits per cycle. "fullyConnectedPass",
+      "inputRHSIsPreArranged", "enableMultiStageReduce" and "remapOutputTensor" are accepted, and
+      change nothing.
+    * `plan` replaces the plan that `plan_mat_mul` would return.
+    * `cache` is a `PlanningCache` that stores the plan.
+
+    The product of two blocks is numpy's `a_block @ b_block` in the precision of the sums. Partial
+    sums are added first to last, and the result is rounded once; it is mapped to the tiles that
+    computed it. There is a compute set to multiply and, if needed, another to add or convert; an
+    empty product only writes zeros. If a tile would have to gather the rows of a transposed view
+    element by element, another tile multiplies the block, or one more compute set transposes the
+    blocks. Raises `PoplibsError` and `InvalidOptionError`.
     """
 
 
 @variant(_multiplied, 3)
 def mat_mul_grouped() -> None:
-    """Return the products [groups, m, n] of a [groups, m, k] and b [groups, k, n]."""
+    """Return the products [groups, m, n] of a [groups, m, k] and b [groups, k, n].
+
+    Everything else is as for `mat_mul`.
+    """
 
 
 def _accumulated(
@@ -101,13 +109,13 @@ def _accumulated(
     _check_ranks(graph, rank, c=c, a=a, b=b)
     check_mapped(graph, "c", c)
     shape = (*a.shape[:-1], b.shape[-1])
-    where = f"c {c!r}, a {a!r} and b {b!r}"
-    check_same("shapes", c.shape, shape, where, "give c the rows of a and the columns of b.")
+    context = f"c {c!r}, a {a!r} and b {b!r}"
+    check_same("shapes", c.shape, shape, context, "give c the rows of a and the columns of b.")
     full_product, plan = _settled(graph, a, b, c.dtype, wish, None, cache)
     check_finite("k", check_factor(graph, "k", k, c.dtype))
     if plan is None:
         return
-    left, right = (t if rank == 3 else t.expand((0,)) for t in (a, b))
+    left, right = (operand if rank == 3 else operand.expand((0,)) for operand in (a, b))
     result = _mat_mul(graph, full_product, plan, left, right, prog, debug_context).reshape(c.shape)
     scaled_add_to(graph, c, result, k, prog, f"{debug_context}/add")
 
@@ -116,9 +124,9 @@ def _accumulated(
 def mat_mul_acc() -> None:
     """Add k * (a @ b) to c [m, n], FLOAT or HALF.
 
-    a and b are as for `mat_mul`; k is a number, or one element of c's dtype. The product is
-    computed in c's dtype, and added as by `popops.scaled_add_to`: multiplied by k, rounded, added,
-    rounded.
+    a, b and the options are as for `mat_mul`. k is a number, or a tensor of one element of c's
+    dtype. The product a @ b has c's dtype. `popops.scaled_add_to` multiplies it by k and rounds,
+    then adds it to c and rounds. Raises `PoplibsError` and `InvalidOptionError`.
     """
 
 
@@ -150,9 +158,9 @@ def _settled(
     plan: Plan,
     cache: PlanningCache | None,
 ) -> tuple[Product, Plan]:
-    """Return (product, plan) of operands [m, k] and [k, n], after all checks.
+    """Check the operands a [..., m, k] and b [..., k, n]; return their `Product` and its plan.
 
-    An empty product has no plan.
+    The plan of an empty product is None. Raises `PoplibsError`.
     """
     for name, tensor in (("a", a), ("b", b)):
         if tensor.dtype not in (FLOAT, HALF) and not issubclass(tensor.dtype, QUARTER):
@@ -168,23 +176,24 @@ def _settled(
         )
     check_same("inner dimensions", a.shape[-1], b.shape[-2], f"{a!r} and {b!r}", INNER)
     groups = a.shape[0] if a.rank == 3 else 1
-    wanted = product_of((groups, a.shape[-2], a.shape[-1], b.shape[-1]), a.dtype, out_type, wish)
+    wanted_product = product_of(
+        (groups, a.shape[-2], a.shape[-1], b.shape[-1]), a.dtype, out_type, wish
+    )
     if plan is None:
-        return wanted, planned(wanted, graph.target, wish, cache)
-    sizes = (plan.product.groups, plan.m, plan.k, plan.n)
+        return wanted_product, planned(wanted_product, graph.target, wish, cache)
+    plan_sizes = (plan.product.groups, plan.m, plan.k, plan.n)
     if (
-        sizes != (wanted.groups, wanted.m, wanted.k, wanted.n)
+        plan_sizes != (wanted_product.groups, wanted_product.m, wanted_product.k, wanted_product.n)
         or plan.num_blocks > graph.target.num_tiles
     ):
         raise refused(f"""was given a plan of {plan.product.shapes()} on {plan.num_blocks:,} tiles
-            for a product of {wanted.shapes()} on {graph.target.num_tiles:,}.
-            next:  plan the product that is to be made: poplin.plan_mat_mul(m, k, n,
-            graph.target).""")
-    types = plan.product.partials, plan.product.out
-    if types != (wanted.partials, wanted.out):
-        raise refused(f"""was given a plan with sums of {types[0].__name__} and a result of
-            {types[1].__name__} for operands of {a.dtype.__name__}, sums of
-            {wanted.partials.__name__} and a result of {wanted.out.__name__}.
+            for a product of {wanted_product.shapes()} on {graph.target.num_tiles:,}.
+            next:  plan this product: poplin.plan_mat_mul(m, k, n, graph.target).""")
+    plan_dtypes = plan.product.partials, plan.product.out
+    if plan_dtypes != (wanted_product.partials, wanted_product.out):
+        raise refused(f"""was given a plan with sums of {plan_dtypes[0].__name__} and a result of
+            {plan_dtypes[1].__name__} for operands of {a.dtype.__name__}, sums of
+            {wanted_product.partials.__name__} and a result of {wanted_product.out.__name__}.
             next:  give plan_mat_mul the same dtype, out_type and partials_type.""")
     return plan.product, plan
 
@@ -200,50 +209,59 @@ def _mat_mul(
             (full_product.groups, full_product.m, full_product.n),
             f"{name}/out",
         )
-        if out.num_elements:  # sums without terms
+        if out.num_elements:  # k is 0: every element is a sum without terms
             zero(graph, out, prog, f"{name}/zero")
         return out
     tiles = tiles_of(plan, graph.target.num_tiles)
     strided = Strided(graph, plan, a, b, tiles)
     tiles = strided.tiles
-    pieces = []
-    for step in range(plan.column_steps):
-        suffix = "" if plan.column_steps == 1 else f"/{step}"
-        partials = _multiply(graph, plan, strided, step, prog, name, suffix)
+    results_of_steps = []
+    for column_step in range(plan.column_steps):
+        suffix = "" if plan.column_steps == 1 else f"/{column_step}"
+        partials = _multiply(graph, plan, strided, column_step, prog, name, suffix)
         if plan.inner_blocks > 1:
-            pieces.append(_add_up(graph, plan, partials, tiles, step, prog, name, suffix))
+            results_of_steps.append(
+                _add_up(graph, plan, partials, tiles, column_step, prog, name, suffix)
+            )
         elif not plan.product.finished:
-            pieces.append(cast(graph, partials[0], plan.product.out, prog, f"{name}/cast{suffix}"))
+            results_of_steps.append(
+                cast(graph, partials[0], plan.product.out, prog, f"{name}/cast{suffix}")
+            )
         else:
-            pieces.append(partials[0])
-    return pieces[0] if len(pieces) == 1 else concat(pieces, 2)
+            results_of_steps.append(partials[0])
+    return results_of_steps[0] if len(results_of_steps) == 1 else concat(results_of_steps, 2)
 
 
 def _multiply(
     graph: Graph,
     plan: MatMulPlan,
     strided: Strided,
-    step: int,
+    column_step: int,
     prog: Program,
     name: str,
     suffix: str,
 ) -> Tensor:
-    """Return the sums [inner_blocks, groups, m, columns of the step]: a compute set for each step
-    of the inner dimension."""
+    """Return the sums of one step of the columns: [inner_blocks, groups, m, columns of the step].
+
+    There is a compute set for each step of the inner dimension.
+    """
     full_product = plan.product
-    c_low = plan.columns(step)[0][0]
-    c_high = plan.columns(step)[-1][1]
-    kind = "out" if plan.inner_blocks == 1 and full_product.finished else "partials"
-    shape = (plan.inner_blocks, full_product.groups, full_product.m, c_high - c_low)
-    partials = graph.add_variable(full_product.partials, shape, f"{name}/{kind}{suffix}")
+    column_begin = plan.columns(column_step)[0][0]
+    column_end = plan.columns(column_step)[-1][1]
+    name_part = "out" if plan.inner_blocks == 1 and full_product.finished else "partials"
+    shape = (plan.inner_blocks, full_product.groups, full_product.m, column_end - column_begin)
+    partials = graph.add_variable(full_product.partials, shape, f"{name}/{name_part}{suffix}")
     tiles = strided.tiles
     for inner_step in range(plan.inner_steps):
-        number = "" if plan.inner_steps == 1 else f"/{inner_step}"
-        a, b = strided.operands((inner_step, step), prog, f"{name}/transpose{suffix}{number}")
-        left, right = (
-            t.reinterpret(UNSIGNED_CHAR) if issubclass(t.dtype, QUARTER) else t for t in (a, b)
+        step_suffix = "" if plan.inner_steps == 1 else f"/{inner_step}"
+        a, b = strided.operands(
+            (inner_step, column_step), prog, f"{name}/transpose{suffix}{step_suffix}"
         )
-        compute_set = graph.add_compute_set(f"{name}/multiply{suffix}{number}")
+        left, right = (
+            operand.reinterpret(UNSIGNED_CHAR) if issubclass(operand.dtype, QUARTER) else operand
+            for operand in (a, b)
+        )
+        compute_set = graph.add_compute_set(f"{name}/multiply{suffix}{step_suffix}")
         codelet = multiplier(
             plan.method,
             a.dtype,
@@ -257,7 +275,7 @@ def _multiply(
             compute_set,
             codelet,
             (left, right, partials),
-            (plan.groups(), plan.rows(), plan.columns(step), plan.inner(inner_step)),
+            (plan.groups(), plan.rows(), plan.columns(column_step), plan.inner(inner_step)),
             tiles,
             inner_step == 0,
         )
@@ -270,20 +288,25 @@ def _add_up(
     plan: MatMulPlan,
     partials: Tensor,
     tiles: Array,
-    step: int,
+    column_step: int,
     prog: Program,
     name: str,
     suffix: str,
 ) -> Tensor:
-    """Return the sums of the inner blocks; each block of the result is divided over its tiles."""
+    """Add `partials` over the inner blocks; return [groups, m, columns of the step].
+
+    Each block of the result is divided over the tiles that have its partial sums.
+    """
     full_product = plan.product
     out = graph.add_variable(full_product.out, partials.shape[1:], f"{name}/out{suffix}")
     compute_set = graph.add_compute_set(f"{name}/reduce{suffix}")
     codelet = adder(full_product.partials, full_product.out, full_product.fast_reduce)
-    low = plan.columns(step)[0][0]
-    columns = [(begin - low, end - low) for begin, end in plan.columns(step)]
-    parts = plan.groups(), plan.rows(), columns
-    add_sums(graph, compute_set, codelet, partials, out, parts, tiles)
+    first_column = plan.columns(column_step)[0][0]
+    columns = [
+        (begin - first_column, end - first_column) for begin, end in plan.columns(column_step)
+    ]
+    out_parts = plan.groups(), plan.rows(), columns
+    add_sums(graph, compute_set, codelet, partials, out, out_parts, tiles)
     prog.add(Execute(compute_set))
     return out
 
@@ -296,9 +319,9 @@ def add_shared(
     out: Tensor,
     tiles: list[int],
 ) -> None:
-    """Add vertices that sum the rows of `sums` into `out`, which is divided over `tiles`."""
+    """Add vertices that sum the rows of `sums` into the flat tensor `out`, divided over `tiles`."""
     shares = shares_of(out.num_elements, len(tiles), out.dtype)
-    for tile, (low, high) in zip(tiles, shares, strict=True):
-        if low < high:
-            edges = {"x": sums[:, low:high], "out": out[low:high]}
+    for tile, (share_begin, share_end) in zip(tiles, shares, strict=True):
+        if share_begin < share_end:
+            edges = {"x": sums[:, share_begin:share_end], "out": out[share_begin:share_end]}
             put(graph, into, tile, codelet, edges, edges["out"])

@@ -1,12 +1,12 @@
 """The codelets of a matrix product: numpy's values, and PopLibs' estimates of its own vertices.
 
 * FLOAT is numpy's `a @ b` in single precision.
-* HALF or 8-bit operands with sums of FLOAT ("fp16.32"): each product of two operands is exact in
-  single precision, in which the products are added.
-* Sums of HALF ("fp16.16"): the units add a panel of the inner dimension (16 HALF, or 32 of 8 bits),
-  and between panels the sum is HALF, rounded to nearest. A long sum of HALF therefore loses digits
-  that a short one keeps. How the chip rounds within a panel is not published; here it adds in
-  single precision.
+* HALF operands with sums of FLOAT ("fp16.32"): products are exact in single precision, and are
+  added in single precision.
+* Sums of HALF ("fp16.16"), for operands of HALF or 8 bits: the units add the products of a panel of
+  the inner dimension, which has 16 HALF or 32 8-bit elements. After each panel, the sum is rounded
+  to the nearest HALF, so a long sum loses more digits than a short one. How the chip rounds within
+  a panel is not published; here the products of a panel are added in single precision.
 """
 
 from __future__ import annotations
@@ -22,12 +22,15 @@ from ipu_teach.poplibs.poplin.plan import multiply_cycles
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, QUARTER, UNSIGNED_CHAR, DType, from_quarter
 
-# the depth of a panel: input channels of a group in PopLibs' PerformanceEstimation.hpp
+# the inner size of a panel, called input channels per group in PopLibs' PerformanceEstimation.hpp
 HALF_PANEL, QUARTER_PANEL = 16, 32
 
 
 class ConvPartial(SupervisorVertex):
-    """out = a @ b. FLOAT stands for the dtype of the operands, HALF for that of the sums."""
+    """Set `out` to a @ b.
+
+    FLOAT stands for the dtype of the operands, and HALF for the dtype of the sums.
+    """
 
     a: Input[Vector[Vector[FLOAT]]]
     b: Input[Vector[Vector[FLOAT]]]
@@ -39,16 +42,25 @@ class ConvPartial(SupervisorVertex):
         self.out = self.a @ self.b
 
     def cycles(self, target: Target) -> int:
-        operand = self.fields["a"].dtype
-        sums = self.fields["out"].dtype
-        (rows, inner), columns = self.a.shape, self.out.shape[1]
+        operand_dtype = self.fields["a"].dtype
+        sums_dtype = self.fields["out"].dtype
+        (num_rows, inner_size), num_columns = self.a.shape, self.out.shape[1]
         return int(
-            multiply_cycles(self.method, rows, inner, columns, operand, sums, target, self.wide)
+            multiply_cycles(
+                self.method,
+                num_rows,
+                inner_size,
+                num_columns,
+                operand_dtype,
+                sums_dtype,
+                target,
+                self.wide,
+            )
         )
 
 
 class ConvPartialMore(ConvPartial):
-    """out += a @ b."""
+    """Add a @ b to `out`."""
 
     out: InOut[Vector[Vector[HALF]]]
 
@@ -57,21 +69,21 @@ class ConvPartialMore(ConvPartial):
 
 
 class ConvPartialHalf(ConvPartial):
-    """out = a @ b of halves, added in single precision."""
+    """Set `out` to a @ b for operands of HALF, added in single precision."""
 
     def compute(self) -> None:
         self.out = self.a.astype(np.float32) @ self.b.astype(np.float32)
 
 
 class ConvPartialHalfMore(ConvPartialMore):
-    """out += a @ b of halves, added in single precision."""
+    """Add a @ b to `out` for operands of HALF, added in single precision."""
 
     def compute(self) -> None:
         self.out += self.a.astype(np.float32) @ self.b.astype(np.float32)
 
 
 class ConvPartialHalfSums(ConvPartial):
-    """out = a @ b of halves, with sums that are halves between panels."""
+    """Set `out` to a @ b for operands of HALF; the sum is rounded to HALF after each panel."""
 
     def compute(self) -> None:
         self.out = _in_panels(
@@ -80,7 +92,7 @@ class ConvPartialHalfSums(ConvPartial):
 
 
 class ConvPartialHalfSumsMore(ConvPartialMore):
-    """out += a @ b of halves, with sums that are halves between panels."""
+    """Add a @ b to `out` for operands of HALF; the sum is rounded to HALF after each panel."""
 
     def compute(self) -> None:
         self.out = _in_panels(
@@ -89,7 +101,10 @@ class ConvPartialHalfSumsMore(ConvPartialMore):
 
 
 class ConvPartialQuarter(SupervisorVertex):
-    """out = a @ b of 8-bit floats, given as codes, with sums that are halves between panels."""
+    """Set `out` to a @ b for 8-bit floats; the sum is rounded to HALF after each panel.
+
+    a and b contain the codes of the 8-bit floats.
+    """
 
     a: Input[Vector[Vector[UNSIGNED_CHAR]]]
     b: Input[Vector[Vector[UNSIGNED_CHAR]]]
@@ -113,7 +128,7 @@ class ConvPartialQuarter(SupervisorVertex):
 
 
 class ConvPartialQuarterMore(ConvPartialQuarter):
-    """out += a @ b of 8-bit floats, given as codes."""
+    """Add a @ b to `out` for 8-bit floats, as `ConvPartialQuarter` computes it."""
 
     out: InOut[Vector[Vector[HALF]]]
 
@@ -122,9 +137,9 @@ class ConvPartialQuarterMore(ConvPartialQuarter):
 
 
 class ReduceAdd(SupervisorVertex):
-    """out = the rows of x, added one after the other.
+    """Set `out` to the sum of the rows of x, added first to last.
 
-    FLOAT stands for the dtype of the sums, HALF for that of the result.
+    FLOAT stands for the dtype of x, and HALF for the dtype of the result.
     """
 
     x: Input[Vector[Vector[FLOAT]]]
@@ -138,17 +153,17 @@ class ReduceAdd(SupervisorVertex):
         self.out = total
 
     def cycles(self, target: Target) -> int:
-        sums = self.fields["x"].dtype
-        out = self.fields["out"].dtype
+        sums_dtype = self.fields["x"].dtype
+        out_dtype = self.fields["out"].dtype
         return int(
             vertices.conv_reduce(
-                len(self.out), len(self.x), sums, target, out=out, interleaved=self.wide
+                len(self.out), len(self.x), sums_dtype, target, out=out_dtype, interleaved=self.wide
             )
         )
 
 
 class Transpose(SupervisorVertex):
-    """out = x with rows and columns exchanged."""
+    """Set `out` to the transpose of x, computed by one worker."""
 
     x: Input[Vector[Vector[FLOAT]]]
     out: Output[Vector[Vector[FLOAT]]]
@@ -158,50 +173,57 @@ class Transpose(SupervisorVertex):
 
     def cycles(self, target: Target) -> int:
         dtype = self.fields["x"].dtype
-        grain = 4 if dtype.size == 2 else 2
+        grain_size = 4 if dtype.size == 2 else 2
         # a partial grain counts as a complete one
-        rows, columns = (-(-n // grain) * grain for n in self.x.shape)
-        return int(vertices.transpose(1, (rows, columns), dtype, target))
+        num_rows, num_columns = (-(-size // grain_size) * grain_size for size in self.x.shape)
+        return int(vertices.transpose(1, (num_rows, num_columns), dtype, target))
 
 
 class SplitTranspose(Transpose):
-    """out = x with rows and columns exchanged, divided over the workers."""
+    """Set `out` to the transpose of x, computed by all workers of the tile."""
 
     def cycles(self, target: Target) -> int:
         return int(vertices.split_transpose(self.x.shape, self.fields["x"].dtype, target))
 
 
 def _in_panels(a: Any, b: Any, depth: int, total: Any) -> Any:
-    """Return the product of single-precision arrays, panel by panel, each panel's sum added to a
-    half. `total`: halves, or None."""
-    for k in range(0, max(1, a.shape[1]), depth):  # a block may be empty, and is 0 then
-        panel = a[:, k : k + depth] @ b[k : k + depth]
-        total = (panel if total is None else panel + total.astype(np.float32)).astype(np.float16)
+    """Return `total` + a @ b as halves, rounded after each panel of the inner dimension.
+
+    a and b are float32 arrays, `depth` is the inner size of a panel, and `total` is an array of
+    halves, or None for 0.
+    """
+    for panel_begin in range(0, max(1, a.shape[1]), depth):  # a block may be empty, and is 0 then
+        panel_sums = a[:, panel_begin : panel_begin + depth] @ b[panel_begin : panel_begin + depth]
+        total = (panel_sums if total is None else panel_sums + total.astype(np.float32)).astype(
+            np.float16
+        )
     return total
 
 
 def multiplier(
     method: str, a: type[DType], b: type[DType], sums: type[DType], accumulates: bool, wide: bool
 ) -> type[Vertex]:
-    """Return the vertex for operands and sums of these types. With `accumulates`, it adds to the
-    present values; with `wide`, it loads 128 bits."""
+    """Return the codelet for operands and sums of these dtypes.
+
+    With `accumulates`, it adds to the values in `out`. With `wide`, it loads 128 bits per cycle.
+    """
     name = "ConvPartialHorizontalMac" if method == "HMAC" else "ConvPartial1x1"
-    words: list[Word] = [
+    name_words: list[Word] = [
         *dict.fromkeys((a, sums)),
         "accumulate" if accumulates else "",
         "128bit" if wide else "",
     ]
     if issubclass(a, QUARTER) and issubclass(b, QUARTER):
-        words[1:1] = [b]
-        base: type[Vertex] = ConvPartialQuarterMore if accumulates else ConvPartialQuarter
-        return typed(base, words, {}, name, a_type=a, b_type=b, wide=wide)
+        name_words[1:1] = [b]
+        base_codelet: type[Vertex] = ConvPartialQuarterMore if accumulates else ConvPartialQuarter
+        return typed(base_codelet, name_words, {}, name, a_type=a, b_type=b, wide=wide)
     if a is FLOAT:
-        base = ConvPartialMore if accumulates else ConvPartial
+        base_codelet = ConvPartialMore if accumulates else ConvPartial
     elif sums is FLOAT:
-        base = ConvPartialHalfMore if accumulates else ConvPartialHalf
+        base_codelet = ConvPartialHalfMore if accumulates else ConvPartialHalf
     else:
-        base = ConvPartialHalfSumsMore if accumulates else ConvPartialHalfSums
-    return typed(base, words, {FLOAT: a, HALF: sums}, name, method=method, wide=wide)
+        base_codelet = ConvPartialHalfSumsMore if accumulates else ConvPartialHalfSums
+    return typed(base_codelet, name_words, {FLOAT: a, HALF: sums}, name, method=method, wide=wide)
 
 
 def adder(sums: type[DType], out: type[DType], wide: bool) -> type[Vertex]:
@@ -209,5 +231,5 @@ def adder(sums: type[DType], out: type[DType], wide: bool) -> type[Vertex]:
 
     With `wide`, it reads 128 bits at a time.
     """
-    words: list[Word] = [*dict.fromkeys((sums, out)), "128bit" * wide]
-    return typed(ReduceAdd, words, {FLOAT: sums, HALF: out}, wide=wide)
+    name_words: list[Word] = [*dict.fromkeys((sums, out)), "128bit" * wide]
+    return typed(ReduceAdd, name_words, {FLOAT: sums, HALF: out}, wide=wide)

@@ -1,4 +1,4 @@
-"""Operands and results of a product, mapped as its plan needs them, and that plan as text."""
+"""Create operands and results of a product, mapped as its plan needs them, and print the plan."""
 
 from __future__ import annotations
 
@@ -51,7 +51,10 @@ def _created(
     available_memory_proportion: float | str = MEMORY_PROPORTION,
     options: Options | None = None,
 ) -> Tensor:
-    """Return a variable for one side of a product: (rank, "a", "b" or "out")."""
+    """Return a variable for one side of a product.
+
+    `side` is (number of dimensions, "a", "b" or "out").
+    """
     wish = out_type, options, partials_type, available_memory_proportion
     return _made(graph, dtype, (a_shape, b_shape), name, wish, side)
 
@@ -62,21 +65,25 @@ def create_mat_mul_input_lhs() -> None:
 
     `out_type` and the options are those of the product. Each block of the plan is distributed over
     the tiles that multiply it, so it is exchanged only if several tiles need it. Raises
-    `PoplibsError`.
+    `PoplibsError` and `InvalidOptionError`.
     """
 
 
 @variant(_created, (2, "b"))
 def create_mat_mul_input_rhs() -> None:
-    """Return a variable of `b_shape` (k, n), mapped for `mat_mul` with an a of `a_shape` (m, k)."""
+    """Return a variable of `b_shape` (k, n), mapped for `mat_mul` with an a of `a_shape` (m, k).
+
+    Everything else is as for `create_mat_mul_input_lhs`.
+    """
 
 
 @variant(_created, (2, "out"))
 def create_mat_mul_output() -> None:
     """Return a variable (m, n), mapped like the result of `mat_mul` of `a_shape` and `b_shape`.
 
-    The shapes are (m, k) and (k, n). The dtype is `out_type`, by default that of the result. The
-    variable can be the accumulator of `mat_mul_acc`, for example.
+    The shapes are (m, k) and (k, n). The dtype of the variable is `out_type`, by default the dtype
+    of the product. The variable can be the accumulator of `mat_mul_acc`, for example. Raises
+    `PoplibsError` and `InvalidOptionError`.
     """
 
 
@@ -119,7 +126,8 @@ def pre_arrange_mat_mul_input_rhs(
 ) -> Tensor:
     """Return a copy of b [k, n], mapped for `mat_mul` with an a of `a_shape` (m, k).
 
-    Use it to arrange an operand once, before many products.
+    Use it to arrange an operand once, before many products. The options are those of the product.
+    Raises `PoplibsError` and `InvalidOptionError`.
     """
     wish = out_type, options, partials_type, available_memory_proportion
     rearranged = _made(graph, b.dtype, (a_shape, b.shape), f"{debug_context}/b", wish, (2, "b"))
@@ -174,20 +182,24 @@ def mat_mul_grouped_report_plan() -> None:
 def _planned(
     graph: Graph, dtype: object, shapes: tuple[object, object], wish: tuple[Any, ...], rank: int
 ) -> tuple[list[int], Product, MatMulPlan | None]:
-    """Return (groups, product, plan) for operands of these shapes.
+    """Return (groups, product, plan) for operands of the two `shapes`.
 
-    `groups` is a list of none or one; the plan is None for an empty product.
+    `wish` is (out_type, options, partials_type, available_memory_proportion). `groups` is an empty
+    list if `rank` is 2, and otherwise contains the number of groups. The plan of an empty product
+    is None.
     """
-    (*groups, m, k), (*others, rows, n) = (
-        _matrix_shape(shape_name, s, rank)
-        for shape_name, s in zip(("a_shape", "b_shape"), shapes, strict=True)
+    (*groups, m, k), (*other_groups, b_rows, n) = (
+        _matrix_shape(shape_name, shape, rank)
+        for shape_name, shape in zip(("a_shape", "b_shape"), shapes, strict=True)
     )
-    where = f"a_shape {shapes[0]} and b_shape {shapes[1]}"
-    check_same("numbers of groups", groups, others, where, "give a and b equally many matrices.")
-    check_same("inner dimensions", k, rows, where, INNER)
-    wished = wish_of(*wish[1:])
-    full_product = product_of((*(groups or [1]), m, k, n), dtype, wish[0], wished)  # type: ignore[arg-type]
-    return groups, full_product, planned(full_product, graph.target, wished)
+    context = f"a_shape {shapes[0]} and b_shape {shapes[1]}"
+    check_same(
+        "numbers of groups", groups, other_groups, context, "give a and b equally many matrices."
+    )
+    check_same("inner dimensions", k, b_rows, context, INNER)
+    valid_wish = wish_of(*wish[1:])
+    full_product = product_of((*(groups or [1]), m, k, n), dtype, wish[0], valid_wish)  # type: ignore[arg-type]
+    return groups, full_product, planned(full_product, graph.target, valid_wish)
 
 
 def _made(
@@ -217,28 +229,41 @@ def _made(
 
 
 def map_blocks(graph: Graph, plan: MatMulPlan, tensor: Tensor, side: str) -> None:
-    """Map each block of `tensor` [groups, …] to the tiles that use it, in equal shares."""
+    """Map each block of `tensor` [groups, …] to the tiles that use it, in equal shares.
+
+    `side` is "a", "b" or "out": which part of the plan's product the tensor is.
+    """
     tiles = tiles_of(plan, graph.target.num_tiles)  # [groups, rows, columns, inner]
     steps = product(
         range(plan.inner_steps if side != "out" else 1),
         range(plan.column_steps if side != "a" else 1),
     )
-    for i_step, c_step in steps:
+    for inner_step, column_step in steps:
         rows, inner, columns = (
-            list(enumerate(c)) for c in (plan.rows(), plan.inner(i_step), plan.columns(c_step))
+            list(enumerate(intervals))
+            for intervals in (plan.rows(), plan.inner(inner_step), plan.columns(column_step))
         )
-        down, across = {"a": (rows, inner), "b": (inner, columns), "out": (rows, columns)}[side]
-        for (g, (g0, g1)), (d, (d0, d1)), (x, (x0, x1)) in product(
-            enumerate(plan.groups()), down, across
-        ):
-            if d0 == d1 or x0 == x1:
+        row_intervals, column_intervals = {
+            "a": (rows, inner),
+            "b": (inner, columns),
+            "out": (rows, columns),
+        }[side]
+        for (group_index, (group_begin, group_end)), (row_index, (row_begin, row_end)), (
+            column_index,
+            (column_begin, column_end),
+        ) in product(enumerate(plan.groups()), row_intervals, column_intervals):
+            if row_begin == row_end or column_begin == column_end:
                 continue
-            every = slice(None)
-            place: Any = {"a": (g, d, every, x), "b": (g, every, x, d), "out": (g, d, x, every)}[
-                side
-            ]
-            users = tiles[place].tolist()
-            block = tensor[g0:g1, d0:d1, x0:x1].flatten()
+            all_blocks = slice(None)
+            tile_index: Any = {
+                "a": (group_index, row_index, all_blocks, column_index),
+                "b": (group_index, all_blocks, column_index, row_index),
+                "out": (group_index, row_index, column_index, all_blocks),
+            }[side]
+            users = tiles[tile_index].tolist()
+            block = tensor[
+                group_begin:group_end, row_begin:row_end, column_begin:column_end
+            ].flatten()
             for tile, (begin, end) in zip(
                 users, shares_of(block.num_elements, len(users), tensor.dtype), strict=True
             ):
@@ -248,10 +273,10 @@ def map_blocks(graph: Graph, plan: MatMulPlan, tensor: Tensor, side: str) -> Non
 def _matrix_shape(argument: str, shape: object, rank: int) -> Shape:
     if isinstance(shape, (tuple, list)) and len(shape) == rank:
         try:
-            sizes = tuple(int(n) for n in shape)
+            sizes = tuple(int(size) for size in shape)
         except (TypeError, ValueError, OverflowError):
             sizes = (-1,)
         if min(sizes) >= 0 and sizes == tuple(shape):
             return sizes
-    words = "(rows, columns)" if rank == 2 else "(groups, rows, columns)"
-    raise as_given(shape, argument, f"give {words}, whole numbers, none negative.")
+    shape_text = "(rows, columns)" if rank == 2 else "(groups, rows, columns)"
+    raise as_given(shape, argument, f"give {shape_text}, whole numbers, none negative.")

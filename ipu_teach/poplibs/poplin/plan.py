@@ -1,20 +1,22 @@
-"""The planner of matrix products: how to partition them, which units multiply, and the cost.
+"""The planner of matrix products: it partitions a product and estimates its cycles and memory.
 
-[g, m, k] times [g, k, n] is partitioned four ways: the groups, the rows, the inner dimension, the
-columns. A tile takes one block of each and computes g x m x n sums. If the inner dimension is
-partitioned, the tiles that share a block of the result add their sums in a second superstep. A
-product that does not fit into memory that way is done in several steps, one after the other: some
-columns at a time, or a part of the inner dimension at a time, which adds to the sums so far.
+The product [g, m, k] times [g, k, n] is partitioned in four dimensions: the groups, the rows, the
+inner dimension and the columns. A tile multiplies one block of each operand. If the inner dimension
+is partitioned, the tiles that share a block of the result add their sums in a second superstep. A
+product that does not fit into memory is computed in several consecutive steps. A step multiplies
+some of the columns, or a part of the inner dimension that is added to the sums so far.
 
-The search is exhaustive: every partition is costed, as arrays, for machines of up to
-`MOST_EXHAUSTIVE` tiles. Costs are PopLibs' own estimates of its vertices
-(`ipu_teach.cost.vertices`) and the exchange of every block, as if each came from another tile and
-no two tiles of a pair wanted the same. So a plan's cycles are at most a twentieth, and 50 for each
-superstep, less than the model's of the graph that is built, and up to twice as many where the
-operands are well placed. That holds for transposed operands too, if the plan is told of them: the
-cycles of the transposes that tiles may need are added to those of the best plan. In an exhaustive
-search over small products, the data that two tiles of a pair share changed the best plan of none.
-The mapping of operands can change it, so they are best created for the plan.
+The search is exhaustive for machines of up to `MOST_EXHAUSTIVE` tiles: it computes the cycles of
+all partitions at once, as arrays. The cycles of vertices are PopLibs' own estimates
+(`ipu_teach.cost.vertices`). For the exchange, the planner assumes that every block comes from
+another tile, and that the two tiles of a pair need different data. A plan therefore has at most 5 %
+and 50 cycles per superstep fewer cycles than the graph that is built, and up to twice as many if
+the operands are well placed. That is also true for transposed operands, if the caller names them:
+the cycles of the transposes that tiles may need are then included.
+
+In an exhaustive search over small products, the best plan was the same if the model counted data
+that the tiles of a pair share. The mapping of the operands can change the best plan, so create the
+operands for the plan.
 """
 
 from __future__ import annotations
@@ -41,12 +43,13 @@ from ipu_teach.types import FLOAT, HALF, QUARTER, Array, DType, as_dtype
 
 __all__ = ["MatMulPlan", "PlanningCache", "plan_mat_mul"]
 
-# tiles; for larger machines, only `THINNED` partitions of each dimension are tried
+# on a machine with more tiles, the search tries only THINNED partitions of each dimension
 MOST_EXHAUSTIVE = 4096
 THINNED = 24
-MOST_STEPS = 256  # consecutive steps, each of which is a compute set
-LEAST_INNER, LEAST_COLUMNS = 16, 16  # of a step: a panel of the matrix-multiply units
-METHODS = ("AMP", "HMAC")  # the matrix-multiply units, and dot products on the workers
+MOST_STEPS = 256  # a plan has at most 256 consecutive steps, each of which is a compute set
+# a step has at least one panel of the matrix-multiply units: 16 of the inner dimension, 16 columns
+LEAST_INNER, LEAST_COLUMNS = 16, 16
+METHODS = ("AMP", "HMAC")  # AMP: matrix-multiply units; HMAC: dot products on the workers
 Costs = dict[str, Array]
 
 
@@ -54,8 +57,8 @@ Costs = dict[str, Array]
 class Product:
     """A product to be planned: [groups, m, k] times [groups, k, n], with its dtypes.
 
-    `dtype` is that of both operands, `partials` that of the sums, and `out` that of the result.
-    `wide_loads` and `fast_reduce` are those of a `Wish`.
+    Both operands have the dtype `dtype`, the sums `partials` and the result `out`. `wide_loads` and
+    `fast_reduce` are options, as in a `Wish`.
     """
 
     m: int
@@ -70,7 +73,7 @@ class Product:
 
     @property
     def finished(self) -> bool:
-        """Whether undivided sums are results without a conversion."""
+        """Whether sums over the complete inner dimension are results without a conversion."""
         return self.partials is self.out
 
     @property
@@ -92,12 +95,12 @@ class MatMulPlan:
     Print it, or show it in a notebook.
 
     Attributes:
-        row_blocks: blocks of rows; all blocks are on different tiles.
-        inner_blocks: blocks of the inner dimension.
-        column_blocks: blocks of columns.
-        group_blocks: blocks of groups.
-        inner_steps: consecutive steps of the inner dimension.
-        column_steps: consecutive steps of the columns.
+        row_blocks: the number of blocks of rows; all blocks are on different tiles.
+        inner_blocks: the number of blocks of the inner dimension in a step.
+        column_blocks: the number of blocks of columns in a step.
+        group_blocks: the number of blocks of groups.
+        inner_steps: the number of consecutive steps of the inner dimension.
+        column_steps: the number of consecutive steps of the columns.
         method: "AMP" (ConvPartial1x1) or "HMAC" (ConvPartialHorizontalMac).
         cycles: the modelled cycles of all supersteps.
         parts: (label, cycles) of each activity, including syncs.
@@ -135,7 +138,7 @@ class MatMulPlan:
 
     @property
     def num_blocks(self) -> int:
-        """The number of blocks in each step, which is that of busy tiles."""
+        """The number of blocks in each step, and thereby of tiles that multiply."""
         return self.group_blocks * self.row_blocks * self.inner_blocks * self.column_blocks
 
     def groups(self) -> list[tuple[int, int]]:
@@ -143,70 +146,84 @@ class MatMulPlan:
         return balanced_partition(self.product.groups, self.group_blocks)
 
     def rows(self) -> list[tuple[int, int]]:
-        """Return the interval (begin, end) of each block of rows of A and C."""
+        """Return the interval (begin, end) of each block of rows of A and of the result."""
         return balanced_partition(self.m, self.row_blocks)
 
     def inner(self, step: int = 0) -> list[tuple[int, int]]:
-        """Return the interval (begin, end) of each block of columns of A in a step."""
+        """Return the interval (begin, end) of each block of the inner dimension in a step."""
         return _within(self.k, self.inner_steps, step, self.inner_blocks)
 
     def columns(self, step: int = 0) -> list[tuple[int, int]]:
-        """Return the interval (begin, end) of each block of columns of B and C in a step."""
+        """Return the interval (begin, end) of each block of columns of the result in a step."""
         return _within(self.n, self.column_steps, step, self.column_blocks)
 
     def __repr__(self) -> str:
-        names = (
+        block_counts = (
             ("groups", self.group_blocks),
             ("rows", self.row_blocks),
             ("inner", self.inner_blocks),
             ("columns", self.column_blocks),
         )
-        cut = ", ".join(f"{name} in {count:,}" for name, count in names if count > 1) or "not cut"
-        steps = self.inner_steps * self.column_steps
-        one_by_one = (
+        partition = (
+            ", ".join(f"{name} in {count:,}" for name, count in block_counts if count > 1)
+            or "not cut"
+        )
+        num_steps = self.inner_steps * self.column_steps
+        step_note = (
             ""
-            if steps == 1
+            if num_steps == 1
             else (
-                f"; {steps:,} steps, {self.column_steps:,} of columns by {self.inner_steps:,} of "
-                "inner"
+                f"; {num_steps:,} steps, {self.column_steps:,} of columns by {self.inner_steps:,} "
+                "of inner"
             )
         )
         return (
             f"MatMulPlan({self.product.shapes()}, {_named(self.product)}, {self.num_blocks:,} of "
-            f"{self.num_tiles:,} tiles: {cut}{one_by_one}; {self.method}; {self.cycles:,} modelled "
-            f"cycles, {self.temporary_bytes:,} bytes for a while)"
+            f"{self.num_tiles:,} tiles: {partition}{step_note}; {self.method}; {self.cycles:,} "
+            f"modelled cycles, {self.temporary_bytes:,} bytes for a while)"
         )
 
     def _repr_html_(self) -> str:
-        rows = self.row_blocks
-        inner = self.inner_blocks
-        columns = self.column_blocks
-        a, b = (
-            DrawnMatrix("A", self.m, self.k, inner, rows),
-            DrawnMatrix("B", self.k, self.n, columns, inner),
+        row_blocks = self.row_blocks
+        inner_blocks = self.inner_blocks
+        column_blocks = self.column_blocks
+        drawn_a, drawn_b = (
+            DrawnMatrix("A", self.m, self.k, inner_blocks, row_blocks),
+            DrawnMatrix("B", self.k, self.n, column_blocks, inner_blocks),
         )
-        parts = [(label, f"{cycles:,}") for label, cycles in self.parts]
-        picture = drawing.product(a, b, DrawnMatrix("C", self.m, self.n, columns, rows), repr(self))
-        return picture + table(repr(self), ("part", "modelled cycles"), parts, "parts")
+        table_rows = [(label, f"{cycles:,}") for label, cycles in self.parts]
+        picture = drawing.product(
+            drawn_a,
+            drawn_b,
+            DrawnMatrix("C", self.m, self.n, column_blocks, row_blocks),
+            repr(self),
+        )
+        return picture + table(repr(self), ("part", "modelled cycles"), table_rows, "parts")
 
 
 def _within(size: int, steps: int, step: int, blocks: int) -> list[tuple[int, int]]:
-    begin, end = balanced_partition(size, steps)[step]
-    return [(begin + low, begin + high) for low, high in balanced_partition(end - begin, blocks)]
+    """Divide `size` into `steps` steps; return the intervals of the `blocks` blocks of one step."""
+    step_begin, step_end = balanced_partition(size, steps)[step]
+    return [
+        (step_begin + block_begin, step_begin + block_end)
+        for block_begin, block_end in balanced_partition(step_end - step_begin, blocks)
+    ]
 
 
 def _named(product: Product) -> str:
     """Return the dtypes of a product as text, such as "HALF with sums of FLOAT"."""
-    sums = "" if product.partials is product.dtype else f" with sums of {product.partials.__name__}"
-    wide = (
+    partials_note = (
+        "" if product.partials is product.dtype else f" with sums of {product.partials.__name__}"
+    )
+    option_notes = (
         ", 128 bits of weights a cycle" * product.wide_loads
         + ", fast reduction" * product.fast_reduce
     )
     return (
         product.dtype.__name__
-        + sums
+        + partials_note
         + ("" if product.out is product.dtype else f" to {product.out.__name__}")
-        + wide
+        + option_notes
     )
 
 
@@ -228,13 +245,14 @@ def plan_mat_mul(
 ) -> MatMulPlan:
     """Return the cheapest plan for [groups, m, k] x [groups, k, n] on `target`.
 
-    The options are those of `mat_mul`. `transpose_a` and `transpose_b` tell whether the operand is
-    a transposed view, as in the backward pass of a layer. The plan is the same, but its cycles
-    include the transposes that tiles may need.
+    The dtypes and options are those of `mat_mul`. `transpose_a` and `transpose_b` tell whether the
+    operand is a transposed view, as in the backward pass of a layer. The partition is then the
+    same, but the cycles include the transposes that tiles may need.
 
-    If no plan fits within `available_memory_proportion` of a tile, it is the plan that needs the
-    least memory. Plans are cached. Raises `PoplibsError` for sizes below 1, unsupported dtypes and
-    products that fit on no tile, and `InvalidOptionError`.
+    Temporary data is limited to `available_memory_proportion` of a tile's memory. If no plan is
+    within this limit, the plan that needs the least memory is returned. Plans are cached. Raises
+    `PoplibsError` for sizes below 1, unsupported dtypes and products whose smallest blocks do not
+    fit on a tile, and `InvalidOptionError`.
     """
     check_sizes(target, 1, m=m, k=k, n=n, groups=groups)
     wish = wish_of(options, partials_type, available_memory_proportion)
@@ -248,33 +266,35 @@ def plan_mat_mul(
 def _with_transposes(plan: MatMulPlan, target: Target, sides: Sequence[str]) -> MatMulPlan:
     """Return the plan with cycles and bytes that include the transposes of the operands `sides`."""
     cycles = transpose_cycles(plan, target, sides)
-    shares = (_transposed_share(plan, side) for side in sides)
-    num_bytes = sum(rows * columns for rows, columns in shares) * plan.product.dtype.size
-    groups = -(-plan.product.groups // plan.group_blocks)
+    share_sizes = (_transposed_share(plan, side) for side in sides)
+    num_bytes = sum(rows * columns for rows, columns in share_sizes) * plan.product.dtype.size
+    groups_per_block = -(-plan.product.groups // plan.group_blocks)
     return replace(
         plan,
         cycles=plan.cycles + cycles,
         parts=(*plan.parts, ("transposes", cycles)),
-        temporary_bytes=plan.temporary_bytes + groups * num_bytes,
+        temporary_bytes=plan.temporary_bytes + groups_per_block * num_bytes,
     )
 
 
 def transpose_cycles(plan: MatMulPlan, target: Target, sides: Sequence[str]) -> int:
     """Return the modelled cycles to transpose the blocks of operands in separate supersteps.
 
-    They are 0 for dtypes that are not transposed.
+    `sides` contains "a", "b" or both. The cycles are 0 for dtypes that tiles cannot transpose.
     """
     if plan.product.dtype.size not in (2, 4):
         return 0
-    groups = -(-plan.product.groups // plan.group_blocks)
-    superstep = target.internal_sync_cycles + int(arrival_cycles(target).max())
-    # the columns of b, and thereby the transposed data, change with every step
-    steps = {"a": plan.inner_steps, "b": plan.inner_steps * plan.column_steps}
-    cycles = superstep * max((steps[side] for side in sides), default=0)
+    groups_per_block = -(-plan.product.groups // plan.group_blocks)
+    superstep_cycles = target.internal_sync_cycles + int(arrival_cycles(target).max())
+    # every step multiplies other blocks of b; the blocks of a depend only on the inner step
+    num_steps = {"a": plan.inner_steps, "b": plan.inner_steps * plan.column_steps}
+    cycles = superstep_cycles * max((num_steps[side] for side in sides), default=0)
     for side in sides:
-        rows, columns = _transposed_share(plan, side)
-        vertex = vertices.split_transpose((columns, rows), plan.product.dtype, target)
-        cycles += steps[side] * groups * int(vertex)
+        share_rows, share_columns = _transposed_share(plan, side)
+        vertex_cycles = vertices.split_transpose(
+            (share_columns, share_rows), plan.product.dtype, target
+        )
+        cycles += num_steps[side] * groups_per_block * int(vertex_cycles)
     return cycles
 
 
@@ -283,56 +303,66 @@ def _transposed_share(plan: MatMulPlan, side: str) -> tuple[int, int]:
 
     The tiles that use a block divide its rows.
     """
-    inner = max(end - begin for begin, end in plan.inner())
-    columns = max(end - begin for begin, end in plan.columns())
+    inner_size = max(end - begin for begin, end in plan.inner())
+    num_columns = max(end - begin for begin, end in plan.columns())
     if side == "a":
-        rows = -(-plan.m // plan.row_blocks)
-        columns = inner
-        users = plan.column_blocks
+        num_rows = -(-plan.m // plan.row_blocks)
+        num_columns = inner_size
+        num_users = plan.column_blocks
     else:
-        rows = inner
-        users = plan.row_blocks
-    grain = vertices.transpose_grain(plan.product.dtype)
-    grains = -(-rows // grain)
-    return min(rows, -(-grains // users) * grain), columns
+        num_rows = inner_size
+        num_users = plan.row_blocks
+    grain_rows = vertices.transpose_grain(plan.product.dtype)
+    num_grains = -(-num_rows // grain_rows)
+    return min(num_rows, -(-num_grains // num_users) * grain_rows), num_columns
 
 
 def product_of(
     sizes: tuple[int, int, int, int], dtype: object, out_type: object, wish: Wish
 ) -> Product:
-    """Return the product of sizes (groups, m, k, n), with checked dtypes and all defaults.
+    """Return the `Product` of sizes (groups, m, k, n); check the dtypes and fill in defaults.
 
     Raises `PoplibsError`.
     """
-    kind = as_dtype(dtype, f"{calling()}()")
-    quarter = issubclass(kind, QUARTER)
-    if kind not in (FLOAT, HALF) and not quarter:
-        raise refused(f"""multiplies FLOAT, HALF and QUARTER, but was given {kind.__name__}.
-            next:  cast the operands with popops.cast.""")
-    names = {"float": FLOAT, "half": HALF}
+    operand_dtype = as_dtype(dtype, f"{calling()}()")
+    is_quarter = issubclass(operand_dtype, QUARTER)
+    if operand_dtype not in (FLOAT, HALF) and not is_quarter:
+        raise refused(
+            f"multiplies FLOAT, HALF and QUARTER, but was given {operand_dtype.__name__}.",
+            next_step="cast the operands with popops.cast.",
+        )
+    named_dtypes = {"float": FLOAT, "half": HALF}
     partials_type = wish.partials
-    sums = (
-        names.get(partials_type, partials_type) if isinstance(partials_type, str) else partials_type
+    partials_dtype = (
+        named_dtypes.get(partials_type, partials_type)
+        if isinstance(partials_type, str)
+        else partials_type
     )
-    allowed = (HALF,) if quarter else (FLOAT,) if kind is FLOAT else (FLOAT, HALF)
-    sums = allowed[0] if sums is None else sums
-    if not any(sums is t for t in allowed):
+    allowed_partials = (
+        (HALF,) if is_quarter else (FLOAT,) if operand_dtype is FLOAT else (FLOAT, HALF)
+    )
+    partials_dtype = allowed_partials[0] if partials_dtype is None else partials_dtype
+    if not any(partials_dtype is allowed_dtype for allowed_dtype in allowed_partials):
         raise refused(f"""was given partials_type={shown(partials_type)} for operands of
-            {kind.__name__}.
-            next:  use {" or ".join(t.__name__ for t in allowed)}.""")
-    out = (HALF if quarter else kind) if out_type is None else out_type
-    if out is not FLOAT and out is not HALF:
+            {operand_dtype.__name__}.
+            next:  use {" or ".join(t.__name__ for t in allowed_partials)}.""")
+    out_dtype = (HALF if is_quarter else operand_dtype) if out_type is None else out_type
+    if out_dtype is not FLOAT and out_dtype is not HALF:
         raise refused(f"was given out_type={shown(out_type)}.", next_step="use FLOAT or HALF.")
     groups, m, k, n = sizes
-    types = kind, FLOAT if sums is FLOAT else HALF, FLOAT if out is FLOAT else HALF
-    return Product(m, k, n, groups, *types, wish.wide_loads, wish.fast_reduce)
+    dtypes = (
+        operand_dtype,
+        FLOAT if partials_dtype is FLOAT else HALF,
+        FLOAT if out_dtype is FLOAT else HALF,
+    )
+    return Product(m, k, n, groups, *dtypes, wish.wide_loads, wish.fast_reduce)
 
 
 @advised("give a poplin.PlanningCache().")
 class PlanningCache:
     """The plans of products that were built with this cache: `mat_mul(…, cache=cache)`.
 
-    The kit caches all plans anyway; a separate cache shows which ones a program uses.
+    The kit caches all plans anyway; a separate cache shows which plans a program uses.
     """
 
     def __init__(self) -> None:
@@ -350,25 +380,27 @@ class PlanningCache:
 def planned(
     product: Product, target: Target, wish: Wish, cache: PlanningCache | None = None
 ) -> MatMulPlan | None:
-    """Return the plan of `product`, or None if it is empty.
+    """Return the plan of `product`, or None if the product is empty; add it to `cache`.
 
-    Raises `PoplibsError` for an invalid memory proportion, and if no plan fits.
+    Raises `PoplibsError` for an invalid memory proportion, and if no plan fits on the tiles.
     """
-    share = None if isinstance(wish.proportion, np.bool_) else as_number(wish.proportion)
-    if share is None or not 0 <= share <= 1:
+    memory_proportion = (
+        None if isinstance(wish.proportion, np.bool_) else as_number(wish.proportion)
+    )
+    if memory_proportion is None or not 0 <= memory_proportion <= 1:
         raise refused(
             f"was given available_memory_proportion={shown(wish.proportion)}.",
             next_step="give a number from 0 to 1.",
         )
     if product.empty:
         return None
-    plan = _best(product, target, share)
+    plan = _best(product, target, memory_proportion)
     if plan.temporary_bytes > target.bytes_per_tile:
         raise refused(f"""cannot partition {product.shapes()}: the smallest blocks need
             {plan.temporary_bytes:,} bytes of a tile, which has {target.bytes_per_tile:,}.
             next:  use more tiles, or multiply a part of the rows or columns at a time.""")
     if cache is not None:
-        cache.plans[product, target, share] = plan
+        cache.plans[product, target, memory_proportion] = plan
     return plan
 
 
@@ -376,31 +408,49 @@ def planned(
 def _best(product: Product, target: Target, proportion: float) -> MatMulPlan:
     """Return the cheapest plan within the memory limit, with as few steps as possible.
 
-    If no plan is within the limit, it is the plan that needs the least memory.
+    If no plan is within the limit, return the plan that needs the least memory.
     """
-    limit = proportion * target.bytes_per_tile
-    cuts = _all_cuts(product, target.num_tiles)
-    cheapest: tuple[int, MatMulPlan] | None = None
-    for level in _levels(product):
+    byte_limit = proportion * target.bytes_per_tile
+    partitions = _all_cuts(product, target.num_tiles)
+    smallest_plan: tuple[int, MatMulPlan] | None = None
+    for step_counts in _levels(product):
         plans: list[MatMulPlan] = []
-        for inner_steps, column_steps in level:
-            sizes = _sizes(product, cuts, inner_steps, column_steps)
-            memory = _temporary_bytes(product, sizes)
-            fits = memory <= limit
-            if not fits.any():
-                smallest = int(np.argmin(memory))
-                if cheapest is None or memory[smallest] < cheapest[0]:
-                    fits = memory == memory[smallest]
-                    cheapest = (
-                        int(memory[smallest]),
-                        _cheapest(product, target, cuts, sizes, fits, inner_steps, column_steps),
+        for inner_steps, column_steps in step_counts:
+            block_sizes = _sizes(product, partitions, inner_steps, column_steps)
+            temporary_bytes = _temporary_bytes(product, block_sizes)
+            is_within_limit = temporary_bytes <= byte_limit
+            if not is_within_limit.any():
+                smallest_index = int(np.argmin(temporary_bytes))
+                if smallest_plan is None or temporary_bytes[smallest_index] < smallest_plan[0]:
+                    is_within_limit = temporary_bytes == temporary_bytes[smallest_index]
+                    smallest_plan = (
+                        int(temporary_bytes[smallest_index]),
+                        _cheapest(
+                            product,
+                            target,
+                            partitions,
+                            block_sizes,
+                            is_within_limit,
+                            inner_steps,
+                            column_steps,
+                        ),
                     )
                 continue
-            plans.append(_cheapest(product, target, cuts, sizes, fits, inner_steps, column_steps))
+            plans.append(
+                _cheapest(
+                    product,
+                    target,
+                    partitions,
+                    block_sizes,
+                    is_within_limit,
+                    inner_steps,
+                    column_steps,
+                )
+            )
         if plans:
             return min(plans, key=lambda plan: plan.cycles)
-    assert cheapest is not None, "one block is always possible"
-    return cheapest[1]
+    assert smallest_plan is not None, "one block is always possible"
+    return smallest_plan[1]
 
 
 def _levels(product: Product) -> Iterator[list[tuple[int, int]]]:
@@ -408,80 +458,116 @@ def _levels(product: Product) -> Iterator[list[tuple[int, int]]]:
 
     A list contains combinations with equally many steps; the fewest come first.
     """
-    powers = [2**i for i in range(MOST_STEPS.bit_length())]
-    inner = [s for s in powers if s == 1 or s * LEAST_INNER <= product.k]
-    columns = [s for s in powers if s == 1 or s * LEAST_COLUMNS <= product.n]
-    for steps in powers:
-        level = [(i, c) for i in inner for c in columns if i * c == steps]
-        if not level:
+    step_counts = [2**inner_steps for inner_steps in range(MOST_STEPS.bit_length())]
+    inner_choices = [
+        count for count in step_counts if count == 1 or count * LEAST_INNER <= product.k
+    ]
+    column_choices = [
+        count for count in step_counts if count == 1 or count * LEAST_COLUMNS <= product.n
+    ]
+    for num_steps in step_counts:
+        combinations = [
+            (inner_steps, column_steps)
+            for inner_steps in inner_choices
+            for column_steps in column_choices
+            if inner_steps * column_steps == num_steps
+        ]
+        if not combinations:
             return
-        yield level
+        yield combinations
 
 
-def _all_cuts(product: Product, tiles: int) -> Costs:
-    """Return all partitions of groups, rows, inner dimension and columns that fit the tiles.
+def _all_cuts(product: Product, num_tiles: int) -> Costs:
+    """Return all partitions with at most one block per tile, as parallel arrays int64[partitions].
 
-    They are arrays of equal length. There is a tile for each block.
+    The keys "groups", "rows", "inner" and "columns" contain the numbers of blocks.
     """
-    sizes = {"groups": product.groups, "rows": product.m, "inner": product.k, "columns": product.n}
-    costs: Costs = {}
-    total: Array = np.ones(1, np.int64)
-    for name, size in sizes.items():
-        parts = sensible_parts(size, tiles)
-        if tiles > MOST_EXHAUSTIVE and len(parts) > THINNED:
-            parts = parts[
-                np.unique(np.searchsorted(parts, np.geomspace(1, parts[-1], THINNED).round()))
+    dim_sizes = {
+        "groups": product.groups,
+        "rows": product.m,
+        "inner": product.k,
+        "columns": product.n,
+    }
+    partitions: Costs = {}
+    num_blocks: Array = np.ones(1, np.int64)
+    for name, size in dim_sizes.items():
+        part_counts = sensible_parts(size, num_tiles)
+        if num_tiles > MOST_EXHAUSTIVE and len(part_counts) > THINNED:
+            part_counts = part_counts[
+                np.unique(
+                    np.searchsorted(part_counts, np.geomspace(1, part_counts[-1], THINNED).round())
+                )
             ]
-        old, new = np.nonzero(total[:, None] * parts <= tiles)
-        costs = {key: values[old] for key, values in costs.items()} | {name: parts[new]}
-        total = total[old] * parts[new]
-    return costs
+        partition_index, count_index = np.nonzero(num_blocks[:, None] * part_counts <= num_tiles)
+        partitions = {
+            dim: block_counts[partition_index] for dim, block_counts in partitions.items()
+        } | {name: part_counts[count_index]}
+        num_blocks = num_blocks[partition_index] * part_counts[count_index]
+    return partitions
 
 
-def _sizes(product: Product, cuts: Costs, inner_steps: int, column_steps: int) -> Costs:
-    """Return the sizes of the largest block of each plan, and two sizes of its smallest block."""
-    inner = -(-product.k // inner_steps)
-    columns = -(-product.n // column_steps)
+def _sizes(product: Product, partitions: Costs, inner_steps: int, column_steps: int) -> Costs:
+    """Return the sizes of each partition's largest block, and two sizes of its smallest block.
+
+    "parts" is the number of blocks of the inner dimension.
+    """
+    inner_per_step = -(-product.k // inner_steps)
+    columns_per_step = -(-product.n // column_steps)
     return {
-        "groups": -(-product.groups // cuts["groups"]),
-        "rows": -(-product.m // cuts["rows"]),
-        "inner": -(-inner // cuts["inner"]),
-        "columns": -(-columns // cuts["columns"]),
-        "parts": cuts["inner"],
-        "fewest rows": product.m // cuts["rows"],
-        "least inner": product.k // inner_steps // cuts["inner"],
+        "groups": -(-product.groups // partitions["groups"]),
+        "rows": -(-product.m // partitions["rows"]),
+        "inner": -(-inner_per_step // partitions["inner"]),
+        "columns": -(-columns_per_step // partitions["columns"]),
+        "parts": partitions["inner"],
+        "fewest rows": product.m // partitions["rows"],
+        "least inner": product.k // inner_steps // partitions["inner"],
     }
 
 
-def _temporary_bytes(product: Product, sizes: Costs) -> Array:
-    """Return int64: the temporary bytes on the fullest tile while its blocks are multiplied, or
-    while sums are added."""
-    groups, rows, inner, columns, parts, *_ = sizes.values()
-    blocks = groups * inner * (rows + columns) * product.dtype.size
-    sums = groups * rows * columns
-    partial_bytes = np.where((parts > 1) | (not product.finished), sums * product.partials.size, 0)
-    shared = np.where(parts > 1, -(-sums // parts) * (parts - 1) * product.partials.size, 0)
-    peak_bytes: Array = partial_bytes + np.maximum(blocks, shared)
+def _temporary_bytes(product: Product, block_sizes: Costs) -> Array:
+    """Return int64[partitions]: the most temporary bytes on a tile at any time.
+
+    They are the sums, and either the blocks that are multiplied or the sums that are received.
+    """
+    groups, rows, inner, columns, inner_blocks, *_ = block_sizes.values()
+    operand_bytes = groups * inner * (rows + columns) * product.dtype.size
+    num_sums = groups * rows * columns
+    partial_bytes = np.where(
+        (inner_blocks > 1) | (not product.finished), num_sums * product.partials.size, 0
+    )
+    received_bytes = np.where(
+        inner_blocks > 1,
+        -(-num_sums // inner_blocks) * (inner_blocks - 1) * product.partials.size,
+        0,
+    )
+    peak_bytes: Array = partial_bytes + np.maximum(operand_bytes, received_bytes)
     return peak_bytes
 
 
-def _multiply_cycles(product: Product, target: Target, sizes: Costs, method: str) -> Array:
-    """Return int64: the tile cycles of the products of one group on the slowest tile.
+def _multiply_cycles(product: Product, target: Target, block_sizes: Costs, method: str) -> Array:
+    """Return int64[partitions]: the tile cycles of the products of one group on the slowest tile.
 
-    A smaller block may take longer: the AMP units with two rows for each worker instead of three,
-    and dot products with an inner dimension that is not a multiple of the vector width.
+    A smaller block may take longer than the largest one. With AMP, two rows for each worker may
+    take longer than three. With HMAC, an inner dimension that is not a multiple of the vector width
+    may take longer.
     """
-    columns = sizes["columns"]
-    types = (product.dtype, product.partials)
-    smaller = ("fewest rows", "inner") if method == "AMP" else ("rows", "least inner")
+    columns = block_sizes["columns"]
+    dtypes = (product.dtype, product.partials)
+    smaller_block = ("fewest rows", "inner") if method == "AMP" else ("rows", "least inner")
     slowest: Array = np.maximum(
         *(
             np.asarray(
                 multiply_cycles(
-                    method, sizes[rows], sizes[inner], columns, *types, target, product.wide_loads
+                    method,
+                    block_sizes[rows],
+                    block_sizes[inner],
+                    columns,
+                    *dtypes,
+                    target,
+                    product.wide_loads,
                 )
             )
-            for rows, inner in (("rows", "inner"), smaller)
+            for rows, inner in (("rows", "inner"), smaller_block)
         )
     )
     return slowest
@@ -497,7 +583,7 @@ def multiply_cycles(
     target: Target,
     wide_loads: bool = False,
 ) -> Size:
-    """Return PopLibs' estimate of tile cycles for [rows, inner] x [inner, columns]."""
+    """Return PopLibs' estimate of the tile cycles of a product [rows, inner] x [inner, columns]."""
     if issubclass(dtype, QUARTER):
         return vertices.conv_partial_1x1_quarter(
             rows, inner, columns, target, interleaved=wide_loads
@@ -517,74 +603,90 @@ def multiply_cycles(
 def _cheapest(
     product: Product,
     target: Target,
-    cuts: Costs,
-    sizes: Costs,
-    fits: Array,
+    partitions: Costs,
+    block_sizes: Costs,
+    is_within_limit: Array,
     inner_steps: int,
     column_steps: int,
 ) -> MatMulPlan:
-    """Return the cheapest plan among those that fit, with its costs."""
-    cuts = {name: values[fits] for name, values in cuts.items()}
-    sizes = {name: values[fits] for name, values in sizes.items()}
-    memory = _temporary_bytes(product, sizes)
-    best: tuple[int, int, str, Costs] | None = None
+    """Return the plan of the partition with the fewest cycles, among those within the limit."""
+    partitions = {name: values[is_within_limit] for name, values in partitions.items()}
+    block_sizes = {name: values[is_within_limit] for name, values in block_sizes.items()}
+    temporary_bytes = _temporary_bytes(product, block_sizes)
+    best_choice: tuple[int, int, str, Costs] | None = None
     for method in METHODS[: 1 if issubclass(product.dtype, QUARTER) else None]:
-        parts = _costs(product, target, sizes, method, inner_steps, column_steps)
-        total = sum(parts.values(), np.zeros(len(memory), np.int64))
-        i = int(np.argmin(total))
-        if best is None or total[i] < best[0]:
-            best = int(total[i]), i, method, parts
-    assert best is not None, "there is a method for every type"
-    cycles, i, method, parts = best
+        cycles_by_activity = _costs(product, target, block_sizes, method, inner_steps, column_steps)
+        total_cycles = sum(cycles_by_activity.values(), np.zeros(len(temporary_bytes), np.int64))
+        plan_index = int(np.argmin(total_cycles))
+        if best_choice is None or total_cycles[plan_index] < best_choice[0]:
+            best_choice = int(total_cycles[plan_index]), plan_index, method, cycles_by_activity
+    assert best_choice is not None, "there is a method for every type"
+    cycles, plan_index, method, cycles_by_activity = best_choice
     return MatMulPlan(
         product,
-        row_blocks=int(cuts["rows"][i]),
-        inner_blocks=int(cuts["inner"][i]),
-        column_blocks=int(cuts["columns"][i]),
-        group_blocks=int(cuts["groups"][i]),
+        row_blocks=int(partitions["rows"][plan_index]),
+        inner_blocks=int(partitions["inner"][plan_index]),
+        column_blocks=int(partitions["columns"][plan_index]),
+        group_blocks=int(partitions["groups"][plan_index]),
         inner_steps=inner_steps,
         column_steps=column_steps,
         method=method,
         cycles=cycles,
-        parts=tuple((name, int(values[i])) for name, values in parts.items() if values[i]),
-        temporary_bytes=int(memory[i]),
+        parts=tuple(
+            (name, int(values[plan_index]))
+            for name, values in cycles_by_activity.items()
+            if values[plan_index]
+        ),
+        temporary_bytes=int(temporary_bytes[plan_index]),
         num_tiles=target.num_tiles,
     )
 
 
 def _costs(
-    product: Product, target: Target, sizes: Costs, method: str, inner_steps: int, column_steps: int
+    product: Product,
+    target: Target,
+    block_sizes: Costs,
+    method: str,
+    inner_steps: int,
+    column_steps: int,
 ) -> Costs:
-    """Return the modelled cycles of each plan, by activity."""
-    groups, rows, inner, columns, parts, *_ = sizes.values()
-    steps = inner_steps * column_steps
-    superstep = target.internal_sync_cycles + int(arrival_cycles(target).max())
-    sums = groups * rows * columns
-    share = -(-sums // parts)
-    split = parts > 1
-    fast = product.fast_reduce
-    added = np.asarray(
+    """Return a dict from activities to the modelled cycles of each partition, int64[partitions]."""
+    groups, rows, inner, columns, inner_blocks, *_ = block_sizes.values()
+    num_steps = inner_steps * column_steps
+    superstep_cycles = target.internal_sync_cycles + int(arrival_cycles(target).max())
+    num_sums = groups * rows * columns
+    sums_per_tile = -(-num_sums // inner_blocks)
+    is_inner_split = inner_blocks > 1
+    has_fast_reduce = product.fast_reduce
+    add_cycles = np.asarray(
         vertices.conv_reduce(
-            share, parts, product.partials, target, out=product.out, interleaved=fast
+            sums_per_tile,
+            inner_blocks,
+            product.partials,
+            target,
+            out=product.out,
+            interleaved=has_fast_reduce,
         )
     )
-    casts: Array = np.zeros(len(parts), np.int64)
+    cast_cycles: Array = np.zeros(len(inner_blocks), np.int64)
     if not product.finished:
-        cast = (
-            np.asarray(vertices.cast_1d(sums, product.partials, product.out, target))
+        cast_cycles_per_step = (
+            np.asarray(vertices.cast_1d(num_sums, product.partials, product.out, target))
             + target.internal_sync_cycles
         )
-        casts = np.where(split, 0, cast * column_steps)
+        cast_cycles = np.where(is_inner_split, 0, cast_cycles_per_step * column_steps)
     return {
-        "exchange of blocks": steps
+        "exchange of blocks": num_steps
         * exchange_cycles(groups * inner * (rows + columns) * product.dtype.size, target),
-        "multiply": steps * groups * _multiply_cycles(product, target, sizes, method),
+        "multiply": num_steps * groups * _multiply_cycles(product, target, block_sizes, method),
         "exchange of sums": np.where(
-            split,
-            column_steps * exchange_cycles(share * (parts - 1) * product.partials.size, target),
+            is_inner_split,
+            column_steps
+            * exchange_cycles(sums_per_tile * (inner_blocks - 1) * product.partials.size, target),
             0,
         ),
-        "add sums": np.where(split, column_steps * added, 0),
-        "cast": casts,
-        "sync and latency": superstep * (steps + np.where(split, column_steps, 0)),
+        "add sums": np.where(is_inner_split, column_steps * add_cycles, 0),
+        "cast": cast_cycles,
+        "sync and latency": superstep_cycles
+        * (num_steps + np.where(is_inner_split, column_steps, 0)),
     }

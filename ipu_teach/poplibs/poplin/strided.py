@@ -1,7 +1,7 @@
-"""Operands of a product whose rows are strided, such as those of a transposed view.
+"""Operands of a product whose rows are strided, such as a transposed view.
 
-A tile that holds such a row of its block completely would gather it one element at a time, by
-PopLibs' copies within a tile. There are two ways to avoid that, neither of which changes a value:
+If a tile multiplies a block and already holds a complete strided row of it, PopLibs' copies within
+the tile gather the row one element at a time. Two methods avoid that without changing any value:
 
 * The blocks are assigned to other tiles. Data from other tiles arrives in order, as the plan
   assumes.
@@ -25,15 +25,15 @@ from ipu_teach.poplibs.poputil import balanced_partition
 from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.types import FLOAT, Array
 
-Steps = tuple[int, int]  # numbers of a step of the inner dimension, and of the columns
-# for each row: the rotation that would gather it, its tile, and its elements
+Steps = tuple[int, int]  # (step of the inner dimension, step of the columns)
+# parallel arrays: the rotation of the tiles that would gather a row, its tile, and its elements
 Gathered = tuple[Array, Array, Array]
 
 
 def tiles_of(plan: MatMulPlan, num_tiles: int) -> Array:
-    """Return the tile of each block, spread evenly: int64[groups, rows, columns, inner]."""
-    numbers = np.arange(plan.num_blocks) * num_tiles // plan.num_blocks
-    return numbers.reshape(
+    """Return the tile of each block, spread evenly: int64[group, row, column, inner blocks]."""
+    tile_numbers = np.arange(plan.num_blocks) * num_tiles // plan.num_blocks
+    return tile_numbers.reshape(
         plan.group_blocks, plan.row_blocks, plan.column_blocks, plan.inner_blocks
     )
 
@@ -41,7 +41,8 @@ def tiles_of(plan: MatMulPlan, num_tiles: int) -> Array:
 class Strided:
     """The operands a [groups, m, k] and b [groups, k, n] of a product, arranged to avoid gathering.
 
-    `tiles` are the tiles that multiply their blocks: int64[groups, rows, columns, inner].
+    `tiles` are the tiles that multiply the blocks: int64[group, row, column, inner blocks]. The
+    constructor rotates the given tiles if that avoids gathering.
     """
 
     def __init__(self, graph: Graph, plan: MatMulPlan, a: Tensor, b: Tensor, tiles: Array) -> None:
@@ -58,33 +59,38 @@ class Strided:
         sides = [side for side in gathered if self._can_transpose(side)]
         if sides and cycles > transpose_cycles(plan, graph.target, sides):
             self._transposed = sides
-            rest = {side: rows for side, rows in gathered.items() if side not in sides}
-            rotation, _ = self._best_rotation(rest)
+            other_operands = {side: rows for side, rows in gathered.items() if side not in sides}
+            rotation, _ = self._best_rotation(other_operands)
         self.tiles = (tiles + rotation) % graph.target.num_tiles
 
     def _best_rotation(self, gathered: dict[str, Gathered]) -> tuple[int, int]:
-        """Return (rotation, cycles): the rotation of the tiles with the fewest gathered elements.
+        """Return the rotation of the tiles that gathers the fewest elements, and its cycles.
 
-        The cycles are those of gathering. The rotation is 0 if nothing is gathered without one.
-        Among equally good rotations, it is the first from half of the tiles on.
+        The cycles are those of gathering on the slowest tile. If nothing is gathered without a
+        rotation, the rotation is 0. Among equally good rotations, it is the next from half of the
+        number of tiles on.
         """
         target = self.graph.target
-        count = target.num_tiles
+        num_tiles = target.num_tiles
         if not gathered:
             return 0, 0
-        rotation, owner, size = map(np.concatenate, zip(*gathered.values(), strict=True))
-        total = np.bincount(rotation, size, count)
-        if not total[0]:
+        rotations, owner_tiles, row_sizes = map(
+            np.concatenate, zip(*gathered.values(), strict=True)
+        )
+        elements_by_rotation = np.bincount(rotations, row_sizes, num_tiles)
+        if not elements_by_rotation[0]:
             return 0, 0
-        order = (np.arange(count) + count // 2) % count
-        best = int(order[np.argmin(total[order])])
-        selected = rotation == best
-        pieces = np.bincount(owner[selected], size[selected], count).astype(np.int64)
-        cycles, _ = copy_cycles(pieces, pieces * self.a.dtype.size, target)
-        return best, int(cycles.max())
+        rotation_order = (np.arange(num_tiles) + num_tiles // 2) % num_tiles
+        best_rotation = int(rotation_order[np.argmin(elements_by_rotation[rotation_order])])
+        is_best = rotations == best_rotation
+        elements_by_tile = np.bincount(owner_tiles[is_best], row_sizes[is_best], num_tiles).astype(
+            np.int64
+        )
+        cycles, _ = copy_cycles(elements_by_tile, elements_by_tile * self.a.dtype.size, target)
+        return best_rotation, int(cycles.max())
 
     def operands(self, steps: Steps, prog: Program, name: str) -> tuple[Tensor, Tensor]:
-        """Return both operands for a step of the plan, with its blocks transposed if needed."""
+        """Return (a, b) for a step of the plan; append the transposes that the step needs."""
         operands = {"a": self.a, "b": self.b} | self._copies
         needed = [
             (side, key)
@@ -138,64 +144,89 @@ class Strided:
         return users
 
     def _shares(self, side: str, steps: Steps) -> list[tuple[int, tuple[slice, slice, slice]]]:
-        """Return (tile, part of the operand) for all parts that tiles transpose.
+        """Return (tile, slices of the operand) for each part that a tile transposes in a step.
 
         The rows of a block are divided over the tiles that use it.
         """
         shares = []
         users = self._users(side)
         grain = transpose_grain(self._operand(side).dtype)
-        for (g, (g0, g1)), (r, (r0, r1)), (c, (c0, c1)) in product(
-            *map(enumerate, self._blocks(side, steps))
-        ):
-            tiles = users[g, r, c].tolist()
-            grains = balanced_partition(-(-(r1 - r0) // grain), len(tiles))
-            for tile, (begin, end) in zip(tiles, grains, strict=True):
-                low = r0 + begin * grain
-                high = min(r0 + end * grain, r1)
-                if low < high and c0 < c1 and g0 < g1:
-                    shares.append((tile, (slice(g0, g1), slice(low, high), slice(c0, c1))))
+        for (group_index, (group_begin, group_end)), (row_index, (row_begin, row_end)), (
+            column_index,
+            (column_begin, column_end),
+        ) in product(*map(enumerate, self._blocks(side, steps))):
+            tiles = users[group_index, row_index, column_index].tolist()
+            grain_intervals = balanced_partition(-(-(row_end - row_begin) // grain), len(tiles))
+            for tile, (grain_begin, grain_end) in zip(tiles, grain_intervals, strict=True):
+                share_begin = row_begin + grain_begin * grain
+                share_end = min(row_begin + grain_end * grain, row_end)
+                if (
+                    share_begin < share_end
+                    and column_begin < column_end
+                    and group_begin < group_end
+                ):
+                    shares.append(
+                        (
+                            tile,
+                            (
+                                slice(group_begin, group_end),
+                                slice(share_begin, share_end),
+                                slice(column_begin, column_end),
+                            ),
+                        )
+                    )
         return shares
 
     def _gathered(self, side: str) -> Gathered:
-        """Return the strided rows that are complete on a tile.
+        """Return the strided rows that are complete on a tile, as three parallel arrays.
 
-        Each has the rotation of the tiles by which that tile would gather it.
+        They are the rotation by which the row's own tile would multiply, and so gather, the row;
+        that tile; and the number of elements.
         """
         plan = self.plan
-        count = self.graph.target.num_tiles
-        none: Array = np.zeros(0, np.int64)
-        gathered = [(none, none, none)]
+        num_tiles = self.graph.target.num_tiles
+        no_rows: Array = np.zeros(0, np.int64)
+        gathered = [(no_rows, no_rows, no_rows)]
         column_steps = plan.column_steps if side == "b" else 1
         users = self._users(side)
         for steps in product(range(plan.inner_steps), range(column_steps)):
             groups, rows, columns = self._blocks(side, steps)
-            of_row = np.repeat(np.arange(len(rows)), [end - begin for begin, end in rows])
-            for (g, (g0, g1)), (c, (c0, c1)) in product(enumerate(groups), enumerate(columns)):
-                if c1 - c0 < 2 or g0 == g1:
+            block_of_row = np.repeat(np.arange(len(rows)), [end - begin for begin, end in rows])
+            for (group_index, (group_begin, group_end)), (
+                column_index,
+                (column_begin, column_end),
+            ) in product(enumerate(groups), enumerate(columns)):
+                if column_end - column_begin < 2 or group_begin == group_end:
                     continue
-                part = self._operand(side)[g0:g1, rows[0][0] : rows[-1][1], c0:c1]
-                row, owner = self._complete(part)
-                rotation = (owner[:, None] - users[g, of_row[row], c]) % count
-                owners = np.broadcast_to(owner[:, None], rotation.shape).reshape(-1)
-                sizes = np.full(owners.shape, c1 - c0)
-                gathered.append((rotation.reshape(-1), owners, sizes))
-        rotation, owner, size = map(np.concatenate, zip(*gathered, strict=True))
-        return rotation, owner, size
+                column_block = self._operand(side)[
+                    group_begin:group_end, rows[0][0] : rows[-1][1], column_begin:column_end
+                ]
+                row_numbers, owner_tiles = self._complete(column_block)
+                rotations = (
+                    owner_tiles[:, None]
+                    - users[group_index, block_of_row[row_numbers], column_index]
+                ) % num_tiles
+                rotation_owners = np.broadcast_to(owner_tiles[:, None], rotations.shape).reshape(-1)
+                rotation_sizes = np.full(rotation_owners.shape, column_end - column_begin)
+                gathered.append((rotations.reshape(-1), rotation_owners, rotation_sizes))
+        rotations, owner_tiles, row_sizes = map(np.concatenate, zip(*gathered, strict=True))
+        return rotations, owner_tiles, row_sizes
 
-    def _complete(self, part: Tensor) -> tuple[Array, Array]:
-        """Return (row, tile) of the rows of a part that are on one tile, but not contiguous."""
+    def _complete(self, column_block: Tensor) -> tuple[Array, Array]:
+        """Return (rows, tiles): the rows of a block that are on one tile, but not contiguous."""
         tile_map = self.graph.tile_map()
-        size = part.dtype.size
-        first, last = (tile_map.at(part[..., i].positions() * size) for i in (0, -1))
-        group, row = np.nonzero((first == last) & (first >= 0))
-        strides = part.layout.strides
+        element_bytes = column_block.dtype.size
+        first_tiles, last_tiles = (
+            tile_map.at(column_block[..., i].positions() * element_bytes) for i in (0, -1)
+        )
+        group_numbers, row_numbers = np.nonzero((first_tiles == last_tiles) & (first_tiles >= 0))
+        strides = column_block.layout.strides
         if strides is None:
-            places = part.positions()[group, row]
+            positions = column_block.positions()[group_numbers, row_numbers]
         else:
-            begin = part[..., 0].positions()[group, row]
-            places = begin[:, None] + strides[-1] * np.arange(part.shape[-1])
-        owner = first[group, row]
-        complete = (tile_map.at(places * size) == owner[:, None]).all(1)
-        complete &= (np.diff(places) != 1).any(1)
-        return row[complete], owner[complete].astype(np.int64)
+            first_positions = column_block[..., 0].positions()[group_numbers, row_numbers]
+            positions = first_positions[:, None] + strides[-1] * np.arange(column_block.shape[-1])
+        owner_tiles = first_tiles[group_numbers, row_numbers]
+        is_gathered = (tile_map.at(positions * element_bytes) == owner_tiles[:, None]).all(1)
+        is_gathered &= (np.diff(positions) != 1).any(1)
+        return row_numbers[is_gathered], owner_tiles[is_gathered].astype(np.int64)

@@ -17,12 +17,12 @@ __all__ = ["transpose"]
 
 @library
 def transpose(graph: Graph, x: Matrix, prog: Program, debug_context: str = OWN) -> Tensor:
-    """Return x [m, n] as a new tensor [n, m], for any dtype of 2 or 4 bytes.
+    """Return the transpose of x [m, n] as a new tensor [n, m], for any dtype of 2 or 4 bytes.
 
-    `x.transpose()`, by contrast, is a view and moves nothing. The result is divided into blocks of
-    complete grains (2 x 2 elements of 4 bytes, 4 x 4 of 2 bytes), one per tile, along its rows
-    first. The cycles are those of PopLibs' Transpose2d (popsparse/PerformanceEstimation.hpp).
-    Raises `PoplibsError`.
+    `x.transpose()` is a view instead, and moves nothing. The result is divided into blocks, one per
+    tile, whose sides are multiples of 2 elements of 4 bytes, or of 4 elements of 2 bytes. Its rows
+    are divided first, and then its columns. The cycles are those of PopLibs' Transpose2d
+    (popsparse/PerformanceEstimation.hpp). Raises `PoplibsError`.
     """
     if x.dtype.size not in (2, 4):
         raise refused(
@@ -31,20 +31,34 @@ def transpose(graph: Graph, x: Matrix, prog: Program, debug_context: str = OWN) 
             "use the view x.transpose().",
         )
     out = graph.add_variable(x.dtype, (x.shape[1], x.shape[0]), f"{debug_context}/out")
-    grain = 4 if x.dtype.size == 2 else 2
-    tiles = graph.target.num_tiles
-    down, across = (-(-n // grain) for n in out.shape)
-    rows = max(1, min(down, tiles))
-    columns = max(1, min(across, tiles // rows))
-    cuts = [
-        [(b * grain, min(e * grain, size)) for b, e in balanced_partition(grains, parts)]
-        for size, grains, parts in ((out.shape[0], down, rows), (out.shape[1], across, columns))
+    grain_size = 4 if x.dtype.size == 2 else 2
+    num_tiles = graph.target.num_tiles
+    row_grains, column_grains = (-(-n // grain_size) for n in out.shape)
+    row_blocks = max(1, min(row_grains, num_tiles))
+    column_blocks = max(1, min(column_grains, num_tiles // row_blocks))
+    interval_lists = [
+        [
+            (begin * grain_size, min(end * grain_size, size))
+            for begin, end in balanced_partition(num_grains, num_blocks)
+        ]
+        for size, num_grains, num_blocks in (
+            (out.shape[0], row_grains, row_blocks),
+            (out.shape[1], column_grains, column_blocks),
+        )
     ]
-    work = [
-        (tile, {"x": x[c0:c1, r0:r1], "out": out[r0:r1, c0:c1]})
-        for tile, ((r0, r1), (c0, c1)) in dealt(list(product(*cuts)), tiles)
-        if r0 < r1 and c0 < c1
+    edges_by_tile = [
+        (
+            tile,
+            {
+                "x": x[column_begin:column_end, row_begin:row_end],
+                "out": out[row_begin:row_end, column_begin:column_end],
+            },
+        )
+        for tile, ((row_begin, row_end), (column_begin, column_end)) in dealt(
+            list(product(*interval_lists)), num_tiles
+        )
+        if row_begin < row_end and column_begin < column_end
     ]
     codelet = typed(Transpose, [x.dtype], {FLOAT: x.dtype}, "Transpose2D")
-    step(graph, prog, debug_context, codelet, work, ["out"])
+    step(graph, prog, debug_context, codelet, edges_by_tile, ["out"])
     return out

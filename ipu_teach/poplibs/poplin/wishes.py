@@ -11,7 +11,7 @@ from ipu_teach.poplibs.library import calling
 from ipu_teach.poplibs.options import Option, settled
 from ipu_teach.types import FLOAT
 
-# the share of a tile for temporary data: PopLibs' default of availableMemoryProportion
+# the share of a tile's memory for temporary data; the default of PopLibs' option
 MEMORY_PROPORTION = 0.6
 PASSES = ("NONE", "INFERENCE_FWD", "TRAINING_FWD", "TRAINING_BWD", "TRAINING_WU")
 OPTIONS = (
@@ -19,9 +19,8 @@ OPTIONS = (
     Option("partialsType", FLOAT),
     Option("use128BitConvUnitLoad", bool, False),
     Option("enableFastReduce", bool, False),
-    # without effect: a plan is for one product, operands are where they are mapped, and sums are
-    # added in
-    # one stage
+    # these have no effect: a plan is for one product, operands stay where they are mapped, and sums
+    # are added in one stage
     Option("fullyConnectedPass", PASSES, "NONE", effect=False),
     Option("inputRHSIsPreArranged", bool, False, effect=False),
     Option("enableMultiStageReduce", bool, True, effect=False),
@@ -34,10 +33,11 @@ class Wish:
     """The options of a product that affect its plan.
 
     Attributes:
-        partials: the dtype of the sums; None for the default.
+        partials: the dtype of the sums; None means the default.
         proportion: the share of a tile's memory for temporary data.
-        wide_loads: the AMP units load 128 bits of weights per cycle instead of 64.
-        fast_reduce: partial sums are also read 128 bits at a time.
+        wide_loads: whether the matrix-multiply units (AMP) load 128 bits of weights per cycle, and
+            not 64.
+        fast_reduce: whether vertices read 128 bits of partial sums per cycle.
     """
 
     partials: object = None
@@ -47,18 +47,18 @@ class Wish:
 
 
 def wish_of(options: object, partials_type: object, proportion: object) -> Wish:
-    """Return the wish that options and keywords express together.
+    """Return the `Wish` that a call's options and keywords express together.
 
-    Raises `InvalidOptionError`, also if both set the same option to different values.
+    Raises `InvalidOptionError` for invalid options, and if options and keywords set the same one.
     """
     values = settled(OPTIONS, options)
-    spoken = {
+    keywords = {
         "partialsType": (partials_type, None),
         "availableMemoryProportion": (proportion, MEMORY_PROPORTION),
     }
-    for name, (keyword, usual) in spoken.items():
-        # the == of an array has no single result; later checks refuse arrays
-        if keyword is usual or (not isinstance(keyword, np.ndarray) and keyword == usual):
+    for name, (keyword, default) in keywords.items():
+        # comparing an array with == has no single result; later checks refuse arrays
+        if keyword is default or (not isinstance(keyword, np.ndarray) and keyword == default):
             continue
         if isinstance(keyword, np.ndarray):
             option = next(option for option in OPTIONS if option.name == name)
@@ -66,7 +66,7 @@ def wish_of(options: object, partials_type: object, proportion: object) -> Wish:
         if settled(OPTIONS, None)[name] != values[name]:
             raise InvalidOptionError(f"""{calling()}() was given {name!r} as an option and as a
                 keyword.
-                next:  give it once.""")
+                next:  give the option once.""")
         values[name] = keyword
     return Wish(
         values["partialsType"],

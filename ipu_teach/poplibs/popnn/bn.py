@@ -1,4 +1,4 @@
-"""Batch norm: a group consists of the elements of a channel, over the whole batch and field."""
+"""Batch norm: each channel is normalised over all samples of the batch and the complete field."""
 
 from __future__ import annotations
 
@@ -29,18 +29,19 @@ ReduceCallback = Callable[[Graph, list[Tensor], Program, int, str], list[Tensor]
 def batch_norm_statistics() -> None:
     """Return (mean, 1 / sqrt(variance + eps)) of each channel of x [batch, channels, …].
 
-    They are two tensors [channels], of x's dtype. The variance is the mean of squares less the
-    squared mean. With `stable_algo` it is the variance of x minus its mean, which takes longer and
-    loses less precision. With `unbiased_var_estimate`, it is divided by the number of elements less
-    one. `partials_type` is the dtype in which sums of HALF leave a tile. Raises `PoplibsError`.
+    They are two tensors [channels], of x's dtype. By default, the variance is the mean of the
+    squares minus the square of the mean. With `stable_algo`, the mean is subtracted first, which
+    takes longer and loses less precision. With `unbiased_var_estimate`, the sum is divided by the
+    number of elements minus 1. `partials_type` is the dtype in which partial sums are sent from
+    tile to tile if x is HALF. Raises `PoplibsError`.
     """
 
 
 @variant(_n._whiten, _n.BATCH, ("grouping",))
 def batch_norm_whiten() -> None:
-    """Return (x - mean) * inv_std_dev, with the statistics of each channel; it has the shape of x.
+    """Return (x - mean) * inv_std_dev, in the shape of x.
 
-    Raises `PoplibsError`.
+    The statistics `mean` and `inv_std_dev` have an element per channel. Raises `PoplibsError`.
     """
 
 
@@ -54,25 +55,26 @@ def batch_normalise() -> None:
 
 @variant(_n._param_gradients, _n.BATCH)
 def batch_norm_param_gradients() -> None:
-    """Return the gradients of (gamma, beta), FLOAT [channels], from `whitened` and `dy`.
+    """Return the gradients of gamma and beta, two FLOAT tensors [channels].
 
-    `dy` is the gradient at the output. `partials_type` is the dtype of products of HALF. In HALF
-    they take fewer cycles and may overflow. Raises `PoplibsError`.
+    `whitened` is the second result of `batch_normalise`, and `dy` the gradient of the first. If
+    they are HALF, `partials_type` is the dtype of their products: HALF takes fewer cycles than
+    FLOAT, and may overflow. Raises `PoplibsError`.
     """
 
 
 @variant(_n._gradients, _n.BATCH, ("grouping", "over"))
 def batch_norm_gradients() -> None:
-    """Return the gradient at x, from `whitened` and `dy`, also through the statistics.
+    """Return the gradient of x, which takes into account that the statistics depend on x.
 
-    `dy` is the gradient at the output. `partials_type` is as for `batch_norm_param_gradients`.
-    Raises `PoplibsError`.
+    `whitened` is the second result of `batch_normalise`, and `dy` the gradient of the first.
+    `partials_type` is as for `batch_norm_param_gradients`. Raises `PoplibsError`.
     """
 
 
 @variant(_n._param_update, _n.BATCH)
 def batch_norm_param_update() -> None:
-    """Add `scale` times `gamma_delta` to gamma, and likewise for beta, in one compute set.
+    """Add `scale` * `gamma_delta` to gamma and `scale` * `beta_delta` to beta, in one compute set.
 
     `scale` is a number, or a tensor of one element; it is negative for gradient descent. Raises
     `PoplibsError`.
@@ -92,12 +94,12 @@ def distributed_batch_norm_statistics(
     partials_type: type[DType] = FLOAT,
     debug_context: str = OWN,
 ) -> tuple[Tensor, Tensor]:
-    """Return `batch_norm_statistics` of a batch that is divided over several replicas.
+    """Return the result of `batch_norm_statistics` for a batch that several replicas share.
 
-    `norm_batch_size` is the number of samples of the batch, by default that of all replicas
-    together. `reduce_callback(graph, tensors, prog, replicas, name)` returns a list of the tensors,
-    added over `replicas` replicas; by default gcl adds them over consecutive replicas. Raises
-    `PoplibsError`.
+    `norm_batch_size` is the number of samples of the batch, by default the samples of all replicas.
+    `reduce_callback(graph, tensors, prog, replicas, name)` adds each tensor over `replicas`
+    replicas, and returns a list of the sums; by default, gcl adds over consecutive replicas. The
+    other parameters are those of `batch_norm_statistics`. Raises `PoplibsError`.
     """
     over = _over(graph, x, prog, reduce_callback, samples=norm_batch_size)
     return _n._statistics(
@@ -127,9 +129,10 @@ def distributed_batch_norm_gradients(
     partials_type: type[DType] = FLOAT,
     debug_context: str = OWN,
 ) -> Tensor:
-    """Return `batch_norm_gradients` for the statistics of `distributed_batch_norm_statistics`.
+    """Return the gradient of x for statistics of `distributed_batch_norm_statistics`.
 
-    `reduce_callback` adds the two means that the gradient needs. Raises `PoplibsError`.
+    `reduce_callback` and `norm_batch_size` are as for that function, and the other parameters as
+    for `batch_norm_gradients`. Raises `PoplibsError`.
     """
     over = _over(graph, whitened, prog, reduce_callback, samples=norm_batch_size)
     return _n._gradients(
@@ -149,24 +152,27 @@ def distributed_batch_norm_gradients(
 def _over(
     graph: Graph, x: Tensor, prog: Program, callback: ReduceCallback | None, samples: int | None
 ) -> _n.Over:
-    """Return (function that adds tensors over replicas, their number). Raises `PoplibsError`."""
-    batch = max(x.shape[0], 1)
+    """Return (function that adds tensors over replicas, number of replicas).
+
+    Raises `PoplibsError`.
+    """
+    samples_per_replica = max(x.shape[0], 1)
     replica_count = graph.get_replication_factor()
-    total_samples = batch * replica_count if samples is None else samples
+    total_samples = samples_per_replica * replica_count if samples is None else samples
     if (
         not is_count(total_samples, 1)
-        or total_samples % batch
-        or (callback is None and replica_count % (total_samples // batch))
+        or total_samples % samples_per_replica
+        or (callback is None and replica_count % (total_samples // samples_per_replica))
     ):
         raise refused(
-            f"was given {shown(total_samples)} as norm_batch_size, for {batch} samples on each of "
-            f"{replica_count} replicas.",
+            f"was given {shown(total_samples)} as norm_batch_size, for {samples_per_replica} "
+            f"samples on each of {replica_count} replicas.",
             x,
-            f"give {batch} times a divisor of {replica_count}.",
+            f"give {samples_per_replica} times a divisor of {replica_count}.",
         )
     if callback is not None and not callable(callback):
         raise as_given(callback, "reduce_callback", "give a function, or None for gcl.")
-    replicas = int(total_samples) // batch
+    replicas = int(total_samples) // samples_per_replica
     group = CommGroup(CommGroupType.CONSECUTIVE, replicas)
 
     def together(tensors: list[Tensor], name: str) -> list[Tensor]:
@@ -177,8 +183,8 @@ def _over(
             )
         else:
             totals = callback(graph, tensors, prog, replicas, name)
-        shapes = [t.shape for t in totals] if isinstance(totals, list) else None
-        if shapes != [t.shape for t in tensors]:
+        shapes = [tensor.shape for tensor in totals] if isinstance(totals, list) else None
+        if shapes != [tensor.shape for tensor in tensors]:
             raise as_given(totals, "the result of reduce_callback", "return a list like tensors.")
         return totals
 

@@ -1,4 +1,4 @@
-"""Group norm: a group consists of some of the channels of a sample."""
+"""Group norm: some channels of a sample are normalised together."""
 
 from __future__ import annotations
 
@@ -10,22 +10,21 @@ from ipu_teach.poplibs.popnn import norms as _n
 def group_norm_statistics() -> None:
     """Return (mean, 1 / sqrt(variance + eps)) of each group of x [batch, channels, …].
 
-    They are two tensors [batch * num_groups], of x's dtype. The variance is the mean of squares
-    less the squared mean. With `stable_algo` it is the variance of x minus its mean, which takes
-    longer and loses less precision. With `unbiased_var_estimate`, it is divided by the number of
-    elements less one. `partials_type` is the dtype in which sums of HALF leave a tile.
+    They are two tensors [batch * num_groups], of x's dtype. The other parameters are those of
+    `bn.batch_norm_statistics`.
 
-    With `grouping` "strided", PopLibs' default, channel c is in group c % num_groups. With
-    "correct", as in torch, a group has neighbouring channels. Pass the same `grouping` to all
-    calls. Raises `PoplibsError`.
+    With the `grouping` "strided", PopLibs' default, channel c is in group c % num_groups. With
+    "correct", as in torch, a group consists of neighbouring channels. Pass the same `grouping` to
+    all calls. Raises `PoplibsError`.
     """
 
 
 @variant(_n._whiten, _n.GROUP)
 def group_norm_whiten() -> None:
-    """Return (x - mean) * inv_std_dev, with the statistics of each group; it has the shape of x.
+    """Return (x - mean) * inv_std_dev, in the shape of x.
 
-    Raises `PoplibsError`.
+    The statistics `mean` and `inv_std_dev` have an element per group. `grouping` is as for
+    `group_norm_statistics`. Raises `PoplibsError`.
     """
 
 
@@ -39,25 +38,25 @@ def group_normalise() -> None:
 
 @variant(_n._param_gradients, _n.GROUP)
 def group_norm_param_gradients() -> None:
-    """Return the gradients of (gamma, beta), FLOAT [channels], from `whitened` and `dy`.
+    """Return the gradients of gamma and beta, two FLOAT tensors [channels].
 
-    `dy` is the gradient at the output. `partials_type` is as for `bn.batch_norm_param_gradients`.
-    Raises `PoplibsError`.
+    `whitened` is the second result of `group_normalise`, and `dy` the gradient of the first.
+    `partials_type` is as for `bn.batch_norm_param_gradients`. Raises `PoplibsError`.
     """
 
 
 @variant(_n._gradients, _n.GROUP, ("over",))
 def group_norm_gradients() -> None:
-    """Return the gradient at x, from `whitened` and `dy`, also through the statistics.
+    """Return the gradient of x, which takes into account that the statistics depend on x.
 
-    `dy` is the gradient at the output. `partials_type` is as for `bn.batch_norm_param_gradients`.
-    Raises `PoplibsError`.
+    `whitened` is the second result of `group_normalise`, and `dy` the gradient of the first.
+    `partials_type` is as for `bn.batch_norm_param_gradients`. Raises `PoplibsError`.
     """
 
 
 @variant(_n._param_update, _n.GROUP)
 def group_norm_param_update() -> None:
-    """Add `scale` times `gamma_delta` to gamma, and likewise for beta, in one compute set.
+    """Add `scale` * `gamma_delta` to gamma and `scale` * `beta_delta` to beta, in one compute set.
 
     `scale` is a number, or a tensor of one element; it is negative for gradient descent. Raises
     `PoplibsError`.

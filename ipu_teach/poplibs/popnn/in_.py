@@ -1,4 +1,4 @@
-"""Instance norm: a group consists of one channel of a sample."""
+"""Instance norm: each channel of a sample is normalised over the field."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from ipu_teach.poplibs.popnn import norms as _n
 def instance_norm_statistics() -> None:
     """Return (mean, 1 / sqrt(variance + eps)) of each channel of each sample of x.
 
-    x is [batch, channels, …], and the results are two tensors [batch * channels], of x's dtype; see
-    `bn.batch_norm_statistics`. Raises `PoplibsError`.
+    x is [batch, channels, …], and the results are two tensors [batch * channels], of x's dtype. The
+    other parameters are those of `bn.batch_norm_statistics`. Raises `PoplibsError`.
     """
 
 
 @variant(_n._whiten, _n.INSTANCE, ("grouping",))
 def instance_norm_whiten() -> None:
-    """Return (x - mean) * inv_std_dev, with the statistics of each channel of a sample.
+    """Return (x - mean) * inv_std_dev, in the shape of x.
 
-    The result has the shape of x. Raises `PoplibsError`.
+    The statistics `mean` and `inv_std_dev` have an element per channel of each sample. Raises
+    `PoplibsError`.
     """
 
 
@@ -33,25 +34,25 @@ def instance_normalise() -> None:
 
 @variant(_n._param_gradients, _n.INSTANCE)
 def instance_norm_param_gradients() -> None:
-    """Return the gradients of (gamma, beta), FLOAT [channels], from `whitened` and `dy`.
+    """Return the gradients of gamma and beta, two FLOAT tensors [channels].
 
-    `dy` is the gradient at the output. `partials_type` is as for `bn.batch_norm_param_gradients`.
-    Raises `PoplibsError`.
+    `whitened` is the second result of `instance_normalise`, and `dy` the gradient of the first.
+    `partials_type` is as for `bn.batch_norm_param_gradients`. Raises `PoplibsError`.
     """
 
 
 @variant(_n._gradients, _n.INSTANCE, ("grouping", "over"))
 def instance_norm_gradients() -> None:
-    """Return the gradient at x, from `whitened` and `dy`, also through the statistics.
+    """Return the gradient of x, which takes into account that the statistics depend on x.
 
-    `dy` is the gradient at the output. `partials_type` is as for `bn.batch_norm_param_gradients`.
-    Raises `PoplibsError`.
+    `whitened` is the second result of `instance_normalise`, and `dy` the gradient of the first.
+    `partials_type` is as for `bn.batch_norm_param_gradients`. Raises `PoplibsError`.
     """
 
 
 @variant(_n._param_update, _n.INSTANCE)
 def instance_norm_param_update() -> None:
-    """Add `scale` times `gamma_delta` to gamma, and likewise for beta, in one compute set.
+    """Add `scale` * `gamma_delta` to gamma and `scale` * `beta_delta` to beta, in one compute set.
 
     `scale` is a number, or a tensor of one element; it is negative for gradient descent. Raises
     `PoplibsError`.

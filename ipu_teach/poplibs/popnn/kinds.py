@@ -24,12 +24,12 @@ class NonLinearityType(Enum):
     * RELU is max(x, 0), and SIGMOID 1 / (1 + e^-x).
     * HARD_SIGMOID is x / 5 + 1/2, limited to the range from 0 to 1.
     * TANH is the hyperbolic tangent.
-    * GELU is x times the probability that a standard normal number is below x, approximated with
-      tanh; GELU_ERF is the same with the error function.
+    * GELU is x times the probability that a standard normal number is below x. It approximates the
+      probability with tanh, and GELU_ERF computes it with the error function.
     * SWISH is x sigmoid(x).
-    * SOFTMAX gives the probabilities of each row. SOFTMAX_STABLE is the same: the maximum is always
-      subtracted first. SOFTMAX_SCALED gives the probabilities times `SOFTMAX_SCALING`, so that
-      small ones do not vanish in HALF.
+    * SOFTMAX returns the probabilities of each row. SOFTMAX_STABLE is the same, because both
+      subtract the maximum first. SOFTMAX_SCALED returns the probabilities times `SOFTMAX_SCALING`,
+      so that small probabilities do not become 0 in HALF.
     """
 
     RELU = "RELU"
@@ -58,21 +58,23 @@ def kind_of(kind: NonLinearityType | str) -> NonLinearityType:
     """Return `kind`, or the type with that name. Raises `PoplibsError` if there is none."""
     if isinstance(kind, NonLinearityType):
         return kind
-    known = NonLinearityType.__members__
-    if isinstance(kind, str) and kind.upper() in known:
-        return known[kind.upper()]
-    meant = did_you_mean(kind, known) if isinstance(kind, str) else ""
-    all_of_them = (
-        "popnn.NonLinearityType lists them all" if meant else f"use one of {', '.join(known)}"
+    types_by_name = NonLinearityType.__members__
+    if isinstance(kind, str) and kind.upper() in types_by_name:
+        return types_by_name[kind.upper()]
+    suggestion = did_you_mean(kind, types_by_name) if isinstance(kind, str) else ""
+    advice = (
+        "popnn.NonLinearityType lists them all"
+        if suggestion
+        else f"use one of {', '.join(types_by_name)}"
     )
     raise refused(f"""was given {shown(kind)} as its non-linearity.
-        next:  {meant}{all_of_them}.""")
+        next:  {suggestion}{advice}.""")
 
 
 _ROOT = np.float32(np.sqrt(2 / np.pi))
 _CUBIC = np.float32(0.044715)  # Hendrycks and Gimpel, arXiv:1606.08415
-_FLAT = np.float32(1e6)  # for x with at least this square, tanh(x) rounds to 1 or -1
-# the coefficients of Abramowitz and Stegun, 7.1.26, which is exact to 1.5e-7
+_FLAT = np.float32(1e6)  # if the square of x is at least this, tanh(x) rounds to 1 or -1
+# the coefficients of formula 7.1.26 of Abramowitz and Stegun, whose error is at most 1.5e-7
 _ERF = tuple(
     np.float32(c) for c in (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
 )
@@ -80,8 +82,8 @@ _ERF_SCALE = np.float32(0.3275911)
 
 
 def _tanh_of_gelu(x: Array) -> Array:
-    bend: Array = np.tanh(_ROOT * (x + _CUBIC * (x * x * x)))
-    return bend
+    hyperbolic: Array = np.tanh(_ROOT * (x + _CUBIC * (x * x * x)))
+    return hyperbolic
 
 
 def _gelu(x: Array) -> Array:
@@ -90,23 +92,23 @@ def _gelu(x: Array) -> Array:
 
 
 def _gelu_slope(x: Array, gradient: Array) -> Array:
-    bend = _tanh_of_gelu(x)
-    squared = np.minimum(x * x, _FLAT)  # an infinity times a steepness of 0 would be NaN
-    steepness = (1 - bend * bend) * _ROOT * (1 + 3 * _CUBIC * squared)
-    result: Array = gradient * (0.5 * (1 + bend) + 0.5 * x * steepness)
+    hyperbolic = _tanh_of_gelu(x)
+    limited_square = np.minimum(x * x, _FLAT)  # infinity times 0 would be NaN
+    steepness = (1 - hyperbolic * hyperbolic) * _ROOT * (1 + 3 * _CUBIC * limited_square)
+    result: Array = gradient * (0.5 * (1 + hyperbolic) + 0.5 * x * steepness)
     return result
 
 
 def _normal_below(x: Array) -> Array:
     """Return the probability that a standard normal number is below x."""
-    away = np.absolute(x) * np.float32(np.sqrt(0.5))
-    t = 1 / (1 + _ERF_SCALE * away)
+    scaled_distance = np.absolute(x) * np.float32(np.sqrt(0.5))
+    t = 1 / (1 + _ERF_SCALE * scaled_distance)
     tail: np.float32 | Array = _ERF[0]
     for coefficient in _ERF[1:]:
         tail = tail * t + coefficient
-    tail = 0.5 * (tail * t * np.exp(-(away * away)))
-    below: Array = np.where(x < 0, tail, 1 - tail)
-    return below
+    tail = 0.5 * (tail * t * np.exp(-(scaled_distance * scaled_distance)))
+    probability: Array = np.where(x < 0, tail, 1 - tail)
+    return probability
 
 
 def _gelu_erf(x: Array) -> Array:
@@ -126,8 +128,8 @@ def _swish(x: Array) -> Array:
 
 
 def _swish_slope(x: Array, gradient: Array) -> Array:
-    part = sigmoid(x)
-    result: Array = gradient * (part + x * (part * (1 - part)))
+    sigmoid_of_x = sigmoid(x)
+    result: Array = gradient * (sigmoid_of_x + x * (sigmoid_of_x * (1 - sigmoid_of_x)))
     return result
 
 
@@ -141,7 +143,7 @@ def _hard_sigmoid_slope(out: Array, gradient: Array) -> Array:
 
 
 def _relu_slope(out: Array, gradient: Array) -> Array:
-    return np.where(out <= 0, 0, gradient)  # the gradient also where out is NaN
+    return np.where(out <= 0, 0, gradient)  # keep the gradient where out is NaN
 
 
 FUNCTIONS: dict[NonLinearityType, Function] = {

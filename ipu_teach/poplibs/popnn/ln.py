@@ -1,4 +1,4 @@
-"""Layer norm: a group consists of all elements of a sample."""
+"""Layer norm: all elements of a sample are normalised together."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from ipu_teach.poplibs.popnn import norms as _n
 def layer_norm_statistics() -> None:
     """Return (mean, 1 / sqrt(variance + eps)) of each sample of x [batch, channels, …].
 
-    They are two tensors [batch], of x's dtype; see `bn.batch_norm_statistics`. Raises
-    `PoplibsError`.
+    They are two tensors [batch], of x's dtype. The other parameters are those of
+    `bn.batch_norm_statistics`. Raises `PoplibsError`.
     """
 
 
 @variant(_n._whiten, _n.LAYER, ("grouping",))
 def layer_norm_whiten() -> None:
-    """Return (x - mean) * inv_std_dev, with the statistics of each sample; it has the shape of x.
+    """Return (x - mean) * inv_std_dev, in the shape of x.
 
-    Raises `PoplibsError`.
+    The statistics `mean` and `inv_std_dev` have an element per sample. Raises `PoplibsError`.
     """
 
 
@@ -33,25 +33,25 @@ def layer_normalise() -> None:
 
 @variant(_n._param_gradients, _n.LAYER)
 def layer_norm_param_gradients() -> None:
-    """Return the gradients of (gamma, beta), FLOAT [channels], from `whitened` and `dy`.
+    """Return the gradients of gamma and beta, two FLOAT tensors [channels].
 
-    `dy` is the gradient at the output. `partials_type` is as for `bn.batch_norm_param_gradients`.
-    Raises `PoplibsError`.
+    `whitened` is the second result of `layer_normalise`, and `dy` the gradient of the first.
+    `partials_type` is as for `bn.batch_norm_param_gradients`. Raises `PoplibsError`.
     """
 
 
 @variant(_n._gradients, _n.LAYER, ("grouping", "over"))
 def layer_norm_gradients() -> None:
-    """Return the gradient at x, from `whitened` and `dy`, also through the statistics.
+    """Return the gradient of x, which takes into account that the statistics depend on x.
 
-    `dy` is the gradient at the output. `partials_type` is as for `bn.batch_norm_param_gradients`.
-    Raises `PoplibsError`.
+    `whitened` is the second result of `layer_normalise`, and `dy` the gradient of the first.
+    `partials_type` is as for `bn.batch_norm_param_gradients`. Raises `PoplibsError`.
     """
 
 
 @variant(_n._param_update, _n.LAYER)
 def layer_norm_param_update() -> None:
-    """Add `scale` times `gamma_delta` to gamma, and likewise for beta, in one compute set.
+    """Add `scale` * `gamma_delta` to gamma and `scale` * `beta_delta` to beta, in one compute set.
 
     `scale` is a number, or a tensor of one element; it is negative for gradient descent. Raises
     `PoplibsError`.

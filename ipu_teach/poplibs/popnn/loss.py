@@ -41,16 +41,17 @@ from ipu_teach.types import FLOAT, HALF, INT, UNSIGNED_INT, Array
 
 __all__ = ["MASKED_LABEL_CODE", "LossType", "calc_accuracy", "calc_loss"]
 
-# The numbers that are added to a probability, by its size in bytes, so that its logarithm is finite
-# at 0 (EPS_LOG_N_HALF and EPS_LOG_N_FLOAT of popops/EncodingConstants.hpp)
+# The number that is added to a probability, so that the logarithm of 0 is finite. The key is the
+# size of the probability's dtype in bytes. (EPS_LOG_N_HALF and EPS_LOG_N_FLOAT of PopLibs'
+# popops/EncodingConstants.hpp)
 ADDED = {2: np.float32(2.0**-24), 4: np.finfo(np.float32).tiny}
 
 
 class LossType(Enum):
     """The kind of loss.
 
-    CROSS_ENTROPY_LOSS is -log of the probability of the expected class, and SUM_SQUARED_LOSS half
-    the sum of squared errors.
+    CROSS_ENTROPY_LOSS is minus the logarithm of the probability of the expected class.
+    SUM_SQUARED_LOSS is half the sum of the squared errors.
     """
 
     CROSS_ENTROPY_LOSS = "CROSS_ENTROPY_LOSS"
@@ -64,28 +65,29 @@ def cross_entropy(
     outputs_scale: Array | np.float32,
     first: int | Array = 0,
 ) -> tuple[Array, Array]:
-    """Return (loss, deltas) in FLOAT for outputs [rows, classes] and expected classes [rows].
+    """Return (loss [rows], deltas [rows, classes]) in FLOAT, for `expected` classes [rows].
 
-    `outputs` are probabilities times `outputs_scale`, of the classes from `first` on. The loss is
-    -log of the probability of the expected class, and the deltas are `scale` times (probabilities,
-    less 1 at the expected class). Both are 0 for rows of class `MASKED_LABEL_CODE`.
+    `outputs` [rows, classes] are probabilities times `outputs_scale`; the first column is the class
+    `first`. The loss is minus the logarithm of the probability of the expected class. The deltas
+    are `scale` times the probability, or times the probability minus 1 for the expected class. Both
+    are 0 for rows of the class `MASKED_LABEL_CODE`.
     """
-    added = ADDED[outputs.dtype.itemsize]
+    added_number = ADDED[outputs.dtype.itemsize]
     outputs = outputs.astype(np.float32)
     classes = np.arange(outputs.shape[1], dtype=np.uint32) + first
-    column = expected.reshape(-1, 1)
-    hit = column == classes
-    errors = (outputs - hit * outputs_scale) * (scale / outputs_scale)
-    picked = np.sum(np.where(hit, outputs, 0), axis=1)
-    losses = -(np.log(picked + added) - np.log(outputs_scale))
+    expected_column = expected.reshape(-1, 1)
+    is_expected = expected_column == classes
+    errors = (outputs - is_expected * outputs_scale) * (scale / outputs_scale)
+    expected_outputs = np.sum(np.where(is_expected, outputs, 0), axis=1)
+    losses = -(np.log(expected_outputs + added_number) - np.log(outputs_scale))
     loss = np.where(expected != MASKED_LABEL_CODE, losses, 0)
-    return loss, np.where(column != MASKED_LABEL_CODE, errors, 0)
+    return loss, np.where(expected_column != MASKED_LABEL_CODE, errors, 0)
 
 
 class _CrossEntropy(Vertex):
-    """The common part of the vertices of `cross_entropy`.
+    """The base of the vertices that compute `cross_entropy` for some rows.
 
-    HALF stands for the dtype of the outputs.
+    HALF stands for the dtype of the probabilities and the deltas.
     """
 
     probabilities: Input[Vector[Vector[HALF]]]
@@ -100,8 +102,7 @@ class _CrossEntropy(Vertex):
 
 
 class CrossEntropy(_CrossEntropy):
-    """Loss and deltas of `cross_entropy`, for factors that are numbers. HALF stands for the
-    outputs' type."""
+    """Compute `cross_entropy` with factors that are numbers."""
 
     outputs_scale: ClassVar[float]
 
@@ -113,8 +114,7 @@ class CrossEntropy(_CrossEntropy):
 
 
 class CrossEntropyScaled(_CrossEntropy):
-    """Loss and deltas of `cross_entropy`, for factors that are tensors. HALF stands for the
-    outputs' type."""
+    """Compute `cross_entropy` with factors that are tensors."""
 
     scale: Input[FLOAT]
     outputs_scale: Input[FLOAT]
@@ -126,22 +126,28 @@ class CrossEntropyScaled(_CrossEntropy):
 
 
 class CrossEntropyPart(CrossEntropy):
-    """As `CrossEntropy`, for the classes from `first` on; the loss is that of `_of_part`."""
+    """Compute `CrossEntropy` for a part of a row; `first` is the class of the part's first column.
+
+    The loss is the one that `_of_part` returns.
+    """
 
     first: UNSIGNED_INT
     classes: UNSIGNED_INT
 
     def compute(self) -> None:
-        scale = np.float32(self.outputs_scale)
+        valid_scale = np.float32(self.outputs_scale)
         losses, self.deltas = cross_entropy(
-            self.probabilities, self.expected, self.scale, scale, self.first
+            self.probabilities, self.expected, self.scale, valid_scale, self.first
         )
-        size = self.probabilities.shape[1]
-        self.loss = _of_part(losses, self.expected, size, self.first, self.classes)
+        part_length = self.probabilities.shape[1]
+        self.loss = _of_part(losses, self.expected, part_length, self.first, self.classes)
 
 
 class CrossEntropyScaledPart(CrossEntropyScaled):
-    """As `CrossEntropyScaled`, for the classes from `first` on; the loss is that of `_of_part`."""
+    """Compute `CrossEntropyScaled` for a part of a row that begins with the class `first`.
+
+    The loss is the one that `_of_part` returns.
+    """
 
     first: UNSIGNED_INT
     classes: UNSIGNED_INT
@@ -150,22 +156,22 @@ class CrossEntropyScaledPart(CrossEntropyScaled):
         losses, self.deltas = cross_entropy(
             self.probabilities, self.expected, self.scale, self.outputs_scale, self.first
         )
-        size = self.probabilities.shape[1]
-        self.loss = _of_part(losses, self.expected, size, self.first, self.classes)
+        part_length = self.probabilities.shape[1]
+        self.loss = _of_part(losses, self.expected, part_length, self.first, self.classes)
 
 
 def _of_part(losses: Array, expected: Array, size: int, first: Array, classes: Array) -> Array:
-    """Return the losses that a part of a row reports: 0 unless it contains the expected class.
+    """Return the losses that a part of the classes reports: 0 unless it has the expected class.
 
-    The part has `size` of all `classes`, from `first` on. The part from 0 on reports the loss of a
-    class that does not exist.
+    The part has `size` classes and begins with the class `first`; there are `classes` classes in
+    total. The part that begins with class 0 reports the loss of a class that does not exist.
     """
-    reported = np.where(expected < classes, expected, 0)
-    return np.where((reported >= first) & (reported - first < size), losses, 0)
+    reporting_class = np.where(expected < classes, expected, 0)
+    return np.where((reporting_class >= first) & (reporting_class - first < size), losses, 0)
 
 
 class SumLosses(Vertex):
-    """loss = the sum of the losses that the parts of a row report."""
+    """Set `loss` to the sum of the losses that the parts of a row report."""
 
     losses: Input[Vector[FLOAT]]
     loss: Output[FLOAT]
@@ -178,9 +184,9 @@ class SumLosses(Vertex):
 
 
 class SumSquared(Vertex):
-    """loss = half the sum of (outputs - expected)^2 of a row; deltas = scale (outputs - expected).
+    """Set `loss` to half the sum of (outputs - expected)^2 for each row.
 
-    HALF stands for the dtype of the outputs.
+    `deltas` are scale * (outputs - expected). HALF stands for the dtype of the outputs.
     """
 
     outputs: Input[Vector[Vector[HALF]]]
@@ -199,7 +205,7 @@ class SumSquared(Vertex):
 
 
 class CountCorrect(Vertex):
-    """count = the number of rows whose maximum is at the expected class."""
+    """Set `count` to the number of rows whose maximum is at the expected class."""
 
     x: Input[Vector[Vector[FLOAT]]]
     expected: Input[Vector[UNSIGNED_INT]]
@@ -215,7 +221,7 @@ class CountCorrect(Vertex):
 
 
 class AddCounts(Vertex):
-    """total += the sum of the counts."""
+    """Add the sum of the counts to `total`."""
 
     counts: Input[Vector[INT]]
     total: InOut[INT]
@@ -245,61 +251,61 @@ def calc_loss(
 ) -> None:
     """Write the loss of each row of `model_outputs` [batch, classes] to `loss`, and its gradient.
 
-    `model_outputs` are FLOAT or HALF. `loss` [batch] is FLOAT. `deltas` [batch, classes] receives
-    the gradient and has the dtype of `model_outputs`. The gradient is for the sum over the batch,
-    as in PopLibs: divide by the batch size in the update.
+    `model_outputs` is FLOAT or HALF, and `loss` [batch] is FLOAT. `deltas` [batch, classes]
+    receives the gradient, and has the dtype of `model_outputs`. As in PopLibs, the gradient is that
+    of the sum over the batch; divide it by the batch size in the update.
 
-    * CROSS_ENTROPY_LOSS takes the output of softmax and class numbers `expected` [batch]
-      (UNSIGNED_INT). The gradient is that before the softmax. As in PopLibs, the logarithm is that
-      of the output plus 1.2e-38, or plus 6e-8 for HALF, so the maximum loss is 87.3, or 16.6. Rows
-      of class `MASKED_LABEL_CODE` have loss and gradient 0. Any other class that does not exist
-      gives the loss of an output of 0.
-    * SUM_SQUARED_LOSS takes `expected` of the shape and dtype of `model_outputs`.
+    * For CROSS_ENTROPY_LOSS, `model_outputs` is the output of softmax, and `expected` [batch]
+      (UNSIGNED_INT) contains class numbers. The gradient is that of softmax's input. As in PopLibs,
+      the loss is minus the logarithm of the output plus 1.2e-38 (plus 6e-8 for HALF), so it is at
+      most 87.3 (16.6). In rows of the class `MASKED_LABEL_CODE`, loss and gradient are 0. Any other
+      class that does not exist gives the loss of an output of 0.
+    * For SUM_SQUARED_LOSS, `expected` has the shape and dtype of `model_outputs`.
 
-    `deltas_scale` multiplies the gradient and not the loss. Such loss scaling keeps small gradients
-    of HALF from becoming 0. `model_output_scaling` is the factor by which the outputs exceed
-    probabilities, as those of SOFTMAX_SCALED do; it does not change loss and gradient. Both are
-    numbers, or for CROSS_ENTROPY_LOSS tensors of one FLOAT. `num_correct` is one INT, to which the
-    number of correct answers is added as by `calc_accuracy`.
+    `deltas_scale` multiplies the gradient, but not the loss; such loss scaling keeps small
+    gradients of HALF from becoming 0. `model_output_scaling` is the factor by which the outputs are
+    larger than probabilities, as after SOFTMAX_SCALED; it does not change loss and gradient. Both
+    are numbers or, for CROSS_ENTROPY_LOSS, FLOAT tensors of one element. `num_correct` is an INT
+    tensor of one element, to which the number of correct answers is added as by `calc_accuracy`.
 
     Rows, or parts of long rows, are divided over the workers of all tiles. The cycles are those of
-    PopLibs' loss transforms (popnnCycleEstimators.cpp), and of a reduction of the losses that the
-    parts of a row report. Raises `PoplibsError`.
+    PopLibs' loss transforms (popnnCycleEstimators.cpp), and of a reduction if rows are divided.
+    Raises `PoplibsError`.
     """
-    chosen = _loss_type(loss_type)
-    squared = chosen is LossType.SUM_SQUARED_LOSS
-    _check_operands(graph, model_outputs, expected, squared, loss=loss, deltas=deltas)
-    factors = _factors(graph, squared, deltas_scale, model_output_scaling)
-    tensors = any(isinstance(k, Tensor) for k in factors.values())
+    valid_type = _loss_type(loss_type)
+    is_squared = valid_type is LossType.SUM_SQUARED_LOSS
+    _check_operands(graph, model_outputs, expected, is_squared, loss=loss, deltas=deltas)
+    factors = _factors(graph, is_squared, deltas_scale, model_output_scaling)
+    has_tensors = any(isinstance(factor, Tensor) for factor in factors.values())
     operands = {
-        "outputs" if squared else "probabilities": model_outputs,
+        "outputs" if is_squared else "probabilities": model_outputs,
         "expected": expected,
         "loss": loss,
         "deltas": deltas,
     }
     if num_correct is not None:
         _check_accuracy(graph, model_outputs, expected, num_correct)
-    parts = _parts(graph, model_outputs, squared)
-    base: type[Vertex] = SumSquared
+    num_parts = _parts(graph, model_outputs, is_squared)
+    base_codelet: type[Vertex] = SumSquared
     constants: dict[str, float] = {}
-    words: list[Word] = [model_outputs.dtype]
-    if tensors:
-        base = CrossEntropyScaledPart if parts > 1 else CrossEntropyScaled
-        for field, k in factors.items():  # a number next to a tensor becomes a tensor
-            factors[field] = scalar(graph, FLOAT, k, f"{debug_context}/{field}")
-    elif not squared:
-        base = CrossEntropyPart if parts > 1 else CrossEntropy
+    name_words: list[Word] = [model_outputs.dtype]
+    if has_tensors:
+        base_codelet = CrossEntropyScaledPart if num_parts > 1 else CrossEntropyScaled
+        for field, factor in factors.items():  # if a factor is a tensor, both must be
+            factors[field] = scalar(graph, FLOAT, factor, f"{debug_context}/{field}")
+    elif not is_squared:
+        base_codelet = CrossEntropyPart if num_parts > 1 else CrossEntropy
         outputs_scale = factors.pop("outputs_scale")
         assert not isinstance(outputs_scale, Tensor)
         constants["outputs_scale"] = float(outputs_scale)
         if outputs_scale != 1:
-            words.append(f"{float(outputs_scale):g}")
-    vertex = typed(base, words, {HALF: model_outputs.dtype}, **constants)
-    if parts > 1:
-        state = {} if squared else {"classes": model_outputs.shape[1]}
-        _by_parts(graph, vertex, operands, parts, prog, debug_context, factors | state)
+            name_words.append(f"{float(outputs_scale):g}")
+    codelet = typed(base_codelet, name_words, {HALF: model_outputs.dtype}, **constants)
+    if num_parts > 1:
+        state = {} if is_squared else {"classes": model_outputs.shape[1]}
+        _by_parts(graph, codelet, operands, num_parts, prog, debug_context, factors | state)
     else:
-        by_rows(graph, vertex, operands, prog, name=debug_context, results=(), **factors)
+        by_rows(graph, codelet, operands, prog, name=debug_context, results=(), **factors)
     if num_correct is not None:
         _count(graph, model_outputs, expected, num_correct, prog, debug_context)
 
@@ -308,33 +314,36 @@ def _check_operands(
     graph: Graph,
     model_outputs: Tensor,
     expected: Tensor,
-    squared: bool,
+    is_squared: bool,
     loss: Tensor,
     deltas: Tensor,
 ) -> None:
-    """Raise `PoplibsError` unless the tensors of `calc_loss` fit; `squared`: SUM_SQUARED_LOSS."""
+    """Raise `PoplibsError` unless the tensors of `calc_loss` fit.
+
+    `is_squared` is whether the loss is SUM_SQUARED_LOSS.
+    """
     check_matrix(graph, "model_outputs", model_outputs)
-    if squared:
+    if is_squared:
         check_matrix(graph, "expected", expected)
         check_alike("give a value for each output.", expected=expected, model_outputs=model_outputs)
     else:
         check_labels(graph, model_outputs, expected)
     check_dtype("loss", loss, FLOAT)
     check_dtype("deltas", deltas, FLOAT, HALF)
-    where = f"loss {loss!r} and expected {expected!r}"
+    context = f"loss {loss!r} and expected {expected!r}"
     advice = "give loss one element for each row."
-    check_same("shapes", loss.shape, expected.shape[:1], where, advice=advice)
+    check_same("shapes", loss.shape, expected.shape[:1], context, advice=advice)
     shape, dtype = (f"give deltas the {aspect} of model_outputs." for aspect in ("shape", "dtype"))
     check_alike(shape, dtype, deltas=deltas, model_outputs=model_outputs)
 
 
 def _factors(
     graph: Graph,
-    squared: bool,
+    is_squared: bool,
     deltas_scale: float | Tensor,
     model_output_scaling: float | Tensor,
 ) -> dict[str, Operand]:
-    """Return the factors after a check, by field: "scale", and without `squared` "outputs_scale".
+    """Return the checked factors by field: "scale" and, unless `is_squared`, "outputs_scale".
 
     Raises `PoplibsError`.
     """
@@ -342,7 +351,7 @@ def _factors(
     outputs_scale = check_factor(graph, "model_output_scaling", model_output_scaling, FLOAT)
     check_finite("deltas_scale", scale)
     check_finite("model_output_scaling", outputs_scale)
-    if not squared:
+    if not is_squared:
         if not isinstance(outputs_scale, Tensor) and not outputs_scale > 0:
             raise as_given(
                 model_output_scaling,
@@ -353,64 +362,68 @@ def _factors(
     if isinstance(scale, Tensor) or isinstance(outputs_scale, Tensor) or outputs_scale != 1:
         raise refused("""with SUM_SQUARED_LOSS was given a tensor as its scale, or
             model_output_scaling.
-            next:  give deltas_scale as a number; the others are for CROSS_ENTROPY_LOSS.""")
+            next:  give only deltas_scale, as a number; CROSS_ENTROPY_LOSS takes the others.""")
     return {"scale": scale}
 
 
-def _parts(graph: Graph, outputs: Tensor, squared: bool) -> int:
-    """Return the number of parts of each row with the fewest modelled cycles."""
-    transform = vertices.loss_sum_squared if squared else vertices.loss_cross_entropy
+def _parts(graph: Graph, outputs: Tensor, is_squared: bool) -> int:
+    """Return the number of parts per row for which the model counts the fewest cycles."""
+    transform_cycles = vertices.loss_sum_squared if is_squared else vertices.loss_cross_entropy
 
-    def whole(rows: int) -> int:
-        return int(transform(rows * outputs.shape[1], outputs.dtype))
+    def row_cycles(num_rows: int) -> int:
+        return int(transform_cycles(num_rows * outputs.shape[1], outputs.dtype))
 
-    def split(size: int, parts: int) -> int:
-        return int(transform(size, outputs.dtype)) + reduction_cycles(parts, FLOAT, graph.target)
+    def part_cycles(part_length: int, num_parts: int) -> int:
+        return int(transform_cycles(part_length, outputs.dtype)) + reduction_cycles(
+            num_parts, FLOAT, graph.target
+        )
 
-    return best_parts(outputs.shape, graph.target, whole, split)
+    return best_parts(outputs.shape, graph.target, row_cycles, part_cycles)
 
 
 def _by_parts(
     graph: Graph,
-    vertex: type[Vertex],
+    codelet: type[Vertex],
     operands: dict[str, Tensor],
-    parts: int,
+    num_parts: int,
     prog: Program,
     name: str,
     state: dict[str, Any],
 ) -> None:
-    """Append a vertex for each part of each row, and a second compute set that adds their losses.
+    """Append a vertex for each part of each row, and a second compute set that adds the losses.
 
-    `state` contains the fields that are the same for all vertices.
+    `state` contains the fields that have the same value in all vertices.
     """
     loss = operands["loss"]
-    losses = graph.add_variable(FLOAT, (loss.shape[0], parts), f"{name}/losses")
-    work: list[tuple[int, Edges]] = []
-    sums: list[tuple[int, Edges]] = []
-    for piece in parts_of_rows(graph, operands["deltas"].shape, parts):
-        row = slice(piece.row, piece.row + 1)
-        columns = slice(piece.begin, piece.end)
+    losses = graph.add_variable(FLOAT, (loss.shape[0], num_parts), f"{name}/losses")
+    loss_work: list[tuple[int, Edges]] = []
+    sum_work: list[tuple[int, Edges]] = []
+    for row_part in parts_of_rows(graph, operands["deltas"].shape, num_parts):
+        row = slice(row_part.row, row_part.row + 1)
+        columns = slice(row_part.begin, row_part.end)
         edges: Edges = {
             field: tensor[row, columns] if tensor.rank == 2 else tensor[row]
             for field, tensor in operands.items()
         }
-        edges["loss"] = losses[piece.row, piece.part : piece.part + 1]
-        first = {"first": piece.begin} if "first" in vertex.fields else {}
-        work.append((piece.tile, edges | state | first))
-        if piece.part == 0:
-            sums.append((piece.tile, {"losses": losses[piece.row], "loss": loss[piece.row]}))
-    step(graph, prog, name, vertex, work, ["loss"])
-    step(graph, prog, f"{name}/sums", SumLosses, sums)
+        edges["loss"] = losses[row_part.row, row_part.part : row_part.part + 1]
+        first_class = {"first": row_part.begin} if "first" in codelet.fields else {}
+        loss_work.append((row_part.tile, edges | state | first_class))
+        if row_part.part == 0:
+            sum_work.append(
+                (row_part.tile, {"losses": losses[row_part.row], "loss": loss[row_part.row]})
+            )
+    step(graph, prog, name, codelet, loss_work, ["loss"])
+    step(graph, prog, f"{name}/sums", SumLosses, sum_work)
 
 
 def _loss_type(loss_type: object) -> LossType:
-    known = LossType.__members__
+    types_by_name = LossType.__members__
     if isinstance(loss_type, LossType):
         return loss_type
-    if isinstance(loss_type, str) and loss_type.upper() in known:
-        return known[loss_type.upper()]
+    if isinstance(loss_type, str) and loss_type.upper() in types_by_name:
+        return types_by_name[loss_type.upper()]
     raise refused(
-        f"was given loss_type={shown(loss_type)}.", next_step=f"use {' or '.join(known)}."
+        f"was given loss_type={shown(loss_type)}.", next_step=f"use {' or '.join(types_by_name)}."
     )
 
 
@@ -425,9 +438,9 @@ def calc_accuracy(
 ) -> None:
     """Add the number of correct rows of `outputs` [batch, classes] to `num_correct`, one INT.
 
-    A row is correct if its maximum is at the expected class; of equal elements, the first counts.
-    `outputs` are FLOAT or HALF, and `expected` [batch] UNSIGNED_INT. The cycles are those of
-    PopLibs' ReduceMaxClassGather and CalcAccuracy (popnnCycleEstimators.cpp). Raises
+    A row is correct if its maximum is at the expected class; of several equal maxima, the first
+    counts. `outputs` is FLOAT or HALF, and `expected` [batch] is UNSIGNED_INT. The cycles are those
+    of PopLibs' ReduceMaxClassGather and CalcAccuracy (popnnCycleEstimators.cpp). Raises
     `PoplibsError`.
     """
     check_matrix(graph, "outputs", outputs)
@@ -442,7 +455,7 @@ def _check_accuracy(graph: Graph, outputs: Tensor, expected: Tensor, num_correct
         raise refused(
             "needs a single INT as num_correct.",
             num_correct,
-            "make it with graph.add_variable(INT, ()).",
+            "create num_correct with graph.add_variable(INT, ()).",
         )
     check_mapped(graph, "num_correct", num_correct)
 
@@ -457,11 +470,15 @@ def _count(
 ) -> None:
     if not outputs.shape[0]:
         return
-    home = next(t for t, pieces in enumerate(graph.get_tile_mapping(num_correct)) if pieces)
+    total_tile = next(
+        candidate
+        for candidate, intervals in enumerate(graph.get_tile_mapping(num_correct))
+        if intervals
+    )
     shares = by_workers(graph, {"x": outputs, "expected": expected})
     counts = graph.add_variable(INT, (len(shares),), f"{debug_context}/counts")
-    work = [(tile, edges | {"count": counts[i]}) for i, (tile, edges) in enumerate(shares)]
+    count_work = [(tile, edges | {"count": counts[i]}) for i, (tile, edges) in enumerate(shares)]
     counter = typed(CountCorrect, [outputs.dtype], {FLOAT: outputs.dtype})
-    step(graph, prog, f"{debug_context}/count", counter, work, ["count"])
-    last = [(home, {"counts": counts, "total": num_correct})]
-    step(graph, prog, f"{debug_context}/total", AddCounts, last)
+    step(graph, prog, f"{debug_context}/count", counter, count_work, ["count"])
+    total_work = [(total_tile, {"counts": counts, "total": num_correct})]
+    step(graph, prog, f"{debug_context}/total", AddCounts, total_work)

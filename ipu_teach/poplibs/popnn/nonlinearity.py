@@ -2,9 +2,9 @@
 
 There is one vertex per tile, for its elements. Values are computed in FLOAT and rounded once.
 Cycles are PopLibs' estimates of NonLinearity1D and NonLinearityGrad1D
-(popnn/popnnCycleEstimators.cpp). PopLibs has none for HARD_SIGMOID, which is composed of
-elementwise operations, nor for the gradient of GELU_ERF, which costs GELU_ERF and the gradient of
-GELU here.
+(popnn/popnnCycleEstimators.cpp). PopLibs has no estimate for HARD_SIGMOID, which costs as much as
+the elementwise operations of which it consists. It has none for the gradient of GELU_ERF either,
+which costs as much as GELU_ERF and the gradient of GELU together.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ __all__ = [
 
 
 class NonLinearity1DInPlace(SupervisorVertex):
-    """x = f(x)."""
+    """Replace x by f(x), where f is the non-linearity `kind`."""
 
     x: InOut[Vector[FLOAT]]
     kind: ClassVar[str]
@@ -62,16 +62,18 @@ class NonLinearity1DInPlace(SupervisorVertex):
         self.x = FUNCTIONS[NonLinearityType[self.kind]](self.x.astype(np.float32))
 
     def cycles(self, target: Target) -> int:
-        n = len(self.x)
+        num_elements = len(self.x)
         dtype = self.fields["x"].dtype
         if self.kind == "HARD_SIGMOID":
             steps = ("MULTIPLY", "ADD", "MAXIMUM", "MINIMUM")
-            return int(sum(vertices.broadcast_scalar_1d(op, n, dtype, target) for op in steps))
-        return int(vertices.non_linearity_1d(self.kind, n, dtype, target))
+            return int(
+                sum(vertices.broadcast_scalar_1d(op, num_elements, dtype, target) for op in steps)
+            )
+        return int(vertices.non_linearity_1d(self.kind, num_elements, dtype, target))
 
 
 class NonLinearity1D(NonLinearity1DInPlace):
-    """out = f(x)."""
+    """Set `out` to f(x), where f is the non-linearity `kind`."""
 
     x: Input[Vector[FLOAT]]
     out: Output[Vector[FLOAT]]
@@ -81,7 +83,10 @@ class NonLinearity1D(NonLinearity1DInPlace):
 
 
 class NonLinearityGrad1D(SupervisorVertex):
-    """out = gradient times the derivative of f, where `act` is the input or the output of f."""
+    """Set `out` to `gradient` times the derivative of the non-linearity f.
+
+    `act` is the output of f, or for some kinds its input (`NonLinearityType.slope_from_input`).
+    """
 
     act: Input[Vector[FLOAT]]
     gradient: Input[Vector[FLOAT]]
@@ -89,23 +94,26 @@ class NonLinearityGrad1D(SupervisorVertex):
     kind: ClassVar[str]
 
     def compute(self) -> None:
-        slope = SLOPES[NonLinearityType[self.kind]]
-        self.out = slope(self.act.astype(np.float32), self.gradient.astype(np.float32))
+        gradient_function = SLOPES[NonLinearityType[self.kind]]
+        self.out = gradient_function(self.act.astype(np.float32), self.gradient.astype(np.float32))
 
     def cycles(self, target: Target) -> int:
-        n = len(self.out)
+        num_elements = len(self.out)
         dtype = self.fields["out"].dtype
         if self.kind == "HARD_SIGMOID":
-            scaled = vertices.broadcast_scalar_1d("MULTIPLY", n, dtype, target)
+            multiply_cycles = vertices.broadcast_scalar_1d("MULTIPLY", num_elements, dtype, target)
             return int(
-                scaled
+                multiply_cycles
                 + target.num_worker_contexts
-                * vertices.select([-(-n // target.num_worker_contexts)])
+                * vertices.select([-(-num_elements // target.num_worker_contexts)])
             )
         if self.kind == "GELU_ERF":
-            again = vertices.non_linearity_1d("GELU_ERF", n, dtype, target)
-            return int(again + vertices.non_linearity_grad_1d("GELU", n, dtype, target))
-        return int(vertices.non_linearity_grad_1d(self.kind, n, dtype, target))
+            gelu_erf_cycles = vertices.non_linearity_1d("GELU_ERF", num_elements, dtype, target)
+            return int(
+                gelu_erf_cycles
+                + vertices.non_linearity_grad_1d("GELU", num_elements, dtype, target)
+            )
+        return int(vertices.non_linearity_grad_1d(self.kind, num_elements, dtype, target))
 
 
 def _scale(kind: NonLinearityType) -> float:
@@ -120,26 +128,26 @@ def _codelet(base: type[Vertex], kind: NonLinearityType, dtype: type[DType]) -> 
 def non_linearity(
     graph: Graph, kind: NonLinearityType | str, x: Tensor, prog: Program, debug_context: str = OWN
 ) -> Tensor:
-    """Return f(x) for x of any shape, FLOAT or HALF.
+    """Return f(x), element by element, where f is the non-linearity `kind`.
 
-    The result has the shape, dtype and tile mapping of x. `kind` is a `NonLinearityType` or its
-    name. SOFTMAX and its variants need x [batch, classes]; see `softmax`. SOFTMAX_SCALED multiplies
-    probabilities by `SOFTMAX_SCALING`; pass that to `calc_loss` as `model_output_scaling`. Raises
-    `PoplibsError`.
+    `kind` is a `NonLinearityType` or its name. x has any shape and is FLOAT or HALF; the result has
+    the shape, dtype and tile mapping of x. SOFTMAX and its variants need x [batch, classes], and
+    are mapped as by `softmax`. SOFTMAX_SCALED multiplies the probabilities by `SOFTMAX_SCALING`;
+    pass this factor to `calc_loss` as `model_output_scaling`. Raises `PoplibsError`.
     """
-    chosen = kind_of(kind)
-    if chosen.by_row:
+    valid_kind = kind_of(kind)
+    if valid_kind.by_row:
         check_matrix(graph, "x", x)
-        return probabilities(graph, x, _scale(chosen), prog, name=debug_context)
-    return _new(graph, chosen, x, prog, debug_context=debug_context)
+        return probabilities(graph, x, _scale(valid_kind), prog, name=debug_context)
+    return _new(graph, valid_kind, x, prog, debug_context=debug_context)
 
 
 def _new(
-    graph: Graph, chosen: NonLinearityType, x: Tensor, prog: Program, debug_context: str
+    graph: Graph, valid_kind: NonLinearityType, x: Tensor, prog: Program, debug_context: str
 ) -> Tensor:
     check_dtype("x", x, FLOAT, HALF)
     out = result_like(graph, [x], x.shape, x.dtype, name=debug_context)
-    codelet = _codelet(NonLinearity1D, chosen, x.dtype)
+    codelet = _codelet(NonLinearity1D, valid_kind, x.dtype)
     per_tile(graph, codelet, out, {"x": x, "out": out}, prog=prog, name=debug_context)
     return out
 
@@ -148,14 +156,14 @@ def _new(
 def non_linearity_in_place(
     graph: Graph, kind: NonLinearityType | str, x: Tensor, prog: Program, debug_context: str = OWN
 ) -> None:
-    """Replace x by f(x), for x of any shape, FLOAT or HALF. Raises `PoplibsError`."""
-    chosen = kind_of(kind)
-    if chosen.by_row:
+    """Replace x by f(x), as `non_linearity` returns it. Raises `PoplibsError`."""
+    valid_kind = kind_of(kind)
+    if valid_kind.by_row:
         check_matrix(graph, "x", x)
-        probabilities_in_place(graph, x, _scale(chosen), prog, name=debug_context)
+        probabilities_in_place(graph, x, _scale(valid_kind), prog, name=debug_context)
         return
     check_dtype("x", x, FLOAT, HALF)
-    codelet = _codelet(NonLinearity1DInPlace, chosen, x.dtype)
+    codelet = _codelet(NonLinearity1DInPlace, valid_kind, x.dtype)
     per_tile(graph, codelet, x, {"x": x}, prog=prog, name=debug_context)
 
 
@@ -168,59 +176,61 @@ def non_linearity_input_gradient(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """Return the gradient at the input of f, from `out_gradient` at its output.
+    """Return the gradient of the input of f, from `out_gradient`, the gradient of its output.
 
-    `act` is the output of f, or for GELU, GELU_ERF and SWISH its input. It has the shape and dtype
-    of `out_gradient`, FLOAT or HALF. The gradient of RELU at 0 is 0. As in PopLibs, the result has
-    the tile mapping of `act`: `out_gradient` may be a repeating view on few tiles, and norms need
-    gradients on the tiles of the activations. Raises `PoplibsError`.
+    f is the non-linearity `kind`, and `act` its output; for GELU, GELU_ERF and SWISH, `act` is its
+    input. It has the shape and dtype of `out_gradient`, FLOAT or HALF. The gradient of RELU at 0
+    is 0. As in PopLibs, the result has the tile mapping of `act`, because `out_gradient` may be a
+    repeating view on few tiles, and norms need gradients on the tiles of the activations. Raises
+    `PoplibsError`.
     """
-    chosen = kind_of(kind)
-    if chosen is NonLinearityType.SOFTMAX_SCALED:
+    valid_kind = kind_of(kind)
+    if valid_kind is NonLinearityType.SOFTMAX_SCALED:
         raise refused("""has no gradient of SOFTMAX_SCALED.
             next:  use calc_loss, which returns the gradient before the
             softmax, with model_output_scaling=popnn.SOFTMAX_SCALING.""")
-    if chosen.by_row:
+    if valid_kind.by_row:
         return softmax_input_gradient(graph, act, out_gradient, prog, debug_context=debug_context)
     for name, tensor in (("act", act), ("out_gradient", out_gradient)):
         check_dtype(name, tensor, FLOAT, HALF)
-    advice = "give what the forward call returned, or was given."
+    advice = "give the result or the input of the forward call as act."
     check_alike(advice, act=act, out_gradient=out_gradient)
     out = result_like(graph, [act], act.shape, act.dtype, name=debug_context)
     operands = {"act": act, "gradient": out_gradient, "out": out}
-    codelet = _codelet(NonLinearityGrad1D, chosen, act.dtype)
+    codelet = _codelet(NonLinearityGrad1D, valid_kind, act.dtype)
     per_tile(graph, codelet, out, operands, prog=prog, name=debug_context)
     return out
 
 
 @library
 def relu(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """Return max(x, 0); see `non_linearity`."""
+    """Return max(x, 0), as `non_linearity` does. Raises `PoplibsError`."""
     return _new(graph, NonLinearityType.RELU, x, prog, debug_context=debug_context)
 
 
 @library
 def sigmoid(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """Return 1 / (1 + e^-x); see `non_linearity`."""
+    """Return 1 / (1 + e^-x), as `non_linearity` does. Raises `PoplibsError`."""
     return _new(graph, NonLinearityType.SIGMOID, x, prog, debug_context=debug_context)
 
 
 @library
 def tanh(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """Return the hyperbolic tangent of x; see `non_linearity`."""
+    """Return the hyperbolic tangent of x, as `non_linearity` does. Raises `PoplibsError`."""
     return _new(graph, NonLinearityType.TANH, x, prog, debug_context=debug_context)
 
 
 @library
 def gelu(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """Return x times the probability that a standard normal number is below x; see `non_linearity`.
+    """Return x times the probability that a standard normal number is below x.
 
-    It is approximated with tanh.
+    The probability is approximated with tanh. It is computed as by `non_linearity`. Raises
+    `PoplibsError`.
     """
     return _new(graph, NonLinearityType.GELU, x, prog, debug_context=debug_context)
 
 
 @library
 def swish(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """Return x / (1 + e^-x); see `non_linearity`."""
+    """Return x / (1 + e^-x), as `non_linearity` does. Raises `PoplibsError`."""
     return _new(graph, NonLinearityType.SWISH, x, prog, debug_context=debug_context)

@@ -1,19 +1,19 @@
 """The common parts of norms: statistics, whitening, scaling, and the gradients.
 
 A norm divides the elements of x [batch, channels, …] into groups, each with its own mean and
-standard deviation. A group consists of a channel over the whole batch (`bn`), or in one sample of
-some channels (`gn`), of all channels (`ln`) or of one channel (`in_`).
+standard deviation. In a batch norm (`bn`), a group is one channel of all samples. In the other
+norms, it is a part of one sample: some channels (`gn`), all channels (`ln`) or one channel (`in_`).
 
 The operations and their order are those of PopLibs (poplin/Norms.cpp), and so are the dtypes:
 elementwise operations round to x's dtype, sums of HALF are accumulated in FLOAT, and the returned
-statistics have x's dtype. Operations between two reductions are one `popops.map`. HALF keeps more
-digits than in PopLibs in three places:
+statistics have x's dtype. All operations between two reductions are fused into one `popops.map`. If
+x is HALF, the results are more precise than in PopLibs in three places:
 
 * Without `stable_algo`, the variance is computed from a mean that is still FLOAT.
 * The gradients of gamma and beta are FLOAT.
-* Products of gradients may overflow where the result does not. They and the values computed from
-  them are therefore FLOAT until the result is rounded. With `partials_type=HALF` they are HALF, as
-  in PopLibs.
+* Products of gradients may overflow in HALF even if the final result does not. All values computed
+  from them are therefore FLOAT until the final rounding. With `partials_type=HALF`, they are HALF,
+  as in PopLibs.
 """
 
 from __future__ import annotations
@@ -55,15 +55,17 @@ BATCH = "batch"
 GROUP = "group"
 LAYER = "layer"
 INSTANCE = "instance"
-Together = Callable[[list[Tensor], str], list[Tensor]]  # adds tensors over replicas
-Over = tuple[Together, int]  # and the number of replicas
+Together = Callable[[list[Tensor], str], list[Tensor]]  # a function that adds tensors over replicas
+Over = tuple[Together, int]  # (function that adds tensors over replicas, number of replicas)
 
 
 @dataclass(frozen=True)
 class Norm:
-    """The groups of x: `groups` groups of channels in each sample, or 0 for channels of the batch.
+    """The groups into which a norm divides the elements of x.
 
-    With `strided`, the channels of a group are not neighbours; see `group_norm_statistics`.
+    `groups` is the number of groups of channels in each sample. If it is 0, a group is one channel
+    of all samples. With `strided`, the channels of a group are not neighbours; see
+    `group_norm_statistics`.
     """
 
     graph: Graph
@@ -72,9 +74,13 @@ class Norm:
     strided: bool = True
 
     def _sizes(self) -> tuple[int, ...]:
-        """Return the two dimensions into which x's channels are divided."""
-        g = self.groups
-        return (self.x.shape[1] // g, g) if self.strided else (g, self.x.shape[1] // g)
+        """Return the sizes of the two dimensions into which the channels of x are divided."""
+        num_groups = self.groups
+        return (
+            (self.x.shape[1] // num_groups, num_groups)
+            if self.strided
+            else (num_groups, self.x.shape[1] // num_groups)
+        )
 
     def rows(self, x: Tensor) -> Tensor:
         """Return x as [groups, elements of a group]."""
@@ -97,18 +103,18 @@ class Norm:
         return self.x.num_elements // max(self.count, 1)
 
     def of_groups(self, statistic: Tensor) -> Tensor:
-        """Return a statistic of each group, broadcast to x's shape."""
+        """Return `statistic`, which has an element for each group, broadcast to x's shape."""
         if not self.groups:
             return self.of_channels(statistic)
-        batch = self.x.shape[0]
-        column = statistic.reshape(
-            (batch, 1, self.groups) if self.strided else (batch, self.groups, 1)
+        batch_size = self.x.shape[0]
+        statistic_column = statistic.reshape(
+            (batch_size, 1, self.groups) if self.strided else (batch_size, self.groups, 1)
         )
-        broadcast = broadcast_to_match(column, (batch, *self._sizes()))
+        broadcast = broadcast_to_match(statistic_column, (batch_size, *self._sizes()))
         return self._seen(broadcast.reshape(self.x.shape[:2]))
 
     def of_channels(self, vector: Tensor) -> Tensor:
-        """Return a number for each channel, broadcast to x's shape."""
+        """Return `vector`, which has an element for each channel, broadcast to x's shape."""
         return self._seen(vector.reshape((1, vector.num_elements)))
 
     def _seen(self, matrix: Tensor) -> Tensor:
@@ -116,7 +122,7 @@ class Norm:
         return broadcast_to_match(expanded, self.x.shape)
 
     def narrowed(self, row: Tensor, prog: Program, name: str) -> Tensor:
-        """Return a statistic or a parameter in x's dtype."""
+        """Return `row`, a statistic or a parameter, converted to x's dtype."""
         return narrowed(self.graph, row, self.x.dtype, prog, name=name)
 
     def map(
@@ -128,36 +134,40 @@ class Norm:
         works_in: type[DType] | None = None,
         out: type[DType] | None = None,
     ) -> Tensor:
-        """Return the value of an expression of tensors of x's shape, with the tile mapping of x.
+        """Return the value of an expression of `tensors` of x's shape, mapped to x's tiles.
 
-        Each operation is computed in `works_in`, and the result is converted to `out`; both are x's
-        dtype by default.
+        `expression` gets a placeholder for each tensor. Each operation is computed in the dtype
+        `works_in`, and the result is converted to the dtype `out`; both are x's dtype by default.
         """
-        order = in_memory_order(self.x)
-        operands = [tensor.dim_shuffle(order) for tensor in tensors]
+        memory_order = in_memory_order(self.x)
+        operands = [tensor.dim_shuffle(memory_order) for tensor in tensors]
         works_in = works_in or self.x.dtype
         out = out or self.x.dtype
-        places: list[expr.Expr] = [expr.PlaceHolder(n + 1) for n in range(len(operands))]
-        for number, operand in enumerate(operands):
+        placeholders: list[expr.Expr] = [
+            expr.PlaceHolder(index + 1) for index in range(len(operands))
+        ]
+        for index, operand in enumerate(operands):
             if operand.dtype is not works_in:
-                places[number] = expr.Cast(places[number], works_in)
-        value = expression(*places)
+                placeholders[index] = expr.Cast(placeholders[index], works_in)
+        value = expression(*placeholders)
         value = value if out is works_in else expr.Cast(value, out)
-        x = self.x.dim_shuffle(order)
+        x = self.x.dim_shuffle(memory_order)
         result = result_like(self.graph, [x], x.shape, out, name=name)
         map_with_output(self.graph, value, operands, result, prog=prog, debug_context=name)
-        return result.dim_shuffle([order.index(d) for d in range(self.x.rank)])
+        return result.dim_shuffle([memory_order.index(d) for d in range(self.x.rank)])
 
 
 def cut(kind: str, graph: Graph, x: Tensor, count: int, grouping: str) -> Norm:
-    """Return the groups of x for a norm of this `kind`.
+    """Return the groups of x for a norm of this `kind`, such as BATCH.
 
-    `count` is the number of groups of channels for GROUP. Raises `PoplibsError`.
+    `count` is the number of groups of channels; only GROUP uses it. Raises `PoplibsError`.
     """
     check_dtype("x", x, FLOAT, HALF)
     if not x.num_elements:
         raise refused(
-            "was given x without elements.", x, "give at least one element: a norm needs a mean."
+            "was given x without elements, but a norm needs a mean.",
+            x,
+            "give at least one element.",
         )
     if not isinstance(grouping, str) or grouping not in GROUPINGS:
         raise as_given(grouping, "grouping", f"give {' or '.join(map(repr, GROUPINGS))}.")
@@ -166,31 +176,35 @@ def cut(kind: str, graph: Graph, x: Tensor, count: int, grouping: str) -> Norm:
         raise refused(
             f"was given {shown(groups)} groups for {x.shape[1]} channels.",
             x,
-            "give a number that divides the channels.",
+            "give a number of groups that divides the number of channels.",
         )
     return Norm(graph, x, int(groups), grouping == "strided")
 
 
 def cut_by(kind: str, graph: Graph, x: Tensor, grouping: str, **statistics: Tensor) -> Norm:
-    """Return the groups of x, so that each statistic has one element per group.
+    """Return the groups of x for a norm of this `kind`; take their number from `statistics`.
 
-    `statistics` are tensors by argument name. Raises `PoplibsError`.
+    Each statistic is a tensor with one element per group; its keyword is the name of the caller's
+    argument. Raises `PoplibsError`.
     """
-    batch = max(x.shape[0], 1)
-    first = next(iter(statistics.values()))
-    norm = cut(kind, graph, x, max(first.num_elements // batch, 1), grouping=grouping)
+    batch_size = max(x.shape[0], 1)
+    first_statistic = next(iter(statistics.values()))
+    norm = cut(
+        kind, graph, x, max(first_statistic.num_elements // batch_size, 1), grouping=grouping
+    )
     for name, statistic in statistics.items():
         _check_row(name, statistic, norm.count, "group")
     return norm
 
 
-def _check_row(name: str, row: Tensor, count: int, of: str) -> None:
-    check_dtype(name, row, FLOAT, HALF)
-    if row.num_elements != count:
+def _check_row(name: str, statistic: Tensor, num_needed: int, unit: str) -> None:
+    check_dtype(name, statistic, FLOAT, HALF)
+    if statistic.num_elements != num_needed:
         raise refused(
-            f"needs {name} with {count} elements, one for each {of}; it has {row.num_elements}.",
-            row,
-            f"give one for each {of}.",
+            f"needs {name} with {num_needed} elements, one for each {unit}; it has "
+            f"{statistic.num_elements}.",
+            statistic,
+            f"give one element for each {unit}.",
         )
 
 
@@ -209,11 +223,11 @@ def sums(
     partials: type[DType] = FLOAT,
     dtype: type[DType] = FLOAT,
 ) -> list[Tensor]:
-    """Return the rows of matrices, each reduced by its operation and multiplied by `scale`.
+    """Reduce each row of some matrices to one element, and multiply it by `scale`.
 
-    `jobs_of` contains (matrix, operation). With `over_replicas`, the results are added over
-    replicas, in FLOAT. `partials` is the dtype in which partial sums leave a tile, and `dtype` that
-    of the results.
+    `jobs_of` contains pairs (matrix, operation). Return a tensor [rows] of the dtype `dtype` for
+    each matrix. With `over_replicas`, the results are added over replicas, in FLOAT. `partials` is
+    the dtype in which partial sums are sent from tile to tile.
     """
     jobs = [SingleReduceOp(rows, [1], ReduceParams(op, scale), FLOAT) for rows, op in jobs_of]
     options = {"accumType.interTile": partials}
@@ -223,11 +237,11 @@ def sums(
 
 
 def narrowed(graph: Graph, row: Tensor, dtype: type[DType], prog: Program, name: str) -> Tensor:
-    """Return a statistic or a parameter in `dtype`."""
+    """Return `row`, a statistic or a parameter, converted to `dtype`."""
     return row if row.dtype is dtype else cast(graph, row, dtype, prog, debug_context=name)
 
 
-# --- the functions that each norm has; `over` adds tensors over a number of replicas -------------
+# --- the functions that each norm has; `over` is (function that adds over replicas, replicas) -----
 
 
 def _statistics(
@@ -247,50 +261,50 @@ def _statistics(
     norm = cut(kind, graph, x, num_groups, grouping=grouping)
     name = debug_context
     over_replicas, replicas = over or (None, 1)
-    size = norm.size * replicas
-    _check_statistics(x, eps, size, unbiased_var_estimate)
-    partials = _partials(partials_type, x)
-    means = partial(sums, graph, scale=1 / size, prog=prog, over_replicas=over_replicas)
+    num_elements = norm.size * replicas
+    _check_statistics(x, eps, num_elements, unbiased_var_estimate)
+    partials_dtype = _partials(partials_type, x)
+    means = partial(sums, graph, scale=1 / num_elements, prog=prog, over_replicas=over_replicas)
     if stable_algo:
         reductions = [(norm.rows(x), "ADD")]
-        (mean,) = means(reductions, name=f"{name}/mean", partials=partials, dtype=x.dtype)
+        (mean,) = means(reductions, name=f"{name}/mean", partials=partials_dtype, dtype=x.dtype)
         operands = [x, norm.of_groups(mean)]
-        centred = norm.map(lambda x, m: x - m, operands, prog, f"{name}/centred")
+        centred = norm.map(lambda x, group_mean: x - group_mean, operands, prog, f"{name}/centred")
         reductions = [(norm.rows(centred), "SQUARE_ADD")]
-        totals = means(reductions, name=f"{name}/variance")
+        statistics = means(reductions, name=f"{name}/variance")
         variance: expr.Expr = _1
     else:
         rows = norm.rows(x)
         reductions = [(rows, "ADD"), (rows, "SQUARE_ADD")]
-        totals = means(reductions, name=f"{name}/mean", partials=partials)
-        mean = norm.narrowed(totals[0], prog, f"{name}/mean/Cast")
+        statistics = means(reductions, name=f"{name}/mean", partials=partials_dtype)
+        mean = norm.narrowed(statistics[0], prog, f"{name}/mean/Cast")
         variance = expr.Max(_2 - _1 * _1, 0.0)
     if unbiased_var_estimate:
-        variance = variance * (size / (size - 1))
+        variance = variance * (num_elements / (num_elements - 1))
     inverse: expr.Expr = expr.VarianceToInvStdDev(variance, float(eps))
     if x.dtype is not FLOAT:
         inverse = expr.Cast(inverse, x.dtype)
-    return mean, mapped(graph, inverse, totals, prog, debug_context=f"{name}/inverse")
+    return mean, mapped(graph, inverse, statistics, prog, debug_context=f"{name}/inverse")
 
 
-def _check_statistics(x: Tensor, eps: float, size: int, is_unbiased: bool) -> None:
-    """Raise `PoplibsError` unless `eps` is valid, and `size` elements have the wanted variance."""
+def _check_statistics(x: Tensor, eps: float, num_elements: int, is_unbiased: bool) -> None:
+    """Raise `PoplibsError` for an invalid `eps`, or too few elements for an unbiased variance."""
     if not 0 <= check_number("eps", eps, FLOAT) < inf:
         raise refused(
             f"was given {shown(eps)} as eps.", next_step="give a number of 0 or more, as in 1e-5."
         )
-    if is_unbiased and size < 2:
+    if is_unbiased and num_elements < 2:
         raise refused(
-            f"was asked for an unbiased variance of {size} element.",
+            f"was asked for an unbiased variance of {num_elements} element.",
             x,
             "give unbiased_var_estimate=False: the unbiased estimate would divide by 0.",
         )
 
 
 def _partials(partials_type: type[DType], x: Tensor) -> type[DType]:
-    """Return the dtype of partial results for x: HALF only if x is HALF, too.
+    """Return the dtype of partial results for x: `partials_type`, but FLOAT if x is FLOAT.
 
-    Raises `PoplibsError`.
+    Raises `PoplibsError` if `partials_type` is neither FLOAT nor HALF.
     """
     if partials_type is FLOAT or partials_type is HALF:
         return HALF if partials_type is HALF and x.dtype is HALF else FLOAT
@@ -309,8 +323,14 @@ def _whiten(
 ) -> Tensor:
     norm = cut_by(kind, graph, x, grouping, mean=mean, inv_std_dev=inv_std_dev)
     name = f"{debug_context}/whiten"
-    operands = [x, *(norm.of_groups(norm.narrowed(t, prog, name)) for t in (mean, inv_std_dev))]
-    return norm.map(lambda x, m, d: (x - m) * d, operands, prog, name)
+    operands = [
+        x,
+        *(
+            norm.of_groups(norm.narrowed(statistic, prog, name))
+            for statistic in (mean, inv_std_dev)
+        ),
+    ]
+    return norm.map(lambda x, mean_value, inverse: (x - mean_value) * inverse, operands, prog, name)
 
 
 def _normalise(
@@ -328,7 +348,7 @@ def _normalise(
     norm = cut_by(kind, graph, x, grouping, mean=mean, inv_std_dev=inv_std_dev)
     _check_row("gamma", gamma, x.shape[1], "channel")
     _check_row("beta", beta, x.shape[1], "channel")
-    white = _whiten(
+    whitened = _whiten(
         kind,
         graph,
         x,
@@ -339,8 +359,11 @@ def _normalise(
         grouping=grouping,
     )
     name = f"{debug_context}/scale"
-    operands = [white, *(norm.of_channels(norm.narrowed(t, prog, name)) for t in (gamma, beta))]
-    return norm.map(lambda x, g, b: x * g + b, operands, prog, name), white
+    operands = [
+        whitened,
+        *(norm.of_channels(norm.narrowed(parameter, prog, name)) for parameter in (gamma, beta)),
+    ]
+    return norm.map(lambda x, scale, shift: x * scale + shift, operands, prog, name), whitened
 
 
 def _param_gradients(
@@ -354,12 +377,17 @@ def _param_gradients(
 ) -> tuple[Tensor, Tensor]:
     channels = cut(BATCH, graph, whitened, 0, grouping="strided")
     _check_like(whitened, dy)
-    partials = _partials(partials_type, whitened)
+    partials_dtype = _partials(partials_type, whitened)
     name = f"{debug_context}/product"
     product = channels.map(
-        lambda x, d: x * d, [whitened, dy], prog, name, works_in=partials, out=partials
+        lambda x, gradient: x * gradient,
+        [whitened, dy],
+        prog,
+        name,
+        works_in=partials_dtype,
+        out=partials_dtype,
     )
-    reductions = [(channels.rows(t), "ADD") for t in (product, dy)]
+    reductions = [(channels.rows(tensor), "ADD") for tensor in (product, dy)]
     gamma, beta = sums(graph, reductions, 1.0, prog, name=f"{debug_context}/sums")
     return gamma, beta
 
@@ -378,44 +406,54 @@ def _gradients(
     over: Over | None = None,
 ) -> Tensor:
     norm = cut_by(kind, graph, whitened, grouping, inv_std_dev=inv_std_dev)
-    partials = _partials(partials_type, whitened)
+    partials_dtype = _partials(partials_type, whitened)
     over_replicas, replicas = over or (None, 1)
-    size = norm.size * replicas
+    num_elements = norm.size * replicas
     x = whitened
     name = debug_context
     _check_like(x, dy)
     _check_row("gamma", gamma, x.shape[1], "channel")
-    scale = narrowed(graph, gamma, partials, prog, name=f"{name}/gamma")
+    scale = narrowed(graph, gamma, partials_dtype, prog, name=f"{name}/gamma")
     operands = [dy, norm.of_channels(scale)]
-    slope = norm.map(
-        lambda d, g: d * g, operands, prog, f"{name}/slope", works_in=partials, out=partials
+    scaled_gradient = norm.map(
+        lambda gradient_value, scale_value: gradient_value * scale_value,
+        operands,
+        prog,
+        f"{name}/slope",
+        works_in=partials_dtype,
+        out=partials_dtype,
     )
     product = norm.map(
-        lambda s, x: s * x, [slope, x], prog, f"{name}/product", works_in=partials, out=partials
+        lambda gradient_element, x: gradient_element * x,
+        [scaled_gradient, x],
+        prog,
+        f"{name}/product",
+        works_in=partials_dtype,
+        out=partials_dtype,
     )
-    reductions = [(norm.rows(slope), "ADD"), (norm.rows(product), "ADD")]
+    reductions = [(norm.rows(scaled_gradient), "ADD"), (norm.rows(product), "ADD")]
     means = sums(
         norm.graph,
         reductions,
-        1 / size,
+        1 / num_elements,
         prog,
         name=f"{name}/means",
         over_replicas=over_replicas,
-        dtype=partials,
+        dtype=partials_dtype,
     )
-    inverse = narrowed(graph, inv_std_dev, partials, prog, name=f"{name}/inverse")
-    operands = [slope, x, *map(norm.of_groups, [*means, inverse])]
+    inverse = narrowed(graph, inv_std_dev, partials_dtype, prog, name=f"{name}/inverse")
+    operands = [scaled_gradient, x, *map(norm.of_groups, [*means, inverse])]
 
     def gradient(
-        slope: expr.Expr,
+        scaled_gradient: expr.Expr,
         x: expr.Expr,
         mean: expr.Expr,
         mean_product: expr.Expr,
         inverse: expr.Expr,
     ) -> expr.Expr:
-        return (slope - mean - x * mean_product) * inverse
+        return (scaled_gradient - mean - x * mean_product) * inverse
 
-    return norm.map(gradient, operands, prog, f"{name}/gradient", works_in=partials)
+    return norm.map(gradient, operands, prog, f"{name}/gradient", works_in=partials_dtype)
 
 
 def _param_update(
@@ -429,8 +467,12 @@ def _param_update(
     prog: Program,
     debug_context: str = OWN,
 ) -> None:
-    for name, row in (("beta", beta), ("gamma_delta", gamma_delta), ("beta_delta", beta_delta)):
-        _check_row(name, row, gamma.num_elements, "channel")
+    for name, parameter in (
+        ("beta", beta),
+        ("gamma_delta", gamma_delta),
+        ("beta_delta", beta_delta),
+    ):
+        _check_row(name, parameter, gamma.num_elements, "channel")
     parameters = concat([gamma, beta])
     deltas = concat([gamma_delta, beta_delta])
     check_finite("scale", check_factor(graph, "scale", scale, parameters.dtype, FLOAT))

@@ -1,9 +1,9 @@
 """The distribution of a pooling over the tiles, by PopLibs' plan (popnn/PoolPlan.cpp).
 
 The output is divided into blocks of channels, samples and intervals of the field, one block per
-tile, whose channels are contiguous in groups. The plan has the smallest sum of the estimates of
-vertex, exchange and rearrangement over all partitions. A plan with groups of 16 HALF or 8 FLOAT,
-which suit the next layer, is preferred if it costs at most a third more.
+tile. Channels are contiguous in groups. The planner compares all partitions by the sum of three
+estimates: the cycles of the vertices, of the exchange, and of rearranging data. It prefers groups
+of 16 HALF or 8 FLOAT, which suit the next layer, if they cost less than a third more.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from ipu_teach.poplibs.placing import balanced_partition, dealt, sensible_parts
 from ipu_teach.target import Target
 from ipu_teach.types import HALF, Array, DType
 
-_MOST = 8  # maximum number of vectors in a group of channels
-_MORE = 4 / 3  # the permitted cost of a plan with the preferred groups, relative to the best
+_MOST = 8  # a group of channels has at most 8 vectors
+_MORE = 4 / 3  # a plan with the preferred groups may cost up to 4/3 of the best plan
 Ranges = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
 class PoolPlan:
-    """The partition of [channel groups, samples, *field, channels of a group].
+    """The partition of a result, viewed as [channel groups, samples, *field, channels of a group].
 
-    `parts` is the number of parts of each dimension except the last.
+    `parts` contains the number of parts of each dimension of `shape` except the last.
     """
 
     shape: Shape
@@ -43,9 +43,11 @@ class PoolPlan:
 
         `ranges` are the intervals (begin, end) of each dimension except the last.
         """
-        pairs = zip(self.shape[:-1], self.parts, strict=True)
-        cuts = list(product(*(balanced_partition(size, parts) for size, parts in pairs)))
-        return dealt(cuts, self.tiles)
+        dim_parts = zip(self.shape[:-1], self.parts, strict=True)
+        ranges_of_blocks = list(
+            product(*(balanced_partition(size, parts) for size, parts in dim_parts))
+        )
+        return dealt(ranges_of_blocks, self.tiles)
 
     def places(self, ranges: Ranges) -> Array:
         """Return int64[elements]: the positions of a block's elements in the flat tensor."""
@@ -57,19 +59,21 @@ class PoolPlan:
     def cycles(
         self, kind: str, work: list[Array], ranges: Ranges, dtype: type[DType], target: Target
     ) -> int:
-        """Return the tile cycles of a block.
+        """Return the tile cycles of a block with these `ranges`.
 
-        `work` is, for each dimension of the field, bool[kernel, length]: whether a place of the
-        window has work at a position.
+        `kind` is as for `vertices.pooling`. `work` contains an array bool[kernel, length] for each
+        dimension of the field: whether an element of the window has work at a position.
         """
-        (begin, end), *rest = ranges
-        busy = shares(work, ranges, target.num_worker_contexts)
-        figures = {
+        (group_begin, group_end), *other_ranges = ranges
+        worker_shares = shares(work, ranges, target.num_worker_contexts)
+        block_sizes = {
             "vectors": -(-self.shape[-1] // target.get_vector_width(dtype)),
-            "groups": end - begin,
+            "groups": group_end - group_begin,
         }
-        outputs = prod(high - low for low, high in rest)
-        cycles = vertices.pooling(kind, *busy, target=target, **figures, outputs=outputs)
+        num_outputs = prod(end_in_dim - begin_in_dim for begin_in_dim, end_in_dim in other_ranges)
+        cycles = vertices.pooling(
+            kind, *worker_shares, target=target, **block_sizes, outputs=num_outputs
+        )
         return int(np.max(cycles))
 
 
@@ -84,29 +88,34 @@ def planned(
     dtype: type[DType],
     target: Target,
 ) -> PoolPlan:
-    """Return the plan of a result [samples, channels, *field].
+    """Return the plan for a result of the shape `shape`, [samples, channels, *field].
 
-    `kind` is as for `vertices.pooling`; `contiguous` is the number of contiguous channels of the
-    input.
+    `kind` is as for `vertices.pooling`. `forward` is false for a gradient. `contiguous` is the
+    number of channels of the input that are contiguous in memory.
     """
     channels = shape[1]
-    width = target.get_vector_width(dtype)
-    divisors = [n for n in range(1, channels + 1) if channels % n == 0]
-    largest_group = max(width, min(_MOST * width, -(-contiguous // width) * width))
-    groups = [n for n in divisors if width <= n <= largest_group] or sorted({1, channels})
-    facts = kind, shape, kernel, stride, forward, contiguous, dtype, target
-    cost, best = min(
-        (_best(group, *facts) for group in groups), key=lambda cost_and_plan: cost_and_plan[0]
+    vector_width = target.get_vector_width(dtype)
+    divisors = [size for size in range(1, channels + 1) if channels % size == 0]
+    largest_group = max(
+        vector_width, min(_MOST * vector_width, -(-contiguous // vector_width) * vector_width)
     )
-    wished = 16 if dtype is HALF else 8
-    if best.shape[-1] < wished and channels % wished == 0:
-        wished_cost, wished_plan = _best(wished, *facts)
-        best = wished_plan if wished_cost < _MORE * cost else best
-    return best
+    group_sizes = [size for size in divisors if vector_width <= size <= largest_group] or sorted(
+        {1, channels}
+    )
+    plan_arguments = kind, shape, kernel, stride, forward, contiguous, dtype, target
+    best_cost, best_plan = min(
+        (_best(group_size, *plan_arguments) for group_size in group_sizes),
+        key=lambda cost_and_plan: cost_and_plan[0],
+    )
+    preferred_group = 16 if dtype is HALF else 8
+    if best_plan.shape[-1] < preferred_group and channels % preferred_group == 0:
+        preferred_cost, preferred_plan = _best(preferred_group, *plan_arguments)
+        best_plan = preferred_plan if preferred_cost < _MORE * best_cost else best_plan
+    return best_plan
 
 
 def _best(
-    group: int,
+    group_size: int,
     kind: str,
     shape: Shape,
     kernel: Shape,
@@ -116,89 +125,116 @@ def _best(
     dtype: type[DType],
     target: Target,
 ) -> tuple[int, PoolPlan]:
-    """Return (estimated cycles, the best plan) with groups of `group` channels."""
-    sizes = (shape[1] // group, shape[0], *shape[2:])
-    parts = np.ones((1, 0), np.int64)
-    for size in sizes:  # all partitions that have a tile for each block
+    """Return (estimated cycles, plan) of the best plan with groups of `group_size` channels.
+
+    The other parameters are as for `planned`.
+    """
+    sizes = (shape[1] // group_size, shape[0], *shape[2:])
+    partitions = np.ones((1, 0), np.int64)
+    for size in sizes:  # build all partitions that have a tile for each block
         candidates = sensible_parts(size, size)
-        parts = np.hstack(
-            [np.repeat(parts, len(candidates), 0), np.tile(candidates, len(parts)).reshape(-1, 1)]
+        partitions = np.hstack(
+            [
+                np.repeat(partitions, len(candidates), 0),
+                np.tile(candidates, len(partitions)).reshape(-1, 1),
+            ]
         )
-        parts = parts[parts.prod(1) <= target.num_tiles]
-    size_per_part = -(-np.array(sizes) // parts)  # the size of a block in each dimension
-    rows = size_per_part[:, 1:-1].prod(1)
-    long = size_per_part[:, -1]
-    worker = np.arange(target.num_worker_contexts + 1)[:, None]
-    ends = worker * (rows * long) // target.num_worker_contexts
-    begin = ends[:-1]
-    end = ends[1:]
-    touched = np.where(end > begin, (end - 1) // long - begin // long + 1, 0)
-    vectors = -(-group // target.get_vector_width(dtype))
-    places = prod(kernel)
-    per_worker = vertices.pooling(
+        partitions = partitions[partitions.prod(1) <= target.num_tiles]
+    size_per_part = -(-np.array(sizes) // partitions)  # the size of a block in each dimension
+    rows_per_block = size_per_part[:, 1:-1].prod(1)
+    row_length = size_per_part[:, -1]
+    worker_index = np.arange(target.num_worker_contexts + 1)[:, None]
+    share_bounds = worker_index * (rows_per_block * row_length) // target.num_worker_contexts
+    share_begins = share_bounds[:-1]
+    share_ends = share_bounds[1:]
+    rows_of_worker = np.where(
+        share_ends > share_begins,
+        (share_ends - 1) // row_length - share_begins // row_length + 1,
+        0,
+    )
+    vectors = -(-group_size // target.get_vector_width(dtype))
+    window_size = prod(kernel)
+    worker_cycles = vertices.pooling(
         kind,
-        touched,
-        touched * places,
-        (end - begin) * places,
+        rows_of_worker,
+        rows_of_worker * window_size,
+        (share_ends - share_begins) * window_size,
         target=target,
         vectors=vectors,
         groups=size_per_part[:, 0],
-        outputs=rows * long,
+        outputs=rows_per_block * row_length,
     )
-    cycles = np.max(per_worker, axis=0)
+    cycles = np.max(worker_cycles, axis=0)
 
-    field = size_per_part[:, 2:]
-    k = np.array(kernel)
-    s = np.array(stride)
-    wanted = ((field - 1) * s + k if forward else (field + k - 2) // s + 1).prod(1)
-    elements = 2 * wanted + field.prod(1) if kind == "GRAD" else wanted
-    size = elements * size_per_part[:, :2].prod(1) * group * dtype.size
-    cycles = cycles + size // target.exchange_bytes_per_cycle
-    if contiguous != group:
-        cycles = cycles + size // 4
-    best = int(np.argmin(cycles))
-    chosen = tuple(map(int, parts[best]))
-    return int(cycles[best]), PoolPlan((*sizes, group), chosen, target.num_tiles)
+    field_per_block = size_per_part[:, 2:]
+    kernel_sizes = np.array(kernel)
+    strides = np.array(stride)
+    fetched_per_channel = (
+        (field_per_block - 1) * strides + kernel_sizes
+        if forward
+        else (field_per_block + kernel_sizes - 2) // strides + 1
+    ).prod(1)
+    fetched_elements = (
+        2 * fetched_per_channel + field_per_block.prod(1) if kind == "GRAD" else fetched_per_channel
+    )
+    fetched_bytes = fetched_elements * size_per_part[:, :2].prod(1) * group_size * dtype.size
+    cycles = cycles + fetched_bytes // target.exchange_bytes_per_cycle
+    if contiguous != group_size:
+        cycles = cycles + fetched_bytes // 4
+    best_index = int(np.argmin(cycles))
+    best_parts = tuple(map(int, partitions[best_index]))
+    return int(cycles[best_index]), PoolPlan((*sizes, group_size), best_parts, target.num_tiles)
 
 
 def channels_side_by_side(x: Tensor) -> int:
-    """Return the size of the equal groups of channels of x that are contiguous in memory.
+    """Return how many neighbouring channels of x [samples, channels, *field] are contiguous.
 
-    x is [samples, channels, *field].
+    The channels are divided into groups of this size, each contiguous in memory everywhere.
     """
-    places = x.dim_shuffle([0, *range(2, x.rank), 1]).positions().reshape(-1, x.shape[1])
-    at = np.flatnonzero((np.diff(places) != 1).any(0)) + 1
-    return int(np.gcd.reduce([x.shape[1], *at]))
+    channel_positions = x.dim_shuffle([0, *range(2, x.rank), 1]).positions().reshape(-1, x.shape[1])
+    breaks = np.flatnonzero((np.diff(channel_positions) != 1).any(0)) + 1
+    return int(np.gcd.reduce([x.shape[1], *breaks]))
 
 
 def shares(work: Sequence[Array], ranges: Ranges, workers: int) -> tuple[Array, Array, Array]:
-    """Return (rows, pieces, elements), int64[workers] each: the work of each worker.
+    """Return (rows, pieces, elements), each int64[workers]: the work of each worker in a block.
 
-    They are the rows of the block of which the worker has a part, the pieces of work in them, and
-    the elements of those pieces, for a vector of channels. `work` is as for `PoolPlan.cycles`. The
-    workers divide the block's elements evenly, row by row.
+    The workers divide the block's elements evenly, row by row. A worker has a part of some rows. A
+    piece is the work for one element of the window in such a part, if there is any. The elements
+    are those of all pieces, for a vector of channels. `work` and `ranges` are as for
+    `PoolPlan.cycles`.
     """
-    *outer, inner = (v[:, a:b] for v, (a, b) in zip(work, ranges[2:], strict=True))
-    # places of the window with work, over all dimensions except the last
-    places: Array = np.ones(1, np.int64)
-    for v in outer:
-        places = np.outer(places, v.sum(0)).reshape(-1)
-    samples = ranges[1][1] - ranges[1][0]
-    long = inner.shape[1]
-    places = np.tile(places, samples)
-    table = np.zeros((3, workers), np.int64)
-    ends = np.arange(workers + 1) * (len(places) * long) // workers
-    for worker, (at, end) in enumerate(zip(ends[:-1], ends[1:], strict=True)):
-        while at < end:
-            row, column = divmod(at, long)
-            many = 1
-            if column or end - at < long:
-                stop = min(long, column + end - at)
+    *outer_work, row_work = (
+        dim_work[:, begin:end] for dim_work, (begin, end) in zip(work, ranges[2:], strict=True)
+    )
+    # for each row: how many elements of the window have work, in all dimensions except the last
+    places_of_row: Array = np.ones(1, np.int64)
+    for dim_work in outer_work:
+        places_of_row = np.outer(places_of_row, dim_work.sum(0)).reshape(-1)
+    num_samples = ranges[1][1] - ranges[1][0]
+    row_length = row_work.shape[1]
+    places_of_row = np.tile(places_of_row, num_samples)
+    totals = np.zeros((3, workers), np.int64)
+    share_bounds = np.arange(workers + 1) * (len(places_of_row) * row_length) // workers
+    for worker, (element, share_end) in enumerate(
+        zip(share_bounds[:-1], share_bounds[1:], strict=True)
+    ):
+        while element < share_end:
+            row, column = divmod(element, row_length)
+            num_rows = 1
+            if column or share_end - element < row_length:
+                column_end = min(row_length, column + share_end - element)
             else:  # complete rows are counted together
-                stop = long
-                many = (end - at) // long
-            per_row = inner[:, column:stop].sum(1)
-            times = places[row : row + many].sum()
-            table[:, worker] += np.array([many, times * (per_row > 0).sum(), times * per_row.sum()])
-            at += (stop - column) * many
-    return table[0], table[1], table[2]
+                column_end = row_length
+                num_rows = (share_end - element) // row_length
+            work_per_place = row_work[:, column:column_end].sum(1)
+            num_places = places_of_row[row : row + num_rows].sum()
+            totals[:, worker] += np.array(
+                [
+                    num_rows,
+                    num_places * (work_per_place > 0).sum(),
+                    num_places * work_per_place.sum(),
+                ]
+            )
+            element += (column_end - column) * num_rows
+    return totals[0], totals[1], totals[2]

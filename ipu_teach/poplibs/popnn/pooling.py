@@ -2,12 +2,12 @@
 
     params = pooling.PoolParams("MAX", (28, 28), (2, 2), (2, 2), (0, 0), (0, 0), 8, 4, FLOAT)
     pooled = pooling.pool(graph, params, x, prog)                       # x is [4, 8, 28, 28]
-    slope = pooling.pool_input_gradient(graph, params, x, pooled, dy, prog)
+    gradient = pooling.pool_input_gradient(graph, params, x, pooled, dy, prog)
 
-A result is distributed in blocks, one per tile, as PopLibs plans it (`pool_plan`). Each tile
-receives the windows of its elements; padding is local. Cycles are PopLibs' estimates of the pooling
-vertices (popnn/PerformanceEstimation.hpp): six workers divide the rows of a block, and process them
-once for each place of the window that has work there.
+The result is divided into blocks, one per tile, as PopLibs plans it (`pool_plan`). Each tile
+receives the windows of its block. Padding is stored on every tile, so it is not sent. Cycles are
+PopLibs' estimates of the pooling vertices (popnn/PerformanceEstimation.hpp): six workers divide the
+rows of a block, and process a row once for each place in the window that lies inside the field.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ from ipu_teach.types import BOOL, FLOAT, HALF, UNSIGNED_INT, UNSIGNED_SHORT, Arr
 
 __all__ = ["PoolParams", "PoolingType", "pool", "pool_input_gradient"]
 
-_FAR = -(2**50)  # an offset so large that every sum with it is negative
+_FAR = -(2**50)  # marks a missing element: every sum of distances that contains it is negative
 _TIES = ("all", "first")
-MOST_PLACES = 2**26  # limit of kernel size times number of windows, in one dimension
+MOST_PLACES = 2**26  # in one dimension, kernel size times number of windows is at most this
 
 
 class PoolingType(Enum):
@@ -70,9 +70,9 @@ class PoolParams:
 
     `kind` is a `PoolingType` or its name. `kernel`, `stride`, `padding_lower` and `padding_upper`
     have a number for each dimension of the field; negative padding removes elements. Padding is
-    never the maximum. AVG divides by the number of places of the window inside the field, as in
+    never the maximum. AVG divides by the number of elements of the field in the window, as in
     PopLibs; torch's average also counts padding, unless `count_include_pad=False`. Raises
-    `PoplibsError` if a window does not fit, or covers only padding.
+    `PoplibsError` for invalid arguments, and if a window does not fit or covers only padding.
     """
 
     kind: PoolingType | str
@@ -86,10 +86,10 @@ class PoolParams:
     dtype: type[DType]
 
     def __post_init__(self) -> None:
-        kind = PoolingType.__members__.get(str(self.kind).upper(), self.kind)
-        object.__setattr__(self, "kind", kind)
-        if not isinstance(kind, PoolingType):
-            raise _wrong("kind", kind, f"use {', '.join(PoolingType.__members__)}.")
+        pooling_type = PoolingType.__members__.get(str(self.kind).upper(), self.kind)
+        object.__setattr__(self, "kind", pooling_type)
+        if not isinstance(pooling_type, PoolingType):
+            raise _wrong("kind", pooling_type, f"use {', '.join(PoolingType.__members__)}.")
         if self.dtype is not FLOAT and self.dtype is not HALF:
             raise _wrong("dtype", self.dtype, "use FLOAT or HALF.")
         for name in ("channels", "batch_size"):
@@ -101,25 +101,35 @@ class PoolParams:
                 advice = "give a list with a whole number for each dimension of the field."
                 raise _wrong(name, value, advice)
             if len(value) != len(self.input_field):
-                wants = f"for {len(value)} of {len(self.input_field)} dimensions of the field"
-                raise _wrong(name, value, "give a number for each.", f" {wants}")
+                problem = f"for {len(value)} of {len(self.input_field)} dimensions of the field"
+                raise _wrong(name, value, "give a number for each.", f" {problem}")
             if not name.startswith("padding") and min(value) < 1:
                 raise _wrong(name, value, "give 1 or more.")
             object.__setattr__(self, name, tuple(map(int, value)))
-        for d, (size, kernel, _, low, high) in enumerate(self._axes()):
-            where = f"in dimension {d} of the field"
-            if min(size + low, size + high, size + low + high) < 1:
+        for d, (size, kernel, _, padding_lower, padding_upper) in enumerate(self._axes()):
+            context = f"in dimension {d} of the field"
+            padded_size = size + padding_lower + padding_upper
+            if min(size + padding_lower, size + padding_upper, padded_size) < 1:
                 advice = f"keep at least one of its {size} elements."
-                raise _wrong("padding", (low, high), advice, f" {where}")
-            if kernel > size + low + high:
-                says = f" {where}, which has {size + low + high} elements with its padding"
-                raise _wrong("a kernel of", kernel, "make it smaller, or pad the field.", says)
-            if (places := kernel * self.output_field[d]) > MOST_PLACES:
-                says = f" {where}: its windows have {places:,} places"
-                raise _wrong("a kernel of", kernel, "make the kernel or the field smaller.", says)
+                raise _wrong("padding", (padding_lower, padding_upper), advice, f" {context}")
+            if kernel > padded_size:
+                problem = f" {context}, which has {padded_size} elements with its padding"
+                raise _wrong("a kernel of", kernel, "make it smaller, or pad the field.", problem)
+            if (num_places := kernel * self.output_field[d]) > MOST_PLACES:
+                problem = f" {context}: its windows have {num_places:,} places"
+                raise _wrong(
+                    "a kernel of", kernel, "make the kernel or the field smaller.", problem
+                )
             if not self._inside(d).all():
-                says = f" {where}, with a kernel of {kernel}: some windows contain only padding"
-                raise _wrong("padding", (low, high), "pad by less than the kernel.", says)
+                problem = (
+                    f" {context}, with a kernel of {kernel}: some windows contain only padding"
+                )
+                raise _wrong(
+                    "padding",
+                    (padding_lower, padding_upper),
+                    "pad by less than the kernel.",
+                    problem,
+                )
 
     def _axes(self) -> list[tuple[int, ...]]:
         lists = (self.input_field, self.kernel, self.stride, self.padding_lower, self.padding_upper)
@@ -128,7 +138,10 @@ class PoolParams:
     @property
     def output_field(self) -> Shape:
         """The field of the result: the number of windows in each dimension."""
-        return tuple((size + a + b - k) // s + 1 for size, k, s, a, b in self._axes())
+        return tuple(
+            (size + padding_lower + padding_upper - k) // s + 1
+            for size, k, s, padding_lower, padding_upper in self._axes()
+        )
 
     @property
     def input_shape(self) -> Shape:
@@ -141,52 +154,63 @@ class PoolParams:
         return (self.batch_size, self.channels, *self.output_field)
 
     def _seen(self, d: int) -> Array:
-        """Return int[kernel, windows]: the position of each place in dimension d of the field.
+        """Return int[kernel, windows]: the field position of each element of each window.
 
-        It is -1 for places outside the field.
+        Positions and windows are those in dimension `d`. A position outside the field is -1.
         """
-        size, kernel, stride, low, high = self._axes()[d]
-        at = np.arange(self.output_field[d]) * stride + np.arange(kernel)[:, None] - low
-        inside = (at >= max(-low, 0)) & (at < size - max(-high, 0))
-        return np.where(inside, at, -1)
+        size, kernel, stride, padding_lower, padding_upper = self._axes()[d]
+        field_position = (
+            np.arange(self.output_field[d]) * stride + np.arange(kernel)[:, None] - padding_lower
+        )
+        is_inside = (field_position >= max(-padding_lower, 0)) & (
+            field_position < size - max(-padding_upper, 0)
+        )
+        return np.where(is_inside, field_position, -1)
 
     def _seen_by(self, d: int) -> tuple[Array, Array]:
         """Return (windows, places), each int[windows per element, input_field].
 
-        They are the windows that contain each element of dimension d, and its place in them; or -1.
+        They are the windows that contain each element in dimension `d`, and the element's index
+        within the window. Missing entries are -1.
         """
-        size, kernel, stride, low, _ = self._axes()[d]
-        at = np.arange(size) + low
-        window = at // stride - np.arange(-(-kernel // stride))[:, None]
-        place = at - window * stride
-        good = (window >= 0) & (window < self.output_field[d]) & (place < kernel)
-        return np.where(good, window, -1), np.where(good, place, -1)
+        size, kernel, stride, padding_lower, _ = self._axes()[d]
+        padded_position = np.arange(size) + padding_lower
+        window = padded_position // stride - np.arange(-(-kernel // stride))[:, None]
+        place_in_window = padded_position - window * stride
+        is_in_window = (window >= 0) & (window < self.output_field[d]) & (place_in_window < kernel)
+        return np.where(is_in_window, window, -1), np.where(is_in_window, place_in_window, -1)
 
     def _work(self, d: int) -> Array:
-        """Return bool[kernel, windows]: whether a place is inside dimension d of the field."""
+        """Return bool[kernel, windows]: whether an element of a window is inside the field.
+
+        Only dimension `d` is considered.
+        """
         return self._seen(d) >= 0
 
     def _work_of(self, d: int) -> Array:
-        """Return bool[kernel, input_field]: whether an element has this place in a window."""
+        """Return bool[kernel, input_field]: whether some window has the element at this index.
+
+        Only dimension `d` is considered.
+        """
         place = self._seen_by(d)[1]
         return np.asarray((place == np.arange(self.kernel[d])[:, None, None]).any(1))
 
     def _inside(self, d: int) -> Array:
-        """Return int[windows]: the number of places inside dimension d of the field."""
+        """Return int[windows]: how many elements of each window are inside dimension `d`."""
         return np.asarray(self._work(d).sum(axis=0))
 
 
 class _Windows(SupervisorVertex):
-    """A vertex with a window in each column of x.
+    """The base of vertices whose `x` has a window in each column: [places of the window, windows].
 
-    FLOAT stands for the dtype of the input, HALF for that of the output.
+    FLOAT stands for the dtype of the input, and HALF for the dtype of the output.
     """
 
     x: Input[Vector[Vector[FLOAT]]]
 
 
 class MaxPooling(_Windows):
-    """out = the maximum of each column of x; NaN if the column contains NaN."""
+    """Set `out` to the maximum of each column of x, or to NaN if the column contains NaN."""
 
     out: Output[Vector[HALF]]
 
@@ -195,19 +219,20 @@ class MaxPooling(_Windows):
 
 
 class SumPooling(_Windows):
-    """out = the sum of each column of x, in FLOAT, divided by `divisor`."""
+    """Set `out` to the sum of each column of x, computed in FLOAT and divided by `divisor`."""
 
     out: Output[Vector[HALF]]
-    divisor: UNSIGNED_INT  # not the inverse, which would be rounded before the product
+    divisor: UNSIGNED_INT  # the inverse would be rounded, and change the result
 
     def compute(self) -> None:
         self.out = np.sum(self.x.astype(np.float32), axis=0) / self.divisor.astype(np.float32)
 
 
 class SelectiveScaling(SupervisorVertex):
-    """out = x / counts.
+    """Set `out` to x / counts.
 
-    PopLibs has no estimate of it; it costs SumPooling with windows of one place.
+    PopLibs has no cycle estimate for this vertex; it costs as much as SumPooling with windows of
+    one element.
     """
 
     x: Input[Vector[FLOAT]]
@@ -219,7 +244,10 @@ class SelectiveScaling(SupervisorVertex):
 
 
 class MaxPoolingGrad(SupervisorVertex):
-    """out = the sum of the gradients of the windows whose maximum is x."""
+    """Set `out` to the sum of the gradients of the windows whose maximum equals x.
+
+    A column of `pooled` and `gradient` contains the windows that contain an element of x.
+    """
 
     x: Input[Vector[FLOAT]]
     pooled: Input[Vector[Vector[FLOAT]]]
@@ -232,9 +260,10 @@ class MaxPoolingGrad(SupervisorVertex):
 
 
 class MaxPoolingShares(_Windows):
-    """out = gradient, divided over the maxima of each column of x, or only for the first of them.
+    """Divide each window's gradient over the maxima in its column of x, or give it to the first.
 
-    PopLibs has no estimate of its MaxPoolingGradientScale; it costs MaxPooling.
+    PopLibs has no cycle estimate for its MaxPoolingGradientScale; this vertex costs as much as
+    MaxPooling.
     """
 
     gradient: Input[Vector[FLOAT]]
@@ -242,40 +271,48 @@ class MaxPoolingShares(_Windows):
     first: BOOL
 
     def compute(self) -> None:
-        hit = (self.x == np.max(self.x, axis=0)).astype(np.float32)
-        first = np.argmax(self.x, axis=0) == np.arange(len(self.x)).reshape(-1, 1)
-        share = np.where(self.first, first, hit / np.maximum(np.sum(hit, axis=0), 1))
+        is_maximum = (self.x == np.max(self.x, axis=0)).astype(np.float32)
+        is_first_maximum = np.argmax(self.x, axis=0) == np.arange(len(self.x)).reshape(-1, 1)
+        share = np.where(
+            self.first, is_first_maximum, is_maximum / np.maximum(np.sum(is_maximum, axis=0), 1)
+        )
         self.out = np.where(share > 0, self.gradient.astype(np.float32) * share, 0)
 
 
 class _Tables:
-    """The places in a flat tensor of the elements that other elements need.
+    """The indices of the elements of a flat tensor that each element of a result needs.
 
-    For each dimension there are distances [count, length], which are added; -1 means no element.
+    An index is a sum of one distance for each dimension. A dimension's distances are int[needed
+    elements, length of the dimension]; -1 means that there is no such element. `margin` tells
+    whether any element is missing.
     """
 
-    def __init__(self, each: list[Array]) -> None:
-        self._each = [np.where(table < 0, _FAR, table) for table in each]
-        self.margin = any(bool((table < 0).any()) for table in each)
+    def __init__(self, tables_of_dims: list[Array]) -> None:
+        self._each = [np.where(table < 0, _FAR, table) for table in tables_of_dims]
+        self.margin = any(bool((table < 0).any()) for table in tables_of_dims)
 
     def of(self, ranges: Ranges) -> Array:
-        """Return int[count, elements]: the places that a block needs, with all its channels."""
+        """Return int[needed elements, elements]: the indices that a block of the result needs.
+
+        `ranges` are the intervals (begin, end) of the block in all dimensions except the last, the
+        channels of a group, of which the block has all. A negative index is a missing element.
+        """
         indices: Array = np.zeros((1, 1), np.int64)
         for table, (begin, end) in zip(self._each, (*ranges, (0, None)), strict=True):
-            both = indices[:, None, :, None] + table[:, None, begin:end]
-            indices = both.reshape(both.shape[0] * both.shape[1], -1)
+            combined = indices[:, None, :, None] + table[:, None, begin:end]
+            indices = combined.reshape(combined.shape[0] * combined.shape[1], -1)
         return indices
 
 
-# a flat tensor, the places that are needed of it, and the value for missing elements
+# (flat tensor, tables of the needed elements, value for missing elements)
 Gathered = tuple[Tensor, _Tables, float]
 
 
 class _Call:
-    """The common part of all compute sets of a call.
+    """A call of `pool` or `pool_input_gradient`: it adds the compute sets by one plan.
 
-    Tensors are flat, in the order of the output's plan: groups of channels, samples, the field, the
-    channels of a group.
+    The plan's order of elements is [groups of channels, samples, *field, channels of a group]. A
+    "flat" tensor has one dimension and that order.
     """
 
     def __init__(
@@ -293,15 +330,15 @@ class _Call:
         self.prog = prog
         self.name = name
         shape = params.output_shape if forward else params.input_shape
-        facts = params.kernel, params.stride, forward, channels_side_by_side(x)
-        self.plan = planned(kind, shape, *facts, params.dtype, graph.target)
+        plan_arguments = params.kernel, params.stride, forward, channels_side_by_side(x)
+        self.plan = planned(kind, shape, *plan_arguments, params.dtype, graph.target)
         self.group = self.plan.shape[-1]
         self.blocks = self.plan.blocks()
         places_of_block = [self.plan.places(ranges) for _, ranges in self.blocks]
         self.order = np.concatenate(places_of_block)
         self.ends = np.cumsum([0, *map(len, places_of_block)])
-        work = params._work if forward else params._work_of
-        self.work = [work(d) for d in range(len(params.kernel))]
+        places_inside = params._work if forward else params._work_of
+        self.work = [places_inside(d) for d in range(len(params.kernel))]
 
     def flat(self, tensor: Tensor) -> Tensor:
         batch, channels, *field = tensor.shape
@@ -309,9 +346,11 @@ class _Call:
         return grouped.dim_shuffle([1, 0, *range(3, grouped.rank), 2]).flatten()
 
     def seen(self, flat: Tensor, shape: Shape) -> Tensor:
-        """Return a flat tensor as a tensor of this shape."""
-        back = flat.reshape(self._shape(shape))
-        return back.dim_shuffle([1, 0, back.rank - 1, *range(2, back.rank - 1)]).reshape(shape)
+        """Return a flat tensor as a view [batch, channels, *field] of the given shape."""
+        grouped = flat.reshape(self._shape(shape))
+        return grouped.dim_shuffle([1, 0, grouped.rank - 1, *range(2, grouped.rank - 1)]).reshape(
+            shape
+        )
 
     def _shape(self, shape: Shape) -> Shape:
         return (shape[1] // self.group, shape[0], *shape[2:], self.group)
@@ -336,115 +375,128 @@ class _Call:
         self.graph.set_tile_mapping(flat, tiles)
 
     def counts(self) -> tuple[int, Tensor | None]:
-        """Return (divisor, counts) for the average of each window.
+        """Return (divisor, counts): the numbers by which the sums of the windows are divided.
 
-        If all windows have equally many places inside the field, the divisor is their number and
-        counts is None. Otherwise the divisor is 1 and counts a tensor of their numbers. For a sum
-        it is (1, None).
+        If all windows contain equally many elements of the field, this number is the divisor and
+        counts is None. Otherwise the divisor is 1, and counts is a flat tensor with the number of
+        each window. For SUM, the result is (1, None).
         """
         params = self.params
         if params.kind is PoolingType.SUM:
             return 1, None
-        inside: Array = np.ones((), np.int64)
+        num_inside: Array = np.ones((), np.int64)
         for d in range(len(params.kernel)):
-            inside = inside[..., None] * params._inside(d)
-        if inside.min() == inside.max():
-            return int(inside.max()), None
-        full = self._shape(params.output_shape)
-        values = np.broadcast_to(inside[..., None], full).reshape(-1)
+            num_inside = num_inside[..., None] * params._inside(d)
+        if num_inside.min() == num_inside.max():
+            return int(num_inside.max()), None
+        grouped_shape = self._shape(params.output_shape)
+        values = np.broadcast_to(num_inside[..., None], grouped_shape).reshape(-1)
         return 1, self.new("counts", UNSIGNED_SHORT, values)
 
     def windows(self) -> _Tables:
-        """Return the places of the elements of x that each window contains."""
+        """Return the indices of the elements of x that each window contains."""
         params = self.params
         return self._tables(params.input_shape, params._seen)
 
     def windows_of(self, per_window: bool = False) -> _Tables:
-        """Return the places of the windows that contain each element of x.
+        """Return the indices of the windows that contain each element of x.
 
-        With `per_window`, they are places of [kernel places, windows], with a row for each place of
-        a window.
+        With `per_window`, they are indices into a tensor [elements of a window, windows], which has
+        a value for each element of each window.
         """
         shape = self.params.output_shape
         params = self.params
-        rows = prod(shape) * np.cumprod([1, *params.kernel[:0:-1]])[::-1]
-        stride = self._strides(shape)[2:]
+        place_strides = prod(shape) * np.cumprod([1, *params.kernel[:0:-1]])[::-1]
+        field_strides = self._strides(shape)[2:]
 
         def distances(d: int) -> Array:
-            window, place = params._seen_by(d)
-            far = window * stride[d] + per_window * place * rows[d]
-            return np.where(window < 0, -1, far)
+            window, place_in_window = params._seen_by(d)
+            distance = window * field_strides[d] + per_window * place_in_window * place_strides[d]
+            return np.where(window < 0, -1, distance)
 
         return self._tables(shape, distances, False)
 
     def _strides(self, shape: Shape) -> list[int]:
-        full = self._shape(shape)
-        return [prod(full[d + 1 :]) for d in range(len(full))]
+        grouped_shape = self._shape(shape)
+        return [prod(grouped_shape[d + 1 :]) for d in range(len(grouped_shape))]
 
     def _tables(
         self, shape: Shape, of_field: Callable[[int], Array], scaled: bool = True
     ) -> _Tables:
-        full = self._shape(shape)
+        grouped_shape = self._shape(shape)
         strides = self._strides(shape)
-        starts = [np.arange(n)[None] * stride for n, stride in zip(full, strides, strict=True)]
+        distances_of_dims = [
+            np.arange(size)[None] * stride
+            for size, stride in zip(grouped_shape, strides, strict=True)
+        ]
         for d in range(len(self.params.kernel)):
-            at = of_field(d)
-            starts[d + 2] = np.where(at < 0, -1, at * strides[d + 2]) if scaled else at
-        return _Tables(starts)
+            distances = of_field(d)
+            distances_of_dims[d + 2] = (
+                np.where(distances < 0, -1, distances * strides[d + 2]) if scaled else distances
+            )
+        return _Tables(distances_of_dims)
 
     def run(
         self,
         base: type[SupervisorVertex],
-        kind: str,
+        vertex_kind: str,
         out: Tensor,
         same_shape: dict[str, Tensor],
-        wanted: dict[str, Gathered],
+        gathered: dict[str, Gathered],
         **state: int,
     ) -> None:
-        """Append a compute set with a vertex on each tile with elements of `out`.
+        """Append a compute set with a vertex on each tile that has elements of `out`.
 
-        A vertex works on the same elements of the tensors in `same_shape`, and on the elements that
-        it needs of those in `wanted`. It costs PopLibs' vertex of the `kind`.
+        A vertex gets the same elements of the tensors in `same_shape`, and the elements of the
+        tensors in `gathered` that the tables name. Its cycles are those of PopLibs' vertex of the
+        kind `vertex_kind` ("MAX", "AVG" or "GRAD").
         """
         graph = self.graph
-        first = next(flat for flat in [*(w[0] for w in wanted.values()), *same_shape.values()])
-        types = {FLOAT: first.dtype, HALF: out.dtype}
-        vertex_class = typed(base, dict.fromkeys(types.values()), types)
+        first_input = next(
+            flat for flat in [*(entry[0] for entry in gathered.values()), *same_shape.values()]
+        )
+        dtypes = {FLOAT: first_input.dtype, HALF: out.dtype}
+        vertex_class = typed(base, dict.fromkeys(dtypes.values()), dtypes)
         compute_set = graph.add_compute_set(f"{self.name}/{base.__name__}")
         sources = {
-            field: concat([flat, self._margin(flat, fill)]) if tables.margin else flat
-            for field, (flat, tables, fill) in wanted.items()
+            field: concat([flat, self._margin(flat, missing_value)]) if tables.margin else flat
+            for field, (flat, tables, missing_value) in gathered.items()
         }
-        # a vertex that works on single places processes each once
-        work: list[Array] = [np.ones((1, n), bool) for n in self.plan.shape[2:-1]]
-        if wanted:
-            work = self.work
+        # a vertex without windows processes each element once
+        places_inside: list[Array] = [np.ones((1, size), bool) for size in self.plan.shape[2:-1]]
+        if gathered:
+            places_inside = self.work
         edges = {field: flat[..., self.order] for field, flat in {**same_shape, "out": out}.items()}
-        # the cycles, by the sizes and the work on which they depend
+        # the cycles depend only on a block's sizes and on which places are inside the field
         estimates: dict[tuple[int | bytes, ...], int] = {}
-        for number, (tile, ranges) in enumerate(self.blocks):
-            begin, end = self.ends[number : number + 2].tolist()
-            ends = {field: flat[..., begin:end] for field, flat in edges.items()}
-            for field, (flat, tables, _) in wanted.items():
-                at = tables.of(ranges)
-                at = np.where(at < 0, flat.num_elements + tile, at)
-                ends[field] = sources[field][at.reshape(-1)].reshape(at.shape)
-            vertex = graph.add_vertex(compute_set, vertex_class, {**ends, **state})
+        for block_number, (tile, ranges) in enumerate(self.blocks):
+            block_begin, block_end = self.ends[block_number : block_number + 2].tolist()
+            vertex_edges = {
+                field: flat[..., block_begin:block_end] for field, flat in edges.items()
+            }
+            for field, (flat, tables, _) in gathered.items():
+                indices = tables.of(ranges)
+                indices = np.where(indices < 0, flat.num_elements + tile, indices)
+                vertex_edges[field] = sources[field][indices.reshape(-1)].reshape(indices.shape)
+            vertex = graph.add_vertex(compute_set, vertex_class, {**vertex_edges, **state})
             graph.set_tile_mapping(vertex, tile)
-            pairs = zip(work, ranges[2:], strict=True)
-            key: tuple[int | bytes, ...] = (
-                *(high - low for low, high in ranges),
-                *(places[:, low:high].tobytes() for places, (low, high) in pairs),
+            dim_ranges = zip(places_inside, ranges[2:], strict=True)
+            estimate_key: tuple[int | bytes, ...] = (
+                *(range_end - range_begin for range_begin, range_end in ranges),
+                *(
+                    dim_places[:, range_begin:range_end].tobytes()
+                    for dim_places, (range_begin, range_end) in dim_ranges
+                ),
             )
-            if key not in estimates:
-                estimates[key] = self.plan.cycles(
-                    kind, work, ranges, first.dtype, target=graph.target
+            if estimate_key not in estimates:
+                estimates[estimate_key] = self.plan.cycles(
+                    vertex_kind, places_inside, ranges, first_input.dtype, target=graph.target
                 )
-            graph.set_perf_estimate(vertex, estimates[key])
+            graph.set_perf_estimate(vertex, estimates[estimate_key])
         self.prog.add(Execute(compute_set))
 
     def _margin(self, flat: Tensor, fill: float) -> Tensor:
-        """Return a constant with an element on each tile; a single one would be sent to all."""
+        """Return a constant with the value `fill` on each tile, so that it need not be sent."""
         tiles = self.graph.target.num_tiles
         margin = self.graph.add_constant(flat.dtype, (tiles,), fill, f"{self.name}/margin")
         self.graph.set_tile_mapping(margin, np.arange(tiles))
@@ -459,24 +511,25 @@ def pool(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """Return the pooled windows of x [batch, channels, *field].
+    """Return the maximum, sum or average of each window of x [batch, channels, *field].
 
-    The result is [batch, channels, *params.output_field]. Sums and averages of HALF are accumulated
-    in FLOAT, and rounded to HALF once. Raises `PoplibsError`.
+    The result is [batch, channels, *params.output_field] and has the dtype of x. Sums and averages
+    of HALF are accumulated in FLOAT; they are rounded to HALF once, at the end. Raises
+    `PoplibsError`.
     """
     _check(graph, params, "x", x, shape="input_shape")
-    largest = params.kind is PoolingType.MAX
-    call = _Call(graph, params, x, prog, name=debug_context, kind="MAX" if largest else "AVG")
+    is_maximum = params.kind is PoolingType.MAX
+    call = _Call(graph, params, x, prog, name=debug_context, kind="MAX" if is_maximum else "AVG")
     out = call.new("out")
     windows = (call.flat(x), call.windows())
-    if largest:
-        call.run(MaxPooling, "MAX", out, {}, wanted={"x": (*windows, -np.inf)})
+    if is_maximum:
+        call.run(MaxPooling, "MAX", out, {}, gathered={"x": (*windows, -np.inf)})
         return call.seen(out, params.output_shape)
     divisor, counts = call.counts()
     sums = out if counts is None else call.new("sums", FLOAT)
-    call.run(SumPooling, "AVG", sums, {}, wanted={"x": (*windows, 0.0)}, divisor=divisor)
+    call.run(SumPooling, "AVG", sums, {}, gathered={"x": (*windows, 0.0)}, divisor=divisor)
     if counts is not None:
-        call.run(SelectiveScaling, "AVG", out, {"x": sums, "counts": counts}, wanted={})
+        call.run(SelectiveScaling, "AVG", out, {"x": sums, "counts": counts}, gathered={})
     return call.seen(out, params.output_shape)
 
 
@@ -492,13 +545,14 @@ def pool_input_gradient(
     use_scaled_gradient: bool = False,
     ties: str = "all",
 ) -> Tensor:
-    """Return the gradient at the input of `pool`, from `dy` at its output: a tensor of x's shape.
+    """Return the gradient of the input of `pool`, from `dy`, the gradient of its output.
 
-    MAX needs the input `x` and the result `pooled`; for AVG and SUM both are None. If several
-    elements are the maximum of a window, each gets its gradient, as in PopLibs. With
-    `use_scaled_gradient` the gradient is divided over them, and with `ties="first"` only the first
-    gets it, as in torch. Where windows overlap, gradients are added. Sums and shares of HALF are
-    accumulated in FLOAT, and rounded to HALF once. Raises `PoplibsError`.
+    The result has the shape `params.input_shape`. MAX needs the input `x` and the output `pooled`
+    of `pool`; for AVG and SUM, both are None. If several elements of a window equal its maximum,
+    each receives the window's gradient, as in PopLibs. With `use_scaled_gradient`, they share it
+    equally; with `ties="first"`, only the first receives it, as in torch. Gradients from
+    overlapping windows are added. Sums of HALF are accumulated in FLOAT and rounded to HALF once.
+    Raises `PoplibsError`.
     """
     _check_gradient(graph, params, x, pooled, dy=dy, is_scaled=use_scaled_gradient, ties=ties)
     is_maximum = params.kind is PoolingType.MAX
@@ -506,25 +560,27 @@ def pool_input_gradient(
     if is_maximum and not per_window:
         call = _Call(graph, params, dy, prog, name=debug_context, kind="GRAD", forward=False)
         out = call.new("out")
-        windows = {
+        window_tensors = {
             "pooled": (call.flat(pooled), call.windows_of(), 0.0),
             "gradient": (call.flat(dy), call.windows_of(), 0.0),
         }
-        call.run(MaxPoolingGrad, "GRAD", out, {"x": call.flat(x)}, wanted=windows)
+        call.run(MaxPoolingGrad, "GRAD", out, {"x": call.flat(x)}, gathered=window_tensors)
         return call.seen(out, params.input_shape)
     call = _Call(graph, params, dy, prog, name=debug_context, kind="AVG", forward=False)
     out = call.new("out")
     divisor = 1
     if per_window:
-        slopes = _shared_slopes(
-            graph, params, x, dy, prog=prog, name=debug_context, first=ties == "first"
+        gradients_of_places = _shared_slopes(
+            graph, params, x, dy, prog=prog, name=debug_context, is_first_only=ties == "first"
         )
     else:
-        slope_of_window, divisor = _averaged_slope(graph, params, dy, prog, name=debug_context)
-        slopes = [slope_of_window]
-    slope = concat([call.flat(slope_of_place) for slope_of_place in slopes])
-    wanted = {"x": (slope, call.windows_of(per_window), 0.0)}
-    call.run(SumPooling, "AVG", out, {}, wanted=wanted, divisor=divisor)
+        gradient_of_window, divisor = _averaged_slope(graph, params, dy, prog, name=debug_context)
+        gradients_of_places = [gradient_of_window]
+    gradient_of_windows = concat(
+        [call.flat(place_gradient) for place_gradient in gradients_of_places]
+    )
+    gathered = {"x": (gradient_of_windows, call.windows_of(per_window), 0.0)}
+    call.run(SumPooling, "AVG", out, {}, gathered=gathered, divisor=divisor)
     return call.seen(out, params.input_shape)
 
 
@@ -535,41 +591,47 @@ def _shared_slopes(
     dy: Tensor,
     prog: Program,
     name: str,
-    first: bool,
+    is_first_only: bool,
 ) -> list[Tensor]:
-    """Return the gradient of each place of a window for MAX: tensors of the output's shape.
+    """Return, for MAX, the gradient of each place in the windows: tensors of the output's shape.
 
-    The maxima of a window share its gradient, or the `first` gets it.
+    The elements that equal a window's maximum share its gradient; if `is_first_only`, the first of
+    them gets all of it.
     """
     windows = _Call(graph, params, dy, prog, name=name, kind="MAX")
-    dtype = dy.dtype if first else FLOAT  # a share is rounded with its sum
-    size = prod(params.kernel)
-    places = graph.add_variable(dtype, (size, dy.num_elements), f"{name}/apart")
-    slope_of_place = [places[number] for number in range(size)]
-    slopes = [windows.seen(place, params.output_shape) for place in slope_of_place]
-    for place in slope_of_place:
-        windows.spread(place)
-    wanted = {"x": (windows.flat(x), windows.windows(), -np.inf)}
+    dtype = dy.dtype if is_first_only else FLOAT  # a share is rounded with its sum
+    num_places = prod(params.kernel)
+    place_gradients = graph.add_variable(dtype, (num_places, dy.num_elements), f"{name}/apart")
+    flat_gradients = [place_gradients[place_number] for place_number in range(num_places)]
+    gradients = [
+        windows.seen(place_gradient, params.output_shape) for place_gradient in flat_gradients
+    ]
+    for place_gradient in flat_gradients:
+        windows.spread(place_gradient)
+    gathered = {"x": (windows.flat(x), windows.windows(), -np.inf)}
     same_shape = {"gradient": windows.flat(dy)}
-    windows.run(MaxPoolingShares, "MAX", places, same_shape, wanted=wanted, first=first)
-    return slopes
+    windows.run(
+        MaxPoolingShares, "MAX", place_gradients, same_shape, gathered=gathered, first=is_first_only
+    )
+    return gradients
 
 
 def _averaged_slope(
     graph: Graph, params: PoolParams, dy: Tensor, prog: Program, name: str
 ) -> tuple[Tensor, int]:
-    """Return (gradient of each window's elements, divisor) for AVG and SUM.
+    """Return, for AVG and SUM, (gradients of the windows, divisor).
 
-    The gradient is already divided if windows have different numbers of elements.
+    Each element of a window receives the window's gradient divided by the divisor. If windows have
+    different numbers of elements, the gradients are divided already and the divisor is 1.
     """
     windows = _Call(graph, params, dy, prog, name=name, kind="AVG")
     divisor, counts = windows.counts()
     if counts is None:
         return dy, divisor
-    shared = windows.new("shares", FLOAT)
+    window_gradients = windows.new("shares", FLOAT)
     same_shape = {"x": windows.flat(dy), "counts": counts}
-    windows.run(SelectiveScaling, "AVG", shared, same_shape, wanted={})
-    return windows.seen(shared, params.output_shape), divisor
+    windows.run(SelectiveScaling, "AVG", window_gradients, same_shape, gathered={})
+    return windows.seen(window_gradients, params.output_shape), divisor
 
 
 def _check_gradient(
@@ -596,26 +658,26 @@ def _check_gradient(
     elif x is not None or pooled is not None or is_scaled or ties != "all":
         raise refused(
             f"was given x, pooled or ties for {PoolingType(params.kind).name} pooling.",
-            next_step="leave them out, with None for x and pooled: only MAX has a largest element.",
+            next_step="leave them out, with None for x and pooled: only MAX uses them.",
         )
 
 
 def _check(graph: Graph, params: PoolParams, name: str, tensor: Tensor | None, shape: str) -> None:
-    """Raise `PoplibsError` unless `tensor` has the dtype of the parameters, and their `shape`.
+    """Raise `PoplibsError` unless `tensor` has the dtype and the shape that the parameters say.
 
-    `shape` is the name of one of their attributes.
+    `shape` is "input_shape" or "output_shape".
     """
-    wanted: Shape = getattr(params, shape)
-    check_tensor(graph, name, tensor, (len(wanted),))
+    wanted_shape: Shape = getattr(params, shape)
+    check_tensor(graph, name, tensor, (len(wanted_shape),))
     assert tensor is not None
     advice = f"give {name} the {shape} of the parameters."
-    check_same("shapes", tensor.shape, wanted, f"{name} {tensor!r}", advice=advice)
-    advice = "cast it with popops.cast, or say so in the parameters."
-    names = tensor.dtype.__name__, params.dtype.__name__
-    check_same("dtypes", *names, f"{name} {tensor!r}", advice)
+    check_same("shapes", tensor.shape, wanted_shape, f"{name} {tensor!r}", advice=advice)
+    advice = "cast it with popops.cast, or change dtype in the parameters."
+    dtype_names = tensor.dtype.__name__, params.dtype.__name__
+    check_same("dtypes", *dtype_names, f"{name} {tensor!r}", advice)
     check_mapped(graph, name, tensor)
 
 
-def _wrong(name: str, value: object, advice: str, says: str = "") -> PoplibsError:
-    text = f"PoolParams() was given {name} {shown(value)}{says}."
+def _wrong(name: str, value: object, advice: str, context: str = "") -> PoplibsError:
+    text = f"PoolParams() was given {name} {shown(value)}{context}."
     return PoplibsError(text, next_step=advice)

@@ -1,37 +1,41 @@
-"""Rows of a batch, whole or in parts, divided over the workers of all tiles, and their checks."""
+"""Divide the rows of a batch, complete or in parts, over the workers of all tiles."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from ipu_teach.cost import vertices
 from ipu_teach.cost.exchange import arrival_cycles
 from ipu_teach.graph import Graph, Tensor, Vertex
+from ipu_teach.graph.bulk import Column
 from ipu_teach.poplibs.laying import Edges, shared, step
 from ipu_teach.poplibs.library import check_dtype, check_tensor, refused
 from ipu_teach.poplibs.placing import balanced_partition, dealt
-from ipu_teach.program import Sequence as Program
+from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, UNSIGNED_INT, DType
 
 
 def reduction_cycles(elements: int, dtype: type[DType], target: Target) -> int:
-    """Return the worker cycles of the sum, or the maximum, of one row.
+    """Return the worker cycles to add the elements of one row, or to find their maximum.
 
-    PopLibs' estimator subtracts one output, so it gets two.
+    PopLibs' estimator counts one output less than it is given, so it is given 2.
     """
     return int(vertices.reduce_contiguous(2, elements, dtype, target))
 
 
 def by_workers(graph: Graph, operands: dict[str, Tensor], **state: Any) -> list[tuple[int, Edges]]:
-    """Return (tile, edges) for each worker, or each row if there are fewer rows than workers.
+    """Return (tile, edges) for each worker that gets rows.
 
-    The edges are the worker's rows of all operands, and `state`.
+    Rows are divided evenly over all workers. The edges contain the worker's rows of all operands,
+    and `state`.
     """
-    workers = graph.target.num_tiles * graph.target.num_worker_contexts
-    return list(shared(graph, operands, workers, **state))
+    num_workers = graph.target.num_tiles * graph.target.num_worker_contexts
+    return list(shared(graph, operands, num_workers, **state))
 
 
 def by_rows(
@@ -47,14 +51,17 @@ def by_rows(
 
     `results` names the operands that are mapped to the tiles of their vertices.
     """
-    work = by_workers(graph, operands, **state)
-    if work:
-        step(graph, prog, name, vertex, work, results)
+    edges_by_tile = by_workers(graph, operands, **state)
+    if edges_by_tile:
+        step(graph, prog, name, vertex, edges_by_tile, results)
 
 
 @dataclass(frozen=True)
 class RowPart:
-    """Columns `begin` to `end` of row `row`, its part number `part`, for a worker of `tile`."""
+    """A part of row `row`, the columns `begin` to `end` (excluded), for a worker on `tile`.
+
+    `part` is the number of the part within the row.
+    """
 
     tile: int
     row: int
@@ -63,16 +70,67 @@ class RowPart:
     end: int
 
     def of(self, matrix: Tensor) -> Tensor:
-        """Return this part of a tensor of [rows, columns], as [columns]."""
+        """Return this part of `matrix` [rows, columns] as a vector."""
         return matrix[self.row, self.begin : self.end]
 
 
 def parts_of_rows(graph: Graph, shape: tuple[int, ...], parts: int) -> list[RowPart]:
-    """Return `parts` parts of each row of a tensor of this shape, divided evenly over all tiles."""
-    rows, columns = shape
-    spans = list(enumerate(balanced_partition(columns, parts)))
-    pieces = [(row, part, begin, end) for row in range(rows) for part, (begin, end) in spans]
-    return [RowPart(tile, *piece) for tile, piece in dealt(pieces, graph.target.num_tiles)]
+    """Divide each row of a tensor of this shape into `parts` parts, spread over all tiles."""
+    num_rows, num_columns = shape
+    numbered_spans = list(enumerate(balanced_partition(num_columns, parts)))
+    row_parts = [
+        (row, part, begin, end) for row in range(num_rows) for part, (begin, end) in numbered_spans
+    ]
+    return [RowPart(tile, *row_part) for tile, row_part in dealt(row_parts, graph.target.num_tiles)]
+
+
+class RowPartColumns:
+    """Edges of a vertex for each part of each row; all vertices are added in one call."""
+
+    def __init__(self, graph: Graph, shape: tuple[int, ...], parts: int) -> None:
+        self._graph = graph
+        self._parts = parts_of_rows(graph, shape, parts)
+        self._tiles = np.array([part.tile for part in self._parts], np.int64)
+        self._rows = np.array([part.row for part in self._parts], np.int64)
+        self._numbers = np.array([part.part for part in self._parts], np.int64)
+        self._begins = np.array([part.begin for part in self._parts], np.int64)
+        self._sizes = np.array([part.end - part.begin for part in self._parts], np.int64)
+
+    def elements(self, matrix: Tensor) -> Column:
+        """Return a column of edges: for each part, its elements of `matrix` [rows, columns]."""
+        strides = matrix.layout.strides
+        if strides is None:
+            return Column.of(part.of(matrix) for part in self._parts)
+        sizes, form_numbers = np.unique(self._sizes, return_inverse=True)
+        offsets = matrix.offset + self._rows * strides[0] + self._begins * strides[1]
+        return Column(offsets, form_numbers, [matrix[0, :size].form for size in sizes.tolist()])
+
+    def cells(self, variable: Tensor) -> Column:
+        """Return a column of edges: for each part, its own element of a variable [rows, parts]."""
+        offsets = variable.offset + self._rows * variable.shape[1] + self._numbers
+        return Column(offsets, np.zeros_like(offsets), [variable[0, 0].form])
+
+    def rows(self, variable: Tensor) -> Column:
+        """Return a column of edges: for each part, its row of a variable [rows, parts]."""
+        return Column.of(variable[row] for row in range(variable.shape[0])).at(self._rows)
+
+    def map_elements(self, variable: Tensor) -> None:
+        """Map the elements of a variable [rows, columns] to the tiles of their parts."""
+        begins = self._rows * variable.shape[1] + self._begins
+        self._graph.map_pieces(variable, begins, self._sizes, self._tiles)
+
+    def map_cells(self, variable: Tensor) -> None:
+        """Map the elements of a variable [rows, parts] to the tiles of their parts."""
+        begins = self._rows * variable.shape[1] + self._numbers
+        self._graph.map_pieces(variable, begins, np.ones_like(begins), self._tiles)
+
+    def step(
+        self, prog: Program, name: str, codelet: type[Vertex], edges: Mapping[str, Column]
+    ) -> None:
+        """Append a compute set with a vertex of the class `codelet` for each part."""
+        into = self._graph.add_compute_set(name)
+        self._graph.add_columns(into, codelet, self._tiles, edges, {})
+        prog.add(Execute(into))
 
 
 def best_parts(
@@ -82,29 +140,39 @@ def best_parts(
     split: Callable[[int, int], int],
     more_supersteps: int = 1,
 ) -> int:
-    """Return the number of parts of each row with the fewest modelled cycles; 1 if the rows stay
-    whole.
+    """Return the number of parts per row for which the model counts the fewest cycles.
 
-    `whole(rows)`: the cycles of a worker that takes so many complete rows. `split(size, parts)`:
-    those of a worker with one part of that size, over all supersteps. There are `more_supersteps`
-    more of these than for whole rows, each with a sync and the latencies of the exchanges before
-    and after it. The numbers considered are powers of two, one and a half times those, and all the
-    workers' share.
+    It is 1 if complete rows are fastest. `whole(rows)` returns the cycles of a worker that gets
+    `rows` complete rows. `split(size, parts)` returns the cycles, in all supersteps, of a worker
+    that gets one of `parts` parts, with `size` elements. Parts need `more_supersteps` more
+    supersteps than complete rows; each costs a sync and the latency of two exchanges. The numbers
+    tried are powers of two, 1.5 times powers of two, and the number for which every worker gets a
+    part.
     """
-    rows, columns = shape
-    contexts = target.num_worker_contexts
-    workers = target.num_tiles * contexts
-    max_parts = min(workers // rows, columns) if rows else 0
-    powers = (n for k in range(16) for n in (2 << k, 3 << k) if n < max_parts)
-    candidates = {max_parts, *powers} - {0, 1}
-    superstep = target.internal_sync_cycles + 2 * int(arrival_cycles(target).max())
+    num_rows, num_columns = shape
+    workers_per_tile = target.num_worker_contexts
+    num_workers = target.num_tiles * workers_per_tile
+    max_parts = min(num_workers // num_rows, num_columns) if num_rows else 0
+    numbers_to_try = (
+        number
+        for exponent in range(16)
+        for number in (2 << exponent, 3 << exponent)
+        if number < max_parts
+    )
+    candidates = {max_parts, *numbers_to_try} - {0, 1}
+    superstep_cycles = target.internal_sync_cycles + 2 * int(arrival_cycles(target).max())
 
     def cycles(parts: int) -> int:
-        return contexts * split(-(-columns // parts), parts) + more_supersteps * superstep
+        return (
+            workers_per_tile * split(-(-num_columns // parts), parts)
+            + more_supersteps * superstep_cycles
+        )
 
-    best = min(candidates, key=lambda parts: (cycles(parts), parts), default=1)
-    if best > 1 and cycles(best) < contexts * whole(-(-rows // workers)):
-        return best
+    best_number = min(candidates, key=lambda parts: (cycles(parts), parts), default=1)
+    if best_number > 1 and cycles(best_number) < workers_per_tile * whole(
+        -(-num_rows // num_workers)
+    ):
+        return best_number
     return 1
 
 
@@ -125,4 +193,4 @@ def check_labels(graph: Graph, outputs: Tensor, expected: Tensor) -> None:
         raise refused(f"""needs expected as {outputs.shape[0]} class numbers (UNSIGNED_INT); it was
             given {expected.shape[0]} of {expected.dtype.__name__}.
             where: {expected!r}
-            next:  give one for each row; cast them with popops.cast.""")
+            next:  give one index for each row, and cast indices with popops.cast.""")

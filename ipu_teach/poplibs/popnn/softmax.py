@@ -1,15 +1,15 @@
-"""Softmax, its logarithm, and their gradients, along the rows of a batch.
+"""Softmax, its logarithm, and the gradient of softmax, along the rows of a batch.
 
-PopLibs composes softmax of six library calls. Here, one vertex per worker computes all six for its
-rows, and costs as much as the six operations. Values are computed in FLOAT and rounded once. Scaled
-probabilities cost as much as unscaled ones: PopLibs adds the logarithm of the factor before the
-exponential.
+PopLibs composes softmax of six library calls. Here, one vertex per worker does the work of all six
+for its rows, and costs as much as the six calls. Values are computed in FLOAT and rounded once.
+Scaled probabilities cost as much as unscaled ones, because PopLibs adds the logarithm of the factor
+before the exponential.
 
-A row that is long for the machine is divided into parts for several workers. As in PopLibs, every
-reduction ends a compute set. The first computes the maximum of each part, the second the
-exponentials relative to the maximum of the row and their sums, and the third the results. The
-gradient takes two compute sets. Only the order in which a row is summed differs from that of a
-whole row.
+If there are few rows and they are long, each row is divided into parts for several workers. As in
+PopLibs, every reduction ends a compute set. The first compute set finds the maximum of each part.
+The second computes the exponentials relative to the maximum of the row, and their sums. The third
+computes the results. The gradient takes two compute sets. The results differ from those of
+undivided rows only by the order in which a row is summed.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ import numpy as np
 
 from ipu_teach.cost import vertices
 from ipu_teach.graph import Graph, InOut, Input, Output, Tensor, Vector, Vertex
-from ipu_teach.poplibs.laying import Edges, step, typed
+from ipu_teach.poplibs.laying import typed
 from ipu_teach.poplibs.library import OWN, check_alike, library
 from ipu_teach.poplibs.popnn.rows import (
+    RowPartColumns,
     best_parts,
     by_rows,
     check_matrix,
-    parts_of_rows,
     reduction_cycles,
 )
 from ipu_teach.program import Sequence as Program
@@ -45,24 +45,24 @@ SOFTMAX_SCALING = 62000.0  # near the largest HALF, 65504 (popnn/NonLinearityInt
 
 
 class SoftmaxInPlace(Vertex):
-    """x = `scale` times the probabilities of each row of x."""
+    """Replace each row of x by its probabilities, times `scale`."""
 
     x: InOut[Vector[Vector[FLOAT]]]
     scale: ClassVar[float]
 
     def compute(self) -> None:
         x = self.x.astype(np.float32)
-        e = np.exp(x - np.max(x, axis=1, keepdims=True))
-        self.x = _scaled(e / np.sum(e, axis=1, keepdims=True), self.scale)
+        exponentials = np.exp(x - np.max(x, axis=1, keepdims=True))
+        self.x = _scaled(exponentials / np.sum(exponentials, axis=1, keepdims=True), self.scale)
 
     def cycles(self, target: Target) -> int:
         return int(vertices.softmax(len(self.x), self.x.shape[1], self.fields["x"].dtype, target))
 
 
 class Softmax(SoftmaxInPlace):
-    """out = `scale` times the probabilities of each row of x.
+    """Set `out` to `scale` times the probabilities of each row of x.
 
-    The maximum of the row is subtracted first, so that nothing overflows.
+    The maximum of the row is subtracted first, so that no exponential overflows.
     """
 
     x: Input[Vector[Vector[FLOAT]]]
@@ -70,8 +70,8 @@ class Softmax(SoftmaxInPlace):
 
     def compute(self) -> None:
         x = self.x.astype(np.float32)
-        e = np.exp(x - np.max(x, axis=1, keepdims=True))
-        self.out = _scaled(e / np.sum(e, axis=1, keepdims=True), self.scale)
+        exponentials = np.exp(x - np.max(x, axis=1, keepdims=True))
+        self.out = _scaled(exponentials / np.sum(exponentials, axis=1, keepdims=True), self.scale)
 
 
 def _scaled(probabilities: Array, scale: float) -> Array:
@@ -83,7 +83,7 @@ def _codelet(base: type[Vertex], dtype: type[DType], scale: float) -> type[Verte
 
 
 class SoftmaxGrad(Vertex):
-    """out = y (gradient - the row's sum of gradient times y)."""
+    """Set `out` to y * (gradient - sum(gradient * y) over the row)."""
 
     y: Input[Vector[Vector[FLOAT]]]
     gradient: Input[Vector[Vector[FLOAT]]]
@@ -95,12 +95,12 @@ class SoftmaxGrad(Vertex):
         self.out = y * (gradient - np.sum(gradient * y, axis=1, keepdims=True))
 
     def cycles(self, target: Target) -> int:
-        rows, classes = self.y.shape
-        return _gradient_cycles(rows, classes, self.fields["y"].dtype, target)
+        num_rows, num_classes = self.y.shape
+        return _gradient_cycles(num_rows, num_classes, self.fields["y"].dtype, target)
 
 
 class LogSoftmax(Vertex):
-    """out = x - the row's largest - the logarithm of the sum of the exponentials."""
+    """Set `out` to z - log(sum(exp(z)) over the row), with z = x - the maximum of the row."""
 
     x: Input[Vector[Vector[FLOAT]]]
     out: Output[Vector[Vector[FLOAT]]]
@@ -111,15 +111,15 @@ class LogSoftmax(Vertex):
         self.out = x - np.log(np.sum(np.exp(x), axis=1, keepdims=True))
 
     def cycles(self, target: Target) -> int:
-        rows, classes = self.x.shape
-        return _logarithm_cycles(rows, classes, self.fields["x"].dtype, target)
+        num_rows, num_classes = self.x.shape
+        return _logarithm_cycles(num_rows, num_classes, self.fields["x"].dtype, target)
 
 
 # --- parts of rows ---
 
 
 class SoftmaxPartMaximum(Vertex):
-    """maximum = the maximum of a part of a row. HALF stands for the dtype of x."""
+    """Set `maximum` to the maximum of a part of a row. HALF stands for the dtype of x."""
 
     x: Input[Vector[HALF]]
     maximum: Output[FLOAT]
@@ -132,10 +132,10 @@ class SoftmaxPartMaximum(Vertex):
 
 
 class SoftmaxPartSum(Vertex):
-    """total = the sum of exp(x - maximum of the row) over a part of a row.
+    """Set `total` to the sum of exp(x - maximum of the row) over a part of a row.
 
-    `kept` are these exponentials, or with `logarithm` their exponents. HALF stands for the dtype of
-    x.
+    `kept` are these exponentials or, with `logarithm`, their exponents. `maxima` are the maxima of
+    all parts of the row. HALF stands for the dtype of x.
     """
 
     x: Input[Vector[HALF]]
@@ -155,10 +155,10 @@ class SoftmaxPartSum(Vertex):
 
 
 class SoftmaxPartResult(Vertex):
-    """out = `scale` times the exponentials of a part of a row, divided by the sum of the row.
+    """Set `out` to `scale` times the exponentials of a part of a row, divided by the row's sum.
 
-    With `logarithm`, out = their exponents, less the logarithm of the sum. HALF stands for the
-    dtype of out.
+    With `logarithm`, set it to the exponents minus the logarithm of the sum. `totals` are the sums
+    of all parts of the row. HALF stands for the dtype of out.
     """
 
     kept: Input[Vector[FLOAT]]
@@ -175,12 +175,12 @@ class SoftmaxPartResult(Vertex):
             self.out = _scaled(self.kept / total, self.scale)
 
     def cycles(self, target: Target) -> int:
-        size = len(self.out), len(self.totals)
-        return _result_cycles(*size, self.fields["out"].dtype, self.logarithm, target)
+        sizes = len(self.out), len(self.totals)
+        return _result_cycles(*sizes, self.fields["out"].dtype, self.logarithm, target)
 
 
 class SoftmaxGradPartSum(Vertex):
-    """total = the sum of gradient times y over a part of a row. HALF stands for their dtype."""
+    """Set `total` to sum(gradient * y) over a part of a row. HALF stands for their dtype."""
 
     y: Input[Vector[HALF]]
     gradient: Input[Vector[HALF]]
@@ -194,9 +194,9 @@ class SoftmaxGradPartSum(Vertex):
 
 
 class SoftmaxGradPart(Vertex):
-    """out = y (gradient - the row's sum of gradient times y) for a part of a row.
+    """Set `out` to y * (gradient - sum(gradient * y) over the row), for a part of a row.
 
-    HALF stands for the dtype of y, gradient and out.
+    `totals` are the sums of all parts of the row. HALF stands for the dtype of y, gradient and out.
     """
 
     y: Input[Vector[HALF]]
@@ -209,8 +209,8 @@ class SoftmaxGradPart(Vertex):
         self.out = y * (self.gradient.astype(np.float32) - np.sum(self.totals))
 
     def cycles(self, target: Target) -> int:
-        size = len(self.y), len(self.totals)
-        return _gradient_part_cycles(*size, self.fields["y"].dtype, target)
+        sizes = len(self.y), len(self.totals)
+        return _gradient_part_cycles(*sizes, self.fields["y"].dtype, target)
 
 
 # --- worker cycles ---
@@ -233,7 +233,7 @@ def _gradient_cycles(rows: int, classes: int, dtype: type[DType], target: Target
 
 
 def _sum_cycles(elements: int, parts: int, dtype: type[DType], target: Target) -> int:
-    """Return the difference from the row's maximum, the exponentials and their sum."""
+    """Return the worker cycles of `SoftmaxPartSum`: differences, exponentials and their sum."""
     shift = vertices.binary_op_2d("SUBTRACT", [elements], dtype, target)
     exponents = vertices.unary_op_2d("EXPONENT", [elements], dtype, target)
     sums = reduction_cycles(elements, dtype, target) + reduction_cycles(parts, FLOAT, target)
@@ -243,8 +243,11 @@ def _sum_cycles(elements: int, parts: int, dtype: type[DType], target: Target) -
 def _result_cycles(
     elements: int, parts: int, dtype: type[DType], logarithm: bool, target: Target
 ) -> int:
-    """Return the row's sum, its inverse or logarithm, and the product or difference of each
-    element."""
+    """Return the worker cycles of `SoftmaxPartResult`.
+
+    It adds the sums of the parts, takes the inverse or the logarithm of the result, and multiplies
+    each element by it or subtracts it.
+    """
     of_row = vertices.unary_op_2d("LOGARITHM" if logarithm else "INVERSE", [1], dtype, target)
     of_element = "SUBTRACT" if logarithm else "MULTIPLY"
     results = vertices.binary_op_2d(of_element, [elements], dtype, target)
@@ -279,9 +282,9 @@ def softmax(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) ->
 
 @library
 def log_softmax(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """Return the logarithm of `softmax`, without its underflow.
+    """Return the logarithm of `softmax` of x [batch, classes], even where softmax underflows.
 
-    The cycles are those of PopLibs' steps (popnn/LogSoftmax.cpp).
+    The cycles are those of PopLibs' steps (popnn/LogSoftmax.cpp). Raises `PoplibsError`.
     """
     check_matrix(graph, "x", x)
     out = graph.add_variable(x.dtype, x.shape, f"{debug_context}/out")
@@ -292,7 +295,7 @@ def log_softmax(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN
 
 
 def probabilities(graph: Graph, x: Tensor, scale: float, prog: Program, name: str) -> Tensor:
-    """Return `scale` times the probabilities of each row of x, without a check."""
+    """Return `scale` times the probabilities of each row of x; the arguments are not checked."""
     out = graph.add_variable(x.dtype, x.shape, f"{name}/out")
     if not _by_parts(graph, x, out, True, prog, name, False, scale):
         by_rows(graph, _codelet(Softmax, x.dtype, scale), {"x": x, "out": out}, prog, name, ["out"])
@@ -300,7 +303,7 @@ def probabilities(graph: Graph, x: Tensor, scale: float, prog: Program, name: st
 
 
 def probabilities_in_place(graph: Graph, x: Tensor, scale: float, prog: Program, name: str) -> None:
-    """Replace each row of x by its probabilities times `scale`, without a check."""
+    """Replace each row of x by its probabilities times `scale`; the arguments are not checked."""
     if not _by_parts(graph, x, x, False, prog, name, False, scale):
         by_rows(graph, _codelet(SoftmaxInPlace, x.dtype, scale), {"x": x}, prog, name)
 
@@ -315,60 +318,75 @@ def _by_parts(
     logarithm: bool,
     scale: float = 1.0,
 ) -> bool:
-    """Write the softmax of x, or its logarithm, to `out`, each row by several workers. Return
-    whether that takes fewer cycles than whole rows; else nothing is added.
+    """Write the softmax of x, or its logarithm, to `out`, if several workers per row are faster.
 
-    `is_new`: `out` is mapped here, each part to the tile that computes it.
+    Return whether they are; if not, nothing is added. If `is_new`, each part of `out` is mapped to
+    the tile that computes it.
     """
     target = graph.target
     dtype = x.dtype
 
-    def whole(rows: int) -> int:
+    def row_cycles(num_rows: int) -> int:
         cycles = _logarithm_cycles if logarithm else vertices.softmax
-        return int(cycles(rows, x.shape[1], dtype, target))
+        return int(cycles(num_rows, x.shape[1], dtype, target))
 
-    def split(size: int, parts: int) -> int:
-        sums = reduction_cycles(size, dtype, target) + _sum_cycles(size, parts, dtype, target)
-        return sums + _result_cycles(size, parts, dtype, logarithm, target)
+    def part_cycles(part_length: int, num_parts: int) -> int:
+        cycles = reduction_cycles(part_length, dtype, target)
+        cycles += _sum_cycles(part_length, num_parts, dtype, target)
+        return cycles + _result_cycles(part_length, num_parts, dtype, logarithm, target)
 
-    parts = best_parts(x.shape, target, whole, split, 2)
-    if parts == 1:
+    num_parts = best_parts(x.shape, target, row_cycles, part_cycles, 2)
+    if num_parts == 1:
         return False
-    rows = x.shape[0]
-    maxima = graph.add_variable(FLOAT, (rows, parts), f"{name}/maxima")
-    totals = graph.add_variable(FLOAT, (rows, parts), f"{name}/totals")
+    num_rows = x.shape[0]
+    maxima = graph.add_variable(FLOAT, (num_rows, num_parts), f"{name}/maxima")
+    totals = graph.add_variable(FLOAT, (num_rows, num_parts), f"{name}/totals")
     kept = graph.add_variable(
         FLOAT, x.shape, f"{name}/{'exponents' if logarithm else 'exponentials'}"
     )
-    largest: list[tuple[int, Edges]] = []
-    sums: list[tuple[int, Edges]] = []
-    results: list[tuple[int, Edges]] = []
-    for piece in parts_of_rows(graph, x.shape, parts):
-        tile, row, part = piece.tile, piece.row, piece.part
-        ours: Edges = {"x": piece.of(x)}
-        stored: Edges = {"kept": piece.of(kept)}
-        largest.append((tile, ours | {"maximum": maxima[row, part]}))
-        sums.append((tile, ours | stored | {"maxima": maxima[row], "total": totals[row, part]}))
-        results.append((tile, stored | {"totals": totals[row], "out": piece.of(out)}))
-    words = [dtype, "log" if logarithm else ""]
-    maximum = typed(SoftmaxPartMaximum, [dtype], {HALF: dtype})
-    total = typed(SoftmaxPartSum, words, {HALF: dtype}, logarithm=logarithm)
-    last = typed(
+    columns = RowPartColumns(graph, x.shape, num_parts)
+    for cells in (maxima, totals):
+        columns.map_cells(cells)
+    columns.map_elements(kept)
+    if is_new:
+        columns.map_elements(out)
+    name_words = [dtype, "log" if logarithm else ""]
+    maximum_codelet = typed(SoftmaxPartMaximum, [dtype], {HALF: dtype})
+    sum_codelet = typed(SoftmaxPartSum, name_words, {HALF: dtype}, logarithm=logarithm)
+    result_codelet = typed(
         SoftmaxPartResult,
-        [*words, "scaled" if scale != 1 else ""],
+        [*name_words, "scaled" if scale != 1 else ""],
         {HALF: dtype},
         logarithm=logarithm,
         scale=scale,
     )
-    step(graph, prog, f"{name}/maxima", maximum, largest, ["maximum"])
-    step(graph, prog, f"{name}/sums", total, sums, ["kept", "total"])
-    step(graph, prog, name, last, results, ["out"] if is_new else [])
+    x_column = columns.elements(x)
+    kept_column = columns.elements(kept)
+    edges = {"x": x_column, "maximum": columns.cells(maxima)}
+    columns.step(prog, f"{name}/maxima", maximum_codelet, edges)
+    columns.step(
+        prog,
+        f"{name}/sums",
+        sum_codelet,
+        {
+            "x": x_column,
+            "kept": kept_column,
+            "maxima": columns.rows(maxima),
+            "total": columns.cells(totals),
+        },
+    )
+    columns.step(
+        prog,
+        name,
+        result_codelet,
+        {"kept": kept_column, "totals": columns.rows(totals), "out": columns.elements(out)},
+    )
     return True
 
 
 @library
 def softmax_in_place(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> None:
-    """Replace each row of x [batch, classes] by its probabilities; see `softmax`."""
+    """Replace each row of x [batch, classes] by its probabilities, as `softmax` computes them."""
     check_matrix(graph, "x", x)
     probabilities_in_place(graph, x, 1.0, prog, debug_context)
 
@@ -377,10 +395,11 @@ def softmax_in_place(graph: Graph, x: Tensor, prog: Program, debug_context: str 
 def softmax_input_gradient(
     graph: Graph, out: Tensor, out_gradient: Tensor, prog: Program, debug_context: str = OWN
 ) -> Tensor:
-    """Return the gradient at the input of softmax, from its output `out` and the gradient there.
+    """Return the gradient of the input of softmax, from its output and the output's gradient.
 
-    All are [batch, classes], FLOAT or HALF. Do not use it with the gradient that `calc_loss`
-    writes, which is already that at the input of the softmax. Raises `PoplibsError`.
+    `out`, `out_gradient` and the result are [batch, classes], FLOAT or HALF. Do not pass the
+    gradient that `calc_loss` writes, which is already the gradient of softmax's input. Raises
+    `PoplibsError`.
     """
     for name, tensor in (("out", out), ("out_gradient", out_gradient)):
         check_matrix(graph, name, tensor)
@@ -388,16 +407,16 @@ def softmax_input_gradient(
     gradient = graph.add_variable(out.dtype, out.shape, f"{debug_context}/out")
     target = graph.target
 
-    def whole(rows: int) -> int:
+    def row_cycles(rows: int) -> int:
         return _gradient_cycles(rows, out.shape[1], out.dtype, target)
 
-    def split(size: int, parts: int) -> int:
-        cycles = _gradient_sum_cycles(size, out.dtype, target)
-        return cycles + _gradient_part_cycles(size, parts, out.dtype, target)
+    def part_cycles(part_length: int, num_parts: int) -> int:
+        cycles = _gradient_sum_cycles(part_length, out.dtype, target)
+        return cycles + _gradient_part_cycles(part_length, num_parts, out.dtype, target)
 
-    parts = best_parts(out.shape, target, whole, split)
-    if parts > 1:
-        _gradient_by_parts(graph, out, out_gradient, gradient, parts, prog, debug_context)
+    num_parts = best_parts(out.shape, target, row_cycles, part_cycles)
+    if num_parts > 1:
+        _gradient_by_parts(graph, out, out_gradient, gradient, num_parts, prog, debug_context)
         return gradient
     operands = {"y": out, "gradient": out_gradient, "out": gradient}
     codelet = typed(SoftmaxGrad, [out.dtype], {FLOAT: out.dtype})
@@ -410,19 +429,17 @@ def _gradient_by_parts(
     y: Tensor,
     out_gradient: Tensor,
     gradient: Tensor,
-    parts: int,
+    num_parts: int,
     prog: Program,
     name: str,
 ) -> None:
-    totals = graph.add_variable(FLOAT, (y.shape[0], parts), f"{name}/totals")
-    sums: list[tuple[int, Edges]] = []
-    results: list[tuple[int, Edges]] = []
-    for piece in parts_of_rows(graph, y.shape, parts):
-        ours: Edges = {"y": piece.of(y), "gradient": piece.of(out_gradient)}
-        sums.append((piece.tile, ours | {"total": totals[piece.row, piece.part]}))
-        row: Edges = {"totals": totals[piece.row], "out": piece.of(gradient)}
-        results.append((piece.tile, ours | row))
-    total = typed(SoftmaxGradPartSum, [y.dtype], {HALF: y.dtype})
-    last = typed(SoftmaxGradPart, [y.dtype], {HALF: y.dtype})
-    step(graph, prog, f"{name}/sums", total, sums, ["total"])
-    step(graph, prog, name, last, results, ["out"])
+    totals = graph.add_variable(FLOAT, (y.shape[0], num_parts), f"{name}/totals")
+    columns = RowPartColumns(graph, y.shape, num_parts)
+    columns.map_cells(totals)
+    columns.map_elements(gradient)
+    sum_codelet = typed(SoftmaxGradPartSum, [y.dtype], {HALF: y.dtype})
+    result_codelet = typed(SoftmaxGradPart, [y.dtype], {HALF: y.dtype})
+    operands = {"y": columns.elements(y), "gradient": columns.elements(out_gradient)}
+    columns.step(prog, f"{name}/sums", sum_codelet, operands | {"total": columns.cells(totals)})
+    results = {"totals": columns.rows(totals), "out": columns.elements(gradient)}
+    columns.step(prog, name, result_codelet, operands | results)

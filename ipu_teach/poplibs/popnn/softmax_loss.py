@@ -1,13 +1,15 @@
 """Cross-entropy from scores, for the front ends. PopLibs has no such function.
 
 PopLibs' `calc_loss`, like `popnn.calc_loss`, takes probabilities. If the probability of the
-expected class is rounded to 0, its loss is lost, and if it is near 1, few digits are left. Here the
-loss is computed from the scores, in FLOAT. A vertex costs as much as PopLibs' steps for softmax,
-plus for each row the steps for one element: a logarithm, two differences and two selections.
+expected class is rounded to 0, its logarithm is wrong; if it is near 1, the loss has few correct
+digits. Here the loss is computed from the scores, in FLOAT. A vertex costs as much as PopLibs'
+steps for softmax, and for each row the steps for one element: a logarithm, two differences and two
+selections.
 
-One worker processes a short row, in one compute set. A row that is long for the machine is divided
-into parts, in two compute sets: first the exponentials of each part, relative to its own maximum,
-and then the gradient from the maxima and sums of all parts of the row.
+One worker processes a short row, in one compute set. If there are few rows and they are long, rows
+are divided into parts, in two compute sets. The first computes the exponentials of each part,
+relative to the part's maximum. The second computes the gradient and the loss from the maxima and
+sums of all parts of the row.
 """
 
 from __future__ import annotations
@@ -36,9 +38,10 @@ __all__ = ["softmax_cross_entropy"]
 
 
 class SoftmaxCrossEntropy(Vertex):
-    """loss = log(sum of exp(scores)) - the expected class's score; deltas = its gradient.
+    """Set `loss` to log(sum(exp(scores))) minus the score of the expected class, for each row.
 
-    The gradient is softmax(scores), less 1 at the expected class. Both are 0 for rows of class
+    `deltas` is its gradient: softmax(scores), minus 1 at the expected class. Both are 0 for rows of
+    the class
     `MASKED_LABEL_CODE`. The loss of a class that does not exist is NaN. HALF stands for the dtype
     of the scores.
     """
@@ -50,29 +53,31 @@ class SoftmaxCrossEntropy(Vertex):
 
     def compute(self) -> None:
         scores = self.scores.astype(np.float32)
-        column = self.expected.reshape(-1, 1)
+        expected_column = self.expected.reshape(-1, 1)
         shifted = scores - np.max(scores, axis=1, keepdims=True)
         exponentials = np.exp(shifted)
         total = np.sum(exponentials, axis=1, keepdims=True)
-        hit = column == np.arange(scores.shape[1], dtype=np.uint32)
-        losses = np.log(total) - np.sum(np.where(hit, shifted, 0), axis=1, keepdims=True)
-        losses = np.where(column < scores.shape[1], losses, np.float32(np.nan))
-        is_masked = column == MASKED_LABEL_CODE
+        is_expected = expected_column == np.arange(scores.shape[1], dtype=np.uint32)
+        losses = np.log(total) - np.sum(np.where(is_expected, shifted, 0), axis=1, keepdims=True)
+        losses = np.where(expected_column < scores.shape[1], losses, np.float32(np.nan))
+        is_masked = expected_column == MASKED_LABEL_CODE
         self.loss = np.where(is_masked, 0, losses).reshape(-1)
-        shares = exponentials / total
-        self.deltas = np.where(is_masked, shares * 0, shares - hit)  # 0, or NaN as in PyTorch
+        probabilities = exponentials / total
+        self.deltas = np.where(
+            is_masked, probabilities * 0, probabilities - is_expected
+        )  # 0, or NaN as in PyTorch
 
     def cycles(self, target: Target) -> int:
-        rows, classes = self.scores.shape
-        return _row_cycles(rows, classes, self.fields["scores"].dtype, target)
+        num_rows, num_classes = self.scores.shape
+        return _row_cycles(num_rows, num_classes, self.fields["scores"].dtype, target)
 
 
 class SoftmaxPart(Vertex):
-    """exponentials = exp(scores - maximum) in a part of a row; total = their sum; picked = a score.
+    """Set `exponentials` to exp(scores - maximum) for a part of a row, and `total` to their sum.
 
-    `picked` is the score of the expected class, or 0 if it is in another part. `first` is the class
-    of the first score. A part of nothing but -infinity has exponentials of 0. HALF stands for the
-    dtype of the scores.
+    `maximum` is that of the part. `picked` is the score of the expected class, or 0 if this class
+    is in another part. `first` is the class of the part's first score. If all scores are -infinity,
+    the exponentials are 0. HALF stands for the dtype of the scores.
     """
 
     scores: Input[Vector[HALF]]
@@ -88,21 +93,22 @@ class SoftmaxPart(Vertex):
         maximum = np.max(scores)
         shift = np.where(maximum == -np.inf, np.float32(0), maximum)
         exponentials = np.exp(scores - shift)
-        hit = np.arange(scores.shape[0], dtype=np.uint32) + self.first == self.expected
+        is_expected = np.arange(scores.shape[0], dtype=np.uint32) + self.first == self.expected
         self.exponentials = exponentials
         self.maximum = maximum
         self.total = np.sum(exponentials)
-        self.picked = np.sum(np.where(hit, scores, 0))
+        self.picked = np.sum(np.where(is_expected, scores, 0))
 
     def cycles(self, target: Target) -> int:
         return _part_cycles(len(self.scores), self.fields["scores"].dtype, target)
 
 
 class SoftmaxDeltas(Vertex):
-    """deltas = deltas exp(maximum - row maximum) / row sum, less 1 at the expected class.
+    """Turn the exponentials of a part of a row, in `deltas`, into the gradient of the loss.
 
-    `first` is the class of the first element. The deltas are 0 for rows of class
-    `MASKED_LABEL_CODE`.
+    `maximum` is the maximum of the part, `maxima` and `totals` are the maxima and sums of all parts
+    of the row, and `first` is the class of the part's first element. The gradient is 0 for rows of
+    the class `MASKED_LABEL_CODE`.
     """
 
     deltas: InOut[Vector[FLOAT]]
@@ -115,16 +121,20 @@ class SoftmaxDeltas(Vertex):
     def compute(self) -> None:
         largest = np.max(self.maxima)
         total = np.sum(self.totals * np.exp(self.maxima - largest))
-        shares = self.deltas * (np.exp(self.maximum - largest) / total)
-        hit = np.arange(shares.shape[0], dtype=np.uint32) + self.first == self.expected
-        self.deltas = np.where(self.expected == MASKED_LABEL_CODE, shares * 0, shares - hit)
+        probabilities = self.deltas * (np.exp(self.maximum - largest) / total)
+        is_expected = (
+            np.arange(probabilities.shape[0], dtype=np.uint32) + self.first == self.expected
+        )
+        self.deltas = np.where(
+            self.expected == MASKED_LABEL_CODE, probabilities * 0, probabilities - is_expected
+        )
 
     def cycles(self, target: Target) -> int:
         return _deltas_cycles(len(self.deltas), len(self.maxima), target)
 
 
 class SoftmaxRowLoss(Vertex):
-    """loss = log(row sum) - the expected class's score, as in `SoftmaxCrossEntropy`."""
+    """Set `loss` as `SoftmaxCrossEntropy` does, from the maxima and sums of a row's parts."""
 
     expected: Input[UNSIGNED_INT]
     maxima: Input[Vector[FLOAT]]
@@ -141,11 +151,11 @@ class SoftmaxRowLoss(Vertex):
         self.loss = np.where(self.expected == MASKED_LABEL_CODE, 0, loss)
 
     def cycles(self, target: Target) -> int:
-        parts = len(self.maxima)
+        num_parts = len(self.maxima)
         return (
-            _merge_cycles(parts, target)
+            _merge_cycles(num_parts, target)
             + _expected_cycles(1, target)
-            + reduction_cycles(parts, FLOAT, target)
+            + reduction_cycles(num_parts, FLOAT, target)
         )
 
 
@@ -158,15 +168,15 @@ def _shift_and_exponents(elements: int, target: Target) -> int:
 
 
 def _expected_cycles(rows: int, target: Target) -> int:
-    """Return the worker cycles of a logarithm, two differences and two selections for each row."""
-    ones = [1] * rows
-    differences = 2 * vertices.binary_op_2d("SUBTRACT", ones, FLOAT, target)
+    """Return the worker cycles per part: a logarithm, two differences and two selections a row."""
+    row_regions = [1] * rows
+    differences = 2 * vertices.binary_op_2d("SUBTRACT", row_regions, FLOAT, target)
     logarithm = vertices.unary_op_2d("LOGARITHM", [rows], FLOAT, target)
-    return int(logarithm + differences + 2 * vertices.select(ones))
+    return int(logarithm + differences + 2 * vertices.select(row_regions))
 
 
 def _widening(elements: int, dtype: type[DType], target: Target) -> int:
-    """Return the worker cycles of the conversion of scores to FLOAT."""
+    """Return the worker cycles to convert scores to FLOAT: 0 if they are FLOAT already."""
     if dtype is not HALF:
         return 0
     return sum(map(int, vertices.cast_loop(elements, dtype, FLOAT, target)))
@@ -183,7 +193,7 @@ def _part_cycles(elements: int, dtype: type[DType], target: Target) -> int:
 
 
 def _merge_cycles(parts: int, target: Target) -> int:
-    """Return the worker cycles of the maximum and the sum of a row, from those of its parts."""
+    """Return the worker cycles to compute a row's maximum and sum from those of its parts."""
     products = vertices.binary_op_2d("MULTIPLY", [parts], FLOAT, target)
     return int(
         2 * reduction_cycles(parts, FLOAT, target) + _shift_and_exponents(parts, target) + products
@@ -191,33 +201,37 @@ def _merge_cycles(parts: int, target: Target) -> int:
 
 
 def _deltas_cycles(elements: int, parts: int, target: Target) -> int:
-    shares = vertices.binary_op_2d("MULTIPLY", [elements], FLOAT, target)
-    factor = _shift_and_exponents(1, target) + vertices.binary_op_2d("DIVIDE", [1], FLOAT, target)
-    last = vertices.binary_op_2d("SUBTRACT", [1], FLOAT, target) + 2 * vertices.select([1])
-    return _merge_cycles(parts, target) + int(shares + factor + last)
+    product_cycles = vertices.binary_op_2d("MULTIPLY", [elements], FLOAT, target)
+    factor_cycles = _shift_and_exponents(1, target) + vertices.binary_op_2d(
+        "DIVIDE", [1], FLOAT, target
+    )
+    label_cycles = vertices.binary_op_2d("SUBTRACT", [1], FLOAT, target) + 2 * vertices.select([1])
+    return _merge_cycles(parts, target) + int(product_cycles + factor_cycles + label_cycles)
 
 
 def _parts(shape: tuple[int, ...], dtype: type[DType], target: Target) -> int:
-    """Return the number of parts of each row of scores with the fewest modelled cycles."""
+    """Return the number of parts per row for which the model counts the fewest cycles."""
 
-    def split(size: int, parts: int) -> int:
-        return _part_cycles(size, dtype, target) + _deltas_cycles(size, parts, target)
+    def part_cycles(part_length: int, num_parts: int) -> int:
+        return _part_cycles(part_length, dtype, target) + _deltas_cycles(
+            part_length, num_parts, target
+        )
 
-    def whole(rows: int) -> int:
-        return _row_cycles(rows, shape[1], dtype, target)
+    def row_cycles(num_rows: int) -> int:
+        return _row_cycles(num_rows, shape[1], dtype, target)
 
-    return best_parts(shape, target, whole, split)
+    return best_parts(shape, target, row_cycles, part_cycles)
 
 
 @library
 def softmax_cross_entropy(
     graph: Graph, scores: Tensor, expected: Tensor, prog: Program, debug_context: str = OWN
 ) -> list[Tensor]:
-    """Return [loss, gradient] of each row of `scores` [batch, classes], FLOAT or HALF.
+    """Return [loss, gradient] for each row of `scores` [batch, classes], FLOAT or HALF.
 
-    The loss is [batch] and the gradient [batch, classes], both FLOAT. `expected` [batch] are class
-    numbers (UNSIGNED_INT), or `MASKED_LABEL_CODE` for a row that does not count. The gradient is
-    for the sum over the batch. Raises `PoplibsError`.
+    The loss is a tensor [batch] and the gradient a tensor [batch, classes], both FLOAT. `expected`
+    [batch] (UNSIGNED_INT) contains class numbers, or `MASKED_LABEL_CODE` for a row that does not
+    count. The gradient is that of the sum over the batch. Raises `PoplibsError`.
     """
     check_matrix(graph, "scores", scores)
     check_labels(graph, scores, expected)
@@ -239,40 +253,59 @@ def _by_parts(
     expected: Tensor,
     loss: Tensor,
     deltas: Tensor,
-    parts: int,
+    num_parts: int,
     prog: Program,
     name: str,
 ) -> None:
-    rows, classes = scores.shape
-    fields = ("maximum", "total", "picked")
-    facts = {field: graph.add_variable(FLOAT, (rows, parts), f"{name}/{field}") for field in fields}
-    work: list[tuple[int, Edges]] = []
-    merge: list[tuple[int, Edges]] = []
-    losses: list[tuple[int, Edges]] = []
-    for piece in parts_of_rows(graph, scores.shape, parts):
-        row = piece.row
-        columns = piece.of(deltas)
-        label: Edges = {"expected": expected[row]}
-        whole_row: Edges = {"maxima": facts["maximum"][row], "totals": facts["total"][row]}
-        part_edges = {field: facts[field][row, piece.part] for field in fields}
-        shared = label | {"first": piece.begin}
-        work.append(
+    num_rows, num_classes = scores.shape
+    statistic_names = ("maximum", "total", "picked")
+    statistics = {
+        field: graph.add_variable(FLOAT, (num_rows, num_parts), f"{name}/{field}")
+        for field in statistic_names
+    }
+    part_work: list[tuple[int, Edges]] = []
+    delta_work: list[tuple[int, Edges]] = []
+    loss_work: list[tuple[int, Edges]] = []
+    for row_part in parts_of_rows(graph, scores.shape, num_parts):
+        row_number = row_part.row
+        part_deltas = row_part.of(deltas)
+        label: Edges = {"expected": expected[row_number]}
+        row_edges: Edges = {
+            "maxima": statistics["maximum"][row_number],
+            "totals": statistics["total"][row_number],
+        }
+        part_edges = {
+            field: statistics[field][row_number, row_part.part] for field in statistic_names
+        }
+        common_edges = label | {"first": row_part.begin}
+        part_work.append(
             (
-                piece.tile,
-                shared | part_edges | {"scores": piece.of(scores), "exponentials": columns},
+                row_part.tile,
+                common_edges
+                | part_edges
+                | {"scores": row_part.of(scores), "exponentials": part_deltas},
             )
         )
-        merge.append(
-            (piece.tile, shared | whole_row | {"deltas": columns, "maximum": part_edges["maximum"]})
+        delta_work.append(
+            (
+                row_part.tile,
+                common_edges
+                | row_edges
+                | {"deltas": part_deltas, "maximum": part_edges["maximum"]},
+            )
         )
-        if piece.part == 0:
-            ends = {"picked": facts["picked"][row], "classes": classes, "loss": loss[row]}
-            losses.append((piece.tile, label | whole_row | ends))
-    first = typed(SoftmaxPart, [scores.dtype], {HALF: scores.dtype})
-    step(graph, prog, f"{name}/parts", first, work, ["exponentials", *fields])
-    into = graph.add_compute_set(f"{name}/deltas")
-    for tile, edges in merge:
-        put(graph, into, tile, SoftmaxDeltas, edges)
-    for tile, edges in losses:
-        put(graph, into, tile, SoftmaxRowLoss, edges, edges["loss"])
-    prog.add(Execute(into))
+        if row_part.part == 0:
+            loss_edges = {
+                "picked": statistics["picked"][row_number],
+                "classes": num_classes,
+                "loss": loss[row_number],
+            }
+            loss_work.append((row_part.tile, label | row_edges | loss_edges))
+    part_codelet = typed(SoftmaxPart, [scores.dtype], {HALF: scores.dtype})
+    step(graph, prog, f"{name}/parts", part_codelet, part_work, ["exponentials", *statistic_names])
+    compute_set = graph.add_compute_set(f"{name}/deltas")
+    for tile, edges in delta_work:
+        put(graph, compute_set, tile, SoftmaxDeltas, edges)
+    for tile, edges in loss_work:
+        put(graph, compute_set, tile, SoftmaxRowLoss, edges, edges["loss"])
+    prog.add(Execute(compute_set))

@@ -22,8 +22,8 @@ def _erf_coefficients() -> list[float]:
     The interval is from 0 to the square of `_LARGEST_ERF`.
     """
     nodes = np.cos(np.pi * (np.arange(_ERF_TERMS) + 0.5) / _ERF_TERMS)
-    places = np.sqrt((nodes + 1) / 2) * _LARGEST_ERF
-    values = np.array([math.erf(x) / x for x in places.tolist()])
+    x_values = np.sqrt((nodes + 1) / 2) * _LARGEST_ERF
+    values = np.array([math.erf(x) / x for x in x_values.tolist()])
     terms = np.cos(np.arange(_ERF_TERMS)[:, None] * np.arccos(nodes))
     coefficients: list[float] = (2 / _ERF_TERMS * terms @ values).tolist()
     return [coefficients[0] / 2, *coefficients[1:]]
@@ -35,15 +35,15 @@ _ERF = _erf_coefficients()
 def erf(x: Array) -> Array:
     """Return the error function of float64 values, with a relative error of about 1e-13.
 
-    It is Clenshaw's summation of Chebyshev polynomials.
+    Clenshaw's algorithm sums the Chebyshev series of erf(x) / x.
     """
-    near = np.minimum(np.maximum(x, -_LARGEST_ERF), _LARGEST_ERF)
-    t = near * near * (2 / _LARGEST_ERF**2) - 1
-    b1 = 0.0 * t
-    b2 = 0.0 * t
+    limited_x = np.minimum(np.maximum(x, -_LARGEST_ERF), _LARGEST_ERF)
+    t = limited_x * limited_x * (2 / _LARGEST_ERF**2) - 1
+    sum_1 = 0.0 * t
+    sum_2 = 0.0 * t
     for coefficient in reversed(_ERF[1:]):
-        b1, b2 = 2 * t * b1 - b2 + coefficient, b1
-    result: Array = near * (t * b1 - b2 + _ERF[0])
+        sum_1, sum_2 = 2 * t * sum_1 - sum_2 + coefficient, sum_1
+    result: Array = limited_x * (t * sum_1 - sum_2 + _ERF[0])
     return result
 
 
@@ -85,7 +85,7 @@ def divide(a: Array, b: Array) -> Array:
 def power(a: Array, b: Array) -> Array:
     """Return a to the power of b.
 
-    An integer to a negative power is truncated towards zero: only 1 and -1 give something else.
+    An integer to a negative power is truncated towards zero, so it is 0 unless a is 1 or -1.
     """
     if a.dtype.kind == "f":
         powers: Array = np.power(a, b)
@@ -99,9 +99,9 @@ def power(a: Array, b: Array) -> Array:
         exponent = np.right_shift(exponent, b.dtype.type(1))
     if a.dtype.kind == "u":
         return result
-    odd = np.bitwise_and(b, b.dtype.type(1)) == 1
+    is_odd = np.bitwise_and(b, b.dtype.type(1)) == 1
     inverse = np.where(
-        a == 1, a.dtype.type(1), np.where(a == -1, np.where(odd, a, -a), a.dtype.type(0))
+        a == 1, a.dtype.type(1), np.where(a == -1, np.where(is_odd, a, -a), a.dtype.type(0))
     )
     return np.where(b < 0, inverse, result)
 
@@ -136,12 +136,14 @@ def popcount(x: Array) -> Array:
 
 def count_leading_zeros(x: Array) -> Array:
     """Return the number of bits that are 0 before the highest 1."""
-    bits = 8 * x.dtype.itemsize
-    filled = _unsigned(x)
+    num_bits = 8 * x.dtype.itemsize
+    bits_below = _unsigned(x)
     for step in (1, 2, 4, 8, 16, 32):
-        if step < bits:
-            filled = np.bitwise_or(filled, np.right_shift(filled, filled.dtype.type(step)))
-    count: Array = bits - np.bitwise_count(filled).astype(np.int64)
+        if step < num_bits:
+            bits_below = np.bitwise_or(
+                bits_below, np.right_shift(bits_below, bits_below.dtype.type(step))
+            )
+    count: Array = num_bits - np.bitwise_count(bits_below).astype(np.int64)
     return count.astype(x.dtype)
 
 

@@ -33,7 +33,7 @@ __all__ = ["cast", "cast_with_output"]
 
 
 class Cast1D(SupervisorVertex):
-    """out = x, converted. FLOAT stands for the source, HALF for the destination."""
+    """Set `out` to x, converted. FLOAT stands for the dtype of x, and HALF for that of `out`."""
 
     x: Input[Vector[FLOAT]]
     out: Output[Vector[HALF]]
@@ -48,11 +48,12 @@ class Cast1D(SupervisorVertex):
 
 
 class ToQuarter(RegisterVertex):
-    """out = the codes of x. FLOAT stands for the source; `quarter` is the 8-bit dtype.
+    """Set `out` to the codes of x as 8-bit floats of the dtype `quarter`.
 
-    The tile's control register decides whether numbers that are too large become NaN (NANOO) or the
-    largest code, and whether rounding is stochastic (ESR). For that, each worker's generator draws
-    the random words for the worker's part of the elements, as in `poprand`.
+    FLOAT stands for the dtype of x. The tile's control register decides whether numbers that are
+    too large become NaN (NANOO) or the largest number, and whether rounding is stochastic (ESR).
+    For stochastic rounding, each worker draws random words for its part of the elements, as in
+    `poprand`.
     """
 
     x: Input[Vector[FLOAT]]
@@ -70,10 +71,12 @@ class ToQuarter(RegisterVertex):
     def _words(self) -> Array:
         """Return a random 32-bit word for each element."""
         generators = self.registers.generators
-        count = self.out.shape[-1]
-        drawn = generator.draw(generators, -(-count // generators.shape[-2])) >> np.uint64(32)
+        num_elements = self.out.shape[-1]
+        drawn = generator.draw(generators, -(-num_elements // generators.shape[-2])) >> np.uint64(
+            32
+        )
         words: Array = (
-            drawn.reshape(*drawn.shape[:-2], -1)[..., :count]
+            drawn.reshape(*drawn.shape[:-2], -1)[..., :num_elements]
             .reshape(self.out.shape)
             .astype(np.uint32)
         )
@@ -91,9 +94,9 @@ class ToQuarter(RegisterVertex):
 
 
 class FromQuarter(RegisterVertex):
-    """out = the numbers of the codes x.
+    """Set `out` to the numbers that the codes x encode as 8-bit floats of the dtype `quarter`.
 
-    HALF stands for the destination; `quarter` is the 8-bit dtype.
+    HALF stands for the dtype of `out`.
     """
 
     x: Input[Vector[UNSIGNED_CHAR]]
@@ -119,9 +122,10 @@ def cast(
     x is a view that repeats elements, the result is mapped linearly.
 
     Only HALF and FLOAT convert to and from an 8-bit float, `QUARTER[format, scale]`. A number that
-    is too large for it becomes the largest, or NaN with the option debug.nanOverflowMode or
-    `FloatingPointBehaviour(nanoo=True)`; infinities become NaN. With stochastic rounding,
-    conversions to HALF and to 8-bit floats are rounded stochastically.
+    is too large for the 8-bit float becomes the largest one. With the option debug.nanOverflowMode
+    or `FloatingPointBehaviour(nanoo=True)`, it becomes NaN instead; infinities always become NaN.
+    Stochastic rounding, if enabled, applies to conversions to HALF and to 8-bit floats. Raises
+    `PoplibsError`.
     """
     dtype = as_dtype(dtype, "cast()")
     vertex = _codelet(x, dtype)
@@ -134,7 +138,7 @@ def cast(
 def cast_with_output(
     graph: Graph, x: Tensor, out: Tensor, prog: Program, debug_context: str = OWN
 ) -> None:
-    """Write x, converted to the dtype of `out`, to `out`, which has the shape of x; see `cast`."""
+    """Write x, converted to the dtype of `out` as `cast` converts, to `out` of the same shape."""
     check_output(out, x.shape, out.dtype)
     _write(graph, _codelet(x, out.dtype), x, out, prog=prog, name=debug_context)
 
@@ -162,8 +166,8 @@ def _codelet(x: Tensor, dtype: type[DType]) -> type[Vertex]:
 def _write(
     graph: Graph, vertex: type[Vertex], x: Tensor, out: Tensor, prog: Program, name: str
 ) -> None:
-    sides = {
-        n: t.reinterpret(UNSIGNED_CHAR) if t.has_metadata() else t
-        for n, t in (("x", x), ("out", out))
+    tensors = {
+        field: tensor.reinterpret(UNSIGNED_CHAR) if tensor.has_metadata() else tensor
+        for field, tensor in (("x", x), ("out", out))
     }
-    per_tile(graph, vertex, sides["out"], sides, prog=prog, name=name)
+    per_tile(graph, vertex, tensors["out"], tensors, prog=prog, name=name)

@@ -1,4 +1,4 @@
-"""`CircBuf`: a circular buffer of the newest tensors."""
+"""`CircBuf`: a circular buffer of tensors."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ CircOffset.__name__ = "popops::CircOffset"
 
 
 class CircBuf:
-    """A circular buffer of the `size` newest tensors of `dtype` and `shape`.
+    """A circular buffer that keeps the last `size` tensors that were added.
 
-    `add` overwrites the oldest entry, and `prev(i)` reads the entry that is i additions old. The
-    buffer is mapped like a tensor of `create_sliceable_tensor`: if the added tensor has the same
-    tile mapping, adding and reading exchange only the index. All entries are initially 0. Raises
-    `PoplibsError`.
+    They have the dtype `dtype` and the shape `shape`. `add` overwrites the oldest entry, and
+    `prev(i)` reads the entry that is i additions old. The buffer is mapped like a tensor of
+    `create_sliceable_tensor`. If the added tensor has the same tile mapping, adding and reading
+    exchange only the index. All entries are initially 0. Raises `PoplibsError`.
     """
 
     @library
@@ -83,11 +83,12 @@ class CircBuf:
 
     @library
     def add(self, tensor: Tensor, prog: Program, debug_context: str = "circ_buf_add") -> None:
-        """Write `tensor`, which has the shape and dtype of the entries, as the newest entry.
+        """Overwrite the oldest entry by `tensor`, which becomes the newest.
 
-        There are two compute sets.
+        It must have the shape and dtype of the entries. There are two compute sets. Raises
+        `PoplibsError`.
         """
-        advice = "give what the buffer was made for."
+        advice = "give a tensor of the shape for which the buffer was created."
         check_same("shapes", tensor.shape, self._shape, repr(tensor), advice=advice)
         dtypes = tensor.dtype.__name__, self._entries.dtype.__name__
         check_same("dtypes", *dtypes, repr(tensor), "cast it with popops.cast.")
@@ -108,7 +109,7 @@ class CircBuf:
     def prev(self, i: int, prog: Program, debug_context: str = "circ_buf_prev") -> Tensor:
         """Return a copy of the entry that is `i` additions old, from 0 (newest) to size - 1.
 
-        There are two compute sets.
+        There are two compute sets. Raises `PoplibsError`.
         """
         if not is_whole(i) or not 0 <= i < self.size:
             raise refused(
@@ -117,8 +118,15 @@ class CircBuf:
             )
         place = self._graph.add_variable(UNSIGNED_INT, (1,), f"{debug_context}/place")
         edges = {"index": self.index[0], "offset": self.size - int(i), "size": self.size}
-        work = [(0, edges | {"place": place[0]})]
-        step(self._graph, prog, f"{debug_context}/offset", CircOffset, work=work, results=["place"])
+        edges_by_tile = [(0, edges | {"place": place[0]})]
+        step(
+            self._graph,
+            prog,
+            f"{debug_context}/offset",
+            CircOffset,
+            work=edges_by_tile,
+            results=["place"],
+        )
         return dynamic_slice(
             self._graph,
             self._entries,

@@ -1,4 +1,7 @@
-"""Expressions as a library call for each operation, for `map` without "enableGenerateCodelet"."""
+"""Evaluate an expression by a library call for each operation.
+
+`popops.map` does so if its option "enableGenerateCodelet" is False.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ T = TypeVar("T")
 
 
 class _Number(NamedTuple):
-    """A constant, or a number computed from constants alone."""
+    """A constant of an expression, or a number that is computed only from constants."""
 
     value: Array
     dtype: type[DType]
@@ -34,43 +37,52 @@ def walk(
     cast: Callable[[T, type[DType], int], T],
     apply: Callable[[str, list[T], int], T],
 ) -> T:
-    """Return the value of an expression's steps (`Expr.code`), computed on a stack.
+    """Return the value of an expression, computed on a stack.
 
+    `code` contains the steps of the expression, as `Expr.code` returns them, joined by spaces.
     `number(value, dtype)`, `cast(operand, dtype, place)` and `apply(operation, operands, place)`
-    compute the value of a step; `place` is its position in the code.
+    compute the value of a step; `step_number` is its position in the code.
     """
     stack: list[T] = []
-    for place, step in enumerate(code.split()):
+    for step_number, step in enumerate(code.split()):
         operation, _, _ = step.partition("@")
         kind, _, value = step.partition(":")
         if step.startswith("_"):
             stack.append(inputs[int(step[1:]) - 1])
         elif kind == "CAST":
-            stack.append(cast(stack.pop(), _dtype(value), place))
+            stack.append(cast(stack.pop(), _dtype(value), step_number))
         elif value:
             dtype = _dtype(kind)
-            read = float.fromhex(value) if dtype.numpy.kind == "f" else int(value)
-            stack.append(number(np.dtype(dtype.numpy).type(read), dtype))
+            constant_value = float.fromhex(value) if dtype.numpy.kind == "f" else int(value)
+            stack.append(number(np.dtype(dtype.numpy).type(constant_value), dtype))
         else:
             arity = OPERATIONS[operation].arity
             operands, stack = stack[-arity:], stack[:-arity]
-            stack.append(apply(operation, operands, place))
+            stack.append(apply(operation, operands, step_number))
     return stack.pop()
 
 
 def compose(graph: Graph, code: str, tensors: Sequence[Tensor], prog: Program, name: str) -> Tensor:
     """Append a compute set for each step of an expression; return the result.
 
-    An expression of numbers alone is a constant.
+    If the expression contains only numbers, the result is a constant.
     """
 
-    def converted(operand: Tensor | _Number, dtype: type[DType], place: int) -> Tensor | _Number:
+    def converted(
+        operand: Tensor | _Number, dtype: type[DType], step_number: int
+    ) -> Tensor | _Number:
         return _cast(
-            graph, operand, dtype, prog, label=f"{name}/Op/Cast:{dtype.__name__.lower()}{place}"
+            graph,
+            operand,
+            dtype,
+            prog,
+            label=f"{name}/Op/Cast:{dtype.__name__.lower()}{step_number}",
         )
 
-    def applied(operation: str, operands: list[Tensor | _Number], place: int) -> Tensor | _Number:
-        label = f"{name}/Op/{operation.capitalize()}{place}"
+    def applied(
+        operation: str, operands: list[Tensor | _Number], step_number: int
+    ) -> Tensor | _Number:
+        label = f"{name}/Op/{operation.capitalize()}{step_number}"
         return _apply(graph, operation, operands, prog, label=label)
 
     inputs: list[Tensor | _Number] = [*tensors]
@@ -122,17 +134,22 @@ def _cast(
 def _apply(
     graph: Graph, operation: str, operands: list[Tensor | _Number], prog: Program, label: str
 ) -> Tensor | _Number:
-    tensors = [x for x in operands if isinstance(x, Tensor)]
+    tensors = [operand for operand in operands if isinstance(operand, Tensor)]
     if not tensors:
-        values = (x.value for x in operands if isinstance(x, _Number))
+        values = (operand.value for operand in operands if isinstance(operand, _Number))
         return _Number(
             evaluate(operation, *values), OPERATIONS[operation].result(operands[0].dtype)
         )
     description = OPERATIONS[operation]
     if description.arity < 3:
-        values_or_tensors = [x if isinstance(x, Tensor) else x.value for x in operands]
+        values_or_tensors = [
+            operand if isinstance(operand, Tensor) else operand.value for operand in operands
+        ]
         return forms.new(graph, description, values_or_tensors, prog, name=label)
-    all_operands = [x if isinstance(x, Tensor) else _constant(graph, x, label) for x in operands]
+    all_operands = [
+        operand if isinstance(operand, Tensor) else _constant(graph, operand, label)
+        for operand in operands
+    ]
     out = result_like(graph, tensors, common_shape(tensors), all_operands[0].dtype, name=label)
     forms.write(graph, description, all_operands, out, prog=prog, name=label)
     return out

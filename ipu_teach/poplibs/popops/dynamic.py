@@ -1,4 +1,4 @@
-"""Single slices at an offset that is data: `dynamic_slice` and `dynamic_update`."""
+"""Single slices at an offset in a tensor, known only at run time."""
 
 from __future__ import annotations
 
@@ -56,26 +56,28 @@ def create_sliceable_tensor(
 ) -> Tensor:
     """Return a variable of `shape`, mapped for slices along `dims`.
 
-    Elements that differ only in these dimensions are on one tile. The positions in the other
-    dimensions are distributed linearly, or with a `plan` from `embedding_plan` as the plan
-    partitions the table.
+    Elements that differ only in their indices in `dims` are on the same tile. The positions in the
+    other dimensions are distributed linearly over the tiles. A `plan` from `embedding_plan` instead
+    determines the tile of each element. Raises `PoplibsError`.
     """
-    wanted = check_shape(shape)
-    good = isinstance(dims, (list, tuple)) and all(
-        is_whole(d) and -len(wanted) <= d < len(wanted) for d in dims
+    valid_shape = check_shape(shape)
+    are_dims_valid = isinstance(dims, (list, tuple)) and all(
+        is_whole(dim) and -len(valid_shape) <= dim < len(valid_shape) for dim in dims
     )
-    along = [int(d) % len(wanted) for d in dims] if good else []
-    if not along or len(set(along)) != len(along):
-        raise refused(f"""was given the dimensions {shown(dims)} for the shape {wanted}.
+    valid_dims = [int(dim) % len(valid_shape) for dim in dims] if are_dims_valid else []
+    if not valid_dims or len(set(valid_dims)) != len(valid_dims):
+        raise refused(f"""was given the dimensions {shown(dims)} for the shape {valid_shape}.
             next:  give a list of different dimensions, as in [0].""")
     if plan is not None:
-        check_table(graph, plan, as_dtype(dtype, "create_sliceable_tensor()"), wanted, along=along)
-    tensor = graph.add_variable(dtype, wanted, debug_context)
+        check_table(
+            graph, plan, as_dtype(dtype, "create_sliceable_tensor()"), valid_shape, along=valid_dims
+        )
+    tensor = graph.add_variable(dtype, valid_shape, debug_context)
     if plan is not None:
-        for tile, (r0, r1), (c0, c1) in plan.places():
-            graph.set_tile_mapping(tensor[r0:r1, c0:c1], tile)
+        for tile, (row_begin, row_end), (column_begin, column_end) in plan.places():
+            graph.set_tile_mapping(tensor[row_begin:row_end, column_begin:column_end], tile)
         return tensor
-    rows = rows_of(tensor, along)
+    rows = rows_of(tensor, valid_dims)
     spread(graph, rows, linear(graph, rows))
     return tensor
 
@@ -89,9 +91,10 @@ def create_slice_tensor(
     num_slices: int,
     debug_context: str = "slices",
 ) -> Tensor:
-    """Return a variable for `num_slices` slices of `tensor`, mapped like their columns.
+    """Return a variable for `num_slices` slices of `tensor`, mapped to the tiles that slice it.
 
-    Its shape is [num_slices, *shape], where shape is that of `tensor` with `sizes` in `dims`.
+    Its shape is [num_slices, *shape]; `shape` is the shape of `tensor`, with the sizes `sizes` in
+    the dimensions `dims`. Raises `PoplibsError`.
     """
     along = dims_of(tensor, dims)
     lengths = sizes_of(tensor, along, sizes)
@@ -100,8 +103,8 @@ def create_slice_tensor(
     slice_tensor = graph.add_variable(
         tensor.dtype, (int(num_slices), *sliced(tensor, along, lengths)), debug_context
     )
-    places = placed(graph, rows_of(tensor, along))
-    spread(graph, rows_of(slice_tensor, [0, *(d + 1 for d in along)]), places)
+    tile_columns = placed(graph, rows_of(tensor, along))
+    spread(graph, rows_of(slice_tensor, [0, *(dim + 1 for dim in along)]), tile_columns)
     return slice_tensor
 
 
@@ -115,12 +118,13 @@ def dynamic_slice(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """Return the part of x that begins at offset[i] in dimension dims[i] and has sizes[i] there.
+    """Return a slice of x: in dimension dims[i], sizes[i] elements beginning with number offset[i].
 
-    It is complete in the other dimensions. `offset` is UNSIGNED_INT, with one element for each of
-    `dims`. A slice that reaches over the end continues at the beginning, and an offset beyond the
-    end counts as 0, as in PopLibs' codelet. There is one compute set for each of `dims`. The result
-    has the tile mapping of the columns of x. Raises `PoplibsError`.
+    It is complete in the other dimensions. `offset` is UNSIGNED_INT, with an element for each
+    dimension in `dims`. As in PopLibs' codelet, a slice that reaches over the end continues at the
+    beginning, and an offset beyond the end counts as 0. There is a compute set for each dimension
+    in `dims`. An element of the result is on the tile that slices it: the tile of x's elements with
+    the same indices in the other dimensions, if they are all on one tile. Raises `PoplibsError`.
     """
     along, lengths = check_slice(x, offset, dims, sizes)
     return _sliced(graph, x, offset, along, lengths=lengths, prog=prog, name=debug_context)
@@ -139,7 +143,7 @@ def dynamic_slice_with_output(
 ) -> None:
     """Write the result of `dynamic_slice` to `out`, which keeps its tile mapping.
 
-    `out` has the shape of the slice and the dtype of x.
+    `out` has the shape of the slice and the dtype of x. Raises `PoplibsError`.
     """
     along, lengths = check_slice(x, offset, dims, sizes)
     check_output(out, sliced(x, along, lengths), x.dtype)
@@ -157,10 +161,11 @@ def dynamic_update(
     prog: Program,
     debug_context: str = OWN,
 ) -> None:
-    """Replace the part of x that `dynamic_slice` would return by `update`.
+    """Replace the slice of x that `dynamic_slice` would return by `update`.
 
-    `update` has the shape of that part and the dtype of x. With n `dims`, the parts in between are
-    sliced, updated and written back: there are 2 n - 1 compute sets.
+    `update` has the shape of that slice and the dtype of x. With n dimensions in `dims`, slices
+    along all but the last dimension are read, updated and written back, so there are 2 n - 1
+    compute sets. Raises `PoplibsError`.
     """
     along, lengths = check_slice(x, offset, dims, sizes)
     shape = sliced(x, along, lengths)
@@ -186,15 +191,15 @@ def _update(
     name: str,
 ) -> None:
     dim, length = steps[0]
-    rest = steps[1:]
-    if rest:
-        part = _slice(graph, x, offset[0], dim, length=length, prog=prog, name=name)
-        _update(graph, part, update, offset[1:], steps=rest, prog=prog, name=name)
-        update = part
+    other_steps = steps[1:]
+    if other_steps:
+        slice_of_dim = _slice(graph, x, offset[0], dim, length=length, prog=prog, name=name)
+        _update(graph, slice_of_dim, update, offset[1:], steps=other_steps, prog=prog, name=name)
+        update = slice_of_dim
     codelet = rows_codelet(DynamicUpdateSlice1D, x.dtype)
-    sides = {"base": rows_of(x, [dim]), "update": rows_of(update, [dim])}
-    work = on_columns(graph, sides, offset=offset[0])
-    step(graph, prog, f"{name}/dynamicUpdateSlice_d{dim}", codelet, work=work)
+    operands = {"base": rows_of(x, [dim]), "update": rows_of(update, [dim])}
+    edges_by_tile = on_columns(graph, operands, offset=offset[0])
+    step(graph, prog, f"{name}/dynamicUpdateSlice_d{dim}", codelet, work=edges_by_tile)
 
 
 def _sliced(
@@ -207,10 +212,12 @@ def _sliced(
     name: str,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Return x, sliced along one dimension after another; the last result is written to `out`."""
-    for number, (dim, length) in enumerate(zip(along, lengths, strict=True)):
-        last = out if number == len(along) - 1 else None
-        x = _slice(graph, x, offset[number], dim, length=length, prog=prog, name=name, out=last)
+    """Return x, sliced along one dimension after another; `out` receives the last result."""
+    for dim_number, (dim, length) in enumerate(zip(along, lengths, strict=True)):
+        step_out = out if dim_number == len(along) - 1 else None
+        x = _slice(
+            graph, x, offset[dim_number], dim, length=length, prog=prog, name=name, out=step_out
+        )
     return x
 
 
@@ -225,9 +232,13 @@ def _slice(
     out: Tensor | None = None,
 ) -> Tensor:
     shape = [*x.shape[:dim], length, *x.shape[dim + 1 :]]
-    new = ["out"] if out is None else []
+    new_fields = ["out"] if out is None else []
     out = graph.add_variable(x.dtype, shape, f"{name}/out") if out is None else out
     codelet = rows_codelet(DynamicSlice1D, x.dtype)
-    work = on_columns(graph, {"base": rows_of(x, [dim]), "out": rows_of(out, [dim])}, offset=offset)
-    step(graph, prog, f"{name}/dynamicSlice_d{dim}", codelet, work=work, results=new)
+    edges_by_tile = on_columns(
+        graph, {"base": rows_of(x, [dim]), "out": rows_of(out, [dim])}, offset=offset
+    )
+    step(
+        graph, prog, f"{name}/dynamicSlice_d{dim}", codelet, work=edges_by_tile, results=new_fields
+    )
     return out

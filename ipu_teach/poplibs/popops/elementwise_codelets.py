@@ -1,8 +1,8 @@
-"""The codelets of elementwise operations, and how they are added to every tile.
+"""The codelets of elementwise operations, and a function that adds them to every tile.
 
-They are written for FLOAT operands and HALF results, which `codelet` replaces by other dtypes. Each
-has a form that works in place, and one derived from it that writes to `out`. A vertex uses all six
-workers of its tile and costs what PopLibs' estimator for the vertex of its name returns.
+They are declared with FLOAT operands and HALF results, which `codelet` replaces by other dtypes.
+Each codelet has a form that works in place, and a derived form that writes to `out`. A vertex uses
+all six workers of its tile; its cycles are PopLibs' estimate for the vertex of the same name.
 """
 
 from __future__ import annotations
@@ -182,23 +182,23 @@ def refuse_quarter(vertex: str, dtype: type[DType]) -> None:
 def codelet(
     base: type[Vertex], dtype: type[DType], op: str = "", result: type[DType] | None = None
 ) -> type[Vertex]:
-    """Return `base` for operands of `dtype`, results of dtype `result`, and the operation `op`.
+    """Return the codelet `base` for operands of `dtype`, and for the operation `op`, if any.
 
-    `result` is `dtype` if it is None. Raises `PoplibsError` for QUARTER.
+    `result` is the dtype of the results, by default `dtype`. Raises `PoplibsError` for QUARTER.
     """
     refuse_quarter(base.__name__, dtype)
-    fixed = {"operation": op} if op else {}
-    words: list[Word] = [op, dtype, None if op else result]
-    return typed(base, words, {FLOAT: dtype, HALF: result or dtype}, **fixed)
+    constants = {"operation": op} if op else {}
+    name_words: list[Word] = [op, dtype, None if op else result]
+    return typed(base, name_words, {FLOAT: dtype, HALF: result or dtype}, **constants)
 
 
 def vertex_of(
     operation: ElementwiseOperation, scalar: bool = False, in_place: bool = False
 ) -> type[Vertex]:
-    """Return the codelet of an operation; its fields are the operands in order, and `out`.
+    """Return the codelet of an operation; its fields are the operands in order, and then `out`.
 
-    With `scalar`, the second of two operands is a number. With `in_place`, the codelet has no `out`
-    and writes to its first field.
+    With `scalar`, the second of two operands is a number. With `in_place`, the codelet has no field
+    `out`, and writes to its first field.
     """
     pair: tuple[type[Vertex], type[Vertex]]
     if operation.arity == 1:
@@ -225,11 +225,20 @@ def per_tile(
 ) -> None:
     """Append a compute set with a vertex on every tile that holds elements of `placed`.
 
-    A vertex works on the elements of every operand at the same positions, in the memory order of
-    `placed`. In another order, single elements would have to be gathered first.
+    For each operand, a vertex gets the elements that correspond to the tile's elements of `placed`,
+    in the memory order of `placed`. In another order, a tile would have to gather them one by one.
     """
-    order = in_memory_order(placed)
-    in_order = {field: tensor.dim_shuffle(order) for field, tensor in operands.items()}
-    into = graph.add_compute_set(name)
-    add_per_tile(graph, into, vertex, placed.dim_shuffle(order), operands=in_order, **state)
-    prog.add(Execute(into))
+    memory_order = in_memory_order(placed)
+    ordered_operands = {
+        field: tensor.dim_shuffle(memory_order) for field, tensor in operands.items()
+    }
+    compute_set = graph.add_compute_set(name)
+    add_per_tile(
+        graph,
+        compute_set,
+        vertex,
+        placed.dim_shuffle(memory_order),
+        operands=ordered_operands,
+        **state,
+    )
+    prog.add(Execute(compute_set))

@@ -30,7 +30,7 @@ from ipu_teach.types import (
     to_host_array,
 )
 
-MOST_TENSORS = 8  # inputs of one expression: the codelet has a field for each
+MOST_TENSORS = 8  # an expression has at most 8 tensors; the codelet has a field for each
 
 
 class Expr(ABC):
@@ -40,7 +40,7 @@ class Expr(ABC):
 
     def __bool__(self) -> bool:
         raise PoplibsError(f"""Python asked whether the expression {self} is true.
-            next:  use expr.Select, expr.And or expr.Or, which choose by element; an
+            next:  use expr.Select, expr.And or expr.Or, which decide for each element; an
             expression has no value while the graph is built.""")
 
     @property
@@ -52,15 +52,16 @@ class Expr(ABC):
     def dtype(self, inputs: Sequence[type[DType]]) -> type[DType] | None:
         """Return the dtype of the result for tensors with the dtypes `inputs`.
 
-        None means a constant that takes the dtype of the other operand. Raises `PoplibsError`.
+        Return None for a constant that gets the dtype of the other operand. Raises `PoplibsError`.
         """
 
     @abstractmethod
     def code(self, inputs: Sequence[type[DType]], wanted: type[DType]) -> list[str]:
-        """Return the steps that compute it on a stack machine, with results of dtype `wanted`.
+        """Return the steps that compute the expression on a stack.
 
         A step is `_1` (push the first tensor), `FLOAT:2` (push a number), `CAST:HALF` (convert the
-        top of the stack) or `ADD@FLOAT` (replace operands by the result of an operation).
+        top of the stack) or `ADD@FLOAT` (replace the operands by the result of an operation).
+        `inputs` are the dtypes of the tensors. A constant without a dtype becomes `wanted`.
         """
 
     def __add__(self, other: ExprLike) -> Expr:
@@ -152,7 +153,7 @@ class PlaceHolder(Expr):
         if self.number > len(inputs):
             raise PoplibsError(f"""The expression names {self}, and {len(inputs)} tensors were
                 given.
-                next:  give as many tensors as the expression names; _1 is the first.""")
+                next:  give as many tensors as the expression names; _1 is the first tensor.""")
         return inputs[self.number - 1]
 
     def code(self, inputs: Sequence[type[DType]], wanted: type[DType]) -> list[str]:
@@ -189,7 +190,7 @@ class Const(Expr):
 
 
 def _kind(value: float) -> type[DType]:
-    """Return the dtype of a number without another operand.
+    """Return the dtype of a number that no other operand determines.
 
     It is BOOL, FLOAT, or the first of INT, LONGLONG and UNSIGNED_LONGLONG that contains the number.
     """
@@ -238,52 +239,58 @@ class Operator(Expr):
         self.operands = tuple(as_expr(x, f"{node}()") for x in operands)
 
     def _operands(self) -> tuple[Expr, ...]:
-        """Return the operands that must agree in dtype: all except the mask of a Select."""
+        """Return the operands that must have the same dtype: all except the mask of a Select."""
         return self.operands[:2] if self.operation.name == "SELECT" else self.operands
 
     @property
     def own(self) -> type[DType]:
-        dtypes = [x.own for x in self._operands()]
+        dtypes = [operand.own for operand in self._operands()]
         if self.operation.asks:
             return BOOL
         return FLOAT if FLOAT in dtypes else dtypes[0]
 
     def _common(self, inputs: Sequence[type[DType]]) -> type[DType] | None:
         """Return the dtype of the operands, or None if all are constants without a dtype."""
-        known = [(x, d) for x in self._operands() if (d := x.dtype(inputs)) is not None]
-        for name, kind in known[1:]:
-            if kind is not known[0][1]:
-                raise PoplibsError(f"""{self.node} was given two dtypes: {known[0][0]} is
-                    {known[0][1].__name__}, and {name} is {kind.__name__}.
+        typed_operands = [
+            (operand, operand_dtype)
+            for operand in self._operands()
+            if (operand_dtype := operand.dtype(inputs)) is not None
+        ]
+        for other_operand, other_dtype in typed_operands[1:]:
+            if other_dtype is not typed_operands[0][1]:
+                raise PoplibsError(f"""{self.node} was given two dtypes: {typed_operands[0][0]} is
+                    {typed_operands[0][1].__name__}, and {other_operand} is {other_dtype.__name__}.
                     where: in {self}
                     next:  convert one of them: expr.Cast(_1, HALF).""")
-        return known[0][1] if known else None
+        return typed_operands[0][1] if typed_operands else None
 
     def _check(self, dtype: type[DType]) -> None:
         if not self.operation.accepts(dtype):
             raise PoplibsError(f"""{self.node} works on {self.operation.takes}; it was given
                 {dtype.__name__}.
                 where: in {self}
-                next:  convert it: expr.Cast(_1, FLOAT).""")
+                next:  convert the operand: expr.Cast(_1, FLOAT).""")
 
     def dtype(self, inputs: Sequence[type[DType]]) -> type[DType] | None:
         dtype = self._common(inputs)
         if dtype is not None:
             self._check(dtype)
         for mask in self.operands[len(self._operands()) :]:
-            kind = mask.dtype(inputs) or mask.own
-            if kind is not BOOL:
-                raise PoplibsError(f"""Select chooses by BOOL, but {mask} is {kind.__name__}.
+            mask_dtype = mask.dtype(inputs) or mask.own
+            if mask_dtype is not BOOL:
+                raise PoplibsError(f"""Select chooses by BOOL, but {mask} is {mask_dtype.__name__}.
                     where: in {self}
                     next:  give the condition last, as in expr.Select(_1, _2, _3 > 0).""")
         return BOOL if self.operation.asks else dtype
 
     def code(self, inputs: Sequence[type[DType]], wanted: type[DType]) -> list[str]:
         operands = self._operands()
-        alone = FLOAT if FLOAT in [x.own for x in operands] else operands[0].own
-        dtype = self._common(inputs) or (alone if self.operation.asks else wanted)
+        constant_dtype = (
+            FLOAT if FLOAT in [operand.own for operand in operands] else operands[0].own
+        )
+        dtype = self._common(inputs) or (constant_dtype if self.operation.asks else wanted)
         self._check(dtype)
-        steps = [step for x in operands for step in x.code(inputs, dtype)]
+        steps = [step for operand in operands for step in operand.code(inputs, dtype)]
         for mask in self.operands[len(operands) :]:
             steps += mask.code(inputs, BOOL)
         return [*steps, f"{self.operation.name}@{dtype.__name__}"]
@@ -295,7 +302,7 @@ class Operator(Expr):
 def as_expr(value: ExprLike, subject: str) -> Expr:
     """Return `value` as an expression; a number becomes a constant.
 
-    Raises `PoplibsError` for anything else, which names the call `subject`.
+    Raises `PoplibsError` for anything else; `subject` is the name of the call in the error.
     """
     if isinstance(value, Expr):
         return value

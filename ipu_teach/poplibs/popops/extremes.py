@@ -1,9 +1,9 @@
 """Find the largest or smallest element of each row, and its position.
 
-A worker takes 3 cycles per element (PopLibs' estimate). The workers of a tile share a row if that
+A worker takes 3 cycles per element, by PopLibs' estimate. The workers of a tile share a row if that
 is faster. A long row is divided into chunks on different tiles, and a tree of vertices combines
-their results, as `sort_plan` plans it for one element. Among equal elements, the first is found. If
-a row contains NaN, the first NaN is found.
+their results; `sort_plan` plans it as a selection of one element. Among equal elements, the first
+is found. If a row contains NaN, the first NaN is found.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ K = TypeVar("K")
 
 
 class Extreme(SupervisorVertex, Generic[K]):
-    """place = the position of the largest (or smallest) element of each row; best = that element.
+    """Set `best` to the largest or smallest element of each row, and `place` to its column.
 
-    If several are equal, the first one counts.
+    If several elements are equal, the first one counts.
     """
 
     x: Input[Vector[Vector[K]]]
@@ -41,14 +41,16 @@ class Extreme(SupervisorVertex, Generic[K]):
         self.best = np.max(self.x, axis=1) if self.largest else np.min(self.x, axis=1)
 
     def cycles(self, target: Target) -> int:
-        rows, n = self.x.shape
-        workers = target.num_worker_contexts
-        alone: int = workers * -(-rows // workers) * int(vertices.max_class(n))
-        return min(alone, _cycles(self.x.shape, self.fields["x"].dtype, target))
+        num_rows, row_length = self.x.shape
+        num_workers = target.num_worker_contexts
+        one_worker_per_row: int = (
+            num_workers * -(-num_rows // num_workers) * int(vertices.max_class(row_length))
+        )
+        return min(one_worker_per_row, _cycles(self.x.shape, self.fields["x"].dtype, target))
 
 
 class ExtremeOfChunk(SupervisorVertex, Generic[K]):
-    """place, best = the results of `Extreme` for a chunk of each row, from column `begin` on."""
+    """Set `place` and `best` as `Extreme` does, for chunks that begin in column `begin`."""
 
     x: Input[Vector[Vector[K]]]
     begin: UNSIGNED_INT
@@ -66,9 +68,9 @@ class ExtremeOfChunk(SupervisorVertex, Generic[K]):
 
 
 class ExtremeOfChunks(SupervisorVertex, Generic[K]):
-    """place, best = the results of `Extreme` for elements x with the positions `places`.
+    """Set `place` and `best` as `Extreme` does, for elements x of the columns `places`.
 
-    Positions ascend, so that the first of equal elements has the lowest position.
+    Columns ascend, so that the first of several equal elements has the lowest column.
     """
 
     x: Input[Vector[Vector[K]]]
@@ -88,46 +90,62 @@ class ExtremeOfChunks(SupervisorVertex, Generic[K]):
 
 
 def _cycles(shape: Shape, dtype: type[DType], target: Target) -> int:
-    """Return the tile cycles if the workers share the rows of an x of this shape and dtype."""
-    rows, n = shape
-    return vertices.sort_rows(rows, n, 1, 1, dtypes=(dtype, UNSIGNED_INT), target=target)
+    """Return the tile cycles if the workers share each row of a matrix of this shape and dtype."""
+    num_rows, row_length = shape
+    return vertices.sort_rows(
+        num_rows, row_length, 1, 1, dtypes=(dtype, UNSIGNED_INT), target=target
+    )
 
 
 def add_extremes(
     graph: Graph, x: Tensor, largest: bool, prog: Program, name: str
 ) -> tuple[Tensor, Tensor]:
-    """Return ([rows], [rows]): the positions and values of the extremes of x [rows, n]."""
-    rows, n = x.shape
-    plan = planned(rows, n, 1, (x.dtype, UNSIGNED_INT), target=graph.target) if rows else None
+    """Return (positions, values) of the extremes of the rows of x [rows, n], both [rows]."""
+    num_rows, row_length = x.shape
+    plan = (
+        planned(num_rows, row_length, 1, (x.dtype, UNSIGNED_INT), target=graph.target)
+        if num_rows
+        else None
+    )
     if plan is None or plan.chunks == 1:
-        place = graph.add_variable(UNSIGNED_INT, (rows,), f"{name}/place")
-        best = graph.add_variable(x.dtype, (rows,), f"{name}/best")
+        place = graph.add_variable(UNSIGNED_INT, (num_rows,), f"{name}/place")
+        best = graph.add_variable(x.dtype, (num_rows,), f"{name}/best")
         codelet = typed(Extreme, [x.dtype, WORDS[largest]], {K: x.dtype}, largest=largest)
-        work = shared(graph, {"x": x, "place": place, "best": best}, graph.target.num_tiles)
-        step(graph, prog, name, codelet, work=work, results=["place", "best"])
+        edges_by_tile = shared(
+            graph, {"x": x, "place": place, "best": best}, graph.target.num_tiles
+        )
+        step(graph, prog, name, codelet, work=edges_by_tile, results=["place", "best"])
         return place, best
-    tiles = grid(plan.groups, graph.target)
-    blocks = balanced_partition(rows, plan.groups)
+    tile_grid = grid(plan.groups, graph.target)
+    row_blocks = balanced_partition(num_rows, plan.groups)
     places: Tensor | None = None
-    width = -(-n // plan.chunks)
-    for fan_in in (width, *(stage.fan_in for stage in plan.stages)):
-        spans = [(b, min(b + fan_in, x.shape[1])) for b in range(0, x.shape[1], fan_in)]
-        place = graph.add_variable(UNSIGNED_INT, (rows, len(spans)), f"{name}/place")
-        best = graph.add_variable(x.dtype, (rows, len(spans)), f"{name}/best")
-        base = ExtremeOfChunk if places is None else ExtremeOfChunks
-        codelet = typed(base, [x.dtype, WORDS[largest]], {K: x.dtype}, largest=largest)
-        pieces: list[tuple[int, Edges]] = []
-        for group, (first, last) in enumerate(blocks):
-            for part, (begin, end) in enumerate(spans):
-                edges: Edges = {"x": x[first:last, begin:end]}
-                edges |= {"place": place[first:last, part], "best": best[first:last, part]}
+    chunk_length = -(-row_length // plan.chunks)
+    for fan_in in (chunk_length, *(stage.fan_in for stage in plan.stages)):
+        chunks = [
+            (chunk_begin, min(chunk_begin + fan_in, x.shape[1]))
+            for chunk_begin in range(0, x.shape[1], fan_in)
+        ]
+        place = graph.add_variable(UNSIGNED_INT, (num_rows, len(chunks)), f"{name}/place")
+        best = graph.add_variable(x.dtype, (num_rows, len(chunks)), f"{name}/best")
+        base_codelet = ExtremeOfChunk if places is None else ExtremeOfChunks
+        codelet = typed(base_codelet, [x.dtype, WORDS[largest]], {K: x.dtype}, largest=largest)
+        edges_of_chunks: list[tuple[int, Edges]] = []
+        for block_number, (row_begin, row_end) in enumerate(row_blocks):
+            for chunk_number, (column_begin, column_end) in enumerate(chunks):
+                edges: Edges = {"x": x[row_begin:row_end, column_begin:column_end]}
+                edges |= {
+                    "place": place[row_begin:row_end, chunk_number],
+                    "best": best[row_begin:row_end, chunk_number],
+                }
                 edges |= (
-                    {"begin": begin}
+                    {"begin": column_begin}
                     if places is None
-                    else {"places": places[first:last, begin:end]}
+                    else {"places": places[row_begin:row_end, column_begin:column_end]}
                 )
-                pieces.append((tiles.tiles(group, part, len(spans))[0], edges))
-        step(graph, prog, name, codelet, work=pieces, results=["place", "best"])
+                edges_of_chunks.append(
+                    (tile_grid.tiles(block_number, chunk_number, len(chunks))[0], edges)
+                )
+        step(graph, prog, name, codelet, work=edges_of_chunks, results=["place", "best"])
         x = best
         places = place
     return place[:, 0], best[:, 0]

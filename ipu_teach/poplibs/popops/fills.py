@@ -28,7 +28,7 @@ from ipu_teach.types import BOOL, FLOAT, HALF, INT, UNSIGNED_INT
 
 __all__ = ["MASKED_LABEL_CODE", "encode_one_hot", "fill", "iota", "zero"]
 
-MASKED_LABEL_CODE = 2**32 - 1  # a label without a class (popops/EncodingConstants.hpp)
+MASKED_LABEL_CODE = 2**32 - 1  # a label that is no class (PopLibs' popops/EncodingConstants.hpp)
 
 
 class Fill(Vertex):
@@ -45,9 +45,9 @@ class Fill(Vertex):
 
 
 class Iota(SupervisorVertex):
-    """out = start + places, where places are the positions of the elements in the full tensor.
+    """Set `out` to start + places; `places` are the elements' positions in the full tensor.
 
-    PopLibs' estimator of Iota is for one worker; the workers divide the elements.
+    PopLibs' cycle estimate for Iota is for one worker; here all workers divide the elements.
     """
 
     places: Input[Vector[FLOAT]]
@@ -58,19 +58,19 @@ class Iota(SupervisorVertex):
         self.out = self.places + self.start
 
     def cycles(self, target: Target) -> int:
-        workers = target.num_worker_contexts
-        return workers * int(
-            vertices.iota([-(-len(self.out) // workers)], self.fields["out"].dtype, target)
+        num_workers = target.num_worker_contexts
+        return num_workers * int(
+            vertices.iota([-(-len(self.out) // num_workers)], self.fields["out"].dtype, target)
         )
 
 
 class EncodeOneHot(SupervisorVertex):
-    """out = on where the class of an element is the label of its row, else off.
+    """Set an element of `out` to `on` if its class is the label of its row, and otherwise to `off`.
 
-    FLOAT stands for the dtype of the output, HALF for that of the labels. PopLibs' EncodeOneHot
-    writes single elements into rows that were filled before, so its estimate (100 cycles per label)
-    contains no cost per element. The cost here is assumed to be a comparison of two regions of
-    integers.
+    FLOAT stands for the dtype of the output, and HALF for the dtype of the labels. PopLibs'
+    EncodeOneHot writes single elements into rows that were filled before, so its estimate (100
+    cycles per label) has no cost per element. The model assumes the cycles of a comparison of two
+    regions of integers.
     """
 
     labels: Input[Vector[HALF]]
@@ -92,7 +92,7 @@ def fill(
 ) -> None:
     """Write `value`, which may be NaN or infinite, to every element of x.
 
-    Costs PopLibs' Fill, on one worker of each tile.
+    The cycles are those of PopLibs' Fill, on one worker of each tile.
     """
     number = check_number("value", value, x.dtype)
     per_tile(
@@ -104,7 +104,7 @@ def fill(
 def zero(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> None:
     """Write 0, or False for BOOL, to every element of x.
 
-    Costs PopLibs' Fill, on one worker of each tile.
+    The cycles are those of PopLibs' Fill, on one worker of each tile.
     """
     fill(graph, x, prog, False if x.dtype is BOOL else 0, debug_context=debug_context)
 
@@ -113,14 +113,15 @@ def zero(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> No
 def iota(graph: Graph, x: Row, start: int, prog: Program, debug_context: str = OWN) -> None:
     """Write start, start + 1, … to the elements of x, a vector of INT or UNSIGNED_INT.
 
-    The numbers wrap around. The position of each element is a constant on the element's tile.
+    Numbers that are too large for the dtype wrap around. The position of each element is a constant
+    on the element's tile. Raises `PoplibsError`.
     """
     check_dtype("x", x, INT, UNSIGNED_INT)
-    number = check_number("start", start, x.dtype)
-    places = beside(graph, x, x.dtype, np.arange(x.num_elements), name=f"{debug_context}/places")
+    first_number = check_number("start", start, x.dtype)
+    positions = beside(graph, x, x.dtype, np.arange(x.num_elements), name=f"{debug_context}/places")
     vertex = codelet(Iota, x.dtype)
-    operands = {"places": places, "out": x}
-    per_tile(graph, vertex, x, operands, prog=prog, name=debug_context, start=number)
+    operands = {"places": positions, "out": x}
+    per_tile(graph, vertex, x, operands, prog=prog, name=debug_context, start=first_number)
 
 
 @library
@@ -135,9 +136,10 @@ def encode_one_hot(
 ) -> None:
     """Write `on` to column indices[i] of row i of `encoded` [rows, classes], and `off` elsewhere.
 
-    `indices` [rows] are INT or UNSIGNED_INT. A label that is not a class, such as
-    `MASKED_LABEL_CODE`, leaves its row `off`. `encoded` may have any dtype and keeps its tile
-    mapping; each tile receives the labels of the rows of which it holds elements.
+    `indices` [rows] is INT or UNSIGNED_INT. If an index is not a column, such as
+    `MASKED_LABEL_CODE`, the complete row is `off`. `encoded` may have any dtype and keeps its tile
+    mapping; each tile receives the indices of the rows of which it has elements. Raises
+    `PoplibsError`.
     """
     check_dtype("indices", indices, INT, UNSIGNED_INT)
     rows, classes = encoded.shape

@@ -1,8 +1,8 @@
 """The three forms of an elementwise operation: into a new tensor, in place, into an existing one.
 
-With any number of operands it is one compute set with one vertex per tile; each vertex computes the
-result's elements on its tile. Operands are the tensors and numbers that `checked` returns. The
-requirements of each form are checked before the graph is changed.
+Each form adds one compute set with one vertex per tile, which computes the result's elements on its
+tile. Operands are the tensors and numbers that `checked` returns. The requirements of each form are
+checked before the graph is changed.
 """
 
 from __future__ import annotations
@@ -47,35 +47,41 @@ COMMUTATIVE = {
 
 
 def checked(graph: Graph, operation: ElementwiseOperation, *operands: Operand) -> list[Checked]:
-    """Return the operands after a check; numbers get the dtype of the tensors.
+    """Return the checked operands; numbers are converted to the dtype of the tensors.
 
-    Raises `PoplibsError` unless at least one operand is a tensor, and all are of one dtype that the
-    operation accepts.
+    Raises `PoplibsError` unless at least one operand is a tensor, and all tensors have the same
+    dtype, which the operation accepts.
     """
     if operation.arity == 1:
         return [check_operand(graph, "its operand", operands[0], operation)]
     tensors = [
-        check_operand(graph, ORDINALS[i], x, operation)
-        for i, x in enumerate(operands)
-        if isinstance(x, Tensor)
+        check_operand(graph, ORDINALS[position], operand, operation)
+        for position, operand in enumerate(operands)
+        if isinstance(operand, Tensor)
     ]
     if not tensors:
         operand_texts = " and ".join(map(shown, operands))
-        raise refused(
-            f"was given {operand_texts}.", next_step="one operand at least must be a tensor."
-        )
-    first = tensors[0]
+        raise refused(f"was given {operand_texts}.", next_step="give at least one tensor.")
+    first_tensor = tensors[0]
     for tensor in tensors[1:]:
-        check_same("dtypes", first.dtype, tensor.dtype, f"{first!r} and {tensor!r}", advice=CAST)
+        check_same(
+            "dtypes",
+            first_tensor.dtype,
+            tensor.dtype,
+            f"{first_tensor!r} and {tensor!r}",
+            advice=CAST,
+        )
     return [
-        x if isinstance(x, Tensor) else check_number(ORDINALS[i], x, first.dtype, GIVE)
-        for i, x in enumerate(operands)
+        operand
+        if isinstance(operand, Tensor)
+        else check_number(ORDINALS[position], operand, first_tensor.dtype, GIVE)
+        for position, operand in enumerate(operands)
     ]
 
 
 def tensors_of(operands: Sequence[Operand | Checked]) -> list[Tensor]:
     """Return the operands that are tensors."""
-    return [x for x in operands if isinstance(x, Tensor)]
+    return [operand for operand in operands if isinstance(operand, Tensor)]
 
 
 def new(
@@ -135,24 +141,29 @@ def write(
     One of two operands may be a number.
     """
     tensors = tensors_of(operands)
-    first = tensors[0]
+    first_tensor = tensors[0]
     if not isinstance(operands[0], Tensor):
         number = operands[0]
         if operation.name in COMMUTATIVE:
-            operands = first, number
+            operands = first_tensor, number
         else:
-            operands = scalar(graph, first.dtype, number, f"{name}/number"), first
+            operands = scalar(graph, first_tensor.dtype, number, f"{name}/number"), first_tensor
         tensors = tensors_of(operands)
-        first = tensors[0]
-    placed = first if out is None else out
-    alone = {} if isinstance(operands[-1], Tensor) else {"b": operands[-1]}
-    vertex = c.vertex_of(operation, bool(alone), out is None)
-    edges = {f: seen_in(t, placed.shape) for f, t in zip(vertex.fields, tensors, strict=False)}
+        first_tensor = tensors[0]
+    placed = first_tensor if out is None else out
+    scalar_state = {} if isinstance(operands[-1], Tensor) else {"b": operands[-1]}
+    base_codelet = c.vertex_of(operation, bool(scalar_state), out is None)
+    edges = {
+        field: seen_in(tensor, placed.shape)
+        for field, tensor in zip(base_codelet.fields, tensors, strict=False)
+    }
     if out is not None:
         edges["out"] = out
     vertex_class: type[Vertex]
     if operation.arity == 3:
-        vertex_class = c.codelet(vertex, first.dtype)
+        vertex_class = c.codelet(base_codelet, first_tensor.dtype)
     else:
-        vertex_class = c.codelet(vertex, first.dtype, operation.name, operation.result(first.dtype))
-    c.per_tile(graph, vertex_class, placed, edges, prog=prog, name=name, **alone)
+        vertex_class = c.codelet(
+            base_codelet, first_tensor.dtype, operation.name, operation.result(first_tensor.dtype)
+        )
+    c.per_tile(graph, vertex_class, placed, edges, prog=prog, name=name, **scalar_state)

@@ -1,16 +1,15 @@
 """`map`: an expression of several operations in one compute set, with one vertex per tile.
 
 Each operation rounds its result to its dtype, so the values are those of separate operations. The
-gain is that intermediate results are neither stored nor loaded, and that there is one superstep
-instead of one for each operation. PopLibs generates a codelet for the expression and has no
-estimate for it. The cycles are therefore assumed to be the sum of:
+advantage is that intermediate results are neither stored nor loaded, and that there is one
+superstep instead of one for each operation. PopLibs generates a codelet for the expression, and has
+no cycle estimate for it. The model assumes the sum of:
 
 * PopLibs' inner loop of every operation, without the loop's own instructions;
-* one load of each tensor and one store of the result, a data path per cycle, with two loads at a
-  time;
+* one load of each tensor and one store of the result: a vector per cycle, and two loads at a time;
 * for each conversion, the loop of PopLibs' Cast1D. It includes the load of a tensor that is only
-  converted, and the store if the conversion is the last step. The cycles before such loops count
-  once.
+  converted, and the store if the conversion is the last step. The cycles before the loop count only
+  once for all conversions.
 """
 
 from __future__ import annotations
@@ -52,18 +51,18 @@ from ipu_teach.types import QUARTER, Array, DType, dtype_named
 __all__ = ["map", "map_in_place", "map_with_output"]
 
 OPTIONS = (Option("enableGenerateCodelet", bool, True),)
-# cycles around the vertex and around a worker's loop, as in UnaryOp1D
+# the cycles of the supervisor, and of a worker outside its loop, as in PopLibs' UnaryOp1D
 _SUPERVISOR = 20
 _WORKER = 17
 
 
 def run(code: str, inputs: Sequence[Array]) -> Array:
-    """Return the value of an expression's steps (`Expr.code`, joined by spaces) for arrays."""
+    """Return the value of an expression for arrays; `code` is its steps, joined by spaces."""
 
-    def cast(operand: Array, dtype: type[DType], place: int) -> Array:
+    def cast(operand: Array, dtype: type[DType], step_number: int) -> Array:
         return operand.astype(np.dtype(dtype.numpy))
 
-    def apply(operation: str, operands: list[Array], place: int) -> Array:
+    def apply(operation: str, operands: list[Array], step_number: int) -> Array:
         return evaluate(operation, *operands)
 
     return composed.walk(code, inputs, number=lambda value, dtype: value, cast=cast, apply=apply)
@@ -72,38 +71,47 @@ def run(code: str, inputs: Sequence[Array]) -> Array:
 def loop_cycles(
     code: str, inputs: Sequence[type[DType]], out: type[DType], n: int, target: Target
 ) -> int:
-    """Return the worker cycles of the loop over `n` elements; see the module's docstring."""
-    steps = code.split()
-    starts = [0]
-    loops = [0]
+    """Return the worker cycles of an expression's loop over `n` elements.
 
-    def convert(operand: type[DType] | None, dtype: type[DType], place: int) -> type[DType] | None:
+    The module's docstring explains the model. `inputs` and `out` are dtypes.
+    """
+    steps = code.split()
+    loop_starts = [0]
+    loop_bodies = [0]
+
+    def convert(
+        operand: type[DType] | None, dtype: type[DType], step_number: int
+    ) -> type[DType] | None:
         if operand is None:  # the compiler converts a constant
             return None
         start, loop = vertices.cast_loop(n, operand, dtype, target)
-        starts.append(int(start))
-        loops.append(int(loop))
+        loop_starts.append(int(start))
+        loop_bodies.append(int(loop))
         return dtype
 
-    def apply(operation: str, operands: list[type[DType] | None], place: int) -> type[DType]:
-        dtype = dtype_named(steps[place].partition("@")[2])
-        assert dtype is not None, steps[place]
-        loops.append(_operation_cycles(operation, dtype, n, target))
+    def apply(operation: str, operands: list[type[DType] | None], step_number: int) -> type[DType]:
+        dtype = dtype_named(steps[step_number].partition("@")[2])
+        assert dtype is not None, steps[step_number]
+        loop_bodies.append(_operation_cycles(operation, dtype, n, target))
         return OPERATIONS[operation].result(dtype)
 
     operands: list[type[DType] | None] = list(inputs)
     composed.walk(code, operands, number=lambda value, dtype: None, cast=convert, apply=apply)
-    # a conversion's loop itself loads its operand and stores its result
+    # the loop of a conversion already includes the load of its operand and the store of its result
     loaded_steps = {
         step for step, following in pairwise([*steps, ""]) if not following.startswith("CAST")
     }
-    loaded = [dtype for number, dtype in enumerate(inputs, 1) if f"_{number}" in loaded_steps]
-    stored = [] if steps[-1].startswith("CAST") else [out]
-    loads, stores = (
+    loaded_dtypes = [
+        dtype
+        for tensor_number, dtype in enumerate(inputs, 1)
+        if f"_{tensor_number}" in loaded_steps
+    ]
+    stored_dtypes = [] if steps[-1].startswith("CAST") else [out]
+    load_cycles, store_cycles = (
         sum(-(-n // target.get_vector_width(dtype)) for dtype in dtypes)
-        for dtypes in (loaded, stored)
+        for dtypes in (loaded_dtypes, stored_dtypes)
     )
-    return max(starts) + sum(loops) - (-loads // 2) + stores
+    return max(loop_starts) + sum(loop_bodies) - (-load_cycles // 2) + store_cycles
 
 
 def _operation_cycles(operation: str, dtype: type[DType], n: int, target: Target) -> int:
@@ -112,29 +120,33 @@ def _operation_cycles(operation: str, dtype: type[DType], n: int, target: Target
         return 5 * n  # the cost of PopLibs' Select
     if operation == "CLAMP":
         return int(vertices.clamp_loop(n, dtype, target))
-    table = rates.UNARY if OPERATIONS[operation].arity == 1 else rates.BINARY
-    like, kind = rated(table, OPERATIONS[operation], dtype)
-    rate = find(table, like, kind, "MapExpression")
-    return rate.cycles * -(-n // rate.width(kind, target))
+    rate_table = rates.UNARY if OPERATIONS[operation].arity == 1 else rates.BINARY
+    rated_name, rated_dtype = rated(rate_table, OPERATIONS[operation], dtype)
+    rate = find(rate_table, rated_name, rated_dtype, "MapExpression")
+    return rate.cycles * -(-n // rate.width(rated_dtype, target))
 
 
 class _Map(SupervisorVertex):
-    """An expression of the inputs, element by element; `code` contains its steps."""
+    """The base of vertices that evaluate an expression element by element.
+
+    `code` contains the steps of the expression, as `Expr.code` returns them.
+    """
 
     code: ClassVar[str]
 
     def cycles(self, target: Target) -> int:
-        inputs = [f.dtype for name, f in self.fields.items() if name != "out"]
+        inputs = [field.dtype for name, field in self.fields.items() if name != "out"]
         out = self.fields["out" if "out" in self.fields else "x1"].dtype
-        elements = len(getattr(self, "out" if "out" in self.fields else "x1"))
-        workers = target.num_worker_contexts
-        return _SUPERVISOR + workers * (
-            _WORKER + loop_cycles(self.code, inputs, out, -(-elements // workers), target=target)
+        num_elements = len(getattr(self, "out" if "out" in self.fields else "x1"))
+        num_workers = target.num_worker_contexts
+        return _SUPERVISOR + num_workers * (
+            _WORKER
+            + loop_cycles(self.code, inputs, out, -(-num_elements // num_workers), target=target)
         )
 
 
 class _MapNew(_Map):
-    """`out` becomes the expression of all other fields."""
+    """Set `out` to the expression of all other fields."""
 
     def compute(self) -> None:
         inputs = [getattr(self, name) for name in self.fields if name != "out"]
@@ -142,7 +154,7 @@ class _MapNew(_Map):
 
 
 class _MapInPlace(_Map):
-    """`x1` becomes the expression of all fields."""
+    """Replace `x1` by the expression of all fields."""
 
     def compute(self) -> None:
         setattr(self, "x1", run(self.code, [getattr(self, name) for name in self.fields]))  # noqa: B010
@@ -154,7 +166,7 @@ _RESULT = _open("Result")
 
 
 def _base(count: int, in_place: bool) -> type[Vertex]:
-    """Return the codelet for an expression of `count` tensors; their dtypes are type variables."""
+    """Return a codelet for expressions of `count` tensors, whose dtypes are type variables."""
     vector: Any = Vector
     fields: dict[str, Any] = {f"x{n + 1}": Input[vector[_DTYPES[n]]] for n in range(count)}
     if in_place:
@@ -177,17 +189,17 @@ _BASES = {
 
 
 def _codelet(
-    code: str, says: str, inputs: tuple[type[DType], ...], out: type[DType] | None
+    code: str, text: str, inputs: tuple[type[DType], ...], out: type[DType] | None
 ) -> type[Vertex]:
     """Return the codelet of an expression for tensors of the dtypes `inputs`.
 
-    `says` is the text of the expression. If `out` is None, the codelet works in place.
+    `text` is the text of the expression. If `out` is None, the codelet works in place.
     """
     dtypes = dict(zip(_DTYPES, inputs, strict=False))
     if out is not None:
         dtypes[_RESULT] = out
     name = "MapExpressionInPlace" if out is None else "MapExpression"
-    return typed(_BASES[len(inputs), out is None], [says, *inputs], dtypes, name, code=code)
+    return typed(_BASES[len(inputs), out is None], [text, *inputs], dtypes, name, code=code)
 
 
 @library
@@ -201,13 +213,13 @@ def map(
 ) -> Tensor:
     """Return the value of `expression` for the tensors, element by element, in a new tensor.
 
-    There is one compute set, with one vertex per tile. `expression` is built with `popops.expr`;
-    `tensors` are up to 8, broadcast to one shape. The expression determines the dtype of the
-    result. The result is mapped like a tensor of its shape: as in PopLibs, the one with the fewest
-    elements on its fullest tile, or linearly if all of them repeat elements.
+    There is one compute set, with one vertex per tile. `expression` is built with `popops.expr`.
+    `tensors` contains 1 to 8 tensors, which are broadcast to a common shape. The expression
+    determines the dtype of the result. As in PopLibs, the result is mapped like the tensor of its
+    shape that has the fewest elements on its fullest tile, or linearly if there is none.
 
     `options` may contain "enableGenerateCodelet" (default True). If it is False, each operation is
-    a separate library call with its own compute set and intermediate tensor: the results are the
+    a separate library call with its own compute set and intermediate tensor. The results have the
     same bits, and the profile shows what fusing saves. Raises `PoplibsError` and
     `InvalidOptionError`.
     """
@@ -215,7 +227,7 @@ def map(
     if not settled(OPTIONS, options)["enableGenerateCodelet"]:
         return composed.new(graph, code, tensors, shape, dtype=dtype, prog=prog, name=debug_context)
     out = result_like(graph, tensors, shape, dtype, name=debug_context)
-    _write(graph, expression, code, tensors, out=out, prog=prog, name=debug_context, fused=True)
+    _write(graph, expression, code, tensors, out=out, prog=prog, name=debug_context, is_fused=True)
     return out
 
 
@@ -228,24 +240,24 @@ def map_in_place(
     debug_context: str = OWN,
     options: Options | None = None,
 ) -> None:
-    """Replace the first tensor by the value of `expression` for all tensors; see `map`."""
+    """Replace the first tensor by the value of `expression` for all tensors, as by `map`."""
     dtype, shape, code = _checked(graph, expression, tensors)
-    fused = settled(OPTIONS, options)["enableGenerateCodelet"]
-    first = tensors[0]
-    if dtype is not first.dtype or shape != first.shape:
+    is_fused = settled(OPTIONS, options)["enableGenerateCodelet"]
+    first_tensor = tensors[0]
+    if dtype is not first_tensor.dtype or shape != first_tensor.shape:
         raise refused(f"""gives {dtype.__name__} of shape {shape}, and its first tensor is
-            {first.dtype.__name__} of shape {first.shape}.
-            where: {expression} of {first!r}
-            next:  use map(), which makes a new tensor; or expr.Cast.""")
+            {first_tensor.dtype.__name__} of shape {first_tensor.shape}.
+            where: {expression} of {first_tensor!r}
+            next:  use map(), which returns a new tensor, or convert with expr.Cast.""")
     _write(
         graph,
         expression,
         code,
         tensors,
-        out=first,
+        out=first_tensor,
         prog=prog,
         name=debug_context,
-        fused=fused,
+        is_fused=is_fused,
         in_place=True,
     )
 
@@ -260,24 +272,27 @@ def map_with_output(
     debug_context: str = OWN,
     options: Options | None = None,
 ) -> None:
-    """Write the value of `expression` for the tensors to `out`; see `map`.
+    """Write the value of `expression` for the tensors, as `map` returns it, to `out`.
 
     `out` must have the shape and dtype of the result.
     """
     dtype, shape, code = _checked(graph, expression, tensors)
-    fused = settled(OPTIONS, options)["enableGenerateCodelet"]
+    is_fused = settled(OPTIONS, options)["enableGenerateCodelet"]
     check_output(out, shape, dtype)
-    _write(graph, expression, code, tensors, out=out, prog=prog, name=debug_context, fused=fused)
+    _write(
+        graph, expression, code, tensors, out=out, prog=prog, name=debug_context, is_fused=is_fused
+    )
 
 
 def _checked(
     graph: Graph, expression: Expr, tensors: Sequence[Tensor]
 ) -> tuple[type[DType], Shape, str]:
-    """Return (dtype of the result, its shape, the steps) after a check of the arguments."""
+    """Check the arguments; return the result's dtype and shape, and the expression's steps."""
     checked = as_expr(expression, f"{calling()}()")
     if not isinstance(tensors, (list, tuple)) or not 1 <= len(tensors) <= MOST_TENSORS:
         raise refused(f"""was given the tensors {shown(tensors)}.
-            next:  give a list of 1 to {MOST_TENSORS} tensors; the expression's _1 is the first.""")
+            next:  give a list of 1 to {MOST_TENSORS} tensors; _1 in the expression is the first
+            tensor.""")
     for number, tensor in enumerate(tensors, 1):
         check_tensor(graph, f"_{number}", tensor)
         if issubclass(tensor.dtype, QUARTER):
@@ -297,15 +312,15 @@ def _write(
     out: Tensor,
     prog: Program,
     name: str,
-    fused: bool,
+    is_fused: bool,
     in_place: bool = False,
 ) -> None:
-    if not fused:
+    if not is_fused:
         composed.write(graph, code, tensors, out, prog=prog, name=name)
         return
-    dtypes = tuple(t.dtype for t in tensors)
-    vertex = _codelet(code, str(expression), dtypes, None if in_place else out.dtype)
-    operands = {f"x{n + 1}": seen_in(t, out.shape) for n, t in enumerate(tensors)}
+    dtypes = tuple(tensor.dtype for tensor in tensors)
+    codelet = _codelet(code, str(expression), dtypes, None if in_place else out.dtype)
+    operands = {f"x{index + 1}": seen_in(tensor, out.shape) for index, tensor in enumerate(tensors)}
     per_tile(
-        graph, vertex, out, operands | ({} if in_place else {"out": out}), prog=prog, name=name
+        graph, codelet, out, operands | ({} if in_place else {"out": out}), prog=prog, name=name
     )

@@ -1,7 +1,7 @@
 """`gather` and `scatter` with XLA's dimension numbers, and the selection of one element per row.
 
-Both work on the rows of views: `gather` reads rows of a view in which every possible slice is a
-row, and `scatter` writes rows of the operand, with a row number for each row of an update.
+`gather` views its operand as a matrix in which every possible slice is a row, and reads rows.
+`scatter` views its operand as rows along the indexed dimensions, and writes rows.
 """
 
 from __future__ import annotations
@@ -60,35 +60,44 @@ def gather(
 ) -> Tensor:
     """Return the slices of x with the sizes `slice_sizes` that begin at `indices`: XLA's gather.
 
-    `indices` (INT or UNSIGNED_INT) has in its dimension `index_vector_dim` the starts in the
-    dimensions `start_index_map` of x; if that dimension is its rank, each number is a start. A
-    start from which the slice would leave x is moved to the nearest one that fits. The result has
-    the other dimensions of `indices`, and at `offset_dims` those of a slice without
-    `collapsed_slice_dims`, which have size 1. It costs a compute set for the row numbers, and one
-    for the rows.
+    `indices` is INT or UNSIGNED_INT. A vector along its dimension `index_vector_dim` is the start
+    of one slice: a number for each dimension of x in `start_index_map`, and 0 in the others. If
+    `index_vector_dim` is the rank of `indices`, each number is a start. A start from which the
+    slice would leave x is moved to the nearest start that fits.
+
+    The dimensions of the result at `offset_dims` are those of a slice without
+    `collapsed_slice_dims`, which have size 1. The other dimensions of the result are those of
+    `indices` without `index_vector_dim`. One compute set computes row numbers, and another reads
+    the rows. Raises `PoplibsError`.
     """
     check_base(x)
-    along = _axes("start_index_map", start_index_map, x.rank)
-    batch, numbers = _index_rows(indices, index_vector_dim, len(along))
-    collapsed = _axes("collapsed_slice_dims", collapsed_slice_dims, x.rank)
-    sizes = _check_sizes(x, slice_sizes, collapsed)
-    window = [d for d in range(x.rank) if d not in collapsed]
-    rank = len(batch) + len(window)
-    places = _axes("offset_dims", offset_dims, rank, len(window))
-    for dim, size in enumerate(sizes):
-        if dim not in along:
+    indexed_dims = _axes("start_index_map", start_index_map, x.rank)
+    batch_shape, index_rows = _index_rows(indices, index_vector_dim, len(indexed_dims))
+    collapsed_dims = _axes("collapsed_slice_dims", collapsed_slice_dims, x.rank)
+    slice_shape = _check_sizes(x, slice_sizes, collapsed_dims)
+    window_dims = [d for d in range(x.rank) if d not in collapsed_dims]
+    result_rank = len(batch_shape) + len(window_dims)
+    window_places = _axes("offset_dims", offset_dims, result_rank, len(window_dims))
+    for dim, size in enumerate(slice_shape):
+        if dim not in indexed_dims:
             x = x.slice(0, size, dim)
-    lengths = [sizes[d] for d in along]
-    rows, counts = windows(x, along, lengths)
-    if along:
-        chosen = row_numbers(graph, numbers, counts, prog, name=debug_context, clamped=True)
-        out = slice_rows(graph, rows, chosen, prog, name=debug_context)
+    indexed_lengths = [slice_shape[d] for d in indexed_dims]
+    possible_slices, num_positions = windows(x, indexed_dims, indexed_lengths)
+    if indexed_dims:
+        slice_numbers = row_numbers(
+            graph, index_rows, num_positions, prog, name=debug_context, clamped=True
+        )
+        out = slice_rows(graph, possible_slices, slice_numbers, prog, name=debug_context)
     else:
-        out = rows.broadcast(numbers.shape[0], 0)
-    out = as_slices(out, x, along, lengths).reshape([*batch, *(sizes[d] for d in window)])
-    batch_dims = iter(range(len(batch)))
-    inside = iter(range(len(batch), rank))
-    return out.dim_shuffle([next(inside) if d in places else next(batch_dims) for d in range(rank)])
+        out = possible_slices.broadcast(index_rows.shape[0], 0)
+    out = as_slices(out, x, indexed_dims, indexed_lengths).reshape(
+        [*batch_shape, *(slice_shape[d] for d in window_dims)]
+    )
+    batch_axes = iter(range(len(batch_shape)))
+    window_axes = iter(range(len(batch_shape), result_rank))
+    return out.dim_shuffle(
+        [next(window_axes) if d in window_places else next(batch_axes) for d in range(result_rank)]
+    )
 
 
 @library
@@ -107,83 +116,109 @@ def scatter(
 ) -> None:
     """Replace the slices of x that begin at `indices` by those of `updates`: XLA's scatter.
 
-    `updates` has the dimensions of `indices` without `index_vector_dim`, and at
-    `update_window_dims` those of a slice without `inserted_window_dims`, which have size 1. The
-    starts are in the dimensions `scatter_dims_to_operand_dims` of x, and are 0 in the others.
-    Slices are written in order. A slice that is partly outside x is skipped.
+    The dimensions of `updates` at `update_window_dims` are those of a slice without
+    `inserted_window_dims`, which have size 1. The other dimensions of `updates` are those of
+    `indices` without `index_vector_dim`. A vector of `indices` along that dimension is the start of
+    one slice: a number for each dimension of x in `scatter_dims_to_operand_dims`, and 0 in the
+    others. Slices are written in order. A slice that is partly outside x is skipped.
 
-    `update_computation(graph, old, new, prog)` computes a slice from its old value and its update,
-    both without the dimensions of `indices`: it appends to prog, and returns a tensor of their
-    shape and dtype. It is called once; a loop then applies its program to one slice after another.
+    `update_computation(graph, old, new, prog)` computes one slice from its old value and its
+    update: it appends to prog, and returns a tensor of the same shape and dtype. It is called once;
+    a loop then executes its program for each slice in turn. Raises `PoplibsError`.
     """
     check_base(x)
-    along = _axes("scatter_dims_to_operand_dims", scatter_dims_to_operand_dims, x.rank)
-    if not along:
+    indexed_dims = _axes("scatter_dims_to_operand_dims", scatter_dims_to_operand_dims, x.rank)
+    if not indexed_dims:
         raise refused(f"""was given no scatter_dims_to_operand_dims.
             where: {x!r}
-            next:  name the dimensions of x that the indices count; to write one fixed place use a
+            next:  name the dimensions of x that indices count in; to write one fixed slice, use a
             Copy.""")
-    batch, numbers = _index_rows(indices, index_vector_dim, len(along))
-    inserted = _axes("inserted_window_dims", inserted_window_dims, x.rank)
-    window = [d for d in range(x.rank) if d not in inserted]
-    places = _axes("update_window_dims", update_window_dims, updates.rank, len(window))
-    around = [d for d in range(updates.rank) if d not in places]
-    _check_updates(x, updates, batch, around)
-    sizes = _slice_shape(x, updates, list(zip(places, window, strict=True)))
-    for dim, size in enumerate(sizes):
-        if dim not in along:
+    batch_shape, index_rows = _index_rows(indices, index_vector_dim, len(indexed_dims))
+    inserted_dims = _axes("inserted_window_dims", inserted_window_dims, x.rank)
+    window_dims = [d for d in range(x.rank) if d not in inserted_dims]
+    window_places = _axes("update_window_dims", update_window_dims, updates.rank, len(window_dims))
+    batch_dims = [d for d in range(updates.rank) if d not in window_places]
+    _check_updates(x, updates, batch_shape, batch_dims)
+    slice_shape = _slice_shape(x, updates, list(zip(window_places, window_dims, strict=True)))
+    for dim, size in enumerate(slice_shape):
+        if dim not in indexed_dims:
             x = x.slice(0, size, dim)
-    lengths = [sizes[d] for d in along]
-    new = updates.dim_shuffle([*around, *places]).reshape([numbers.shape[0], *sizes])
-    chosen, rows = aimed(
-        graph, x, new, numbers, along=along, lengths=lengths, prog=prog, name=debug_context
+    indexed_lengths = [slice_shape[d] for d in indexed_dims]
+    new_slices = updates.dim_shuffle([*batch_dims, *window_places]).reshape(
+        [index_rows.shape[0], *slice_shape]
+    )
+    numbers, new_rows = aimed(
+        graph,
+        x,
+        new_slices,
+        index_rows,
+        along=indexed_dims,
+        lengths=indexed_lengths,
+        prog=prog,
+        name=debug_context,
     )
     if update_computation is None:
-        base = rows_of(x, along)
-        flat = chosen.flatten()
+        x_rows = rows_of(x, indexed_dims)
+        flat_numbers = numbers.flatten()
         update_rows(
-            graph, base, rows, flat, scale=None, operation="", prog=prog, name=debug_context
+            graph,
+            x_rows,
+            new_rows,
+            flat_numbers,
+            scale=None,
+            operation="",
+            prog=prog,
+            name=debug_context,
         )
         return
-    inside = _Window(x, along, lengths, [sizes[d] for d in window])
+    slice_window = _Window(x, indexed_dims, indexed_lengths, [slice_shape[d] for d in window_dims])
     _one_by_one(
-        graph, inside, chosen, rows, computation=update_computation, prog=prog, name=debug_context
+        graph,
+        slice_window,
+        numbers,
+        new_rows,
+        computation=update_computation,
+        prog=prog,
+        name=debug_context,
     )
 
 
-def _check_updates(x: Tensor, updates: Tensor, batch: tuple[int, ...], around: list[int]) -> None:
-    """Raise `PoplibsError` unless `updates` have the dtype of x, and `batch` sizes in `around`."""
-    where = f"x {x!r} and updates {updates!r}"
-    advice = "updates has the dimensions of indices without index_vector_dim, and the window's."
-    batch_shape = tuple(updates.shape[d] for d in around)
-    check_same("shapes", batch, batch_shape, where, advice=advice)
+def _check_updates(
+    x: Tensor, updates: Tensor, index_shape: tuple[int, ...], batch_dims: list[int]
+) -> None:
+    """Raise `PoplibsError` unless `updates` has x's dtype, and `index_shape` in `batch_dims`."""
+    context = f"x {x!r} and updates {updates!r}"
+    advice = "updates has the dimensions of indices without index_vector_dim, and those of a slice."
+    batch_shape = tuple(updates.shape[d] for d in batch_dims)
+    check_same("shapes", index_shape, batch_shape, context, advice=advice)
     advice = "cast one of them with popops.cast."
-    check_same("dtypes", x.dtype, updates.dtype, where, advice=advice)
+    check_same("dtypes", x.dtype, updates.dtype, context, advice=advice)
 
 
 def _slice_shape(x: Tensor, updates: Tensor, dims: list[tuple[int, int]]) -> list[int]:
-    """Return the size of an update's slices in each dimension of x.
+    """Return the size of the slices in `updates` for each dimension of x.
 
-    `dims` are (dimension of `updates`, dimension of x); the size is 1 in all others. Raises
-    `PoplibsError` if slices are larger than x.
+    `dims` contains pairs (dimension of `updates`, dimension of x); in all other dimensions of x,
+    the size is 1. Raises `PoplibsError` if slices are larger than x.
     """
-    sizes = [1] * x.rank
-    for place, dim in dims:
-        sizes[dim] = updates.shape[place]
-    if any(size > length for size, length in zip(sizes, x.shape, strict=True)):
+    slice_shape = [1] * x.rank
+    for update_dim, dim in dims:
+        slice_shape[dim] = updates.shape[update_dim]
+    if any(size > length for size, length in zip(slice_shape, x.shape, strict=True)):
         raise refused(
-            f"was given updates whose slices have shape {tuple(sizes)}; x has {x.shape}.",
+            f"was given updates whose slices have shape {tuple(slice_shape)}; x has {x.shape}.",
             f"x {x!r} and updates {updates!r}",
             "give slices that are not larger than x.",
         )
-    return sizes
+    return slice_shape
 
 
 @dataclass(frozen=True)
 class _Window:
-    """Slices of x with the sizes `lengths` in the dimensions `along`, complete in the others.
+    """The form of the slices of x that a scatter updates.
 
-    `shape` is that of a slice without the dimensions of size 1.
+    A slice has the sizes `lengths` in the dimensions `along` of x, and is complete in the others.
+    `shape` is its shape without the inserted dimensions, which have size 1.
     """
 
     x: Tensor
@@ -197,56 +232,68 @@ class _Window:
         return list(sliced(self.x, self.along, self.lengths))
 
     def slice(self, rows: Tensor) -> Tensor:
-        """Return a slice for its `rows`."""
+        """Return the slice that consists of `rows` [rows of a slice, columns]."""
         return as_slices(rows, self.x, self.along, self.lengths).reshape(self.shape)
 
-    def rows(self, part: Tensor) -> Tensor:
-        """Return the rows of a slice."""
-        return fold(part.reshape([1, *self.sizes]), self.along).reshape(
-            (prod(self.lengths), part.num_elements // prod(self.lengths))
+    def rows(self, window_values: Tensor) -> Tensor:
+        """Return the rows [rows of a slice, columns] of a slice."""
+        return fold(window_values.reshape([1, *self.sizes]), self.along).reshape(
+            (prod(self.lengths), window_values.num_elements // prod(self.lengths))
         )
 
 
 def _one_by_one(
     graph: Graph,
     window: _Window,
-    numbers: Tensor,
+    slice_rows_numbers: Tensor,
     rows: Tensor,
     computation: UpdateComputation,
     prog: Program,
     name: str,
 ) -> None:
-    """Append a loop that reads each slice, computes its new value, and writes it."""
-    slices = numbers.shape[0]
-    if not slices or not rows.num_elements:
+    """Append a loop that reads each slice, computes its new value, and writes it.
+
+    `slice_rows_numbers` [slices, rows of a slice] are the numbers of rows of x; `rows` are the rows
+    of all updates.
+    """
+    num_slices = slice_rows_numbers.shape[0]
+    if not num_slices or not rows.num_elements:
         return
     window_size = prod(window.lengths)
-    updates = rows.reshape((slices, window_size * rows.shape[1]))
+    updates = rows.reshape((num_slices, window_size * rows.shape[1]))
 
     def iteration(counter: Tensor) -> Program:
         body = Program()
-        at = counter.reinterpret(UNSIGNED_INT).expand([0])
-        number = dynamic_slice(
-            graph, numbers, at, [0], sizes=[1], prog=body, debug_context=f"{name}/numbers"
+        slice_index = counter.reinterpret(UNSIGNED_INT).expand([0])
+        current_numbers = dynamic_slice(
+            graph,
+            slice_rows_numbers,
+            slice_index,
+            [0],
+            sizes=[1],
+            prog=body,
+            debug_context=f"{name}/numbers",
         ).flatten()
-        new = dynamic_slice(
-            graph, updates, at, [0], sizes=[1], prog=body, debug_context=f"{name}/updates"
+        new_rows = dynamic_slice(
+            graph, updates, slice_index, [0], sizes=[1], prog=body, debug_context=f"{name}/updates"
         ).reshape((window_size, rows.shape[1]))
-        old = slice_rows(graph, rows_of(window.x, window.along), number, body, name=f"{name}/old")
-        result = computation(graph, window.slice(old), window.slice(new), body)
+        old_rows = slice_rows(
+            graph, rows_of(window.x, window.along), current_numbers, body, name=f"{name}/old"
+        )
+        new_value = computation(graph, window.slice(old_rows), window.slice(new_rows), body)
         if (
-            not isinstance(result, Tensor)
-            or list(result.shape) != window.shape
-            or result.dtype is not window.x.dtype
+            not isinstance(new_value, Tensor)
+            or list(new_value.shape) != window.shape
+            or new_value.dtype is not window.x.dtype
         ):
-            raise PoplibsError(f"""The update_computation of scatter() returned {shown(result)}.
+            raise PoplibsError(f"""The update_computation of scatter() returned {shown(new_value)}.
                 next:  return a tensor of {window.x.dtype.__name__} of shape
                 {tuple(window.shape)}.""")
         update_rows(
             graph,
             rows_of(window.x, window.along),
-            window.rows(result),
-            number,
+            window.rows(new_value),
+            current_numbers,
             scale=None,
             operation="",
             prog=body,
@@ -254,34 +301,37 @@ def _one_by_one(
         )
         return body
 
-    prog.add(counted_loop(graph, 0, slices, 1, body=iteration, debug_context=name))
+    prog.add(counted_loop(graph, 0, num_slices, 1, body=iteration, debug_context=name))
 
 
 @library
 def select_scalar_from_rows(
     graph: Graph, x: Matrix, indices: Row, prog: Program, debug_context: str = OWN
 ) -> Tensor:
-    """Return [rows]: the element in column indices[i] of each row i of x [rows, columns].
+    """Return a tensor [rows]: from each row i of x [rows, columns], the element indices[i].
 
-    `indices` [rows] are UNSIGNED_INT; x is FLOAT or HALF. An index beyond the last column gives
-    NaN, and `MASKED_LABEL_CODE` gives 0. One compute set selects, and a reduction follows. PopLibs'
-    SelectFromInterval reads only the selected elements, and is cheaper if a row is on one tile.
+    `indices` [rows] is UNSIGNED_INT; x is FLOAT or HALF. An index beyond the last column gives NaN,
+    and `MASKED_LABEL_CODE` gives 0. One compute set replaces all other elements by 0, and a
+    reduction adds each row. PopLibs' SelectFromInterval reads only the selected elements; it is
+    cheaper if a row is on one tile. Raises `PoplibsError`.
     """
     _check_rows(x, indices)
-    numbers = np.arange(x.shape[1])
-    columns = beside(graph, x, UNSIGNED_INT, numbers, name=f"{debug_context}/columns")
-    last = max(x.shape[1] - 1, 0)
-    named = expr._2 == expr._3
-    wrong = expr.And(expr.And(expr._2 > last, expr._2 != MASKED_LABEL_CODE), expr._3 == 0)
-    selected = expr.Select(expr._1, expr.Select(float("nan"), 0.0, wrong), named)
-    single = fused_map(
+    column_numbers = np.arange(x.shape[1])
+    column_tensor = beside(graph, x, UNSIGNED_INT, column_numbers, name=f"{debug_context}/columns")
+    last_column = max(x.shape[1] - 1, 0)
+    is_selected = expr._2 == expr._3
+    is_out_of_range = expr.And(
+        expr.And(expr._2 > last_column, expr._2 != MASKED_LABEL_CODE), expr._3 == 0
+    )
+    value = expr.Select(expr._1, expr.Select(float("nan"), 0.0, is_out_of_range), is_selected)
+    selected_or_zero = fused_map(
         graph,
-        selected,
-        [x, indices.expand([1]), columns],
+        value,
+        [x, indices.expand([1]), column_tensor],
         prog,
         debug_context=f"{debug_context}/named",
     )
-    return reduce(graph, single, [1], prog, operation="ADD", debug_context=debug_context)
+    return reduce(graph, selected_or_zero, [1], prog, operation="ADD", debug_context=debug_context)
 
 
 @library
@@ -290,15 +340,18 @@ def update_scalar_in_rows(
 ) -> None:
     """Subtract 1 from the element in column indices[i] of each row i of x [rows, columns].
 
-    `indices` [rows] are UNSIGNED_INT. This is the gradient of a softmax with cross-entropy. An
-    index beyond the last column changes nothing. There is one compute set, a fused expression of
-    every element; PopLibs' UpdateIntervalDEC reads only the indexed elements.
+    `indices` [rows] is UNSIGNED_INT; x is FLOAT or HALF. If x contains softmax probabilities, it
+    then contains the gradient of the cross-entropy. An index beyond the last column changes
+    nothing. One compute set evaluates a fused expression for every element; PopLibs'
+    UpdateIntervalDEC reads only the indexed elements. Raises `PoplibsError`.
     """
     _check_rows(x, indices)
-    numbers = np.arange(x.shape[1])
-    columns = beside(graph, x, UNSIGNED_INT, numbers, name=f"{debug_context}/columns")
-    less = expr.Select(expr._1 - 1.0, expr._1, expr._2 == expr._3)
-    map_in_place(graph, less, [x, indices.expand([1]), columns], prog, debug_context=debug_context)
+    column_numbers = np.arange(x.shape[1])
+    column_tensor = beside(graph, x, UNSIGNED_INT, column_numbers, name=f"{debug_context}/columns")
+    updated = expr.Select(expr._1 - 1.0, expr._1, expr._2 == expr._3)
+    map_in_place(
+        graph, updated, [x, indices.expand([1]), column_tensor], prog, debug_context=debug_context
+    )
 
 
 def _check_rows(x: Tensor, indices: Tensor) -> None:
@@ -307,11 +360,14 @@ def _check_rows(x: Tensor, indices: Tensor) -> None:
         raise refused(f"""needs indices as {x.shape[0]:,} column numbers (UNSIGNED_INT); it was
             given {indices.shape[0]:,} of {indices.dtype.__name__}.
             where: {indices!r}
-            next:  give one for each row; cast them with popops.cast.""")
+            next:  give one index for each row, and cast indices with popops.cast.""")
 
 
 def _index_rows(indices: Tensor, dim: int, count: int) -> tuple[tuple[int, ...], Tensor]:
-    """Return (sizes of the batch dimensions, the indices as [slices, dims])."""
+    """Return (shape of `indices` without dimension `dim`, the indices as [slices, count]).
+
+    Raises `PoplibsError` unless dimension `dim` has `count` elements.
+    """
     if indices.dtype not in (INT, UNSIGNED_INT):
         raise refused(f"""works on indices of INT and UNSIGNED_INT; they are
             {indices.dtype.__name__}.
@@ -320,48 +376,51 @@ def _index_rows(indices: Tensor, dim: int, count: int) -> tuple[tuple[int, ...],
     if not is_whole(dim) or not 0 <= dim <= indices.rank:
         raise refused(f"""was given {shown(dim)} as index_vector_dim.
             where: {indices!r}
-            next:  give a dimension of indices, or {indices.rank} where each number stands
-            alone.""")
+            next:  give a dimension of indices, or {indices.rank} if each number is an index.""")
     index_rows = indices.expand([indices.rank]) if dim == indices.rank else indices
     if index_rows.shape[dim] != count:
         raise refused(f"""was given {index_rows.shape[dim]:,} numbers for an index of
             {count} dimensions.
             where: {indices!r}
             next:  name as many dimensions of x as an index has numbers.""")
-    order = [d for d in range(index_rows.rank) if d != dim]
-    batch = tuple(index_rows.shape[d] for d in order)
-    return batch, index_rows.dim_shuffle([*order, int(dim)]).reshape((prod(batch), count))
+    batch_dims = [d for d in range(index_rows.rank) if d != dim]
+    batch_shape = tuple(index_rows.shape[d] for d in batch_dims)
+    return batch_shape, index_rows.dim_shuffle([*batch_dims, int(dim)]).reshape(
+        (prod(batch_shape), count)
+    )
 
 
 def _axes(name: str, argument: Sequence[int], rank: int, count: int | None = None) -> list[int]:
-    good = isinstance(argument, (list, tuple)) and all(
+    are_dims_valid = isinstance(argument, (list, tuple)) and all(
         is_whole(d) and 0 <= d < rank for d in argument
     )
     if (
-        not good
+        not are_dims_valid
         or len(set(argument)) != len(argument)
         or (count is not None and len(argument) != count)
     ):
-        many = "" if count is None else f"{count} "
+        wanted_count = "" if count is None else f"{count} "
         raise as_given(
-            argument, name, f"give a list of {many}different dimensions, from 0 to {rank - 1}."
+            argument,
+            name,
+            f"give a list of {wanted_count}different dimensions, from 0 to {rank - 1}.",
         )
     return [int(d) for d in argument]
 
 
 def _check_sizes(x: Tensor, sizes: Sequence[int], collapsed: list[int]) -> list[int]:
-    good = (
+    are_sizes_valid = (
         isinstance(sizes, (list, tuple))
         and len(sizes) == x.rank
-        and all(is_whole(n) for n in sizes)
+        and all(is_whole(size) for size in sizes)
     )
     if (
-        not good
-        or not all(1 <= n <= m for n, m in zip(sizes, x.shape, strict=True))
+        not are_sizes_valid
+        or not all(1 <= size <= length for size, length in zip(sizes, x.shape, strict=True))
         or any(sizes[d] != 1 for d in collapsed)
     ):
         raise refused(f"""was given {shown(sizes)} as slice_sizes.
             where: {x!r}
-            next:  give a size for each dimension of x, from 1 to its length, and 1
-            for those in collapsed_slice_dims.""")
-    return [int(n) for n in sizes]
+            next:  give a size for each dimension of x, from 1 to its length, and 1 for the
+            dimensions in collapsed_slice_dims.""")
+    return [int(size) for size in sizes]

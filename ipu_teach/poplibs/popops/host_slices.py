@@ -31,18 +31,22 @@ def create_host_sliceable_tensor(
 ) -> IndicesAndTensor:
     """Return the variables for a copy of rows of a remote buffer: row numbers and rows.
 
-    `indices` [rows] is UNSIGNED_INT, and `tensor` has the `shape` (rows, length). With `is_read`,
-    rows are read from the host, and a tile gets complete packets (`Target.host_packet_bytes`). Rows
-    that are written are distributed as evenly as 64-bit words allow. All rows have the same tile
-    mapping. Raises `PoplibsError`.
+    `indices` [rows] is UNSIGNED_INT, and `tensor` has the `shape` (rows, length). `is_read` is
+    whether the device reads the rows from the host; then a tile gets complete packets of
+    `Target.host_packet_bytes` bytes. Otherwise rows are distributed as evenly as 64-bit words
+    allow. All rows have the same tile mapping. Raises `PoplibsError`.
     """
-    sizes = check_shape(shape)
-    if len(sizes) != 2:
-        raise refused(f"was given the shape {sizes}.", next_step="give (rows, length of a row).")
-    tensor = graph.add_variable(as_dtype(dtype, f"{calling()}()"), sizes, f"{debug_context}/tensor")
-    for row in range(sizes[0]):
+    valid_shape = check_shape(shape)
+    if len(valid_shape) != 2:
+        raise refused(
+            f"was given the shape {valid_shape}.", next_step="give (rows, length of a row)."
+        )
+    tensor = graph.add_variable(
+        as_dtype(dtype, f"{calling()}()"), valid_shape, f"{debug_context}/tensor"
+    )
+    for row in range(valid_shape[0]):
         _map(graph, tensor[row], is_read)
-    indices = graph.add_variable(UNSIGNED_INT, (sizes[0],), f"{debug_context}/indices")
+    indices = graph.add_variable(UNSIGNED_INT, (valid_shape[0],), f"{debug_context}/indices")
     graph.set_tile_mapping(indices, 0)
     return IndicesAndTensor(indices, tensor)
 
@@ -55,19 +59,22 @@ def create_host_transferable_tensor(
     is_read: bool,
     debug_context: str = "host_transferable",
 ) -> Tensor:
-    """Return a variable of `shape` for copying all of it from or to the host.
+    """Return a variable of `shape`, mapped for copies of the complete variable from or to the host.
 
-    See `create_host_sliceable_tensor`.
+    `is_read` is as for `create_host_sliceable_tensor`. Raises `PoplibsError`.
     """
-    sizes = check_shape(shape)
-    tensor = graph.add_variable(as_dtype(dtype, f"{calling()}()"), sizes, debug_context)
-    _map(graph, tensor.reshape((prod(sizes),)), is_read)
+    valid_shape = check_shape(shape)
+    tensor = graph.add_variable(as_dtype(dtype, f"{calling()}()"), valid_shape, debug_context)
+    _map(graph, tensor.reshape((prod(valid_shape),)), is_read)
     return tensor
 
 
 def _map(graph: Graph, row: Tensor, is_read: bool) -> None:
-    unit = graph.target.host_packet_bytes if is_read else 8
-    elements = max(1, unit // row.dtype.size)
+    bytes_per_group = graph.target.host_packet_bytes if is_read else 8
+    elements_per_group = max(1, bytes_per_group // row.dtype.size)
     graph.set_tile_mapping(
-        row, calc_linear_tile_mapping(graph, row.shape, row.dtype, elements, grain_size=elements)
+        row,
+        calc_linear_tile_mapping(
+            graph, row.shape, row.dtype, elements_per_group, grain_size=elements_per_group
+        ),
     )

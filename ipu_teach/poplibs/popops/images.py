@@ -24,11 +24,11 @@ def normalise_image(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """Return (image * scale - offsets) * scales for each channel, with a fourth channel of zeros.
+    """Return (image * scale - offsets) * scales for each channel, and a fourth channel of zeros.
 
-    `image` [..., 3] is UNSIGNED_CHAR, or FLOAT or HALF like `offsets` and `scales` [3]. The result
-    [..., 4] has their dtype. It is a fused expression, after a cast of an UNSIGNED_CHAR image.
-    Raises `PoplibsError`.
+    `offsets` and `scales` [3] are both FLOAT or both HALF. `image` [..., 3] has their dtype, or is
+    UNSIGNED_CHAR and is cast first. The result [..., 4] has their dtype; a fused expression
+    computes it. Raises `PoplibsError`.
     """
     for name, tensor in (("offsets", offsets), ("scales", scales)):
         if (
@@ -39,20 +39,20 @@ def normalise_image(
             raise refused(f"""needs offsets and scales as 3 numbers each, both FLOAT or both HALF;
                 {name} has shape {tensor.shape} of {tensor.dtype.__name__}.
                 where: {tensor!r}
-                next:  give one number for each channel.""")
+                next:  give tensors with a number for each channel.""")
     if image.rank == 0 or image.shape[-1] != 3 or image.dtype not in (UNSIGNED_CHAR, offsets.dtype):
         raise refused(f"""needs an image of 3 channels, last, of UNSIGNED_CHAR or
             {offsets.dtype.__name__}; it has shape {image.shape} of {image.dtype.__name__}.
             where: {image!r}
             next:  shuffle its dimensions so that the channels come last, or cast it.""")
-    number = float(check_number("scale", scale, offsets.dtype))
-    check_finite("scale", number)
+    valid_scale = float(check_number("scale", scale, offsets.dtype))
+    check_finite("scale", valid_scale)
     if image.dtype is UNSIGNED_CHAR:
         image = cast(graph, image, offsets.dtype, prog, debug_context=f"{debug_context}/cast")
-    normalised = (expr._1 * number - expr._2) * expr._3
+    normalised = (expr._1 * valid_scale - expr._2) * expr._3
     channels = fused_map(
         graph, normalised, [image, offsets, scales], prog, debug_context=debug_context
     )
-    blank = graph.add_constant(offsets.dtype, (*image.shape[:-1], 1), 0, f"{debug_context}/blank")
-    graph.set_tile_mapping(blank, graph.get_tile_mapping(channels[..., 0]))
-    return concat([channels, blank], image.rank - 1)
+    zeros = graph.add_constant(offsets.dtype, (*image.shape[:-1], 1), 0, f"{debug_context}/blank")
+    graph.set_tile_mapping(zeros, graph.get_tile_mapping(channels[..., 0]))
+    return concat([channels, zeros], image.rank - 1)

@@ -1,4 +1,4 @@
-"""Expressions that are computed in FLOAT, whatever the dtypes of tensors, and rounded once."""
+"""Expressions that are computed in FLOAT, for tensors of any dtype, and rounded once."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from ipu_teach.types import FLOAT, DType
 def in_float(
     expression: Callable[..., ExprLike], *operands: Tensor | ExprLike, out: type[DType] = FLOAT
 ) -> tuple[ExprLike, list[Tensor]]:
-    """Return (`expression(*operands)` with result dtype `out`, the operands that are tensors).
+    """Return the expression `expression(*operands)`, and the tensors among the operands.
 
-    `expression` gets a placeholder for each tensor, converted to FLOAT, and numbers unchanged.
+    Instead of a tensor, `expression` gets a placeholder that is converted to FLOAT. The result is
+    converted to the dtype `out`.
     """
     tensors = [operand for operand in operands if isinstance(operand, Tensor)]
-    places = (expr.PlaceHolder(number + 1) for number in range(len(tensors)))
-    widened = [
-        _wide(next(places), operand) if isinstance(operand, Tensor) else operand
+    placeholders = (expr.PlaceHolder(number + 1) for number in range(len(tensors)))
+    float_operands = [
+        _wide(next(placeholders), operand) if isinstance(operand, Tensor) else operand
         for operand in operands
     ]
-    result = expression(*widened)
+    result = expression(*float_operands)
     return result if out is FLOAT else expr.Cast(result, out), tensors
 
 

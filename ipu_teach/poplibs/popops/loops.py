@@ -22,16 +22,17 @@ Body = Callable[[Tensor], Program]
 def counted_loop(
     graph: Graph, begin: int, end: int, step: int, body: Body, debug_context: str = OWN
 ) -> Steps:
-    """Return a program that runs `body(counter)` for counter values begin, begin + step, … `end`.
+    """Return a program that runs `body(counter)` for the counter values of a range.
 
-    `end` is excluded. `counter` is one INT on tile 0, which the body may read and must not write.
-    `body` is called once, immediately, and returns a program. If `step` is negative, `end` must not
-    be above `begin`. Each iteration costs an addition on tile 0. Raises `PoplibsError`.
+    The range is that of Python: begin, begin + step, and so on, without `end`. `counter` is an INT
+    of one element on tile 0, which the body may read but must not write. `body` is called once,
+    immediately, and returns a program. Each iteration costs an addition on tile 0. Raises
+    `PoplibsError`, also for a step away from `end`.
     """
     check_name(debug_context)
-    for name, number in (("begin", begin), ("end", end), ("step", step)):
-        if not is_whole(number) or not -(2**31) <= int(number) < 2**31:
-            raise as_given(number, name, "give a whole number that an INT holds.")
+    for name, argument in (("begin", begin), ("end", end), ("step", step)):
+        if not is_whole(argument) or not -(2**31) <= int(argument) < 2**31:
+            raise as_given(argument, name, "give a whole number from -2**31 to 2**31 - 1.")
     if step == 0 or (end - begin) * step < 0:
         raise refused(f"""was asked to count from {begin} to {end} in steps of {step}.
             next:  give a step that leads from begin to end.""")
@@ -56,11 +57,12 @@ def counted_for_loop(
     body: Program,
     debug_context: str = OWN,
 ) -> Steps:
-    """Return a program that runs `body` for the counter begin, begin + step, … up to `limit`.
+    """Return a program that runs `body` for the values of `counter` from `begin` up to `limit`.
 
-    `limit` is excluded. `counter` and `limit` are tensors of one element, both INT or both
-    UNSIGNED_INT. The limit is read before every iteration, so it may be computed on the device and
-    may change. A negative `step` counts down. Raises `PoplibsError`.
+    The counter is increased by `step` after each iteration, and never reaches `limit`; a negative
+    `step` counts down. `counter` and `limit` are tensors of one element, both INT or both
+    UNSIGNED_INT. The limit is read before every iteration, so the program may compute and change
+    it. Raises `PoplibsError`.
     """
     check_name(debug_context)
     for tensor in (counter, limit):
@@ -72,28 +74,28 @@ def counted_for_loop(
             raise refused(f"""needs counter and limit as one element each, both INT or both
                 UNSIGNED_INT.
                 where: counter {counter!r} and limit {limit!r}
-                next:  make them with graph.add_variable(INT, ()).""")
-    signed = counter.dtype is INT
-    for name, number in (("begin", begin), ("step", step)):
-        good = is_whole(number) and (
-            -(2**31) <= int(number) < 2**31 if signed else 0 <= int(number) < 2**32
+                next:  create both tensors with graph.add_variable(INT, ()).""")
+    is_signed = counter.dtype is INT
+    for name, argument in (("begin", begin), ("step", step)):
+        is_valid = is_whole(argument) and (
+            -(2**31) <= int(argument) < 2**31 if is_signed else 0 <= int(argument) < 2**32
         )
-        if not good or (name == "step" and number == 0):
+        if not is_valid or (name == "step" and argument == 0):
             raise as_given(
-                number,
+                argument,
                 name,
                 f"give a whole number that {counter.dtype.__name__} holds; the step is not 0.",
             )
     if not isinstance(body, Program):
         raise as_given(body, "body", "give a program, such as a Sequence.")
     counter_scalar = counter.reshape(())
-    end = limit.reshape(())
+    limit_scalar = limit.reshape(())
     condition = Steps()
     iteration = Steps(body)
     loop = Steps(name=debug_context)
     compare = lt if step > 0 else gt
     continues = compare(
-        graph, counter_scalar, end, condition, debug_context=f"{debug_context}/test"
+        graph, counter_scalar, limit_scalar, condition, debug_context=f"{debug_context}/test"
     )
     add_in_place(graph, counter_scalar, step, iteration, debug_context=f"{debug_context}/count")
     fill(graph, counter_scalar, loop, begin, debug_context=f"{debug_context}/begin")

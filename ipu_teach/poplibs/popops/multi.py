@@ -40,24 +40,25 @@ def multi_slice(
     plan: SlicePlan | None = None,
     options: Options | None = None,
 ) -> Tensor:
-    """Return many slices of x, such as the rows of an embedding: [slices, *shape].
+    """Return many slices of x, such as the rows of an embedding: a tensor [slices, *shape].
 
-    `shape` is that of x, with sizes[i] in dimension dims[i]. `offsets` [slices, len(dims)] is
-    UNSIGNED_INT or INT. A slice that is partly outside x is 0 in the result. The result has the
-    tile mapping of the columns of x, and is looked up in one compute set. Many slices of single
-    rows use a plan as from `embedding_plan`, if that is faster. With several `dims`, a compute set
-    first combines the offsets into one number. For sizes other than 1, x is read through a view in
-    which every slice is a row.
+    `shape` is the shape of x, with sizes[i] in dimension dims[i]. `offsets` [slices, len(dims)] is
+    UNSIGNED_INT or INT. A slice that is partly outside x is 0 in the result. An element of the
+    result is on the tile of x's elements with the same indices in the other dimensions, if they are
+    all on one tile. One compute set looks up all slices. If there are many slices of single rows,
+    x is divided as `embedding_plan` would divide it, if that is faster. With several `dims`,
+    another compute set first combines the offsets into one number. For sizes other than 1, x is
+    read through a view in which every possible slice is a row.
 
-    `plan` is the result of `embedding_plan` for x, a table [entries, columns] whose rows are
-    sliced; create x with it, too. `options` are those of `embedding_plan`; they are checked, but
-    the plan decides. Raises `PoplibsError` and `InvalidOptionError`.
+    `plan` is the result of `embedding_plan` for x, which is a table [entries, columns] whose rows
+    are sliced; create x with this plan, too. `options` are those of `embedding_plan`. They are
+    checked, but change nothing here. Raises `PoplibsError` and `InvalidOptionError`.
     """
     along, lengths = check_slices(x, offsets, dims, sizes)
     settled(OPTIONS, options)
     check_plan(graph, plan, x, along, lengths=lengths)
-    view, counts = windows(x, along, lengths)
-    numbers = row_numbers(graph, offsets, counts, prog, name=debug_context)
+    view, num_positions = windows(x, along, lengths)
+    numbers = row_numbers(graph, offsets, num_positions, prog, name=debug_context)
     if plan is None and set(lengths) == {1}:
         plan = plan_for(graph, view, numbers.num_elements)
     out = slice_rows(graph, view, numbers, prog, name=debug_context, plan=plan)
@@ -81,11 +82,11 @@ def _updated(
     along, lengths = check_slices(x, offsets, dims, sizes)
     settled(OPTIONS, options)
     check_plan(graph, plan, x, along, lengths=lengths)
-    wanted = (offsets.shape[0], *sliced(x, along, lengths))
-    check_alike("give a slice for each row of offsets.", shape=wanted, x=x, updates=updates)
+    updates_shape = (offsets.shape[0], *sliced(x, along, lengths))
+    check_alike("give a slice for each row of offsets.", shape=updates_shape, x=x, updates=updates)
     if operation:
-        wider = (FLOAT,) if x.dtype is HALF else ()
-        scale = check_factor(graph, "scale", 1 if scale is None else scale, x.dtype, *wider)
+        other_dtypes = (FLOAT,) if x.dtype is HALF else ()
+        scale = check_factor(graph, "scale", 1 if scale is None else scale, x.dtype, *other_dtypes)
     numbers, update = aimed(
         graph, x, updates, offsets, along=along, lengths=lengths, prog=prog, name=debug_context
     )
@@ -110,19 +111,19 @@ def _updated(
 
 @variant(_updated, "", ("scale",))
 def multi_update() -> None:
-    """Replace many slices of x by those of `updates` [slices, *shape], from first to last.
+    """Replace many slices of x by those in `updates` [slices, *shape], from first to last.
 
-    `shape` and `offsets` are as for `multi_slice`; a slice that is partly outside x is skipped.
-    Where slices overlap, the last one remains. The simulator runs these vertices one by one, since
-    their places depend on data.
+    The arguments are those of `multi_slice`. A slice that is partly outside x is skipped. If slices
+    overlap, the last one counts. The simulator runs these vertices one by one, because the data
+    determines where they write. Raises `PoplibsError` and `InvalidOptionError`.
     """
 
 
 @variant(_updated, "MAX", ("scale",))
 def multi_update_max() -> None:
-    """Replace many slices of x by the maximum of their values and those of `updates`.
+    """Replace many slices of x by the elementwise maximum of the slice and its update.
 
-    The arguments are those of `multi_update`.
+    The arguments and errors are those of `multi_update`.
     """
 
 
@@ -140,12 +141,13 @@ def multi_update_add(
     plan: SlicePlan | None = None,
     options: Options | None = None,
 ) -> None:
-    """Add `scale` times slices of `updates` to those of x, as for the gradient of an embedding.
+    """Add `scale` times the slices in `updates` to slices of x, as for an embedding's gradient.
 
-    Slices are added from first to last. If a plan divides the lookups, which may also be one that
-    was chosen because it is faster, each part is summed first, and then the parts, from first to
-    last. `scale` is a number, or one element of x's dtype; for HALF it may also be FLOAT. Sums of
-    HALF are accumulated in FLOAT and rounded once. The other arguments are those of `multi_update`.
+    Slices are added from first to last. A plan may divide the lookups into parts; it is `plan`, or
+    one that is used because it is faster. Then each part is summed first, and the sums of the parts
+    are added from first to last. `scale` is a number, or a tensor of one element of x's dtype; if x
+    is HALF, the tensor may also be FLOAT. Sums of HALF are accumulated in FLOAT and rounded once.
+    The other arguments and the errors are those of `multi_update`.
     """
     if scale is None:
         raise as_given(scale, "scale", "give a number, or a tensor of one element.")

@@ -38,11 +38,10 @@ def check_operand(
     tensor: Operand,
     operation: ElementwiseOperation | None = None,
 ) -> Tensor:
-    """Return `tensor` if it is a mapped tensor of a dtype that `operation` accepts.
+    """Return `tensor`, which must be a mapped tensor of a dtype that `operation` accepts.
 
-    Raises `PoplibsError` otherwise, which calls it `argument`.
+    Otherwise raises `PoplibsError`; `argument` is the name of the tensor in the error.
     """
-    """Return `tensor`, if it is a mapped tensor of a dtype that the operation takes."""
     check_tensor(graph, argument, tensor)
     assert isinstance(tensor, Tensor)
     check_takes(argument, tensor, operation)
@@ -71,9 +70,9 @@ def check_takes(
 def common_shape(tensors: Sequence[Tensor]) -> Shape:
     """Return the shape to which all tensors broadcast. Raises `PoplibsError` if there is none."""
     try:
-        return np.broadcast_shapes(*(t.shape for t in tensors))
+        return np.broadcast_shapes(*(tensor.shape for tensor in tensors))
     except ValueError:
-        shapes = [str(t.shape) for t in tensors]
+        shapes = [str(tensor.shape) for tensor in tensors]
         raise PoplibsError(f"""{calling()}() was given shapes {", ".join(shapes[:-1])} and
             {shapes[-1]}, which do not broadcast.
             where: {" and ".join(map(repr, tensors))}
@@ -83,12 +82,12 @@ def common_shape(tensors: Sequence[Tensor]) -> Shape:
 def result_like(
     graph: Graph, tensors: Sequence[Tensor], shape: Shape, dtype: type[DType], name: str
 ) -> Tensor:
-    """Return a new tensor of `shape`, mapped like the best spread operand of that shape.
+    """Return a new tensor of `shape`, mapped like the most evenly spread operand of that shape.
 
-    The order of preference is PopLibs' (popops/ElementWiseUtil.cpp): the fewest elements on the
-    fullest tile, then the most tiles, then the fewest regions, then the first operand. Operands
-    that repeat elements or contain constants do not count, since a repeating view is on few tiles.
-    Without a suitable operand, the result is mapped linearly.
+    As in PopLibs (popops/ElementWiseUtil.cpp), that is the operand with the fewest elements on its
+    fullest tile; then the one on the most tiles; then the one with the fewest regions; then the
+    first one. Views that repeat elements are on few tiles, so they do not count, and neither do
+    constants. Without a suitable operand, the result is mapped linearly.
     """
     of_shape = [t for t in tensors if t.shape == shape]
     candidates = [t for t in of_shape if t.is_parallel_writeable()]
@@ -103,32 +102,41 @@ def result_like(
 
 
 def _spread(graph: Graph, tensor: Tensor) -> tuple[bool, int, int, int]:
-    """Return a key by which the best spread tensor is the smallest.
+    """Return a sort key: the more evenly a tensor is spread over the tiles, the smaller it is.
 
     The key is (whether some elements are not on the graph's tiles, elements on the fullest tile,
-    number of tiles times -1, number of regions).
+    minus the number of tiles, number of regions).
     """
     ordered = tensor.dim_shuffle(in_memory_order(tensor))
-    _, count, tile = pieces_by_tile(ordered, graph.tile_map())
-    is_mapped = tile >= 0
-    per_tile = np.bincount(tile[is_mapped], count[is_mapped]) if is_mapped.any() else np.zeros(1)
-    return not is_mapped.all(), int(per_tile.max()), -int((per_tile > 0).sum()), len(count)
+    _, piece_lengths, piece_tiles = pieces_by_tile(ordered, graph.tile_map())
+    is_mapped = piece_tiles >= 0
+    elements_by_tile = (
+        np.bincount(piece_tiles[is_mapped], piece_lengths[is_mapped])
+        if is_mapped.any()
+        else np.zeros(1)
+    )
+    return (
+        not is_mapped.all(),
+        int(elements_by_tile.max()),
+        -int((elements_by_tile > 0).sum()),
+        len(piece_lengths),
+    )
 
 
 def check_output(out: Tensor, shape: Shape, dtype: type[DType]) -> None:
     """Raise `PoplibsError` unless `out` has this shape and dtype."""
-    where = f"out {out!r}"
-    check_same("shapes", out.shape, shape, where, advice=f"give an out of shape {shape}.")
+    context = f"out {out!r}"
+    check_same("shapes", out.shape, shape, context, advice=f"give an out of shape {shape}.")
     dtypes = out.dtype.__name__, dtype.__name__
-    check_same("dtypes", *dtypes, where, advice=f"give an out of {dtype.__name__}.")
+    check_same("dtypes", *dtypes, context, advice=f"give an out of {dtype.__name__}.")
 
 
 def check_factor(
     graph: Graph, argument: str, k: Operand, dtype: type[DType], *wider: type[DType]
 ) -> Operand:
-    """Return a factor: a number of `dtype`, or a scalar tensor.
+    """Return the factor `k` as a number of `dtype`, or as a tensor without dimensions.
 
-    A tensor must be mapped, and have one element of `dtype` or of one of the dtypes `wider`. Raises
+    A tensor must be mapped, and have one element of `dtype` or of a dtype in `wider`. Raises
     `PoplibsError`, or `TensorCreationError` for a number that is out of range.
     """
     if not isinstance(k, Tensor):
@@ -138,19 +146,20 @@ def check_factor(
         return number
     check_tensor(graph, argument, k)
     if k.dtype not in (dtype, *wider) or k.num_elements != 1:
-        raise refused(f"""needs {argument} as one element of
-            {" or ".join(d.__name__ for d in (dtype, *wider))}; it was given {k.num_elements:,} of
-            {k.dtype.__name__}.
+        allowed = " or ".join(allowed_dtype.__name__ for allowed_dtype in (dtype, *wider))
+        raise refused(f"""needs {argument} as one element of {allowed}; it was given
+            {k.num_elements:,} of {k.dtype.__name__}.
             where: {k!r}
-            next:  give a number, or a tensor of one element; for a factor each, popops.mul.""")
+            next:  give a number, or a tensor of one element; popops.mul takes a factor for each
+            element.""")
     check_mapped(graph, argument, k)
     return k.reshape(())
 
 
 def check_finite(argument: str, k: Operand) -> None:
-    """Raise `PoplibsError` for a number that is NaN or infinite: it would destroy the parameters.
+    """Raise `PoplibsError` if `k` is a number that is NaN or infinite.
 
-    Tensors are not checked.
+    Such a factor would destroy the values that it updates. Tensors are not checked.
     """
     if not isinstance(k, Tensor) and not isfinite(k):
         raise as_given(float(k), argument, "give a number that is neither NaN nor infinite.")
@@ -159,13 +168,14 @@ def check_finite(argument: str, k: Operand) -> None:
 def check_in_place(
     graph: Graph, tensor: Tensor, operation: ElementwiseOperation, shape: Shape
 ) -> None:
-    """Raise `PoplibsError` unless `tensor`, the first operand, can hold the result of `operation`.
+    """Raise `PoplibsError` unless the result of `operation` fits into `tensor`, its first operand.
 
-    The result has the shape `shape`.
+    `shape` is the shape of the result.
     """
-    gives = operation.result(tensor.dtype)
-    if gives is not tensor.dtype:
-        raise refused(f"""gives {gives.__name__}, and its first operand is {tensor.dtype.__name__}.
+    result_dtype = operation.result(tensor.dtype)
+    if result_dtype is not tensor.dtype:
+        raise refused(f"""gives {result_dtype.__name__}, and its first operand is
+            {tensor.dtype.__name__}.
             where: {tensor!r}
             next:  use {calling().removesuffix("_in_place")}(), which makes a new tensor.""")
     if tensor.shape != shape:

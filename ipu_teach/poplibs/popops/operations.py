@@ -2,9 +2,9 @@
 
 Names are those of PopLibs' enums `UnaryOpType`, `BinaryOpType` and `TernaryOpType`. Results have
 the dtype of the operands, or BOOL for comparisons and tests. Integers wrap around. A HALF result is
-the exact result, rounded once: where numpy's float16 does not give that, the operation is computed
-in float64 first. FLOAT results are numpy's; operations of several steps (sigmoid, rsqrt, erf, …)
-are rounded once as well.
+the exact result, rounded once. If numpy's float16 function does not return that, the operation is
+computed in float64 first. FLOAT results are numpy's; operations of several steps (sigmoid, rsqrt,
+erf, …) are also computed in float64, and rounded once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ipu_teach.errors import MissingPerfEstimateError
 from ipu_teach.poplibs.popops import arithmetic
 from ipu_teach.types import BOOL, FLOAT, INT, QUARTER, Array, DType
 
-# the permitted dtypes of operands, in the words of errors
+# the permitted dtypes of operands, as errors name them
 NUMBERS = "numbers"
 FLOATS = "FLOAT and HALF"
 WHOLE = "integers"
@@ -33,13 +33,14 @@ class ElementwiseOperation:
     """An operation on single elements.
 
     Attributes:
-        function: computes the results for numpy arrays.
-        says: describes the result, in terms of the operands a, b and c.
-        takes: the permitted dtypes, one of the five constants above.
-        asks: the result is BOOL.
-        exact: numpy's float16 gives the exact result, rounded once.
-        wide: FLOAT is also computed in float64, and rounded once.
-        like: the operation whose estimate is assumed, because PopLibs has none for this one.
+        arity: the number of operands.
+        function: a function that computes the results for numpy arrays.
+        says: a description of the result, in terms of the operands a, b and c.
+        takes: the permitted dtypes: NUMBERS, FLOATS, WHOLE, BOOLS or ANYTHING.
+        asks: whether the result is BOOL.
+        exact: whether numpy's float16 function returns the exact result, rounded once.
+        wide: whether FLOAT is also computed in float64, and rounded once.
+        like: the operation whose cycles are assumed if PopLibs has no estimate for this one.
     """
 
     name: str
@@ -56,12 +57,12 @@ class ElementwiseOperation:
         """Return whether operands may be of this dtype."""
         if issubclass(dtype, QUARTER):
             return False
-        kind = dtype.numpy.kind
+        numpy_kind = dtype.numpy.kind
         return {
-            NUMBERS: kind in "fiu",
-            FLOATS: kind == "f",
-            WHOLE: kind in "iu",
-            BOOLS: kind == "b",
+            NUMBERS: numpy_kind in "fiu",
+            FLOATS: numpy_kind == "f",
+            WHOLE: numpy_kind in "iu",
+            BOOLS: numpy_kind == "b",
         }.get(self.takes, True)
 
     def result(self, dtype: type[DType]) -> type[DType]:
@@ -243,35 +244,36 @@ OPERATIONS = UNARY | BINARY | TERNARY
 
 
 def evaluate(name: str, *operands: Array) -> Array:
-    """Return the results of the operation `name` on arrays, or on their stand-ins in a trace.
+    """Return the results of the operation `name` on numpy arrays.
 
-    They have the dtype of the operands, or BOOL for comparisons and tests.
+    They have the dtype of the operands, or BOOL for comparisons and tests. When a codelet is
+    traced, the operands may be objects that stand for arrays.
     """
     operation = OPERATIONS[name]
     dtype = operands[0].dtype
-    rounded = (
+    is_rounded = (
         dtype.kind == "f"
         and not operation.asks
         and (operation.wide or not (operation.exact or dtype.itemsize == 4))
     )
-    if not rounded:
+    if not is_rounded:
         return operation.function(*operands)
-    return operation.function(*(x.astype(np.float64) for x in operands)).astype(dtype)
+    return operation.function(*(operand.astype(np.float64) for operand in operands)).astype(dtype)
 
 
 def rated(
     rates: Rates, operation: ElementwiseOperation, dtype: type[DType]
 ) -> tuple[str, type[DType]]:
-    """Return (name, dtype): the entry in PopLibs' `rates` for `operation` on `dtype`.
+    """Return (name, dtype): the entry in PopLibs' `rates` that counts for `operation` on `dtype`.
 
-    If PopLibs has no such entry, the cost is assumed to be that of the operation `like`, and for an
-    integer or BOOL that of INT, or else FLOAT.
+    The name is `operation.like` if that is set. If there is no entry for `dtype`, the entry for INT
+    counts, or else the entry for FLOAT.
     """
     name = operation.like or operation.name
-    for kind in (dtype, INT):
+    for candidate_dtype in (dtype, INT):
         try:
-            find(rates, name, kind, operation.name)
+            find(rates, name, candidate_dtype, operation.name)
         except MissingPerfEstimateError:
             continue
-        return name, kind
+        return name, candidate_dtype
     return name, FLOAT

@@ -30,8 +30,8 @@ from ipu_teach.types import (
     DType,
 )
 
-Rows = dict[str, Tensor]  # [rows, n] each: "keys", and "values" if there are any
-Spans = list[tuple[int, int]]  # intervals (begin, end) of columns or rows
+Rows = dict[str, Tensor]  # the tensors "keys" and, if there are any, "values", each [rows, n]
+Spans = list[tuple[int, int]]  # intervals (begin, end) of the columns or of the rows
 
 OUTPUTS = {"keys": "out", "values": "picked"}
 _BITS = {d.size: d for d in (UNSIGNED_CHAR, UNSIGNED_SHORT, UNSIGNED_INT, UNSIGNED_LONGLONG)}
@@ -39,7 +39,7 @@ _BITS = {d.size: d for d in (UNSIGNED_CHAR, UNSIGNED_SHORT, UNSIGNED_INT, UNSIGN
 
 @dataclass
 class Ordering:
-    """One call: the first `k` elements of each row, from the `largest` or from the smallest on.
+    """A call of sort or top_k: it selects the `k` largest or smallest elements of each row.
 
     The result is in `descending` or ascending order.
     """
@@ -52,226 +52,369 @@ class Ordering:
     descending: bool
 
     def order(self, rows: Rows, with_places: bool) -> Rows:
-        """Return the first k elements of each row of keys and values, [rows, k] each.
+        """Return tensors [rows, k]: the selected k keys of each row, in order, and their values.
 
         With `with_places`, the values are the positions of the keys in their rows.
         """
-        count, n = rows["keys"].shape
+        num_rows, row_length = rows["keys"].shape
         dtypes = [t.dtype for t in rows.values()]
         if with_places:
             dtypes.append(UNSIGNED_INT)
-        if not (count and self.k):
+        if not (num_rows and self.k):
             fields = zip(OUTPUTS, dtypes, strict=False)
-            return {f: self._new(f, dtype, (count, self.k)) for f, dtype in fields}
-        plan = planned(count, n, self.k, tuple(dtypes), target=self.graph.target)
-        tiles = grid(plan.groups, self.graph.target)
-        blocks = balanced_partition(count, plan.groups)
-        width = -(-n // plan.chunks)
-        chunks = [(begin, min(begin + width, n)) for begin in range(0, n, width)]
+            return {field: self._new(field, dtype, (num_rows, self.k)) for field, dtype in fields}
+        plan = planned(num_rows, row_length, self.k, tuple(dtypes), target=self.graph.target)
+        tile_grid = grid(plan.groups, self.graph.target)
+        row_blocks = balanced_partition(num_rows, plan.groups)
+        chunk_length = -(-row_length // plan.chunks)
+        column_chunks = [
+            (begin, min(begin + chunk_length, row_length))
+            for begin in range(0, row_length, chunk_length)
+        ]
         if with_places:
-            rows = rows | {"values": self._places(count, n, blocks, chunks, tiles=tiles)}
-        rows, runs = self._merge(rows, chunks, 1, blocks, tiles=tiles, is_last=len(chunks) == 1)
+            rows = rows | {
+                "values": self._places(
+                    num_rows, row_length, row_blocks, column_chunks, tile_grid=tile_grid
+                )
+            }
+        rows, run_spans = self._merge(
+            rows, column_chunks, 1, row_blocks, tile_grid=tile_grid, is_last=len(column_chunks) == 1
+        )
         for stage in plan.stages:
-            rows, runs = self._stage(stage, rows, runs, blocks, tiles=tiles)
+            rows, run_spans = self._stage(stage, rows, run_spans, row_blocks, tile_grid=tile_grid)
         return rows
 
     def _stage(
-        self, stage: Stage, rows: Rows, runs: Spans, blocks: Spans, tiles: Grid
+        self, stage: Stage, rows: Rows, run_spans: Spans, row_blocks: Spans, tile_grid: Grid
     ) -> tuple[Rows, Spans]:
-        """Join neighbouring sorted runs by a stage; return the longer runs and their columns."""
-        neighbours = [runs[i : i + stage.fan_in] for i in range(0, len(runs), stage.fan_in)]
-        is_last = len(neighbours) == 1
+        """Merge groups of neighbouring sorted runs; return the longer runs and their columns."""
+        run_groups = [
+            run_spans[i : i + stage.fan_in] for i in range(0, len(run_spans), stage.fan_in)
+        ]
+        is_last = len(run_groups) == 1
         if not stage.by_ranks:
-            spans = [(group[0][0], group[-1][1]) for group in neighbours]
-            return self._merge(rows, spans, runs[0][1], blocks, tiles=tiles, is_last=is_last)
-        steps = [self.graph.add_compute_set(f"{self.name}/{step}") for step in _RANKING]
-        results: dict[str, list[Tensor]] = {f: [] for f in rows}
-        for part, group in enumerate(neighbours):
-            places = [tiles.tiles(row, part, len(neighbours)) for row in range(len(blocks))]
-            if len(group) > 1:
-                ranked = self._rank(rows, group, places, steps, is_last=is_last)
+            joined_spans = [(group_spans[0][0], group_spans[-1][1]) for group_spans in run_groups]
+            return self._merge(
+                rows,
+                joined_spans,
+                run_spans[0][1],
+                row_blocks,
+                tile_grid=tile_grid,
+                is_last=is_last,
+            )
+        compute_sets = [self.graph.add_compute_set(f"{self.name}/{step}") for step in _RANKING]
+        results: dict[str, list[Tensor]] = {field: [] for field in rows}
+        for group_number, group_spans in enumerate(run_groups):
+            tiles_of_blocks = [
+                tile_grid.tiles(block_number, group_number, len(run_groups))
+                for block_number in range(len(row_blocks))
+            ]
+            if len(group_spans) > 1:
+                ranked = self._rank(
+                    rows, group_spans, tiles_of_blocks, compute_sets, is_last=is_last
+                )
             else:
-                ranked = {f: t[:, slice(*group[0])] for f, t in rows.items()}
-            for f, t in ranked.items():
-                results[f].append(t)
-        for into in steps:
-            self.prog.add(Execute(into))
-        spans = _spans([t.shape[1] for t in results["keys"]])
-        return {f: concat(parts, 1) for f, parts in results.items()}, spans
+                ranked = {
+                    field: tensor[:, slice(*group_spans[0])] for field, tensor in rows.items()
+                }
+            for field, tensor in ranked.items():
+                results[field].append(tensor)
+        for compute_set in compute_sets:
+            self.prog.add(Execute(compute_set))
+        joined_spans = _spans([tensor.shape[1] for tensor in results["keys"]])
+        return {field: concat(tensors, 1) for field, tensors in results.items()}, joined_spans
 
     # --- on one tile ---
 
     def _merge(
-        self, rows: Rows, inputs: Spans, run: int, blocks: Spans, tiles: Grid, is_last: bool
+        self,
+        rows: Rows,
+        input_spans: Spans,
+        sorted_length: int,
+        row_blocks: Spans,
+        tile_grid: Grid,
+        is_last: bool,
     ) -> tuple[Rows, Spans]:
-        """Sort each interval of columns in `inputs`; return the first k elements and their columns.
+        """Sort each interval of columns in `input_spans`, each row on one tile.
 
-        Every `run` columns are in order already. Each row's interval is sorted on one tile.
+        Return the first k elements of each interval, and the columns that they have in the result.
+        In an interval, each group of `sorted_length` columns is sorted already.
         """
-        spans = _spans([min(self.k, end - begin) for begin, end in inputs])
-        shape = (rows["keys"].shape[0], spans[-1][1])
-        results = {f: self._new(f, t.dtype, shape) for f, t in rows.items()}
+        output_spans = _spans(
+            [min(self.k, column_end - column_begin) for column_begin, column_end in input_spans]
+        )
+        shape = (rows["keys"].shape[0], output_spans[-1][1])
+        results = {field: self._new(field, tensor.dtype, shape) for field, tensor in rows.items()}
         descending = self.descending if is_last else self.largest
-        dtypes = [t.dtype for t in rows.values()]
-        words = [*dtypes, WORDS[self.largest], ("reversed" if descending != self.largest else "")]
+        dtypes = [tensor.dtype for tensor in rows.values()]
+        name_words = [
+            *dtypes,
+            WORDS[self.largest],
+            ("reversed" if descending != self.largest else ""),
+        ]
         codelet = typed(
             SortRowsKV if "values" in rows else SortRows,
-            [*words, f"run={run}" if run > 1 else ""],
+            [*name_words, f"run={sorted_length}" if sorted_length > 1 else ""],
             dict(zip((K, V), dtypes, strict=False)),
             largest=self.largest,
             descending=descending,
-            run=run,
+            run=sorted_length,
         )
-        work = []
-        for group, (first, last) in enumerate(blocks):
-            for part, ((begin, end), (start, stop)) in enumerate(zip(inputs, spans, strict=True)):
-                edges = {f: t[first:last, begin:end] for f, t in rows.items()}
-                edges |= {OUTPUTS[f]: t[first:last, start:stop] for f, t in results.items()}
-                work.append((tiles.tiles(group, part, len(inputs))[0], edges))
+        edges_by_tile = []
+        for block_number, (row_begin, row_end) in enumerate(row_blocks):
+            for span_number, ((column_begin, column_end), (out_begin, out_end)) in enumerate(
+                zip(input_spans, output_spans, strict=True)
+            ):
+                edges = {
+                    field: tensor[row_begin:row_end, column_begin:column_end]
+                    for field, tensor in rows.items()
+                }
+                edges |= {
+                    OUTPUTS[field]: tensor[row_begin:row_end, out_begin:out_end]
+                    for field, tensor in results.items()
+                }
+                edges_by_tile.append(
+                    (tile_grid.tiles(block_number, span_number, len(input_spans))[0], edges)
+                )
         step(
-            self.graph, self.prog, self.name, codelet, work=work, results=[OUTPUTS[f] for f in rows]
+            self.graph,
+            self.prog,
+            self.name,
+            codelet,
+            work=edges_by_tile,
+            results=[OUTPUTS[field] for field in rows],
         )
-        return results, spans
+        return results, output_spans
 
     # --- by ranks ---
 
     def _rank(
-        self, rows: Rows, runs: Spans, places: list[range], steps: list[ComputeSet], is_last: bool
+        self,
+        rows: Rows,
+        run_spans: Spans,
+        tiles_of_rows: list[range],
+        compute_sets: list[ComputeSet],
+        is_last: bool,
     ) -> Rows:
-        """Merge the `runs` of each row by ranks, on its tiles `places`; return k elements."""
-        begin = runs[0][0]
-        length = max(end - begin for begin, end in runs)
-        total = runs[-1][1] - begin
-        retained = min(self.k, total)
-        runs = [(start - begin, end - begin) for start, end in runs]
-        rows = {f: t[:, begin : begin + total] for f, t in rows.items()}
-        cut = cuts(len(runs), length, retained, len(places[0]), target=self.graph.target)
-        counts = self.graph.add_variable(
-            UNSIGNED_INT, (len(places), len(runs) - 1, total), f"{self.name}/counts"
+        """Merge sorted runs of each row by ranks; return the first k elements of each row.
+
+        `tiles_of_rows` contains the tiles that work on each row.
+        """
+        first_column = run_spans[0][0]
+        longest_run = max(run_end - run_begin for run_begin, run_end in run_spans)
+        num_columns = run_spans[-1][1] - first_column
+        num_retained = min(self.k, num_columns)
+        run_spans = [
+            (run_begin - first_column, run_end - first_column) for run_begin, run_end in run_spans
+        ]
+        rows = {
+            field: tensor[:, first_column : first_column + num_columns]
+            for field, tensor in rows.items()
+        }
+        vertex_cuts = cuts(
+            len(run_spans),
+            longest_run,
+            num_retained,
+            len(tiles_of_rows[0]),
+            target=self.graph.target,
         )
-        ranks = self._new_ranks(len(places), total)
-        backwards = is_last and self.descending != self.largest
-        for row, tiles in enumerate(places):
-            self._count(rows["keys"][row], counts[row], runs, tiles, into=steps[0])
-            self._sum(counts[row], ranks[row], runs, cut, tiles=tiles, into=steps[1])
-        results = {}
-        for f, t in rows.items():
-            bits = _BITS[t.dtype.size]
-            out = self._new(f, t.dtype, (len(places), retained))
-            spread = self.graph.add_variable(
-                bits, (len(places), len(runs), retained), f"{self.name}/spread"
+        counts = self.graph.add_variable(
+            UNSIGNED_INT,
+            (len(tiles_of_rows), len(run_spans) - 1, num_columns),
+            f"{self.name}/counts",
+        )
+        ranks = self._new_ranks(len(tiles_of_rows), num_columns)
+        is_reversed = is_last and self.descending != self.largest
+        for row_number, row_tiles in enumerate(tiles_of_rows):
+            self._count(
+                rows["keys"][row_number],
+                counts[row_number],
+                run_spans,
+                row_tiles,
+                compute_set=compute_sets[0],
             )
-            for row, tiles in enumerate(places):
-                x = t[row].reinterpret(bits)
-                result = out[row].reinterpret(bits)
-                self._spread(x, ranks[row], spread[row], runs, cut=cut, tiles=tiles, into=steps[2])
-                self._combine(spread[row], result, cut, backwards, tiles=tiles, into=steps[3])
-            results[f] = out
+            self._sum(
+                counts[row_number],
+                ranks[row_number],
+                run_spans,
+                vertex_cuts,
+                tiles=row_tiles,
+                compute_set=compute_sets[1],
+            )
+        results = {}
+        for field, tensor in rows.items():
+            bits_dtype = _BITS[tensor.dtype.size]
+            result = self._new(field, tensor.dtype, (len(tiles_of_rows), num_retained))
+            spread = self.graph.add_variable(
+                bits_dtype,
+                (len(tiles_of_rows), len(run_spans), num_retained),
+                f"{self.name}/spread",
+            )
+            for row_number, row_tiles in enumerate(tiles_of_rows):
+                row_bits = tensor[row_number].reinterpret(bits_dtype)
+                result_bits = result[row_number].reinterpret(bits_dtype)
+                self._spread(
+                    row_bits,
+                    ranks[row_number],
+                    spread[row_number],
+                    run_spans,
+                    vertex_cuts=vertex_cuts,
+                    tiles=row_tiles,
+                    compute_set=compute_sets[2],
+                )
+                self._combine(
+                    spread[row_number],
+                    result_bits,
+                    vertex_cuts,
+                    is_reversed,
+                    tiles=row_tiles,
+                    compute_set=compute_sets[3],
+                )
+            results[field] = result
         return results
 
     def _count(
-        self, keys: Tensor, counts: Tensor, runs: Spans, tiles: range, into: ComputeSet
+        self, keys: Tensor, counts: Tensor, run_spans: Spans, tiles: range, compute_set: ComputeSet
     ) -> None:
         """Count, for each element of a run, the elements of every other run that come before it.
 
-        `counts` is [runs - 1, n], with a row for each of the other runs.
+        `keys` is one row of n keys. `counts` is [runs - 1, n]: a column has a count for each run
+        other than the one that contains the key.
         """
         codelet = typed(
             RankPair, [keys.dtype, WORDS[self.largest]], {K: keys.dtype}, largest=self.largest
         )
-        pairs = [(i, j) for j in range(len(runs)) for i in range(j)]
-        for place, (i, j) in dealt(pairs, len(tiles)):
-            first = slice(*runs[i])
-            second = slice(*runs[j])
-            outs = counts[j - 1, first], counts[i, second]
-            edges: Edges = {"first": keys[first], "second": keys[second]}
-            edges |= {"first_counts": outs[0], "second_counts": outs[1]}
-            put(self.graph, into, tiles[place], codelet, edges, *outs)
+        run_pairs = [
+            (earlier_run, later_run)
+            for later_run in range(len(run_spans))
+            for earlier_run in range(later_run)
+        ]
+        for tile_index, (earlier_run, later_run) in dealt(run_pairs, len(tiles)):
+            earlier_columns = slice(*run_spans[earlier_run])
+            later_columns = slice(*run_spans[later_run])
+            count_parts = counts[later_run - 1, earlier_columns], counts[earlier_run, later_columns]
+            edges: Edges = {"first": keys[earlier_columns], "second": keys[later_columns]}
+            edges |= {"first_counts": count_parts[0], "second_counts": count_parts[1]}
+            put(self.graph, compute_set, tiles[tile_index], codelet, edges, *count_parts)
 
     def _sum(
         self,
         counts: Tensor,
         ranks: Tensor,
-        runs: Spans,
-        cut: Cuts,
+        run_spans: Spans,
+        vertex_cuts: Cuts,
         tiles: range,
-        into: ComputeSet,
+        compute_set: ComputeSet,
     ) -> None:
-        """Compute the rank of each element from its counts and its position in its run."""
-        work = [
-            (begin + start, begin + stop, start)
-            for begin, end in runs
-            for start, stop in balanced_partition(end - begin, min(cut.sums, end - begin))
+        """Compute the rank of each element in its row: its counts plus its position in its run."""
+        intervals = [
+            (run_begin + column_begin, run_begin + column_end, column_begin)
+            for run_begin, run_end in run_spans
+            for column_begin, column_end in balanced_partition(
+                run_end - run_begin, min(vertex_cuts.sums, run_end - run_begin)
+            )
         ]
-        for place, (start, stop, number) in dealt(work, len(tiles)):
-            out = ranks[start:stop]
-            edges: Edges = {"counts": counts[:, start:stop], "begin": number, "ranks": out}
-            put(self.graph, into, tiles[place], SumRanks, edges, out)
+        for tile_index, (column_begin, column_end, position_in_run) in dealt(intervals, len(tiles)):
+            ranks_part = ranks[column_begin:column_end]
+            edges: Edges = {
+                "counts": counts[:, column_begin:column_end],
+                "begin": position_in_run,
+                "ranks": ranks_part,
+            }
+            put(self.graph, compute_set, tiles[tile_index], SumRanks, edges, ranks_part)
 
     def _spread(
         self,
-        x: Tensor,
+        row_bits: Tensor,
         ranks: Tensor,
         spread: Tensor,
-        runs: Spans,
-        cut: Cuts,
+        run_spans: Spans,
+        vertex_cuts: Cuts,
         tiles: range,
-        into: ComputeSet,
+        compute_set: ComputeSet,
     ) -> None:
-        """Write the elements of each run to the columns of their ranks, and 0 to the others.
+        """Write the elements of each run to the columns of their ranks, and 0 to the other columns.
 
-        `spread` is [runs, retained elements].
+        `spread` is [runs, elements of the result]; elements with a higher rank are left out.
         """
-        codelet = typed(ScatterRun, [x.dtype], {K: x.dtype})
-        slots = balanced_partition(spread.shape[1], cut.blocks)
-        work = [(run, span, block) for run, span in enumerate(runs) for block in slots]
-        for place, (run, span, (begin, end)) in dealt(work, len(tiles)):
-            out = spread[run, begin:end]
-            edges: Edges = {"ranks": ranks[slice(*span)], "x": x[slice(*span)]}
-            edges |= {"begin": begin, "out": out}
-            put(self.graph, into, tiles[place], codelet, edges, out)
+        codelet = typed(ScatterRun, [row_bits.dtype], {K: row_bits.dtype})
+        rank_blocks = balanced_partition(spread.shape[1], vertex_cuts.blocks)
+        work = [
+            (run_number, run_columns, rank_block)
+            for run_number, run_columns in enumerate(run_spans)
+            for rank_block in rank_blocks
+        ]
+        for tile_index, (run_number, run_columns, (rank_begin, rank_end)) in dealt(
+            work, len(tiles)
+        ):
+            spread_part = spread[run_number, rank_begin:rank_end]
+            edges: Edges = {"ranks": ranks[slice(*run_columns)], "x": row_bits[slice(*run_columns)]}
+            edges |= {"begin": rank_begin, "out": spread_part}
+            put(self.graph, compute_set, tiles[tile_index], codelet, edges, spread_part)
 
     def _combine(
         self,
         spread: Tensor,
         result: Tensor,
-        cut: Cuts,
-        backwards: bool,
+        vertex_cuts: Cuts,
+        is_reversed: bool,
         tiles: range,
-        into: ComputeSet,
+        compute_set: ComputeSet,
     ) -> None:
-        """Combine the rows of `spread` into `result`, in reverse order if `backwards`."""
-        word = "reversed" if backwards else ""
-        codelet = typed(CombineRuns, [spread.dtype, word], {K: spread.dtype}, backwards=backwards)
-        retained = len(result)
-        for place, (begin, end) in dealt(balanced_partition(retained, cut.parts), len(tiles)):
-            out = result[retained - end : retained - begin] if backwards else result[begin:end]
-            edges: Edges = {"x": spread[:, begin:end], "out": out}
-            put(self.graph, into, tiles[place], codelet, edges, out)
+        """Write the one nonzero element of each column of `spread` to `result`.
+
+        If `is_reversed`, the elements of the result are in reverse order.
+        """
+        name_word = "reversed" if is_reversed else ""
+        codelet = typed(
+            CombineRuns, [spread.dtype, name_word], {K: spread.dtype}, backwards=is_reversed
+        )
+        num_retained = len(result)
+        for tile_index, (column_begin, column_end) in dealt(
+            balanced_partition(num_retained, vertex_cuts.parts), len(tiles)
+        ):
+            result_part = (
+                result[num_retained - column_end : num_retained - column_begin]
+                if is_reversed
+                else result[column_begin:column_end]
+            )
+            edges: Edges = {"x": spread[:, column_begin:column_end], "out": result_part}
+            put(self.graph, compute_set, tiles[tile_index], codelet, edges, result_part)
 
     # --- variables ---
 
     def _new(self, field: str, dtype: type[DType], shape: tuple[int, ...]) -> Tensor:
         return self.graph.add_variable(dtype, shape, f"{self.name}/{OUTPUTS[field]}")
 
-    def _new_ranks(self, count: int, total: int) -> Tensor:
-        return self.graph.add_variable(UNSIGNED_INT, (count, total), f"{self.name}/ranks")
+    def _new_ranks(self, num_rows: int, num_columns: int) -> Tensor:
+        return self.graph.add_variable(UNSIGNED_INT, (num_rows, num_columns), f"{self.name}/ranks")
 
-    def _places(self, count: int, n: int, blocks: Spans, chunks: Spans, tiles: Grid) -> Tensor:
-        """Return [rows, n]: the position of each element in its row, on the tile of its chunk."""
-        numbers = np.broadcast_to(np.arange(n), (count, n))
-        places = self.graph.add_constant(UNSIGNED_INT, (count, n), numbers, f"{self.name}/places")
-        for group, (first, last) in enumerate(blocks):
-            for part, (begin, end) in enumerate(chunks):
-                tile = tiles.tiles(group, part, len(chunks))[0]
-                self.graph.set_tile_mapping(places[first:last, begin:end], tile)
-        return places
+    def _places(
+        self,
+        num_rows: int,
+        row_length: int,
+        row_blocks: Spans,
+        column_chunks: Spans,
+        tile_grid: Grid,
+    ) -> Tensor:
+        """Return a constant [rows, n]: the column of each element, on the tile that sorts it."""
+        positions = np.broadcast_to(np.arange(row_length), (num_rows, row_length))
+        position_tensor = self.graph.add_constant(
+            UNSIGNED_INT, (num_rows, row_length), positions, f"{self.name}/places"
+        )
+        for block_number, (row_begin, row_end) in enumerate(row_blocks):
+            for chunk_number, (column_begin, column_end) in enumerate(column_chunks):
+                tile = tile_grid.tiles(block_number, chunk_number, len(column_chunks))[0]
+                self.graph.set_tile_mapping(
+                    position_tensor[row_begin:row_end, column_begin:column_end], tile
+                )
+        return position_tensor
 
 
 _RANKING = ("count", "rank", "spread", "combine")
 
 
 def _spans(lengths: list[int]) -> Spans:
-    """Return the intervals of columns of parts with these lengths, side by side."""
-    ends = np.cumsum([0, *lengths]).tolist()
-    return list(zip(ends, ends[1:], strict=False))
+    """Return consecutive intervals (begin, end) with these lengths; the first begins at 0."""
+    bounds = np.cumsum([0, *lengths]).tolist()
+    return list(zip(bounds, bounds[1:], strict=False))

@@ -1,4 +1,4 @@
-"""`pad`: a tensor with margins. Nothing runs: the result is a view of the tensor and constants."""
+"""`pad` adds margins to a tensor; no program runs, because the result is a view."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["PaddingType", "pad"]
 class PaddingType(Enum):
     """The content of a margin: a CONSTANT, the nearest element (EDGE), or a mirror image (REFLECT).
 
-    The mirror image does not repeat the element at the edge.
+    The mirror image does not repeat the element next to the margin.
     """
 
     CONSTANT = "CONSTANT"
@@ -42,30 +42,35 @@ def pad(
     padding: PaddingType = PaddingType.CONSTANT,
     value: float = 0,
 ) -> Tensor:
-    """Return x with lower[d] elements before it and upper[d] behind it in each dimension d.
+    """Return x with lower[d] more elements before it, and upper[d] after it, in each dimension d.
 
-    It works like numpy's pad, and a negative number removes elements. The elements of a CONSTANT
-    margin are a constant, mapped linearly beginning on the tile of the nearest corner of x; on a
-    single tile, all of them would have to leave through one exchange port. EDGE and REFLECT repeat
-    elements of x, so the result can be read but not written. Raises `PoplibsError`.
+    It works like numpy's pad, and a negative number removes elements. A CONSTANT margin consists of
+    elements equal to `value`. They are mapped linearly, beginning on the tile of the nearest corner
+    of x; if they were on a single tile, all of them would be sent through one exchange port. EDGE
+    and REFLECT repeat elements of x, so the result can be read but not written. Raises
+    `PoplibsError`.
     """
     margins = [_checked(name, amounts, x) for name, amounts in (("lower", lower), ("upper", upper))]
-    number = check_number("value", value, x.dtype)
+    valid_value = check_number("value", value, x.dtype)
     for axis in range(x.rank):
         _check_room(x, axis, margins[0][axis], margins[1][axis], padding=padding)
     if padding is PaddingType.CONSTANT and x.num_elements:
         check_mapped(graph, "x", x)
     result = x
-    for axis, (before, behind) in enumerate(zip(*margins, strict=True)):
-        result = result.slice(max(-before, 0), result.shape[axis] - max(-behind, 0), axis)
-        parts = [
-            _margin(graph, result, axis, before, before=True, padding=padding, number=number),
+    for axis, (num_before, num_behind) in enumerate(zip(*margins, strict=True)):
+        result = result.slice(max(-num_before, 0), result.shape[axis] - max(-num_behind, 0), axis)
+        pieces = [
+            _margin(
+                graph, result, axis, num_before, before=True, padding=padding, number=valid_value
+            ),
             result,
         ]
-        parts.append(
-            _margin(graph, result, axis, behind, before=False, padding=padding, number=number)
+        pieces.append(
+            _margin(
+                graph, result, axis, num_behind, before=False, padding=padding, number=valid_value
+            )
         )
-        result = concat([p for p in parts if p is not None], axis)
+        result = concat([piece for piece in pieces if piece is not None], axis)
     return result
 
 
@@ -73,23 +78,23 @@ def _checked(name: str, padding: Sequence[int], x: Tensor) -> list[int]:
     if (
         not isinstance(padding, (list, tuple))
         or len(padding) != x.rank
-        or not all(is_whole(n) for n in padding)
+        or not all(is_whole(amount) for amount in padding)
     ):
         raise refused(f"""was given {name} {shown(padding)} for {x.rank} dimensions.
             where: {x!r}
             next:  give a list with a whole number for each dimension.""")
-    return [int(n) for n in padding]
+    return [int(amount) for amount in padding]
 
 
 def _check_room(x: Tensor, axis: int, before: int, behind: int, padding: PaddingType) -> None:
     length = x.shape[axis]
     remaining = length - max(-before, 0) - max(-behind, 0)
-    largest = {
+    max_margin = {
         PaddingType.CONSTANT: None,
         PaddingType.EDGE: None if remaining > 0 else 0,
         PaddingType.REFLECT: max(remaining - 1, 0),
     }[padding]
-    if remaining < 0 or (largest is not None and max(before, behind) > largest):
+    if remaining < 0 or (max_margin is not None and max(before, behind) > max_margin):
         raise refused(f"""with {padding.name} was given {before} and {behind} for dimension {axis}
             of {length:,} elements.
             where: {x!r}
@@ -106,20 +111,22 @@ def _margin(
     padding: PaddingType,
     number: float,
 ) -> Tensor | None:
-    """Return `count` elements to put before or behind x along an axis; None if there are none."""
+    """Return the margin of `count` elements before or after x along an axis, or None if empty."""
     if count <= 0:
         return None
     length = x.shape[axis]
     if padding is PaddingType.EDGE:
-        edge = x.slice(0, 1, axis) if before else x.slice(length - 1, length, axis)
-        return edge.broadcast(count, axis)
+        edge_slice = x.slice(0, 1, axis) if before else x.slice(length - 1, length, axis)
+        return edge_slice.broadcast(count, axis)
     if padding is PaddingType.REFLECT:
-        part = (
+        mirrored = (
             x.slice(1, count + 1, axis) if before else x.slice(length - 1 - count, length - 1, axis)
         )
-        return part.reverse(axis)
+        return mirrored.reverse(axis)
     shape = [*x.shape[:axis], count, *x.shape[axis + 1 :]]
     margin = graph.add_constant(x.dtype, shape, number, "pad")
-    corner = x.flatten()[: 1 if before else None][-1:]
-    map_tensor_linearly_with_offset(graph, margin, next(iter(graph.held_by_tile(corner)), 0))
+    nearest_corner = x.flatten()[: 1 if before else None][-1:]
+    map_tensor_linearly_with_offset(
+        graph, margin, next(iter(graph.held_by_tile(nearest_corner)), 0)
+    )
     return margin

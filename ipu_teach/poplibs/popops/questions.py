@@ -1,4 +1,4 @@
-"""Tests of a whole tensor: the result is one BOOL, reduced from a BOOL for every tile."""
+"""Tests of all elements of a tensor; the result is a single BOOL."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ __all__ = ["all_true", "has_nan", "has_nan_or_inf"]
 
 
 class HasNaNOrInf(SupervisorVertex):
-    """found = whether any element of x is NaN (or infinite).
+    """Set `found` to whether any element of x is NaN or, with `or_inf`, infinite.
 
-    Costs PopLibs' HasNaNOrInf1D (popopsCycleEstimators.cpp).
+    The cycles are those of PopLibs' HasNaNOrInf1D (popopsCycleEstimators.cpp).
     """
 
     x: Input[Vector[FLOAT]]
@@ -44,9 +44,10 @@ class HasNaNOrInf(SupervisorVertex):
 
 @library
 def all_true(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """Return whether every element of x (BOOL) is true: one BOOL, a reduction by LOGICAL_AND.
+    """Return a single BOOL: whether every element of x (BOOL) is true.
 
-    Without elements it is true.
+    It is a reduction by LOGICAL_AND. If x has no elements, the result is true. Raises
+    `PoplibsError`.
     """
     if x.dtype is not BOOL:
         raise refused(
@@ -61,29 +62,33 @@ def all_true(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -
 
 @library
 def has_nan(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """Return whether any element of x (FLOAT or HALF) is NaN: one BOOL.
+    """Return a single BOOL: whether any element of x (FLOAT or HALF) is NaN.
 
-    There is a compute set with a vertex per tile, and a reduction.
+    There is a compute set with a vertex per tile, and a reduction of their results. Raises
+    `PoplibsError`.
     """
     return _some(graph, x, False, prog, name=debug_context)
 
 
 @library
 def has_nan_or_inf(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """Return whether any element of x is NaN or infinite: one BOOL; see `has_nan`."""
+    """Return a single BOOL: whether any element of x (FLOAT or HALF) is NaN or infinite.
+
+    It is computed as by `has_nan`. Raises `PoplibsError`.
+    """
     return _some(graph, x, True, prog, name=debug_context)
 
 
 def _some(graph: Graph, x: Tensor, or_inf: bool, prog: Program, name: str) -> Tensor:
     check_takes("x", x, UNARY["IS_NAN"])
-    flat = x.flatten()
-    pieces = tile_pieces(graph, x)
-    flags = graph.add_variable(BOOL, (len(pieces),), f"{name}/found")
-    work = [
-        (tile, {"x": take(flat, pieces_of_tile), "found": flags[i]})
-        for i, (tile, pieces_of_tile) in enumerate(pieces)
+    flat_x = x.flatten()
+    intervals_of_tiles = tile_pieces(graph, x)
+    flags = graph.add_variable(BOOL, (len(intervals_of_tiles),), f"{name}/found")
+    edges_by_tile = [
+        (tile, {"x": take(flat_x, intervals), "found": flags[index]})
+        for index, (tile, intervals) in enumerate(intervals_of_tiles)
     ]
-    word = "HasNaNOrInf" if or_inf else "HasNaN"
-    codelet = typed(HasNaNOrInf, [x.dtype], {FLOAT: x.dtype}, word, or_inf=or_inf)
-    step(graph, prog, f"{name}/tiles", codelet, work=work, results=["found"])
+    vertex_name = "HasNaNOrInf" if or_inf else "HasNaN"
+    codelet = typed(HasNaNOrInf, [x.dtype], {FLOAT: x.dtype}, vertex_name, or_inf=or_inf)
+    step(graph, prog, f"{name}/tiles", codelet, work=edges_by_tile, results=["found"])
     return reduce(graph, flags, [0], prog, operation="LOGICAL_OR", debug_context=name)

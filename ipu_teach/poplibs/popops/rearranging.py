@@ -15,7 +15,7 @@ def rearrange(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) 
     """Return a copy of x that is contiguous in memory, in the order of x, and mapped linearly.
 
     A view costs nothing until it is read. If a view of scattered elements is read often, copy it
-    once. All elements that change their tile are exchanged.
+    once with this function. All elements that move to another tile are exchanged.
     """
     return _copied(graph, x, prog, debug_context)
 
@@ -30,7 +30,7 @@ def _copied(graph: Graph, x: Tensor, prog: Program, debug_context: str) -> Tenso
 def transpose(graph: Graph, x: Rows, prog: Program, debug_context: str = OWN) -> Tensor:
     """Return a copy of x with the last two dimensions exchanged, contiguous as by `rearrange`.
 
-    `tensor.transpose()`, by contrast, is a view and moves nothing.
+    The copy is mapped linearly. `tensor.transpose()` is a view instead, and moves nothing.
     """
     order = [*range(x.rank - 2), x.rank - 1, x.rank - 2]
     return _copied(graph, x.dim_shuffle(order), prog, debug_context)

@@ -1,8 +1,8 @@
-"""Reductions that begin on the tiles of their elements: the rows and columns of each tile.
+"""Plans of reductions in which each tile first reduces the elements that it already holds.
 
-The first stage moves nothing. A tile without two elements of the same column gains nothing from it,
-and a tile with scattered elements needs a vertex for every piece; the cost model takes both into
-account.
+The first stage moves no data. It is useless on a tile that has at most one element of each column,
+and expensive on a tile whose elements are scattered, which needs a vertex for every piece. The cost
+model takes both into account.
 """
 
 from __future__ import annotations
@@ -25,25 +25,23 @@ from ipu_teach.poplibs.popops.reduction_vertices import (
 from ipu_teach.target import Target
 from ipu_teach.types import Array, DType
 
-# the best number is about the square root of the number of results, at most one per tile
+# the best number of blocks is about the square root of the number of results per column
 MOST_BLOCKS = 64
 
 
 @dataclass(frozen=True)
 class Groups:
-    """Groups of neighbouring columns of which a tile has the same rows, as parallel arrays.
-
-    There is one group for each vertex.
+    """Groups of neighbouring columns of which one tile has the same rows, as parallel arrays.
 
     Attributes:
         tile: the tile of each group.
         columns: the number of columns.
         rows: the number of rows.
-        first: the index in `Lying.places` of the first element; columns are contiguous there, with
-            ascending rows.
+        first: the index of the group's first element in `Lying.places`, which contains the group
+            column by column, with ascending rows.
         result: the number of the group's first partial result.
-        across: whether the rows of its columns, rather than its columns, are contiguous in memory.
-        pieces: the number of pieces that must be gathered nevertheless.
+        across: whether elements of a column, rather than of a row, are neighbours in memory.
+        pieces: the number of contiguous pieces that must be gathered; 0 if none.
     """
 
     tile: Array
@@ -57,15 +55,17 @@ class Groups:
 
 @dataclass(frozen=True)
 class Lying:
-    """The places of a matrix' elements, and its partial results: one per tile and column.
+    """The tile mapping of a matrix that is reduced, and its partial results.
+
+    There is a partial result for each tile and each column of which the tile has elements.
 
     Attributes:
         groups: the groups of columns.
-        places: the positions of the elements in memory, by groups.
+        places: the positions of all elements in memory, ordered by groups.
         tiles: the tile of each partial result.
         columns: the column of each partial result.
         lengths: the number of rows of each partial result.
-        by_column: the partial results, ordered by column and by their first row.
+        by_column: the numbers of the partial results, ordered by column and then by first row.
         counts: the number of partial results of each column.
     """
 
@@ -78,88 +78,120 @@ class Lying:
     counts: Array
 
     def elsewhere(self, owners: Array) -> int:
-        """Return the maximum number of elements that a tile fetches to reduce its columns.
+        """Return the greatest number of elements that a tile must fetch from other tiles.
 
-        `owners` are the tiles that reduce the columns.
+        `owners` contains the tile that reduces each column.
         """
-        owner: Array = owners[self.columns]
-        away = np.where(owner == self.tiles, 0, self.lengths)
-        return int(np.bincount(owner + 1, away).max())  # a later check reports unmapped elements
+        owner_of_result: Array = owners[self.columns]
+        fetched_elements = np.where(owner_of_result == self.tiles, 0, self.lengths)
+        return int(
+            np.bincount(owner_of_result + 1, fetched_elements).max()
+        )  # a later check reports unmapped elements
 
     def of_columns(self, begin: int, end: int) -> Array:
-        """Return [results, columns]: the partial results of columns that have equally many."""
-        first = int(self.counts[:begin].sum())
-        width = end - begin
-        count = int(self.counts[begin])
-        columns: Array = self.by_column[first : first + width * count].reshape(width, count).T
-        return columns
+        """Return int64[results per column, columns]: the numbers of partial results.
+
+        The columns from `begin` to `end` must have equally many.
+        """
+        first_result = int(self.counts[:begin].sum())
+        num_columns = end - begin
+        results_per_column = int(self.counts[begin])
+        result_numbers: Array = (
+            self.by_column[first_result : first_result + num_columns * results_per_column]
+            .reshape(num_columns, results_per_column)
+            .T
+        )
+        return result_numbers
 
     def even(self, width: int) -> list[tuple[int, int]]:
         """Return intervals of at most `width` columns that have equally many partial results."""
-        ends = [*(np.flatnonzero(np.diff(self.counts)) + 1).tolist(), len(self.counts)]
+        interval_ends = [*(np.flatnonzero(np.diff(self.counts)) + 1).tolist(), len(self.counts)]
         return [
             (i, min(i + width, end))
-            for begin, end in zip([0, *ends], ends, strict=False)
+            for begin, end in zip([0, *interval_ends], interval_ends, strict=False)
             for i in range(begin, end, width)
         ]
 
 
 def lying(graph: Graph, matrix: Tensor) -> Lying | None:
-    """Return the places of the elements of `matrix`.
+    """Return the tile mapping of `matrix`, for reductions of its rows.
 
-    None means that some elements are unmapped, or that no tile has two elements of a column.
+    Return None if some elements are unmapped, or if no tile has two elements of a column.
     """
-    height, width = matrix.shape
-    places: Array = matrix.positions().reshape(-1)
-    tiles = graph.tile_map().at(places * matrix.dtype.size)
-    if tiles.size == 0 or tiles.min() < 0:
+    num_rows, num_columns = matrix.shape
+    positions: Array = matrix.positions().reshape(-1)
+    element_tiles = graph.tile_map().at(positions * matrix.dtype.size)
+    if element_tiles.size == 0 or element_tiles.min() < 0:
         return None
-    key: Array = tiles.reshape(height, width) * width + np.arange(width)
-    order = np.argsort(key, axis=None, kind="stable")
-    key = key.reshape(-1)[order]
-    rows = order // width
-    places = places[order]
-    starts = np.flatnonzero(np.diff(key, prepend=-1))
-    if len(starts) == len(key):
-        return None
-    tile, column = np.divmod(key[starts], width)
-    lengths = np.diff(starts, append=len(key))
-    # mark columns with the same rows on the same tile as the column before them
-    before = np.arange(len(key)) - np.repeat(lengths, lengths)
-    same_rows = np.logical_and.reduceat(rows == rows[before], starts)
-    same_rows[1:] &= (np.diff(key[starts]) == 1) & (np.diff(lengths) == 0) & (column[1:] > 0)
-    same_rows[0] = False
-    begins = np.flatnonzero(~same_rows)
-    cells = np.diff(begins, append=len(starts))
-    first = starts[begins]
-    # count the breaks in memory within a group, in the order of rows and in that of columns
-    on = np.diff(places, prepend=-2) != 1
-    on[starts] = True
-    down = np.add.reduceat(on, first, dtype=np.int64)
-    on = (places - places[before] != 1) | np.repeat(~same_rows, lengths)
-    right = np.add.reduceat(on, first, dtype=np.int64)
-    down[down == cells] = 0
-    right[right == lengths[begins]] = 0
-    groups = Groups(
-        *(tile[begins], cells, lengths[begins], first),
-        *(begins, down < right, np.minimum(down, right)),
+    cell_keys: Array = element_tiles.reshape(num_rows, num_columns) * num_columns + np.arange(
+        num_columns
     )
-    by_column = np.lexsort((rows[starts], column))
-    counts = np.bincount(column, minlength=width)
-    return Lying(groups, places, tile, column, lengths=lengths, by_column=by_column, counts=counts)
+    element_order = np.argsort(cell_keys, axis=None, kind="stable")
+    cell_keys = cell_keys.reshape(-1)[element_order]
+    element_rows = element_order // num_columns
+    positions = positions[element_order]
+    cell_starts = np.flatnonzero(np.diff(cell_keys, prepend=-1))
+    if len(cell_starts) == len(cell_keys):
+        return None
+    cell_tiles, cell_columns = np.divmod(cell_keys[cell_starts], num_columns)
+    cell_lengths = np.diff(cell_starts, append=len(cell_keys))
+    # a cell is the part of a column on a tile; mark cells with the rows of the previous column
+    element_before = np.arange(len(cell_keys)) - np.repeat(cell_lengths, cell_lengths)
+    has_rows_of_previous = np.logical_and.reduceat(
+        element_rows == element_rows[element_before], cell_starts
+    )
+    has_rows_of_previous[1:] &= (
+        (np.diff(cell_keys[cell_starts]) == 1)
+        & (np.diff(cell_lengths) == 0)
+        & (cell_columns[1:] > 0)
+    )
+    has_rows_of_previous[0] = False
+    group_begins = np.flatnonzero(~has_rows_of_previous)
+    columns_per_group = np.diff(group_begins, append=len(cell_starts))
+    group_starts = cell_starts[group_begins]
+    # count the contiguous pieces of a group, read column by column and row by row
+    begins_piece = np.diff(positions, prepend=-2) != 1
+    begins_piece[cell_starts] = True
+    pieces_by_column = np.add.reduceat(begins_piece, group_starts, dtype=np.int64)
+    begins_piece = (positions - positions[element_before] != 1) | np.repeat(
+        ~has_rows_of_previous, cell_lengths
+    )
+    pieces_by_row = np.add.reduceat(begins_piece, group_starts, dtype=np.int64)
+    pieces_by_column[pieces_by_column == columns_per_group] = 0
+    pieces_by_row[pieces_by_row == cell_lengths[group_begins]] = 0
+    groups = Groups(
+        *(cell_tiles[group_begins], columns_per_group, cell_lengths[group_begins], group_starts),
+        *(
+            group_begins,
+            pieces_by_column < pieces_by_row,
+            np.minimum(pieces_by_column, pieces_by_row),
+        ),
+    )
+    by_column = np.lexsort((element_rows[cell_starts], cell_columns))
+    results_per_column = np.bincount(cell_columns, minlength=num_columns)
+    return Lying(
+        groups,
+        positions,
+        cell_tiles,
+        cell_columns,
+        lengths=cell_lengths,
+        by_column=by_column,
+        counts=results_per_column,
+    )
 
 
 @dataclass(frozen=True)
 class PlacedPlan:
-    """The plan of a reduction that begins on the tiles of its elements, and its modelled cycles.
+    """The plan of a reduction in which each tile first reduces its own elements.
 
     Attributes:
-        lying: the places of the elements.
-        alone: for each group, the number of parts of whole data paths into which its columns are
-            divided, each for one worker; 0 if all six workers share the group.
+        lying: the tile mapping of the elements.
+        alone: for each group, the number of workers between which its columns are divided, each
+            with complete vectors; 0 if all six workers share the rows of the group.
         blocks: the number of blocks of partial results that are reduced in parallel before the last
-            step; 1 for none.
+            step; 1 if there is no such step.
         width: the maximum number of columns of a block.
+        cycles: the modelled cycles of all steps.
     """
 
     lying: Lying
@@ -183,61 +215,72 @@ def placed_plan(
     target: Target,
 ) -> PlacedPlan:
     """Return the cheapest plan for the stages after the first, with the cycles of all stages."""
-    busy, alone = _first_stage(placement, operation, dtype, inter_tile, target=target)
-    again = after(operation)
-    width = len(placement.counts)
-    superstep = target.internal_sync_cycles + int(arrival_cycles(target).max())
+    first_stage_cycles, alone = _first_stage(placement, operation, dtype, inter_tile, target=target)
+    second_operation = after(operation)
+    num_columns = len(placement.counts)
+    superstep_cycles = target.internal_sync_cycles + int(arrival_cycles(target).max())
 
     @cache
-    def step(columns: int, rows: int, to: type[DType]) -> int:
+    def step(block_columns: int, num_rows: int, result_dtype: type[DType]) -> int:
         """Return the cycles of a vertex that reduces partial results, including their exchange."""
-        shares = shares_of(again, columns, rows, inter_tile)
-        exchange = int(exchange_cycles(rows * columns * inter_tile.size, target))
+        shares = shares_of(second_operation, block_columns, num_rows, inter_tile)
+        exchange = int(exchange_cycles(num_rows * block_columns * inter_tile.size, target))
         return exchange + stage_cycles(
-            again, columns, rows, inter_tile, out=to, target=target, shares=shares
+            second_operation,
+            block_columns,
+            num_rows,
+            inter_tile,
+            out=result_dtype,
+            target=target,
+            shares=shares,
         )
 
-    share = share_of(width, dtype, target)
+    columns_per_tile = share_of(num_columns, dtype, target)
     largest_count = int(placement.counts.max())
-    even = placement.even(width)
-    last = np.zeros(-(-width // share), np.int64)
-    for begin, end in even:
-        for tile in range(begin // share, -(-end // share)):
-            overlap = min(end, (tile + 1) * share) - max(begin, tile * share)
-            last[tile] += step(overlap, int(placement.counts[begin]), out)
-    best = int(last.max()), 1, width
-    for columns in (min(2**i, width) for i in range(2, width.bit_length() + 1)):
-        count = sum(-(-(end - begin) // columns) for begin, end in even)
-        for blocks in range(2, min(int(placement.counts.min()), MOST_BLOCKS) + 1):
-            rounds = -(-count * blocks // target.num_tiles)
-            cycles = rounds * step(columns, -(-largest_count // blocks), inter_tile) + superstep
-            best = min(best, (cycles + step(share, blocks, out), blocks, columns))
-    cycles, blocks, columns = best
-    cycles += busy + target.internal_sync_cycles
-    return PlacedPlan(placement, alone, blocks, columns, cycles=cycles)
+    even_intervals = placement.even(num_columns)
+    last_stage_cycles = np.zeros(-(-num_columns // columns_per_tile), np.int64)
+    for begin, end in even_intervals:
+        for tile in range(begin // columns_per_tile, -(-end // columns_per_tile)):
+            common_columns = min(end, (tile + 1) * columns_per_tile) - max(
+                begin, tile * columns_per_tile
+            )
+            last_stage_cycles[tile] += step(common_columns, int(placement.counts[begin]), out)
+    best_choice = int(last_stage_cycles.max()), 1, num_columns
+    for block_columns in (min(2**i, num_columns) for i in range(2, num_columns.bit_length() + 1)):
+        num_column_blocks = sum(-(-(end - begin) // block_columns) for begin, end in even_intervals)
+        for num_blocks in range(2, min(int(placement.counts.min()), MOST_BLOCKS) + 1):
+            vertices_per_tile = -(-num_column_blocks * num_blocks // target.num_tiles)
+            cycles = (
+                vertices_per_tile * step(block_columns, -(-largest_count // num_blocks), inter_tile)
+                + superstep_cycles
+            )
+            best_choice = min(
+                best_choice,
+                (cycles + step(columns_per_tile, num_blocks, out), num_blocks, block_columns),
+            )
+    cycles, num_blocks, block_columns = best_choice
+    cycles += first_stage_cycles + target.internal_sync_cycles
+    return PlacedPlan(placement, alone, num_blocks, block_columns, cycles=cycles)
 
 
 def _first_stage(
     placement: Lying, operation: str, dtype: type[DType], out: type[DType], target: Target
 ) -> tuple[int, Array]:
-    """Return the cycles of the busiest tile, and each group's number of parts for workers.
-
-    The number is 0 where it is faster for the tile that all workers share a group.
-    """
-    workers = target.num_worker_contexts
+    """Return (cycles of the busiest tile, `PlacedPlan.alone`) for the first stage."""
+    num_workers = target.num_worker_contexts
     groups = placement.groups
-    owners = groups.tile
-    count = np.bincount(owners, minlength=target.num_tiles)
+    group_tiles = groups.tile
+    groups_of_tile = np.bincount(group_tiles, minlength=target.num_tiles)
 
     @cache
-    def price(columns: int, rows: int, across: bool, groups: int) -> tuple[int, int, int]:
+    def costs_of_group(columns: int, rows: int, across: bool, groups: int) -> tuple[int, int, int]:
         """Return (tile cycles on all workers, parts of a group, worker cycles of a part)."""
-        path = target.get_vector_width(dtype)
-        paths = -(-columns // path)
-        parts = max(1, min(workers // groups, paths))
-        part_columns = min(columns, -(-paths // parts) * path)
+        vector_width = target.get_vector_width(dtype)
+        num_vectors = -(-columns // vector_width)
+        num_parts = max(1, min(num_workers // groups, num_vectors))
+        part_columns = min(columns, -(-num_vectors // num_parts) * vector_width)
         shares = shares_of(operation, columns, rows, dtype)
-        merged = stage_cycles(
+        tile_shared_cycles = stage_cycles(
             operation,
             columns,
             rows,
@@ -247,25 +290,37 @@ def _first_stage(
             shares=shares,
             across=across,
         )
-        single = worker_cycles(
+        part_cycles = worker_cycles(
             operation, part_columns, rows, dtype, out=out, target=target, across=across
         )
-        return merged, parts, single
+        return tile_shared_cycles, num_parts, part_cycles
 
-    kinds = groups.columns, groups.rows, groups.across, count[owners]
-    prices = [price(*kind) for kind in zip(*(k.tolist() for k in kinds), strict=True)]
-    all_of_them, parts, single_cycles = np.array(prices).T
-    merged, separate, pieces, size, longest = np.zeros((5, target.num_tiles), np.int64)
-    scattered = groups.pieces
-    sizes = np.where(scattered > 0, groups.columns * groups.rows * dtype.size, 0)
-    for sums, of_group in (
-        *((merged, all_of_them), (separate, parts * single_cycles)),
-        *((pieces, scattered), (size, sizes)),
+    group_kinds = groups.columns, groups.rows, groups.across, groups_of_tile[group_tiles]
+    group_costs = [
+        costs_of_group(*group_kind)
+        for group_kind in zip(*(kind_values.tolist() for kind_values in group_kinds), strict=True)
+    ]
+    group_shared_cycles, num_parts, worker_part_cycles = np.array(group_costs).T
+    tile_shared_cycles, tile_part_cycles, tile_pieces, tile_bytes, longest_part_cycles = np.zeros(
+        (5, target.num_tiles), np.int64
+    )
+    group_pieces = groups.pieces
+    group_bytes = np.where(group_pieces > 0, groups.columns * groups.rows * dtype.size, 0)
+    for tile_totals, group_values in (
+        *(
+            (tile_shared_cycles, group_shared_cycles),
+            (tile_part_cycles, num_parts * worker_part_cycles),
+        ),
+        *((tile_pieces, group_pieces), (tile_bytes, group_bytes)),
     ):
-        np.add.at(sums, owners, of_group)
-    np.maximum.at(longest, owners, single_cycles)
-    separate_cycles = workers * np.where(count <= workers, longest, separate // workers + longest)
-    alone = separate_cycles < merged
-    moved, _ = copy_cycles(pieces, size, target)
-    busy = np.where(alone, separate_cycles, merged) + moved
-    return int(busy.max()), np.where(alone[owners], parts, 0)
+        np.add.at(tile_totals, group_tiles, group_values)
+    np.maximum.at(longest_part_cycles, group_tiles, worker_part_cycles)
+    divided_cycles = num_workers * np.where(
+        groups_of_tile <= num_workers,
+        longest_part_cycles,
+        tile_part_cycles // num_workers + longest_part_cycles,
+    )
+    is_divided = divided_cycles < tile_shared_cycles
+    gather_cycles, _ = copy_cycles(tile_pieces, tile_bytes, target)
+    tile_cycles = np.where(is_divided, divided_cycles, tile_shared_cycles) + gather_cycles
+    return int(tile_cycles.max()), np.where(is_divided[group_tiles], num_parts, 0)

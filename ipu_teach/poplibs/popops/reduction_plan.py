@@ -1,6 +1,6 @@
-"""The partition of a reduction wherever its elements are: stages, and blocks of rows.
+"""Plans of reductions that assume nothing about the tiles of the elements: blocks of rows.
 
-`plan_reduce` chooses by the cost model.
+`plan_reduce` chooses the number of blocks by the cost model.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ OPTIONS = (Option("accumType.interTile", FLOAT), Option("accumType.inVertex", FL
 
 @dataclass(frozen=True)
 class AccumTypes:
-    """The dtypes of accumulation.
+    """The dtypes in which a reduction accumulates.
 
-    `inter_tile` is that of the partial results between the two stages, and `in_vertex` that in
-    which a vertex accumulates.
+    `inter_tile` is the dtype of the partial results between the stages, and `in_vertex` the dtype
+    in which a vertex accumulates.
     """
 
     inter_tile: type[DType]
@@ -44,26 +44,27 @@ class AccumTypes:
 
 
 def accum_types(operation: str, dtype: type[DType], options: Options | None) -> AccumTypes:
-    """Return the types that `options` set; by default FLOAT for sums of HALF, else `dtype`.
+    """Return the dtypes that `options` set; the default is FLOAT for sums of HALF, else `dtype`.
 
-    Raises `InvalidOptionError`, and `PoplibsError` for a dtype that has no choice.
+    Raises `InvalidOptionError`, and `PoplibsError` for options with a `dtype` that is neither FLOAT
+    nor HALF.
     """
-    chosen = settled(OPTIONS, options)
-    usual = partials_dtype(operation, dtype)
-    inter_tile, in_vertex = (chosen[option.name] or usual for option in OPTIONS)
-    if (inter_tile, in_vertex) != (usual, usual) and dtype not in (FLOAT, HALF):
+    valid_options = settled(OPTIONS, options)
+    default_dtype = partials_dtype(operation, dtype)
+    inter_tile, in_vertex = (valid_options[option.name] or default_dtype for option in OPTIONS)
+    if (inter_tile, in_vertex) != (default_dtype, default_dtype) and dtype not in (FLOAT, HALF):
         raise refused(
             f"was given an accumType for {dtype.__name__}.",
-            next_step="leave it out: only FLOAT and HALF have a choice.",
+            next_step="leave the option out: it is only for FLOAT and HALF.",
         )
     return AccumTypes(inter_tile, in_vertex)
 
 
 @dataclass(frozen=True)
 class ReduceStage:
-    """One compute set of a plan: `vertices` vertices of at most [rows, columns] each.
+    """A compute set of a plan: `vertices` vertices, each of which reduces at most [rows, columns].
 
-    `exchange_bytes` and `cycles` are those of the busiest tile.
+    `exchange_bytes` are the bytes that the busiest tile receives, and `cycles` its cycles.
     """
 
     name: str
@@ -78,8 +79,8 @@ class ReduceStage:
 class ReducePlan:
     """The plan of a reduction: the number of blocks of rows, and the modelled cycles.
 
-    The blocks are reduced in parallel before their partial results are. The plan prints as a line;
-    a notebook draws the blocks, and shows the stages as a table.
+    The blocks are reduced in parallel; then their partial results are reduced. Print the plan, or
+    show it in a notebook, which draws the blocks and shows the stages as a table.
     """
 
     row_blocks: int
@@ -92,44 +93,56 @@ class ReducePlan:
         return 1 + (self.row_blocks > 1)
 
     def __repr__(self) -> str:
-        steps = ", then ".join(
-            f"{s.name}: {counted(s.vertices, 'vertex', 'vertices')} of {s.rows:,} x {s.columns:,}"
-            for s in self.stages
+        stage_texts = ", then ".join(
+            f"{stage.name}: {counted(stage.vertices, 'vertex', 'vertices')} of {stage.rows:,} x "
+            f"{stage.columns:,}"
+            for stage in self.stages
         )
         return (
-            f"ReducePlan({counted(self.row_blocks, 'block')} of rows; {steps or 'no stages'}; "
-            f"{self.cycles:,} cycles modelled)"
+            f"ReducePlan({counted(self.row_blocks, 'block')} of rows; "
+            f"{stage_texts or 'no stages'}; {self.cycles:,} cycles modelled)"
         )
 
     def _repr_html_(self) -> str:
-        heads = ("stage", "vertices", "rows", "columns", "bytes in", "modelled cycles")
-        rows = [
+        headings = ("stage", "vertices", "rows", "columns", "bytes in", "modelled cycles")
+        table_rows = [
             (
-                s.name,
-                *(f"{n:,}" for n in (s.vertices, s.rows, s.columns, s.exchange_bytes, s.cycles)),
+                stage.name,
+                *(
+                    f"{number:,}"
+                    for number in (
+                        stage.vertices,
+                        stage.rows,
+                        stage.columns,
+                        stage.exchange_bytes,
+                        stage.cycles,
+                    )
+                ),
             )
-            for s in self.stages
+            for stage in self.stages
         ]
         summary = (
             f"Plan of a reduction: {counted(self.row_blocks, 'block')} of rows, {self.cycles:,} "
             "cycles modelled"
         )
-        return self._picture(summary) + table(summary, heads, rows, "stages")
+        return self._picture(summary) + table(summary, headings, table_rows, "stages")
 
     def _picture(self, caption: str) -> str:
         if not self.stages:
             return ""
-        first = self.stages[0]
-        last = self.stages[-1]
-        columns = first.columns * (first.vertices if len(self.stages) == 1 else 1)
-        blocks = self.row_blocks
-        cut = last.vertices if len(self.stages) == 1 else 1
-        x = DrawnMatrix("x", first.rows * blocks, columns, cut, down=blocks)
+        first_stage = self.stages[0]
+        last_stage = self.stages[-1]
+        columns = first_stage.columns * (first_stage.vertices if len(self.stages) == 1 else 1)
+        num_blocks = self.row_blocks
+        column_parts = last_stage.vertices if len(self.stages) == 1 else 1
+        x = DrawnMatrix("x", first_stage.rows * num_blocks, columns, column_parts, down=num_blocks)
         matrices = [x]
         if len(self.stages) > 1:
-            partials = DrawnMatrix("partials", blocks, columns, last.vertices, down=blocks)
+            partials = DrawnMatrix(
+                "partials", num_blocks, columns, last_stage.vertices, down=num_blocks
+            )
             matrices.append(partials)
-        matrices.append(DrawnMatrix("out", 1, columns, last.vertices, down=1))
+        matrices.append(DrawnMatrix("out", 1, columns, last_stage.vertices, down=1))
         return drawing.row(matrices, caption)
 
 
@@ -142,23 +155,28 @@ def plan_reduce(
     operation: str = "ADD",
     options: Options | None = None,
 ) -> ReducePlan:
-    """Return the cheapest plan to reduce `rows` x `columns` of `dtype` to one row.
+    """Return the cheapest plan to reduce `rows` x `columns` elements of `dtype` to one row.
 
-    It is the cheapest by the cost model. The elements may be on any tiles. `reduce` knows their
-    tiles, and may find a cheaper way. `options` are those of `reduce`. Raises `PoplibsError` and
-    `InvalidOptionError`.
+    The cost model assumes that every element comes from another tile. `reduce` knows the tiles of
+    its elements, and may find a cheaper plan. `options` are those of `reduce`. Raises
+    `PoplibsError` and `InvalidOptionError`.
     """
     check_sizes(target, 0, rows=rows, columns=columns)
     check_operation(operation)
-    kind = as_dtype(dtype, "plan_reduce()")
-    types = accum_types(operation, kind, options)
+    valid_dtype = as_dtype(dtype, "plan_reduce()")
+    types = accum_types(operation, valid_dtype, options)
     return planned(
-        int(rows), int(columns), kind, target, operation=operation, inter_tile=types.inter_tile
+        int(rows),
+        int(columns),
+        valid_dtype,
+        target,
+        operation=operation,
+        inter_tile=types.inter_tile,
     )
 
 
 def check_operation(operation: str) -> None:
-    """Raise `PoplibsError` unless `operation` is one of `REDUCTIONS`."""
+    """Raise `PoplibsError` unless `operation` is the name of a reduction, as in `REDUCTIONS`."""
     if not isinstance(operation, str) or operation not in REDUCTIONS:
         raise refused(
             f"was given the operation {shown(operation)}.",
@@ -175,7 +193,7 @@ def planned(
     operation: str,
     inter_tile: type[DType],
 ) -> ReducePlan:
-    """Return the cheapest of all plans; among equal ones, the plan with the fewest blocks."""
+    """Return the plan with the fewest cycles; among equal plans, the one with the fewest blocks."""
     max_parts = min(rows, target.num_tiles) if columns else 1
     plans = (
         reduce_stages(
@@ -187,7 +205,7 @@ def planned(
 
 
 def share_of(columns: int, dtype: type[DType], target: Target) -> int:
-    """Return the maximum number of results on a tile, if they are mapped linearly."""
+    """Return how many of `columns` results the fullest tile has in a linear tile mapping."""
     return max(-(-columns // target.num_tiles), min(columns, MIN_BYTES_PER_TILE // dtype.size))
 
 
@@ -204,40 +222,55 @@ def reduce_stages(
 
     Every element is assumed to come from another tile.
     """
-    carried = inter_tile or partials_dtype(operation, dtype)
-    share = share_of(columns, dtype, target)
-    used = -(-columns // share) if share else 0
+    partials_type = inter_tile or partials_dtype(operation, dtype)
+    results_per_tile = share_of(columns, dtype, target)
+    tiles_used = -(-columns // results_per_tile) if results_per_tile else 0
     stages: list[ReduceStage] = []
-    remaining = rows
-    kind = dtype
-    again = operation
+    remaining_rows = rows
+    rows_dtype = dtype
+    stage_operation = operation
     if blocks > 1:
-        block = -(-rows // blocks)
-        shares = shares_of(operation, columns, block, dtype)
+        rows_per_block = -(-rows // blocks)
+        shares = shares_of(operation, columns, rows_per_block, dtype)
         cycles = stage_cycles(
             operation,
             columns,
-            block,
+            rows_per_block,
             dtype,
-            out=carried,
+            out=partials_type,
             target=target,
             shares=shares,
         )
         cycles += target.internal_sync_cycles
-        moved = block * columns * dtype.size
-        cycles += int(exchange_cycles(moved, target))
+        received_bytes = rows_per_block * columns * dtype.size
+        cycles += int(exchange_cycles(received_bytes, target))
         name = "InToIntermediate"
-        stage = ReduceStage(name, blocks, block, columns, exchange_bytes=moved, cycles=cycles)
+        stage = ReduceStage(
+            name, blocks, rows_per_block, columns, exchange_bytes=received_bytes, cycles=cycles
+        )
         stages.append(stage)
-        remaining = blocks
-        kind = carried
-        again = after(operation)
-    moved = remaining * share * kind.size
-    shares = shares_of(again, columns, remaining, kind)
-    cycles = int(exchange_cycles(moved, target)) + stage_cycles(
-        again, share, remaining, kind, out=dtype, target=target, shares=shares
+        remaining_rows = blocks
+        rows_dtype = partials_type
+        stage_operation = after(operation)
+    received_bytes = remaining_rows * results_per_tile * rows_dtype.size
+    shares = shares_of(stage_operation, columns, remaining_rows, rows_dtype)
+    cycles = int(exchange_cycles(received_bytes, target)) + stage_cycles(
+        stage_operation,
+        results_per_tile,
+        remaining_rows,
+        rows_dtype,
+        out=dtype,
+        target=target,
+        shares=shares,
     )
     name = "IntermediateToOutput" if stages else "InToOutput"
-    stage = ReduceStage(name, used, remaining, share, exchange_bytes=moved, cycles=cycles)
+    stage = ReduceStage(
+        name,
+        tiles_used,
+        remaining_rows,
+        results_per_tile,
+        exchange_bytes=received_bytes,
+        cycles=cycles,
+    )
     stages.append(stage)
     return ReducePlan(blocks, sum(s.cycles for s in stages), tuple(stages))

@@ -1,17 +1,18 @@
-"""The codelets of reductions: rows to one row, first to last, on all six workers of a tile.
+"""The codelets of reductions: they reduce rows to one row, on all six workers of a tile.
 
 Sums of HALF are accumulated in FLOAT and rounded once, as in PopLibs by default; other operations
-keep their dtype. Costs are PopLibs':
+keep their dtype. Cycles are PopLibs' estimates:
 
-* A sum costs ConvReduce.
-* The other operations cost the Reduce vertex, the strided one if it has the operation and otherwise
-  the general one, with a share of the columns for every worker.
-* With few columns, every worker has a share of the rows, and their results are then reduced, first
-  to last. That costs the Reduce vertex twice, for a scalar, strided, or general.
-* If the rows of a column are contiguous, it is the vertex for contiguous regions.
+* A sum costs as much as the vertex ConvReduce.
+* Another operation costs as much as the vertex Reduce, with a share of the columns for every
+  worker. Its strided version is used if it supports the operation, and otherwise the general one.
+* If there are few columns, every worker has a share of the rows, and the workers' results are then
+  reduced, first to last. That costs two Reduce vertices, in the version for scalars, the strided or
+  the general one.
+* If the rows of a column are contiguous, the version for contiguous regions counts.
 
-PopLibs has no separate estimate of scaling and updating there. The cost is assumed to be a cycle
-each for a data path of results.
+PopLibs has no separate estimates for scaling and updating in these vertices. The model assumes one
+cycle for each of both, for each vector of results.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ REDUCTIONS = tuple(UFUNCS)
 _SUMS = ("ADD", "SQUARE_ADD", "LOG_ADD")
 _STRIDED = ("ADD", "MAX", "MIN", "LOG_ADD")
 _FEW = ("ADD", "SQUARE_ADD", "MAX", "MIN")
-WORKERS = 6  # of a tile
-# workers share rows if there are at most FEW columns, and LONG rows for each of them
+WORKERS = 6  # a tile has six workers
+# workers share rows if there are at most FEW columns, and at least LONG rows for each column
 FEW = 8
 LONG = 32
 
@@ -55,29 +56,29 @@ R = TypeVar("R")
 
 
 def partials_dtype(operation: str, dtype: type[DType]) -> type[DType]:
-    """Return the dtype of accumulation: FLOAT for sums of HALF, and otherwise `dtype`."""
+    """Return the dtype in which results are accumulated: FLOAT for sums of HALF, else `dtype`."""
     return FLOAT if dtype is HALF and operation in _SUMS else dtype
 
 
 def shares_of(operation: str, columns: int, rows: int, dtype: type[DType]) -> int:
-    """Return the number of shares of the rows that a vertex reduces in parallel.
+    """Return into how many shares a vertex divides the rows of [rows, columns].
 
-    It is six for few long columns, and otherwise one.
+    It is six if there are few columns with many rows, and otherwise one.
     """
-    scalar = columns == 1 and operation in ("ADD", "SQUARE_ADD", "MAX", "MIN")
-    few = 1 < columns <= FEW and operation in _FEW and dtype in (FLOAT, HALF)
-    # squares are computed a data path at a time, whatever the number of columns
-    long = LONG * (1 if operation == "SQUARE_ADD" else columns)
-    return WORKERS if (scalar or few) and rows >= long else 1
+    is_one_column = columns == 1 and operation in ("ADD", "SQUARE_ADD", "MAX", "MIN")
+    has_few_columns = 1 < columns <= FEW and operation in _FEW and dtype in (FLOAT, HALF)
+    # squares are computed one vector at a time, whatever the number of columns
+    min_rows = LONG * (1 if operation == "SQUARE_ADD" else columns)
+    return WORKERS if (is_one_column or has_few_columns) and rows >= min_rows else 1
 
 
 def reduced(
     operation: str, x: Array, carried: type[DType], shares: int = 1, across: bool = False
 ) -> Array:
-    """Return [columns]: the rows of x [rows, columns], reduced in the dtype `carried`.
+    """Return an array [columns]: the rows of x [rows, columns], reduced in the dtype `carried`.
 
-    Each of `shares` shares of the rows is reduced first to last, and then their results. With
-    `across`, x is [columns, rows].
+    The rows are divided into `shares` shares. Each share is reduced first to last, and then their
+    results are. With `across`, x is [columns, rows].
     """
     if shares > 1:
         length = x.shape[1] if across else len(x)
@@ -116,24 +117,32 @@ def stage_cycles(
     shares: int = 1,
     across: bool = False,
 ) -> int:
-    """Return the tile cycles to reduce [rows, columns] of `dtype` to [columns] of `out`.
+    """Return the tile cycles to reduce a tensor [rows, columns] of `dtype` to [columns] of `out`.
 
-    The rows are divided into `shares`. With `across`, the rows of a column are contiguous.
+    The rows are divided into `shares` shares. With `across`, the rows of a column are contiguous.
     """
-    workers = target.num_worker_contexts
+    num_workers = target.num_worker_contexts
     if shares > 1:
-        carried = partials_dtype(operation, dtype)
+        sums_dtype = partials_dtype(operation, dtype)
         cycles = worker_cycles(
-            operation, columns, -(-rows // shares), dtype, out=carried, target=target, across=across
+            operation,
+            columns,
+            -(-rows // shares),
+            dtype,
+            out=sums_dtype,
+            target=target,
+            across=across,
         )
-        cycles *= -(-shares // workers)
-        cycles += worker_cycles(after(operation), columns, shares, carried, out=out, target=target)
-        return 2 * SUPERVISOR_OVERHEAD + workers * cycles
+        cycles *= -(-shares // num_workers)
+        cycles += worker_cycles(
+            after(operation), columns, shares, sums_dtype, out=out, target=target
+        )
+        return 2 * SUPERVISOR_OVERHEAD + num_workers * cycles
     if operation == "ADD" and not across:
         return int(vertices.conv_reduce(columns, rows, dtype, target))
-    path = target.get_vector_width(dtype) if operation in _STRIDED and not across else 1
-    cycles = min(columns, path * -(-columns // (path * workers)))
-    return workers * worker_cycles(
+    columns_per_path = target.get_vector_width(dtype) if operation in _STRIDED and not across else 1
+    cycles = min(columns, columns_per_path * -(-columns // (columns_per_path * num_workers)))
+    return num_workers * worker_cycles(
         operation,
         cycles,
         rows,
@@ -155,10 +164,10 @@ def worker_cycles(
     across: bool = False,
     stride: int = 0,
 ) -> int:
-    """Return the worker cycles of PopLibs' Reduce, in the specialisation that fits.
+    """Return the worker cycles of the fastest version of PopLibs' Reduce for this reduction.
 
-    It reduces `rows` rows of `columns` columns. The rows are `stride` elements apart, or with
-    `across` the rows of a column are contiguous.
+    It reduces `rows` rows of `columns` columns. The rows begin `stride` elements apart, or
+    `columns` if it is 0. With `across`, the rows of a column are contiguous instead.
     """
     dtype, out = (FLOAT if kind is BOOL else kind for kind in (dtype, out))
     if columns == 1 and operation in _FEW and stride < 2:
@@ -178,7 +187,10 @@ def worker_cycles(
 
 
 class _Reduction(SupervisorVertex, Generic[P, R]):
-    """The rows of x, reduced first to last; the result takes `further` steps per element."""
+    """The base of vertices that reduce the rows of x; `further` counts additional operations.
+
+    P stands for the dtype of x, and R for that of the result.
+    """
 
     x: Input[Vector[Vector[P]]]
     operation: ClassVar[str]
@@ -190,28 +202,30 @@ class _Reduction(SupervisorVertex, Generic[P, R]):
     def cycles(self: Any, target: Target) -> int:
         dtype = self.fields["x"].dtype
         out = self.fields["out"].dtype
-        paths = -(-len(self.out) // (target.num_worker_contexts * target.get_vector_width(out)))
-        extra: int = self.further * paths * target.num_worker_contexts
-        length = self.x.size // len(self.out) if self.across else len(self.x)
+        paths_per_worker = -(
+            -len(self.out) // (target.num_worker_contexts * target.get_vector_width(out))
+        )
+        further_cycles: int = self.further * paths_per_worker * target.num_worker_contexts
+        num_rows = self.x.size // len(self.out) if self.across else len(self.x)
         cycles = stage_cycles(
             self.operation,
             len(self.out),
-            length,
+            num_rows,
             dtype,
             out=out,
             target=target,
             shares=self.shares,
             across=self.across,
         )
-        return cycles + extra
+        return cycles + further_cycles
 
     def reduced(self) -> Array:
-        """Return the row of results."""
+        """Return the reduced rows: an array [columns]."""
         return reduced(self.operation, self.x, self.carried, self.shares, across=self.across)
 
 
 class ReduceRows(_Reduction[P, R]):
-    """out = the rows of x, reduced one after the other."""
+    """Set `out` to the rows of x, reduced first to last."""
 
     out: Output[Vector[R]]
 
@@ -220,7 +234,7 @@ class ReduceRows(_Reduction[P, R]):
 
 
 class ReduceRowsAlone(Vertex, Generic[P, R]):
-    """out = the rows of x, reduced by one worker, on a tile with several such vertices."""
+    """Set `out` to the rows of x, reduced by one worker; a tile may have several such vertices."""
 
     x: Input[Vector[Vector[P]]]
     out: Output[Vector[R]]
@@ -231,11 +245,11 @@ class ReduceRowsAlone(Vertex, Generic[P, R]):
     def cycles(self, target: Target) -> int:
         dtype = self.fields["x"].dtype
         out = self.fields["out"].dtype
-        rows = self.x.size // len(self.out)
+        num_rows = self.x.size // len(self.out)
         return worker_cycles(
             self.operation,
             len(self.out),
-            rows,
+            num_rows,
             dtype,
             out=out,
             target=target,
@@ -247,7 +261,7 @@ class ReduceRowsAlone(Vertex, Generic[P, R]):
 
 
 class ScaledReduceRows(_Reduction[P, R]):
-    """out = scale times the rows of x, reduced one after the other."""
+    """Set `out` to `scale` times the rows of x, reduced first to last."""
 
     scale: Input[FLOAT]
     out: Output[Vector[R]]
@@ -258,7 +272,7 @@ class ScaledReduceRows(_Reduction[P, R]):
 
 
 class ReduceRowsUpdate(_Reduction[P, R]):
-    """out = out + the rows of x, reduced one after the other. HALF is rounded once."""
+    """Add the rows of x, reduced first to last, to `out`. A result of HALF is rounded once."""
 
     out: InOut[Vector[R]]
     further = 1
@@ -269,7 +283,7 @@ class ReduceRowsUpdate(_Reduction[P, R]):
 
 
 class ScaledReduceRowsUpdate(_Reduction[P, R]):
-    """out = out + scale times the rows of x, reduced one after the other. HALF is rounded once."""
+    """Add `scale` times the reduced rows of x to `out`. A result of HALF is rounded once."""
 
     scale: Input[FLOAT]
     out: InOut[Vector[R]]
@@ -289,17 +303,17 @@ def reduction_codelet(
     shares: int,
     across: bool = False,
 ) -> type[Vertex]:
-    """Return `base` for an operation, rows of `dtype`, results of `out`, accumulated in `carried`.
+    """Return the codelet `base` for an operation and these dtypes.
 
-    The class is named like popops::ReduceRows<ADD,float>. The name contains `carried` if it is
-    unusual, "by_worker" if there are several `shares` of the rows, and "across" if x is [columns,
-    rows].
+    Rows have the dtype `dtype`, results `out`, and sums `carried`. The codelet's name is, for
+    example, popops::ReduceRows<ADD,float>. It contains `carried` if that is not the default,
+    "by_worker" if there are several `shares` of the rows, and "across" if x is [columns, rows].
     """
     refuse_quarter(base.__name__, dtype)
-    unusual = carried is not partials_dtype(operation, dtype)
-    words: list[Word] = [operation, *dict.fromkeys((dtype, out))]
-    words.append(f"in_{carried.__name__.lower()}" if unusual else "")
-    words.append("by_worker" if shares > 1 else "")
-    words.append("across" if across else "")
-    fixed = {"operation": operation, "carried": carried, "shares": shares, "across": across}
-    return typed(base, words, {P: dtype, R: out}, **fixed)
+    is_unusual = carried is not partials_dtype(operation, dtype)
+    name_words: list[Word] = [operation, *dict.fromkeys((dtype, out))]
+    name_words.append(f"in_{carried.__name__.lower()}" if is_unusual else "")
+    name_words.append("by_worker" if shares > 1 else "")
+    name_words.append("across" if across else "")
+    constants = {"operation": operation, "carried": carried, "shares": shares, "across": across}
+    return typed(base, name_words, {P: dtype, R: out}, **constants)

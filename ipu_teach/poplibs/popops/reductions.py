@@ -85,9 +85,9 @@ Operation = SimpleNamespace(**{name: name for name in REDUCTIONS})
 class ReduceParams:
     """The parameters of a reduction: its `operation`, and for sums a factor and an update.
 
-    `operation` is one of `REDUCTIONS`. For ADD and SQUARE_ADD, the result is multiplied by `scale`,
-    which is a number or a FLOAT tensor of one element. With `update`, it is added to the values of
-    an existing output.
+    `operation` is the name of an `Operation`, such as "ADD". For ADD and SQUARE_ADD, the result is
+    multiplied by `scale`, which is a number or a FLOAT tensor of one element. With `update`, the
+    result is added to the values of an existing output.
     """
 
     operation: str = "ADD"
@@ -98,9 +98,9 @@ class ReduceParams:
 @described
 @dataclass(frozen=True)
 class SingleReduceOp:
-    """One of the reductions of `reduce_many`: `x` over the dimensions `dims`.
+    """A reduction for `reduce_many`: `x` is reduced over the dimensions `dims`.
 
-    `out_type` is as for `reduce`.
+    `params` is the operation's name or a `ReduceParams`; `out_type` is as for `reduce`.
     """
 
     x: Tensor
@@ -122,31 +122,33 @@ def reduce(
 ) -> Tensor:
     """Return x reduced over the dimensions `dims` by `operation`.
 
-    The other dimensions remain, in order. `operation` is a text or `ReduceParams`. ADD, MUL, MIN
-    and MAX work on numbers, LOGICAL_AND and LOGICAL_OR on BOOL. SQUARE_ADD is the sum of squares,
-    and LOG_ADD (FLOAT and HALF) the logarithm of the sum of exponentials. `out_type` may be FLOAT
-    for x of HALF, or HALF for x of FLOAT; by default it is the dtype of x. The result is mapped
-    linearly. Without rows it is the neutral element; MIN and MAX have none.
+    The other dimensions remain, in order. `operation` is its name or a `ReduceParams`. ADD, MUL,
+    MIN and MAX work on numbers, LOGICAL_AND and LOGICAL_OR on BOOL. SQUARE_ADD is the sum of
+    squares. LOG_ADD, for FLOAT and HALF, is the logarithm of the sum of exponentials. `out_type`
+    may be FLOAT for x of HALF, or HALF for x of FLOAT; by default it is the dtype of x. The result
+    is mapped linearly over the tiles. If nothing is reduced, it is the operation's neutral element;
+    MIN and MAX raise an error then.
 
-    There are one to three compute sets, in an order that the tile mapping of x and the machine
-    determine by the cost model:
+    The reduced dimensions are the rows of a matrix, and the other dimensions its columns. The cost
+    model chooses between two methods, of one to three compute sets, by the tile mapping of x:
 
-    * By the plan of `plan_reduce`, rows are reduced in blocks, first to last within a block, and
-      then the results of the blocks, first to last.
-    * Otherwise each tile reduces its rows of a column, first to last. The results of the tiles are
-      then reduced in the order of their first rows: first to last, or in blocks of them and then
-      the results of the blocks.
+    * As `plan_reduce` plans, the rows are reduced in blocks, first to last within a block; then the
+      results of the blocks are reduced, first to last.
+    * Each tile reduces its own rows of a column, first to last. The results of the tiles are then
+      reduced in the order of the tiles' first rows, either first to last, or in blocks whose
+      results are reduced in another step.
 
-    At most 8 columns that are at least 32 times as long as there are columns (for SQUARE_ADD: at
-    least 32 rows) are divided by rows: each of a tile's six workers has a share, partitioned by
-    `poputil.balanced_partition`, and their results are reduced first to last, unless a worker has
-    complete columns. Sums of HALF are accumulated in FLOAT and rounded once, unless `options` set
-    "accumType.inVertex" (within a vertex) or "accumType.interTile" (between the stages).
+    Up to 8 long columns (with at least 32 times as many rows as columns; for SQUARE_ADD, at least
+    32 rows) are divided by rows over the six workers of a tile, as `poputil.balanced_partition`
+    divides, and the workers' results are reduced first to last; in the second method, a worker may
+    reduce complete columns instead. Sums of HALF are accumulated in FLOAT
+    and rounded once, unless `options` set "accumType.inVertex" (the sums within a vertex) or
+    "accumType.interTile" (the results between the compute sets).
 
-    `prog` is a Sequence, or a list of compute sets to which the vertices are added: the first stage
-    to the first of the list. Missing ones are appended, and nothing is executed: add an Execute of
-    each, in order. Several reductions with the same list run in parallel. Raises `PoplibsError` and
-    `InvalidOptionError`.
+    `prog` is a Sequence, or a list of compute sets. With a list, the vertices of the first stage
+    are added to its first compute set, and so on; missing compute sets are appended to the list.
+    Nothing is executed then: add an Execute of each compute set, in order. Several reductions with
+    the same list run in parallel. Raises `PoplibsError` and `InvalidOptionError`.
     """
     _check_into(prog, debug_context)
     job = _job(graph, SingleReduceOp(x, dims, operation, out_type), None, options)
@@ -168,8 +170,9 @@ def reduce_with_output(
 ) -> None:
     """Write the result of `reduce` to `out`, which keeps its tile mapping.
 
-    `out` has the shape that remains and the dtype of x, or HALF or FLOAT if x is either. With
-    `ReduceParams(update=True)`, the result is added to the values of `out`.
+    `out` has the shape of the dimensions that are not reduced. Its dtype is the dtype of x; if that
+    is HALF or FLOAT, either is possible. With `ReduceParams(update=True)`, the result is added to
+    the values of `out`. Raises `PoplibsError` and `InvalidOptionError`.
     """
     _check_into(prog, debug_context)
     job = _job(graph, SingleReduceOp(x, dims, operation, out.dtype), out, options)
@@ -188,8 +191,8 @@ def reduce_many(
     """Run several reductions in parallel, in at most three compute sets; return their results.
 
     `operations` is a list of `SingleReduceOp`, or of tuples of its arguments. `outputs` contains a
-    tensor for each, as `out` of `reduce_with_output`; by default they are created. `prog` and
-    `options` are as for `reduce`.
+    tensor for each reduction, as `out` in `reduce_with_output`; by default, new tensors are
+    created. `prog`, `options` and the raised errors are as for `reduce`.
     """
     _check_into(prog, debug_context)
     if not isinstance(operations, (list, tuple)) or not all(
@@ -207,7 +210,7 @@ def reduce_many(
     ):
         raise refused(f"""was given {counted(len(operations), "reduction")} and the outputs
             {shown(outputs)}.
-            next:  give a list with one tensor for each, or none at all.""")
+            next:  give a list with one tensor for each reduction, or leave outputs out.""")
     for out in outputs or ():
         check_tensor(graph, "out", out)
         check_mapped(graph, "out", out)
@@ -225,7 +228,10 @@ def reduce_many(
 
 @dataclass
 class _Job:
-    """One reduction after its check: a matrix of rows and columns, and where the result goes."""
+    """A checked reduction of the rows of `matrix` [rows, columns] into `out`, of the shape `shape`.
+
+    `out` is None until the output is created.
+    """
 
     matrix: Tensor
     shape: Shape
@@ -241,7 +247,9 @@ class _Job:
 
 def _check_into(into: Into, name: str) -> None:
     """Raise `PoplibsError` unless `into` is a Sequence or compute sets, and `name` is text."""
-    if not (isinstance(into, list) and all(isinstance(part, ComputeSet) for part in into)):
+    if not (
+        isinstance(into, list) and all(isinstance(compute_set, ComputeSet) for compute_set in into)
+    ):
         check_prog(into)
     check_name(name)
 
@@ -253,17 +261,18 @@ def _job(graph: Graph, op: SingleReduceOp, out: Tensor | None, options: Options 
     check_operation(params.operation)
     _check_dtype(graph, x, params.operation)
     types = accum_types(params.operation, x.dtype, options)
-    chosen = _dims(x, op.dims)
+    reduced_dims = _dims(x, op.dims)
     dtype = x.dtype if op.out_type is None else as_dtype(op.out_type, f"{calling()}()")
     if dtype is not x.dtype and (dtype not in _FLOATS or x.dtype not in _FLOATS):
         raise refused(f"""reduces {x.dtype.__name__} to {x.dtype.__name__}, but was asked
             for {dtype.__name__}.
             where: {x!r}
-            next:  convert the result with popops.cast; only HALF and FLOAT are converted here.""")
-    kept_dims = [d for d in range(x.rank) if d not in chosen]
-    rows = prod(x.shape[d] for d in chosen)
+            next:  convert the result with popops.cast; a reduction converts only HALF and
+            FLOAT.""")
+    kept_dims = [d for d in range(x.rank) if d not in reduced_dims]
+    num_rows = prod(x.shape[d] for d in reduced_dims)
     shape = tuple(x.shape[d] for d in kept_dims)
-    if rows == 0 and params.operation in ("MAX", "MIN"):
+    if num_rows == 0 and params.operation in ("MAX", "MIN"):
         raise refused(
             f"with {params.operation} was given no elements.",
             x,
@@ -272,7 +281,7 @@ def _job(graph: Graph, op: SingleReduceOp, out: Tensor | None, options: Options 
     if out is not None:
         check_output(out, shape, dtype)
     _check_extras(graph, x, params, out)
-    matrix = x.dim_shuffle(chosen + kept_dims).reshape((rows, prod(shape)))
+    matrix = x.dim_shuffle(reduced_dims + kept_dims).reshape((num_rows, prod(shape)))
     return _Job(matrix, shape, params, dtype, types=types, out=out)
 
 
@@ -297,12 +306,14 @@ def _dims(x: Tensor, dims: Sequence[int]) -> list[int]:
         raise refused(
             f"was given the dimensions {shown(dims)}.", next_step="give a list, as in [0]."
         )
-    chosen = [x._axis(d) for d in dims]
-    if len(set(chosen)) != len(chosen):
+    valid_dims = [x._axis(d) for d in dims]
+    if len(set(valid_dims)) != len(valid_dims):
         raise refused(
-            f"was given the dimensions {shown(dims)}, one of them twice.", x, "name each once."
+            f"was given the dimensions {shown(dims)}, one of them twice.",
+            x,
+            "name each dimension once.",
         )
-    return chosen
+    return valid_dims
 
 
 def _check_extras(graph: Graph, x: Tensor, params: ReduceParams, out: Tensor | None) -> None:
@@ -312,10 +323,10 @@ def _check_extras(graph: Graph, x: Tensor, params: ReduceParams, out: Tensor | N
         extra = "scale"
     if extra and params.operation not in _SCALED:
         raise refused(f"""with {params.operation} was given {extra}.
-            next:  only {" and ".join(_SCALED)} take scale and update.""")
+            next:  leave {extra} out: only {" and ".join(_SCALED)} take scale and update.""")
     if params.update and out is None:
-        raise refused("""was given update, but no output to add to.
-            next:  use reduce_with_output, or the outputs of reduce_many.""")
+        raise refused("""was given update, but no output to which to add the result.
+            next:  use reduce_with_output, or give outputs to reduce_many.""")
     if params.scale is None:
         return
     if x.dtype not in _FLOATS:
@@ -327,7 +338,7 @@ def _check_extras(graph: Graph, x: Tensor, params: ReduceParams, out: Tensor | N
     if params.scale.dtype is not FLOAT or params.scale.num_elements != 1:
         raise refused(f"""needs scale as a number, or as a FLOAT tensor of one element.
             where: {params.scale!r}
-            next:  make it with graph.add_variable(FLOAT, ()).""")
+            next:  create the tensor with graph.add_variable(FLOAT, ()).""")
 
 
 def _add_output(graph: Graph, job: _Job, name: str) -> None:
@@ -335,160 +346,210 @@ def _add_output(graph: Graph, job: _Job, name: str) -> None:
 
 
 def _run(graph: Graph, jobs: list[_Job], prog: Into, name: str) -> None:
-    """Add the compute sets of all jobs.
+    """Add the vertices of all jobs to common compute sets, stage by stage.
 
-    Jobs with one stage use the compute set of the other jobs' first stage.
+    A job with fewer stages than others shares their first compute sets.
     """
     plans = [_plan(graph, job) for job in jobs]
     max_steps = max(plan.steps for plan in plans)
-    last = "IntermediateToOutput" if max_steps > 1 else "InToOutput"
-    stages = [*("InToIntermediate", "IntermediateToIntermediate")[: max_steps - 1], last]
-    into = prog if isinstance(prog, list) else []
-    into += [graph.add_compute_set(f"{name}/Reduce/{stage}") for stage in stages[len(into) :]]
+    last_stage = "IntermediateToOutput" if max_steps > 1 else "InToOutput"
+    stage_names = [*("InToIntermediate", "IntermediateToIntermediate")[: max_steps - 1], last_stage]
+    compute_sets = prog if isinstance(prog, list) else []
+    compute_sets += [
+        graph.add_compute_set(f"{name}/Reduce/{stage}")
+        for stage in stage_names[len(compute_sets) :]
+    ]
     for job, plan in zip(jobs, plans, strict=True):
         operation = job.params.operation
-        parts = [(0, job.matrix)]
+        matrices = [(0, job.matrix)]
         if isinstance(plan, PlacedPlan):
-            parts = _reduce_where_it_lies(graph, into, job, plan, name=name)
+            matrices = _reduce_where_it_lies(graph, compute_sets, job, plan, name=name)
         elif plan.row_blocks > 1:
-            parts = [(0, _reduce_blocks(graph, into[0], job, plan.row_blocks, name=name))]
+            matrices = [
+                (0, _reduce_blocks(graph, compute_sets[0], job, plan.row_blocks, name=name))
+            ]
         if plan.steps > 1:
             operation = after(operation)
-        for begin, matrix in parts:
+        for first_column, matrix in matrices:
             shares = shares_of(operation, *_size(matrix)[::-1], matrix.dtype)
             _finish(
                 graph,
-                into[plan.steps - 1],
+                compute_sets[plan.steps - 1],
                 matrix,
                 job,
                 operation=operation,
                 name=name,
                 shares=shares,
-                first=begin,
+                first_column=first_column,
             )
     if not isinstance(prog, list):
-        for compute_set in into:
+        for compute_set in compute_sets:
             prog.add(Execute(compute_set))
 
 
 def _plan(graph: Graph, job: _Job) -> ReducePlan | PlacedPlan:
-    """Return the cheaper of two plans: blocks of rows, or first the rows of each tile."""
+    """Return the cheaper of two plans: reduce blocks of rows, or first each tile's own rows."""
     operation = job.params.operation
-    kind = job.matrix.dtype
+    matrix_dtype = job.matrix.dtype
     types = job.types
-    plan = planned(*_size(job.matrix), kind, graph.target, operation, types.inter_tile)
+    plan = planned(*_size(job.matrix), matrix_dtype, graph.target, operation, types.inter_tile)
     placement = lying(graph, job.matrix)
     if placement is None:
         return plan
-    placed = placed_plan(
-        placement, operation, kind, job.dtype, inter_tile=types.inter_tile, target=graph.target
+    placed_alternative = placed_plan(
+        placement,
+        operation,
+        matrix_dtype,
+        job.dtype,
+        inter_tile=types.inter_tile,
+        target=graph.target,
     )
     cycles = plan.cycles
     if plan.steps == 1 and plan.stages:  # the elements may already be on the tiles of the result
         owners = graph.tile_map().at(job.result().flatten().positions() * job.dtype.size)
-        moved = np.array([plan.stages[0].exchange_bytes, placement.elsewhere(owners) * kind.size])
-        before, after_all = exchange_cycles(moved, graph.target).tolist()
-        cycles += after_all - before
-    return placed if placed.cycles < cycles else plan
+        bytes_moved = np.array(
+            [
+                plan.stages[0].exchange_bytes,
+                placement.elsewhere(owners) * matrix_dtype.size,
+            ]
+        )
+        planned_cycles, actual_cycles = exchange_cycles(bytes_moved, graph.target).tolist()
+        cycles += actual_cycles - planned_cycles
+    return placed_alternative if placed_alternative.cycles < cycles else plan
 
 
 def _reduce_where_it_lies(
-    graph: Graph, into: list[ComputeSet], job: _Job, plan: PlacedPlan, name: str
+    graph: Graph, compute_sets: list[ComputeSet], job: _Job, plan: PlacedPlan, name: str
 ) -> list[tuple[int, Tensor]]:
-    """Add the vertices that reduce rows of each column on their tiles, and blocks of results.
+    """Add the vertices by which each tile reduces its own rows, and those for blocks of results.
 
-    Returns (first column, [results, columns]) for each group of columns with equally many results.
+    Return (first column, tensor [results, columns]) for each group of columns with equally many
+    results.
     """
     placement = plan.lying
-    again = after(job.params.operation)
-    kind = job.types.inter_tile
-    inside = job.types.in_vertex
-    partials = graph.add_variable(kind, (len(placement.tiles),), f"{name}/partials")
+    second_operation = after(job.params.operation)
+    partials_dtype = job.types.inter_tile
+    vertex_dtype = job.types.in_vertex
+    partials = graph.add_variable(partials_dtype, (len(placement.tiles),), f"{name}/partials")
     graph.set_tile_mapping(partials, placement.tiles)
-    _add_by_group(graph, into[0], job, plan, partials=partials)
-    parts = [
-        (begin, partials[placement.of_columns(begin, end)])
-        for begin, end in placement.even(plan.width)
+    _add_by_group(graph, compute_sets[0], job, plan, partials=partials)
+    matrices = [
+        (first_column, partials[placement.of_columns(first_column, end_column)])
+        for first_column, end_column in placement.even(plan.width)
     ]
     if plan.blocks == 1:
-        return parts
-    between = graph.add_variable(kind, (plan.blocks, job.matrix.shape[1]), f"{name}/between")
-    pieces = [
-        (x[low:high], between[i, begin : begin + x.shape[1]])
-        for begin, x in parts
-        for i, (low, high) in enumerate(balanced_partition(x.shape[0], plan.blocks))
+        return matrices
+    block_results = graph.add_variable(
+        partials_dtype, (plan.blocks, job.matrix.shape[1]), f"{name}/between"
+    )
+    blocks_of_rows = [
+        (
+            partial_rows[row_begin:row_end],
+            block_results[i, first_column : first_column + partial_rows.shape[1]],
+        )
+        for first_column, partial_rows in matrices
+        for i, (row_begin, row_end) in enumerate(
+            balanced_partition(partial_rows.shape[0], plan.blocks)
+        )
     ]
-    for tile, (x, out) in dealt(pieces, graph.target.num_tiles):
-        shares = shares_of(again, x.shape[1], x.shape[0], kind)
-        codelet = reduction_codelet(ReduceRows, again, kind, kind, carried=inside, shares=shares)
-        put(graph, into[1], tile, codelet, {"x": x, "out": out}, out)
-    return [(0, between)]
+    for tile, (partial_rows, out) in dealt(blocks_of_rows, graph.target.num_tiles):
+        shares = shares_of(
+            second_operation, partial_rows.shape[1], partial_rows.shape[0], partials_dtype
+        )
+        codelet = reduction_codelet(
+            ReduceRows,
+            second_operation,
+            partials_dtype,
+            partials_dtype,
+            carried=vertex_dtype,
+            shares=shares,
+        )
+        put(graph, compute_sets[1], tile, codelet, {"x": partial_rows, "out": out}, out)
+    return [(0, block_results)]
 
 
 def _add_by_group(
-    graph: Graph, into: ComputeSet, job: _Job, plan: PlacedPlan, partials: Tensor
+    graph: Graph, compute_set: ComputeSet, job: _Job, plan: PlacedPlan, partials: Tensor
 ) -> None:
-    """Add the vertices that reduce each group of columns on its tile; one call per codelet."""
+    """Add the vertices that reduce each group of columns on its tile, one codelet at a time."""
     operation = job.params.operation
     dtype = job.matrix.dtype
     groups = plan.lying.groups
-    path = graph.target.get_vector_width(dtype)
-    # divide the columns of a group into parts of whole data paths, with a vertex for each
-    parts = np.maximum(plan.alone, 1)
-    paths = -(-groups.columns // path)
-    group, part = expand(np.zeros_like(parts), parts)
-    low, high = ((part + i) * paths[group] // parts[group] * path for i in (0, 1))
-    columns = np.minimum(high, groups.columns[group]) - low
-    rows = groups.rows[group]
-    alone = plan.alone[group] > 0
-    across = groups.across[group]
-    first = groups.first[group] + low * rows
-    begin = groups.result[group] + low
+    columns_per_path = graph.target.get_vector_width(dtype)
+    # each vertex gets columns that fill complete data paths
+    num_vertices_of_group = np.maximum(plan.alone, 1)
+    paths_of_group = -(-groups.columns // columns_per_path)
+    group_of_vertex, number_in_group = expand(
+        np.zeros_like(num_vertices_of_group), num_vertices_of_group
+    )
+    begin_in_group, end_in_group = (
+        (number_in_group + i)
+        * paths_of_group[group_of_vertex]
+        // num_vertices_of_group[group_of_vertex]
+        * columns_per_path
+        for i in (0, 1)
+    )
+    num_columns = np.minimum(end_in_group, groups.columns[group_of_vertex]) - begin_in_group
+    num_rows = groups.rows[group_of_vertex]
+    is_alone = plan.alone[group_of_vertex] > 0
+    across = groups.across[group_of_vertex]
+    first_element = groups.first[group_of_vertex] + begin_in_group * num_rows
+    first_result = groups.result[group_of_vertex] + begin_in_group
 
-    shape_of, shapes = numbered(columns, rows, across)
-    xs = listed_column(
+    shape_number, vertex_shapes = numbered(num_columns, num_rows, across)
+    x_column = listed_column(
         graph,
         dtype,
-        len(group),
+        len(group_of_vertex),
         (
-            (vertices, _elements(plan.lying.places, first[vertices], *shape))
-            for vertices, shape in zip(members(shape_of, len(shapes)), shapes, strict=True)
+            (vertices, _elements(plan.lying.places, first_element[vertices], *shape))
+            for vertices, shape in zip(
+                members(shape_number, len(vertex_shapes)), vertex_shapes, strict=True
+            )
         ),
     )
-    length_of, lengths = numbered(columns)
-    forms = [partials[:length].form for (length,) in lengths]
-    outs = Column(partials.offset + begin, length_of, forms)
-    size_of, sizes = numbered(groups.columns, groups.rows)
-    shares = np.array([shares_of(operation, n, m, dtype) for n, m in sizes])[size_of][group]
-    kind_of, kinds = numbered(alone, np.where(alone, 1, shares), across)
-    number = into.num_vertices + np.arange(len(group))
-    for (is_alone, several, is_across), chosen in zip(
-        kinds, members(kind_of, len(kinds)), strict=True
+    length_number, result_lengths = numbered(num_columns)
+    result_forms = [partials[:length].form for (length,) in result_lengths]
+    out_column = Column(partials.offset + first_result, length_number, result_forms)
+    size_number, group_sizes = numbered(groups.columns, groups.rows)
+    shares = np.array(
+        [
+            shares_of(operation, group_columns, group_rows, dtype)
+            for group_columns, group_rows in group_sizes
+        ]
+    )[size_number][group_of_vertex]
+    kind_number, codelet_kinds = numbered(is_alone, np.where(is_alone, 1, shares), across)
+    vertex_number = compute_set.num_vertices + np.arange(len(group_of_vertex))
+    for (reads_alone, num_shares, is_across), selected in zip(
+        codelet_kinds, members(kind_number, len(codelet_kinds)), strict=True
     ):
-        base = ReduceRowsAlone if is_alone else ReduceRows
-        inside = job.types.in_vertex
-        across_rows = bool(is_across)
+        base_codelet = ReduceRowsAlone if reads_alone else ReduceRows
+        vertex_dtype = job.types.in_vertex
+        transposed = bool(is_across)
         codelet = reduction_codelet(
-            base,
+            base_codelet,
             operation,
             dtype,
             partials.dtype,
-            carried=inside,
-            shares=several,
-            across=across_rows,
+            carried=vertex_dtype,
+            shares=num_shares,
+            across=transposed,
         )
-        edges = {"x": xs.at(chosen), "out": outs.at(chosen)}
-        tiles = groups.tile[group[chosen]]
-        graph.add_columns(into, codelet, tiles, edges, fields={}, order=number[chosen])
+        edges = {"x": x_column.at(selected), "out": out_column.at(selected)}
+        tiles = groups.tile[group_of_vertex[selected]]
+        graph.add_columns(
+            compute_set, codelet, tiles, edges, fields={}, order=vertex_number[selected]
+        )
 
 
 def _elements(places: Array, first: Array, columns: int, rows: int, across: int) -> Array:
-    """Return the positions of `columns` columns from index `first` of `places` on, for each vertex.
+    """Return the positions of each vertex's elements: int64[vertices, rows, columns].
 
-    The shape is [vertices, rows, columns], or [vertices, columns, rows] if `across`.
+    A vertex reads `columns` * `rows` consecutive entries of `places`, column by column, beginning
+    with the index in `first`. If `across`, the shape is [vertices, columns, rows].
     """
-    flat = places[first[:, None] + np.arange(columns * rows)]
-    positions: Array = flat.reshape(-1, columns, rows)
+    vertex_places = places[first[:, None] + np.arange(columns * rows)]
+    positions: Array = vertex_places.reshape(-1, columns, rows)
     return positions if across else positions.transpose(0, 2, 1)
 
 
@@ -497,60 +558,63 @@ def _size(matrix: Tensor) -> tuple[int, int]:
     return rows, columns
 
 
-def _reduce_blocks(graph: Graph, into: ComputeSet, job: _Job, blocks: int, name: str) -> Tensor:
+def _reduce_blocks(
+    graph: Graph, compute_set: ComputeSet, job: _Job, num_blocks: int, name: str
+) -> Tensor:
     """Add a vertex for each block of rows; return their results, [blocks, columns].
 
-    A block is on the tile of its first element, if the blocks' tiles are all different.
+    A block is reduced on the tile of its first element if these tiles are all different; otherwise
+    the blocks are spread over all tiles.
     """
     matrix = job.matrix
-    kind = job.types.inter_tile
-    partials = graph.add_variable(kind, (blocks, matrix.shape[1]), f"{name}/partials")
+    partials_dtype = job.types.inter_tile
+    partials = graph.add_variable(partials_dtype, (num_blocks, matrix.shape[1]), f"{name}/partials")
     shares = shares_of(
-        job.params.operation, matrix.shape[1], -(-matrix.shape[0] // blocks), matrix.dtype
+        job.params.operation, matrix.shape[1], -(-matrix.shape[0] // num_blocks), matrix.dtype
     )
     codelet = reduction_codelet(
         ReduceRows,
         job.params.operation,
         matrix.dtype,
-        kind,
+        partials_dtype,
         carried=job.types.in_vertex,
         shares=shares,
     )
-    parts = balanced_partition(matrix.shape[0], blocks)
-    first = matrix.positions()[[begin for begin, _ in parts], 0]
-    tiles: list[int] = graph.tile_map().at(first * matrix.dtype.size).tolist()
-    if len(set(tiles)) < blocks or min(tiles) < 0:
-        tiles = [tile for tile, _ in dealt(parts, graph.target.num_tiles)]
-    for i, (tile, (begin, end)) in enumerate(zip(tiles, parts, strict=True)):
-        edges = {"x": matrix[begin:end], "out": partials[i]}
-        put(graph, into, tile, codelet, edges, partials[i])
+    row_blocks = balanced_partition(matrix.shape[0], num_blocks)
+    first_positions = matrix.positions()[[begin for begin, _ in row_blocks], 0]
+    tiles: list[int] = graph.tile_map().at(first_positions * matrix.dtype.size).tolist()
+    if len(set(tiles)) < num_blocks or min(tiles) < 0:
+        tiles = [tile for tile, _ in dealt(row_blocks, graph.target.num_tiles)]
+    for block_number, (tile, (begin, end)) in enumerate(zip(tiles, row_blocks, strict=True)):
+        edges = {"x": matrix[begin:end], "out": partials[block_number]}
+        put(graph, compute_set, tile, codelet, edges, partials[block_number])
     return partials
 
 
 def _finish(
     graph: Graph,
-    into: ComputeSet,
+    compute_set: ComputeSet,
     matrix: Tensor,
     job: _Job,
     operation: str,
     name: str,
     shares: int = 1,
-    first: int = 0,
+    first_column: int = 0,
 ) -> None:
-    """Add the vertices that reduce `matrix` into the job's output, from its column `first` on.
+    """Add the vertices that reduce `matrix` into the flat output, beginning at `first_column`.
 
     Each column is reduced on the tile of its result.
     """
     params = job.params
     out = job.result()
-    bases = {
+    base_codelets = {
         (False, False): ReduceRows,
         (True, False): ScaledReduceRows,
         (False, True): ReduceRowsUpdate,
         (True, True): ScaledReduceRowsUpdate,
     }
     codelet = reduction_codelet(
-        bases[params.scale is not None, params.update],
+        base_codelets[params.scale is not None, params.update],
         operation,
         matrix.dtype,
         out.dtype,
@@ -560,10 +624,16 @@ def _finish(
     extra: dict[str, Tensor] = {}
     if params.scale is not None:
         extra["scale"] = scalar(graph, FLOAT, params.scale, f"{name}/scale").reshape(())
-    flat = out.flatten()[first : first + matrix.shape[1]]
-    for tile, pieces in tile_pieces(graph, flat):
-        columns = concat([matrix[:, begin:end] for begin, end in pieces], 1)
-        put(graph, into, tile, codelet, edges={"x": columns, "out": take(flat, pieces)} | extra)
+    flat_out = out.flatten()[first_column : first_column + matrix.shape[1]]
+    for tile, intervals in tile_pieces(graph, flat_out):
+        columns = concat([matrix[:, begin:end] for begin, end in intervals], 1)
+        put(
+            graph,
+            compute_set,
+            tile,
+            codelet,
+            edges={"x": columns, "out": take(flat_out, intervals)} | extra,
+        )
 
 
 @library
@@ -578,9 +648,9 @@ def reduce_rows(
 ) -> None:
     """Reduce the rows of `matrix`, first to last, into `out`.
 
-    Each column is reduced on the tile of its result. With `update`, the result is added to the
-    values of `out`. There is one compute set, with the name `name`: it is the last step of other
-    libraries' plans.
+    Each column is reduced on the tile of its result, in one compute set named `name`. With
+    `update`, the result is added to the values of `out`. Other libraries use this function as the
+    last step of their plans.
     """
     into = graph.add_compute_set(name)
     types = accum_types(operation, matrix.dtype, None)

@@ -1,9 +1,9 @@
-"""The common part of slices at offsets that are data: moving rows by number, views, and checks.
+"""Slices at offsets that are known only at run time: reading and writing rows, views, and checks.
 
-A tensor is viewed as rows along the sliced dimensions, and columns along all others. Every tile
-works on its own columns and needs all their rows. A tensor of `create_sliceable_tensor` is mapped
-that way, and slicing it exchanges only the row numbers. For any other tensor, the columns are
-distributed linearly, and the rows are exchanged first.
+A tensor is viewed as a matrix: its rows count the positions in the sliced dimensions, and its
+columns those in all other dimensions. A tile works on complete columns. Tensors of
+`create_sliceable_tensor` are mapped that way; to slice them, only row numbers are exchanged. For
+any other tensor, the columns are distributed linearly, and the data is exchanged first.
 """
 
 from __future__ import annotations
@@ -54,7 +54,10 @@ _BITS = {dtype.size: dtype for dtype in _INTEGERS}
 
 
 class RowBlock(NamedTuple):
-    """The work of one vertex: its tile, rows, intervals of columns, and share of lookups."""
+    """The work of one vertex: its tile, interval of rows, intervals of columns, and lookups.
+
+    A lookup is a row number that is read or updated; `lookups` selects those of the vertex.
+    """
 
     tile: int
     rows: tuple[int, int]
@@ -67,39 +70,51 @@ class RowBlock(NamedTuple):
 
 
 def blocks_of(graph: Graph, rows: Tensor, plan: SlicePlan | None, lookups: int) -> list[RowBlock]:
-    """Return all blocks of `rows` [rows, columns], as planned; without a plan, complete columns."""
+    """Return the blocks into which a plan divides `rows` [rows, columns].
+
+    Without a plan, each block has all rows of some columns. `lookups` is the number of lookups.
+    """
     if plan is None:
         all_rows = (0, rows.shape[0])
         return [
-            RowBlock(tile, all_rows, pieces, slice(None)) for tile, pieces in placed(graph, rows)
+            RowBlock(tile, all_rows, column_intervals, slice(None))
+            for tile, column_intervals in placed(graph, rows)
         ]
     return [
-        RowBlock(tile, cut, [columns], slice(*lookups))
-        for tile, cut, columns, lookups in plan.blocks(lookups)
+        RowBlock(tile, row_range, [column_range], slice(*lookups))
+        for tile, row_range, column_range, lookups in plan.blocks(lookups)
     ]
 
 
 def plan_for(
     graph: Graph, rows: Tensor, lookups: int, operation: str | None = None
 ) -> SlicePlan | None:
-    """Return the fastest plan for `rows` [rows, columns] with their mapping.
+    """Return a plan for `lookups` rows of `rows` [rows, columns], or None.
 
-    It is for a slice, or for an update by `operation`. None means that no plan is faster than
-    working on complete columns, each on its tile.
+    The plan is for a slice if `operation` is None, and otherwise for an update by `operation`. The
+    result is None if no plan is faster than blocks of complete columns, where the tensor is mapped.
     """
     target = graph.target
     dtype = rows.dtype
     if not rows.num_elements or not lookups or operation not in (None, "ADD"):
         return None
-    wide = max(sum(end - begin for begin, end in pieces) for _, pieces in placed(graph, rows))
+    max_columns = max(
+        sum(end - begin for begin, end in column_intervals)
+        for _, column_intervals in placed(graph, rows)
+    )
     if operation is None:
-        cycles = vertices.multi_slice(wide, lookups, dtype, target)
+        cycles = vertices.multi_slice(max_columns, lookups, dtype, target)
     else:
-        cycles = vertices.multi_update_op(wide, lookups, dtype, target, scaled=True)
-    sizes = (*rows.shape, lookups)
-    elements_held = wide * rows.shape[0]
+        cycles = vertices.multi_update_op(max_columns, lookups, dtype, target, scaled=True)
+    plan_sizes = (*rows.shape, lookups)
+    elements_held = max_columns * rows.shape[0]
     return quicker_plan(
-        sizes, dtype, target, operation is None, cycles=int(cycles), elements_held=elements_held
+        plan_sizes,
+        dtype,
+        target,
+        operation is None,
+        cycles=int(cycles),
+        elements_held=elements_held,
     )
 
 
@@ -111,31 +126,32 @@ def slice_rows(
     name: str,
     plan: SlicePlan | None = None,
 ) -> Tensor:
-    """Return [numbers, columns]: the rows of `rows` [rows, columns] with these numbers.
+    """Return a tensor [numbers, columns]: the rows of `rows` [rows, columns] with these numbers.
 
-    A number without a row gives zeros. If a plan divides the rows, each part looks up all numbers,
-    and the results are added as integers, bit by bit: all but one of them are zero.
+    A number without a row gives zeros. If a plan divides the rows into parts, every part looks up
+    all numbers, and the results of the parts are added. At most one of them is not zero, so their
+    bits are added as integers.
     """
-    parts = [(0, rows.shape[0])] if plan is None else plan.rows()
+    row_parts = [(0, rows.shape[0])] if plan is None else plan.rows()
     slices = graph.add_variable(
-        rows.dtype, (len(parts), numbers.num_elements, rows.shape[1]), f"{name}/out"
+        rows.dtype, (len(row_parts), numbers.num_elements, rows.shape[1]), f"{name}/out"
     )
-    work = []
+    edges_by_tile = []
     for block in blocks_of(graph, rows, plan, numbers.num_elements):
         edges = {"base": block.of(rows), "offsets": numbers[block.lookups], "first": block.rows[0]}
-        out = columns_of(slices[parts.index(block.rows)][block.lookups], block.columns)
-        work.append((block.tile, edges | {"out": out}))
+        out = columns_of(slices[row_parts.index(block.rows)][block.lookups], block.columns)
+        edges_by_tile.append((block.tile, edges | {"out": out}))
     codelet = rows_codelet(MultiSlice, rows.dtype, numbers.dtype)
-    step(graph, prog, f"{name}/multiSlice", codelet, work=work, results=["out"])
-    if len(parts) == 1:
+    step(graph, prog, f"{name}/multiSlice", codelet, work=edges_by_tile, results=["out"])
+    if len(row_parts) == 1:
         return slices[0]
     all_parts = laying.linear(graph, rows.dtype, slices.shape[1:], f"{name}/whole")
-    bits = _BITS[rows.dtype.size]
-    summands = slices.reshape((len(parts), all_parts.num_elements)).reinterpret(bits)
+    bits_dtype = _BITS[rows.dtype.size]
+    summands = slices.reshape((len(row_parts), all_parts.num_elements)).reinterpret(bits_dtype)
     reduce_rows(
         graph,
         summands,
-        all_parts.flatten().reinterpret(bits),
+        all_parts.flatten().reinterpret(bits_dtype),
         prog,
         operation="ADD",
         name=f"{name}/multiSlice/Reduce",
@@ -155,54 +171,55 @@ def update_rows(
     plan: SlicePlan | None = None,
     is_unplanned: bool = False,
 ) -> None:
-    """Replace the rows with these numbers by `updates`, or combine them by `operation`.
+    """Combine `updates` [numbers, columns] by `operation` with the rows of these numbers.
 
-    An `operation` of "" replaces. Numbers without a row are skipped. If a plan divides the numbers,
-    each part is summed first, in FLOAT for HALF, and then the sums are added to the rows, from
-    first to last. With `is_unplanned`, the rows are not mapped by the plan, and are moved there and
-    back.
+    If `operation` is "", the rows are replaced; otherwise updates are multiplied by `scale`.
+    Numbers without a row are skipped. If a plan divides the numbers into parts, each part is summed
+    first (in FLOAT if the rows are HALF), and then the sums are added to the rows, first to last.
+    `is_unplanned` tells that the rows are not mapped as the plan assumes: they are then copied to
+    other tiles for the last step, and back.
     """
-    # if the last update counts, the numbers cannot be divided
+    # if the order of updates matters, one vertex must see all numbers of a row
     if plan is not None and operation != "ADD":
         plan = replace(plan, lookup_parts=1)
-    cut = plan is not None and plan.lookup_parts > 1
-    into = graph.add_compute_set(f"{name}/multiUpdate{operation.capitalize()}")
-    extra: dict[str, Tensor] = {}
+    is_summed_first = plan is not None and plan.lookup_parts > 1
+    compute_set = graph.add_compute_set(f"{name}/multiUpdate{operation.capitalize()}")
+    scale_edges: dict[str, Tensor] = {}
     if operation:
         assert scale is not None
         factor = laying.scalar(graph, rows.dtype, scale, f"{name}/scale")
-        carried = FLOAT if cut and rows.dtype is HALF else rows.dtype
+        sums_dtype = FLOAT if is_summed_first and rows.dtype is HALF else rows.dtype
         dtypes = {"scale": factor.dtype, "updates": updates.dtype}
-        codelet = rows_codelet(MultiUpdateOp, carried, numbers.dtype, operation, **dtypes)
-        extra["scale"] = factor
+        codelet = rows_codelet(MultiUpdateOp, sums_dtype, numbers.dtype, operation, **dtypes)
+        scale_edges["scale"] = factor
     else:
         codelet = rows_codelet(MultiUpdate, rows.dtype, numbers.dtype)
     blocks = blocks_of(graph, rows, plan, numbers.num_elements)
-    if plan is not None and cut:
-        many = plan.lookup_parts
-        parts = graph.add_variable(carried, (many, *rows.shape), f"{name}/parts")
-        for number, block in enumerate(blocks):
-            graph.set_tile_mapping(block.of(parts[number % many]), block.tile)
+    if plan is not None and is_summed_first:
+        num_parts = plan.lookup_parts
+        parts = graph.add_variable(sums_dtype, (num_parts, *rows.shape), f"{name}/parts")
+        for block_number, block in enumerate(blocks):
+            graph.set_tile_mapping(block.of(parts[block_number % num_parts]), block.tile)
         zero(graph, parts, prog, f"{name}/parts")
-    for number, block in enumerate(blocks):
+    for block_number, block in enumerate(blocks):
         edges = {
-            "base": block.of(parts[number % many] if cut else rows),
+            "base": block.of(parts[block_number % num_parts] if is_summed_first else rows),
             "updates": columns_of(updates[block.lookups], block.columns),
             "offsets": numbers[block.lookups],
             "first": block.rows[0],
         }
-        put(graph, into, block.tile, codelet, edges=edges | extra)
-    prog.add(Execute(into))
-    if cut:
-        matrix = parts.reshape((many, rows.num_elements))
-        near = flat = rows.flatten()
+        put(graph, compute_set, block.tile, codelet, edges=edges | scale_edges)
+    prog.add(Execute(compute_set))
+    if is_summed_first:
+        matrix = parts.reshape((num_parts, rows.num_elements))
+        result = flat_rows = rows.flatten()
         if is_unplanned:  # the rows are moved to the tiles of the sums, and back
-            near = laying.linear(graph, rows.dtype, flat.shape, f"{name}/rows")
-            prog.add(Copy(flat, near))
-        step = f"{name}/multiUpdateAdd/Reduce"
-        reduce_rows(graph, matrix, near, prog, operation="ADD", name=step, update=True)
+            result = laying.linear(graph, rows.dtype, flat_rows.shape, f"{name}/rows")
+            prog.add(Copy(flat_rows, result))
+        step_name = f"{name}/multiUpdateAdd/Reduce"
+        reduce_rows(graph, matrix, result, prog, operation="ADD", name=step_name, update=True)
         if is_unplanned:
-            prog.add(Copy(near, flat))
+            prog.add(Copy(result, flat_rows))
 
 
 def row_numbers(
@@ -213,29 +230,29 @@ def row_numbers(
     name: str,
     clamped: bool = False,
 ) -> Tensor:
-    """Return [slices]: the number in a grid of `counts` positions of each row of `offsets`.
+    """Return a tensor [slices]: the row number of each slice's offset in a grid of positions.
 
-    `offsets` are [slices, dims]. An offset outside the grid gives a number outside it, or that of
-    the nearest position if `clamped`.
+    `offsets` is [slices, dims], and `counts` the shape of the grid. An offset outside the grid
+    gives a number outside the grid or, if `clamped`, the number of the nearest position.
     """
     if len(counts) == 1 and not clamped:
         return offsets[:, 0]
-    terms: expr.Expr = expr.Const(0)
-    inside: expr.Expr | None = None
-    step = prod(counts)
-    for number, count in enumerate(counts):
-        step //= max(count, 1)
-        place = expr.PlaceHolder(number + 1)
+    number: expr.Expr = expr.Const(0)
+    is_inside: expr.Expr | None = None
+    stride = prod(counts)
+    for dim, size in enumerate(counts):
+        stride //= max(size, 1)
+        offset = expr.PlaceHolder(dim + 1)
         if clamped:
-            terms = terms + expr.Clamp(place, 0, count - 1) * step
+            number = number + expr.Clamp(offset, 0, size - 1) * stride
             continue
-        within = expr.And(place >= 0, place < count)
-        terms = terms + place * step
-        inside = within if inside is None else expr.And(inside, within)
+        is_dim_inside = expr.And(offset >= 0, offset < size)
+        number = number + offset * stride
+        is_inside = is_dim_inside if is_inside is None else expr.And(is_inside, is_dim_inside)
     if not clamped:
-        terms = expr.Select(terms, prod(counts), inside)
-    columns = [offsets[:, number] for number in range(len(counts))]
-    return fused_map(graph, terms, columns, prog, debug_context=f"{name}/rowNumbers")
+        number = expr.Select(number, prod(counts), is_inside)
+    columns = [offsets[:, dim] for dim in range(len(counts))]
+    return fused_map(graph, number, columns, prog, debug_context=f"{name}/rowNumbers")
 
 
 def spread_numbers(
@@ -247,32 +264,45 @@ def spread_numbers(
     prog: Program,
     name: str,
 ) -> Tensor:
-    """Return [slices, rows of a slice]: the numbers of all rows that slices cover.
+    """Return a tensor [slices, rows of a slice]: the numbers of all rows that slices cover.
 
-    `numbers` are the positions of the slices in a grid of `counts` positions. The rows are in a
-    grid of the shape `shape`, of which a slice covers `lengths`.
+    `numbers` are the results of `row_numbers` with the grid `counts`. The rows are counted in
+    another grid, of the shape `shape`; a slice covers a block of the shape `lengths` in it.
     """
     if prod(lengths) == 1 or not counts:
         return numbers.reshape((numbers.num_elements, 1))
-    total = prod(shape)
-    terms: expr.Expr = expr.Const(0)
-    # convert a position in the grid of slices to one in the grid of rows
-    for number in range(len(counts)):
-        below = prod(counts[number + 1 :])
-        stride = prod(shape[number + 1 :])
-        terms = terms + expr.Rem(expr._1 / max(below, 1), max(counts[number], 1)) * stride
-    inside = expr.And(expr._1 >= 0, expr._1 < prod(counts))
-    corner = fused_map(
-        graph, expr.Select(terms, total, inside), [numbers], prog, debug_context=f"{name}/corners"
+    num_rows = prod(shape)
+    corner_number: expr.Expr = expr.Const(0)
+    # convert a number in the grid of slices to the number of the slice's first row
+    for dim in range(len(counts)):
+        positions_below = prod(counts[dim + 1 :])
+        stride = prod(shape[dim + 1 :])
+        corner_number = (
+            corner_number
+            + expr.Rem(expr._1 / max(positions_below, 1), max(counts[dim], 1)) * stride
+        )
+    is_inside = expr.And(expr._1 >= 0, expr._1 < prod(counts))
+    corners = fused_map(
+        graph,
+        expr.Select(corner_number, num_rows, is_inside),
+        [numbers],
+        prog,
+        debug_context=f"{name}/corners",
     )
-    within = np.asarray(
+    row_offsets = np.asarray(
         np.ravel_multi_index(tuple(np.indices(lengths).reshape(len(lengths), -1)), tuple(shape))
     )
-    steps = graph.add_constant(numbers.dtype, (len(within),), within, f"{name}/within")
-    graph.set_tile_mapping(steps, 0)
-    wrapped = expr.Select(expr._1 + expr._2, total, expr._1 < total)
+    offset_tensor = graph.add_constant(
+        numbers.dtype, (len(row_offsets),), row_offsets, f"{name}/within"
+    )
+    graph.set_tile_mapping(offset_tensor, 0)
+    row_number = expr.Select(expr._1 + expr._2, num_rows, expr._1 < num_rows)
     return fused_map(
-        graph, wrapped, [corner.expand([1]), steps], prog, debug_context=f"{name}/rowNumbers"
+        graph,
+        row_number,
+        [corners.expand([1]), offset_tensor],
+        prog,
+        debug_context=f"{name}/rowNumbers",
     )
 
 
@@ -284,77 +314,83 @@ def rows_codelet(
     scale: type[DType] | None = None,
     updates: type[DType] | None = None,
 ) -> type[Vertex]:
-    """Return `base` for rows of `dtype`, row numbers of dtype `numbers`, a factor and updates.
+    """Return the codelet `base` for rows of `dtype` and row numbers of the dtype `numbers`.
 
-    `scale` and `updates` are their dtypes, by default `dtype`. The class is named like
-    popops::MultiUpdateOp<ADD,float,int>.
+    `scale` and `updates` are the dtypes of the factor and the updates, by default `dtype`. The
+    codelet's name is, for example, popops::MultiUpdateOp<ADD,float,int>.
     """
-    words: list[Word] = [operation, dtype, None if numbers is UNSIGNED_INT else numbers]
-    for name, operand in (("scale", scale), ("updates", updates)):
-        if operand is not None and operand != dtype:
-            words.append(f"{name}_{operand.__name__.lower()}")
-    fixed = {"operation": operation} if operation else {}
+    name_words: list[Word] = [operation, dtype, None if numbers is UNSIGNED_INT else numbers]
+    for name, operand_dtype in (("scale", scale), ("updates", updates)):
+        if operand_dtype is not None and operand_dtype != dtype:
+            name_words.append(f"{name}_{operand_dtype.__name__.lower()}")
+    constants = {"operation": operation} if operation else {}
     dtypes = {FLOAT: dtype, UNSIGNED_INT: numbers, K: scale or dtype, U: updates or dtype}
-    return typed(base, words, dtypes, **fixed)
+    return typed(base, name_words, dtypes, **constants)
 
 
 # --- rows and columns -----------------------------------------------------------------------------
 
 
 def fold(x: Tensor, along: Sequence[int]) -> Tensor:
-    """Return x [slices, *shape] with the dimensions `along` of shape moved before its others."""
-    rest = [d for d in range(x.rank - 1) if d not in along]
-    return x.dim_shuffle([0, *(d + 1 for d in along), *(d + 1 for d in rest)])
+    """Return x [slices, *shape] with the dimensions `along` of `shape` before all others of it."""
+    other_dims = [d for d in range(x.rank - 1) if d not in along]
+    return x.dim_shuffle([0, *(d + 1 for d in along), *(d + 1 for d in other_dims)])
 
 
 def unfold(x: Tensor, along: Sequence[int], rank: int) -> Tensor:
     """Return the inverse of `fold`, for a shape of `rank` dimensions."""
-    order = [*along, *(d for d in range(rank) if d not in along)]
-    return x.dim_shuffle([0, *(order.index(d) + 1 for d in range(rank))])
+    folded_dims = [*along, *(d for d in range(rank) if d not in along)]
+    return x.dim_shuffle([0, *(folded_dims.index(d) + 1 for d in range(rank))])
 
 
 def rest_of(x: Tensor, along: Sequence[int]) -> int:
     """Return the number of elements of x along all dimensions except `along`."""
-    return prod(n for d, n in enumerate(x.shape) if d not in along)
+    return prod(size for d, size in enumerate(x.shape) if d not in along)
 
 
 def rows_of(x: Tensor, along: Sequence[int]) -> Tensor:
-    """Return x as [positions along the dimensions `along`, positions along the others]."""
-    rest = [d for d in range(x.rank) if d not in along]
-    return x.dim_shuffle([*along, *rest]).reshape(
+    """Return a matrix view of x: rows count positions in `along`, columns those in the others."""
+    other_dims = [d for d in range(x.rank) if d not in along]
+    return x.dim_shuffle([*along, *other_dims]).reshape(
         (prod(x.shape[d] for d in along), rest_of(x, along))
     )
 
 
 def windows(x: Tensor, along: Sequence[int], lengths: Sequence[int]) -> tuple[Tensor, list[int]]:
-    """Return (x as [slices, elements of a slice], number of positions in each dimension `along`).
+    """Return (view [slices, elements of a slice], number of slices in each dimension `along`).
 
-    Every possible slice with `lengths` in `along` is a row. The view repeats elements.
+    A row of the view is a possible slice of x with the sizes `lengths` in the dimensions `along`.
+    Slices overlap, so the view repeats elements.
     """
-    rest = [d for d in range(x.rank) if d not in along]
-    view = x.dim_shuffle([*along, *rest])
-    counts = []
+    other_dims = [d for d in range(x.rank) if d not in along]
+    view = x.dim_shuffle([*along, *other_dims])
+    num_positions = []
     for axis, length in enumerate(lengths):
-        count = view.shape[2 * axis] - length + 1
+        positions = view.shape[2 * axis] - length + 1
         if length == 1:
             view = view.expand([2 * axis + 1])
         else:
             view = concat(
-                [view.slice(i, i + length, 2 * axis).expand([2 * axis]) for i in range(count)],
+                [view.slice(i, i + length, 2 * axis).expand([2 * axis]) for i in range(positions)],
                 2 * axis,
             )
-        counts.append(count)
+        num_positions.append(positions)
     order = [2 * i for i in range(len(lengths))] + [2 * i + 1 for i in range(len(lengths))]
     view = view.dim_shuffle([*order, *range(2 * len(lengths), view.rank)])
-    return view.reshape((prod(counts), prod(view.shape[len(counts) :]))), counts
+    return view.reshape(
+        (prod(num_positions), prod(view.shape[len(num_positions) :]))
+    ), num_positions
 
 
 def as_slices(rows: Tensor, x: Tensor, along: Sequence[int], lengths: Sequence[int]) -> Tensor:
-    """Return rows of `windows`, or all rows of several slices, as [slices, *shape of a slice]."""
-    rest = [n for d, n in enumerate(x.shape) if d not in along]
-    slice_size = prod(lengths) * prod(rest)
-    count = rows.num_elements // slice_size if slice_size else rows.shape[0]
-    return unfold(rows.reshape([count, *lengths, *rest]), along, x.rank)
+    """Return `rows` of x, all those of several slices, as a tensor [slices, *shape of a slice].
+
+    `rows` is either rows of the view by `windows`, or rows of the view by `rows_of`.
+    """
+    other_sizes = [size for d, size in enumerate(x.shape) if d not in along]
+    slice_size = prod(lengths) * prod(other_sizes)
+    num_slices = rows.num_elements // slice_size if slice_size else rows.shape[0]
+    return unfold(rows.reshape([num_slices, *lengths, *other_sizes]), along, x.rank)
 
 
 def aimed(
@@ -367,43 +403,45 @@ def aimed(
     prog: Program,
     name: str,
 ) -> tuple[Tensor, Tensor]:
-    """Return ([slices, rows of each], [all rows, columns]): row numbers and rows of an update.
+    """Return the row numbers and the rows of an update: [slices, rows of a slice], [rows, columns].
 
-    The numbers are those of the rows of x that slices at `offsets` cover, and the rows are those of
-    `updates` [slices, *shape of a slice].
+    The numbers are those of the rows of x that the slices at `offsets` cover. The rows are those of
+    all slices in `updates` [slices, *shape of a slice].
     """
     shape = [x.shape[d] for d in along]
-    counts = [n - length + 1 for n, length in zip(shape, lengths, strict=True)]
-    numbers = row_numbers(graph, offsets, counts, prog, name=name)
-    numbers = spread_numbers(graph, numbers, counts, shape, lengths=lengths, prog=prog, name=name)
+    num_positions = [size - length + 1 for size, length in zip(shape, lengths, strict=True)]
+    numbers = row_numbers(graph, offsets, num_positions, prog, name=name)
+    numbers = spread_numbers(
+        graph, numbers, num_positions, shape, lengths=lengths, prog=prog, name=name
+    )
     return numbers, fold(updates, along).reshape((numbers.num_elements, rest_of(x, along)))
 
 
 def columns_of(rows: Tensor, pieces: Sequence[tuple[int, int]]) -> Tensor:
-    """Return the columns of `rows` in all intervals `pieces`, concatenated."""
+    """Return the columns of `rows` in the intervals `pieces` (begin, end), concatenated."""
     return concat([rows[:, begin:end] for begin, end in pieces], 1)
 
 
 def on_columns(
     graph: Graph, operands: dict[str, Tensor], **state: Tensor
 ) -> Iterator[tuple[int, Edges]]:
-    """Yield (tile, edges): the columns of all operands that `placed` assigns to the tile.
+    """Yield (tile, edges) for each tile with columns of the first operand, by `placed`.
 
-    The columns are those of the first operand. `state` is added to the edges of each.
+    The edges are the same columns of all operands, and `state`.
     """
     for tile, pieces in placed(graph, next(iter(operands.values()))):
         yield tile, {field: columns_of(rows, pieces) for field, rows in operands.items()} | state
 
 
 def spread(graph: Graph, rows: Tensor, places: Placed) -> None:
-    """Map columns of `rows` to the tiles in `places`."""
+    """Map the columns of `rows` to the tiles that `places` assigns to them."""
     for tile, pieces in places:
         for begin, end in pieces:
             graph.set_tile_mapping(rows[:, begin:end], tile)
 
 
 def linear(graph: Graph, rows: Tensor) -> Placed:
-    """Return a linear mapping of the columns of `rows`."""
+    """Return (tile, intervals of its columns) by a linear mapping of the columns of `rows`."""
     mapping = calc_linear_tile_mapping(graph, rows.shape[1], rows.dtype)
     return [(tile, pieces) for tile, pieces in enumerate(mapping) if pieces]
 
@@ -411,8 +449,8 @@ def linear(graph: Graph, rows: Tensor) -> Placed:
 def placed(graph: Graph, rows: Tensor) -> Placed:
     """Return (tile, intervals of its columns) for `rows` [rows, columns].
 
-    If all rows of each column are on one tile, these are the tiles; otherwise it is a linear
-    mapping.
+    If every column is on one tile, the result follows the tile mapping of `rows`; otherwise, the
+    columns are mapped linearly.
     """
     if rows.num_elements:
         tiles = graph.tile_map().at(rows.positions() * rows.dtype.size)
@@ -427,35 +465,37 @@ def placed(graph: Graph, rows: Tensor) -> Placed:
 def dims_of(x: Tensor, dims: Sequence[int]) -> list[int]:
     """Return `dims` as non-negative dimensions of x.
 
-    Raises `PoplibsError` unless they are different.
+    Raises `PoplibsError` if there are none, or one is repeated.
     """
-    good = isinstance(dims, Sequence) and not isinstance(dims, str)
-    along = [x._axis(d) for d in dims] if good else []
-    if not along or len(set(along)) != len(along):
+    is_sequence = isinstance(dims, Sequence) and not isinstance(dims, str)
+    valid_dims = [x._axis(d) for d in dims] if is_sequence else []
+    if not valid_dims or len(set(valid_dims)) != len(valid_dims):
         raise refused(
             f"was given the dimensions {shown(dims)}.",
             x,
             "give a list of different dimensions, as in [0].",
         )
-    return along
+    return valid_dims
 
 
 def sizes_of(x: Tensor, along: list[int], sizes: Sequence[int]) -> list[int]:
     """Return `sizes` as integers.
 
-    Raises `PoplibsError` unless they fit the dimensions `along` of x.
+    Raises `PoplibsError` unless there is one from 1 to its length for each dimension in `along`.
     """
-    listed = (
+    is_list_valid = (
         isinstance(sizes, (list, tuple))
         and len(sizes) == len(along)
-        and all(is_whole(n) for n in sizes)
+        and all(is_whole(size) for size in sizes)
     )
-    if not listed or not all(1 <= n <= x.shape[d] for n, d in zip(sizes, along, strict=True)):
+    if not is_list_valid or not all(
+        1 <= size <= x.shape[d] for size, d in zip(sizes, along, strict=True)
+    ):
         lengths = ", ".join(f"{x.shape[d]:,}" for d in along)
         raise refused(f"""was given the sizes {shown(sizes)} for dimensions of {lengths}.
             where: {x!r}
-            next:  give a list with a size for each, from 1 to its length.""")
-    return [int(n) for n in sizes]
+            next:  give a list with a size for each dimension, from 1 to its length.""")
+    return [int(size) for size in sizes]
 
 
 def sliced(x: Tensor, along: list[int], lengths: list[int]) -> Shape:
@@ -472,7 +512,7 @@ def check_slice(
         raise refused(f"""needs offset as {counted(len(along), "element")} of UNSIGNED_INT, one for
             each dimension; it was given {offset.shape[0]:,} of {offset.dtype.__name__}.
             where: {offset!r}
-            next:  cast it with popops.cast, or reshape it.""")
+            next:  cast offset with popops.cast, or reshape it.""")
     return along, lengths
 
 
@@ -498,7 +538,7 @@ def _check_sliced(
 
 
 def check_base(x: Tensor) -> None:
-    """Raise `PoplibsError` if x consists of 8-bit floats."""
+    """Raise `PoplibsError` if x has an 8-bit float dtype."""
     if issubclass(x.dtype, QUARTER):
         raise refused(
             f"does not work on {x.dtype}.", x, "slice its codes: tensor.reinterpret(UNSIGNED_CHAR)."

@@ -1,11 +1,12 @@
 """a = a + k b and related operations, in place: one compute set with one vertex per tile.
 
-A vertex works on its tile's elements of a. Each product is rounded to a's dtype, and then the sum;
-b is converted to that dtype first. A factor is a number, or a tensor of one element that is sent to
-every tile. The cost is that of PopLibs' ScaledAdd, with its operations ADD, SUBTRACT and AXPBY.
+A vertex works on its tile's elements of a. b is converted to a's dtype; each product is rounded to
+it, and then the sum. A factor is a number, or a tensor of one element that is sent to every tile.
+The cycles are those of PopLibs' ScaledAdd, with its operations ADD, SUBTRACT and AXPBY.
 
-If HALF does not represent a factor precisely enough ("scaleFloatToHalfTolerance"), `scaled_add_to`
-computes in FLOAT and rounds once. A factor in a FLOAT tensor is checked when the program runs.
+If a is HALF and HALF does not represent a factor precisely enough ("scaleFloatToHalfTolerance"),
+`scaled_add_to` computes in FLOAT and rounds once. A factor in a FLOAT tensor is checked when the
+program runs.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class _Scaled(SupervisorVertex, Generic[A, B]):
     a: InOut[Vector[A]]
     b: Input[Vector[B]]
     operation: ClassVar[str]
-    # whether the operands are in different memory elements, so that they are read at the same time
+    # whether a and b are in different memory elements, so that they can be read in the same cycle
     fast: ClassVar[bool]
 
     def cycles(self, target: Target) -> int:
@@ -106,13 +107,13 @@ class ScaledAddWideTensor(_Scaled[A, B]):
     tolerance: ClassVar[float]
 
     def compute(self) -> None:
-        half = self.k.astype(np.float16)
-        near = np.abs(half.astype(np.float32) - self.k) <= np.float32(self.tolerance) * np.abs(
-            self.k
-        )
-        narrow = self.a + half * self.b.astype(np.float16)
-        wide = self.a.astype(np.float32) + self.k * self.b.astype(np.float32)
-        self.a = np.where(near, narrow, wide.astype(np.float16))
+        half_factor = self.k.astype(np.float16)
+        is_precise = np.abs(half_factor.astype(np.float32) - self.k) <= np.float32(
+            self.tolerance
+        ) * np.abs(self.k)
+        half_result = self.a + half_factor * self.b.astype(np.float16)
+        float_result = self.a.astype(np.float32) + self.k * self.b.astype(np.float32)
+        self.a = np.where(is_precise, half_result, float_result.astype(np.float16))
 
 
 class ScaledSubtract(_Scaled[A, B]):
@@ -173,36 +174,41 @@ def scaled_add_to(
 ) -> None:
     """Add k * b to a, for tensors of one shape; b is converted to a's dtype.
 
-    The product is rounded, and then the sum. `k` is a number, or one element of a's dtype; for a of
-    HALF it may also be FLOAT. `options` may contain:
+    The product is rounded, and then the sum. `k` is a number, or a tensor of one element of a's
+    dtype; if a is HALF, the tensor may also be FLOAT. `options` may contain:
 
-    * "optimizeForSpeed" (default False): the operands are read from different memory elements;
-    * "scaleFloatToHalfTolerance" (default 1e-6): if HALF represents k with a larger relative error,
-      a and b of HALF are added in FLOAT and rounded once, which is slower.
+    * "optimizeForSpeed" (default False): the model assumes that a and b are in different memory
+      elements, so that they are read in the same cycle;
+    * "scaleFloatToHalfTolerance" (default 1e-6): if a is HALF, and HALF represents k with a larger
+      relative error than this, the sum is computed in FLOAT and rounded once, which is slower.
+
+    Raises `PoplibsError` and `InvalidOptionError`.
     """
-    chosen = settled(OPTIONS, options)
+    valid_options = settled(OPTIONS, options)
     _check_pair(a, b)
-    wide = a.dtype is HALF and not (isinstance(k, Tensor) and k.dtype is HALF)
+    may_be_float = a.dtype is HALF and not (isinstance(k, Tensor) and k.dtype is HALF)
     factor: Tensor | float | np.floating
-    factor = check_factor(graph, "k", k, FLOAT if wide else a.dtype, *((HALF,) if wide else ()))
-    base: type[Vertex] = ScaledAdd
+    factor = check_factor(
+        graph, "k", k, FLOAT if may_be_float else a.dtype, *((HALF,) if may_be_float else ())
+    )
+    base_codelet: type[Vertex] = ScaledAdd
     if isinstance(factor, Tensor):
-        base = ScaledAddWideTensor if wide else ScaledAddTensor
-    elif wide:
+        base_codelet = ScaledAddWideTensor if may_be_float else ScaledAddTensor
+    elif may_be_float:
         with np.errstate(over="ignore"):
-            half = np.float16(factor)
-        tolerance = chosen["scaleFloatToHalfTolerance"]
-        if abs(float(half) - float(factor)) <= tolerance * abs(float(factor)):
-            factor = half
+            half_factor = np.float16(factor)
+        tolerance = valid_options["scaleFloatToHalfTolerance"]
+        if abs(float(half_factor) - float(factor)) <= tolerance * abs(float(factor)):
+            factor = half_factor
         else:
-            base = ScaledAddWide
+            base_codelet = ScaledAddWide
     _put(
         graph,
-        base,
+        base_codelet,
         "ADD",
         pair=(a, b),
         factors={"k": factor},
-        chosen=chosen,
+        options=valid_options,
         prog=prog,
         name=debug_context,
     )
@@ -218,21 +224,23 @@ def scaled_subtract_from(
     debug_context: str = OWN,
     options: Options | None = None,
 ) -> None:
-    """Subtract k * b from a, as `scaled_add_to` adds it, without the tolerance.
+    """Subtract k * b from a, for tensors of one shape; b is converted to a's dtype.
 
-    `k` is a number, or one element of a's dtype.
+    The product is rounded, and then the difference. `k` is a number, or a tensor of one element of
+    a's dtype. `options` are those of `scaled_add_to`; "scaleFloatToHalfTolerance" changes nothing.
+    Raises `PoplibsError` and `InvalidOptionError`.
     """
-    chosen = settled(OPTIONS, options)
+    valid_options = settled(OPTIONS, options)
     _check_pair(a, b)
     factor = check_factor(graph, "k", k, a.dtype)
-    base = ScaledSubtractTensor if isinstance(k, Tensor) else ScaledSubtract
+    base_codelet = ScaledSubtractTensor if isinstance(k, Tensor) else ScaledSubtract
     _put(
         graph,
-        base,
+        base_codelet,
         "SUBTRACT",
         pair=(a, b),
         factors={"k": factor},
-        chosen=chosen,
+        options=valid_options,
         prog=prog,
         name=debug_context,
     )
@@ -250,30 +258,34 @@ def axpby_to(
     options: Options | None = None,
     specialisation: ScaledAddSpecialisation = ScaledAddSpecialisation.DEFAULT,
 ) -> None:
-    """Replace a by ka * a + kb * b, rounded after each step; see `scaled_subtract_from`.
+    """Replace a by ka * a + kb * b, rounded after each step, for tensors of one shape.
 
     The factors are numbers, or tensors of one element of a's dtype. With the `specialisation`
-    X_MINUS_AX_PLUS_BY the formula is (a - ka * a) + kb * b.
+    X_MINUS_AX_PLUS_BY, the formula is (a - ka * a) + kb * b. `options` are as for
+    `scaled_subtract_from`. Raises `PoplibsError` and `InvalidOptionError`.
     """
-    chosen = settled(OPTIONS, options)
+    valid_options = settled(OPTIONS, options)
     _check_pair(a, b)
-    factors = {name: check_factor(graph, name, k, a.dtype) for name, k in (("ka", ka), ("kb", kb))}
-    tensors = any(isinstance(k, Tensor) for k in factors.values())
-    if tensors:  # a number next to a tensor becomes a tensor
-        for name, k in factors.items():
-            factors[name] = scalar(graph, a.dtype, k, f"{debug_context}/{name}")
-    base: type[Vertex]
+    factors = {
+        name: check_factor(graph, name, factor, a.dtype)
+        for name, factor in (("ka", ka), ("kb", kb))
+    }
+    has_tensors = any(isinstance(factor, Tensor) for factor in factors.values())
+    if has_tensors:  # if one factor is a tensor, both must be
+        for name, factor in factors.items():
+            factors[name] = scalar(graph, a.dtype, factor, f"{debug_context}/{name}")
+    base_codelet: type[Vertex]
     if specialisation is ScaledAddSpecialisation.DEFAULT:
-        base = AXPBYTensor if tensors else AXPBY
+        base_codelet = AXPBYTensor if has_tensors else AXPBY
     else:
-        base = XMinusAXPlusBYTensor if tensors else XMinusAXPlusBY
+        base_codelet = XMinusAXPlusBYTensor if has_tensors else XMinusAXPlusBY
     _put(
         graph,
-        base,
+        base_codelet,
         "AXPBY",
         pair=(a, b),
         factors=factors,
-        chosen=chosen,
+        options=valid_options,
         prog=prog,
         name=debug_context,
     )
@@ -284,9 +296,9 @@ def _check_pair(a: Tensor, b: Tensor) -> None:
     check_takes("b", b)
     if {a.dtype, b.dtype} != {FLOAT, HALF}:
         check_same("dtypes", a.dtype, b.dtype, f"{a!r} and {b!r}", advice=CAST)
-    where = f"{a!r} and {b!r}"
-    advice = "slice one, or poputil.broadcast_to_match."
-    check_same("shapes", a.shape, b.shape, where, advice=advice)
+    context = f"{a!r} and {b!r}"
+    advice = "slice one of them, or use poputil.broadcast_to_match."
+    check_same("shapes", a.shape, b.shape, context, advice=advice)
     refuse_quarter("ScaledAdd", a.dtype)
 
 
@@ -297,16 +309,16 @@ def _put(
     *,
     pair: tuple[Tensor, Tensor],
     factors: Mapping[str, Tensor | float | np.floating],
-    chosen: Settled,
+    options: Settled,
     prog: Program,
     name: str,
 ) -> None:
     a, b = pair
-    fast: bool = chosen["optimizeForSpeed"]
-    constants: Settled = {"operation": operation, "fast": fast}
-    words: list[Word] = [*dict.fromkeys((a.dtype, b.dtype)), "fast" if fast else ""]
+    is_fast: bool = options["optimizeForSpeed"]
+    constants: Settled = {"operation": operation, "fast": is_fast}
+    name_words: list[Word] = [*dict.fromkeys((a.dtype, b.dtype)), "fast" if is_fast else ""]
     if base is ScaledAddWideTensor:
-        constants["tolerance"] = chosen["scaleFloatToHalfTolerance"]
-        words.append(f"{constants['tolerance']:g}")
-    vertex = typed(base, words, {A: a.dtype, B: b.dtype}, **constants)
-    per_tile(graph, vertex, a, {"a": a, "b": b}, prog=prog, name=name, **factors)
+        constants["tolerance"] = options["scaleFloatToHalfTolerance"]
+        name_words.append(f"{constants['tolerance']:g}")
+    codelet = typed(base, name_words, {A: a.dtype, B: b.dtype}, **constants)
+    per_tile(graph, codelet, a, {"a": a, "b": b}, prog=prog, name=name, **factors)

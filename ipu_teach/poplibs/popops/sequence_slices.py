@@ -1,4 +1,4 @@
-"""`sequence_slice`: copy runs of rows from one tensor to given positions of another."""
+"""`sequence_slice` copies runs of consecutive rows from one tensor to another."""
 
 from __future__ import annotations
 
@@ -34,21 +34,29 @@ class SequenceSlice(SupervisorVertex):
     zero: ClassVar[bool]
 
     def compute(self) -> None:
-        rows = np.arange(len(self.dst))
-        source: Array = np.full(len(self.dst), -1)
-        for i in range(len(self.count)):
-            count, start, to = (x[i].astype(np.int64) for x in (self.count, self.start, self.to))
-            source = np.where((rows >= to) & (rows < to + count), rows - to + start, source)
-        inside = ((source >= 0) & (source < len(self.src))).reshape((len(self.dst), 1))
-        taken = np.take(self.src, source, axis=0, mode="clip")
-        self.dst = np.where(inside, taken, np.zeros((), self.dst.dtype) if self.zero else self.dst)
+        row_numbers = np.arange(len(self.dst))
+        source_rows: Array = np.full(len(self.dst), -1)
+        for run in range(len(self.count)):
+            num_rows, first_source, first_target = (
+                field[run].astype(np.int64) for field in (self.count, self.start, self.to)
+            )
+            source_rows = np.where(
+                (row_numbers >= first_target) & (row_numbers < first_target + num_rows),
+                row_numbers - first_target + first_source,
+                source_rows,
+            )
+        is_inside = ((source_rows >= 0) & (source_rows < len(self.src))).reshape((len(self.dst), 1))
+        taken = np.take(self.src, source_rows, axis=0, mode="clip")
+        self.dst = np.where(
+            is_inside, taken, np.zeros((), self.dst.dtype) if self.zero else self.dst
+        )
 
     def cycles(self, target: Target) -> int:
-        columns = self.dst.shape[1]
-        rows = min(len(self.src), len(self.dst))
+        num_columns = self.dst.shape[1]
+        num_rows = min(len(self.src), len(self.dst))
         return int(
             vertices.sequence_slice(
-                columns, rows, len(self.count), self.fields["dst"].dtype, target=target
+                num_columns, num_rows, len(self.count), self.fields["dst"].dtype, target=target
             )
         )
 
@@ -65,32 +73,34 @@ def sequence_slice(
     prog: Program,
     debug_context: str = OWN,
 ) -> None:
-    """Copy n[i] rows of t_in from in_offset[i] on to t_out from out_offset[i] on, for each i.
+    """Copy runs of rows: n[i] rows of t_in from row in_offset[i] to row out_offset[i] of t_out.
 
-    `t_in` and `t_out` have one dtype and two or more dimensions, all equal except the first. `n`,
-    `in_offset` and `out_offset` are UNSIGNED_INT [runs]. Rows outside either tensor are skipped;
-    where runs overlap, the last one remains. With `zero_unused`, all other rows of t_out become 0;
-    otherwise they keep their values, which must have been written. There is one compute set, in
-    which each tile works on its columns of t_out. Raises `PoplibsError`.
+    `t_in` and `t_out` have the same dtype and two or more dimensions, of equal sizes except in the
+    first. `n`, `in_offset` and `out_offset` [runs] are UNSIGNED_INT. Rows outside either tensor are
+    skipped. If runs overlap, the last one counts. With `zero_unused`, all other rows of t_out
+    become 0; otherwise they keep their values, which must have been written. There is one compute
+    set, in which each tile works on its columns of t_out. Raises `PoplibsError`.
     """
     check_base(t_in)
     check_base(t_out)
-    where = f"t_in {t_in!r} and t_out {t_out!r}"
+    context = f"t_in {t_in!r} and t_out {t_out!r}"
     dtypes = t_in.dtype.__name__, t_out.dtype.__name__
-    check_same("dtypes", *dtypes, where, advice="cast one of them with popops.cast.")
-    rows = t_in.shape[1:], t_out.shape[1:]
-    check_same("shapes of a row", *rows, where, advice="give tensors with rows of one shape.")
+    check_same("dtypes", *dtypes, context, advice="cast one of them with popops.cast.")
+    row_shapes = t_in.shape[1:], t_out.shape[1:]
+    check_same(
+        "shapes of a row", *row_shapes, context, advice="give tensors with rows of one shape."
+    )
     for name, tensor in (("n", n), ("in_offset", in_offset), ("out_offset", out_offset)):
         if tensor.dtype is not UNSIGNED_INT or tensor.shape != n.shape:
             raise refused(f"""needs n, in_offset and out_offset of UNSIGNED_INT, equally long;
                 {name} has {tensor.shape[0]:,} of {tensor.dtype.__name__}.
                 where: {tensor!r}
-                next:  give one of each for every run; cast them with popops.cast.""")
+                next:  give all three an element for each run, and cast them with popops.cast.""")
     source, result = (t.reshape((t.shape[0], prod(t.shape[1:]))) for t in (t_in, t_out))
-    runs = {"count": n, "start": in_offset, "to": out_offset}
-    work = on_columns(graph, {"dst": result, "src": source}, **runs)
+    run_fields = {"count": n, "start": in_offset, "to": out_offset}
+    edges_by_tile = on_columns(graph, {"dst": result, "src": source}, **run_fields)
     dtype = t_in.dtype
-    zero = bool(zero_unused)
-    zero_word = "zero" if zero else ""
-    codelet = typed(SequenceSlice, [dtype, zero_word], {FLOAT: dtype}, zero=zero)
-    step(graph, prog, f"{debug_context}/sequenceSlice", codelet, work=work)
+    sets_zero = bool(zero_unused)
+    zero_word = "zero" if sets_zero else ""
+    codelet = typed(SequenceSlice, [dtype, zero_word], {FLOAT: dtype}, zero=sets_zero)
+    step(graph, prog, f"{debug_context}/sequenceSlice", codelet, work=edges_by_tile)

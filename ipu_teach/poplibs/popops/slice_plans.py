@@ -1,10 +1,11 @@
 """The partition of a table for many slices at once: `embedding_plan`, and tensors mapped by it.
 
-A table of entries by columns is divided into blocks of rows and columns, and the row numbers into
-parts of lookups. Each tile has one block and one part. It receives the full block, which is
-distributed over the tiles that share it, and looks up its part of the numbers in it. If rows are
-divided, a second compute set combines the results of the blocks. For an update, every tile receives
-the updates of its rows; if lookups are divided, each tile sums its own part, and a second compute
+A table [entries, columns] is divided into blocks of rows and columns. The lookups, which are the
+numbers of rows to read or update, are divided into parts. Each tile has one block and one part of
+the lookups. The tiles with the same block store a share of it each. For a slice, each of these
+tiles receives the full block, and looks up its part of the numbers. If the rows are divided, a
+second compute set combines the results of the blocks. For an update, every tile receives the
+updates of its rows. If the lookups are divided, each tile sums its own part, and a second compute
 set adds the sums to the table. PopLibs plans the same partitions (popops/DynamicSlice.cpp).
 """
 
@@ -40,9 +41,8 @@ OPTIONS = (
     Option("operationForUpdate", ("none", "add", "max"), "add"),
     Option("availableMemoryProportion", float),
     Option("planMinimisationTarget", ("memory", "cycles"), "memory"),
-    # PopLibs' costs are those of the worst case, where all numbers are in the rows of one worker;
-    # the
-    # distribution and order of the numbers change nothing.
+    # PopLibs counts the cycles of the worst case, in which one worker updates all rows, so the
+    # distribution and the order of the row numbers do not matter
     Option("indicesDistribution", ("uniform", "onePoint"), "uniform", effect=False),
     Option("indicesAreSorted", bool, False, effect=False),
 )
@@ -51,12 +51,12 @@ OPTIONS = (
 @advised("give what embedding_plan returns.")
 @dataclass(frozen=True, repr=False)
 class SlicePlan:
-    """The partition of a table [entries, columns] of `dtype` for slices of single rows.
+    """The partition of a table [entries, columns] for slices and updates of single rows.
 
     The table is divided into `row_parts` by `column_parts` blocks, each on `lookup_parts` tiles.
-    The plan is for `lookups` slices at a time. `parts` contains (label, modelled cycles).
-    `table_bytes` and `temporary_bytes` are the bytes on the fullest tile, of the table and of
-    temporary data. Print the plan, or show it in a notebook.
+    The plan is for `lookups` rows at a time. `parts` contains (label, modelled cycles) for each
+    activity. `table_bytes` and `temporary_bytes` are the bytes of the table and of temporary data
+    on the fullest tile. Print the plan, or show it in a notebook.
     """
 
     entries: int
@@ -73,7 +73,7 @@ class SlicePlan:
 
     @property
     def cycles(self) -> int:
-        """The modelled cycles of the operations that the plan is for: slice, update or both."""
+        """The modelled cycles of a slice, an update or both, as the plan's options say."""
         return sum(cycles for _, cycles in self.parts)
 
     def rows(self) -> list[tuple[int, int]]:
@@ -83,38 +83,48 @@ class SlicePlan:
     def blocks(
         self, lookups: int | None = None
     ) -> list[tuple[int, tuple[int, int], tuple[int, int], tuple[int, int]]]:
-        """Return (tile, rows, columns, lookups) of every part, spread evenly over all tiles.
+        """Return (tile, rows, columns, lookups) for the work of every tile.
 
-        The last three are intervals (begin, end). `lookups` replaces the planned number.
+        Rows, columns and lookups are intervals (begin, end). `lookups` replaces the planned number
+        of lookups. The tiles are spread evenly over the machine.
         """
-        columns = balanced_partition(self.columns, self.column_parts)
-        parts = balanced_partition(self.lookups if lookups is None else lookups, self.lookup_parts)
-        cuts = list(product(self.rows(), columns, parts))
-        return [(tile, *cut) for tile, cut in dealt(cuts, self.num_tiles)]
+        column_intervals = balanced_partition(self.columns, self.column_parts)
+        lookup_intervals = balanced_partition(
+            self.lookups if lookups is None else lookups, self.lookup_parts
+        )
+        intervals = list(product(self.rows(), column_intervals, lookup_intervals))
+        return [(tile, *block) for tile, block in dealt(intervals, self.num_tiles)]
 
     def places(self) -> list[tuple[int, tuple[int, int], tuple[int, int]]]:
-        """Return (tile, rows, columns) of all parts of the table, as intervals (begin, end).
+        """Return (tile, rows, columns) for the part of the table that each tile stores.
 
-        A block's rows are distributed over all tiles that share the block.
+        Rows and columns are intervals (begin, end). A block's rows are distributed over all tiles
+        that share the block.
         """
         blocks = self.blocks()
-        many = self.lookup_parts
-        places = []
-        for first in range(0, len(blocks), many):
-            _, (begin, end), columns, _ = blocks[first]
-            cuts = balanced_partition(end - begin, min(many, end - begin))
-            for (tile, *_), (low, high) in zip(blocks[first : first + many], cuts, strict=False):
-                places.append((tile, (begin + low, begin + high), columns))
-        return places
+        tiles_per_block = self.lookup_parts
+        parts_of_table = []
+        for first_block in range(0, len(blocks), tiles_per_block):
+            _, (row_begin, row_end), columns, _ = blocks[first_block]
+            shares = balanced_partition(
+                row_end - row_begin, min(tiles_per_block, row_end - row_begin)
+            )
+            for (tile, *_), (share_begin, share_end) in zip(
+                blocks[first_block : first_block + tiles_per_block], shares, strict=False
+            ):
+                parts_of_table.append(
+                    (tile, (row_begin + share_begin, row_begin + share_end), columns)
+                )
+        return parts_of_table
 
     def __repr__(self) -> str:
-        steps = ", ".join(f"{label} {cycles:,}" for label, cycles in self.parts)
+        part_texts = ", ".join(f"{label} {cycles:,}" for label, cycles in self.parts)
         return (
             f"SlicePlan([{self.entries:,}, {self.columns:,}] {self.dtype.__name__}, "
             f"{self.lookups:,} lookups: rows in {self.row_parts:,}, columns in "
-            f"{self.column_parts:,}, lookups in {self.lookup_parts:,}; modelled cycles: {steps}; a "
-            f"tile holds {self.table_bytes:,} bytes of the table, and {self.temporary_bytes:,} for "
-            f"a while)"
+            f"{self.column_parts:,}, lookups in {self.lookup_parts:,}; modelled cycles: "
+            f"{part_texts}; a tile holds {self.table_bytes:,} bytes of the table, and "
+            f"{self.temporary_bytes:,} for a while)"
         )
 
     def _repr_html_(self) -> str:
@@ -141,37 +151,38 @@ def embedding_plan(
 ) -> SlicePlan:
     """Return the best partition of a table [num_entries, output_size] of `dtype` for many slices.
 
-    `num_lookups` is a list of numbers of rows per slice or update; the plan is for the largest.
-    `options` may contain:
+    `num_lookups` is a list: how many rows each slice or update reads or writes. The plan is for the
+    largest number. `options` may contain:
 
-    * "usedForSlice" and "usedForUpdate" (True): the operations whose costs count;
-    * "operationForUpdate": "add", "max" or "none";
-    * "planMinimisationTarget": "memory" (of the fullest tile, the default) or "cycles";
-    * "availableMemoryProportion": the share of a tile for temporary data (no limit by default);
+    * "usedForSlice" and "usedForUpdate" (both True by default): which operations the plan is for;
+    * "operationForUpdate": "add" (the default), "max" or "none";
+    * "planMinimisationTarget": "memory" (the bytes on the fullest tile, the default) or "cycles";
+    * "availableMemoryProportion": the limit of temporary data, as a share of a tile's memory (no
+      limit by default);
     * "indicesDistribution" and "indicesAreSorted", which change nothing.
 
     Raises `PoplibsError` and `InvalidOptionError`.
     """
-    kind = as_dtype(dtype, f"{calling()}()")
-    listed = (
+    table_dtype = as_dtype(dtype, f"{calling()}()")
+    is_list_valid = (
         isinstance(num_lookups, (list, tuple))
         and num_lookups
-        and all(is_whole(n) and n > 0 for n in num_lookups)
+        and all(is_whole(count) and count > 0 for count in num_lookups)
     )
     for name, size in (("num_entries", num_entries), ("output_size", output_size)):
         if not is_whole(size) or size < 1:
             raise as_given(size, name, "give a whole number of 1 or more.")
-    if not listed:
+    if not is_list_valid:
         raise as_given(
             num_lookups, "num_lookups", "give a list of whole numbers of 1 or more, as in [100]."
         )
-    chosen = settled(OPTIONS, options)
-    if not chosen["usedForSlice"] and not chosen["usedForUpdate"]:
+    settled_options = settled(OPTIONS, options)
+    if not settled_options["usedForSlice"] and not settled_options["usedForUpdate"]:
         raise InvalidOptionError(f"""{calling()}() was given False for both usedForSlice and
             usedForUpdate.
             next:  leave one of them True.""")
-    sizes = int(num_entries), int(output_size), max(int(n) for n in num_lookups)
-    return _best(sizes, kind, graph.target, tuple(chosen.items()))
+    plan_sizes = int(num_entries), int(output_size), max(int(count) for count in num_lookups)
+    return _best(plan_sizes, table_dtype, graph.target, tuple(settled_options.items()))
 
 
 @lru_cache(maxsize=256)
@@ -181,50 +192,56 @@ def _best(
     target: Target,
     options: tuple[tuple[str, Value], ...],
 ) -> SlicePlan:
-    chosen = dict(options)
-    needs_all = chosen["usedForUpdate"] and chosen["operationForUpdate"] != "add"
+    settled_options = dict(options)
+    must_see_all = (
+        settled_options["usedForUpdate"] and settled_options["operationForUpdate"] != "add"
+    )
     plans = [
         planned(
             sizes,
             dtype,
             target,
-            row_parts=rows,
-            column_parts=columns,
-            chosen=chosen,
-            lookup_parts=lookups,
+            row_parts=row_parts,
+            column_parts=column_parts,
+            chosen=settled_options,
+            lookup_parts=lookup_parts,
         )
-        for columns, rows, lookups in _cuts(sizes, target.num_tiles)
-        if lookups == 1 or not needs_all
+        for column_parts, row_parts, lookup_parts in _cuts(sizes, target.num_tiles)
+        if lookup_parts == 1 or not must_see_all
     ]
-    share = chosen["availableMemoryProportion"]
-    if isinstance(share, float):
-        limit = share * target.bytes_per_tile
-        plans = [p for p in plans if p.temporary_bytes <= limit] or [
-            min(plans, key=lambda p: p.temporary_bytes)
+    memory_proportion = settled_options["availableMemoryProportion"]
+    if isinstance(memory_proportion, float):
+        byte_limit = memory_proportion * target.bytes_per_tile
+        plans = [candidate for candidate in plans if candidate.temporary_bytes <= byte_limit] or [
+            min(plans, key=lambda candidate: candidate.temporary_bytes)
         ]
 
     def memory(plan: SlicePlan) -> int:
         return plan.table_bytes + plan.temporary_bytes
 
-    if chosen["planMinimisationTarget"] == "cycles":
+    if settled_options["planMinimisationTarget"] == "cycles":
         return min(plans, key=lambda plan: (plan.cycles, memory(plan)))
     return min(plans, key=lambda plan: (memory(plan), plan.cycles))
 
 
-def _cuts(sizes: tuple[int, int, int], tiles: int) -> Iterator[tuple[int, int, int]]:
-    """Yield (parts of columns, parts of rows, parts of lookups) that leave a tile for each block.
+def _cuts(sizes: tuple[int, int, int], num_tiles: int) -> Iterator[tuple[int, int, int]]:
+    """Yield (parts of columns, parts of rows, parts of lookups) for each partition to try.
 
-    Only some numbers of parts of the lookups are tried, each at least 10 % above the last.
+    A partition has at most one part per tile. For the lookups, only some numbers of parts are
+    tried, each at least 10 % larger than the previous one.
     """
-    counts = [1]
-    for parts in _counts(sizes[2], tiles):
-        if parts >= 1.1 * counts[-1]:
-            counts.append(parts)
-    for columns in _counts(sizes[1], tiles):
-        for rows in _counts(sizes[0], tiles // columns):
-            max_parts = min(sizes[2], tiles // (columns * rows))
-            for lookups in {*(parts for parts in counts if parts <= max_parts), max_parts}:
-                yield columns, rows, lookups
+    lookup_choices = [1]
+    for count in _counts(sizes[2], num_tiles):
+        if count >= 1.1 * lookup_choices[-1]:
+            lookup_choices.append(count)
+    for column_parts in _counts(sizes[1], num_tiles):
+        for row_parts in _counts(sizes[0], num_tiles // column_parts):
+            max_parts = min(sizes[2], num_tiles // (column_parts * row_parts))
+            for lookup_parts in {
+                *(count for count in lookup_choices if count <= max_parts),
+                max_parts,
+            }:
+                yield column_parts, row_parts, lookup_parts
 
 
 @lru_cache(maxsize=256)
@@ -236,35 +253,36 @@ def quicker_plan(
     cycles: int,
     elements_held: int,
 ) -> SlicePlan | None:
-    """Return the fastest plan for a table with any mapping; None if none takes less than `cycles`.
+    """Return the fastest plan for a table with any tile mapping, if it is faster than `cycles`.
 
-    It is for slices, or else for updates by `add`. `elements_held` elements of the table are on one
-    tile. Temporary data is limited to a quarter of a tile's memory.
+    Otherwise return None. The plan is for slices or, if `slices` is false, for updates by addition.
+    `elements_held` is the number of elements of the table on the fullest tile. Temporary data is
+    limited to a quarter of a tile's memory.
     """
-    chosen: Settled = {
+    options: Settled = {
         "usedForSlice": slices,
         "usedForUpdate": not slices,
         "operationForUpdate": "add",
     }
-    limit = target.bytes_per_tile // 4
-    best = None
+    byte_limit = target.bytes_per_tile // 4
+    best_plan = None
     if cycles <= 2 * _superstep(target):
         return None
-    for columns, rows, lookups in _cuts(sizes, target.num_tiles):
+    for column_parts, row_parts, lookup_parts in _cuts(sizes, target.num_tiles):
         plan = planned(
             sizes,
             dtype,
             target,
-            row_parts=rows,
-            column_parts=columns,
-            chosen=chosen,
-            lookup_parts=lookups,
+            row_parts=row_parts,
+            column_parts=column_parts,
+            chosen=options,
+            lookup_parts=lookup_parts,
             elements_held=elements_held,
         )
-        if plan.cycles < cycles and plan.temporary_bytes <= limit:
-            best = plan
+        if plan.cycles < cycles and plan.temporary_bytes <= byte_limit:
+            best_plan = plan
             cycles = plan.cycles
-    return best
+    return best_plan
 
 
 @lru_cache(maxsize=4096)
@@ -275,12 +293,12 @@ def _counts(size: int, maximum: int) -> list[int]:
 
 @lru_cache(maxsize=64)
 def _superstep(target: Target) -> int:
-    """Return the cycles of a superstep before the first word arrives on the last tile."""
+    """Return the cycles of a superstep until the first word has arrived on the last tile."""
     return target.internal_sync_cycles + int(arrival_cycles(target).max())
 
 
 class _Share(NamedTuple):
-    """The share of a tile: `rows` by `columns` of a table, and `lookups` row numbers."""
+    """The work of a tile: a block of `rows` by `columns` of a table, and `lookups` row numbers."""
 
     rows: int
     columns: int
@@ -288,9 +306,9 @@ class _Share(NamedTuple):
     dtype: type[DType]
     target: Target
 
-    def exchange(self, label: str, size: int) -> tuple[str, int]:
-        """Return (label, cycles) for a superstep in which a tile receives `size` bytes."""
-        return label, _superstep(self.target) + int(exchange_cycles(size, self.target))
+    def exchange(self, label: str, num_bytes: int) -> tuple[str, int]:
+        """Return (label, cycles) for a superstep in which a tile receives `num_bytes` bytes."""
+        return label, _superstep(self.target) + int(exchange_cycles(num_bytes, self.target))
 
 
 def planned(
@@ -303,10 +321,11 @@ def planned(
     lookup_parts: int = 1,
     elements_held: int = 0,
 ) -> SlicePlan:
-    """Return the plan with these numbers of parts, and its costs.
+    """Return the plan with these numbers of parts, and its modelled costs.
 
-    Every element is assumed to come from another tile. With `elements_held`, that includes the
-    table, of which one tile holds that many elements.
+    `sizes` is (entries, columns, lookups). The model assumes that numbers and updates come from
+    other tiles. If `elements_held` is 0, the table is mapped by the plan; otherwise the table comes
+    from other tiles, too, and the fullest of them holds `elements_held` elements of it.
     """
     entries, columns, lookups = sizes
     share = _Share(
@@ -316,27 +335,31 @@ def planned(
         dtype=dtype,
         target=target,
     )
-    numbers = share.lookups * UNSIGNED_INT.size
-    moved = share.lookups * share.columns * dtype.size
-    block = share.rows * share.columns * dtype.size
-    brought = block if lookup_parts > 1 or elements_held else 0
+    number_bytes = share.lookups * UNSIGNED_INT.size
+    row_bytes = share.lookups * share.columns * dtype.size
+    block_bytes = share.rows * share.columns * dtype.size
+    received_block_bytes = block_bytes if lookup_parts > 1 or elements_held else 0
     parts: list[tuple[str, int]] = []
-    temporary = numbers + moved + brought
+    temporary_bytes = number_bytes + row_bytes + received_block_bytes
     if chosen["usedForSlice"]:
-        slice_parts, extra = _slice_parts(share, numbers + brought, lookups * columns, row_parts)
+        slice_parts, extra_bytes = _slice_parts(
+            share, number_bytes + received_block_bytes, lookups * columns, row_parts
+        )
         parts += slice_parts
-        temporary += extra
+        temporary_bytes += extra_bytes
     if chosen["usedForUpdate"]:
-        received = numbers + moved + (0 if lookup_parts > 1 else brought)
-        update_parts, extra = _update_parts(
+        received_bytes = (
+            number_bytes + row_bytes + (0 if lookup_parts > 1 else received_block_bytes)
+        )
+        update_parts, extra_bytes = _update_parts(
             share,
-            received,
+            received_bytes,
             lookup_parts,
             operation=chosen["operationForUpdate"],
             held_bytes=elements_held * dtype.size,
         )
         parts += update_parts
-        temporary += extra
+        temporary_bytes += extra_bytes
     return SlicePlan(
         entries=entries,
         columns=columns,
@@ -346,63 +369,67 @@ def planned(
         column_parts=column_parts,
         parts=tuple(parts),
         table_bytes=-(-share.rows // lookup_parts) * share.columns * dtype.size,
-        temporary_bytes=temporary,
+        temporary_bytes=temporary_bytes,
         num_tiles=target.num_tiles,
         lookup_parts=lookup_parts,
     )
 
 
 def _slice_parts(
-    share: _Share, received: int, elements: int, row_parts: int
+    share: _Share, received_bytes: int, num_elements: int, row_parts: int
 ) -> tuple[list[tuple[str, int]], int]:
-    """Return the (label, cycles) of a slice, and the temporary bytes to combine its results.
+    """Return (label, cycles) for each activity of a slice, and the temporary bytes on a tile.
 
-    A tile receives `received` bytes, and all results have `elements` elements.
+    A tile receives `received_bytes` bytes. The results have `num_elements` elements together.
     """
     dtype = share.dtype
     target = share.target
     cycles = int(vertices.multi_slice(share.columns, share.lookups, dtype, target))
-    parts = [share.exchange("numbers to all blocks", received), ("slice", cycles)]
+    parts = [share.exchange("numbers to all blocks", received_bytes), ("slice", cycles)]
     if row_parts == 1:
         return parts, 0
-    count = -(-elements // target.num_tiles)
-    partials = row_parts * count * dtype.size
-    cycles = stage_cycles("ADD", count, row_parts, dtype, out=dtype, target=target)
-    parts += [share.exchange("results to one", partials), ("put together", cycles)]
-    return parts, partials
+    elements_per_tile = -(-num_elements // target.num_tiles)
+    partial_bytes = row_parts * elements_per_tile * dtype.size
+    cycles = stage_cycles("ADD", elements_per_tile, row_parts, dtype, out=dtype, target=target)
+    parts += [share.exchange("results to one", partial_bytes), ("put together", cycles)]
+    return parts, partial_bytes
 
 
 def _update_parts(
-    share: _Share, received: int, lookup_parts: int, operation: str, held_bytes: int
+    share: _Share, received_bytes: int, lookup_parts: int, operation: str, held_bytes: int
 ) -> tuple[list[tuple[str, int]], int]:
-    """Return the (label, cycles) of an update, and the temporary bytes for partial sums.
+    """Return (label, cycles) for each activity of an update, and the temporary bytes on a tile.
 
-    A tile receives `received` bytes. With `held_bytes`, the table itself is moved, of which one
-    tile holds that many bytes.
+    A tile receives `received_bytes` bytes. If `held_bytes` is not 0, the table itself is moved,
+    too, and the fullest tile holds `held_bytes` bytes of it.
     """
     dtype = share.dtype
     target = share.target
-    parts = [share.exchange("updates to all blocks", received)]
-    sizes = share.columns, share.lookups
+    parts = [share.exchange("updates to all blocks", received_bytes)]
+    share_sizes = share.columns, share.lookups
     if operation == "none":
-        cycles = int(vertices.multi_slice(*sizes, dtype, target, update=True))
+        cycles = int(vertices.multi_slice(*share_sizes, dtype, target, update=True))
     else:
-        carried = FLOAT if lookup_parts > 1 else dtype
-        cycles = int(vertices.multi_update_op(*sizes, carried, target, scaled=operation == "add"))
+        sums_dtype = FLOAT if lookup_parts > 1 else dtype
+        cycles = int(
+            vertices.multi_update_op(*share_sizes, sums_dtype, target, scaled=operation == "add")
+        )
     parts.append(("update", cycles))
-    temporary = 0
+    temporary_bytes = 0
     if lookup_parts > 1:
-        elements = share.rows * share.columns
-        count = -(-elements // lookup_parts)
-        sums = lookup_parts * count * FLOAT.size
-        cycles = stage_cycles("ADD", count, lookup_parts, FLOAT, out=dtype, target=target)
-        parts += [share.exchange("parts to one", sums), ("added up", cycles)]
-        temporary = elements * FLOAT.size + sums
+        elements_per_block = share.rows * share.columns
+        elements_per_tile = -(-elements_per_block // lookup_parts)
+        sum_bytes = lookup_parts * elements_per_tile * FLOAT.size
+        cycles = stage_cycles(
+            "ADD", elements_per_tile, lookup_parts, FLOAT, out=dtype, target=target
+        )
+        parts += [share.exchange("parts to one", sum_bytes), ("added up", cycles)]
+        temporary_bytes = elements_per_block * FLOAT.size + sum_bytes
         if held_bytes:
             parts.append(share.exchange("the table to the sums", held_bytes))
     if held_bytes:
         parts.append(share.exchange("back to the table", held_bytes))
-    return parts, temporary
+    return parts, temporary_bytes
 
 
 def check_plan(
@@ -412,8 +439,8 @@ def check_plan(
     if plan is not None:
         check_table(graph, plan, x.dtype, x.shape, along=along)
         if lengths != [1]:
-            says = f"was given a plan and the sizes {lengths}."
-            raise refused(says, x, "give sizes=[1], or leave the plan out.")
+            problem = f"was given a plan and the sizes {lengths}."
+            raise refused(problem, x, "give sizes=[1], or leave the plan out.")
 
 
 def check_table(
@@ -439,7 +466,7 @@ def create_indices_tensor(
 ) -> Tensor:
     """Return a variable [num_indices, len(dims)] of UNSIGNED_INT for the offsets of slices.
 
-    It is mapped linearly, whatever the plan.
+    It is mapped linearly; `plan` changes nothing. Raises `PoplibsError`.
     """
     if not isinstance(dims, (list, tuple)) or not is_whole(num_indices) or num_indices < 0:
         raise refused(f"""was given the dimensions {shown(dims)} and {shown(num_indices)} as

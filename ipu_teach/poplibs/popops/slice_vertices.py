@@ -1,8 +1,8 @@
-"""The codelets that read and write rows whose numbers are data; each uses the columns on its tile.
+"""The codelets that read and write rows by row numbers in a tensor, for the columns on their tile.
 
 Cycles are PopLibs' estimates of DynamicSlice1D, MultiSlice, MultiUpdate and MultiUpdateOp
-(popops/PerformanceEstimation.cpp). PopLibs has no estimate of an update by MUL; it costs that of
-MAX.
+(popops/PerformanceEstimation.cpp). PopLibs has no estimate of an update by MUL; it costs as much as
+one by MAX.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ U = TypeVar("U")
 
 
 class DynamicSlice1D(SupervisorVertex):
-    """out = the rows of base from offset on, as many as out has.
+    """Set `out` to rows of base, beginning with row `offset`, as many as `out` has.
 
-    The first row follows the last; an offset that is too large counts as 0.
+    After the last row comes the first; an offset that is too large counts as 0.
     """
 
     base: Input[Vector[Vector[FLOAT]]]
@@ -31,20 +31,22 @@ class DynamicSlice1D(SupervisorVertex):
     out: Output[Vector[Vector[FLOAT]]]
 
     def compute(self) -> None:
-        rows = len(self.base)
-        count = len(self.out)
-        places = np.remainder(_start(self.offset, rows) + np.arange(count), rows)
-        self.out = np.take(self.base, places, axis=0, mode="clip")
+        num_rows = len(self.base)
+        num_sliced = len(self.out)
+        row_numbers = np.remainder(_start(self.offset, num_rows) + np.arange(num_sliced), num_rows)
+        self.out = np.take(self.base, row_numbers, axis=0, mode="clip")
 
     def cycles(self, target: Target) -> int:
-        rows, columns = self.out.shape
-        return int(vertices.dynamic_slice_1d(columns, rows, self.fields["out"].dtype, target))
+        num_rows, num_columns = self.out.shape
+        return int(
+            vertices.dynamic_slice_1d(num_columns, num_rows, self.fields["out"].dtype, target)
+        )
 
 
 class DynamicUpdateSlice1D(SupervisorVertex):
-    """rows of base from offset on = the rows of update.
+    """Replace rows of base, beginning with row `offset`, by the rows of update.
 
-    The first row follows the last; an offset that is too large counts as 0.
+    After the last row comes the first; an offset that is too large counts as 0.
     """
 
     base: InOut[Vector[Vector[FLOAT]]]
@@ -52,15 +54,17 @@ class DynamicUpdateSlice1D(SupervisorVertex):
     offset: Input[UNSIGNED_INT]
 
     def compute(self) -> None:
-        rows = len(self.base)
-        count = len(self.update)
-        places = np.remainder(np.arange(rows) - _start(self.offset, rows), rows)
-        taken = np.take(self.update, places, axis=0, mode="clip")
-        self.base = np.where((places < count).reshape((rows, 1)), taken, self.base)
+        num_rows = len(self.base)
+        num_updated = len(self.update)
+        update_rows = np.remainder(np.arange(num_rows) - _start(self.offset, num_rows), num_rows)
+        taken = np.take(self.update, update_rows, axis=0, mode="clip")
+        self.base = np.where((update_rows < num_updated).reshape((num_rows, 1)), taken, self.base)
 
     def cycles(self, target: Target) -> int:
-        rows, columns = self.update.shape
-        return int(vertices.dynamic_slice_1d(columns, rows, self.fields["base"].dtype, target))
+        num_rows, num_columns = self.update.shape
+        return int(
+            vertices.dynamic_slice_1d(num_columns, num_rows, self.fields["base"].dtype, target)
+        )
 
 
 def _start(offset: Array, rows: int) -> Array:
@@ -68,7 +72,7 @@ def _start(offset: Array, rows: int) -> Array:
 
 
 class MultiSlice(SupervisorVertex):
-    """out = the rows of base whose numbers are offsets; zeros for numbers without a row.
+    """Set `out` to the rows of base with the numbers in `offsets`, or zeros if there is no row.
 
     `first` is the number of the first row of base. UNSIGNED_INT stands for the dtype of the
     numbers.
@@ -80,16 +84,16 @@ class MultiSlice(SupervisorVertex):
     first: UNSIGNED_INT
 
     def compute(self) -> None:
-        places = self.offsets - self.first
-        inside = (places >= 0) & (places < len(self.base))
-        taken = np.take(self.base, places.astype(np.int64), axis=0, mode="clip")
+        row_numbers = self.offsets - self.first
+        is_inside = (row_numbers >= 0) & (row_numbers < len(self.base))
+        taken = np.take(self.base, row_numbers.astype(np.int64), axis=0, mode="clip")
         self.out = np.where(
-            inside.reshape((len(self.offsets), 1)), taken, np.zeros((), self.out.dtype)
+            is_inside.reshape((len(self.offsets), 1)), taken, np.zeros((), self.out.dtype)
         )
 
     def cycles(self, target: Target) -> int:
-        rows, columns = self.out.shape
-        return int(vertices.multi_slice(columns, rows, self.fields["out"].dtype, target))
+        num_rows, num_columns = self.out.shape
+        return int(vertices.multi_slice(num_columns, num_rows, self.fields["out"].dtype, target))
 
 
 class MultiUpdate(SupervisorVertex):
@@ -104,19 +108,21 @@ class MultiUpdate(SupervisorVertex):
     first: UNSIGNED_INT
 
     def compute(self) -> None:
-        places = self.offsets - self.first
-        inside = (places >= 0) & (places < len(self.base))
-        self.base[places[inside]] = self.updates[inside]
+        row_numbers = self.offsets - self.first
+        is_inside = (row_numbers >= 0) & (row_numbers < len(self.base))
+        self.base[row_numbers[is_inside]] = self.updates[is_inside]
 
     def cycles(self, target: Target) -> int:
-        rows, columns = self.updates.shape
+        num_rows, num_columns = self.updates.shape
         return int(
-            vertices.multi_slice(columns, rows, self.fields["base"].dtype, target, update=True)
+            vertices.multi_slice(
+                num_columns, num_rows, self.fields["base"].dtype, target, update=True
+            )
         )
 
 
 class MultiUpdateOp(SupervisorVertex, Generic[K, U]):
-    """rows of base whose numbers are offsets = combined with updates, from first to last.
+    """Combine the rows of base with the numbers in `offsets` with updates, from first to last.
 
     The operation is ADD (of scale times updates), MUL or MAX. Sums of HALF are accumulated in FLOAT
     and rounded once; updates of HALF may be added to FLOAT.
@@ -130,28 +136,32 @@ class MultiUpdateOp(SupervisorVertex, Generic[K, U]):
     operation: ClassVar[str]
 
     def compute(self) -> None:
-        places = self.offsets - self.first
-        inside = (places >= 0) & (places < len(self.base))
-        wide = (
+        row_numbers = self.offsets - self.first
+        is_inside = (row_numbers >= 0) & (row_numbers < len(self.base))
+        sums_dtype = (
             np.float32
             if self.operation == "ADD" and self.base.dtype == np.float16
             else self.base.dtype
         )
-        result = self.base.astype(wide)
-        updates = self.updates[inside].astype(wide)
+        result = self.base.astype(sums_dtype)
+        updates = self.updates[is_inside].astype(sums_dtype)
         if self.operation == "ADD":
-            np.add.at(result, places[inside], self.scale.astype(wide) * updates.astype(wide))
+            np.add.at(
+                result,
+                row_numbers[is_inside],
+                self.scale.astype(sums_dtype) * updates.astype(sums_dtype),
+            )
         else:
             {"MUL": np.multiply, "MAX": np.maximum}[self.operation].at(
-                result, places[inside], updates
+                result, row_numbers[is_inside], updates
             )
         self.base[...] = result
 
     def cycles(self, target: Target) -> int:
-        rows, columns = self.updates.shape
+        num_rows, num_columns = self.updates.shape
         dtype = self.fields["base"].dtype
-        kinds: dict[str, bool] = {
+        variants: dict[str, bool] = {
             "scaled": self.operation == "ADD",
             "wide_scale": dtype is HALF and self.fields["scale"].dtype is FLOAT,
         }
-        return int(vertices.multi_update_op(columns, rows, dtype, target, **kinds))
+        return int(vertices.multi_update_op(num_columns, num_rows, dtype, target, **variants))

@@ -1,16 +1,17 @@
 """Plan how rows are ordered over tiles; `planned` chooses by the cost model.
 
-Each row is divided into chunks. Each chunk is sorted on a different tile, and only its first k
-elements matter. Stages then join neighbouring sorted runs into fewer and longer ones, until one is
-left:
+Each row is divided into chunks. Each chunk is sorted on a different tile, which keeps only the
+first k elements. A sorted group of elements is called a run. Stages join neighbouring runs into
+fewer and longer runs, until one run is left:
 
 * A *merge* moves the runs to one tile. It suits few elements.
 * A *ranking* takes four steps and many tiles. For every pair of runs, a tile counts for each
-  element the elements of the other run that come before it. The sum of an element's counts and its
-  position in its run is its rank. Each run is spread by its ranks over blocks of the result, and
-  the blocks are combined. (Preparata, New Parallel-Sorting Schemes, IEEE Transactions on Computers,
-  1978, sorts by such counts.) A hundred runs are merged in as many steps as two. PopLibs' bitonic
-  network (lib/popops/BitonicTopK.cpp) takes log2(n) x (log2(n) + 1) / 2 steps.
+  element how many elements of the other run come before it. The rank of an element is the sum of
+  its counts and of its position in its run. Then the elements of each run are written to the
+  positions of their ranks, in blocks of the result, and the blocks are combined. (Preparata, New
+  Parallel-Sorting Schemes, IEEE Transactions on Computers, 1978, sorts by such counts.) The number
+  of steps is the same for two runs and for a hundred. PopLibs' bitonic network
+  (lib/popops/BitonicTopK.cpp) takes log2(n) x (log2(n) + 1) / 2 steps.
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ class Stage:
 
 @dataclass(frozen=True)
 class SortPlan:
-    """The plan of an ordering.
+    """The plan by which rows are sorted, or their first elements selected.
 
-    The rows are divided into `groups` on different tiles. Each row is divided into `chunks`, one
-    per tile, which the stages join. `cycles` are modelled.
+    The rows are divided into `groups` groups on different tiles. Each row is divided into `chunks`
+    chunks, one per tile, which the stages join. `cycles` are the modelled cycles.
     """
 
     groups: int
@@ -52,10 +53,10 @@ class SortPlan:
 
 @dataclass(frozen=True)
 class Grid:
-    """The tiles for groups of rows.
+    """The tiles on which groups of rows are sorted.
 
-    Groups are distributed over the IPUs, and those of an IPU evenly over its tiles, so that no row
-    is copied from one IPU to another.
+    Groups are distributed over the IPUs, and the groups of an IPU evenly over its tiles, so that no
+    row is copied from one IPU to another.
     """
 
     groups: int
@@ -74,18 +75,23 @@ class Grid:
 
     def tiles(self, group: int, part: int, parts: int) -> range:
         """Return the tiles of part number `part` of a group that is divided into `parts` parts."""
-        ipu, number = divmod(group, self.groups_per_ipu)
-        first = ipu * self.tiles_per_ipu + number * self.tiles_per_ipu // self.groups_per_ipu
-        begin, end = (first + p * self.per_group // parts for p in (part, part + 1))
+        ipu, group_in_ipu = divmod(group, self.groups_per_ipu)
+        first_tile = (
+            ipu * self.tiles_per_ipu + group_in_ipu * self.tiles_per_ipu // self.groups_per_ipu
+        )
+        begin, end = (
+            first_tile + part_number * self.per_group // parts for part_number in (part, part + 1)
+        )
         return range(begin, max(end, begin + 1))
 
 
 @dataclass(frozen=True)
 class Cuts:
-    """The numbers of vertices that share the steps of a ranking.
+    """The numbers of vertices that share the work of a ranking.
 
-    Each pair of runs has a vertex. `sums` vertices add the counts of each run, each run is spread
-    over `blocks` blocks of the result, and `parts` vertices combine the blocks.
+    In the first step, each pair of runs has a vertex. Then `sums` vertices add the counts of each
+    run, `blocks` vertices write each run to blocks of the result, and `parts` vertices combine the
+    blocks.
     """
 
     sums: int
@@ -94,17 +100,17 @@ class Cuts:
 
 
 def cuts(runs: int, length: int, retained: int, tiles: int, target: Target) -> Cuts:
-    """Return the cuts of a ranking of `runs` runs of at most `length` elements on `tiles` tiles.
+    """Return the numbers of vertices for a ranking of `runs` runs on `tiles` tiles.
 
-    `retained` is the length of the result. Each worker has at least one element, if there are
-    enough.
+    A run has at most `length` elements, and the result has `retained` elements. There are only as
+    many vertices as have an element for each of their workers.
     """
-    workers = target.num_worker_contexts
+    num_workers = target.num_worker_contexts
     tiles_per_run = max(1, tiles // runs)
     return Cuts(
-        min(tiles_per_run, -(-length // workers)),
-        min(tiles_per_run, -(-retained // workers)),
-        min(tiles, -(-retained // workers)),
+        min(tiles_per_run, -(-length // num_workers)),
+        min(tiles_per_run, -(-retained // num_workers)),
+        min(tiles, -(-retained // num_workers)),
     )
 
 
@@ -117,7 +123,8 @@ def grid(groups: int, target: Target) -> Grid:
 def planned(rows: int, n: int, k: int, dtypes: Dtypes, target: Target) -> SortPlan:
     """Return the cheapest plan for the first `k` elements of each of `rows` rows of `n` elements.
 
-    `dtypes` are those of the keys and of the values that are moved with them.
+    `dtypes` contains the dtype of the keys and, if there are any, of the values that move with
+    them.
     """
     plans = (
         _Planner(rows, n, k, chunks, dtypes=dtypes, target=target).plan()
@@ -128,14 +135,18 @@ def planned(rows: int, n: int, k: int, dtypes: Dtypes, target: Target) -> SortPl
 
 def _chunks(n: int, target: Target) -> list[int]:
     """Return the numbers of chunks to try: powers of two, midpoints between them, and all tiles."""
-    tiles = max(1, min(n, target.tiles_per_ipu))
-    powers = [2**i for i in range(tiles.bit_length())]
-    counts = (c for c in (*powers, *(3 * p // 2 for p in powers), tiles) if c <= tiles)
-    return sorted({-(-n // -(-n // c)) for c in counts})
+    num_tiles = max(1, min(n, target.tiles_per_ipu))
+    powers_of_two = [2**i for i in range(num_tiles.bit_length())]
+    chunk_counts = (
+        count
+        for count in (*powers_of_two, *(3 * power // 2 for power in powers_of_two), num_tiles)
+        if count <= num_tiles
+    )
+    return sorted({-(-n // -(-n // count)) for count in chunk_counts})
 
 
 class _Planner:
-    """The modelled cycles of the stages, for one number of chunks."""
+    """A search for the cheapest stages, for one number of chunks."""
 
     def __init__(
         self, rows: int, n: int, k: int, chunks: int, dtypes: Dtypes, target: Target
@@ -154,59 +165,61 @@ class _Planner:
         """Return the cheapest plan, or None if a group has fewer tiles than chunks."""
         if self.tiles < self.chunks:
             return None
-        width = -(-self.n // self.chunks)
-        first = self._merge(width, 1)
-        cycles, stages = self.best(self.chunks, min(self.k, width))
-        return SortPlan(self.groups, self.chunks, stages, first + cycles)
+        chunk_length = -(-self.n // self.chunks)
+        first_cycles = self._merge(chunk_length, 1)
+        cycles, stages = self.best(self.chunks, min(self.k, chunk_length))
+        return SortPlan(self.groups, self.chunks, stages, first_cycles + cycles)
 
     def _best(self, runs: int, length: int) -> tuple[int, tuple[Stage, ...]]:
-        """Return (cycles, stages) of the cheapest stages for `runs` sorted runs of `length`."""
+        """Return (cycles, stages) of the cheapest stages that join runs of `length` elements."""
         if runs == 1:
             return 0, ()
-        options = []
-        for fan_in in {min(f, runs) for f in (*_FAN_INS, runs)}:
-            remaining = -(-runs // fan_in)
-            rest, later_cycles = self.best(remaining, min(self.k, length * fan_in))
+        choices = []
+        for fan_in in {min(fan, runs) for fan in (*_FAN_INS, runs)}:
+            remaining_runs = -(-runs // fan_in)
+            later_cycles, later_stages = self.best(remaining_runs, min(self.k, length * fan_in))
             cycles = self._merge(fan_in * length, length)
-            options.append((cycles + rest, (Stage(fan_in, False), *later_cycles)))
+            choices.append((cycles + later_cycles, (Stage(fan_in, False), *later_stages)))
             if self.rows == 1:
-                cycles = self._rank(fan_in, length, self.tiles // remaining)
-                options.append((cycles + rest, (Stage(fan_in, True), *later_cycles)))
-        return min(options, key=lambda option: option[0])
+                cycles = self._rank(fan_in, length, self.tiles // remaining_runs)
+                choices.append((cycles + later_cycles, (Stage(fan_in, True), *later_stages)))
+        return min(choices, key=lambda option: option[0])
 
     def _merge(self, columns: int, run: int) -> int:
-        size = sum(dtype.size for dtype in self.dtypes)
+        element_bytes = sum(dtype.size for dtype in self.dtypes)
         sorting = vertices.sort_rows(
             self.rows, columns, run, self.k, dtypes=self.dtypes, target=self.target
         )
-        return self._step(self.rows * columns * size) + sorting
+        return self._step(self.rows * columns * element_bytes) + sorting
 
     def _rank(self, runs: int, length: int, tiles: int) -> int:
-        """Return the cycles of the four steps of a ranking on `tiles` tiles."""
+        """Return the cycles to join runs of `length` elements by a ranking on `tiles` tiles."""
         target = self.target
-        retained = min(self.k, runs * length)
-        cut = cuts(runs, length, retained, tiles, target=target)
-        key = self.dtypes[0]
-        size = sum(d.size for d in self.dtypes)
-        rank = UNSIGNED_INT.size
-        pairs = -(-runs * (runs - 1) // 2 // tiles)
-        cycles = self._step(2 * length * key.size * pairs)
-        cycles += pairs * vertices.rank_pair(length, length, key, target)
-        per_tile = -(-runs * cut.sums // tiles)
-        share = -(-length // cut.sums)
-        cycles += self._step((runs - 1) * share * rank * per_tile)
-        cycles += per_tile * vertices.sum_ranks(runs - 1, share, target)
-        per_tile = -(-runs * cut.blocks // tiles)
-        slots = -(-retained // cut.blocks)
-        cycles += self._step(length * (rank + size) * per_tile)
-        cycles += per_tile * sum(
-            vertices.scatter_run(length, slots, d, target) for d in self.dtypes
+        num_retained = min(self.k, runs * length)
+        vertex_cuts = cuts(runs, length, num_retained, tiles, target=target)
+        key_dtype = self.dtypes[0]
+        element_bytes = sum(dtype.size for dtype in self.dtypes)
+        rank_bytes = UNSIGNED_INT.size
+        pairs_per_tile = -(-runs * (runs - 1) // 2 // tiles)
+        cycles = self._step(2 * length * key_dtype.size * pairs_per_tile)
+        cycles += pairs_per_tile * vertices.rank_pair(length, length, key_dtype, target)
+        vertices_per_tile = -(-runs * vertex_cuts.sums // tiles)
+        elements_per_vertex = -(-length // vertex_cuts.sums)
+        cycles += self._step((runs - 1) * elements_per_vertex * rank_bytes * vertices_per_tile)
+        cycles += vertices_per_tile * vertices.sum_ranks(runs - 1, elements_per_vertex, target)
+        vertices_per_tile = -(-runs * vertex_cuts.blocks // tiles)
+        ranks_per_vertex = -(-num_retained // vertex_cuts.blocks)
+        cycles += self._step(length * (rank_bytes + element_bytes) * vertices_per_tile)
+        cycles += vertices_per_tile * sum(
+            vertices.scatter_run(length, ranks_per_vertex, dtype, target) for dtype in self.dtypes
         )
-        slots = -(-retained // cut.parts)
-        cycles += self._step(runs * slots * size)
-        return cycles + sum(vertices.combine_runs(runs, slots, d, target) for d in self.dtypes)
+        ranks_per_vertex = -(-num_retained // vertex_cuts.parts)
+        cycles += self._step(runs * ranks_per_vertex * element_bytes)
+        return cycles + sum(
+            vertices.combine_runs(runs, ranks_per_vertex, dtype, target) for dtype in self.dtypes
+        )
 
-    def _step(self, size: int) -> int:
-        """Return the cycles before a compute set whose busiest tile receives `size` bytes."""
-        begin = self.target.internal_sync_cycles + self.target.exchange_latency_cycles
-        return begin + int(exchange_cycles(size, self.target))
+    def _step(self, received_bytes: int) -> int:
+        """Return the cycles of sync and exchange if the busiest tile receives so many bytes."""
+        start_cycles = self.target.internal_sync_cycles + self.target.exchange_latency_cycles
+        return start_cycles + int(exchange_cycles(received_bytes, self.target))

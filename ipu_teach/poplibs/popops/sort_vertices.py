@@ -17,33 +17,33 @@ from ipu_teach.types import UNSIGNED_INT, Array, DType
 
 K = TypeVar("K")
 V = TypeVar("V")
-# in the names of codelets, by their constant `largest`
+# the word in a codelet's name for its constant `largest`
 WORDS = {True: "largest", False: "smallest"}
 
 
 def order_of(keys: Array, k: int, largest: bool, descending: bool) -> Array:
-    """Return [rows, k]: the positions of the k largest or smallest elements of each row of `keys`.
+    """Return int64[rows, k]: the columns of the k largest or smallest keys of each row.
 
-    `keys` is [rows, n]. The elements at these positions descend or ascend.
+    `keys` is [rows, n]. The keys in these columns are in descending or ascending order.
     """
-    n = keys.shape[1]
-    up = np.argsort(keys, axis=1, kind="stable")
-    down = (n - 1) - np.argsort(keys[:, ::-1], axis=1, kind="stable")[:, ::-1]
-    first: Array = (down if largest else up)[:, :k]
-    return first if largest == descending else first[:, ::-1]
+    row_length = keys.shape[1]
+    ascending_order = np.argsort(keys, axis=1, kind="stable")
+    descending_order = (row_length - 1) - np.argsort(keys[:, ::-1], axis=1, kind="stable")[:, ::-1]
+    selected: Array = (descending_order if largest else ascending_order)[:, :k]
+    return selected if largest == descending else selected[:, ::-1]
 
 
 def taken(rows: Array, order: Array) -> Array:
-    """Return the elements of each row of `rows` [rows, n] at the positions `order`."""
-    starts = np.arange(len(rows)).reshape((len(rows), 1)) * rows.shape[1]
-    elements: Array = np.take(rows.copy().reshape(rows.size), order + starts, mode="clip")
+    """Return the elements of `rows` [rows, n] in the columns `order` [rows, k] of each row."""
+    row_starts = np.arange(len(rows)).reshape((len(rows), 1)) * rows.shape[1]
+    elements: Array = np.take(rows.copy().reshape(rows.size), order + row_starts, mode="clip")
     return elements
 
 
 class SortRows(SupervisorVertex, Generic[K]):
-    """out = the k largest, or smallest, elements of each row of keys, in order.
+    """Set `out` to the k largest or smallest elements of each row of keys, in order.
 
-    Every `run` elements of a row are in order already.
+    In a row, each group of `run` elements is in order already.
     """
 
     keys: Input[Vector[Vector[K]]]
@@ -62,7 +62,7 @@ class SortRows(SupervisorVertex, Generic[K]):
 
 
 class SortRowsKV(SupervisorVertex, Generic[K, V]):
-    """out, picked = the result of `SortRows` for keys, and the values at the same positions."""
+    """Set `out` as `SortRows` does, and `picked` to the values at the same positions."""
 
     keys: Input[Vector[Vector[K]]]
     values: Input[Vector[Vector[V]]]
@@ -83,9 +83,9 @@ class SortRowsKV(SupervisorVertex, Generic[K, V]):
 
 
 class RankPair(SupervisorVertex, Generic[K]):
-    """counts = for each key of two sorted runs, how many keys of the other run come before it.
+    """Count, for each key of two sorted runs, how many keys of the other run come before it.
 
-    If keys are equal, those of `first` come first.
+    Of equal keys, those in `first` come before those in `second`.
     """
 
     first: Input[Vector[K]]
@@ -98,8 +98,8 @@ class RankPair(SupervisorVertex, Generic[K]):
         first = self.first
         second = self.second
         if self.largest:
-            behind = np.searchsorted(second[::-1], first, side="right")
-            self.first_counts = len(second) - behind
+            num_not_before = np.searchsorted(second[::-1], first, side="right")
+            self.first_counts = len(second) - num_not_before
             self.second_counts = len(first) - np.searchsorted(first[::-1], second, side="left")
         else:
             self.first_counts = np.searchsorted(second, first, side="left")
@@ -111,23 +111,29 @@ class RankPair(SupervisorVertex, Generic[K]):
 
 
 class SumRanks(SupervisorVertex):
-    """ranks = the sum of each column of counts, plus the positions begin, begin + 1, ..."""
+    """Set `ranks` to the sum of each column of counts, plus the element's position in its run.
+
+    The first element has the position `begin`.
+    """
 
     counts: Input[Vector[Vector[UNSIGNED_INT]]]
     begin: UNSIGNED_INT
     ranks: Output[Vector[UNSIGNED_INT]]
 
     def compute(self) -> None:
-        places = self.begin + np.arange(len(self.ranks))
-        self.ranks = np.sum(self.counts, axis=0) + places
+        positions = self.begin + np.arange(len(self.ranks))
+        self.ranks = np.sum(self.counts, axis=0) + positions
 
     def cycles(self, target: Target) -> int:
-        counts, n = self.counts.shape
-        return vertices.sum_ranks(counts, n, target)
+        num_counts, num_elements = self.counts.shape
+        return vertices.sum_ranks(num_counts, num_elements, target)
 
 
 class ScatterRun(SupervisorVertex, Generic[K]):
-    """out = the elements of a run with the ranks begin, begin + 1, ...; 0 for other ranks."""
+    """Write the elements of a run to `out`, at the positions of their ranks.
+
+    The first position has the rank `begin`. Positions whose rank belongs to another run get 0.
+    """
 
     ranks: Input[Vector[UNSIGNED_INT]]
     x: Input[Vector[K]]
@@ -135,10 +141,10 @@ class ScatterRun(SupervisorVertex, Generic[K]):
     out: Output[Vector[K]]
 
     def compute(self) -> None:
-        wanted = self.begin + np.arange(len(self.out))
-        places = np.searchsorted(self.ranks, wanted)
-        is_here = np.take(self.ranks, places, mode="clip") == wanted
-        self.out = np.where(is_here, np.take(self.x, places, mode="clip"), 0)
+        block_ranks = self.begin + np.arange(len(self.out))
+        positions = np.searchsorted(self.ranks, block_ranks)
+        is_in_block = np.take(self.ranks, positions, mode="clip") == block_ranks
+        self.out = np.where(is_in_block, np.take(self.x, positions, mode="clip"), 0)
 
     def cycles(self, target: Target) -> int:
         dtype = self.fields["x"].dtype
@@ -146,7 +152,7 @@ class ScatterRun(SupervisorVertex, Generic[K]):
 
 
 class CombineRuns(SupervisorVertex, Generic[K]):
-    """out = the only element that is not 0 in each column of x, whose dtype is unsigned."""
+    """Set `out` to the only nonzero element of each column of x, whose dtype is unsigned."""
 
     x: Input[Vector[Vector[K]]]
     out: Output[Vector[K]]
@@ -157,14 +163,14 @@ class CombineRuns(SupervisorVertex, Generic[K]):
         self.out = combined[::-1] if self.backwards else combined
 
     def cycles(self, target: Target) -> int:
-        runs, n = self.x.shape
-        return vertices.combine_runs(runs, n, self.fields["x"].dtype, target)
+        num_runs, num_elements = self.x.shape
+        return vertices.combine_runs(num_runs, num_elements, self.fields["x"].dtype, target)
 
 
 def _sort_cycles(shape: Shape, run: int, k: int, outputs: list[type[DType]], target: Target) -> int:
-    """Return the tile cycles to find k elements in rows of this shape, in runs of length `run`.
+    """Return the tile cycles to sort rows of this shape, of which groups of `run` are sorted.
 
-    `outputs` are the dtypes of the elements that are moved.
+    `k` is the number of selected elements, and `outputs` are the dtypes that are moved.
     """
-    rows, n = shape
-    return vertices.sort_rows(rows, n, run, k, dtypes=outputs, target=target)
+    num_rows, row_length = shape
+    return vertices.sort_rows(num_rows, row_length, run, k, dtypes=outputs, target=target)

@@ -1,9 +1,9 @@
 """Order along a dimension: `top_k`, `sort` and variants, and the positions of extremes.
 
 A long row is divided into chunks, which are sorted on different tiles and merged; `sort_plan`
-chooses their number and how they are merged. Many rows are divided evenly over the tiles. Equal
-elements keep their order, also in descending order. NaN counts as larger than any number. Searches
-for the largest or smallest element are in `extremes`.
+chooses the number of chunks and the way they are merged. Many rows are divided evenly over the
+tiles. Equal elements keep their order, also in descending order. NaN counts as larger than any
+number. The module `extremes` finds the largest or smallest element.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ __all__ = [
 class SortOrder(Enum):
     """The order of the results of `top_k`.
 
-    NONE leaves it open: it is DESCENDING for the largest elements, and ASCENDING for the smallest.
+    NONE permits any order; here it is DESCENDING for the largest elements, and ASCENDING for the
+    smallest.
     """
 
     NONE = "NONE"
@@ -71,10 +72,11 @@ class TopKParams:
 def top_k(
     graph: Graph, params: TopKParams, x: Tensor, prog: Program, debug_context: str = OWN
 ) -> Tensor:
-    """Return the k largest or smallest elements of each row of x: [..., k].
+    """Return a tensor [..., k]: the k largest or smallest elements of each row of x.
 
-    Rows are along the last dimension of x, which may have any numeric dtype. The result is mapped
-    to the tiles of the last merge. Raises `PoplibsError`.
+    A row is a vector along the last dimension of x, which may have any numeric dtype. `params` tell
+    k, which elements, and their order. The result is on the tiles that compute it. Raises
+    `PoplibsError`.
     """
     _check_params(params, "x", x)
     return _sorted(graph, x, None, params, prog=prog, name=debug_context)[0]
@@ -89,9 +91,9 @@ def top_k_key_value(
     prog: Program,
     debug_context: str = OWN,
 ) -> tuple[Tensor, Tensor]:
-    """Return `top_k` of `keys`, and the elements of `values` at the same positions.
+    """Return the result of `top_k` for `keys`, and the elements of `values` at the same positions.
 
-    `values` has the shape of `keys` and any dtype.
+    `values` has the shape of `keys` and any dtype. Raises `PoplibsError`.
     """
     _check_params(params, "keys", keys)
     _check_values(keys, values)
@@ -102,7 +104,10 @@ def top_k_key_value(
 def top_k_with_permutation(
     graph: Graph, params: TopKParams, x: Tensor, prog: Program, debug_context: str = OWN
 ) -> tuple[Tensor, Tensor]:
-    """Return `top_k` of x, and the positions of its elements in their rows (UNSIGNED_INT)."""
+    """Return the result of `top_k` for x, and its elements' positions in their rows.
+
+    The positions are UNSIGNED_INT. Raises `PoplibsError`.
+    """
     _check_params(params, "x", x)
     return _sorted(graph, x, None, params, prog=prog, name=debug_context, with_places=True)
 
@@ -120,7 +125,10 @@ def sort(graph: Graph, x: Tensor, dim: int, prog: Program, debug_context: str = 
 def sort_in_place(
     graph: Graph, x: Tensor, dim: int, prog: Program, debug_context: str = OWN
 ) -> None:
-    """Sort x in ascending order along the dimension `dim`: `sort`, and a copy back to x."""
+    """Sort x in ascending order along the dimension `dim`, and copy the result back to x.
+
+    Raises `PoplibsError`.
+    """
     out, _ = _ascended(graph, "x", x, None, dim=dim, prog=prog, name=debug_context)
     prog.add(Copy(out, x))
 
@@ -129,9 +137,9 @@ def sort_in_place(
 def sort_key_value(
     graph: Graph, keys: Tensor, values: Tensor, dim: int, prog: Program, debug_context: str = OWN
 ) -> Tensor:
-    """Return `values` in the order in which `keys` ascend along `dim`, in a new tensor; see `sort`.
+    """Return a new tensor: `values` in the order in which `keys` ascend along `dim`.
 
-    `values` has the shape of `keys`.
+    `values` has the shape of `keys` and any dtype. Raises `PoplibsError`.
     """
     return _ascended(graph, "keys", keys, values, dim=dim, prog=prog, name=debug_context)[1]
 
@@ -142,7 +150,7 @@ def sort_key_value_in_place(
 ) -> None:
     """Sort `keys` in ascending order along `dim`, and `values` with them, and copy both back.
 
-    See `sort_key_value`.
+    `values` has the shape of `keys` and any dtype. Raises `PoplibsError`.
     """
     ordered, moved = _ascended(graph, "keys", keys, values, dim=dim, prog=prog, name=debug_context)
     prog.add(Copy(ordered, keys)).add(Copy(moved, values))
@@ -199,16 +207,21 @@ def _ascended(
     prog: Program,
     name: str,
 ) -> tuple[Tensor, Tensor]:
-    """Return (keys, values) in ascending order of keys along `dim`; or the keys twice."""
+    """Return (keys, values) in ascending order of the keys along `dim`.
+
+    Without values, return (keys, keys).
+    """
     axis = keys._axis(dim)
-    last = keys.rank - 1
+    last_dim = keys.rank - 1
     _check_order(argument, keys)
     if values is not None:
         _check_values(keys, values)
-        values = values.dim_roll(axis, last)
+        values = values.dim_roll(axis, last_dim)
     params = TopKParams(keys.shape[axis], False, SortOrder.ASCENDING)
-    ordered = _sorted(graph, keys.dim_roll(axis, last), values, params, prog=prog, name=name)
-    return ordered[0].dim_roll(last, axis), ordered[1].dim_roll(last, axis)
+    sorted_tensors = _sorted(
+        graph, keys.dim_roll(axis, last_dim), values, params, prog=prog, name=name
+    )
+    return sorted_tensors[0].dim_roll(last_dim, axis), sorted_tensors[1].dim_roll(last_dim, axis)
 
 
 def _sorted(
@@ -220,14 +233,15 @@ def _sorted(
     name: str,
     with_places: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """Return (keys, values) for the first k positions in the order of keys.
+    """Return (keys, values): the k keys of each row that `params` select, and their values.
 
-    Without values, the second result is the positions if `with_places`, and the keys otherwise.
+    Without values, the second result is the keys' positions if `with_places`, and otherwise the
+    keys.
     """
     rows = {"keys": keys.reshape((_rows(keys), keys.shape[-1]))}
     if values is not None:
         rows["values"] = values.reshape((_rows(keys), keys.shape[-1]))
-    work = Ordering(
+    ordering = Ordering(
         graph=graph,
         prog=prog,
         name=name,
@@ -235,10 +249,12 @@ def _sorted(
         largest=bool(params.largest),
         descending=params.descending,
     )
-    results = work.order(rows, with_places)
+    results = ordering.order(rows, with_places)
     shape = (*keys.shape[:-1], params.k)
-    first, *rest = (results[f].reshape(shape) for f in ("keys", "values") if f in results)
-    return first, rest[-1] if rest else first
+    sorted_keys, *others = (
+        results[field].reshape(shape) for field in ("keys", "values") if field in results
+    )
+    return sorted_keys, others[-1] if others else sorted_keys
 
 
 def _extreme(

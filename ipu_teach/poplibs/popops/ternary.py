@@ -1,7 +1,7 @@
 """Operations with three operands: select and clamp, each in three forms.
 
-If all operands are tensors, a codelet of their own computes them; with numbers among them, they are
-an expression of `map`.
+If all operands are tensors, the vertices Select and Clamp compute them. If some are numbers, a
+fused expression of `popops.map` computes them.
 """
 
 from __future__ import annotations
@@ -36,11 +36,12 @@ __all__ = [
 def select(
     graph: Graph, a: Operand, b: Operand, mask: Free, prog: Program, debug_context: str = OWN
 ) -> Tensor:
-    """Return a where `mask` (BOOL) is true, else b, in a new tensor, with numpy's broadcasting.
+    """Return a new tensor: elements of a where `mask` (BOOL) is true, and otherwise of b.
 
-    a and b have one dtype; one of them may be a number. The result is mapped like the best spread
-    operand of its shape, as by `map`. There is one compute set. It costs PopLibs' Select, or with
-    numbers that of a fused expression.
+    Operands are broadcast as in numpy. a and b have the same dtype; one of them may be a number. As
+    by `map`, the result is mapped like the operand of its shape that has the fewest elements on its
+    fullest tile. There is one compute set, with the cycles of PopLibs' Select, or of a fused
+    expression if an operand is a number. Raises `PoplibsError`.
     """
     return _new(graph, "SELECT", (a, b, mask), prog, name=debug_context)
 
@@ -51,7 +52,7 @@ def select_in_place(
 ) -> None:
     """Keep the elements of a where `mask` (BOOL) is true, and replace the others by those of b.
 
-    See `select`.
+    The operands are as for `select`. Raises `PoplibsError`.
     """
     _in_place(graph, "SELECT", (a, b, mask), prog, name=debug_context)
 
@@ -66,7 +67,10 @@ def select_with_output(
     prog: Program,
     debug_context: str = OWN,
 ) -> None:
-    """Write a where `mask` (BOOL) is true, else b, to `out`; see `select`."""
+    """Write the elements of a where `mask` (BOOL) is true, and otherwise those of b, to `out`.
+
+    The operands are as for `select`. Raises `PoplibsError`.
+    """
     _with_output(graph, "SELECT", (a, b, mask), out, prog=prog, name=debug_context)
 
 
@@ -74,12 +78,13 @@ def select_with_output(
 def clamp(
     graph: Graph, x: Free, low: Operand, high: Operand, prog: Program, debug_context: str = OWN
 ) -> Tensor:
-    """Return x, limited to the range from `low` to `high`, in a new tensor.
+    """Return a new tensor: x, limited to the range from `low` to `high`.
 
     Operands are broadcast as in numpy. The bounds are tensors of x's dtype, or numbers; where `low`
-    is above `high`, the result is `high`. The result is mapped like the best spread operand of its
-    shape, as by `map`. There is one compute set. It costs PopLibs' Clamp, or with numbers that of a
-    fused expression.
+    is above `high`, the result is `high`. As by `map`, the result is mapped like the operand of its
+    shape that has the fewest elements on its fullest tile. There is one compute set, with the
+    cycles of PopLibs' Clamp, or of a fused expression if a bound is a number. Raises
+    `PoplibsError`.
     """
     return _new(graph, "CLAMP", (x, low, high), prog, name=debug_context)
 
@@ -88,7 +93,7 @@ def clamp(
 def clamp_in_place(
     graph: Graph, x: Free, low: Operand, high: Operand, prog: Program, debug_context: str = OWN
 ) -> None:
-    """Limit x to the range from `low` to `high`; see `clamp`."""
+    """Replace x by x, limited to the range from `low` to `high`, as `clamp` returns it."""
     _in_place(graph, "CLAMP", (x, low, high), prog, name=debug_context)
 
 
@@ -102,7 +107,7 @@ def clamp_with_output(
     prog: Program,
     debug_context: str = OWN,
 ) -> None:
-    """Write x, limited to the range from `low` to `high`, to `out`; see `clamp`."""
+    """Write x, limited to the range from `low` to `high`, to `out`, as `clamp` returns it."""
     _with_output(graph, "CLAMP", (x, low, high), out, prog=prog, name=debug_context)
 
 
@@ -112,9 +117,9 @@ Operands = tuple[Operand, Operand, Operand]
 def _checked(
     graph: Graph, op: str, arguments: Operands
 ) -> tuple[list[Checked], list[Tensor], expr.Expr | None]:
-    """Return (operands, those that are tensors, expression) after a check.
+    """Check the operands; return (operands, the tensors among them, expression).
 
-    The expression contains the numbers among the operands; it is None if all are tensors.
+    The expression computes the operation if some operands are numbers; otherwise it is None.
     """
     operation = TERNARY[op]
     if op == "SELECT":
@@ -130,7 +135,7 @@ def _checked(
             raise refused(
                 "was given two numbers.",
                 f"{arguments[0]} and {arguments[1]}",
-                "make one of them a tensor.",
+                "give a tensor as a or b.",
             )
         operands = [*checked(graph, operation, *arguments[:2]), mask]
     else:
@@ -140,10 +145,12 @@ def _checked(
     common_shape(tensors)
     if len(tensors) == 3:
         return operands, tensors, None
-    places = iter((expr._1, expr._2, expr._3))
+    placeholders = iter((expr._1, expr._2, expr._3))
     terms = [
-        next(places) if isinstance(x, Tensor) else expr.Const(x.item(), tensors[0].dtype)
-        for x in operands
+        next(placeholders)
+        if isinstance(operand, Tensor)
+        else expr.Const(operand.item(), tensors[0].dtype)
+        for operand in operands
     ]
     return operands, tensors, expr.Select(*terms) if op == "SELECT" else expr.Clamp(*terms)
 

@@ -1,10 +1,11 @@
 """The partition of a dynamic sparse product, and the data that the host writes to its tiles.
 
-The sparse matrix is divided into parts of its rows and columns. Each part has a *bucket*: room for
-its even share of the budget of blocks, and `OVERSIZE` more. If a bucket is full, blocks *spill*
-into the nearest later bucket with room. On the device, buckets move around the ring of parts, one
-part per step, for as many steps as the block that spilled furthest needs. One program therefore
-works for any pattern up to its budget, and an uneven pattern costs steps instead of memory.
+The sparse matrix is divided into parts by rows and columns. Each part has a *bucket*, with a number
+of slots for blocks: its even share of the greatest number of blocks, and a reserve of 30 %
+(`OVERSIZE`). If a bucket is full, blocks *spill* into the nearest other bucket with an empty slot.
+On the device, the buckets move around a ring of all parts, one part per step, until every spilled
+block has reached its own part. One program therefore works for any pattern with at most so many
+blocks, and an uneven pattern costs steps instead of memory.
 """
 
 from __future__ import annotations
@@ -30,16 +31,17 @@ from ipu_teach.poplibs.popsparse.static_plan import (
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, Array, DType
 
-OVERSIZE = 0.3  # PopLibs' default of metaInfoBucketOversizeProportion
-EMPTY = 0xFFFF  # as the part of a slot: the slot has no block
-PLACES = 3  # numbers per block: its part, and its row and its column there
+OVERSIZE = 0.3  # the default of PopLibs' option metaInfoBucketOversizeProportion
+EMPTY = 0xFFFF  # an empty slot has this part number
+PLACES = 3  # each block has 3 numbers: its part, and its row and column within the part
 
 
 @dataclass(frozen=True)
 class MatMulParams:
     """A product [m, k] x [k, n] whose sparse operand has at most `num_blocks` blocks.
 
-    It is created by `create_with_nz_ratio` or `create_with_num_non_zero_values`.
+    Blocks have the shape `block`. Create the parameters with `create_with_nz_ratio` or
+    `create_with_num_non_zero_values`.
     """
 
     m: int
@@ -52,9 +54,9 @@ class MatMulParams:
     def create_with_nz_ratio(
         cls, m: int, k: int, n: int, nz_ratio: float, block: Sequence[int] = (1, 1)
     ) -> MatMulParams:
-        """Return the parameters for a share of the m x k values, above 0 and at most 1.
+        """Return the parameters if at most `nz_ratio` of the m x k values are stored.
 
-        Raises `PoplibsError`.
+        `nz_ratio` is above 0 and at most 1. Raises `PoplibsError`.
         """
         return _params(m, k, n, nz_ratio, num_nz=None, block=block)
 
@@ -62,7 +64,7 @@ class MatMulParams:
     def create_with_num_non_zero_values(
         cls, m: int, k: int, n: int, num_nz: int, block: Sequence[int] = (1, 1)
     ) -> MatMulParams:
-        """Return the parameters for this number of values, rounded up to complete blocks.
+        """Return the parameters if at most `num_nz` values are stored, rounded up to blocks.
 
         Raises `PoplibsError`.
         """
@@ -82,15 +84,15 @@ def _params(
         raise refused(f"""was given {m} x {k} in blocks of {b} x {b}, which do not divide it.
             next:  make the matrix larger with zeros, or take smaller blocks.""")
     if ratio is not None:
-        number = isinstance(ratio, (int, float, np.floating)) and not isinstance(ratio, bool)
-        if not number or not 0 < ratio <= 1:
+        is_number = isinstance(ratio, (int, float, np.floating)) and not isinstance(ratio, bool)
+        if not is_number or not 0 < ratio <= 1:
             raise as_given(ratio, "nz_ratio", "give a number above 0 and up to 1.")
-        blocks = -(-m * k * ratio // (b * b))
+        num_blocks = -(-m * k * ratio // (b * b))
     else:
         if num_nz is None or not is_count(num_nz, 1) or num_nz > m * k:
             raise as_given(num_nz, "num_nz", f"give a whole number from 1 to {m * k:,}.")
-        blocks = -(-num_nz // (b * b))
-    return MatMulParams(int(m), int(k), int(n), shape.block, num_blocks=int(blocks))
+        num_blocks = -(-num_nz // (b * b))
+    return MatMulParams(int(m), int(k), int(n), shape.block, num_blocks=int(num_blocks))
 
 
 @dataclass(frozen=True)
@@ -102,10 +104,10 @@ class Cut:
         row_parts: the number of parts of the sparse operand's rows.
         column_parts: the number of parts of the sparse operand's columns.
         n_parts: the intervals (begin, end) of the dense operand's columns.
-        slots: the number of blocks in a bucket.
-        cycles: those of the first step.
-        step_cycles: those of every further step.
-        temporary_bytes: the bytes of blocks and sums on a tile.
+        slots: the number of blocks for which a bucket has room.
+        cycles: the cycles of the first step.
+        step_cycles: the cycles of every further step.
+        temporary_bytes: the bytes per tile for blocks, rows of the dense operand, and sums.
     """
 
     params: MatMulParams
@@ -121,7 +123,7 @@ class Cut:
 
     @property
     def b(self) -> int:
-        """The length of a block."""
+        """The number of rows, and of columns, of a block."""
         return self.params.block[0]
 
     @property
@@ -152,83 +154,106 @@ def cut_for(
 ) -> Cut:
     """Return the cheapest partition of a product with sums of FLOAT.
 
-    Every partition that has a tile for each part is costed, with a full bucket on each.
-    `proportion` is the share of a tile's memory for temporary data.
+    The model computes the cycles of each partition that has a tile for each part, with full
+    buckets. `proportion` is the share of a tile's memory for temporary data.
     """
     b = params.block[0]
-    rate = target.exchange_bytes_per_cycle
-    high = params.m // b
-    wide = params.k // b
-    grain = target.get_vector_width(dtype)
-    xs, ys, zs = _partitions(high, wide, -(-params.n // grain), target.num_tiles)
-    slots = np.ceil(params.num_blocks * (1 + OVERSIZE) / (xs * ys)).astype(np.int64)
-    rows = -(-high // xs)
-    deep = -(-wide // ys)
-    n = ceil_div(ceil_div(params.n, grain), zs) * grain
-    slots = np.minimum(slots, rows * deep)
-    types = (dtype, FLOAT)
-    bucket = slots * (b * b * dtype.size + 2 * PLACES)
-    right = deep * b * n * dtype.size
-    sums = rows * b * n
-    # the copy within the tile to where the bucket is used
-    laid = np.ceil(bucket / target.memcpy_bytes_per_cycle)
-    cycles = np.ceil(right / rate) + np.where(zs > 1, np.ceil(bucket / rate), laid)
-    cycles = cycles + dynamic_product(rows, slots, n, b, types=types, target=target)
-    cycles = cycles + zeroing(sums, FLOAT, target)
-    adding = static_reduction(-(-sums // ys), ys, FLOAT, dtype, target=target)
-    arriving = np.ceil(sums * FLOAT.size * (ys - 1) / ys / rate)
-    cycles = cycles + np.where(ys > 1, adding + arriving, 0)
-    step = (
-        np.ceil(bucket / rate)
-        + laid
-        + dynamic_product(rows, spare(slots), n, b, types=types, target=target)
+    bytes_per_cycle = target.exchange_bytes_per_cycle
+    num_rows = params.m // b
+    num_columns = params.k // b
+    vector_width = target.get_vector_width(dtype)
+    row_parts, column_parts, n_parts = _partitions(
+        num_rows, num_columns, -(-params.n // vector_width), target.num_tiles
     )
-    memory = right + 2 * bucket + sums * FLOAT.size
-    best = fitting(cycles, memory, proportion * target.bytes_per_tile)
-    parts = tuple(spread(params.n, int(zs[best]), grain))
+    slots = np.ceil(params.num_blocks * (1 + OVERSIZE) / (row_parts * column_parts)).astype(
+        np.int64
+    )
+    rows_per_part = -(-num_rows // row_parts)
+    columns_per_part = -(-num_columns // column_parts)
+    n_per_part = ceil_div(ceil_div(params.n, vector_width), n_parts) * vector_width
+    slots = np.minimum(slots, rows_per_part * columns_per_part)
+    dtypes = (dtype, FLOAT)
+    bucket_bytes = slots * (b * b * dtype.size + 2 * PLACES)
+    x_bytes = columns_per_part * b * n_per_part * dtype.size
+    num_sums = rows_per_part * b * n_per_part
+    # a tile copies its bucket to the place from which the vertex reads it
+    local_copy_cycles = np.ceil(bucket_bytes / target.memcpy_bytes_per_cycle)
+    cycles = np.ceil(x_bytes / bytes_per_cycle) + np.where(
+        n_parts > 1, np.ceil(bucket_bytes / bytes_per_cycle), local_copy_cycles
+    )
+    cycles = cycles + dynamic_product(
+        rows_per_part, slots, n_per_part, b, types=dtypes, target=target
+    )
+    cycles = cycles + zeroing(num_sums, FLOAT, target)
+    reduction_cycles = static_reduction(
+        -(-num_sums // column_parts), column_parts, FLOAT, dtype, target=target
+    )
+    arrival_cycles = np.ceil(
+        num_sums * FLOAT.size * (column_parts - 1) / column_parts / bytes_per_cycle
+    )
+    cycles = cycles + np.where(column_parts > 1, reduction_cycles + arrival_cycles, 0)
+    step_cycles = (
+        np.ceil(bucket_bytes / bytes_per_cycle)
+        + local_copy_cycles
+        + dynamic_product(rows_per_part, spare(slots), n_per_part, b, types=dtypes, target=target)
+    )
+    temporary_bytes = x_bytes + 2 * bucket_bytes + num_sums * FLOAT.size
+    best = fitting(cycles, temporary_bytes, proportion * target.bytes_per_tile)
+    n_intervals = tuple(spread(params.n, int(n_parts[best]), vector_width))
     return Cut(
         params=params,
         dtype=dtype,
-        row_parts=int(xs[best]),
-        column_parts=int(ys[best]),
-        n_parts=parts,
+        row_parts=int(row_parts[best]),
+        column_parts=int(column_parts[best]),
+        n_parts=n_intervals,
         slots=int(slots[best]),
         cycles=int(cycles[best]),
-        step_cycles=int(step[best]),
-        temporary_bytes=int(memory[best]),
+        step_cycles=int(step_cycles[best]),
+        temporary_bytes=int(temporary_bytes[best]),
         num_tiles=target.num_tiles,
     )
 
 
-def _partitions(high: int, wide: int, grains: int, tiles: int) -> tuple[Array, Array, Array]:
-    """Return (parts of rows, parts of columns, parts of dense columns) that leave a tile for each.
+def _partitions(
+    num_rows: int, num_columns: int, num_vectors: int, num_tiles: int
+) -> tuple[Array, Array, Array]:
+    """Return (parts of rows, parts of columns, parts of dense columns): three parallel arrays.
 
-    There are `high` rows and `wide` columns of blocks, and `grains` grains of dense columns. Raises
+    They are all partitions with at most `num_tiles` parts. There are `num_rows` rows and
+    `num_columns` columns of blocks, and `num_vectors` vectors in a row of the dense operand. Raises
     `PoplibsError` if there is no such partition.
     """
-    ways = (sensible_parts(n, tiles) for n in (high, wide, grains))
-    xs, ys, zs = (g.ravel() for g in np.meshgrid(*ways, indexing="ij"))
-    # row, column and part numbers are 16 bits wide
-    fits = (xs * ys * zs <= tiles) & (np.maximum(xs * ys, np.maximum(high / xs, wide / ys)) < EMPTY)
+    part_counts = (sensible_parts(size, num_tiles) for size in (num_rows, num_columns, num_vectors))
+    row_parts, column_parts, n_parts = (
+        grid.ravel() for grid in np.meshgrid(*part_counts, indexing="ij")
+    )
+    # the host's data stores rows, columns and parts as 16-bit numbers
+    fits = (row_parts * column_parts * n_parts <= num_tiles) & (
+        np.maximum(
+            row_parts * column_parts, np.maximum(num_rows / row_parts, num_columns / column_parts)
+        )
+        < EMPTY
+    )
     if not fits.any():
         raise refused(
-            f"cannot partition {high:,} x {wide:,} blocks for {tiles:,} tiles: a part has at "
-            f"most {EMPTY - 1:,} rows and columns of them.",
+            f"cannot partition {num_rows:,} x {num_columns:,} blocks for {num_tiles:,} tiles: a "
+            f"part has at most {EMPTY - 1:,} rows and columns of blocks.",
             next_step="use more tiles, or larger blocks.",
         )
-    return xs[fits], ys[fits], zs[fits]
+    return row_parts[fits], column_parts[fits], n_parts[fits]
 
 
 def spare(slots: Array | int) -> Array | int:
-    """Return the number of a bucket's slots that are in its oversize."""
+    """Return how many of a bucket's slots are its reserve, beyond the even share of blocks."""
     return slots - slots * 10 // round(10 * (1 + OVERSIZE))
 
 
 class SparsityData(NamedTuple):
     """The data that the host writes to a `SparseTensor`.
 
-    `meta_info`, uint16[1 + buckets * slots * 3], contains the number of steps and the place of each
-    block. `nz_values` is [buckets, slots, b, b].
+    `meta_info`, uint16[1 + buckets * slots * 3], contains the number of steps in which the buckets
+    move, and for each slot the part, row and column of its block. `nz_values` [buckets, slots, b,
+    b] contains the blocks' values.
     """
 
     meta_info: Array
@@ -242,9 +267,10 @@ class SparsityData(NamedTuple):
 
 @dataclass(frozen=True)
 class Bucket:
-    """A bucket, filled with the blocks of a pattern.
+    """A bucket of a `Partitioner`, filled with the blocks of a pattern.
 
-    `held` contains (part, number of blocks) for each part of which the bucket has blocks.
+    `held` contains (part, number of blocks) for each part of which the bucket has blocks; the
+    bucket's own part has the number `number`.
     """
 
     number: int
@@ -259,14 +285,14 @@ class Bucket:
 
     @property
     def spilled(self) -> int:
-        """The number of blocks of other parts, which have to move."""
+        """The number of the bucket's blocks that belong to other parts and have to move there."""
         return sum(blocks for _, blocks in self.held) - self.own
 
 
 class Partitioner:
-    """The distribution of a pattern's blocks over the buckets, on the host.
+    """An encoder, on the host, of sparse matrices as the buckets of a dynamic product.
 
-    Raises `PoplibsError`.
+    `cut` is the partition that it uses. Raises `PoplibsError`.
     """
 
     @library
@@ -279,94 +305,99 @@ class Partitioner:
 
     @library
     def encode(self, csr: CSRMatrix) -> SparsityData:
-        """Return the two arrays that a `SparseTensor` needs for a pattern and its values.
+        """Return the arrays that the host writes to the `meta_info` and `nz_values` of a tensor.
 
-        Raises `PoplibsError` for more blocks than the budget, and for a different shape or block
-        size.
+        Raises `PoplibsError` if `csr` has more blocks than the parameters allow, or another shape
+        or block size.
         """
-        owner, local = self._owners(csr)
+        part_of_block, place_in_part = self._owners(csr)
         cut = self.cut
-        count = np.bincount(owner, minlength=self.cut.num_buckets)
-        order = np.argsort(owner, kind="stable")
-        begin = np.cumsum(count) - count
-        fill = np.minimum(count, cut.slots)
-        bucket = owner[order]
-        slot = np.arange(len(order)) - begin[owner[order]]
-        over = count - fill
-        rounds = 0
-        stored = fill.copy()
-        while over.any():  # `rounds` is the distance from the full bucket to the one with room
-            rounds += 1
-            room = np.roll(cut.slots - fill, rounds)
-            take = np.minimum(over, room)
-            for part in np.flatnonzero(take).tolist():
-                to = (part - rounds) % cut.num_buckets
-                count_moved = int(take[part])
-                first = begin[part] + stored[part]
-                bucket[first : first + count_moved] = to
-                slot[first : first + count_moved] = fill[to] + np.arange(count_moved)
-            over = over - take
-            stored = stored + take
-            fill = fill + np.roll(take, -rounds)
-        places = np.full((cut.num_buckets, cut.slots, PLACES), EMPTY, np.uint16)
-        places[bucket, slot] = np.stack((owner, *local), axis=1)[order]
+        blocks_of_part = np.bincount(part_of_block, minlength=self.cut.num_buckets)
+        order = np.argsort(part_of_block, kind="stable")
+        first_of_part = np.cumsum(blocks_of_part) - blocks_of_part
+        used_slots = np.minimum(blocks_of_part, cut.slots)
+        bucket_of_block = part_of_block[order]
+        slot_of_block = np.arange(len(order)) - first_of_part[part_of_block[order]]
+        num_unstored = blocks_of_part - used_slots
+        num_steps = 0
+        num_stored = used_slots.copy()
+        while num_unstored.any():  # blocks spill into the bucket `num_steps` before their own
+            num_steps += 1
+            free_slots = np.roll(cut.slots - used_slots, num_steps)
+            num_taken = np.minimum(num_unstored, free_slots)
+            for part in np.flatnonzero(num_taken).tolist():
+                target_bucket = (part - num_steps) % cut.num_buckets
+                num_moved = int(num_taken[part])
+                first_moved = first_of_part[part] + num_stored[part]
+                bucket_of_block[first_moved : first_moved + num_moved] = target_bucket
+                slot_of_block[first_moved : first_moved + num_moved] = used_slots[
+                    target_bucket
+                ] + np.arange(num_moved)
+            num_unstored = num_unstored - num_taken
+            num_stored = num_stored + num_taken
+            used_slots = used_slots + np.roll(num_taken, -num_steps)
+        meta = np.full((cut.num_buckets, cut.slots, PLACES), EMPTY, np.uint16)
+        meta[bucket_of_block, slot_of_block] = np.stack((part_of_block, *place_in_part), axis=1)[
+            order
+        ]
         values = np.zeros((cut.num_buckets, cut.slots, *cut.params.block), cut.dtype.numpy)
-        values[bucket, slot] = csr.values[order]
-        return SparsityData(np.append(np.uint16(rounds), places.ravel()), values)
+        values[bucket_of_block, slot_of_block] = csr.values[order]
+        return SparsityData(np.append(np.uint16(num_steps), meta.ravel()), values)
 
     def _owners(self, csr: CSRMatrix) -> tuple[Array, tuple[Array, Array]]:
-        """Return (part, (row, column) within the part) of each block."""
+        """Return (part, (row, column)) of each block; rows and columns count within the part."""
         params = self.cut.params
         if (csr.shape, csr.block) != ((params.m, params.k), params.block):
             raise refused(f"""was given {csr} for a product of {params.m:,} x {params.k:,} in
                 blocks of {params.block[0]} x {params.block[1]}.
-                next:  give a matrix of that shape in such blocks.""")
+                next:  give a matrix of that shape in blocks of that size.""")
         if csr.num_blocks > params.num_blocks:
-            raise refused(f"""was given {csr.num_blocks:,} blocks; the budget holds
+            raise refused(f"""was given {csr.num_blocks:,} blocks; the parameters allow
                 {params.num_blocks:,}.
                 where: {csr}
-                next:  make the parameters with a larger share, or drop the smallest blocks.""")
+                next:  make the parameters with a larger ratio, or drop the smallest blocks.""")
         owners = []
-        for places, cuts in ((csr.rows, self.cut.rows), (csr.columns, self.cut.columns)):
-            begins = np.array([begin for begin, _ in cuts])
-            part = np.searchsorted(begins, places, "right") - 1
-            owners += [part, places - begins[part]]
+        for block_places, intervals in ((csr.rows, self.cut.rows), (csr.columns, self.cut.columns)):
+            begins = np.array([begin for begin, _ in intervals])
+            part_number = np.searchsorted(begins, block_places, "right") - 1
+            owners += [part_number, block_places - begins[part_number]]
         return owners[0] * self.cut.column_parts + owners[2], (owners[1], owners[3])
 
     @library
     def decode(self, meta_info: ArrayLike, nz_values: ArrayLike) -> CSRMatrix:
-        """Return the matrix that `encode` encoded.
+        """Return the matrix that these arrays encode; the inverse of `encode`.
 
-        `nz_values` may also be a gradient of the values.
+        `nz_values` may also be the gradients of the values. Raises `PoplibsError` for arrays of
+        other shapes.
         """
         cut = self.cut
         b = self.cut.b
-        places = np.asarray(meta_info)
+        meta = np.asarray(meta_info)
         values = np.asarray(nz_values)
-        slots = cut.num_buckets * cut.slots
-        if places.shape != (1 + PLACES * slots,) or values.size != slots * b * b:
-            raise refused(f"""was given arrays of shapes {places.shape} and {values.shape}.
-                next:  give meta_info and nz_values as encode() makes them, {slots:,} slots.""")
-        places = places[1:].reshape(slots, PLACES).astype(np.int64)
-        is_used = places[:, 0] != EMPTY
-        part, row, column = places[is_used].T
+        num_slots = cut.num_buckets * cut.slots
+        if meta.shape != (1 + PLACES * num_slots,) or values.size != num_slots * b * b:
+            raise refused(f"""was given arrays of shapes {meta.shape} and {values.shape}.
+                next:  give meta_info and nz_values as encode() makes them, {num_slots:,} slots.""")
+        meta = meta[1:].reshape(num_slots, PLACES).astype(np.int64)
+        is_used = meta[:, 0] != EMPTY
+        part, row, column = meta[is_used].T
         row = row + np.array(cut.rows)[part // cut.column_parts, 0]
         column = column + np.array(cut.columns)[part % cut.column_parts, 0]
         order = np.lexsort((column, row))
         shape = (cut.params.m, cut.params.k)
-        blocks = values.reshape(slots, b, b)[is_used][order]
+        blocks = values.reshape(num_slots, b, b)[is_used][order]
         return COOMatrix(shape, row[order], column[order], blocks, block=cut.params.block).to_csr()
 
     @library
     def buckets(self, csr: CSRMatrix) -> tuple[Bucket, ...]:
-        """Return all buckets, filled with the blocks of a pattern; used for pictures."""
+        """Return all buckets, filled with the blocks of `csr`; pictures show them."""
         cut = self.cut
         meta_info = self.encode(csr).meta_info[1:].reshape(-1, self.cut.slots, PLACES)
         buckets = []
-        for number, parts in enumerate(meta_info[:, :, 0]):
+        for number, part_of_slot in enumerate(meta_info[:, :, 0]):
             blocks_per_part = zip(
-                *np.unique(parts[parts != EMPTY], return_counts=True), strict=True
+                *np.unique(part_of_slot[part_of_slot != EMPTY], return_counts=True), strict=True
             )
-            pairs = tuple((int(part), int(blocks)) for part, blocks in blocks_per_part)
-            buckets.append(Bucket(number, int(cut.tiles[number, 0]), cut.slots, pairs))
+            held = tuple((int(part), int(blocks)) for part, blocks in blocks_per_part)
+            buckets.append(Bucket(number, int(cut.tiles[number, 0]), cut.slots, held))
         return tuple(buckets)

@@ -6,11 +6,12 @@
     # the host writes these arrays:
     meta, values = dynamic.Partitioner(params, FLOAT, graph.target).encode(csr)
 
-The first step multiplies each bucket on its own tiles; then the buckets move from tile to tile, as
-`buckets` describes. The modelled cycles of the first step are those of a full bucket of the tile's
-own blocks, and those of each further step are for as many blocks as the oversize has room for. On a
-chip, the time of a step depends on the pattern. PopLibs' planner options are missing, and plans are
-not cached: a plan takes milliseconds.
+Each part of the sparse matrix has a bucket, which stores a fixed number of blocks (see the module
+`buckets`). The first step multiplies each bucket on its own tiles; before each further step, the
+buckets move to the next tiles. The model counts the cycles of the first step for a full bucket, and
+those of each further step for the bucket's reserve, `spare`. On a chip, the time of a step depends
+on the pattern. PopLibs' planner options are missing, and plans are not cached: a plan takes
+milliseconds.
 """
 
 from __future__ import annotations
@@ -72,9 +73,10 @@ __all__ = [
 class SparseTensor:
     """A sparse matrix on the device.
 
-    `meta_info`, UNSIGNED_SHORT, contains the places of the blocks. `nz_values` [buckets, slots, b,
-    b] contains their values, and zeros in empty slots. The host writes both, as encoded by a
-    `Partitioner` with the same parameters.
+    `meta_info`, UNSIGNED_SHORT[1 + buckets * slots * 3], contains the number of steps and the
+    position of each block. `nz_values` [buckets, slots, b, b] contains the blocks' values, and
+    zeros in empty slots. The host writes both tensors, as encoded by a `Partitioner` with the same
+    parameters. `cut` is the partition of the matrix.
     """
 
     meta_info: Tensor
@@ -83,32 +85,33 @@ class SparseTensor:
 
 
 class _OfBucket(SupervisorVertex):
-    """The common part of the vertices of a bucket.
+    """The base of the vertices that multiply the blocks of a bucket.
 
-    `meta` contains the part, row and column of each slot's block.
+    `meta` contains three numbers for each slot: the part, and the row and column within the part,
+    of the block in the slot. `first` is true in the vertices of the first step.
     """
 
     meta: Input[Vector[UNSIGNED_SHORT]]
     block: ClassVar[int]
     first: ClassVar[bool] = True
 
-    def blocks_of(self, part: int) -> tuple[Array, Array, Array]:
-        """Return (slots, rows, columns) of the bucket's blocks of a part."""
-        places = self.meta.reshape(-1, PLACES).astype(np.int64)
-        slots = np.flatnonzero(places[:, 0] == part)
-        return slots, places[slots, 1], places[slots, 2]
+    def blocks_of(self, part_number: int) -> tuple[Array, Array, Array]:
+        """Return (slots, rows, columns) of the bucket's blocks that belong to a part."""
+        block_places = self.meta.reshape(-1, PLACES).astype(np.int64)
+        slots = np.flatnonzero(block_places[:, 0] == part_number)
+        return slots, block_places[slots, 1], block_places[slots, 2]
 
     def blocks(self) -> int:
         """Return the number of blocks for which the cycles are modelled."""
-        slots = len(self.meta) // PLACES
-        return slots if self.first else int(spare(slots))
+        num_slots = len(self.meta) // PLACES
+        return num_slots if self.first else int(spare(num_slots))
 
 
 class DynamicSparsePartial(_OfBucket):
-    """sums = the products of a bucket's blocks of part `me` with blocks of x.
+    """Set `sums` to the products of a bucket's blocks that belong to part `me`, and blocks of x.
 
-    FLOAT stands for the dtype of the operands, HALF for that of the sums. With `turned`, the sparse
-    operand is transposed.
+    FLOAT stands for the dtype of the operands, and HALF for the dtype of the sums. With `turned`,
+    the sparse operand is transposed.
     """
 
     values: Input[Vector[FLOAT]]
@@ -118,9 +121,9 @@ class DynamicSparsePartial(_OfBucket):
     turned: ClassVar[bool]
 
     def compute(self) -> None:
-        total = np.zeros(self.sums.shape, np.float32)
-        self.add_to(total)
-        self.sums = total
+        full_sums = np.zeros(self.sums.shape, np.float32)
+        self.add_to(full_sums)
+        self.sums = full_sums
 
     def add_to(self, sums: Array) -> None:
         b = self.block
@@ -133,15 +136,15 @@ class DynamicSparsePartial(_OfBucket):
         np.add.at(sums.reshape(-1, b, n), rows, products)
 
     def cycles(self, target: Target) -> int:
-        rows, n = self.sums.shape
+        num_rows, n = self.sums.shape
         b = self.block
-        types = self.fields["x"].dtype, self.fields["sums"].dtype
-        cycles = dynamic_product(rows // b, self.blocks(), n, b, types=types, target=target)
-        return int(cycles + (zeroing(rows * n, FLOAT, target) if self.first else 0))
+        dtypes = self.fields["x"].dtype, self.fields["sums"].dtype
+        cycles = dynamic_product(num_rows // b, self.blocks(), n, b, types=dtypes, target=target)
+        return int(cycles + (zeroing(num_rows * n, FLOAT, target) if self.first else 0))
 
 
 class DynamicSparsePartialMore(DynamicSparsePartial):
-    """sums += the products as in `DynamicSparsePartial`, of a bucket of another part."""
+    """Add the products of `DynamicSparsePartial` to `sums`, for a bucket that moved to the tile."""
 
     sums: InOut[Vector[Vector[HALF]]]
     first = False
@@ -151,9 +154,10 @@ class DynamicSparsePartialMore(DynamicSparsePartial):
 
 
 class DynamicSparseGradW(_OfBucket):
-    """grads = the gradients of a bucket's blocks of part `here`; 0 for its other blocks.
+    """Set `grads` to the gradients of a bucket's blocks of part `here`, and 0 for other blocks.
 
-    They are products of the result's gradients and the layer's inputs.
+    The gradient of a block is the product of rows of `left`, the gradients of the layer's output,
+    and rows of `right`, the layer's inputs.
     """
 
     left: Input[Vector[Vector[FLOAT]]]
@@ -162,9 +166,9 @@ class DynamicSparseGradW(_OfBucket):
     grads: Output[Vector[HALF]]
 
     def compute(self) -> None:
-        total = np.zeros(self.grads.shape, np.float32)
-        self.add_to(total)
-        self.grads = total
+        full_grads = np.zeros(self.grads.shape, np.float32)
+        self.add_to(full_grads)
+        self.grads = full_grads
 
     def add_to(self, grads: Array) -> None:
         b = self.block
@@ -175,10 +179,10 @@ class DynamicSparseGradW(_OfBucket):
         grads.reshape(-1, b, b)[slots] += left @ right.transpose(0, 2, 1)
 
     def cycles(self, target: Target) -> int:
-        rows, n = self.left.shape
+        num_rows, n = self.left.shape
         b = self.block
-        types = self.fields["left"].dtype, self.fields["grads"].dtype
-        cycles = dynamic_gradient(rows // b, self.blocks(), n, b, types=types, target=target)
+        dtypes = self.fields["left"].dtype, self.fields["grads"].dtype
+        cycles = dynamic_gradient(num_rows // b, self.blocks(), n, b, types=dtypes, target=target)
         return int(cycles + (zeroing(len(self.grads), FLOAT, target) if self.first else 0))
 
 
@@ -193,9 +197,9 @@ class DynamicSparseGradWMore(DynamicSparseGradW):
 
 
 def _codelet(base: type[Vertex], dtype: type[DType], **options: int) -> type[Vertex]:
-    """Return `base` for operands of `dtype` and sums of FLOAT; `options` are constants."""
-    words: list[Word] = [dtype, *(f"{name}={value:d}" for name, value in options.items())]
-    return typed(base, words, {FLOAT: dtype, HALF: FLOAT}, **options)
+    """Return `base` for operands of `dtype` and sums of FLOAT; `options` set its constants."""
+    name_words: list[Word] = [dtype, *(f"{name}={value:d}" for name, value in options.items())]
+    return typed(base, name_words, {FLOAT: dtype, HALF: FLOAT}, **options)
 
 
 @library
@@ -205,9 +209,9 @@ def create_sparse_dense_mat_mul_lhs(
     params: MatMulParams,
     name: str = "create_sparse_dense_mat_mul_lhs",
 ) -> SparseTensor:
-    """Return the sparse operand of a product, FLOAT or HALF, with room for the budget of blocks.
+    """Return a sparse operand, FLOAT or HALF, with room for `params.num_blocks` blocks.
 
-    It has no values: write it before it is read. Raises `PoplibsError`.
+    Its tensors have no values: write them before a program reads them. Raises `PoplibsError`.
     """
     cut = Partitioner(params, dtype, graph.target).cut
     words_per_bucket = PLACES * cut.slots
@@ -231,16 +235,21 @@ def create_sparse_dense_mat_mul_rhs(
 ) -> Tensor:
     """Return a variable [k, n] for the dense operand.
 
-    The parts of a column of buckets need the same rows; these are distributed over the parts'
-    tiles. Raises `PoplibsError`.
+    Every bucket in a column of buckets multiplies the same rows of it. These rows are distributed
+    over the tiles of those buckets. Raises `PoplibsError`.
     """
     cut = Partitioner(params, dtype, graph.target).cut
     tensor = graph.add_variable(dtype, (params.k, params.n), name)
-    for column, (begin, end) in enumerate(cut.columns):
-        for part, (low, high) in enumerate(cut.n_parts):
-            for i, (first, last) in enumerate(balanced_partition(end - begin, cut.row_parts)):
-                rows = tensor[(begin + first) * cut.b : (begin + last) * cut.b, low:high]
-                tile = cut.tiles[i * cut.column_parts + column, part]
+    for column_part, (block_begin, block_end) in enumerate(cut.columns):
+        for n_part, (column_begin, column_end) in enumerate(cut.n_parts):
+            for row_part, (share_begin, share_end) in enumerate(
+                balanced_partition(block_end - block_begin, cut.row_parts)
+            ):
+                rows = tensor[
+                    (block_begin + share_begin) * cut.b : (block_begin + share_end) * cut.b,
+                    column_begin:column_end,
+                ]
+                tile = cut.tiles[row_part * cut.column_parts + column_part, n_part]
                 graph.set_tile_mapping(rows, int(tile))
     return tensor
 
@@ -256,11 +265,14 @@ def sparse_dense_mat_mul(
 ) -> Tensor:
     """Return lhs [m, k] times x [k, n], or with `transpose_lhs` the transpose times x [m, n].
 
-    The result, [m, n] or [k, n], has x's dtype. The pattern is any that the host wrote, without
-    compiling again. Products are numpy's in single precision. A tile adds its own in the order of
-    its slots, step by step; then the tiles' sums are added first to last, and rounded once. The
-    compute sets are: multiply; in a loop of as many steps as the host counted, a copy and another
-    multiply; reduce. Raises `PoplibsError`.
+    The result, [m, n] or [k, n], has the dtype of x, which is also that of `lhs`. The host may
+    write another pattern before each run, without compiling again. Products are numpy's in single
+    precision. A tile adds its products step by step, in the order of the slots. Then the sums of
+    the tiles are added first to last, and the result is rounded once.
+
+    The program multiplies ("multiply"), then moves the buckets and multiplies again ("propagate")
+    in a loop of as many steps as `lhs.meta_info` says, and then adds the sums ("reduce"). Raises
+    `PoplibsError`.
     """
     return _multiplied(
         graph, _checked(graph, lhs), x, bool(transpose_lhs), prog=prog, name=debug_context
@@ -275,9 +287,9 @@ def fully_connected_fwd(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """Return activations [n, k] times the transposed weights [m, k]: the output [n, m] of a layer.
+    """Return a layer's output [n, m]: activations [n, k] times the transposed weights [m, k].
 
-    n is the batch size. See `sparse_dense_mat_mul`.
+    n is the batch size. Computed and refused as in `sparse_dense_mat_mul`.
     """
     lhs = _checked(graph, weights)
     return _multiplied(graph, lhs, activations.T, False, prog=prog, name=debug_context).T
@@ -287,9 +299,9 @@ def fully_connected_fwd(
 def fully_connected_grad_a(
     graph: Graph, weights: SparseTensor, gradients: Matrix, prog: Program, debug_context: str = OWN
 ) -> Tensor:
-    """Return gradients [n, m] of a layer's output times weights [m, k]: those of its input, [n, k].
+    """Return the gradients of a layer's input, [n, k]: `gradients` [n, m] times weights [m, k].
 
-    See `sparse_dense_mat_mul`.
+    `gradients` are those of the layer's output. Computed and refused as in `sparse_dense_mat_mul`.
     """
     lhs = _checked(graph, weights)
     return _multiplied(graph, lhs, gradients.T, True, prog=prog, name=debug_context).T
@@ -304,11 +316,12 @@ def fully_connected_sparse_grad_w(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """Return the gradients of the stored weights, in the form of `weights.nz_values`.
+    """Return the gradients of a layer's stored weights, in the shape of `weights.nz_values`.
 
-    They are computed from the gradients [n, m] of a layer's output and its activations [n, k], and
-    are 0 in empty slots. The buckets stay on their tiles, and the dense operands move in the other
-    direction. The cost is that of PopLibs' vertices without AMP. Raises `PoplibsError`.
+    `gradients` [n, m] are those of the layer's output, and `activations` [n, k] its input. The
+    result is 0 in empty slots. The buckets stay on their tiles, and the dense operands move, in the
+    opposite direction to the buckets of a product. The cost is that of PopLibs' vertices that do
+    not use the matrix-multiply unit (AMP). Raises `PoplibsError`.
     """
     lhs = _checked(graph, weights)
     params = lhs.cut.params
@@ -325,87 +338,103 @@ def _checked(graph: Graph, lhs: SparseTensor) -> SparseTensor:
 
 
 def _check_dense(lhs: SparseTensor, name: str, x: Tensor, shape: tuple[int, int]) -> None:
-    where = f"{name} {x!r}"
+    context = f"{name} {x!r}"
     check_same(
-        f"shapes of {name}", x.shape, shape, where, advice="the sparse side's parameters say it."
+        f"shapes of {name}", x.shape, shape, context, advice="the sparse side's parameters say it."
     )
     check_same(
-        f"dtypes of {name}", x.dtype, lhs.nz_values.dtype, where, advice="cast it: popops.cast."
+        f"dtypes of {name}", x.dtype, lhs.nz_values.dtype, context, advice="cast it: popops.cast."
     )
 
 
 def _multiplied(
-    graph: Graph, lhs: SparseTensor, x: Tensor, turned: bool, prog: Program, name: str
+    graph: Graph, lhs: SparseTensor, x: Tensor, is_transposed: bool, prog: Program, name: str
 ) -> Tensor:
     cut = lhs.cut
     params = lhs.cut.params
     b = lhs.cut.b
     sides = [(params.k, cut.columns), (params.m, cut.rows)]
-    (into, reads), (size, writes) = sides[::-1] if turned else sides
-    _check_dense(lhs, "the dense side", x, (into, params.n))
-    wide = cut.n_parts[0][1]
+    (num_x_rows, x_parts), (num_out_rows, out_parts) = sides[::-1] if is_transposed else sides
+    _check_dense(lhs, "the dense side", x, (num_x_rows, params.n))
+    max_columns = cut.n_parts[0][1]
     rings = [
         _ring(graph, cut, UNSIGNED_SHORT, (PLACES * cut.slots,), name=name),
         _ring(graph, cut, x.dtype, (cut.slots * b * b,), name=name),
     ]
-    right = _on_tiles(graph, cut, x.dtype, (_most(reads) * b, wide), name=f"{name}/x")
-    sums = _on_tiles(graph, cut, FLOAT, (_most(writes) * b, wide), name=f"{name}/partials")
+    x_on_tiles = _on_tiles(graph, cut, x.dtype, (_most(x_parts) * b, max_columns), name=f"{name}/x")
+    partials = _on_tiles(
+        graph, cut, FLOAT, (_most(out_parts) * b, max_columns), name=f"{name}/partials"
+    )
     sources = list[Tensor]()
-    begun = list[Tensor]()
-    steps = _steps(graph, cut, name)
-    for (bucket, part), tile in np.ndenumerate(cut.tiles):
-        places = divmod(bucket, cut.column_parts)
-        to, of = places[::-1] if turned else places
-        r0, r1 = writes[to]
-        k0, k1 = reads[of]
-        low, high = cut.n_parts[part]
-        right_part = right[bucket, part, : (k1 - k0) * b, : high - low]
-        sources.append(x[k0 * b : k1 * b, low:high].flatten())
-        begun.append(right_part.flatten())
-        edges: Edges = {"meta": rings[0][0][bucket, part], "values": rings[1][0][bucket, part]}
-        sums_part = sums[bucket, part, : (r1 - r0) * b, : high - low]
-        edges |= {"x": right_part, "sums": sums_part, "me": bucket}
-        for first, compute_set in steps.items():
-            base = DynamicSparsePartial if first else DynamicSparsePartialMore
-            codelet = _codelet(base, x.dtype, block=b, turned=turned)
-            put(graph, compute_set, int(tile), codelet, edges=edges)
-    prog.add(Copy(concat(sources), concat(begun)))
+    destinations = list[Tensor]()
+    step_sets = _steps(graph, cut, name)
+    for (bucket, n_part), tile in np.ndenumerate(cut.tiles):
+        part_of_bucket = divmod(bucket, cut.column_parts)
+        out_part, x_part = part_of_bucket[::-1] if is_transposed else part_of_bucket
+        out_begin, out_end = out_parts[out_part]
+        x_begin, x_end = x_parts[x_part]
+        column_begin, column_end = cut.n_parts[n_part]
+        tile_x = x_on_tiles[bucket, n_part, : (x_end - x_begin) * b, : column_end - column_begin]
+        sources.append(x[x_begin * b : x_end * b, column_begin:column_end].flatten())
+        destinations.append(tile_x.flatten())
+        edges: Edges = {"meta": rings[0][0][bucket, n_part], "values": rings[1][0][bucket, n_part]}
+        tile_sums = partials[
+            bucket, n_part, : (out_end - out_begin) * b, : column_end - column_begin
+        ]
+        edges |= {"x": tile_x, "sums": tile_sums, "me": bucket}
+        for is_first, compute_set in step_sets.items():
+            base_codelet = DynamicSparsePartial if is_first else DynamicSparsePartialMore
+            step_codelet = _codelet(base_codelet, x.dtype, block=b, turned=is_transposed)
+            put(graph, compute_set, int(tile), step_codelet, edges=edges)
+    prog.add(Copy(concat(sources), concat(destinations)))
     for source, (ring_bucket, _) in zip((lhs.meta_info[1:], lhs.nz_values), rings, strict=True):
         by_bucket = source.reshape((cut.num_buckets, 1, ring_bucket.shape[2]))
         prog.add(Copy(by_bucket.broadcast(len(cut.n_parts), 1), ring_bucket))
-    _go_round(graph, lhs, steps, rings, by=-1, prog=prog, name=name)
+    _go_round(graph, lhs, step_sets, rings, num_places=-1, prog=prog, name=name)
     reduction = graph.add_compute_set(f"{name}/reduce")
-    outs = []
-    codelet = adder(FLOAT, x.dtype, False)
-    for part, (low, high) in enumerate(cut.n_parts):
-        outs.append(graph.add_variable(x.dtype, (size, high - low), f"{name}/out/{part}"))
-        for to, (r0, r1) in enumerate(writes):
-            parts = cut.column_parts
-            buckets_held = slice(to, None, parts) if turned else slice(to * parts, (to + 1) * parts)
-            partial_sums = sums[buckets_held, part, : (r1 - r0) * b, : high - low].flatten(1, 3)
-            out = outs[-1][r0 * b : r1 * b].flatten()
+    results = []
+    sum_codelet = adder(FLOAT, x.dtype, False)
+    for n_part, (column_begin, column_end) in enumerate(cut.n_parts):
+        results.append(
+            graph.add_variable(
+                x.dtype, (num_out_rows, column_end - column_begin), f"{name}/out/{n_part}"
+            )
+        )
+        for out_part, (out_begin, out_end) in enumerate(out_parts):
+            num_parts = cut.column_parts
+            out_buckets = (
+                slice(out_part, None, num_parts)
+                if is_transposed
+                else slice(out_part * num_parts, (out_part + 1) * num_parts)
+            )
+            partial_sums = partials[
+                out_buckets, n_part, : (out_end - out_begin) * b, : column_end - column_begin
+            ].flatten(1, 3)
+            out = results[-1][out_begin * b : out_end * b].flatten()
             add_shared(
                 graph,
                 reduction,
-                codelet,
+                sum_codelet,
                 partial_sums,
                 out=out,
-                tiles=cut.tiles[buckets_held, part].tolist(),
+                tiles=cut.tiles[out_buckets, n_part].tolist(),
             )
     prog.add(Execute(reduction))
-    return outs[0] if len(outs) == 1 else concat(outs, 1)
+    return results[0] if len(results) == 1 else concat(results, 1)
 
 
-def _most(parts: list[tuple[int, int]]) -> int:
-    """Return the size of the largest part."""
-    return max(end - begin for begin, end in parts)
+def _most(intervals: list[tuple[int, int]]) -> int:
+    """Return the length of the longest interval (begin, end)."""
+    return max(end - begin for begin, end in intervals)
 
 
 def _steps(graph: Graph, cut: Cut, name: str) -> dict[bool, ComputeSet]:
-    """Return the compute sets of the first step (True) and of further steps (False)."""
-    words = {True: "multiply", False: "propagate"}
-    needed = [first for first in words if first or cut.num_buckets > 1]
-    return {first: graph.add_compute_set(f"{name}/{words[first]}") for first in needed}
+    """Return the compute set of the first step (key True), and of further steps, if any (False)."""
+    name_words = {True: "multiply", False: "propagate"}
+    step_kinds = [is_first for is_first in name_words if is_first or cut.num_buckets > 1]
+    return {
+        is_first: graph.add_compute_set(f"{name}/{name_words[is_first]}") for is_first in step_kinds
+    }
 
 
 def _on_tiles(
@@ -420,7 +449,7 @@ def _on_tiles(
 def _ring(
     graph: Graph, cut: Cut, dtype: type[DType], shape: tuple[int, ...], name: str
 ) -> tuple[Tensor, Tensor]:
-    """Return (bucket, inbox): the tensor that moves around the ring, and where it arrives."""
+    """Return (bucket, inbox): the tensor that moves around the ring, and its destination."""
     bucket = _on_tiles(graph, cut, dtype, shape, name=f"{name}/bucket")
     return bucket, _on_tiles(graph, cut, dtype, shape, name=f"{name}/inbox")
 
@@ -428,29 +457,38 @@ def _ring(
 def _go_round(
     graph: Graph,
     lhs: SparseTensor,
-    steps: dict[bool, ComputeSet],
+    step_sets: dict[bool, ComputeSet],
     rings: Sequence[tuple[Tensor, Tensor]],
-    by: int,
+    num_places: int,
     prog: Program,
     name: str,
 ) -> None:
-    """Append the first step, and as many further steps as the host counted.
+    """Append the first step, and a loop of as many further steps as `lhs.meta_info` says.
 
-    Before each further step, the tensors of all rings move back by `by` places.
+    Before each further step, bucket i of each ring receives the data of bucket i + `num_places`.
     """
-    prog.add(Execute(steps[True]))
-    if False not in steps:
+    prog.add(Execute(step_sets[True]))
+    if False not in step_sets:
         return
-    rounds = cast(graph, lhs.meta_info[0], UNSIGNED_INT, prog, debug_context=f"{name}/rounds")
+    num_steps = cast(graph, lhs.meta_info[0], UNSIGNED_INT, prog, debug_context=f"{name}/rounds")
     counter = graph.add_variable(UNSIGNED_INT, (), f"{name}/step")
     graph.set_tile_mapping(counter, 0)
-    begin = by % lhs.cut.num_buckets
-    moved = [Copy(concat([bucket[begin:], bucket[:begin]]), inbox) for bucket, inbox in rings]
-    arrived = [Copy(inbox, bucket) for bucket, inbox in rings]
-    step = Program(*moved, *arrived, Execute(steps[False]))
+    first_bucket = num_places % lhs.cut.num_buckets
+    moves = [
+        Copy(concat([bucket[first_bucket:], bucket[:first_bucket]]), inbox)
+        for bucket, inbox in rings
+    ]
+    arrivals = [Copy(inbox, bucket) for bucket, inbox in rings]
+    step_program = Program(*moves, *arrivals, Execute(step_sets[False]))
     prog.add(
         counted_for_loop(
-            graph, counter, 0, rounds, step=1, body=step, debug_context=f"{name}/propagation"
+            graph,
+            counter,
+            0,
+            num_steps,
+            step=1,
+            body=step_program,
+            debug_context=f"{name}/propagation",
         )
     )
 
@@ -460,45 +498,56 @@ def _gradients(
 ) -> Tensor:
     cut = lhs.cut
     b = lhs.cut.b
-    buckets = lhs.cut.num_buckets
-    meta = lhs.meta_info[1:].reshape((buckets, PLACES * cut.slots))
+    num_buckets = lhs.cut.num_buckets
+    bucket_meta = lhs.meta_info[1:].reshape((num_buckets, PLACES * cut.slots))
     grads = _on_tiles(graph, cut, FLOAT, (cut.slots * b * b,), name=f"{name}/partials")
-    numbers = graph.add_constant(UNSIGNED_SHORT, (buckets, 1), np.arange(buckets)[:, None])
-    graph.set_tile_mapping(numbers, 0)
-    max_part = (_most(cut.rows) * b, _most(cut.columns) * b)
-    wide = cut.n_parts[0][1]
-    rings = [_ring(graph, cut, left.dtype, (size, wide), name=name) for size in max_part]
+    bucket_numbers = graph.add_constant(
+        UNSIGNED_SHORT, (num_buckets, 1), np.arange(num_buckets)[:, None]
+    )
+    graph.set_tile_mapping(bucket_numbers, 0)
+    max_rows = (_most(cut.rows) * b, _most(cut.columns) * b)
+    max_columns = cut.n_parts[0][1]
+    rings = [
+        _ring(graph, cut, left.dtype, (num_rows, max_columns), name=name) for num_rows in max_rows
+    ]
     rings.append(_ring(graph, cut, UNSIGNED_SHORT, (), name=name))
     sources: list[Tensor] = []
-    begun: list[Tensor] = []
+    destinations: list[Tensor] = []
     padding: list[Tensor] = []
-    steps = _steps(graph, cut, name)
-    for (bucket, part), tile in np.ndenumerate(cut.tiles):
-        low, high = cut.n_parts[part]
-        places = divmod(bucket, cut.column_parts)
-        for (ring_bucket, _), dense, cuts, place in zip(
-            rings, (left, right), (cut.rows, cut.columns), places, strict=False
+    step_sets = _steps(graph, cut, name)
+    for (bucket, n_part), tile in np.ndenumerate(cut.tiles):
+        column_begin, column_end = cut.n_parts[n_part]
+        part_of_bucket = divmod(bucket, cut.column_parts)
+        for (ring_bucket, _), dense, intervals, part_number in zip(
+            rings, (left, right), (cut.rows, cut.columns), part_of_bucket, strict=False
         ):
-            begin, end = (n * b for n in cuts[place])
-            to = ring_bucket[bucket, part]
-            sources.append(dense[begin:end, low:high].flatten())
-            begun.append(to[: end - begin, : high - low].flatten())
-            padding += [to[end - begin :].flatten(), to[: end - begin, high - low :].flatten()]
-        names = "left", "right", "here"
-        edges = {n: ring[0][bucket, part] for n, ring in zip(names, rings, strict=True)}
-        edges |= {"meta": meta[bucket], "grads": grads[bucket, part]}
-        for first, compute_set in steps.items():
-            base = DynamicSparseGradW if first else DynamicSparseGradWMore
-            codelet = _codelet(base, left.dtype, block=b)
+            row_begin, row_end = (bound * b for bound in intervals[part_number])
+            bucket_rows = ring_bucket[bucket, n_part]
+            sources.append(dense[row_begin:row_end, column_begin:column_end].flatten())
+            destinations.append(
+                bucket_rows[: row_end - row_begin, : column_end - column_begin].flatten()
+            )
+            padding += [
+                bucket_rows[row_end - row_begin :].flatten(),
+                bucket_rows[: row_end - row_begin, column_end - column_begin :].flatten(),
+            ]
+        field_names = "left", "right", "here"
+        edges = {
+            field: ring[0][bucket, n_part] for field, ring in zip(field_names, rings, strict=True)
+        }
+        edges |= {"meta": bucket_meta[bucket], "grads": grads[bucket, n_part]}
+        for is_first, compute_set in step_sets.items():
+            base_codelet = DynamicSparseGradW if is_first else DynamicSparseGradWMore
+            codelet = _codelet(base_codelet, left.dtype, block=b)
             put(graph, compute_set, int(tile), codelet, edges=edges)
     zero(graph, concat(padding), prog, f"{name}/pad")
-    prog.add(Copy(concat(sources), concat(begun)))
-    prog.add(Copy(numbers.broadcast(len(cut.n_parts), 1), rings[2][0]))
-    _go_round(graph, lhs, steps, rings, by=1, prog=prog, name=name)
-    gradients = graph.add_variable(left.dtype, (buckets, grads.shape[2]), f"{name}/out")
+    prog.add(Copy(concat(sources), concat(destinations)))
+    prog.add(Copy(bucket_numbers.broadcast(len(cut.n_parts), 1), rings[2][0]))
+    _go_round(graph, lhs, step_sets, rings, num_places=1, prog=prog, name=name)
+    gradients = graph.add_variable(left.dtype, (num_buckets, grads.shape[2]), f"{name}/out")
     reduction = graph.add_compute_set(f"{name}/reduce")
     codelet = adder(FLOAT, left.dtype, False)
-    for bucket in range(buckets):
+    for bucket in range(num_buckets):
         tiles = cut.tiles[bucket].tolist()
         add_shared(graph, reduction, codelet, grads[bucket], out=gradients[bucket], tiles=tiles)
     prog.add(Execute(reduction))

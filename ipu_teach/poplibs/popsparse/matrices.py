@@ -1,8 +1,7 @@
-"""Sparse matrices on the host: their stored blocks, in order of rows, and the values.
+"""Sparse matrices on the host: the positions of their stored blocks, and the blocks' values.
 
 A block is a small dense matrix; a block of 1 x 1 is a single value. Rows and columns are counted in
-blocks. Every listed block is stored, whatever its values: zeros in it are stored and multiplied,
-too.
+blocks. A stored block may contain zeros, which are multiplied like other values.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from ipu_teach.types import Array
 
 __all__ = ["COOMatrix", "CSRMatrix"]
 
-MOST_BLOCK = 2**15  # rows or columns of a block
+MOST_BLOCK = 2**15  # a block has at most this many rows and columns
 ORDER = (
     "put the blocks in order of rows, and of columns within a row: order = np.lexsort((columns, "
     "rows))."
@@ -27,10 +26,10 @@ ORDER = (
 
 
 class SparseMatrix:
-    """The common part of both forms of sparse matrices.
+    """The base of both forms of sparse matrices.
 
-    `rows` and `columns`, int64[blocks], are the position of each block; `values` is [blocks,
-    *block].
+    `shape` is counted in values, and `block` is the shape of a block. `rows` and `columns`, both
+    int64[blocks], are the position of each block, counted in blocks. `values` is [blocks, *block].
     """
 
     shape: tuple[int, int]
@@ -47,7 +46,7 @@ class SparseMatrix:
         values: ArrayLike,
         block: Sequence[int],
     ) -> None:
-        """Set all attributes after a check. Raises `PoplibsError`."""
+        """Check the arguments and set all attributes. Raises `PoplibsError`."""
         self.shape, self.block = _sizes(shape, block)
         self.rows = rows
         self.columns = _numbers("columns", columns)
@@ -55,42 +54,45 @@ class SparseMatrix:
             raise refused(f"""was given {len(rows):,} rows and {len(self.columns):,} columns of
                 blocks.
                 next:  give a row and a column for each block.""")
-        for name, places, count in (
+        for name, block_places, num_places in (
             ("row", self.rows, self.block_rows),
             ("column", self.columns, self.block_columns),
         ):
-            outside = places[(places < 0) | (places >= count)]
-            if outside.size:
-                raise refused(f"""was given a block in {name} {outside[0]}; there are {count:,}
-                    {name}s of blocks.
-                    next:  rows and columns are counted in blocks, from 0.""")
+            invalid_places = block_places[(block_places < 0) | (block_places >= num_places)]
+            if invalid_places.size:
+                raise refused(f"""was given a block in {name} {invalid_places[0]}; there are
+                    {num_places:,} {name}s of blocks.
+                    next:  count rows and columns in blocks, from 0.""")
         self._check_order()
         self.values = self._as_values(values)
 
     def _check_order(self) -> None:
-        places = self.rows * self.block_columns + self.columns
-        wrong = np.flatnonzero(places[1:] <= places[:-1])
-        if not wrong.size:
+        positions = self.rows * self.block_columns + self.columns
+        disordered = np.flatnonzero(positions[1:] <= positions[:-1])
+        if not disordered.size:
             return
-        first = int(wrong[0])
-        place, after = ((int(self.rows[i]), int(self.columns[i])) for i in (first, first + 1))
-        if place == after:
-            raise refused(f"""was given the block in row {place[0]}, column {place[1]} twice.
-                next:  give each block once; add up the values of those that are there twice.""")
+        first_disordered = int(disordered[0])
+        earlier, later = (
+            (int(self.rows[block]), int(self.columns[block]))
+            for block in (first_disordered, first_disordered + 1)
+        )
+        if earlier == later:
+            raise refused(f"""was given the block in row {earlier[0]}, column {earlier[1]} twice.
+                next:  give each block once; add the values of duplicate blocks.""")
         raise refused(
-            f"was given the block in row {after[0]}, column {after[1]} after that in row "
-            f"{place[0]}, column {place[1]}.",
+            f"was given the block in row {later[0]}, column {later[1]} after that in row "
+            f"{earlier[0]}, column {earlier[1]}.",
             next_step=ORDER,
         )
 
     def _as_values(self, values: ArrayLike) -> Array:
         array = np.asarray(values)
-        wanted = (len(self.rows), *self.block)
+        values_shape = (len(self.rows), *self.block)
         if array.dtype.kind not in "fiu" or array.size != len(self.rows) * self.block_size:
             raise refused(f"""was given values of shape {array.shape} and dtype {array.dtype} for
                 {len(self.rows):,} blocks of {self.block[0]} x {self.block[1]}.
-                next:  give an array of numbers of shape {wanted}.""")
-        return array.reshape(wanted)
+                next:  give an array of numbers of shape {values_shape}.""")
+        return array.reshape(values_shape)
 
     @property
     def block_size(self) -> int:
@@ -152,9 +154,9 @@ class SparseMatrix:
 class COOMatrix(SparseMatrix):
     """A sparse matrix in coordinate form: the row and the column of each block, in row-major order.
 
-    `shape` is in values; `values` is [blocks, *block], or [blocks] for blocks of 1 x 1. Raises
-    `PoplibsError` for duplicate or unordered blocks, a shape that the block does not divide, and
-    blocks outside the shape.
+    `shape` is counted in values; rows and columns are counted in blocks. `values` is [blocks,
+    *block], or [blocks] for blocks of 1 x 1. Raises `PoplibsError` for duplicate or unordered
+    blocks, a shape that the block does not divide, and blocks outside the shape.
     """
 
     @library
@@ -176,8 +178,8 @@ class COOMatrix(SparseMatrix):
 
     def to_csr(self) -> CSRMatrix:
         """Return the same blocks in the form with row offsets."""
-        counts = np.bincount(self.rows, minlength=self.block_rows)
-        offsets = np.concatenate(([0], np.cumsum(counts)))
+        blocks_of_row = np.bincount(self.rows, minlength=self.block_rows)
+        offsets = np.concatenate(([0], np.cumsum(blocks_of_row)))
         return CSRMatrix(self.shape, offsets, self.columns, self.values, block=self.block)
 
 
@@ -199,17 +201,22 @@ class CSRMatrix(SparseMatrix):
         values: ArrayLike,
         block: Sequence[int] = (1, 1),
     ) -> None:
-        sizes, (high, _) = _sizes(shape, block)
+        valid_shape, (block_height, _) = _sizes(shape, block)
         offsets = _numbers("row_offsets", row_offsets)
-        blocks = _numbers("columns", columns).size
-        count = sizes[0] // high
-        if len(offsets) != count + 1 or offsets[0] or offsets[-1] != blocks or _falls(offsets):
-            raise refused(f"""was given {len(offsets):,} row_offsets for {count:,} rows and
-                {blocks:,} blocks.
-                next:  give {count + 1:,} that begin with 0, never fall, and end with
-                {blocks:,}.""")
+        num_blocks = _numbers("columns", columns).size
+        num_rows = valid_shape[0] // block_height
+        if (
+            len(offsets) != num_rows + 1
+            or offsets[0]
+            or offsets[-1] != num_blocks
+            or _falls(offsets)
+        ):
+            raise refused(f"""was given {len(offsets):,} row_offsets for {num_rows:,} rows and
+                {num_blocks:,} blocks.
+                next:  give {num_rows + 1:,} that begin with 0, never fall, and end with
+                {num_blocks:,}.""")
         self.row_offsets = offsets
-        rows = np.repeat(np.arange(count), np.diff(offsets))
+        rows = np.repeat(np.arange(num_rows), np.diff(offsets))
         self._fill(shape, rows, columns, values, block=block)
 
     @classmethod
@@ -238,34 +245,39 @@ def _numbers(name: str, values: ArrayLike) -> Array:
 
 
 def _sizes(shape: Sequence[int], block: Sequence[int]) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Return (shape, block) as pairs of integers after a check. Raises `PoplibsError`."""
-    sizes = check_shape(shape)
-    pair = isinstance(block, (list, tuple)) and len(block) == 2
-    if not pair or not all(is_count(n, 1) and n <= MOST_BLOCK for n in block):
+    """Return (shape, block) as pairs of integers. Raises `PoplibsError` if they do not fit."""
+    valid_shape = check_shape(shape)
+    is_pair = isinstance(block, (list, tuple)) and len(block) == 2
+    if not is_pair or not all(is_count(size, 1) and size <= MOST_BLOCK for size in block):
         raise as_given(block, "block", "give the rows and columns of a block: (16, 16).")
-    if len(sizes) != 2:
+    if len(valid_shape) != 2:
         raise as_given(shape, "shape", "give rows and columns: (4096, 4096).")
-    high, wide = (int(n) for n in block)
-    if sizes[0] % high or sizes[1] % wide:
-        raise refused(f"""was given the shape {sizes} in blocks of {high} x {wide}, which do not
-            divide it.
+    height, width = (int(size) for size in block)
+    if valid_shape[0] % height or valid_shape[1] % width:
+        raise refused(f"""was given the shape {valid_shape} in blocks of {height} x {width}, which
+            do not divide it.
             next:  make the matrix larger with zeros, or take smaller blocks.""")
-    return (sizes[0], sizes[1]), (high, wide)
+    return (valid_shape[0], valid_shape[1]), (height, width)
 
 
 @library
 def _found(array: Array, block: Sequence[int]) -> tuple[Array, Array, Array]:
-    """Return (rows, columns, values) of the blocks of a matrix with any value that is not 0."""
-    (rows, columns), (high, wide) = _sizes(array.shape, block)
-    blocks = array.reshape(rows // high, high, columns // wide, wide).transpose(0, 2, 1, 3)
-    places = np.nonzero((blocks != 0).any(axis=(2, 3)))
-    return places[0], places[1], blocks[places]
+    """Return (rows, columns, values) of the blocks of `array` that contain a nonzero value."""
+    (num_rows, num_columns), (height, width) = _sizes(array.shape, block)
+    blocks = array.reshape(num_rows // height, height, num_columns // width, width).transpose(
+        0, 2, 1, 3
+    )
+    block_indices = np.nonzero((blocks != 0).any(axis=(2, 3)))
+    return block_indices[0], block_indices[1], blocks[block_indices]
 
 
 def square(block: tuple[int, int]) -> int:
-    """Return the length of a square block that the products support. Raises `PoplibsError`."""
+    """Return the side length of a block.
+
+    Raises `PoplibsError` unless it is square and of a size that the products support.
+    """
     if block[0] != block[1] or block[0] not in BLOCKS:
-        sizes = ", ".join(f"{b} x {b}" for b in BLOCKS)
-        raise refused(f"""multiplies blocks of {sizes}, but was given {block[0]} x {block[1]}.
+        size_text = ", ".join(f"{length} x {length}" for length in BLOCKS)
+        raise refused(f"""multiplies blocks of {size_text}, but was given {block[0]} x {block[1]}.
             next:  make the matrix in such blocks: CSRMatrix.from_dense(array, (16, 16)).""")
     return block[0]

@@ -63,11 +63,11 @@ __all__ = [
 
 
 class StaticSparsePartial(SupervisorVertex):
-    """out = the sum of products of blocks with blocks of x, for each row of blocks on the tile.
+    """Set `out` to the sum of the products of blocks with blocks of x, for each row of blocks.
 
-    Products are added first to last. FLOAT stands for the dtype of the operands, HALF for that of
-    the sums. `columns` contains the number of the block of x for each block, and `starts` the first
-    block of each row.
+    Products are added first to last. FLOAT stands for the dtype of the operands, and HALF for the
+    dtype of the sums. For each block, `columns` contains the index of the block of x by which it is
+    multiplied. For each row, `starts` contains the index of its first block.
     """
 
     values: Input[Vector[FLOAT]]
@@ -79,33 +79,44 @@ class StaticSparsePartial(SupervisorVertex):
 
     def compute(self) -> None:
         b = self.block
-        count = len(self.out[0])
-        sums = self.out[0].dtype
+        row_length = len(self.out[0])
+        sums_dtype = self.out[0].dtype
         blocks = self.values.reshape(-1, b, b).astype(np.float32, copy=False)
-        right = np.reshape(self.x, (-1, b, count // b)).astype(np.float32, copy=False)
-        products = (blocks @ right[self.columns]).astype(sums, copy=False).reshape(-1, count)
-        ends = [*self.starts[1:].tolist(), len(products)]
-        for row, (begin, end) in enumerate(zip(self.starts.tolist(), ends, strict=True)):
-            self.out[row] = products[begin:end].sum(axis=0, dtype=sums)
+        x_blocks = np.reshape(self.x, (-1, b, row_length // b)).astype(np.float32, copy=False)
+        products = (
+            (blocks @ x_blocks[self.columns]).astype(sums_dtype, copy=False).reshape(-1, row_length)
+        )
+        run_ends = [*self.starts[1:].tolist(), len(products)]
+        for row, (begin, end) in enumerate(zip(self.starts.tolist(), run_ends, strict=True)):
+            self.out[row] = products[begin:end].sum(axis=0, dtype=sums_dtype)
 
     def cycles(self, target: Target) -> int:
         dtype = self.fields["x"].dtype
-        sums = self.fields["out"].dtype
-        rows = len(self.out)
-        count = len(self.out[0])
-        blocks = len(self.columns)
+        sums_dtype = self.fields["out"].dtype
+        num_rows = len(self.out)
+        row_length = len(self.out[0])
+        num_blocks = len(self.columns)
         b = self.block
-        cycles = static_product(rows, blocks, count // b, b, dtype=dtype, target=target)
-        if b > 4 and sums is FLOAT:
-            cycles += zeroing(rows * count, sums, target)
+        cycles = static_product(
+            num_rows, num_blocks, row_length // b, b, dtype=dtype, target=target
+        )
+        if b > 4 and sums_dtype is FLOAT:
+            cycles += zeroing(num_rows * row_length, sums_dtype, target)
         return int(cycles)
 
 
 class Pieces(NamedTuple):
-    """The pieces of rows of blocks on tiles, as parallel arrays in the order of runs.
+    """The pieces into which the runs of a plan divide the rows of blocks, in the order of the runs.
 
-    Each piece has its row, its run, its first block, and its place among all pieces. The places of
-    a row are contiguous, and so are those of rows with equally many pieces.
+    A run is a group of blocks that one tile multiplies. A piece is the blocks of one row in one
+    run; its product is a partial sum of the row. The four arrays are int64[pieces].
+
+    Attributes:
+        row: the row of blocks to which the piece belongs.
+        run: the run that contains the piece.
+        start: the index of the piece's first block, in the plan's order of blocks.
+        place: the index of the piece's partial sum. The indices of a row are consecutive, and so
+            are the indices of all rows with equally many pieces.
     """
 
     row: Array
@@ -115,39 +126,40 @@ class Pieces(NamedTuple):
 
 
 def pieces_of(plan: SparsePlan) -> Pieces:
-    """Return the pieces of a plan's rows."""
-    row = plan.pattern.rows[plan.order]
-    run = plan.run_of_block
-    new = np.ones(len(row), bool)
-    new[1:] = (row[1:] != row[:-1]) | (run[1:] != run[:-1])
-    start = np.flatnonzero(new)
-    row = row[start]
-    run = run[start]
-    several = np.bincount(row, minlength=plan.pattern.block_rows)[row]
-    place = np.empty(len(row), np.int64)
-    place[np.lexsort((run, row, several))] = np.arange(len(row))
-    return Pieces(row, run, start, place)
+    """Return the pieces of rows that the runs of a plan contain."""
+    block_rows = plan.pattern.rows[plan.order]
+    block_runs = plan.run_of_block
+    begins_piece = np.ones(len(block_rows), bool)
+    begins_piece[1:] = (block_rows[1:] != block_rows[:-1]) | (block_runs[1:] != block_runs[:-1])
+    first_blocks = np.flatnonzero(begins_piece)
+    block_rows = block_rows[first_blocks]
+    block_runs = block_runs[first_blocks]
+    pieces_in_row = np.bincount(block_rows, minlength=plan.pattern.block_rows)[block_rows]
+    ranks = np.empty(len(block_rows), np.int64)
+    ranks[np.lexsort((block_runs, block_rows, pieces_in_row))] = np.arange(len(block_rows))
+    return Pieces(block_rows, block_runs, first_blocks, ranks)
 
 
 @library
 def create_sparse_dense_mat_mul_lhs(
     graph: Graph, plan: SparsePlan, name: str = "create_sparse_dense_mat_mul_lhs"
 ) -> Tensor:
-    """Return a variable [blocks, b, b] for the values of the plan's pattern, in its order.
+    """Return a variable [blocks, b, b] for the values of a plan's pattern, in the pattern's order.
 
-    Each block is on a tile that multiplies it.
+    Each block is mapped to a tile that multiplies it. Raises `PoplibsError` if the plan is for
+    another number of tiles.
     """
     _check_plan(plan, graph)
-    blocks = plan.pattern.num_blocks
+    num_blocks = plan.pattern.num_blocks
     b = plan.pattern.block[0]
-    tensor = graph.add_variable(plan.dtype, (blocks, b, b), name)
+    tensor = graph.add_variable(plan.dtype, (num_blocks, b, b), name)
     mapping = _mapping(graph)
-    size = b * b
-    among = len(plan.parts)
-    tiles = np.stack([plan.tiles(part) for part in range(among)])
-    chosen: Array = tiles[np.arange(blocks) % among, plan.run_of_block]
-    for number, tile in zip(plan.order.tolist(), chosen.tolist(), strict=True):
-        mapping[tile].append((number * size, (number + 1) * size))
+    block_size = b * b
+    num_parts = len(plan.parts)
+    run_tiles = np.stack([plan.tiles(part) for part in range(num_parts)])
+    block_tiles: Array = run_tiles[np.arange(num_blocks) % num_parts, plan.run_of_block]
+    for block_number, tile in zip(plan.order.tolist(), block_tiles.tolist(), strict=True):
+        mapping[tile].append((block_number * block_size, (block_number + 1) * block_size))
     graph.set_tile_mapping(tensor, mapping)
     return tensor
 
@@ -156,16 +168,19 @@ def create_sparse_dense_mat_mul_lhs(
 def create_sparse_dense_mat_mul_rhs(
     graph: Graph, plan: SparsePlan, name: str = "create_sparse_dense_mat_mul_rhs"
 ) -> Tensor:
-    """Return a tensor [k, n] for the dense operand, distributed over all tiles.
+    """Return a tensor [k, n] for the dense operand, distributed linearly over all tiles.
 
-    Each of the plan's parts of the columns is contiguous, so that the data of a row of blocks that
-    is sent to a tile is contiguous.
+    The plan divides the columns into parts. Each part is contiguous in memory, so that the rows
+    that a tile needs arrive as contiguous data. Raises `PoplibsError` if the plan is for another
+    number of tiles.
     """
     _check_plan(plan, graph)
     k = plan.pattern.shape[1]
     tensor = linear(graph, plan.dtype, (k * plan.n,), name)
-    parts = [tensor[k * a : k * b].reshape((k, b - a)) for a, b in plan.parts]
-    return concat(parts, 1)
+    column_parts = [
+        tensor[k * begin : k * end].reshape((k, end - begin)) for begin, end in plan.parts
+    ]
+    return concat(column_parts, 1)
 
 
 @library
@@ -182,29 +197,31 @@ def sparse_dense_mat_mul(
 ) -> Tensor:
     """Return csr [m, k] times x [k, n]: a tensor [m, n], FLOAT or HALF like x.
 
-    `values` is a tensor [blocks, b, b] of x's dtype, with b = 1, 4, 8 or 16, for the blocks of
-    `csr` in its order; the values of `csr` are ignored. They may change between runs. For another
-    pattern, build another graph, or use `dynamic.sparse_dense_mat_mul`. Rows without blocks are 0.
+    `values` is a tensor [blocks, b, b] of x's dtype, with b = 1, 4, 8 or 16. It contains the values
+    of the blocks of `csr`, in the order of `csr`, and may change between runs; the values in `csr`
+    are ignored. If b is 1, the shape [blocks] is also possible. For another pattern, build another
+    graph, or use `dynamic.sparse_dense_mat_mul`. Rows without blocks are 0.
 
-    The product of a block is numpy's in single precision, rounded to `partials_type`. A tile's
-    parts of a row are added first to last, and then the tiles' sums in the order of the plan's
-    bands; the result is rounded once. The compute sets are: zero, for rows without blocks;
-    multiply; reduce, unless no row needs it. Raises `PoplibsError`.
+    The product of a block is numpy's in single precision, rounded to `partials_type`. Each tile
+    adds its products for a row, first to last. Then the sums of the tiles are added in the order of
+    the plan's runs, and the result is rounded once. The compute sets are "zero" for rows without
+    blocks, "multiply", and "reduce" if a row's products are on several tiles or `partials_type` is
+    not the dtype of x. Raises `PoplibsError`.
     """
     check_types(x.dtype, partials_type)
-    wanted = plan
-    if wanted is None:
-        wanted = plan_sparse_dense(
+    valid_plan = plan
+    if valid_plan is None:
+        valid_plan = plan_sparse_dense(
             csr, x.shape[1], graph.target, dtype=x.dtype, partials_type=partials_type
         )
-    _check_plan(wanted, graph)
-    if not wanted.pattern.same_pattern(csr):
-        raise refused(f"""was given another pattern than its plan's: {csr} and
-            {wanted.pattern}.
+    _check_plan(valid_plan, graph)
+    if not valid_plan.pattern.same_pattern(csr):
+        raise refused(f"""was given {csr}, but its plan is for another pattern:
+            {valid_plan.pattern}.
             next:  a static product is compiled for one pattern: plan this one and build a new
             graph, or use popsparse.dynamic.sparse_dense_mat_mul, which takes any.""")
-    _check_operands(graph, wanted, values, x)
-    return _multiplied(graph, wanted, values, x, prog=prog, name=debug_context)
+    _check_operands(graph, valid_plan, values, x)
+    return _multiplied(graph, valid_plan, values, x, prog=prog, name=debug_context)
 
 
 def _check_plan(plan: SparsePlan, graph: Graph) -> None:
@@ -216,18 +233,18 @@ def _check_plan(plan: SparsePlan, graph: Graph) -> None:
 
 def _check_operands(graph: Graph, plan: SparsePlan, values: Tensor, x: Tensor) -> None:
     pattern = plan.pattern
-    where = f"values {values!r} and x {x!r}"
+    context = f"values {values!r} and x {x!r}"
     check_tensor(graph, "values", values, (1, 3) if pattern.block == (1, 1) else (3,))
     check_mapped(graph, "values", values)
-    shape = (pattern.num_blocks, *pattern.block)[: values.rank]
+    values_shape = (pattern.num_blocks, *pattern.block)[: values.rank]
     advice = "give each block of csr its values."
-    check_same("shapes of values", values.shape, shape, where, advice=advice)
+    check_same("shapes of values", values.shape, values_shape, context, advice=advice)
     advice = "x has as many rows as csr has columns, and the plan's n columns."
-    wanted = (pattern.shape[1], plan.n)
-    check_same("shapes of x", x.shape, wanted, where, advice=advice)
+    x_shape = (pattern.shape[1], plan.n)
+    check_same("shapes of x", x.shape, x_shape, context, advice=advice)
     for name, tensor in (("values", values), ("x", x)):
         check_same(
-            f"dtypes of {name}", tensor.dtype, plan.dtype, where, advice="the plan has the dtype."
+            f"dtypes of {name}", tensor.dtype, plan.dtype, context, advice="the plan has the dtype."
         )
 
 
@@ -242,49 +259,53 @@ def _multiplied(
     b = plan.pattern.block[0]
     has_blocks = np.bincount(plan.pattern.rows, minlength=m // b) > 0
     pieces = pieces_of(plan)
-    direct = plan.partials is plan.dtype and len(pieces.row) == int(has_blocks.sum())
+    writes_result = plan.partials is plan.dtype and len(pieces.row) == int(has_blocks.sum())
     multiply = graph.add_compute_set(f"{name}/multiply")
     reduction = graph.add_compute_set(f"{name}/reduce")
-    outs = []
-    empty = []
-    for part, (low, high) in enumerate(plan.parts):
-        length = b * (high - low)
-        mapping = _mapping(graph)
-        out = graph.add_variable(plan.dtype, (m // b, length), f"{name}/out/{part}")
+    result_parts = []
+    empty_rows = []
+    for part_number, (column_begin, column_end) in enumerate(plan.parts):
+        row_length = b * (column_end - column_begin)
+        result_mapping = _mapping(graph)
+        out = graph.add_variable(plan.dtype, (m // b, row_length), f"{name}/out/{part_number}")
         sums = out
-        places = pieces.row
-        if not direct:
-            shape = (len(pieces.row), length)
-            sums = graph.add_variable(plan.partials, shape, f"{name}/partials/{part}")
-            places = pieces.place
-        tiles = plan.tiles(part)
-        for place, run in zip(places.tolist(), pieces.run.tolist(), strict=True):
-            mapping[tiles[run]].append((place * length, (place + 1) * length))
+        sum_rows = pieces.row
+        if not writes_result:
+            shape = (len(pieces.row), row_length)
+            sums = graph.add_variable(plan.partials, shape, f"{name}/partials/{part_number}")
+            sum_rows = pieces.place
+        run_tiles = plan.tiles(part_number)
+        for sum_row, run in zip(sum_rows.tolist(), pieces.run.tolist(), strict=True):
+            result_mapping[run_tiles[run]].append(
+                (sum_row * row_length, (sum_row + 1) * row_length)
+            )
         _add_products(
             graph,
             plan,
             pieces,
-            (values, x[:, low:high], sums, places),
+            (values, x[:, column_begin:column_end], sums, sum_rows),
             multiply=multiply,
-            part=part,
+            part_number=part_number,
         )
-        if not direct:
-            graph.set_tile_mapping(sums, mapping)
-            mapping = _add_sums(graph, plan, pieces, sums, out=out, reduction=reduction, part=part)
-        idle = np.flatnonzero(~has_blocks)
-        for tile, row in dealt(idle.tolist(), graph.target.num_tiles):
-            mapping[tile].append((row * length, (row + 1) * length))
-        graph.set_tile_mapping(out, mapping)
-        if len(idle):
-            empty.append(out[idle].flatten())
-        outs.append(out.reshape((m, high - low)))
-    if empty:
-        zero(graph, concat(empty), prog, f"{name}/zero")
+        if not writes_result:
+            graph.set_tile_mapping(sums, result_mapping)
+            result_mapping = _add_sums(
+                graph, plan, pieces, sums, out=out, reduction=reduction, part_number=part_number
+            )
+        rows_without_blocks = np.flatnonzero(~has_blocks)
+        for tile, empty_row in dealt(rows_without_blocks.tolist(), graph.target.num_tiles):
+            result_mapping[tile].append((empty_row * row_length, (empty_row + 1) * row_length))
+        graph.set_tile_mapping(out, result_mapping)
+        if len(rows_without_blocks):
+            empty_rows.append(out[rows_without_blocks].flatten())
+        result_parts.append(out.reshape((m, column_end - column_begin)))
+    if empty_rows:
+        zero(graph, concat(empty_rows), prog, f"{name}/zero")
     if pieces.row.size:
         prog.add(Execute(multiply))
-    if pieces.row.size and not direct:
+    if pieces.row.size and not writes_result:
         prog.add(Execute(reduction))
-    return outs[0] if len(outs) == 1 else concat(outs, 1)
+    return result_parts[0] if len(result_parts) == 1 else concat(result_parts, 1)
 
 
 def _add_products(
@@ -293,44 +314,51 @@ def _add_products(
     pieces: Pieces,
     tensors: tuple[Tensor, Tensor, Tensor, Array],
     multiply: ComputeSet,
-    part: int,
+    part_number: int,
 ) -> None:
-    """Add a vertex for each run of blocks, on its tile for a part of the columns.
+    """Add a vertex for each run of blocks, on the run's tile for one part of the columns of x.
 
-    `tensors` are the values, x, the sums, and the rows of the sums for all pieces.
+    `tensors` is (values, columns of x, sums, int64[pieces]); the array contains the row of `sums`
+    to which each piece is written.
     """
-    values, x, sums, places = tensors
+    values, x, sums, sum_rows = tensors
     b = plan.pattern.block[0]
-    tiles = plan.tiles(part)
-    types = {FLOAT: plan.dtype, HALF: plan.partials}
-    words: list[Word] = [*dict.fromkeys(types.values()), str(b)]
-    codelet = typed(StaticSparsePartial, words, types, "SparseDenseMatMul", block=b)
-    flat = values.flatten()
-    order = plan.order
+    run_tiles = plan.tiles(part_number)
+    dtypes = {FLOAT: plan.dtype, HALF: plan.partials}
+    name_words: list[Word] = [*dict.fromkeys(dtypes.values()), str(b)]
+    codelet = typed(StaticSparsePartial, name_words, dtypes, "SparseDenseMatMul", block=b)
+    flat_values = values.flatten()
+    block_order = plan.order
     n = x.shape[1]
-    # x as rows of blocks, or as one list of values if blocks are single values
-    rows = x.flatten() if b == 1 else x.reshape((x.shape[0] // b, b * n))
-    columns = plan.pattern.columns[order]
-    ends = np.searchsorted(plan.run_of_block, np.arange(plan.num_runs + 1)).tolist()
-    firsts = np.searchsorted(pieces.run, np.arange(plan.num_runs + 1)).tolist()
-    within = np.arange(b * b)
+    # an entry is a row of blocks of x; if blocks are single values, it is one value
+    x_rows = x.flatten() if b == 1 else x.reshape((x.shape[0] // b, b * n))
+    block_columns = plan.pattern.columns[block_order]
+    run_bounds = np.searchsorted(plan.run_of_block, np.arange(plan.num_runs + 1)).tolist()
+    piece_bounds = np.searchsorted(pieces.run, np.arange(plan.num_runs + 1)).tolist()
+    value_offsets = np.arange(b * b)
     for run in range(plan.num_runs):
-        begin = ends[run]
-        end = ends[run + 1]
-        first = firsts[run]
-        last = firsts[run + 1]
-        wanted, numbers = np.unique(columns[begin:end], return_inverse=True)
-        is_needed = wanted.tolist()
+        block_begin = run_bounds[run]
+        block_end = run_bounds[run + 1]
+        piece_begin = piece_bounds[run]
+        piece_end = piece_bounds[run + 1]
+        needed_columns, column_numbers = np.unique(
+            block_columns[block_begin:block_end], return_inverse=True
+        )
+        needed_list = needed_columns.tolist()
         vertex = graph.add_vertex(
             multiply,
             codelet,
-            values=flat[(order[begin:end, None] * (b * b) + within).ravel()],
-            x=rows[wanted[:, None] * n + np.arange(n)] if b == 1 else [rows[i] for i in is_needed],
-            out=[sums[i] for i in places[first:last].tolist()],
-            columns=numbers,
-            starts=pieces.start[first:last] - begin,
+            values=flat_values[
+                (block_order[block_begin:block_end, None] * (b * b) + value_offsets).ravel()
+            ],
+            x=x_rows[needed_columns[:, None] * n + np.arange(n)]
+            if b == 1
+            else [x_rows[i] for i in needed_list],
+            out=[sums[i] for i in sum_rows[piece_begin:piece_end].tolist()],
+            columns=column_numbers,
+            starts=pieces.start[piece_begin:piece_end] - block_begin,
         )
-        graph.set_tile_mapping(vertex, int(tiles[run]))
+        graph.set_tile_mapping(vertex, int(run_tiles[run]))
 
 
 def _add_sums(
@@ -340,35 +368,43 @@ def _add_sums(
     sums: Tensor,
     out: Tensor,
     reduction: ComputeSet,
-    part: int,
+    part_number: int,
 ) -> Mapping:
-    """Add the vertices that sum the pieces of each row; return the tile mapping of the result.
+    """Add the vertices that sum the partial sums of each row; return the result's tile mapping.
 
-    They are distributed over the tiles of the pieces.
+    Each row of the result is distributed over the tiles that have its partial sums.
     """
     codelet = adder(plan.partials, plan.dtype, False)
-    tiles = plan.tiles(part)
-    length = out.shape[1]
+    run_tiles = plan.tiles(part_number)
+    row_length = out.shape[1]
     mapping = _mapping(graph)
-    order = np.argsort(pieces.place)
-    row = pieces.row[order]
-    run = pieces.run[order]
-    several = np.bincount(row, minlength=out.shape[0])[row]
-    for count in np.unique(several).tolist():
-        begin, end = np.searchsorted(several, [count, count + 1]).tolist()
-        rows = row[begin:end:count]
-        tiles_of_run = tiles[run[begin:end]].reshape(-1, count)
-        x = sums[begin:end].reshape((len(rows), count, length))
-        for share, (low, high) in enumerate(shares_of(length, count, plan.dtype)):
-            if low == high:
+    piece_order = np.argsort(pieces.place)
+    piece_rows = pieces.row[piece_order]
+    piece_runs = pieces.run[piece_order]
+    pieces_in_row = np.bincount(piece_rows, minlength=out.shape[0])[piece_rows]
+    for num_partials in np.unique(pieces_in_row).tolist():
+        piece_begin, piece_end = np.searchsorted(
+            pieces_in_row, [num_partials, num_partials + 1]
+        ).tolist()
+        result_rows = piece_rows[piece_begin:piece_end:num_partials]
+        tiles_of_run = run_tiles[piece_runs[piece_begin:piece_end]].reshape(-1, num_partials)
+        partials = sums[piece_begin:piece_end].reshape((len(result_rows), num_partials, row_length))
+        for share_number, (column_begin, column_end) in enumerate(
+            shares_of(row_length, num_partials, plan.dtype)
+        ):
+            if column_begin == column_end:
                 continue
             graph.add_vertices(
                 reduction,
                 codelet,
-                tiles_of_run[:, share],
-                x=x[:, :, low:high],
-                out=out[rows, low:high],
+                tiles_of_run[:, share_number],
+                x=partials[:, :, column_begin:column_end],
+                out=out[result_rows, column_begin:column_end],
             )
-            for r, tile in zip(rows.tolist(), tiles_of_run[:, share].tolist(), strict=True):
-                mapping[tile].append((r * length + low, r * length + high))
+            for result_row, tile in zip(
+                result_rows.tolist(), tiles_of_run[:, share_number].tolist(), strict=True
+            ):
+                mapping[tile].append(
+                    (result_row * row_length + column_begin, result_row * row_length + column_end)
+                )
     return mapping

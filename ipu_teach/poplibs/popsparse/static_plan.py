@@ -1,12 +1,13 @@
 """The plan of a static sparse product: which tile multiplies which blocks.
 
 The columns of the dense operand are divided into parts, and the inner dimension into bands with
-equally many blocks. A band gets tiles in proportion to its blocks, which are distributed in order
-of rows. If several tiles have blocks of a row, these tiles also sum it.
+about equally many blocks. A band gets a number of tiles in proportion to its blocks, which are
+distributed over these tiles in order of rows. The blocks on one tile are a run. If several tiles
+have blocks of a row, these tiles also sum the row.
 
 The numbers of parts and bands are those that PopLibs' planner would expect to be best for blocks
-that are uniformly distributed at random (lib/popsparse/StaticMatMulPartitioner.cpp). All
-combinations of 1 to 32 parts and 1 to 128 bands are costed at once.
+that are uniformly distributed at random (lib/popsparse/StaticMatMulPartitioner.cpp). The model
+computes the cycles of all combinations of 1 to 32 parts and 1 to 128 bands at once.
 """
 
 from __future__ import annotations
@@ -25,15 +26,14 @@ from ipu_teach.types import FLOAT, HALF, Array, DType
 
 MOST_PARTS = 32
 MOST_BANDS = 128
-MEMORY_PROPORTION = 0.6  # PopLibs' default of availableMemoryProportion
+MEMORY_PROPORTION = 0.6  # the default of PopLibs' option availableMemoryProportion
 
 
 @dataclass(frozen=True)
 class Expected:
-    """The expected cost of a plan.
+    """The best numbers of parts of the columns and bands of the inner dimension, and their cost.
 
-    It consists of the parts of the columns, the bands of the inner dimension, modelled cycles and
-    bytes.
+    The cost is modelled: cycles, and temporary bytes on the fullest tile.
     """
 
     parts: int
@@ -52,75 +52,90 @@ def expected(
 ) -> Expected:
     """Return the best plan for [m, k] x [k, n] with `num_blocks` blocks, distributed at random.
 
-    `sizes` are (m, k, n), and `types` those of the operands and of the sums.
+    `sizes` is (m, k, n), `block` the length of a block's side, `types` is (dtype of the operands,
+    dtype of the sums), and `proportion` the share of a tile's memory for temporary data.
     """
     m, k, n = sizes
-    dtype, sums = types
-    tiles = target.num_tiles
-    rows = m // block
-    columns = k // block
-    grain = target.get_vector_width(dtype)
-    rate = target.exchange_bytes_per_cycle
+    dtype, sums_dtype = types
+    num_tiles = target.num_tiles
+    block_rows = m // block
+    block_columns = k // block
+    vector_width = target.get_vector_width(dtype)
+    bytes_per_cycle = target.exchange_bytes_per_cycle
     density = num_blocks / (m // block * (k // block))
-    parts, bands = _grid(-(-n // grain), columns, tiles)
-    wide = np.minimum(ceil_div(ceil_div(n, grain), parts) * grain, n)
-    tiles_per_band = tiles // parts // bands
-    in_band = ceil_div(num_blocks, bands)
-    deep = ceil_div(columns, bands)
-    blocks_per_tile = ceil_div(in_band, tiles_per_band)
-    high = ceil_div(rows, tiles_per_band)
-    full = np.minimum(np.ceil(in_band / density).astype(np.int64), columns)
-    deep_of = np.where(high == 1, full, deep)
-    share_of_columns = 1 - (1 - density) ** deep_of
-    my_rows = _likely_count(share_of_columns, high).astype(np.int64)
-    wanted = _likely_count(1 - (1 - density) ** high, deep_of)
-    right = wide * wanted * block * dtype.size
+    parts, bands = _grid(-(-n // vector_width), block_columns, num_tiles)
+    columns_per_part = np.minimum(ceil_div(ceil_div(n, vector_width), parts) * vector_width, n)
+    tiles_per_band = num_tiles // parts // bands
+    blocks_per_band = ceil_div(num_blocks, bands)
+    band_depth = ceil_div(block_columns, bands)
+    blocks_per_tile = ceil_div(blocks_per_band, tiles_per_band)
+    rows_per_tile = ceil_div(block_rows, tiles_per_band)
+    full_depth = np.minimum(np.ceil(blocks_per_band / density).astype(np.int64), block_columns)
+    tile_depth = np.where(rows_per_tile == 1, full_depth, band_depth)
+    row_probability = 1 - (1 - density) ** tile_depth
+    likely_rows = _likely_count(row_probability, rows_per_tile).astype(np.int64)
+    likely_columns = _likely_count(1 - (1 - density) ** rows_per_tile, tile_depth)
+    x_bytes = columns_per_part * likely_columns * block * dtype.size
     left_bytes = blocks_per_tile * block * block * dtype.size
-    # the two tiles of a bus need the same rows; both wait for the slower one
-    cycles = np.ceil(right / (2 * rate)) * deep_of / wanted
-    cycles = cycles + np.where(parts > 1, np.ceil(left_bytes / rate), 0)
+    # two neighbouring tiles share a bus, and need the same rows of x; both wait for the slower one
+    cycles = np.ceil(x_bytes / (2 * bytes_per_cycle)) * tile_depth / likely_columns
+    cycles = cycles + np.where(parts > 1, np.ceil(left_bytes / bytes_per_cycle), 0)
     cycles = cycles + static_product(
-        my_rows,
-        np.maximum(ceil_div(blocks_per_tile, my_rows), 1) * my_rows,
-        wide,
+        likely_rows,
+        np.maximum(ceil_div(blocks_per_tile, likely_rows), 1) * likely_rows,
+        columns_per_part,
         block,
         dtype=dtype,
         target=target,
     )
-    out = my_rows * wide * block
-    if sums is FLOAT and block > 4:
-        cycles = cycles + zeroing(out, sums, target)
-    several = np.ceil(
-        (share_of_columns * bands + _deviation(share_of_columns, bands)) * deep / deep_of
+    num_sums = likely_rows * columns_per_part * block
+    if sums_dtype is FLOAT and block > 4:
+        cycles = cycles + zeroing(num_sums, sums_dtype, target)
+    tiles_per_row = np.ceil(
+        (row_probability * bands + _deviation(row_probability, bands)) * band_depth / tile_depth
     )
-    several = np.maximum(several, 1).astype(np.int64)
-    arriving = ceil_div(out * sums.size * (several - 1), several)
-    adding = static_reduction(ceil_div(out, several), several, sums, dtype, target=target)
-    cycles = cycles + np.ceil(arriving / rate) + np.where(several > 1, adding, 0)
-    cycles = cycles + ceil_div(m * n * dtype.size, tiles)
-    memory = np.maximum(right + left_bytes, arriving) + out * sums.size
-    best = fitting(cycles, memory, proportion * target.bytes_per_tile)
-    return Expected(int(parts[best]), int(bands[best]), int(cycles[best]), int(memory[best]))
+    tiles_per_row = np.maximum(tiles_per_row, 1).astype(np.int64)
+    arriving_bytes = ceil_div(num_sums * sums_dtype.size * (tiles_per_row - 1), tiles_per_row)
+    reduction_cycles = static_reduction(
+        ceil_div(num_sums, tiles_per_row), tiles_per_row, sums_dtype, dtype, target=target
+    )
+    cycles = (
+        cycles
+        + np.ceil(arriving_bytes / bytes_per_cycle)
+        + np.where(tiles_per_row > 1, reduction_cycles, 0)
+    )
+    cycles = cycles + ceil_div(m * n * dtype.size, num_tiles)
+    temporary_bytes = np.maximum(x_bytes + left_bytes, arriving_bytes) + num_sums * sums_dtype.size
+    best_index = fitting(cycles, temporary_bytes, proportion * target.bytes_per_tile)
+    return Expected(
+        int(parts[best_index]),
+        int(bands[best_index]),
+        int(cycles[best_index]),
+        int(temporary_bytes[best_index]),
+    )
 
 
-def _grid(max_parts: int, max_bands: int, tiles: int) -> tuple[Array, Array]:
-    """Return (parts, bands): all combinations of numbers that use at most half of the tiles."""
+def _grid(max_parts: int, max_bands: int, num_tiles: int) -> tuple[Array, Array]:
+    """Return (parts, bands): all combinations whose product is at most half the number of tiles."""
     parts = np.arange(1, min(MOST_PARTS, max_parts) + 1)
     bands = np.arange(1, min(MOST_BANDS, max_bands) + 1)
     parts, bands = (grid.ravel() for grid in np.meshgrid(parts, bands, indexing="ij"))
-    is_sensible = parts * bands <= max(1, tiles // 2)
+    is_sensible = parts * bands <= max(1, num_tiles // 2)
     return parts[is_sensible], bands[is_sensible]
 
 
 def _likely_count(probability: Array | float, count: Array | int) -> Array:
-    """Return the expected number among `count` items, plus a standard deviation; at least 1."""
+    """Return the likely number of successes in `count` trials: from 1 to `count`.
+
+    It is the expected number plus a standard deviation.
+    """
     expected_count = np.ceil(probability * count) + _deviation(probability, count)
     likely: Array = np.clip(expected_count, 1, count)
     return likely
 
 
 def _deviation(probability: Array | float, count: Array | int) -> Array:
-    """Return the standard deviation of a binomial distribution, rounded up."""
+    """Return the standard deviation of the successes in `count` trials, rounded up."""
     deviation: Array = np.ceil(np.sqrt(probability * (1 - probability) * count))
     return deviation
 
@@ -128,9 +143,10 @@ def _deviation(probability: Array | float, count: Array | int) -> Array:
 @advised("give what static.plan_sparse_dense returns.")
 @dataclass(frozen=True, eq=False, repr=False)
 class SparsePlan:
-    """The distribution of a static product over the tiles.
+    """The distribution of a static product, csr [m, k] times x [k, n], over the tiles.
 
-    `cycles` and `temporary_bytes` are modelled, for as many blocks distributed at random.
+    `parts` contains the intervals (begin, end) of x's columns. `cycles` and `temporary_bytes` are
+    modelled for equally many blocks that are distributed at random.
     """
 
     pattern: CSRMatrix
@@ -145,9 +161,9 @@ class SparsePlan:
 
     def __repr__(self) -> str:
         m, k = self.pattern.shape
-        sums = "" if self.partials is self.dtype else f", sums of {self.partials.__name__}"
+        sums_note = "" if self.partials is self.dtype else f", sums of {self.partials.__name__}"
         return (
-            f"SparsePlan([{m}, {k}] x [{k}, {self.n}], {self.dtype.__name__}{sums}, "
+            f"SparsePlan([{m}, {k}] x [{k}, {self.n}], {self.dtype.__name__}{sums_note}, "
             f"{self.pattern.num_blocks:,} blocks on {self.num_runs * len(self.parts):,} of "
             f"{self.num_tiles:,} tiles: columns in {len(self.parts)}, {self.num_bands} bands; "
             f"{self.cycles:,} modelled cycles, {self.temporary_bytes:,} bytes for a while)"
@@ -156,16 +172,19 @@ class SparsePlan:
     @cached_property
     def band_of_block(self) -> Array:
         """The band of each block of the pattern: int64[blocks]."""
-        counts = np.bincount(self.pattern.columns, minlength=self.pattern.block_columns)
-        before = np.cumsum(counts) - counts
-        bands: Array = (before * self.num_bands // max(1, self.pattern.num_blocks))[
+        blocks_of_column = np.bincount(self.pattern.columns, minlength=self.pattern.block_columns)
+        blocks_before = np.cumsum(blocks_of_column) - blocks_of_column
+        bands: Array = (blocks_before * self.num_bands // max(1, self.pattern.num_blocks))[
             self.pattern.columns
         ]
         return bands
 
     @cached_property
     def order(self) -> Array:
-        """The blocks in the order in which they are distributed: by band, row and column."""
+        """The numbers of the blocks, sorted by band, row and column: int64[blocks].
+
+        In this order, the blocks are distributed over the tiles.
+        """
         order: Array = np.lexsort((self.pattern.columns, self.pattern.rows, self.band_of_block))
         return order
 
@@ -173,30 +192,35 @@ class SparsePlan:
     def run_of_block(self) -> Array:
         """The run of each block, in the order of `order`: int64[blocks].
 
-        The blocks of a run are on one tile for each part of the columns.
+        For each part of the columns, one tile multiplies the blocks of a run.
         """
-        blocks = self.pattern.num_blocks
-        bands = self.band_of_block[self.order]
-        counts = np.bincount(bands, minlength=self.num_bands)
-        rows_present = np.flatnonzero(counts)
-        free = max(0, self.num_tiles // len(self.parts) - len(rows_present))
-        runs = np.zeros(self.num_bands, np.int64)
-        runs[rows_present] = np.minimum(
-            1 + counts[rows_present] * free // max(1, blocks), counts[rows_present]
+        num_blocks = self.pattern.num_blocks
+        band_of_ordered = self.band_of_block[self.order]
+        blocks_of_band = np.bincount(band_of_ordered, minlength=self.num_bands)
+        nonempty_bands = np.flatnonzero(blocks_of_band)
+        num_free_tiles = max(0, self.num_tiles // len(self.parts) - len(nonempty_bands))
+        runs_of_band = np.zeros(self.num_bands, np.int64)
+        runs_of_band[nonempty_bands] = np.minimum(
+            1 + blocks_of_band[nonempty_bands] * num_free_tiles // max(1, num_blocks),
+            blocks_of_band[nonempty_bands],
         )
-        place = np.arange(blocks) - (np.cumsum(counts) - counts)[bands]
-        run: Array = (np.cumsum(runs) - runs)[bands] + place * runs[bands] // counts[bands]
-        return run
+        index_in_band = (
+            np.arange(num_blocks) - (np.cumsum(blocks_of_band) - blocks_of_band)[band_of_ordered]
+        )
+        run_numbers: Array = (np.cumsum(runs_of_band) - runs_of_band)[
+            band_of_ordered
+        ] + index_in_band * runs_of_band[band_of_ordered] // blocks_of_band[band_of_ordered]
+        return run_numbers
 
     @property
     def num_runs(self) -> int:
-        """The number of runs of blocks."""
+        """The number of runs, which are groups of blocks that one tile multiplies."""
         return int(self.run_of_block[-1]) + 1 if self.pattern.num_blocks else 0
 
     def tiles(self, part: int) -> Array:
         """Return the tile of each run for a part of the columns: int64[runs]."""
-        number = np.arange(self.num_runs) * len(self.parts) + part
-        return number * self.num_tiles // max(1, self.num_runs * len(self.parts))
+        run_and_part = np.arange(self.num_runs) * len(self.parts) + part
+        return run_and_part * self.num_tiles // max(1, self.num_runs * len(self.parts))
 
 
 @library
@@ -211,25 +235,37 @@ def plan_sparse_dense(
 ) -> SparsePlan:
     """Return the plan of csr [m, k] times x [k, n] on `target`, for the pattern of `csr`.
 
-    `dtype` is that of the operands and the result, FLOAT or HALF; `partials_type` is that of the
-    sums, FLOAT, or HALF for operands of HALF. Raises `PoplibsError`.
+    `dtype`, FLOAT or HALF, is the dtype of the operands and the result. `partials_type` is the
+    dtype of the sums: FLOAT, or HALF if the operands are HALF. `available_memory_proportion` limits
+    temporary data to this share of a tile's memory. Raises `PoplibsError`.
     """
     check_sizes(target, 1, n=n)
     block = square(csr.block)
     check_types(dtype, partials_type)
-    share = available_memory_proportion
-    if not isinstance(share, (int, float)) or isinstance(share, bool) or not 0 <= share <= 1:
-        raise as_given(share, "available_memory_proportion", "give a number from 0 to 1.")
-    types = (dtype, partials_type)
+    memory_proportion = available_memory_proportion
+    if (
+        not isinstance(memory_proportion, (int, float))
+        or isinstance(memory_proportion, bool)
+        or not 0 <= memory_proportion <= 1
+    ):
+        raise as_given(
+            memory_proportion, "available_memory_proportion", "give a number from 0 to 1."
+        )
+    dtypes = (dtype, partials_type)
     n = int(n)
     if not (csr.num_blocks and n):
         expected_plan = Expected(1, 1, 0, 0)
     else:
-        sizes = (*csr.shape, n)
+        product_sizes = (*csr.shape, n)
         expected_plan = expected(
-            sizes, block, csr.num_blocks, types, target=target, proportion=share
+            product_sizes,
+            block,
+            csr.num_blocks,
+            dtypes,
+            target=target,
+            proportion=memory_proportion,
         )
-    parts = spread(n, expected_plan.parts, target.get_vector_width(dtype))
+    column_parts = spread(n, expected_plan.parts, target.get_vector_width(dtype))
     return SparsePlan(
         pattern=csr,
         n=n,
@@ -239,26 +275,30 @@ def plan_sparse_dense(
         num_bands=expected_plan.bands,
         cycles=expected_plan.cycles,
         temporary_bytes=expected_plan.temporary_bytes,
-        parts=tuple(parts),
+        parts=tuple(column_parts),
     )
 
 
 def spread(n: int, parts: int, grain: int) -> list[tuple[int, int]]:
-    """Return (begin, end) of n columns in parts of equally many complete grains.
+    """Divide n columns into at most `parts` intervals (begin, end) of equal length.
 
-    The last part has the remainder.
+    The length is a multiple of `grain`; only the last interval may be shorter.
     """
     columns_per_part = int(ceil_div(ceil_div(n, grain), parts)) * grain
-    return [(low, min(n, low + columns_per_part)) for low in range(0, n, columns_per_part)]
+    return [(begin, min(n, begin + columns_per_part)) for begin in range(0, n, columns_per_part)]
 
 
 def fitting(cycles: Array, temporary: Array, limit: float) -> int:
-    """Return the index of the cheapest plan within a limit of bytes.
+    """Return the index of the plan with the fewest cycles, among those within a limit of bytes.
 
-    If none is within the limit, it is the plan with the fewest bytes.
+    If no plan is within the limit, return the index of the plan with the fewest bytes.
     """
-    fits = temporary <= limit
-    return int(np.where(fits, cycles, np.inf).argmin() if fits.any() else temporary.argmin())
+    is_within_limit = temporary <= limit
+    return int(
+        np.where(is_within_limit, cycles, np.inf).argmin()
+        if is_within_limit.any()
+        else temporary.argmin()
+    )
 
 
 def check_types(dtype: type[DType], sums: type[DType]) -> None:

@@ -144,7 +144,7 @@ EXTRA.exchange = (kit) => {
     const [from, to] = [column(i), row(i)]
       .map((k) => name(k) + (ipu ? ` of IPU ${ipuOf(k)}` : "")), s_ = each > 1 ? "" : "s";
     return `From ${plural} ${from} to ${plural} ${to}: ${here}. `
-      + `In all, ${from} send${s_} ${words(sent(column(i)))} `
+      + `In all, ${from} deliver${s_} ${words(sent(column(i)))} `
       + `and ${to} receive${s_} ${words(received(row(i)))} bytes.`;
   }
   const at = () => (kit.chosen ? kit.chosen.i : focus(now()) * bins);
@@ -169,7 +169,7 @@ EXTRA.exchange = (kit) => {
   return {
     draw, hit, about, ...content,
     help: "Shift with left and right goes along a row; "
-      + "S and R go to the next tile by bytes sent or received.",
+      + "S and R go to the next tile by bytes delivered or received.",
     keys: {
       ArrowUp: go(-1, 0), ArrowDown: go(1, 0), "Shift ArrowLeft": go(0, -1),
         "Shift ArrowRight": go(0, 1), s: next(0), r: next(1),

@@ -4,21 +4,21 @@ from math import floor, isqrt, sqrt
 
 
 # %% 00.1: divmod
-# passed: on 7 sets of numbers
+# passed: on 7 fixed sets of numbers
 def chip_figures(tiles, workers, megabytes):
     size, left = divmod(megabytes * 10**6, tiles)
     return [workers * tiles, size]
 
 
 # %% 00.1: numpy
-# passed: on 7 sets of numbers
+# passed: on 7 fixed sets of numbers
 def chip_figures(tiles, workers, megabytes):
     import numpy as np
     return np.array([np.int64(tiles) * workers, np.floor_divide(megabytes * 1_000_000, tiles)])
 
 
 # %% 00.1: fractions, and one thread after the other
-# passed: on 7 sets of numbers
+# passed: on 7 fixed sets of numbers
 def chip_figures(tiles, workers, megabytes):
     from fractions import Fraction
     threads = sum(workers for tile in range(tiles))
@@ -87,7 +87,7 @@ def chip_figures(tiles, workers, megabytes):
 
 
 # %% 00.w1: divmod
-# passed: on 5 sets of numbers
+# passed: on 5 fixed sets of numbers
 def tile_of(i, tiles):
     return divmod(i, tiles)[1]
 
@@ -159,7 +159,7 @@ def spread(graph, tensor):
 
 
 # %% 00.4: a loop
-# passed: on 9 sets of numbers
+# passed: on 9 fixed sets of numbers
 def largest_side(tiles, bytes_per_tile):
     n = 0
     while 2 * 2 * (n + 1) ** 2 <= tiles * bytes_per_tile:
@@ -168,13 +168,13 @@ def largest_side(tiles, bytes_per_tile):
 
 
 # %% 00.4: floats
-# passed: on 9 sets of numbers
+# passed: on 9 fixed sets of numbers
 def largest_side(tiles, bytes_per_tile):
     return int((tiles * bytes_per_tile / 4) ** 0.5)
 
 
 # %% 00.4: numpy
-# passed: on 9 sets of numbers
+# passed: on 9 fixed sets of numbers
 def largest_side(tiles, bytes_per_tile):
     import numpy as np
     return np.floor(np.sqrt(tiles * bytes_per_tile) / 2)

@@ -27,7 +27,7 @@ def added(graph, x, total):
 
 
 # %% 02.w1: as often as it fits, and the rest
-# passed: on 4 sets of numbers
+# passed: on 4 fixed sets of numbers
 def grains_of(count, grain):
     return len(range(0, count, grain))
 
@@ -181,7 +181,7 @@ def running_sum(graph, numbers, sums, count):
 
 
 # %% 02.w2: numpy's transpose
-# passed: on 2 sets of numbers
+# passed: on 2 fixed sets of numbers
 def source_tile(rows, i, j):
     return np.tile(rows, (len(rows) + i, 1))[i][j]
 

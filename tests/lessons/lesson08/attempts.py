@@ -106,6 +106,20 @@ def alive(steps, sizes):
     return [padded[i] + (padded[i + 1] if kind != "backward" else 0) for kind, i in steps]
 
 
+# %% 08.1: one size more
+# like: the output of the last layer, too
+def alive(steps, sizes):
+    there, held = set(), []
+    padded = [*sizes, sizes[-1]]
+    for kind, layer in steps[::-1]:
+        there.add(layer)
+        made = {layer + 1} if kind == "forward" and layer + 1 == len(sizes) else set()
+        held.insert(0, sum(padded[i] for i in there | made))
+        if kind != "backward":
+            there.discard(layer + 1)
+    return held
+
+
 # %% 08.1: shifted by a step
 # like: after each step
 def alive(steps, sizes):
@@ -175,9 +189,34 @@ def price(layers, every):
 
 
 # %% 08.3: from the library
-# passed: the same bits
+# not yet: the list is the library's
 def schedule(layers, keep):
     return recompute(layers, keep)
+
+
+# %% 08.3: from the library, by its module
+# not yet: the list is the library's
+def schedule(layers, keep):
+    from ipu_teach import schedules
+
+    return list(schedules.recompute(layers, sorted({0, *keep})))
+
+
+# %% 08.3: with deques
+# passed: the same bits
+def schedule(layers, keep):
+    from collections import deque
+
+    forward, back = [], deque()
+    ends = [*sorted(set(keep) - {0}), layers]
+    start = 0
+    for end in ends:
+        lost = range(start, end - 1) if end < layers else ()
+        part = [*(("recompute", i) for i in lost), *(("backward", i) for i in range(end - 1, start - 1, -1))]
+        back.extendleft(reversed(part))
+        start = end
+    forward.extend(("forward", i) for i in range(layers))
+    return [*forward, *back]
 
 
 # %% 08.3: backwards with a loop
@@ -353,7 +392,7 @@ def keep_for(layers, room):
 
 
 # %% 08.6: a mask of one's own
-# passed: whenever it is asked
+# passed: in all its steps
 def drop(graph, x, seed, kind, layer, program):
     mask = poprand.bernoulli(graph, seed, layer, x, FLOAT, 0.5, program)
     popops.mul_in_place(graph, mask, x, program)
@@ -362,13 +401,13 @@ def drop(graph, x, seed, kind, layer, program):
 
 
 # %% 08.6: another modifier
-# passed: whenever it is asked
+# passed: in all its steps
 def drop(graph, x, seed, kind, layer, program):
     return poprand.dropout(graph, seed, 1000 - 7 * layer, x, x, 0.5, 2, program)
 
 
 # %% 08.6: in place of the others
-# passed: whenever it is asked
+# passed: in all its steps
 def drop(graph, x, seed, kind, layer, program):
     dropped = poprand.dropout(graph, seed, 5 + layer, x, x, 0.5, 1.0, program)
     return popops.add(graph, dropped, dropped, program)

@@ -249,6 +249,22 @@ def deep(graph, buffer, x, layers):
     return program
 
 
+# %% 09.2: eight, as in the picture
+# like: always eight layers
+def deep(graph, buffer, x, layers):
+    w = graph.add_variable(FLOAT, (78 * 78,), "w")
+    poputil.map_tensor_linearly(graph, w)
+    row = graph.add_variable(UNSIGNED_INT, (1,), "row")
+    graph.set_tile_mapping(row, 1)
+    program, body = Sequence(), Sequence(Copy(buffer, w, row))
+    popops.zero(graph, row, program)
+    y = poplin.mat_mul(graph, x, w.reshape((78, 78)), body)
+    body.add(Copy(popops.tanh(graph, y, body), x))
+    popops.add_in_place(graph, row, 1, body)
+    program.add(Repeat(8, body))
+    return program
+
+
 # %% 09.2: loaded once
 # like: always the first layer
 def deep(graph, buffer, x, layers):
@@ -302,6 +318,37 @@ def turns(load, compute, cross, layers):
         if n + 2 < layers:
             steps.append(load(n + 2, n % 2))
     return steps
+
+
+# %% 09.3: step by step, with yield
+# passed: each reads its own row
+def turns(load, compute, cross, layers):
+    yield load(0, 0)
+    for n in range(layers):
+        yield compute(n % 2)
+        if n + 1 < layers:
+            yield load(n + 1, (n + 1) % 2)
+            yield cross(n % 2)
+
+
+# %% 09.3: as a generator expression
+# passed: each reads its own row
+def turns(load, compute, cross, layers):
+    def tick(n):
+        last = n == layers - 1
+        return [compute(n % 2)] + ([] if last else [load(n + 1, (n + 1) % 2), cross(n % 2)])
+
+    return (step for part in [[load(0, 0)], *map(tick, range(layers))] for step in part)
+
+
+# %% 09.3: yield, and the load too late
+# like: one after the other
+def turns(load, compute, cross, layers):
+    for n in range(layers):
+        yield load(n, n % 2)
+        yield compute(n % 2)
+        if n + 1 < layers:
+            yield cross(n % 2)
 
 
 # %% 09.3: as one program
@@ -376,7 +423,7 @@ def factor(load, work):
 
 
 # %% 09.4: in a loop
-# passed: 7 sets of numbers
+# passed: 7 fixed sets of numbers
 def factor(load, work):
     n = 1
     while n * work < load:
@@ -392,6 +439,12 @@ def factor(load, work):
         while (times + size) * work <= load:
             times += size
     return times or 1
+
+
+# %% 09.4: int of the ratio
+# like: rounded down, and 0
+def factor(load, work):
+    return int(load / work)
 
 
 # %% 09.4: a whole part and one

@@ -110,15 +110,46 @@ def cut(costs, ipus):
     return np.array(min(ways, key=lambda way: max(np.diff(ends[list(way)])))[:-1])
 
 
+# %% 10.2: the least sum of squares
+# like: the sum of squares
+def cut(costs, ipus):
+    ends = np.cumsum([0, *costs])
+    ways = [(0, *w, len(costs)) for w in combinations(range(1, len(costs)), ipus - 1)]
+    return list(min(ways, key=lambda way: np.square(np.diff(ends[list(way)])).sum())[:-1])
+
+
 # %% 10.2: by rounding
-# like: equal numbers of layers
+# like: the rest to the last
 def cut(costs, ipus):
     each = len(costs) // ipus
     return [i * each for i in range(ipus)]
 
 
-# %% 10.w1: by a loop over the ticks
+# %% 10.2: layers in equal parts
+# like: equal numbers of layers
+def cut(costs, ipus):
+    return [int(i * len(costs) / ipus) for i in range(ipus)]
+
+
+# %% 10.w1: by the table
 # passed: sets of numbers
+def pipeline_cycles(costs, batches):
+    rows = table(len(costs), batches)
+    return sum(max(c for c, b in zip(costs, row) if b >= 0) for row in rows)
+
+
+# %% 10.w1: by a slice for each tick
+# passed: sets of numbers
+def pipeline_cycles(costs, batches):
+    total = 0
+    for tick in range(batches + len(costs) - 1):
+        first = max(0, tick - batches + 1)
+        total += max(costs[first : tick + 1])
+    return total
+
+
+# %% 10.w1: by a loop over the ticks
+# like: the slowest of all in each tick
 def pipeline_cycles(costs, batches):
     return sum(max(costs) for _ in range(batches)) + max(costs) * (len(costs) - 1)
 
@@ -197,6 +228,38 @@ def pipeline(stages, into, out, samples, results):
     return steps
 
 
+# %% 10.3: up, full, down
+# passed: 4 with 8
+def pipeline(stages, into, out, samples, results):
+    program, S, M = Sequence(), len(stages), len(samples)
+
+    def tick(t, busy):
+        if 0 in busy:
+            program.add(Copy(samples[t], into[0]))
+        for s in busy:
+            program.add(stages[s])
+        for s in busy:
+            program.add(Copy(out[s], into[s + 1] if s + 1 < S else results[t - s]))
+
+    for t in range(S - 1):
+        tick(t, [s for s in range(t + 1) if t - s < M])
+    for t in range(S - 1, M + S - 1):
+        tick(t, [s for s in range(S) if t - s < M])
+    return program
+
+
+# %% 10.3: the results in a loop behind it
+# like: the results at the end
+def pipeline(stages, into, out, samples, results):
+    steps, S = [], len(stages)
+    for t, row in enumerate(table(S, len(samples))):
+        busy = [s for s in range(S) if row[s] >= 0]
+        steps += [Copy(samples[t], into[0])] if 0 in busy else []
+        steps += [stages[s] for s in busy]
+        steps += [Copy(out[s], into[s + 1]) for s in busy if s + 1 < S]
+    return Sequence(*steps, *(Copy(out[-1], result) for result in results))
+
+
 # %% 10.3: ends with the samples
 # like: no way down
 def pipeline(stages, into, out, samples, results):
@@ -247,6 +310,20 @@ def stored(ticks, stages):
         for kind, s, _ in tick:
             change[s, t if kind == "forward" else t + 1] += 1 if kind == "forward" else -1
     return change.cumsum(axis=1).max(axis=1)
+
+
+# %% 10.4: begins again after a backward
+# like: all go at the first backward
+def stored(ticks, stages):
+    most, held = [0] * stages, [set() for _ in range(stages)]
+    for tick in ticks:
+        for kind, s, b in tick:
+            if kind == "forward":
+                held[s].add(b)
+        most = [max(m, len(h)) for m, h in zip(most, held)]
+        for s in {s for kind, s, _ in tick if kind == "backward"}:
+            held[s].clear()
+    return most
 
 
 # %% 10.4: what has come and not gone, less one
@@ -336,6 +413,48 @@ def all_reduce(graph, parts, program):
             popops.add_in_place(graph, concat(ends), concat(to), program)
         else:
             send(program, [part[p][c[p]] for p in range(R)], ends)
+
+
+# %% 10.5: by the library
+# passed: all have the sums
+def all_reduce(graph, parts, program):
+    gcl.all_reduce_in_place_within_replica(graph, parts, "ADD", program)
+
+
+# %% 10.5: by the library, and copied
+# passed: all have the sums
+def all_reduce(graph, parts, program):
+    totals = gcl.all_reduce_within_replica(graph, parts, "ADD", program)
+    program.add(Copy(concat(totals), concat(parts)))
+
+
+# %% 10.5: by the library's ring
+# passed: all have the sums
+def all_reduce(graph, parts, program):
+    ring = {"method": "clockwise_ring"}
+    gcl.all_reduce_in_place_within_replica(graph, parts, "ADD", program, options=ring)
+
+
+# %% 10.5: by the library's two halves
+# passed: all have the sums
+def all_reduce(graph, parts, program):
+    n = parts[0].num_elements
+    shards = gcl.reduce_scatter_within_replica(graph, parts, "ADD", program)
+    for part, total in zip(parts, gcl.all_gather_within_replica(graph, shards, program)):
+        program.add(Copy(total.flatten()[:n], part))
+
+
+# %% 10.5: chunks walk, and nobody adds
+# like: nothing is added
+def all_reduce(graph, parts, program):
+    R = len(parts)
+    ring = [chunks(parts[ipu], R) for ipu in around(R)]
+    for k in range(2 * R - 2):
+        for_good = k >= R - 1
+        of = [(p - k + for_good * R) % R for p in range(R)]
+        ends = [ring[(p + 1) % R][of[p]] for p in range(R)]
+        to = ends if for_good else [graph.clone(end) for end in ends]
+        send(program, [ring[p][of[p]] for p in range(R)], to)
 
 
 # %% 10.5: everything comes to IPU 0, copy by copy
@@ -432,6 +551,24 @@ def step(graph, w, x, t, rate, program):
     slope = poplin.mat_mul(graph, x.transpose(), error, program)
     gcl.all_reduce_in_place_cross_replica(graph, slope, "ADD", program)
     popops.sub_in_place(graph, w, slope, program)
+
+
+# %% 10.7: no word to the others
+# like: each for itself, with its own mean
+def step(graph, w, x, t, rate, program):
+    error = popops.sub(graph, poplin.mat_mul(graph, x, w, program), t, program)
+    slope = poplin.mat_mul(graph, x.transpose(), error, program)
+    popops.mul_in_place(graph, slope, rate / x.shape[0], program)
+    popops.sub_in_place(graph, w, slope, program)
+
+
+# %% 10.7: a quarter of each
+# like: always four replicas
+def step(graph, w, x, t, rate, program):
+    error = popops.sub(graph, poplin.mat_mul(graph, x, w, program), t, program)
+    slope = poplin.mat_mul(graph, x.transpose(), error, program)
+    total = gcl.all_reduce_cross_replica(graph, slope, "ADD", program)
+    popops.scaled_add_to(graph, w, total, -0.25 * rate / x.shape[0], program)
 
 
 # %% 10.7: by a sum of its own

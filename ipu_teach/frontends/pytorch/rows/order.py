@@ -34,12 +34,12 @@ from ipu_teach.types import FLOAT, INT, UNSIGNED_INT
 
 
 def _place(graph: Ir, kind: str, rows: Value) -> Value:
-    """Return INT [rows]: the position of the first maximum or minimum, or of the first NaN."""
+    """Return INT[rows]: the column of each row's first maximum or minimum, or of its first NaN."""
     return graph.op("reinterpret", graph.op(f"arg_{kind}", rows), dtype=INT)
 
 
 def _arg(kind: str) -> Callable[..., Value]:
-    """Return the row function for argmax or argmin."""
+    """Return the function that lowers argmax or argmin."""
 
     def arg(
         graph: Ir, results: Results, x: Value, dim: int | None = None, keepdim: bool = False
@@ -52,9 +52,9 @@ def _arg(kind: str) -> Callable[..., Value]:
 
 
 def _with_place(kind: str) -> Callable[..., Value | list[Value]]:
-    """Return the row function for max or min.
+    """Return the function that lowers max or min.
 
-    The result is the extreme, and along a dimension also its position.
+    It returns the extreme; if a dimension is given, it returns [extreme, position].
     """
 
     def extreme(
@@ -83,10 +83,10 @@ for _kind in ("max", "min"):
 def first_in_order(graph: Ir, x: Value, count: int, dim: int, largest: bool) -> list[Value]:
     """Return the first `count` elements in order along a dimension, and their positions as INT."""
     rows = as_rows(graph, numeric(graph, x), dim)
-    values, places = graph.emit("top_k", rows, k=count, largest=largest)
-    places = graph.op("reinterpret", places, dtype=INT)
+    values, positions = graph.emit("top_k", rows, k=count, largest=largest)
+    positions = graph.op("reinterpret", positions, dtype=INT)
     values = as_dtype(graph, from_rows(graph, values, x, dim), x.dtype)
-    return [values, from_rows(graph, places, x, dim)]
+    return [values, from_rows(graph, positions, x, dim)]
 
 
 @row("topk")
@@ -111,13 +111,18 @@ def _sort(
     return first_in_order(graph, x, size_along(x, dim), dim, largest=bool(descending))
 
 
-def _ranked_at(graph: Ir, x: Value, place: int, dim: int) -> list[Value]:
-    """Return, for each row, the element at a position in ascending order, and its position in x."""
+def _ranked_at(graph: Ir, x: Value, rank: int, dim: int) -> list[Value]:
+    """Return the element of each row with a rank in ascending order, and its position in x.
+
+    The smallest element has the rank 0. `dim` is the dimension of the rows.
+    """
     rows = as_rows(graph, numeric(graph, x), dim)
-    values, places = first_in_order(graph, rows, place + 1, 1, largest=False)
+    sorted_values, positions = first_in_order(graph, rows, rank + 1, 1, largest=False)
     return [
-        reshape(graph, slice_dimension(graph, v, 1, start=place, end=place + 1), (rows.shape[0],))
-        for v in (values, places)
+        reshape(
+            graph, slice_dimension(graph, result, 1, start=rank, end=rank + 1), (rows.shape[0],)
+        )
+        for result in (sorted_values, positions)
     ]
 
 
@@ -132,46 +137,46 @@ def _kthvalue(
 def _median(
     graph: Ir, results: Results, x: Value, dim: int | None = None, keepdim: bool = False
 ) -> Value | list[Value]:
-    """Return the median; of an even number of elements, the lower one of the middle two.
+    """Return the median: the middle element, or the lower of the two middle ones.
 
-    If there is a NaN, it is the first NaN.
+    If there is a NaN, the result is the first NaN.
     """
     values = reshape(graph, x, (x.size,)) if dim is None else x
-    along = 0 if dim is None else dim
-    value, place = _ranked_at(graph, values, (size_along(values, along) - 1) // 2, along)
+    valid_dim = 0 if dim is None else dim
+    value, position = _ranked_at(graph, values, (size_along(values, valid_dim) - 1) // 2, valid_dim)
     if x.floating:
-        rows = as_rows(graph, values, along)
+        rows = as_rows(graph, values, valid_dim)
         largest = ir.reduced(graph, "reduce_max", rows, [1])  # NaN if any element is NaN
         has_nan = graph.op("is_nan", largest)
         value = graph.op("select", has_nan, largest, value)
-        place = graph.op("select", has_nan, _place(graph, "max", rows), place)
+        position = graph.op("select", has_nan, _place(graph, "max", rows), position)
     value = reshape(graph, value, results.shape)
-    return value if dim is None else [value, reshape(graph, place, results.shape)]
+    return value if dim is None else [value, reshape(graph, position, results.shape)]
 
 
 @row("nanmedian")
 def _nanmedian(
     graph: Ir, results: Results, x: Value, dim: int | None = None, keepdim: bool = False
 ) -> Value | list[Value]:
-    """Return the median of the elements that are not NaN, the lower of two.
+    """Return the median of the elements that are not NaN, or NaN if all elements are NaN.
 
-    It is NaN if all elements are NaN.
+    It is the middle element, or the lower of the two middle ones.
     """
     if not x.floating:
         return _median(graph, results, x, dim, keepdim=keepdim)
     rows = reshape(graph, x, (1, x.size)) if dim is None else as_rows(graph, x, dim)
-    values, places = first_in_order(graph, rows, rows.shape[1], 1, largest=False)  # NaN are last
+    values, positions = first_in_order(graph, rows, rows.shape[1], 1, largest=False)  # NaN are last
     is_number = graph.op("logical_not", graph.op("is_nan", rows))
-    count = ir.reduced(graph, "sum", graph.cast(is_number, INT), [1])
-    middle = graph.op("max", graph.op("shift_right", graph.op("sub", count, 1), 1), 0)
-    middle = graph.op("reinterpret", middle, dtype=UNSIGNED_INT)
-    value = reshape(graph, graph.op("pick", values, middle), results.shape)
+    num_values = ir.reduced(graph, "sum", graph.cast(is_number, INT), [1])
+    median_rank = graph.op("max", graph.op("shift_right", graph.op("sub", num_values, 1), 1), 0)
+    median_rank = graph.op("reinterpret", median_rank, dtype=UNSIGNED_INT)
+    value = reshape(graph, graph.op("pick", values, median_rank), results.shape)
     if dim is None:
         return value
-    starts = graph.constant(np.arange(rows.shape[0]) * rows.shape[1], UNSIGNED_INT)
-    column = reshape(graph, places, (x.size, 1))
-    place = graph.op("gather", column, graph.op("add", middle, starts))
-    return [value, reshape(graph, place, results.shape)]
+    row_starts = graph.constant(np.arange(rows.shape[0]) * rows.shape[1], UNSIGNED_INT)
+    flat_positions = reshape(graph, positions, (x.size, 1))
+    position = graph.op("gather", flat_positions, graph.op("add", median_rank, row_starts))
+    return [value, reshape(graph, position, results.shape)]
 
 
 # --- running sums, products and extremes ----------------------------------------------------------
@@ -180,19 +185,22 @@ Combine = Callable[[Value, Value], Value]
 
 
 def running_results(graph: Ir, rows: Value, combine: Combine) -> Value:
-    """Return [rows, n]: each element combined with all before it, in log2(n) steps."""
-    size = rows.shape[1]
+    """Return a value [rows, n]: each element combined with all elements before it in its row.
+
+    There are log2(n) steps, each for all elements at once.
+    """
+    row_length = rows.shape[1]
     shift = 1
-    while shift < size:
-        before = slice_dimension(graph, rows, 1, end=size - shift)
-        later = combine(before, slice_dimension(graph, rows, 1, start=shift))
-        rows = graph.op("concat", slice_dimension(graph, rows, 1, end=shift), later, dim=1)
+    while shift < row_length:
+        earlier_elements = slice_dimension(graph, rows, 1, end=row_length - shift)
+        combined = combine(earlier_elements, slice_dimension(graph, rows, 1, start=shift))
+        rows = graph.op("concat", slice_dimension(graph, rows, 1, end=shift), combined, dim=1)
         shift *= 2
     return rows
 
 
 def _cumulative(kind: str) -> Callable[..., Value]:
-    """Return the row function for a running sum or product."""
+    """Return the function that lowers a running sum or product."""
 
     def cumulative(graph: Ir, results: Results, x: Value, dim: int, **_: Argument) -> Value:
         dtype = results.dtype
@@ -204,7 +212,7 @@ def _cumulative(kind: str) -> Callable[..., Value]:
 
 
 def _accumulator(dtype: Kind) -> Kind:
-    """Return the dtype of running results: FLOAT for HALF, to round each element only once."""
+    """Return the dtype in which running results are computed: FLOAT for HALF, else `dtype`."""
     return FLOAT if is_float(dtype) else dtype
 
 
@@ -227,7 +235,7 @@ def _logcumsumexp(graph: Ir, results: Results, x: Value, dim: int) -> Value:
 
 
 def _running_extreme(kind: str) -> Callable[..., list[Value]]:
-    """Return the row function for a running maximum or minimum and its position.
+    """Return the function that lowers a running maximum or minimum, with its position.
 
     The position is that of the last element so far that equals the extreme or is NaN.
     """
@@ -235,15 +243,17 @@ def _running_extreme(kind: str) -> Callable[..., list[Value]]:
     def extreme(graph: Ir, results: Results, x: Value, dim: int) -> list[Value]:
         dtype = x.dtype
         rows = as_rows(graph, numeric(graph, x), dim)
-        values = running_results(graph, rows, lambda a, b: graph.op(kind, a, b))
+        values = running_results(graph, rows, lambda earlier, later: graph.op(kind, earlier, later))
         is_extreme = graph.op("eq", rows, values)
         if rows.floating:
             is_extreme = graph.op("logical_or", is_extreme, graph.op("is_nan", rows))
         zero = graph.constant(0, INT)
-        places = graph.op("select", is_extreme, at_places(graph, rows.shape, 1), zero)
-        places = running_results(graph, places, lambda a, b: graph.op("max", a, b))
+        positions = graph.op("select", is_extreme, at_places(graph, rows.shape, 1), zero)
+        positions = running_results(
+            graph, positions, lambda earlier, later: graph.op("max", earlier, later)
+        )
         values = as_dtype(graph, from_rows(graph, values, x, dim), dtype)
-        return [values, from_rows(graph, places, x, dim)]
+        return [values, from_rows(graph, positions, x, dim)]
 
     return extreme
 
@@ -257,9 +267,9 @@ def _searchsorted(
     graph: Ir, results: Results, first: Operand, second: Operand, *, right: bool = False,
     side: str | None = None, sorter: Value | None = None, **_: Argument,
 ) -> Value:  # fmt: skip
-    """Return how many sorted numbers are less than each value.
+    """Return how many of the sorted numbers are less than each value.
 
-    With `right` or the side "right", count numbers that are equal to the value, too.
+    With `right` or the side "right", equal numbers are counted, too.
     """
     is_bucketize = "bucketize" in str(results.node.target)
     operand, sorted_numbers = (first, second) if is_bucketize else (second, first)
@@ -271,11 +281,15 @@ def _searchsorted(
     _, dtype = results.promoted()
     values = as_dtype(graph, operand, dtype)
     values = reshape(graph, values, (*values.shape, 1))
-    numbers = as_dtype(graph, sorted_numbers, dtype)
-    if len(numbers.shape) > 1:
-        numbers = reshape(graph, numbers, (*numbers.shape[:-1], 1, numbers.shape[-1]))
+    sorted_values = as_dtype(graph, sorted_numbers, dtype)
+    if len(sorted_values.shape) > 1:
+        sorted_values = reshape(
+            graph, sorted_values, (*sorted_values.shape[:-1], 1, sorted_values.shape[-1])
+        )
     is_right = right or side == "right"
-    # a negated comparison, for which all numbers are below NaN
-    is_below = graph.op("logical_not", graph.op("gt" if is_right else "gteq", numbers, values))
-    count = ir.reduced(graph, "sum", graph.cast(is_below, INT), [len(is_below.shape) - 1])
-    return reshape(graph, count, results.shape)
+    # negate the opposite comparison: then all numbers are below NaN
+    is_below = graph.op(
+        "logical_not", graph.op("gt" if is_right else "gteq", sorted_values, values)
+    )
+    num_below = ir.reduced(graph, "sum", graph.cast(is_below, INT), [len(is_below.shape) - 1])
+    return reshape(graph, num_below, results.shape)

@@ -1,8 +1,8 @@
 """Pooling: by the device's pools where they are equivalent, otherwise by tables of windows.
 
-A table of windows is an array [outputs, elements of a window] of positions in a flattened field.
-Shorter windows are filled up with -1. Such a table can describe padding, dilation, windows that
-extend beyond the field, and the windows of unequal size of adaptive pools.
+A table of windows is an array [outputs, elements of a window]. It contains positions in the
+flattened field, and -1 where a window has fewer elements. Such a table can describe padding,
+dilation, windows that extend beyond the field, and the unequal windows of adaptive pools.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ipu_teach.frontends.pytorch.rows.registry import Ints, Results, reshape, ro
 from ipu_teach.types import FLOAT, INT, UNSIGNED_INT, Array
 
 Sizes = dict[str, tuple[int, ...]]
-Axis = list[list[int]]  # the positions in each output's window, along one dimension
+Axis = list[list[int]]  # for each output along one dimension: the positions in its window
 
 
 def _check_floats(x: Value) -> None:
@@ -36,26 +36,33 @@ def _batched(graph: Ir, x: Value, rank: int) -> Value:
 
 def _axis(size: int, outputs: int, kernel: int, stride: int, padding: int, dilation: int) -> Axis:
     """Return the windows along a dimension of length `size`, without positions outside of it."""
-    starts = [i * stride - padding for i in range(outputs)]
-    windows = [range(start, start + kernel * dilation, dilation) for start in starts]
-    return [[place for place in window if 0 <= place < size] for window in windows]
+    window_starts = [i * stride - padding for i in range(outputs)]
+    windows = [range(start, start + kernel * dilation, dilation) for start in window_starts]
+    return [[position for position in window if 0 <= position < size] for window in windows]
 
 
 def _adaptive_axis(size: int, outputs: int) -> Axis:
     """Return the windows of an adaptive pool along a dimension of length `size`."""
-    return [list(range(i * size // outputs, -(-(i + 1) * size // outputs))) for i in range(outputs)]
+    return [
+        list(range(output * size // outputs, -(-(output + 1) * size // outputs)))
+        for output in range(outputs)
+    ]
 
 
 def _table(field: Ints, axes: list[Axis]) -> Array:
-    """Return the table of windows for the windows along each dimension of `field`."""
+    """Return the table of windows of a field, from the windows along each of its dimensions."""
     windows = []
     for output in np.ndindex(*map(len, axes)):
-        along = [axis[i] for axis, i in zip(axes, output, strict=True)]
-        grid = np.ix_(*along) if all(along) else None
-        flat = np.arange(int(np.prod(field))).reshape(tuple(field))
-        windows.append([] if grid is None else flat[grid].reshape(-1).tolist())
-    longest = max(1, *map(len, windows))
-    return np.array([w + [-1] * (longest - len(w)) for w in windows])
+        positions_by_dim = [
+            axis[output_index] for axis, output_index in zip(axes, output, strict=True)
+        ]
+        window_grid = np.ix_(*positions_by_dim) if all(positions_by_dim) else None
+        field_positions = np.arange(int(np.prod(field))).reshape(tuple(field))
+        windows.append(
+            [] if window_grid is None else field_positions[window_grid].reshape(-1).tolist()
+        )
+    max_length = max(1, *map(len, windows))
+    return np.array([window + [-1] * (max_length - len(window)) for window in windows])
 
 
 class Windows:
@@ -77,54 +84,61 @@ class Windows:
 
     @property
     def index(self) -> Value:
-        """The rows to gather. The row after the field stands for all positions outside of it."""
+        """The flat table of windows, with the position after the field's last one instead of -1."""
         places = np.where(self.table < 0, self.size, self.table)
         return self.graph.constant(places.reshape(-1), UNSIGNED_INT)
 
     def gathered(self, x: Value, outside: float) -> Value:
-        """Return x as [outputs, positions, batch * channels].
+        """Return the elements of each window of x: [outputs, elements, batch * channels].
 
-        Positions outside of the field get the value `outside`.
+        Elements outside of the field get the value `outside`.
         """
-        flat = reshape(self.graph, x, (self.lead, self.size))
-        rows = self.graph.op("permute", flat, dims=(1, 0))
-        margin = self.graph.constant(outside, x.dtype, (1, self.lead))
-        rows = self.graph.op("concat", rows, margin, dim=0)
-        y = self.graph.op("gather", rows, self.index)
-        return reshape(self.graph, y, (*self.table.shape, self.lead))
+        by_channel = reshape(self.graph, x, (self.lead, self.size))
+        by_position = self.graph.op("permute", by_channel, dims=(1, 0))
+        outside_row = self.graph.constant(outside, x.dtype, (1, self.lead))
+        by_position = self.graph.op("concat", by_position, outside_row, dim=0)
+        window_rows = self.graph.op("gather", by_position, self.index)
+        return reshape(self.graph, window_rows, (*self.table.shape, self.lead))
 
     def scattered(self, updates: Value) -> Value:
-        """Return [outputs, positions, batch * channels], summed at each position.
+        """Return a value of x's shape: at each position, the sum of its updates.
 
-        The result has the shape of x.
+        `updates` is [outputs, elements of a window, batch * channels].
         """
-        flat = reshape(self.graph, updates, (self.table.size, self.lead))
-        y = self.graph.op("scatter", self.index, flat, shape=(self.size + 1, self.lead))
-        y = self.graph.op("slice", y, dim=0, begin=0, end=self.size)
-        return reshape(self.graph, self.graph.op("permute", y, dims=(1, 0)), self.shape)
+        update_rows = reshape(self.graph, updates, (self.table.size, self.lead))
+        sums = self.graph.op("scatter", self.index, update_rows, shape=(self.size + 1, self.lead))
+        sums = self.graph.op("slice", sums, dim=0, begin=0, end=self.size)
+        return reshape(self.graph, self.graph.op("permute", sums, dims=(1, 0)), self.shape)
 
     def as_outputs(self, rows: Value) -> Value:
-        """Return [outputs, batch * channels] as [batch, channels, *outputs]."""
+        """Return `rows` [outputs, batch * channels] as [batch, channels, *outputs]."""
         by_channel = self.graph.op("permute", rows, dims=(1, 0))
         return reshape(self.graph, by_channel, (*self.shape[:2], *self.outputs))
 
     def from_outputs(self, y: Value) -> Value:
-        """Return [batch, channels, *outputs] as [outputs, batch * channels]."""
+        """Return y [batch, channels, *outputs] as [outputs, batch * channels]."""
         flat = reshape(self.graph, y, (self.lead, len(self.table)))
         return self.graph.op("permute", flat, dims=(1, 0))
 
     def largest(self, x: Value) -> tuple[Value, Value]:
-        """Return the maximum of each window, and INT: its position in the flattened field."""
+        """Return (maxima, positions): INT positions of the maxima in the flattened field.
+
+        Both are [batch, channels, *outputs].
+        """
         elements = self.graph.op("permute", self.gathered(x, -float("inf")), dims=(0, 2, 1))
         values = self.graph.op("reduce_max", elements, dims=[2])
         shape = (len(self.table), self.lead)
         place_in_window = reshape(self.graph, self.graph.op("arg_max", elements), shape)
-        starts = np.arange(len(self.table))[:, None] * self.table.shape[1]
-        start = self.graph.constant(np.broadcast_to(starts, shape).copy(), UNSIGNED_INT)
-        table = self.graph.constant(np.maximum(self.table, 0).reshape(-1, 1), INT)
-        row = self.graph.op("add", place_in_window, start)
-        places = reshape(self.graph, self.graph.op("gather", table, row), shape)
-        return self.as_outputs(values), self.as_outputs(places)
+        first_entries = np.arange(len(self.table))[:, None] * self.table.shape[1]
+        first_entry = self.graph.constant(
+            np.broadcast_to(first_entries, shape).copy(), UNSIGNED_INT
+        )
+        flat_table = self.graph.constant(np.maximum(self.table, 0).reshape(-1, 1), INT)
+        table_entry = self.graph.op("add", place_in_window, first_entry)
+        field_positions = reshape(
+            self.graph, self.graph.op("gather", flat_table, table_entry), shape
+        )
+        return self.as_outputs(values), self.as_outputs(field_positions)
 
 
 # --- maxima ---------------------------------------------------------------------------------------
@@ -133,9 +147,9 @@ class Windows:
 def _options(
     rank: int, x: Value, *, kernel: Ints, stride: Ints, padding: Ints, ceil_mode: bool
 ) -> Sizes:
-    """Return the sizes of the device's pool: kernel, stride, and padding before and after.
+    """Return the sizes of the device's pool: "kernel", "stride", and padding "lower" and "upper".
 
-    With `ceil_mode`, the padding after the field completes the last window.
+    With `ceil_mode`, the upper padding completes the last window.
     """
     sizes = ir.sized(rank, kernel=kernel, stride=stride or kernel, lower=padding, upper=padding)
     if ceil_mode:
@@ -149,14 +163,14 @@ def _complete(field: int, kernel: int, stride: int, lower: int, upper: int) -> i
 
     `lower` and `upper` are the padding before and after the field without `ceil_mode`.
     """
-    count = -(-(field + lower + upper - kernel) // stride) + 1
-    if (count - 1) * stride >= field + lower:  # a last window that would begin after the field
-        count -= 1
-    return max((count - 1) * stride + kernel - field - lower, 0)
+    num_windows = -(-(field + lower + upper - kernel) // stride) + 1
+    if (num_windows - 1) * stride >= field + lower:  # the last window would begin after the field
+        num_windows -= 1
+    return max((num_windows - 1) * stride + kernel - field - lower, 0)
 
 
 def _uses_places(results: Results, backward: str) -> bool:
-    """Return whether anything but the pool's own backward pass reads positions of maxima."""
+    """Return whether an operation other than the pool's backward pass reads its positions."""
     readers = [
         reader
         for user in results.node.users
@@ -199,7 +213,7 @@ def _max_pool_row(rank: int) -> None:
         gradient = _batched(graph, gradient, rank)
         if any(d != 1 for d in ir.sized(rank, d=dilation)["d"]):
             y = _to_places(graph, full, gradient, _batched(graph, places, rank))
-        else:  # the pool of the forward pass again, which is merged with that one
+        else:  # this pool is merged with the equal pool of the forward pass
             options = _options(
                 rank, full, kernel=kernel, stride=stride, padding=padding, ceil_mode=ceil_mode
             )
@@ -209,15 +223,21 @@ def _max_pool_row(rank: int) -> None:
 
 
 def _to_places(graph: Ir, x: Value, gradient: Value, places: Value) -> Value:
-    """Return the sums of gradients at their positions in the field, in the shape of x."""
-    lead = x.shape[0] * x.shape[1]
-    size = int(np.prod(x.shape[2:]))
-    outputs = gradient.size // lead
-    starts = np.broadcast_to(np.arange(lead)[:, None] * size, (lead, outputs)).copy()
-    index = graph.op("add", reshape(graph, places, (lead, outputs)), graph.constant(starts, INT))
-    index = graph.op("reinterpret", reshape(graph, index, (gradient.size,)), dtype=UNSIGNED_INT)
+    """Return a value of x's shape: each gradient is added at its position in the field."""
+    num_channels = x.shape[0] * x.shape[1]
+    field_size = int(np.prod(x.shape[2:]))
+    num_outputs = gradient.size // num_channels
+    channel_starts = np.broadcast_to(
+        np.arange(num_channels)[:, None] * field_size, (num_channels, num_outputs)
+    ).copy()
+    target = graph.op(
+        "add",
+        reshape(graph, places, (num_channels, num_outputs)),
+        graph.constant(channel_starts, INT),
+    )
+    target = graph.op("reinterpret", reshape(graph, target, (gradient.size,)), dtype=UNSIGNED_INT)
     updates = reshape(graph, gradient, (gradient.size, 1))
-    return reshape(graph, graph.op("scatter", index, updates, shape=(x.size, 1)), x.shape)
+    return reshape(graph, graph.op("scatter", target, updates, shape=(x.size, 1)), x.shape)
 
 
 def _adaptive_max_row(rank: int) -> None:
@@ -242,20 +262,20 @@ def _adaptive_max_row(rank: int) -> None:
 def _mean_of(windows: Windows, x: Value, counts: Array) -> Value:
     """Return the sum of each window, computed in FLOAT, divided by its entry in `counts`."""
     graph = windows.graph
-    total = graph.op("sum", windows.gathered(graph.cast(x, FLOAT), 0.0), dims=[1])
-    share = graph.constant(1 / np.asarray(counts, np.float64)[:, None], FLOAT)
-    return graph.cast(windows.as_outputs(graph.op("mul", total, share)), x.dtype)
+    window_sums = graph.op("sum", windows.gathered(graph.cast(x, FLOAT), 0.0), dims=[1])
+    inverse_counts = graph.constant(1 / np.asarray(counts, np.float64)[:, None], FLOAT)
+    return graph.cast(windows.as_outputs(graph.op("mul", window_sums, inverse_counts)), x.dtype)
 
 
 def _mean_gradient(windows: Windows, gradient: Value, counts: Array) -> Value:
     """Return the gradient of `_mean_of`."""
     graph = windows.graph
-    wide = graph.cast(gradient, FLOAT)
-    share = graph.constant(1 / np.asarray(counts, np.float64)[:, None], FLOAT)
-    rows = graph.op("mul", windows.from_outputs(wide), share)
-    rows = reshape(graph, rows, (len(windows.table), 1, windows.lead))
-    rows = graph.op("expand", rows, shape=(*windows.table.shape, windows.lead))
-    return graph.cast(windows.scattered(rows), gradient.dtype)
+    float_gradient = graph.cast(gradient, FLOAT)
+    inverse_counts = graph.constant(1 / np.asarray(counts, np.float64)[:, None], FLOAT)
+    gradient_rows = graph.op("mul", windows.from_outputs(float_gradient), inverse_counts)
+    gradient_rows = reshape(graph, gradient_rows, (len(windows.table), 1, windows.lead))
+    gradient_rows = graph.op("expand", gradient_rows, shape=(*windows.table.shape, windows.lead))
+    return graph.cast(windows.scattered(gradient_rows), gradient.dtype)
 
 
 def _avg_windows(
@@ -263,21 +283,24 @@ def _avg_windows(
     divisor: int | None,
 ) -> tuple[Windows, Array]:  # fmt: skip
     """Return the windows of an average, and the divisor of the sum of each window."""
-    names = (sizes[k] for k in ("kernel", "stride", "lower"))
+    window_sizes = (sizes[kernel] for kernel in ("kernel", "stride", "lower"))
     ones = (1,) * len(outputs)
-    windows = Windows(graph, x, list(map(_axis, x.shape[2:], outputs, *names, ones)))
+    windows = Windows(graph, x, list(map(_axis, x.shape[2:], outputs, *window_sizes, ones)))
     if divisor:
         return windows, np.full(len(windows.table), divisor)
     if not count_include_pad:
         return windows, np.maximum((windows.table >= 0).sum(1), 1)
-    # only up to the end of the padding, because the windows of ceil_mode may extend beyond it
-    lengths = [
-        [min(i * s - p + k, n + p) - (i * s - p) for i in range(count)]
-        for n, count, k, s, p in zip(
+    # with ceil_mode, windows may extend beyond the padding; torch does not count that part
+    lengths_by_dim = [
+        [
+            min(window * stride - lower + kernel, size + lower) - (window * stride - lower)
+            for window in range(num_windows)
+        ]
+        for size, num_windows, kernel, stride, lower in zip(
             x.shape[2:], outputs, sizes["kernel"], sizes["stride"], sizes["lower"], strict=True
         )
     ]
-    return windows, reduce(np.multiply.outer, map(np.array, lengths)).reshape(-1)
+    return windows, reduce(np.multiply.outer, map(np.array, lengths_by_dim)).reshape(-1)
 
 
 def _avg_pool_row(rank: int) -> None:
@@ -335,17 +358,19 @@ def _avg_pool_row(rank: int) -> None:
 def _plain_gradient(
     graph: Ir, x: Value, gradient: Value, sizes: Sizes, count_include_pad: bool
 ) -> Value:
-    """Return the gradient of the device's average pool, with or without the padding."""
+    """Return the gradient of the device's average pool; the average may also count padding."""
     lower = sizes["lower"]
     upper = sizes["upper"]
     if not (count_include_pad and any((*lower, *upper))):
         return graph.op("avg_pool_grad", gradient, shape=x.shape, **sizes)
-    field = [n + a + b for n, a, b in zip(x.shape[2:], lower, upper, strict=True)]
+    field = [
+        size + before + after for size, before, after in zip(x.shape[2:], lower, upper, strict=True)
+    ]
     no_padding = {"lower": (0,) * len(lower), "upper": (0,) * len(lower)}
     shape = (*x.shape[:2], *field)
     y = graph.op("avg_pool_grad", gradient, shape=shape, **{**sizes, **no_padding})
-    for dim, (n, start) in enumerate(zip(x.shape[2:], lower, strict=True)):
-        y = graph.op("slice", y, dim=dim + 2, begin=start, end=start + n)
+    for dim, (size, begin) in enumerate(zip(x.shape[2:], lower, strict=True)):
+        y = graph.op("slice", y, dim=dim + 2, begin=begin, end=begin + size)
     return y
 
 
