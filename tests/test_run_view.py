@@ -326,7 +326,7 @@ def test_a_large_recording_shows_less_and_says_so(tiles: int, cells: int, repeat
         == sum(view.scene.stills[i].first for i in view.scene.frames.tolist())
         < 300
     )
-    assert "Of 130 tiles that hold some of it the first 64 are drawn." in notes
+    assert "Of 130 tiles with such elements, the first 64 are drawn." in notes
     elements = re.search(r"Of ([\d,]+) elements on these tiles (\d+) are drawn", notes)
     assert elements and int(elements[2]) == board.count
     assert (

@@ -20,7 +20,16 @@ import numpy as np
 import pytest
 from pages import SVG, Tags, contrast
 from recorded_programs import kept_recording
-from view_programs import Alone, Large, Mixed, Prefix, Thirds, mixed_report, values
+from view_programs import (
+    Alone,
+    Large,
+    Mixed,
+    Prefix,
+    Thirds,
+    mixed_report,
+    pipeline_training,
+    values,
+)
 
 from ipu_teach import (
     FLOAT,
@@ -776,6 +785,30 @@ def test_the_title_names_the_last_worker_and_how_many_share_the_maximum() -> Non
                 assert f" in {name!r} and makes {waiting} other" in made.scene.title
             else:
                 assert f" in {name!r} and takes as long as all others" in made.scene.title
+
+
+def test_tiles_of_ipus_without_a_part_in_a_step_do_not_wait_for_it() -> None:
+    report = pipeline_training("grouped", 4, 8)[0]
+    tiles = report.target.tiles_per_ipu
+    counted_steps = 0
+    for step in dict.fromkeys(report.step_numbers.tolist()):
+        spent = report.step_cost(step).compute_cycles
+        at = {int(tile) // tiles for tile in np.flatnonzero(spent)}
+        if len(at) != 1 or report.step_cost(step).kind != "Execute":
+            continue
+        (ipu,) = at  # the others run steps of their own meanwhile
+        own = spent[ipu * tiles : (ipu + 1) * tiles]
+        waiting = int((own < own.max()).sum())
+        title = show.tile(report, int(spent.argmax()), step).scene.title
+        if not waiting:
+            assert "takes as long as all others that take part" in title
+        else:
+            assert f"; {waiting} tile" in title or f"makes {waiting} other" in title
+        outside = (ipu + 1) % 4 * tiles
+        scene = show.tile(report, outside, step).scene
+        assert "takes no part" in scene.title and " waits" not in scene.title + scene.sentence
+        counted_steps += 1
+    assert counted_steps > 4
 
 
 def test_a_tile_without_work_waits_and_holds() -> None:

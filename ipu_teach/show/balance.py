@@ -1,9 +1,9 @@
 """The view `balance`: why tiles wait, for which tile, and how long evenly shared work would take.
 
-Above is the whole run, with the tiles of each phase sorted by their time, so that the grey area is
-the time that is lost. Below is the chosen superstep in the same form: how many tiles take how long,
-and where on the machine the waiting tiles are. With several IPUs there is a row for each, and in
-place of supersteps the stretches at whose ends they wait for each other.
+The upper lanes are the whole run; the tiles of each phase are sorted by their time, so that the
+grey area is the time that is lost. Below is the chosen superstep in the same form, with the number
+of tiles by their time at work, and the waiting tiles on the machine. With several IPUs there is a
+row for each, and in place of supersteps the stretches at whose ends the IPUs wait for each other.
 """
 
 from __future__ import annotations
@@ -64,10 +64,11 @@ def balance(
     phase.
 
     `why` is a chain of causes, `report.why(…)`, whose tiles get one colour. `at` is the superstep
-    at which the picture rests, as for `show.bsp`; by default the one that loses the most in all.
+    at which the picture rests, as for `show.bsp`. By default it is the one that loses the most over
+    all its executions. The title is about that superstep.
 
-    Raises `InvalidOptionError` if an argument is not a report, if nothing that takes time has run,
-    or if the picture does not show the step.
+    :raises InvalidOptionError: if an argument is not a report, if nothing that takes time has run,
+        or if the picture does not show the step.
     """
     runs = [_Run(checked(report, "balance"), "first report")]
     if other is not None:
@@ -77,7 +78,7 @@ def balance(
     scene_of = (
         partial(_scene, runs)
         if other
-        else lambda max_runs: linked(_scene(runs, max_runs), report, ("tiles of run",))
+        else lambda max_steps: linked(_scene(runs, max_steps), report, ("tiles of run",))
     )
     scene = fitting(scene_of, MOST_STEPS).scene
     view = because(View(scene), report, why, at)
@@ -99,14 +100,23 @@ class _Lost:
 
 
 class _Run:
+    """The waiting in the run of a report.
+
+    Attributes:
+        group: the unit of a frame, "superstep" or "stretch".
+        order: int64: the number of the stretch at each place of the run.
+        all: the distinct stretches, with their waiting.
+        cycles: the cycles of the run.
+    """
+
     def __init__(self, report: Report, name: str) -> None:
         self.report = report
         self.name = name
         self.several = report.target.num_sets > 1
         self.tiles = report.target.num_tiles
         self.group = "stretch" if self.several else "superstep"
-        stretches, self.which = segments(report, len(report.step_numbers))
-        runs = np.bincount(self.which, minlength=len(stretches)).tolist()
+        stretches, self.order = segments(report, len(report.step_numbers))
+        runs = np.bincount(self.order, minlength=len(stretches)).tolist()
         lost = (float(self.times(stretch)[1].mean()) for stretch in stretches)
         self.all = [_Lost(*entry) for entry in zip(stretches, runs, lost, strict=True)]
         self.cycles = sum(entry.runs * entry.stretch.cycles for entry in self.all)
@@ -120,9 +130,9 @@ class _Run:
         """Return (work, waits), int64[tiles]: the cycles for which each tile works and waits in
         a stretch."""
         waits = np.zeros(self.tiles, np.int64)
-        of = self.report.target.set_of(np.arange(self.tiles))
-        for ipu, begin, until, _ in stretch.waits:
-            waits[of == ipu] += until - begin
+        set_of_tile = self.report.target.set_of(np.arange(self.tiles))
+        for ipu, begin, end, _ in stretch.waits:
+            waits[set_of_tile == ipu] += end - begin
         work = np.zeros_like(waits)
         for span, busy in self.phases(stretch):
             work[span.tiles] += busy
@@ -148,9 +158,11 @@ class _Run:
     def longest(self, entry: _Lost) -> Span | None:
         """Return the phase in which tiles wait most, or None if IPUs wait even longer for the
         last one."""
-        lost = [(int((s.phase.cycles - busy).sum()), s) for s, busy in self.phases(entry.stretch)]
-        most_cycles, span = max(lost, key=lambda pair: pair[0], default=(0, None))
-        between_ipus = entry.mean * self.tiles - sum(cycles for cycles, _ in lost)
+        lost_by_phase = [
+            (int((s.phase.cycles - busy).sum()), s) for s, busy in self.phases(entry.stretch)
+        ]
+        most_cycles, span = max(lost_by_phase, key=lambda pair: pair[0], default=(0, None))
+        between_ipus = entry.mean * self.tiles - sum(cycles for cycles, _ in lost_by_phase)
         return span if most_cycles > between_ipus else None
 
     def last_tiles(self, lost: _Lost) -> Array:
@@ -193,7 +205,7 @@ class _Run:
             return named_ipus(wait.last) if wait else ""
         return tiles_named(np.flatnonzero(self.tied(lost, span)[0])).partition(" ")[2]
 
-    def told(self, lost: _Lost) -> str:
+    def reason(self, lost: _Lost) -> str:
         """Return a text that names the tile for which the others wait, the reason, and the
         cycles if all tiles worked as long as their mean."""
         stretch = lost.stretch
@@ -228,29 +240,30 @@ class _Run:
         execute."""
         assert span.phase.busy is not None
         step = span.part.step
-        number_of = span.phase.exchange
+        exchange = span.phase.exchange
         tile = int(span.phase.busy.argmax())
-        if number_of >= 0:
-            traffic = self.report.step_cost(step).exchange[number_of]
+        if exchange >= 0:
+            traffic = self.report.step_cost(step).exchange[exchange]
             received, sent = (
                 f"{int(a[tile]):,} bytes, the median {int(np.median(a[span.tiles])):,}"
                 for a in (traffic.received, traffic.sent)
             )
             return f"; tile {tile} receives {received}, and sends {sent}"
-        sentences = codelets_on(self.report, step, tile)[:2]
-        names = [f"{name} on {many:,}" for name, many in sentences]
+        codelets = codelets_on(self.report, step, tile)[:2]
+        names = [f"{name} on {num_tiles:,}" for name, num_tiles in codelets]
         return (
             f"; tile {tile} executes {' and '.join(names)} of {self.tiles:,} tiles"
-            if sentences
+            if codelets
             else ""
         )
 
 
-def _scene(runs: list[_Run], max_runs: int) -> Scene:
-    ipus = [run.report.target.num_sets for run in runs]
+def _scene(runs: list[_Run], max_steps: int) -> Scene:
+    """Return the scene of one run or two, up to `max_steps` supersteps of each."""
+    set_counts = [run.report.target.num_sets for run in runs]
     span = max(run.cycles for run in runs)
-    rows_ = int(np.lcm.reduce(ipus))
-    count = max(1, min(MOST_LANES, *(run.tiles for run in runs)) // rows_) * rows_
+    num_rows = int(np.lcm.reduce(set_counts))
+    count = max(1, min(MOST_LANES, *(run.tiles for run in runs)) // num_rows) * num_rows
     lanes_of = [LanesOf(run.report, count, count) for run in runs]
     stills: list[Still] = []
     frames: list[int] = []
@@ -261,21 +274,21 @@ def _scene(runs: list[_Run], max_runs: int) -> Scene:
     for run, lanes in zip(runs, lanes_of, strict=True):
         report = run.report
         name = run.name if len(runs) > 1 else "run"
-        shown = _shown(run, max_runs, panels)
-        of = dict.fromkeys(shown, 0)  # the still of each
-        for which, entry in enumerate(run.all):
+        shown = _shown(run, max_steps, panels)
+        still_of = dict.fromkeys(shown, 0)  # the still of each
+        for number_of_stretch, entry in enumerate(run.all):
             cycles = entry.stretch.cycles
             kind, title = run.named(entry.stretch)
             waits = 100 * entry.mean / cycles if cycles else 0.0
             executions = f"{entry.runs:,}", number(cycles), f"{waits:.1f} %", run.slowest(entry)
             rows.append((run.name, kind, label(title, 48), *executions))
-            if which in of:
-                of[which] = len(stills)
-                stills.append(_still(run, entry, name, lanes, number_of=len(stills)))
+            if number_of_stretch in still_of:
+                still_of[number_of_stretch] = len(stills)
+                stills.append(_still(run, entry, name, lanes, index=len(stills)))
                 panels.drawings.append(lanes.drawing(entry.stretch))
                 lost.append(entry.runs * entry.mean)
                 entries.append(entry)
-        frames += [of[which] for which in shown]
+        frames += [still_of[number_of_stretch] for number_of_stretch in shown]
         heading = (
             f"{100 * run.waiting:.1f} % waiting of {number(run.cycles)} modelled cycles, "
             f"{tiles_of(report)}"
@@ -289,14 +302,15 @@ def _scene(runs: list[_Run], max_runs: int) -> Scene:
     if len(runs) == 1 and count < runs[0].tiles:
         heading = "slowest first" + " in each IPU" * runs[0].several
         heading += f", {number(runs[0].tiles / count)} tiles a lane"
-    ends = lanes_of[0].ends if len(set(ipus)) == 1 else ()
+    ends = lanes_of[0].ends if len(set(set_counts)) == 1 else ()
     panels.put(Lanes("lanes", heading, count=count, ends=ends), left=64, right=424, high=240)
     ends = ("0", "the slowest")
     bin_width = 100 / BINS
     bar = CODES.index(BAR)
     histograms = [still.about["histogram"][1]["n"] for still in stills]
     pictures = tuple(
-        stacks([(bar, many)], *BARS, int(many.max()), "tiles", ends) for many in histograms
+        stacks([(bar, num_tiles)], *BARS, int(num_tiles.max()), "tiles", ends)
+        for num_tiles in histograms
     )
     shares = tuple(
         f"{number(round(i * bin_width, 1))} to {number(round((i + 1) * bin_width, 1))} %"
@@ -312,7 +326,7 @@ def _scene(runs: list[_Run], max_runs: int) -> Scene:
             left=464 + 126 * i,
             down=130 + 10 * run.several,
         )
-    # the first of equal ones, and each still once
+    # each still once, at its first frame
     worst = sorted({still: f for f, still in reversed([*enumerate(frames)])}.values())
     worst.sort(key=lambda f: -lost[frames[f]])
     return panels.scene(
@@ -330,17 +344,18 @@ def _scene(runs: list[_Run], max_runs: int) -> Scene:
     )
 
 
-def _shown(run: _Run, max_runs: int, panels: Panels) -> list[int]:
-    """Return the numbers of the stretches in the first `max_runs` supersteps, in order; at least
+def _shown(run: _Run, max_steps: int, panels: Panels) -> list[int]:
+    """Return the numbers of the stretches in the first `max_steps` supersteps, in order; at least
     one. Add a note if some are left out."""
     edges = np.append(cuts(run.report), len(run.report.step_numbers))
-    count = max(1, int(np.searchsorted(edges, max_runs, "right")) - 1)
+    count = max(1, int(np.searchsorted(edges, max_steps, "right")) - 1)
     whose = f"Of the {run.name} the picture shows"
     panels.first(int(edges[: count + 1][-1]), run.report.num_steps, "supersteps", whose)
-    return list(map(int, run.which[:count]))
+    return list(map(int, run.order[:count]))
 
 
-def _still(run: _Run, lost: _Lost, name: str, lanes: LanesOf, number_of: int) -> Still:
+def _still(run: _Run, lost: _Lost, name: str, lanes: LanesOf, index: int) -> Still:
+    """Return the still of a stretch of the run `name`; `index` is that of its drawing."""
     stretch = lost.stretch
     cycles = lost.stretch.cycles
     work, waits = run.times(lost.stretch)
@@ -348,27 +363,27 @@ def _still(run: _Run, lost: _Lost, name: str, lanes: LanesOf, number_of: int) ->
     code[run.last_tiles(lost)] = CODES.index(LAST)
     values = {"work": work, "waits": waits}
     where = "" if name == "run" else f"{name}: "
-    grid = f"tiles of {name}"
+    tiles_mark = f"tiles of {name}"
     say = f"{where}tile {{i}}: at work {{work}} modelled cycles, waits {{waits}}"
-    own_parts = [s.phase for s in stretch.spans if stretch.lasts(s.part)]
-    busy: Array = np.zeros(lanes.count, np.int64)  # lane by lane, in each phase of its own order
+    phases_of_last = [s.phase for s in stretch.spans if stretch.lasts(s.part)]
+    busy_of_lane: Array = np.zeros(lanes.count, np.int64)  # lanes are sorted in each phase
     for span, times in run.phases(stretch):
-        every: Array = np.zeros(run.tiles, np.int64)
-        every[span.tiles] = times
-        busy += lanes.of(every)
+        per_tile: Array = np.zeros(run.tiles, np.int64)
+        per_tile[span.tiles] = times
+        busy_of_lane += lanes.of(per_tile)
     return Still(
         label(f"{where}{run.title(stretch)}", 60),
-        run.told(lost),
-        state_of(own_parts),
+        run.reason(lost),
+        state_of(phases_of_last),
         cycles,
         first=True,
-        cells={grid: (code, cycles or 1, len(STATES))},
-        lanes=dict.fromkeys((name, "lanes"), (number_of, 0, cycles)),
-        pictures={"histogram": number_of},
+        cells={tiles_mark: (code, cycles or 1, len(STATES))},
+        lanes=dict.fromkeys((name, "lanes"), (index, 0, cycles)),
+        pictures={"histogram": index},
         say="{label}",
         about={
-            grid: (say, values),
-            "lanes": (SAY_LANE, {"work": busy}),
+            tiles_mark: (say, values),
+            "lanes": (SAY_LANE, {"work": busy_of_lane}),
             name: (SAY_TAPE, {}),
             "histogram": (SAY_BIN, {"n": _histogram(work)}),
         },
@@ -404,6 +419,7 @@ def _title(runs: list[_Run], place: int, worst: _Lost) -> str:
 
 
 def _sentence(runs: list[_Run]) -> str:
+    """Return the share of waiting of each run, and the stretch that loses most."""
     sentences = []
     for run in runs:
         worst = max(run.all, key=lambda lost: lost.runs * lost.mean)
@@ -411,6 +427,6 @@ def _sentence(runs: list[_Run]) -> str:
         sentences.append(
             f"{head}{number(run.cycles)} modelled cycles on {tiles_of(run.report)}: "
             f"{100 * run.waiting:.1f} % of their time is waiting. Most is lost in "
-            f"{label(run.title(worst.stretch), 48)}: {run.told(worst)}."
+            f"{label(run.title(worst.stretch), 48)}: {run.reason(worst)}."
         )
     return " ".join(sentences)

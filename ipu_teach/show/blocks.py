@@ -1,5 +1,7 @@
-"""The blocks of lightweight profiling as nested boxes on the axis of time, tile below tile: a mark
-of the view `timeline`."""
+"""The blocks of lightweight profiling as nested boxes on the axis of time, tile below tile.
+
+They are a mark of the view `timeline`.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,10 @@ HEADS = ("tile", "block", "type", "depth", "from", "to", "modelled cycles")
 
 
 class Blocks:
-    """The profiler's blocks of some tiles in a run. `which` are arguments of `Execution.blocks`,
-    whose errors are raised."""
+    """The profiler's blocks of some tiles in the first `total` cycles of a run.
+
+    `which` are the filters of `Execution.blocks`, whose errors are raised.
+    """
 
     def __init__(self, report: Report, tiles: object, total: float, which: dict[str, Any]) -> None:
         listed: list[Any] = list(tiles) if isinstance(tiles, (list, tuple, range)) else [tiles]
@@ -55,14 +59,16 @@ class Blocks:
     def flame(self, codes: Sequence[Code], pitch: float) -> Flame:
         """Return the blocks as a mark of boxes in rows. `codes` are the codes of the scene."""
         boxes = list[tuple[int, int, int, str, int]]()
-        first = 0
+        first_row = 0
         colours = iter(self._code)
         for tile, blocks in zip(self.tiles, self.by_tile, strict=True):
-            who = f"tile {tile}: " if len(self.tiles) > 1 else ""
+            prefix = f"tile {tile}: " if len(self.tiles) > 1 else ""
             for block, colour in zip(blocks, colours, strict=False):
-                ends = round(block.cycles_from), round(block.cycles_to)
-                boxes.append((first + block.depth, *ends, who + block.name, codes.index(colour)))
-            first += 1 + max((block.depth for block in blocks), default=0)
+                interval = round(block.cycles_from), round(block.cycles_to)
+                boxes.append(
+                    (first_row + block.depth, *interval, prefix + block.name, codes.index(colour))
+                )
+            first_row += 1 + max((block.depth for block in blocks), default=0)
         return flame("blocks", f"the blocks on {self._where()}", pitch, boxes, timed=True)
 
     def sentence(self) -> str:
@@ -82,9 +88,11 @@ class Blocks:
         return HEADS, tuple(map(_row, self.all))
 
     def _where(self) -> str:
+        """Return the tiles as a text."""
         return f"tile{'s' if len(self.tiles) > 1 else ''} {', '.join(map(str, self.tiles))}"
 
 
 def _row(block: BlockRun) -> tuple[str, ...]:
+    """Return the row of the table for a block."""
     ends = number(block.cycles_from), number(block.cycles_to), number(block.cycles)
     return str(block.tile), label(block.name, 48), block.type, str(block.depth), *ends

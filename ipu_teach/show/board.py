@@ -1,5 +1,8 @@
-"""The shapes of boxes with numbers in them, of the packets between them, and of the list and the
-history of one box, for stills."""
+"""The shapes of a run at rest: boxes with numbers, messages between them, the list and the history
+of one box.
+
+static/board.js draws the same in the player.
+"""
 
 from __future__ import annotations
 
@@ -27,15 +30,15 @@ from ipu_teach.show.scene import Board, Detail, Flows, Message, Scene, Sheet, Tr
 from ipu_teach.show.shapes import Boxes, Outline, Shape, Stroke, Words, rectangles
 from ipu_teach.types import Array
 
-# The same numbers stand in static/board.js.
-FOOT = 22.0  # of a box: what arrives
-NARROW = 10.0  # a cell narrower than this is underlined where others have a rim
-ROUND = {digits: Context(digits, ROUND_HALF_UP) for digits in (1, 2, 3, 4)}  # as browsers do
+# static/board.js has the same numbers.
+FOOT = 22.0  # height of the place in a box for messages that arrive
+NARROW = 10.0  # a cell narrower than this is underlined; wider cells have a rim
+# Browsers round half up, too.
+ROUND = {digits: Context(digits, ROUND_HALF_UP) for digits in (1, 2, 3, 4)}
 
 
 def value(text: str) -> float:
-    """Return the number that a text says: 1 for True, 0 for False, and NaN for an unwritten
-    element."""
+    """Return the number in a text: 1 for True, 0 for False, NaN for an unwritten element."""
     return (
         float(text == "True")
         if text in ("True", "False")
@@ -44,8 +47,10 @@ def value(text: str) -> float:
 
 
 def short(text: str, room: float) -> str:
-    """Return a number with at most four significant digits, with fewer if `room` is short, and
-    "" if not even one fits."""
+    """Return a number with at most four significant digits, and fewer if `room` is short.
+
+    Return "" if not even one digit fits.
+    """
     max_letters = int(room / OF_LETTER)
     if text == "?" or len(text) <= max_letters and not set(text) & set(".e"):
         return text if max_letters else ""
@@ -64,7 +69,7 @@ class Places:
         self.board = board
         gutter = GUTTER if board.block else 0.0
         self.wide = (board.width - gutter + BETWEEN) / board.across - BETWEEN
-        # of each box its column, its row, and how many names of IPUs stand above it
+        # for each box its column, its row, and the number of names of IPUs above it
         self.spots: list[tuple[int, int, int]] = []
         self.heads: dict[int, int] = {}  # the first box of each IPU
         down = -1
@@ -190,8 +195,11 @@ def paint_board(scene: Scene, board: Board, frame: int, progress: float) -> Iter
 def under_way(
     scene: Scene, frame: int, progress: float, name: str
 ) -> tuple[tuple[Message, ...], float]:
-    """Return (the messages of a frame, the share of their time that is over). Messages that have
-    arrived stay until the superstep changes a value."""
+    """Return (the messages of a frame, the cycles since they were sent).
+
+    Messages that have arrived stay until the superstep changes a value. For those of an earlier
+    frame, the cycles are infinite.
+    """
     for back in range(frame, -1, -1):
         still = scene.stills[int(scene.frames[back])]
         if still.flows.get(name):
@@ -204,8 +212,10 @@ def under_way(
 def paint_packets(
     scene: Scene, name: str, board: Board, frame: int, progress: float
 ) -> Iterator[Shape]:
-    """Yield the messages between the boxes of a board as packets, each with its number or its
-    bytes; arrows if they are many."""
+    """Yield the messages between the boxes of a board as packets with a number or bytes.
+
+    Many messages are arrows, which `paint_board` draws.
+    """
     places = Places(board)
     messages, now = under_way(scene, frame, progress, name)
     if any(board.link(message) for message in messages):
@@ -254,8 +264,10 @@ def paint_packets(
 
 
 def _arrows(places: Places, messages: tuple[Message, ...]) -> Iterator[Shape]:
-    """Yield an arrow for each message between boxes. Those of the focused box are dark; messages
-    of the host are counted in words."""
+    """Yield an arrow for each message between boxes, and their number and bytes as a text.
+
+    The arrows of the focused box are dark. Messages of the host have no arrow.
+    """
     board = places.board
     focus = int(board.box[board.focus])
     size = sum(message.size for message in messages)
@@ -275,8 +287,7 @@ def _arrows(places: Places, messages: tuple[Message, ...]) -> Iterator[Shape]:
 
 
 def _links(scene: Scene, places: Places, links: tuple[Message, ...]) -> Iterator[Shape]:
-    """Yield an arrow beside the boxes for each pair of IPUs between which a message is under
-    way."""
+    """Yield an arrow beside the boxes for each message between IPUs."""
     code = next((i for i, code in enumerate(scene.codes) if code.letter == "L"), 0)
     right = places.board.right
     for link in links:
@@ -308,8 +319,10 @@ def paint_sheet(scene: Scene, mark: Sheet, frame: int) -> Iterator[Shape]:
 
 
 def paint_detail(scene: Scene, mark: Detail, frame: int) -> Iterator[Shape]:
-    """Yield the cells of the focused box as a list. A number that has just changed has its
-    former value beside it."""
+    """Yield the cells of the focused box as a list.
+
+    A number that has just changed has its former value beside it.
+    """
     board = scene.mark(mark.of)
     assert isinstance(board, Board)
     box = int(board.box[board.focus])
@@ -329,13 +342,15 @@ def paint_detail(scene: Scene, mark: Detail, frame: int) -> Iterator[Shape]:
             yield Words(right - 70, y, old, 12, anchor="end", ink="soft")
             yield Stroke(((right - 70 - OF_LETTER * len(old), y - 4), (right - 70, y - 4)), 1)
     if len(shown) < len(inside):
-        texts = f"and {len(inside) - len(shown):,} more"
-        yield Words(mark.x, mark.y + 12 + LINE * len(shown), texts, 12, ink="soft")
+        rest = f"and {len(inside) - len(shown):,} more"
+        yield Words(mark.x, mark.y + 12 + LINE * len(shown), rest, 12, ink="soft")
 
 
 def paint_trail(scene: Scene, mark: Trail, edges: Array) -> Iterator[Shape]:
-    """Yield the number of the focused cell over the run. `edges` (0 to 1) are the beginnings of
-    the frames."""
+    """Yield the number of the focused cell over the run.
+
+    `edges` are the beginnings of the frames, as shares of the run.
+    """
     board = scene.mark(mark.of)
     assert isinstance(board, Board)
     numbers = scene.numbers[board.name]

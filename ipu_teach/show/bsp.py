@@ -43,8 +43,8 @@ from ipu_teach.show.report_facts import (
     no_time,
     part_of_run,
     phase_cycles,
+    refuse_at_of_two,
     run_of,
-    seen_whole,
     slowest,
     state_of,
     titled,
@@ -88,8 +88,8 @@ MOST_FRAMES = 3000  # of a run
 FIRST_FRAMES = 256
 MANY_FRAMES = 384
 FEW_FRAMES = 100
-MOST_EDGES = 96  # between the frames of a stretch; a longer one has the phases of one IPU
-MOST_OF_TWO = 500  # supersteps of each of two runs
+MOST_EDGES = 96  # A stretch with more begins and ends of phases has the phases of one IPU.
+MOST_OF_TWO = 500  # supersteps of each of two runs.
 MOST_LANES = 64  # on a machine of more tiles, the lanes are sorted
 MOST_MESSAGES = 64  # of one exchange that are all drawn
 MOST_TOLD = 16  # phases, or IPUs, in the note of a frame
@@ -136,7 +136,7 @@ def bsp(
         raise InvalidOptionError("""show.bsp() was asked for lanes in pairs, but was not given a
             second run on as many tiles.
             next:  give it two such runs, or leave out paired=True.""")
-    seen_whole("bsp", other, at)
+    refuse_at_of_two("bsp", other, at)
     if other is not None:
         scene = _two([_builder(report, 1), _builder(other, 1)])
         return because(View(in_pairs(scene) if paired else scene), report, why)
@@ -157,7 +157,8 @@ def _fitted(report: Report, contents: Carried) -> Scene:
     target = report.target
     has_several = target.num_ipus > 1
     tiles_per_cell = -(-target.num_tiles // MOST_CELLS)
-    frames: dict[int, tuple[int, int]] = {}  # by frame: (superstep of the run, exchange)
+    # for each frame, the superstep of the run and the number of the exchange
+    frames: dict[int, tuple[int, int]] = {}
     if contents and not has_several:
         order = enumerate(report.step_numbers.tolist())
         frames = dict(
@@ -165,7 +166,7 @@ def _fitted(report: Report, contents: Carried) -> Scene:
         )
     builder = _builder(report, tiles_per_cell)
     if has_several and builder.is_cut(MANY_FRAMES):
-        builder = _builder(report, tiles_per_cell, max_edges=0)
+        builder.merge_frames()
     max_frames = FIRST_FRAMES if has_several else MOST_FRAMES
     while True:
         scene = with_content(builder.scene(max_frames), contents, frames)
@@ -219,7 +220,7 @@ def _builder(report: Report, tiles_per_cell: int, max_edges: int = MOST_EDGES) -
 
 def _two(builders: list[_Builder]) -> Scene:
     """Return two runs as tapes on one axis; frames are supersteps, those of the first run first."""
-    span = max(builder.report.total_cycles for builder in builders)
+    axis_cycles = max(builder.report.total_cycles for builder in builders)
     stills: list[Still] = []
     frames: list[int] = []
     rows: list[tuple[str, ...]] = []
@@ -233,16 +234,18 @@ def _two(builders: list[_Builder]) -> Scene:
             stills.append(_stretch_still(name, builder, stretch, len(panels.drawings)))
             panels.drawings.append(builder.by_tile.drawing(stretch))
         panels.first(shown, report.num_steps, "supersteps", f"Of the {name} the picture shows")
-        _put_tape(panels, name, builder, span)
+        _put_tape(panels, name, builder, axis_cycles)
         panels.notes += builder.by_tile.notes
         rows += [(name, *row) for row in builder.table(list(STATE))[1]]
     if not any(still.cycles for still in stills):
         raise no_time("bsp")
     first, second = (builder.report.total_cycles for builder in builders)
-    part = abs(second - first) / first if first else 0.0
+    share = abs(second - first) / first if first else 0.0
     comparison = "more" if second > first else "fewer"
     change = (
-        f" The second takes {100 * part:.1f} % {comparison} cycles than the first." if part else ""
+        f" The second takes {100 * share:.1f} % {comparison} cycles than the first."
+        if share
+        else ""
     )
     panels.notes.insert(0, change.strip() or "Both take equally long.")
     return panels.scene(
@@ -411,6 +414,11 @@ class _Builder:
         frames = np.cumsum([sizes[i] for i in self.order.tolist()])
         shown = self.order[: max(1, int(np.searchsorted(frames, max_frames, "right")))]
         return 1 + max(shown.tolist(), default=0)
+
+    def merge_frames(self) -> None:
+        """Make each frame a phase of the IPU that ends its stretch last."""
+        self.max_edges = 0
+        self._edges_of.clear()
 
     def is_cut(self, max_frames: int) -> bool:
         """Return whether the run has more than `max_frames` frames."""
@@ -646,7 +654,7 @@ class _Builder:
         """Return a description of the work of each IPU at some time."""
         names = self.report.target.sets
         set_of_tile = self.report.target.set_of(np.arange(self.report.target.num_tiles))
-        ipus_of: dict[str, list[int]] = {}  # by their work
+        ipus_of: dict[str, list[int]] = {}  # the numbers of the IPUs that do the same work
         for span in active:
             work = f"{span.phase.kind} of {self._name(span.part)}"
             ipus_of.setdefault(work, []).extend(np.unique(set_of_tile[span.tiles]).tolist())

@@ -78,6 +78,14 @@ class Chunks:
     """The labels of all bytes, which follow the compiled steps of `model`.
 
     `group` has, for each IPU, one bit for each IPU of its collective.
+
+    Attributes:
+        ipu: the IPU of each byte address.
+        first: for each byte address, the id of the label with which it begins.
+        of: for each byte address, the id of its current label.
+        origin: for each byte address, the address where its current content began.
+        joined: in the order of the run, (origins, other origins, False) of parts that were added to
+            others, and (origins, IPUs, True) of parts whose sum these IPUs completed.
     """
 
     def __init__(self, model: CostModel, tiles_per_ipu: int, group: Mapping[int, int]) -> None:
@@ -85,7 +93,7 @@ class Chunks:
         self.graph = model.compiled.graph
         self.group = group
         tile = self.graph.tile_map.at(np.arange(self.graph.memory_bytes))
-        self.ipu: Array = np.maximum(tile, 0) // tiles_per_ipu  # the IPU of each byte
+        self.ipu: Array = np.maximum(tile, 0) // tiles_per_ipu
         self.per_ipu = tiles_per_ipu
         self._label_ids: dict[Label, int] = {}
         self._moves: dict[int, tuple[Array, Array]] = {}
@@ -102,12 +110,12 @@ class Chunks:
             for ipu, number in zip(*columns, strict=True)
         ]
         self.first: Array = np.array(label_ids, np.int64)[inverse.reshape(-1)]
-        self.of = self.first.copy()  # the label of each byte
-        self.origin: Array = np.arange(len(self.ipu))  # the address where each byte began
-        # In the order of the run: origins that were joined to others, or completed on IPUs.
+        self.of = self.first.copy()
+        self.origin: Array = np.arange(len(self.ipu))
         self.joined: list[tuple[Array, Array, bool]] = []
 
     def _label_id(self, label: Label) -> int:
+        """Return the id of a label, the next one if the label is new."""
         return self._label_ids.setdefault(label, len(self._label_ids))
 
     @property
@@ -212,17 +220,18 @@ class Chunks:
             return
         away = self.ipu[at] != to
         to, at = _distinct_rows(to[away], at[away])
-        rows = self.ipu[at], to, self.of[at]
-        keys, counts = np.unique(combined(*rows), return_counts=True)
-        for *key, count in zip(*_columns(keys, rows), counts.tolist(), strict=True):
-            sent[key[0], key[1], key[2]] += count
+        columns = self.ipu[at], to, self.of[at]
+        keys, counts = np.unique(combined(*columns), return_counts=True)
+        rows = zip(*_columns(keys, columns), counts.tolist(), strict=True)
+        for source, target, label_id, count in rows:
+            sent[source, target, label_id] += count
 
     def _arrived(self, labels: Array, away: Array, round_: int) -> Array:
-        """Return the labels of copied bytes; those from another IPU get this round."""
+        """Return the label ids of copied bytes; bytes from another IPU (`away`) get this round."""
         known = self.labels
         arrived: Array = np.arange(len(known))
-        for label in np.unique(labels[away]).tolist():
-            arrived[label] = self._label_id(known[label]._replace(round=round_))
+        for label_id in np.unique(labels[away]).tolist():
+            arrived[label_id] = self._label_id(known[label_id]._replace(round=round_))
         result: Array = np.where(away, arrived[labels], labels)
         return result
 

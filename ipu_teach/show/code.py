@@ -1,5 +1,7 @@
-"""The view `code`: a codelet line by line, with what each costs, how often it ran, and what its
-cycles go to."""
+"""The view `code`: the lines of a codelet, with the cycles of each, and how often it ran.
+
+For a vertex of a library, it shows the formula that gives the cycles.
+"""
 
 from __future__ import annotations
 
@@ -61,9 +63,9 @@ MOST_SIZES = 6  # of vertices, with a formula each
 COLUMNS: tuple[str, ...] = ("times", "cycles", "share")
 INDENT = "\u00a0" * 4  # spaces that indent a line in a picture, which keeps no other spaces
 OTHER = {COMPILED: BY_HAND, BY_HAND: COMPILED}
-# how often a step ran, a group that it executes, cycles of its vertices
+# (how often a step ran, a group that it executes, the cycles of each of its vertices)
 GroupsRun = list[tuple[int, Group, Array]]
-# how deep, its text and cells, its bar (0 to 1) and the code of that
+# (depth, text, cells, length of the bar from 0 to 1, code of the bar)
 CodeRow = tuple[int, str, tuple[str, ...], float, int]
 
 
@@ -95,9 +97,10 @@ def code(what: Report | Observed, codelet: type[Vertex] | str | None = None) -> 
 
 
 def _of_run(report: Report, codelet: type[Vertex] | str | None) -> View:
+    """Return the view of all vertices of a codelet in a run."""
     model = model_of(report, "code")
     groups_of = defaultdict[type[Vertex], GroupsRun](list)
-    # the steps that execute a codelet: its first row is theirs
+    # The number of the row (the first, 0) that is linked to each step of a codelet.
     shown_by = defaultdict[type[Vertex], dict[int, int]](dict)
     # worker cycles of moving edges into and out of their places, in the steps that need it
     moved = Counter[type[Vertex]]()
@@ -233,8 +236,10 @@ def _by_formula(groups_run: GroupsRun, target: Target) -> dict[Formula, BySize]:
 
 
 def formula_rows(by_size: Mapping[Formula, BySize], total: float) -> Iterator[CodeRow]:
-    """Yield two rows for each of the costliest sizes: the size, and the formula with its numbers;
-    then one for all other sizes."""
+    """Yield two rows for each of the costliest sizes: the size, and the formula with its numbers.
+
+    One more row has all other sizes together.
+    """
     entries = list(by_size.items())
     for formula, (runs, cycles) in entries[:MOST_SIZES]:
         yield row(1, formula.named_sizes, runs, cycles, total, PART)
@@ -248,8 +253,10 @@ def formula_rows(by_size: Mapping[Formula, BySize], total: float) -> Iterator[Co
 
 
 def _priced(groups_run: GroupsRun, target: Target) -> tuple[int, LineCosts]:
-    """Return (the cycles of starting vertices, the costs of all lines together) for the vertices
-    that were counted line by line."""
+    """Return (the cycles of starting vertices, the costs of each line).
+
+    Only vertices whose operations were counted line by line contribute.
+    """
     start = 0
     times_of = Counter[Statement]()
     cycles_of = Counter[Statement]()
@@ -281,6 +288,7 @@ def why(codelet: type[Vertex], is_estimated: bool = False) -> str:
 
 
 def _uncounted(name: str, advice: str) -> InvalidOptionError:
+    """Return the error for a codelet whose cycles belong to no line."""
     return InvalidOptionError(f"""The lines of {name} were not counted: its cycles are given as a
         whole, data decide them, or nothing can count them.
         next:  {advice}""")
@@ -294,6 +302,7 @@ def _view(
     by_size: Mapping[Formula, BySize] | None = None,
     tail: str = "",
 ) -> View:
+    """Return the view of these rows. `head` and `tail` begin and end its sentence."""
     mark = tree(name, columns, rows)
     rows = [(n, t.replace(INDENT, ""), cells, share, c) for n, t, cells, share, c in rows]
     worst = next((one for one in rows if one[4] == CODES.index(WORST)), None)
@@ -368,8 +377,12 @@ def line_rows(
     total: float,
     others: tuple[float, LineCosts] | None = None,
 ) -> Iterator[CodeRow]:
-    """Yield a row for the start of vertices, one for each line, and one for each part of a line
-    that has several. A line that costs nothing keeps its place."""
+    """Yield a row for the start of vertices, and one for each line.
+
+    A line with several kinds of work is followed by a row for each kind. A line that costs nothing
+    keeps its place. `total` is the cycles of which the rows have shares; `others` has the cycles of
+    the start and of the lines at the other price.
+    """
     if not lines:
         return
     worst = max(cycles for *_, cycles in lines)
@@ -393,8 +406,7 @@ def line_rows(
 
 
 def tree(heading: str, columns: tuple[str, ...], rows: list[CodeRow]) -> Tree:
-    """Return the rows as an unfolded tree. A long text without numbers, such as a formula, takes
-    several rows."""
+    """Return the rows as an unfolded tree. A long formula takes several rows."""
     rows = [part for each in rows for part in _wrapped(each)]
     depth, texts, cells, shares, codes = zip(*rows, strict=True)
     inner = np.append(np.diff(depth) > 0, False).astype(np.int64)
@@ -416,7 +428,7 @@ def tree(heading: str, columns: tuple[str, ...], rows: list[CodeRow]) -> Tree:
 
 
 def _wrapped(whole_row: CodeRow) -> Iterator[CodeRow]:
-    """Yield the row, in several parts if it is a long text without numbers."""
+    """Yield the row, in several parts if it is a long formula."""
     depth, text, cells, share, code = whole_row
     if any(cells) or len(text) <= WIDEST_TEXT or not text.endswith(" cycles"):
         yield whole_row

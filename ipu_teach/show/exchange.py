@@ -42,18 +42,22 @@ def exchange(run: Report | Recording, *, at: At = None, largest: int | None = No
     time that an exchange runs. Bytes are counted where they arrive; the words also have the bytes
     of the messages, which are fewer if a message goes to several tiles.
 
-    The patterns are one pair, one to many, many to one, one to one, fan-out (each receiver has one
-    sender), fan-in (each sender has one receiver), neighbours, shift (all send equally far), ring
-    (equally far all round, between tiles or IPUs) and all to all (each tile of the exchange sends
-    to each other one). Any other pattern is many to many.
+    The patterns:
 
-    More than 64 tiles share 64 columns and rows. Of more than 40 exchanges, and of fewer if the
-    scene would be larger than 150 kB, those with the most bytes are shown; the view says so. `at`
-    is where the picture rests, the number of a superstep of the run or the name of a step; by
-    default at the exchange by which most bytes arrive in the run, and with several IPUs most bytes
-    from other IPUs. `largest` is the number of bytes
-    of the darkest colour, by default the most from a tile to a tile; with the same number, two
-    pictures can be compared.
+    * one pair, one to many, many to one, one to one: the number of senders and receivers;
+    * fan-out: each receiver has one sender; fan-in: each sender has one receiver;
+    * neighbours, shift: all send equally far, in both directions or in one;
+    * ring: equally far all round, between tiles or IPUs;
+    * all to all: each tile of the exchange sends to each other one;
+    * many to many: none of these.
+
+    More than 64 tiles share 64 columns and rows. The view shows at most 40 exchanges, those in
+    which most bytes arrive, and fewer if the scene would be larger than 150 kB; it says so.
+
+    `at` is where the picture rests: the number of a superstep of the run or the name of a step. By
+    default it rests at the exchange by which most bytes arrive in the run; with several IPUs, most
+    bytes from other IPUs. `largest` is the number of bytes of the darkest colour, by default the
+    most from a tile to a tile. Two pictures with the same number can be compared.
 
     Raises `InvalidOptionError` if `run` is not a report, if no tile sends to another, if the
     picture does not show the step, or if `largest` is not a positive whole number.
@@ -77,24 +81,35 @@ def exchange(run: Report | Recording, *, at: At = None, largest: int | None = No
 
 @dataclass(frozen=True, eq=False)
 class Exchange:
-    """One exchange of a compiled step that ran `runs` times: pairs of tiles, with bytes and the
-    cycles it takes."""
+    """One exchange of a compiled step.
+
+    Attributes:
+        name: the kind and the name of the step.
+        step: the number of the compiled step.
+        runs: how often the step ran.
+        cycles: the modelled cycles of one execution.
+        slowest_tiles: the tiles that take this long.
+        transfers: the messages as they are sent, each once.
+        sender, receiver: the tiles of each message, with a row for each of its receivers.
+        size_bytes: the bytes that arrive at that receiver.
+        number: the number of the exchange among those of its step.
+    """
 
     name: str
     step: int
     runs: int
     cycles: float
-    slowest: Array
+    slowest_tiles: Array
     transfers: Transfers
-    source: Array
-    to: Array
-    size: Array
-    number: int  # among those of its step
+    sender: Array
+    receiver: Array
+    size_bytes: Array
+    number: int
 
     @property
     def total(self) -> int:
         """The bytes that arrive in one execution."""
-        return int(self.size.sum())
+        return int(self.size_bytes.sum())
 
     @property
     def arriving(self) -> int:
@@ -105,15 +120,19 @@ class Exchange:
         """Return the bytes that go to another IPU in one execution; 0 if `tiles_per_ipu` is 0."""
         if not tiles_per_ipu:
             return 0
-        return int(self.size[self.source // tiles_per_ipu != self.to // tiles_per_ipu].sum())
+        crosses = self.sender // tiles_per_ipu != self.receiver // tiles_per_ipu
+        return int(self.size_bytes[crosses].sum())
 
     def rank(self, tiles_per_ipu: int) -> tuple[int, int]:
-        """Return the key by which exchanges are compared: the bytes that go to another IPU in the
-        run (0 with one IPU), and all bytes in the run."""
+        """Return the key by which exchanges are compared.
+
+        It is (the bytes that go to another IPU in the run, 0 with one IPU; all bytes in the run).
+        """
         return self.runs * self.between(tiles_per_ipu), self.arriving
 
 
 def _exchanges(report: Report) -> list[Exchange]:
+    """Return the exchanges between tiles of all steps that ran, step by step."""
     exchanges = []
     numbers, runs = np.unique(report.step_numbers, return_counts=True)
     for step, times in zip(numbers.tolist(), runs.tolist(), strict=True):
@@ -122,12 +141,14 @@ def _exchanges(report: Report) -> list[Exchange]:
         for phase in report.phases(step):
             sends = sent[phase.exchange] if phase.exchange >= 0 else ()
             if len(sends) and isinstance(sends, Transfers) and phase.busy is not None:
-                heard = [len(to) for to in sends.receivers]
-                source, size = (np.repeat(column, heard) for column in (sends.source, sends.size))
-                slowest = np.flatnonzero(phase.busy == phase.busy.max())
-                executed = (name, step, times, phase.cycles, slowest)
-                to = np.concatenate(sends.receivers)
-                exchanges.append(Exchange(*executed, sends, source, to, size, phase.exchange))
+                counts = [len(receivers) for receivers in sends.receivers]
+                columns = (np.repeat(column, counts) for column in (sends.source, sends.size))
+                sender, size_bytes = columns
+                receiver = np.concatenate(sends.receivers)
+                slowest_tiles = np.flatnonzero(phase.busy == phase.busy.max())
+                executed = (name, step, times, phase.cycles, slowest_tiles)
+                rows = (sender, receiver, size_bytes)
+                exchanges.append(Exchange(*executed, sends, *rows, phase.exchange))
     return exchanges
 
 
@@ -180,9 +201,9 @@ def pattern(source: Array, to: Array, tiles_per_ipu: int = 0) -> tuple[str, str]
         others += int(np.isin(targets, everybody).sum()) - (pairs.shape[1] - others)
         if others <= (1 - USUAL) * pairs.shape[1]:
             where = _far(distances, tiles_per_ipu)
-            return "neighbours", f"{sending} send to {where}{_but(others)}"
+            return "neighbours", f"{sending} send to {where}{_except(others)}"
     if len(distances) == 1:
-        return "shift", f"{sending} send to {_far(distances, tiles_per_ipu)}{_but(others)}"
+        return "shift", f"{sending} send to {_far(distances, tiles_per_ipu)}{_except(others)}"
     if pairs.shape[1] == len(senders) == len(receivers):
         return "one to one", f"each of {sending} sends to one, and none receives from two"
     if pairs.shape[1] == len(receivers):
@@ -196,8 +217,11 @@ def pattern(source: Array, to: Array, tiles_per_ipu: int = 0) -> tuple[str, str]
 
 
 def ring_of_ipus(pairs: Array) -> str:
-    """Return the IPUs of a ring, in the order in which it goes round; empty if each does not send
-    to the next one alone, or to the next and the last."""
+    """Return the IPUs of a ring in their order, as a text; "" if there is no ring.
+
+    In a ring, each IPU sends to the next one alone, or each sends to the next and the previous one.
+    `pairs` is int[2, pairs]: from IPUs, to IPUs.
+    """
     after: dict[int, set[int]] = {}
     for source, target in pairs.T.tolist():
         after.setdefault(source, set()).add(target)
@@ -240,8 +264,9 @@ def _far(distances: list[int], tiles_per_ipu: int) -> str:
     return f"the tile {far[0]} {'further on' if distances[0] > 0 else 'further back'}"
 
 
-def _but(others: int) -> str:
-    return f", but for {counted(others, 'pair')}" if others else ""
+def _except(others: int) -> str:
+    """Return how many pairs deviate from a pattern, as the end of its meaning."""
+    return f", except for {counted(others, 'pair')}" if others else ""
 
 
 def _scene(
@@ -357,35 +382,38 @@ def _ticks(ipus: int, per_bin: int, bins: int) -> tuple[str, ...]:
 
 def _binned(exchange: Exchange, per_bin: int, bins: int) -> tuple[Array, Array]:
     """Return (int64[bins * bins] bytes, messages): from the column's tiles to the row's."""
-    cell = exchange.to // per_bin * bins + exchange.source // per_bin
-    sizes = np.bincount(cell, exchange.size, bins**2).astype(np.int64)
+    cell = exchange.receiver // per_bin * bins + exchange.sender // per_bin
+    sizes = np.bincount(cell, exchange.size_bytes, bins**2).astype(np.int64)
     return sizes, np.bincount(cell, minlength=bins**2).astype(np.int64)
 
 
 def _codes(bounds: Array) -> tuple[Code, ...]:
+    """Return the codes: nothing, up to five steps of bytes that end at `bounds`, and the bars."""
     shades = palette.FILL[5 - len(bounds) : 5]
     steps = [
         shade.lettered(f"{i + 1}", f"up to {bound:,} bytes")
         for i, (bound, shade) in enumerate(zip(bounds.tolist(), shades, strict=True))
     ]
     unused = [palette.REST] * (5 - len(steps))
-    margin = palette.BYTES.lettered("B", "arriving from a sender, above, and at a receiver, beside")
+    margin = palette.BYTES.lettered("B", "bytes by sender, above, and by receiver, beside")
     return (palette.PAPER, *steps, *unused, margin)
 
 
 def _note(exchange: Exchange, per_ipu: int) -> str:
-    name, meaning = pattern(exchange.source, exchange.to, per_ipu)
+    """Return the pattern of an exchange, its bytes, and its busiest and slowest tiles."""
+    name, meaning = pattern(exchange.sender, exchange.receiver, per_ipu)
     transfers = exchange.transfers
-    pairs = len(np.unique(np.stack((exchange.source, exchange.to)), axis=1).T)
+    pairs = len(np.unique(np.stack((exchange.sender, exchange.receiver)), axis=1).T)
     several = pairs != len(transfers) and name != "one to many"
     over = exchange.between(per_ipu)
     how_many = "all" if over == exchange.total else f"{over:,} of them"
     sent = int(transfers.size.sum())
-    of_bytes = f" of {sent:,} bytes, some to several tiles" if sent < exchange.total else ""
-    last = exchange.slowest
+    to_several = " to several tiles" if len(transfers) == 1 else ", some to several tiles"
+    of_bytes = f" of {counted(sent, 'byte')}{to_several}" if sent < exchange.total else ""
+    last = exchange.slowest_tiles
     who = f"tile {last[0]} is" if len(last) == 1 else f"{len(last):,} tiles are"
-    delivered = np.bincount(exchange.source, exchange.size).astype(np.int64)
-    received = np.bincount(exchange.to, exchange.size).astype(np.int64)
+    delivered = np.bincount(exchange.sender, exchange.size_bytes).astype(np.int64)
+    received = np.bincount(exchange.receiver, exchange.size_bytes).astype(np.int64)
     return (
         f"{name}, {meaning}: {exchange.total:,} bytes arrive from "
         f"{counted(len(transfers), 'message')}{of_bytes}"
@@ -405,7 +433,7 @@ def _most(sizes: Array, preposition: str) -> str:
 
 def _title(resting_at: Exchange, per_ipu: int) -> str:
     """Return the pattern of the exchange at which the picture rests."""
-    name, texts = pattern(resting_at.source, resting_at.to, per_ipu)
+    name, texts = pattern(resting_at.sender, resting_at.receiver, per_ipu)
     return f"{name[0].upper()}{name[1:]}: {texts}"
 
 
@@ -421,9 +449,10 @@ def _sentence(every: list[Exchange], resting_at: Exchange, note: str, tiles: int
 
 
 def _table(every: list[Exchange], per_ipu: int) -> Table:
+    """Return the table, with a row for each message."""
     rows = []
     for exchange in every:
-        name = pattern(exchange.source, exchange.to, per_ipu)[0]
+        name = pattern(exchange.sender, exchange.receiver, per_ipu)[0]
         for source, size, to in zip(
             exchange.transfers.source,
             exchange.transfers.size,
@@ -431,8 +460,8 @@ def _table(every: list[Exchange], per_ipu: int) -> Table:
             strict=True,
         ):
             several = f"{counted(len(to), 'tile')}, {to[0]} to {to[-1]}"
-            heard = several if len(to) > 1 else f"{to[0]}"
+            receivers = several if len(to) > 1 else f"{to[0]}"
             rows.append(
-                (exchange.name, f"{exchange.runs:,}", name, f"{source}", heard, f"{size:,}")
+                (exchange.name, f"{exchange.runs:,}", name, f"{source}", receivers, f"{size:,}")
             )
     return ("exchange", "runs", "pattern", "sender", "receivers", "bytes"), tuple(rows)

@@ -1,4 +1,4 @@
-"""A view with sliders: move one, and Python builds, runs and shows the program anew.
+"""A view with sliders: when one moves, Python builds, runs and shows the program again.
 
 Lanes of one superstep keep their axis of time while a slider moves, so that a longer superstep is a
 longer picture. The picture of the first setting is stored in the notebook, so that a reader without
@@ -23,8 +23,10 @@ Setting = Sequence[Any]
 
 
 class Explore:
-    """The result of `explore`, which a notebook shows as the last value of a cell. `view` is the
-    picture of the first setting."""
+    """The result of `explore`, which a notebook shows as the last value of a cell.
+
+    `view` is the picture of the first setting.
+    """
 
     def __init__(
         self,
@@ -86,8 +88,10 @@ def explore(build: Callable[..., View], **settings: Setting) -> Explore:
 def _longest(
     build: Callable[..., View], settings: dict[str, Setting], start: dict[str, Any], view: View
 ) -> float:
-    """Return the longest axis of time, in cycles, over the first picture and the pictures at
-    both ends of each setting."""
+    """Return the longest axis of time, in cycles.
+
+    The first picture and the pictures at both ends of each setting count.
+    """
     longest = axis_of(view)
     for name, setting in settings.items() if longest else ():
         last = setting[1] if isinstance(setting, tuple) else setting[-1]
@@ -115,6 +119,10 @@ def _start(build: Callable[..., View], name: str, setting: Setting) -> Any:
 
 
 def _built(build: Callable[..., View], values: dict[str, Any]) -> View:
+    """Return the view that `build` returns for these values.
+
+    Raises `InvalidOptionError` if it returns something else.
+    """
     view = build(**values)
     if not isinstance(view, View):
         raise InvalidOptionError(f"""The function given to explore() returned {shown(view)}.
@@ -123,6 +131,7 @@ def _built(build: Callable[..., View], values: dict[str, Any]) -> View:
 
 
 def _check(name: str, setting: Setting) -> None:
+    """Raise `InvalidOptionError` unless a setting is a range of numbers or a list of choices."""
     numbers = (
         isinstance(setting, tuple)
         and len(setting) in (2, 3)

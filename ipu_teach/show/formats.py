@@ -1,8 +1,8 @@
-"""The view `formats`: which values a dtype holds, and how one factor brings them all back.
+"""The view `formats`: the values that a dtype loses, as they are and times powers of two.
 
-It can also show a value between two numbers that is rounded stochastically ten thousand times.
-Values are placed by their power of two, over the range of each dtype. Frame by frame they are
-multiplied by 2, until the largest fits, and a little further, where it no longer does.
+Values are placed by their power of two, above the range of each dtype. From frame to frame the
+factor grows, up to the largest with which all values fit, and a little further. The view can also
+show a value between two numbers of the dtype that is rounded stochastically many times.
 """
 
 from __future__ import annotations
@@ -67,14 +67,16 @@ def formats(
 ) -> View:
     """Which values does a dtype keep, and which become 0 or too large?
 
-    The view shows which of `values` (finite numbers of any shape) FLOAT, HALF and QUARTER[format,
-    scale] hold: as they are, and times powers of two up to the largest factor that fits the first
-    dtype, where it rests. At most four dtypes.
+    The view shows which of `values`, finite numbers of any shape, one to four dtypes hold: FLOAT,
+    HALF or QUARTER[format, scale]. It shows the values as they are, and times powers of two. It
+    rests at the largest factor with which all values fit the first dtype.
 
     `coin` is a value that is rounded stochastically to the first dtype, `throws` times, with random
-    words from `seed`. `thrown` has the results of another way of rounding instead.
+    words from `seed`. If `thrown` is given, it has the results of another way of rounding, which
+    are shown instead.
 
-    Raises `InvalidOptionError`, and `PoplarTypeError` for another dtype.
+    Raises `InvalidOptionError` for other values, or a `coin` that the dtype does not have to round,
+    and `PoplarTypeError` for another dtype.
     """
     if not 1 <= len(dtypes) <= MOST_DTYPES:
         raise InvalidOptionError(f"""show.formats() was given {counted(len(dtypes), "dtype")}.
@@ -155,8 +157,10 @@ def _lost(histogram: Histogram) -> str:
 def _landed(
     coin: float, dtype: type[DType], throws: int, thrown: ArrayLike | None, seed: int
 ) -> tuple[Array, Array]:
-    """Return (float[2] the representable numbers below and above the value, float[n] the results
-    of stochastic rounding)."""
+    """Return (float[2], the numbers of the dtype below and above the value; float[n], the results).
+
+    The results are those of stochastic rounding, or `thrown`.
+    """
     number = isinstance(coin, (int, float)) and not isinstance(coin, bool) and isfinite(coin)
     if not number or not is_whole(throws) or not 1 <= throws <= MOST_THROWS:
         subject = f"{shown(throws)} throws" if number else f"the coin {shown(coin)}"
@@ -178,13 +182,16 @@ def _landed(
 
 
 def _on(ends: Array, landed: Array) -> Array:
-    """Return how many of the first roundings gave each of the two numbers."""
+    """Return int[2]: how many of the results are each of the two numbers."""
     return np.array([np.count_nonzero(landed == end) for end in ends])
 
 
 def _coin(value: float, ends: Array, landed: Array, many: list[int]) -> Painted:
-    """Return the panel of stochastic rounding, with a picture for each frame: two numbers and
-    the value between them, how often each number was the result, and the mean."""
+    """Return the panel of stochastic rounding, with a picture for each frame.
+
+    It shows the value between two numbers, how often each of them was the result, and the mean.
+    `many` has the number of results in each frame.
+    """
     inner = np.array([BAR / 2 + 10, COIN - BAR / 2 - 10])
     drawn = list[tuple[Shape, ...]]()
     for n in many:
@@ -215,8 +222,11 @@ def _coin(value: float, ends: Array, landed: Array, many: list[int]) -> Painted:
 def _histogram(
     way: list[int], sizes: Array, dtypes: tuple[type[DType], ...]
 ) -> tuple[Painted, list[Array]]:
-    """Return (the panel of bars by powers of two above the range of each dtype, with a picture
-    for each frame; the number of values in each bar)."""
+    """Return (the panel of bars by powers of two, the number of values in each bar of each frame).
+
+    The panel has a picture for each frame, of which `way` has the powers of two of the factors. The
+    bars are above the range of each dtype.
+    """
     reaches = []
     sizes = sizes[sizes > 0]
     for dtype in dtypes:

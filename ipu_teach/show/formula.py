@@ -1,5 +1,4 @@
-"""The formula by which a library's vertex gets its cycles, written out with the numbers of one
-vertex.
+"""The formula that gives the cycles of a library's vertex, with the numbers of one vertex.
 
 A library codelet measures its regions and calls an estimator of `ipu_teach.cost.vertices`. The call
 is observed once. The estimator is then called again with numbers that keep their expressions.
@@ -130,8 +129,13 @@ def _part(value: int, holds: int) -> str:
 
 @dataclass(frozen=True)
 class Formula:
-    """The sizes of a vertex by an estimator's names for them, and the expression that gives the
-    vertex's cycles. In it, `ceil` rounds up and `//` rounds down."""
+    """The formula for the cycles of a vertex, with its numbers.
+
+    Attributes:
+        sizes: the arguments of the estimator that are whole numbers, by name.
+        text: the expression; `ceil` rounds up and `//` rounds down.
+        cycles: its value.
+    """
 
     sizes: tuple[tuple[str, int], ...]
     text: str

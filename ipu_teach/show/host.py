@@ -1,9 +1,8 @@
-"""The view `host`: the transfers between host and device beside the device's work.
+"""The view `host`: the transfers between host and device, and the work of the device.
 
-All is on one axis of modelled cycles: the device, and a lane for each stream while its bytes are
-transferred. If the host's times are modelled too, the functions that the device waits for have
-lanes as well. Times that were measured on this computer differ from run to run; they are in the
-table.
+Everything is on one axis of modelled cycles: the device, and a lane for each stream with its
+transfers. If the host's times are modelled too, the functions for which the device waits also have
+lanes. Times that were measured on this computer differ from run to run; they are in the table.
 """
 
 from __future__ import annotations
@@ -40,22 +39,23 @@ def host(report: Report) -> View:
     first 512 supersteps are shown, and fewer if the scene would be larger than 150 kB; the view
     says so.
 
-    Raises `InvalidOptionError` if `report` is not a report, or if nothing was transferred between
-    host and device.
+    :raises InvalidOptionError: if `report` is not a report, or if nothing was transferred between
+        host and device.
     """
     if not checked(report, "host").host_bytes + report.streaming_bytes:
         raise InvalidOptionError("""show.host() was given a run in which nothing goes between host
             and device.
             next:  run a program with a Copy from or to a stream or a remote buffer;
             show.timeline(report) shows the device alone.""")
-    return fitting(lambda max_pieces: _scene(report, max_pieces), MOST_STEPS)
+    return fitting(lambda max_steps: _scene(report, max_steps), MOST_STEPS)
 
 
-def _scene(report: Report, max_pieces: int) -> Scene:
-    rows, span = _device(report, max_pieces)
+def _scene(report: Report, max_steps: int) -> Scene:
+    """Return the scene of the first `max_steps` supersteps."""
+    rows, span = _device(report, max_steps)
     trace = report.host
     panels = Panels()
-    panels.first(max_pieces, report.num_steps, "supersteps")
+    panels.first(max_steps, report.num_steps, "supersteps")
     panels.notes += _notes(report)
     panels.lanes_of(
         "device",
@@ -73,7 +73,7 @@ def _scene(report: Report, max_pieces: int) -> Scene:
         (HOST, report.host_bytes, "the link", report.host_exchange_cycles),
         (STREAMING, report.streaming_bytes, "that to streaming memory", report.streaming_cycles),
     )
-    note = crossing = ", and ".join(
+    note = transfers = ", and ".join(
         f"{counted(size, 'byte')} cross {link} in {number(cycles)} of {number(total)} modelled "
         f"cycles, {_share(cycles, total)}"
         for _, size, link, cycles in links
@@ -91,7 +91,7 @@ def _scene(report: Report, max_pieces: int) -> Scene:
     return panels.scene(
         "host",
         f"{share[:1].upper()}{share[1:]} of the run is transfer with the host{memory}",
-        " ".join([f"The host beside the device: {crossing}.", *sentences]),
+        " ".join([f"The host beside the device: {transfers}.", *sentences]),
         foot=22,
         codes=CODES,
         stills=(Still("the whole run", note, CODE[longest], 0, first=True, lanes=panels.lanes),),
@@ -100,8 +100,7 @@ def _scene(report: Report, max_pieces: int) -> Scene:
 
 
 def _share(cycles: float, total: float) -> str:
-    """Return a share of the run, in per cent; one that would be rounded to 0 is said to be less
-    than 0.1 %."""
+    """Return a share of the run, in per cent; "less than 0.1 %" instead of 0.0 % if it is not 0."""
     share = 100 * cycles / total
     return "less than 0.1 %" if 0 < share < 0.05 else f"{share:.1f} %"
 
@@ -123,22 +122,22 @@ def _notes(report: Report) -> list[str]:
 
 
 def _table(report: Report) -> Table:
-    """Return a row for each stream and remote buffer, and for each function of the host that the
-    device waits for. Measured times have a column of their own."""
+    """Return a row for each stream and remote buffer, and for each function of the host for which
+    the device waits. Measured times have a column of their own."""
     columns = ["transfers", "bytes", "modelled cycles"]
     columns += ["rows"] if any(step.moves for step in report.profile.steps) else []
     trace = report.host
     measured = Counter[str]()
     if trace.events and not trace.modelled:
         for use in trace.streams():
-            way = "to device" if use.direction == TO_DEVICE else "to host"
-            measured[f"{way}: {label(use.name, 24)}"] += use.seconds  # type: ignore[assignment]
+            direction = "to device" if use.direction == TO_DEVICE else "to host"
+            measured[f"{direction}: {label(use.name, 24)}"] += use.seconds  # type: ignore[assignment]
     rows = []
     for name, sums in _sums(report).items():
-        texts = [f"{sums[column]:,}" if column in sums else "" for column in columns]
+        cells = [f"{sums[column]:,}" if column in sums else "" for column in columns]
         if measured:
-            texts.append(f"{1e6 * measured[name]:,.0f}" if name in measured else "")
-        rows.append((name, *texts))
+            cells.append(f"{1e6 * measured[name]:,.0f}" if name in measured else "")
+        rows.append((name, *cells))
     if measured:
         blanks = [""] * (len(columns) - 1)
         for wait in trace.waiting():
@@ -148,9 +147,12 @@ def _table(report: Report) -> Table:
     return ("stream", *columns), tuple(rows)
 
 
-def _device(report: Report, max_pieces: int) -> tuple[dict[str, list[Piece]], int]:
-    """(by name what the device and its link do in the first `most` steps of the run, and for which
-    functions it waits where the host's times are modelled; how long it takes), in cycles."""
+def _device(report: Report, max_steps: int) -> tuple[dict[str, list[Piece]], int]:
+    """Return (pieces by lane, their end in cycles) of the first `max_steps` steps of the run.
+
+    The lanes are the device or its IPUs, each stream, and the functions for which the device waits
+    if the host's times are modelled.
+    """
     names = ["device"] if report.target.num_sets == 1 else list(report.target.sets)
     pieces: dict[str, list[Piece]] = {name: [] for name in names}
     clock = report.target.tile_clock_frequency
@@ -158,11 +160,11 @@ def _device(report: Report, max_pieces: int) -> tuple[dict[str, list[Piece]], in
     now = 0.0
     waits = [event for event in trace.events if trace.modelled and is_wait(event)][::-1]
 
-    def add(rows: list[str], code: int, start: float, long: float) -> None:
-        for name in rows:
-            pieces.setdefault(name, []).append((code, round(start), round(long)))
+    def add(lanes: list[str], code: int, start: float, length: float) -> None:
+        for name in lanes:
+            pieces.setdefault(name, []).append((code, round(start), round(length)))
 
-    stretches, order = segments(report, max_pieces)
+    stretches, order = segments(report, max_steps)
     for stretch in (stretches[i] for i in order.tolist()):
         while waits and waits[-1].start * clock < now + 0.5:
             wait = waits.pop()
@@ -171,34 +173,37 @@ def _device(report: Report, max_pieces: int) -> tuple[dict[str, list[Piece]], in
         for part in stretch.parts:
             start = now + part.start
             for phase in report.phases(part.step, part.ipu):
-                rows = names if part.ipu is None else [names[part.ipu]]
+                lanes = names if part.ipu is None else [names[part.ipu]]
                 stream = [_stream(report, part.step)] if phase.kind in (HOST, STREAMING) else []
-                add([*rows, *stream], CODE[phase.kind], start, phase.cycles)
+                add([*lanes, *stream], CODE[phase.kind], start, phase.cycles)
                 start += phase.cycles
         now += stretch.cycles
     return pieces, round(now)
 
 
 def _stream(report: Report, step: int, name: str = "") -> str:
+    """Return the direction and the name of a step's stream, or of the remote buffer `name`."""
     cost = report.step_cost(step)
     loads = report.profile.steps[step].to_device
-    way = "to device" if loads else "to host"
+    direction = "to device" if loads else "to host"
     if cost.streaming:
-        way = "from streaming memory" if loads else "to streaming memory"
-    return f"{way}: {label(name or cost.name, 24)}"
+        direction = "from streaming memory" if loads else "to streaming memory"
+    return f"{direction}: {label(name or cost.name, 24)}"
 
 
 def _sums(report: Report) -> dict[str, Counter[str]]:
-    """Return what went through each stream in the whole run, and with each remote buffer: of
-    several that share a step each takes all of its cycles."""
-    pieces: dict[str, Counter[str]] = {}
+    """Return the transfers, bytes, cycles and rows of each stream and remote buffer in the run.
+
+    If several buffers share a step, each has all of its cycles.
+    """
+    sums_of: dict[str, Counter[str]] = {}
     for step, times in enumerate(report.executions.tolist()):
         cost = report.step_cost(step)
         moves = report.profile.steps[step].moves
-        parts = [(m.buffer, m.bytes, m.rows) for m in moves] or [("", cost.host_bytes, 0)]
-        for name, size, rows in parts if times and cost.host_bytes else ():
+        buffers = [(m.buffer, m.bytes, m.rows) for m in moves] or [("", cost.host_bytes, 0)]
+        for name, size, rows in buffers if times and cost.host_bytes else ():
             sums = {"transfers": 1, "bytes": size, "modelled cycles": cost.host_cycles}
             sums |= {"rows": rows} if rows else {}
-            use = pieces.setdefault(_stream(report, step, name), Counter())
-            use.update({what: times * count for what, count in sums.items()})
-    return pieces
+            total = sums_of.setdefault(_stream(report, step, name), Counter())
+            total.update({column: times * figure for column, figure in sums.items()})
+    return sums_of

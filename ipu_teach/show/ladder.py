@@ -152,7 +152,7 @@ class Ladder:
             f"{counted(len(self.links) // 2, 'link')}, each way: rungs {rates[0]}"
             + (f", rails {rates[-1]}" if self.target.num_ipus > 2 else "")
             + " bytes a cycle"
-            + "; beside a link: how long of the run it is busy" * self.ran
+            + "; %: time busy" * self.ran
         )
         say = template if self.ran else "IPU {from} to IPU {to}"
         mark_height = 2 * (self._top + HIGH) + BETWEEN

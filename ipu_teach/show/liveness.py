@@ -1,10 +1,10 @@
-"""The view `liveness`: the content of memory at every step of the programs, and the variables that
-are needed.
+"""The view `liveness`: the bytes in memory at every step of the programs, and the live variables.
 
-Above are the bytes of all tiles together, below them those of the fullest tile, step by step. Under
-the curves is a lane for each of the largest variables that are not always live, with the steps at
-which they are. The steps are the leaves of the programs, each once, however often it runs; on an
-axis of cycles each is as wide as one execution of it takes. Every number is modelled.
+The upper curve is the bytes of all tiles together, the lower one those of the fullest tile, step by
+step. Below the curves is a lane for each of the largest variables that are not always live; its
+bars are the steps at which the variable is live. A step is a leaf of the programs; it occurs once,
+however often it runs. On an axis of cycles, a step is as wide as one execution takes. Every number
+is modelled.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from ipu_teach.show.report_facts import (
     checked,
     linked,
     no_time,
+    refuse_at_of_two,
     rests,
-    seen_whole,
     tiles_named,
 )
 from ipu_teach.show.scene import Bar, Curve, Drawing, Lanes, Scene, Series, Still, Table, label
@@ -44,16 +44,16 @@ CODES = (
     palette.FIRST,
     palette.SECOND,
 )
-ONE = 3
+ONE = 3  # the code of the first of two reports
 TWO = 4
 
-MOST_STEPS = 2000  # of the programs; more are shown several to a place
+MOST_STEPS = 2000  # of the programs; of more, several share a column of the axis
 MOMENTS = 300  # of an axis of cycles
 AXES = STEPS, CYCLES = ("steps", "cycles")
 MOST_LANES = 12  # variables
-MOST_LISTED = 40  # variables below the picture
-LISTED = ("Constants", "Vertex state")  # categories of what the list has as variables
-MOST_NAMED = 4  # variables in the words for a step
+MOST_LISTED = 40  # variables in the list below the picture
+LISTED = ("Constants", "Vertex state")  # categories whose variables are in that list by name
+MOST_NAMED = 4  # variables in the text for a step
 LEFT = 150.0
 HIGH = 104.0  # height of a curve
 PITCH = 15.0  # of a lane
@@ -83,7 +83,7 @@ def liveness(
     Raises `InvalidOptionError` if an argument is not a report, for programs without a step, for a
     step that did not run, and for another axis.
     """
-    seen_whole("liveness", other, at)
+    refuse_at_of_two("liveness", other, at)
     if axis not in AXES:
         raise InvalidOptionError(f"""show.liveness() was given axis={shown(axis)}.
             next:  {did_you_mean(axis, AXES)}Give "steps" or "cycles".""")
@@ -91,7 +91,7 @@ def liveness(
         _Run(checked(r, "liveness", must_have_run=False), always, axis == CYCLES)
         for r in (report, *([] if other is None else [other]))
     ]
-    if not all(run.places for run in runs):
+    if not all(run.num_steps for run in runs):
         raise InvalidOptionError("""show.liveness() was given a report whose programs have no step.
             next:  compile a program that copies or executes something.""")
     if not all(run.edges[-1] for run in runs):
@@ -101,40 +101,49 @@ def liveness(
 
 @dataclass(frozen=True)
 class _Named:
-    """The variables of one name: their most bytes at one step, and the ranges of steps at which
-    some of them are live."""
+    """The variables of one name.
+
+    Attributes:
+        bytes: their most bytes at one step.
+        ranges: the ranges of steps, each from its first to behind its last, in which some of them
+            are live.
+    """
 
     name: str
     bytes: int
     ranges: list[tuple[int, int]]
 
     @classmethod
-    def of(cls, name: str, rows: list[VariableRow], places: int) -> _Named:
+    def of(cls, name: str, rows: list[VariableRow], num_steps: int) -> _Named:
         """Return the variables of one name as one entry."""
-        change: Array = np.zeros(places + 1, np.int64)
+        changes: Array = np.zeros(num_steps + 1, np.int64)
         for row in rows:
             for first, last in row.ranges:
-                change[first] += row.bytes
-                change[last] -= row.bytes
-        live = np.cumsum(change)
-        edges = np.flatnonzero(np.diff((live > 0).astype(np.int8), prepend=0))
+                changes[first] += row.bytes
+                changes[last] -= row.bytes
+        live_bytes = np.cumsum(changes)
+        edges = np.flatnonzero(np.diff((live_bytes > 0).astype(np.int8), prepend=0))
         ranges = [(int(a), int(b)) for a, b in edges.reshape(-1, 2)]
-        called = f"{name}, {len(rows)} of them" if len(rows) > 1 else name
-        return cls(called, int(live.max()), ranges)
+        numbered = f"{name}, {len(rows)} of them" if len(rows) > 1 else name
+        return cls(numbered, int(live_bytes.max()), ranges)
 
 
 @dataclass(frozen=True, eq=False)
 class _Run:
-    """The bytes of one report by step, with or without those that are always live, on an axis of
-    steps or of cycles."""
+    """The bytes of one report by step.
+
+    Attributes:
+        always: whether the bytes that are always live are drawn.
+        cycles: whether the axis is in cycles; otherwise it is in steps.
+    """
 
     report: Report
     always: bool
     cycles: bool
 
     @property
-    def places(self) -> int:
-        """The number of leaves of the programs."""
+    def num_steps(self) -> int:
+        """The number of steps of the programs."""
         return len(self.report.memory.liveness.places)
 
     @cached_property
@@ -144,42 +153,45 @@ class _Run:
 
     @cached_property
     def fullest(self) -> Array:
-        """int64[places]: the tile with the most bytes at each step."""
+        """int64[steps]: the tile with the most bytes at each step."""
         return self.report.memory.fullest_tile_by_place
 
     @cached_property
     def bytes(self) -> tuple[Array, Array]:
-        """Two int64[3, places], of all tiles and of the fullest tile: the bytes that are always
-        live, of variables that come and go, and of buffers. Gaps are included."""
+        """The bytes of all tiles, and those of the fullest tile at each step: two int64[3, steps].
+
+        The rows are the bytes that are always live, those of variables that come and go, and those
+        of buffers. The bytes of the fullest tile include gaps.
+        """
         memory = self.report.memory
         path = self.report.target.data_path_width // 8
-        with_gaps = -(-memory.size // path) * path
-        all_bytes = np.zeros((3, self.places), np.int64)
-        passing_bytes = np.zeros((3, self.places), np.int64)
+        size_with_gaps = -(-memory.size // path) * path
+        all_tiles = np.zeros((3, self.num_steps), np.int64)
+        fullest_tile = np.zeros((3, self.num_steps), np.int64)
         always = memory.always_live_bytes_per_tile
-        all_bytes[ALWAYS] = always.sum()
-        passing_bytes[ALWAYS] = always[self.fullest]
-        for place, passing in enumerate(memory.passing):
-            for bytes_of in passing.values():
-                all_bytes[BUFFER, place] += bytes_of.sum()
-                passing_bytes[BUFFER, place] += bytes_of[self.fullest[place]]
-        all_bytes[COMING] = (
-            np.array([size for _, size in memory.bytes_by_place()], np.int64) - all_bytes[BUFFER]
+        all_tiles[ALWAYS] = always.sum()
+        fullest_tile[ALWAYS] = always[self.fullest]
+        for step, passing in enumerate(memory.passing):
+            for buffer_bytes in passing.values():
+                all_tiles[BUFFER, step] += buffer_bytes.sum()
+                fullest_tile[BUFFER, step] += buffer_bytes[self.fullest[step]]
+        all_tiles[COMING] = (
+            np.array([size for _, size in memory.bytes_by_place()], np.int64) - all_tiles[BUFFER]
         )
-        for place, tile in enumerate(self.fullest.tolist()):
-            bytes_of = memory.tile == tile
-            passing_bytes[COMING, place] = with_gaps[
-                bytes_of & memory.liveness.live[place, memory.variable]
+        for step, tile in enumerate(self.fullest.tolist()):
+            is_on_tile = memory.tile == tile
+            fullest_tile[COMING, step] = size_with_gaps[
+                is_on_tile & memory.liveness.live[step, memory.variable]
             ].sum()
-            always_here = bytes_of & memory.liveness.always[memory.variable]
-            passing_bytes[ALWAYS, place] += (with_gaps - memory.size)[always_here].sum()
-        return all_bytes, passing_bytes
+            always_on_tile = is_on_tile & memory.liveness.always[memory.variable]
+            fullest_tile[ALWAYS, step] += (size_with_gaps - memory.size)[always_on_tile].sum()
+        return all_tiles, fullest_tile
 
-    def fullest_text(self, place: int) -> str:
+    def fullest_text(self, step: int) -> str:
         """Return the tiles that have the most bytes at a step, as a text."""
         memory = self.report.memory
-        rows = memory.liveness.live[place, memory.variable]
-        per_tile = memory.always_live_bytes_per_tile + sum(memory.passing[place].values())
+        rows = memory.liveness.live[step, memory.variable]
+        per_tile = memory.always_live_bytes_per_tile + sum(memory.passing[step].values())
         per_tile = per_tile + np.bincount(
             memory.tile[rows], memory.size[rows], memory.num_tiles
         ).astype(np.int64)
@@ -192,75 +204,75 @@ class _Run:
 
     @cached_property
     def height(self) -> tuple[Array, Array]:
-        """Two int64[places], of all tiles and of the fullest tile: the bytes that are drawn."""
-        all_bytes, passing_bytes = (part[list(self.codes)].sum(axis=0) for part in self.bytes)
-        return all_bytes, passing_bytes
+        """The drawn bytes of all tiles, and those of the fullest tile: two int64[steps]."""
+        all_tiles, fullest_tile = (part[list(self.codes)].sum(axis=0) for part in self.bytes)
+        return all_tiles, fullest_tile
 
     @cached_property
     def edges(self) -> Array:
-        """int64[places + 1]: the position on the axis at which each step begins, and the end."""
+        """int64[steps + 1]: the position on the axis at which each step begins, and the end."""
         if not self.cycles:
-            return np.arange(self.places + 1)
+            return np.arange(self.num_steps + 1)
         profile = self.report.profile
-        places = self.report.memory.liveness.places
+        leaves = self.report.memory.liveness.places
         cycles = [profile.cost(number).cycles for number in range(len(profile.steps))]
-        for step in np.unique(self.report.step_numbers).tolist():  # or as they were measured in it
+        # cycles that depend on data are as they were measured in the run
+        for step in np.unique(self.report.step_numbers).tolist():
             cycles[profile.leaf(step).step] = max(cycles[profile.leaf(step).step], cycles[step])
-        return np.cumsum([0, *(cycles[place.step] for place in places)])
+        return np.cumsum([0, *(cycles[leaf.step] for leaf in leaves)])
 
-    def shown(self, which: int, per_column: float, count: int) -> Array:
-        """Return int64[count]: the step that each place of the axis shows; -1 after the last. Of
-        several steps at a place, it is the one with the most bytes, of all tiles (`which` 0)
-        or of the fullest tile (1)."""
-        begin = np.arange(count) * per_column
-        begin = begin[begin < self.edges[-1]]
-        first = np.searchsorted(self.edges, begin, "right") - 1
-        last = np.maximum(first + 1, np.searchsorted(self.edges, begin + per_column - 1e-6))
-        ends = zip(first.tolist(), last.tolist(), strict=True)
-        positions = [a + int(np.argmax(self.height[which][a:b])) for a, b in ends]
-        return np.pad(positions, (0, count - len(positions)), constant_values=-1)
+    def shown(self, curve: int, per_column: float, count: int) -> Array:
+        """Return int64[count]: the step that each column of the axis shows; -1 after the last step.
+
+        A column is `per_column` steps or cycles wide. If it has several steps, it shows the one
+        with the most bytes of all tiles (`curve` 0) or of the fullest tile (`curve` 1).
+        """
+        begins = np.arange(count) * per_column
+        begins = begins[begins < self.edges[-1]]
+        first = np.searchsorted(self.edges, begins, "right") - 1
+        ends_before = np.maximum(first + 1, np.searchsorted(self.edges, begins + per_column - 1e-6))
+        ranges = zip(first.tolist(), ends_before.tolist(), strict=True)
+        steps = [a + int(np.argmax(self.height[curve][a:b])) for a, b in ranges]
+        return np.pad(steps, (0, count - len(steps)), constant_values=-1)
 
     def peak(self) -> str:
-        """Return a text with the steps at which all tiles, and the fullest tile, need most."""
-        all_bytes, passing_bytes = self.height
-        at = int(np.argmax(all_bytes))
-        worst = int(np.argmax(passing_bytes))
-        always = self.bytes[0][ALWAYS, at]
-        text = (
-            f"most at step {at + 1} ({self.names[at]}): {all_bytes[at]:,} bytes on all tiles, "
-            + (
-                f"{always:,} of them always live"
-                if self.always
-                else f"without {always:,} always live"
-            )
-        )
+        """Return a text with the steps at which all tiles, and the fullest tiles, need most."""
+        of_all, of_fullest = self.height
+        step = int(np.argmax(of_all))
+        always = self.bytes[0][ALWAYS, step]
+        share = f"{always:,} of them" if self.always else f"without {always:,}"
+        step_of_fullest = int(np.argmax(of_fullest))
+        tiles = self.fullest_text(step_of_fullest)
+        need = "need most, each" if tiles.startswith("tiles") else "needs most,"
         return (
-            f"{text}; the fullest tile is {self.fullest[worst]} at step {worst + 1}, with "
-            f"{passing_bytes[worst]:,} bytes"
+            f"most at step {step + 1} ({self.names[step]}): {of_all[step]:,} bytes on all tiles, "
+            f"{share} always live; {tiles} {need} {of_fullest[step_of_fullest]:,} bytes, at step "
+            f"{step_of_fullest + 1}"
         )
 
     @cached_property
     def live(self) -> list[str]:
         """The largest variables that come and go, with their bytes, as a text for each step."""
-        positions = list[str]()
-        for place in range(self.places):
-            bytes_of = self.report.memory.live_at(place)
-            sizes = list(bytes_of.values())
-            groups = folded(list(bytes_of), sizes)
+        texts = list[str]()
+        for step in range(self.num_steps):
+            bytes_by_name = self.report.memory.live_at(step)
+            sizes = list(bytes_by_name.values())
+            groups = folded(list(bytes_by_name), sizes)
             rows = [(name, sum(sizes[i] for i in group)) for name, group in groups]
-            positions.append(self._named(sorted(rows, key=lambda row: -row[1])))
-        return positions
+            texts.append(self._largest_text(sorted(rows, key=lambda row: -row[1])))
+        return texts
 
     @staticmethod
-    def _named(positions: list[tuple[str, int]]) -> str:
-        named = ", ".join(f"{label(name, 24)} {size:,}" for name, size in positions[:MOST_NAMED])
-        rest = f" and {len(positions) - MOST_NAMED} more" if len(positions) > MOST_NAMED else ""
-        return named + rest or "none"
+    def _largest_text(sizes: list[tuple[str, int]]) -> str:
+        """Return the first entries of `sizes` (name, bytes) as a text, and how many remain."""
+        largest = ", ".join(f"{label(name, 24)} {size:,}" for name, size in sizes[:MOST_NAMED])
+        rest = f" and {len(sizes) - MOST_NAMED} more" if len(sizes) > MOST_NAMED else ""
+        return largest + rest or "none"
 
-    def ranges(self, width: int) -> list[tuple[str, int, list[tuple[int, int]]]]:
-        """Return (name, bytes, ranges of steps) of the `width` largest variables that come and
+    def ranges(self, count: int) -> list[tuple[str, int, list[tuple[int, int]]]]:
+        """Return (name, bytes, ranges of steps) of the `count` largest variables that come and
         go."""
-        return [(label(lane.name, 20), lane.bytes, lane.ranges) for lane in self.passing[:width]]
+        return [(label(lane.name, 20), lane.bytes, lane.ranges) for lane in self.passing[:count]]
 
     @cached_property
     def passing(self) -> list[_Named]:
@@ -269,44 +281,47 @@ class _Run:
         for row in self.report.variables.folded():
             if row.bytes and row.ranges:
                 groups.setdefault(row.name, []).append(row)
-        named = [_Named.of(name, rows, self.places) for name, rows in groups.items()]
-        return sorted(named, key=lambda passing_bytes: -passing_bytes.bytes)
+        named = [_Named.of(name, rows, self.num_steps) for name, rows in groups.items()]
+        return sorted(named, key=lambda variables: -variables.bytes)
 
     def listed(self, per_column: float, count: int) -> tuple[object, dict[int, list[int]], object]:
-        """Return the list below the picture, for the player: [name, bytes, ranges of places] of
-        the largest variables and of all else that is always live; by place, the number and
-        the bytes of further variables; the bytes of buffers at each of `count` places. A
-        place is `per_column` wide. The bytes of a step are the sum of all."""
+        """Return (rows, rest, buffers): the list below the picture, for the player.
+
+        `rows` are [name, bytes, ranges of columns] of the largest variables, and of everything else
+        that is always live. `rest` has, by column, the number and the bytes of the variables
+        without a row. `buffers` are the bytes of buffers in each of `count` columns, packed. A
+        column is `per_column` steps or cycles wide. The bytes of a column are the sum of all three.
+        """
         rows = list[tuple[str, int, list[tuple[int, int]]]]()
-        less = dict[int, list[int]]()
-        for name, bytes_of in self.report.memory.bytes_per_tile_by_category.items():
+        rest = dict[int, list[int]]()
+        for category, per_tile in self.report.memory.bytes_per_tile_by_category.items():
             # constants and the state of vertices are variables by their names
-            if bytes_of.any() and name not in (VARIABLES, *LISTED, BUFFERS, LANDING):
-                always = f"{palette.MEMORY[name].name}, always"
-                rows.append((always, int(bytes_of.sum()), [(0, count)]))
-        others = len(rows)
+            if per_tile.any() and category not in (VARIABLES, *LISTED, BUFFERS, LANDING):
+                always = f"{palette.MEMORY[category].name}, always"
+                rows.append((always, int(per_tile.sum()), [(0, count)]))
+        num_categories = len(rows)
         for row in (v for v in self.report.variables.folded().largest("bytes", 10**9) if v.bytes):
-            parts = ((0, self.places),) if row.always_live else row.ranges
-            places = [
+            step_ranges = ((0, self.num_steps),) if row.always_live else row.ranges
+            columns = [
                 (
                     int(self.edges[first] / per_column + 1e-6),
                     ceil(self.edges[last] / per_column - 1e-6),
                 )
-                for first, last in parts
+                for first, last in step_ranges
             ]
-            called = label(row.name, 40) + ", always" * row.always_live
-            same_row = next((i for i, r in enumerate(rows) if (r[0], r[2]) == (called, places)), -1)
+            name = label(row.name, 40) + ", always" * row.always_live
+            same_row = next((i for i, r in enumerate(rows) if (r[0], r[2]) == (name, columns)), -1)
             if same_row >= 0:  # variables of one name, live at the same time
-                rows[same_row] = (called, rows[same_row][1] + row.bytes, places)
+                rows[same_row] = (name, rows[same_row][1] + row.bytes, columns)
                 continue
-            if parts and len(rows) < MOST_LISTED + others:
-                rows.append((called, row.bytes, places))
+            if step_ranges and len(rows) < MOST_LISTED + num_categories:
+                rows.append((name, row.bytes, columns))
                 continue
-            for place in {place for first, last in places for place in range(first, last)}:
-                few, size = less.get(place, (0, 0))
-                less[place] = [few + 1, size + row.bytes]
+            for column in {column for first, last in columns for column in range(first, last)}:
+                num_variables, size = rest.get(column, (0, 0))
+                rest[column] = [num_variables + 1, size + row.bytes]
         rows.sort(key=lambda row: -row[1])
-        return rows, less, pack(_at(self.bytes[0][BUFFER], self.shown(0, per_column, count)))
+        return rows, rest, pack(_at(self.bytes[0][BUFFER], self.shown(0, per_column, count)))
 
 
 def _at(values: Array, steps: Array) -> Array:
@@ -314,21 +329,22 @@ def _at(values: Array, steps: Array) -> Array:
     return np.where(steps < 0, 0, values[steps])
 
 
-# name, bytes, ranges of steps, number of its run
+# the name of a variable, its bytes, its ranges of steps, and the number of its run
 Lane = tuple[str, int, list[tuple[int, int]], int]
 
 
-def _scene(runs: list[_Run], at: At, max_places: int) -> Scene:
-    """Return the scene, with at most `max_places` places on its axis."""
+def _scene(runs: list[_Run], at: At, max_columns: int) -> Scene:
+    """Return the scene, with at most `max_columns` columns on its axis."""
     span = max(int(run.edges[-1]) for run in runs)
     cycles = runs[0].cycles
-    steps = -(-span // max_places)  # at a place
-    per_column = span / max_places if cycles else float(steps)
-    count = max_places if cycles else -(-span // steps)
+    steps_per_column = -(-span // max_columns)
+    per_column = span / max_columns if cycles else float(steps_per_column)
+    count = max_columns if cycles else -(-span // steps_per_column)
     panels = Panels()
-    if not cycles and steps > 1:
+    if not cycles and steps_per_column > 1:
         panels.notes.append(
-            f"A place stands for {steps} steps of the programs and shows the fullest of them."
+            f"A place stands for {steps_per_column} steps of the programs and shows the fullest "
+            "of them."
         )
     lanes = _lanes(runs, panels)
     for which, (name, heading) in enumerate(_headings(runs)):
@@ -338,12 +354,11 @@ def _scene(runs: list[_Run], at: At, max_places: int) -> Scene:
     panels.below(46)
     if lanes:
         _put_lanes(panels, lanes, runs, span)
-    places_of = np.stack([run.shown(0, per_column, count) for run in runs], axis=1)
-    pairs = [tuple(pair) for pair in places_of.tolist()]
-    places = {pair: i for i, pair in enumerate(dict.fromkeys(pairs))}  # the distinct pairs
+    steps_of = np.stack([run.shown(0, per_column, count) for run in runs], axis=1)
+    pairs = [tuple(pair) for pair in steps_of.tolist()]
+    still_of = {pair: i for i, pair in enumerate(dict.fromkeys(pairs))}  # the distinct pairs
     heights = [
-        _at(run.height[0], places_of_run)
-        for run, places_of_run in zip(runs, places_of.T, strict=True)
+        _at(run.height[0], steps_of_run) for run, steps_of_run in zip(runs, steps_of.T, strict=True)
     ]
     titles = ["Live"] if len(runs) == 1 else ["First report, live", "Second report, live"]
     scene = panels.scene(
@@ -352,8 +367,8 @@ def _scene(runs: list[_Run], at: At, max_places: int) -> Scene:
         _sentence(runs),
         foot=22,
         codes=CODES,
-        stills=tuple(_still(runs, at_once, bool(lanes)) for at_once in places),
-        frames=np.array([places[pair] for pair in pairs]),
+        stills=tuple(_still(runs, pair, bool(lanes)) for pair in still_of),
+        frames=np.array([still_of[pair] for pair in pairs]),
         table=_table(runs),
         poster=int(np.argmax(np.max(heights, axis=0))),
         group="moment" if cycles else "step",
@@ -372,10 +387,8 @@ def _scene(runs: list[_Run], at: At, max_places: int) -> Scene:
     resting = rests(linked(scene, report, parts=begins), report, at, parts=begins)
     if at is None:
         return resting
-    place = int(places_of[resting.poster, 0])
-    title = (
-        f"In step {place + 1}, {runs[0].names[place]}, {runs[0].height[0][place]:,} bytes are live"
-    )
+    step = int(steps_of[resting.poster, 0])
+    title = f"In step {step + 1}, {runs[0].names[step]}, {runs[0].height[0][step]:,} bytes are live"
     return replace(resting, title=title)
 
 
@@ -383,9 +396,9 @@ def _lanes(runs: list[_Run], panels: Panels) -> list[Lane]:
     """Return the lanes of the largest variables that come and go, in the order in which they begin
     to live. Add a note if there are more variables."""
     lanes = [
-        (f"{name} ({'ab'[which]})" if len(runs) > 1 else name, size, parts, which)
-        for which, run in enumerate(runs)
-        for name, size, parts in run.ranges(MOST_LANES // len(runs))
+        (f"{name} ({'ab'[run_number]})" if len(runs) > 1 else name, size, ranges, run_number)
+        for run_number, run in enumerate(runs)
+        for name, size, ranges in run.ranges(MOST_LANES // len(runs))
     ]
     lanes.sort(key=lambda lane: (lane[2][0], -lane[1]))
     left_out = sum(len(run.passing) for run in runs) - len(lanes)
@@ -430,20 +443,24 @@ def _put_lanes(panels: Panels, lanes: list[Lane], runs: list[_Run], span: int) -
 
 
 def _curve(
-    name: str, heading: str, runs: list[_Run], which: int, per_column: float, count: int
+    name: str, heading: str, runs: list[_Run], curve: int, per_column: float, count: int
 ) -> Curve:
+    """Return a curve of the bytes of all tiles (`curve` 0) or of the fullest tile (1).
+
+    It has `count` columns of `per_column` steps or cycles.
+    """
     series: list[Series] = []
-    at = [run.shown(which, per_column, count) for run in runs]
+    steps_of = [run.shown(curve, per_column, count) for run in runs]
     if len(runs) == 1:
         below: Array = np.zeros(count, np.int64)
         for code in runs[0].codes:
-            bytes_of = _at(runs[0].bytes[which][code], at[0])
-            if bytes_of.any():
-                series.append(Series(CODES[code].name, code, below + bytes_of, below))
-                below = below + bytes_of
+            bytes_drawn = _at(runs[0].bytes[curve][code], steps_of[0])
+            if bytes_drawn.any():
+                series.append(Series(CODES[code].name, code, below + bytes_drawn, below))
+                below = below + bytes_drawn
         top = int(below.max())
     else:
-        totals = [_at(run.height[which], steps) for run, steps in zip(runs, at, strict=True)]
+        totals = [_at(run.height[curve], steps) for run, steps in zip(runs, steps_of, strict=True)]
         series = [
             Series("first report", ONE, totals[0], np.zeros(count, np.int64)),
             Series("second report", TWO, totals[1], None),
@@ -456,8 +473,8 @@ def _curve(
         top=max(1, top),
         unit="bytes",
         series=tuple(series),
-        limit=_limit(runs) if which == 1 and runs[0].always else 0,
-        named=which == 1,
+        limit=_limit(runs) if curve == 1 and runs[0].always else 0,
+        named=curve == 1,
         each=per_column if runs[0].cycles else 0.0,
     )
 
@@ -469,63 +486,66 @@ def _limit(runs: list[_Run]) -> int:
 
 def _lane_bars(lanes: list[Lane], runs: list[_Run]) -> tuple[Bar, ...]:
     """Return the bars of the lanes: bar k has the k-th range of every lane."""
-    positions = []
+    bars = []
     code: int | Array = (
-        COMING if len(runs) == 1 else np.array([(ONE, TWO)[which] for *_, which in lanes])
+        COMING if len(runs) == 1 else np.array([(ONE, TWO)[run_number] for *_, run_number in lanes])
     )
-    for number in range(max(len(parts) for _, _, parts, _ in lanes)):
+    for k in range(max(len(ranges) for _, _, ranges, _ in lanes)):
         ends = [
-            runs[which].edges[list(parts[number])] if number < len(parts) else (0, 0)
-            for _, _, parts, which in lanes
+            runs[run_number].edges[list(ranges[k])] if k < len(ranges) else (0, 0)
+            for _, _, ranges, run_number in lanes
         ]
         start, stop = np.array(ends).T
-        positions.append(Bar(code, start, stop - start, 0))
-    return tuple(positions)
+        bars.append(Bar(code, start, stop - start, 0))
+    return tuple(bars)
 
 
 def _still(runs: list[_Run], steps: tuple[int, ...], lanes: bool) -> Still:
-    """Return the still of a place on the axis. `steps` has the step of each report there; -1 if
+    """Return the still of a column of the axis. `steps` has the step of each report there; -1 if
     the report has none."""
-    parts = []
-    head = ""
-    spans = [(r.edges[at], r.edges[at + 1]) for r, at in zip(runs, steps, strict=True) if at >= 0]
-    for which, (run, at) in enumerate(zip(runs, steps, strict=True)):
-        if at < 0:
-            over = "is at its end" if run.cycles else "has no such step"
-            parts.append(f"{'ab'[which]} {over}")
+    texts = []
+    name = ""
+    spans = [
+        (r.edges[step], r.edges[step + 1]) for r, step in zip(runs, steps, strict=True) if step >= 0
+    ]
+    for run_number, (run, step) in enumerate(zip(runs, steps, strict=True)):
+        if step < 0:
+            over = "is step its end" if run.cycles else "has no such step"
+            texts.append(f"{'ab'[run_number]} {over}")
             continue
-        fullest = run.fullest_text(at)
+        fullest = run.fullest_text(step)
         each = " each" if fullest.startswith("tiles") else ""
-        words = (
-            f"{run.height[0][at]:,} bytes on all tiles, {run.height[1][at]:,} on {fullest}{each}"
-            f"{'' if run.always else ', without what is always live'}; of what comes and goes: "
-            f"{run.live[at]}"
+        text = (
+            f"{run.height[0][step]:,} bytes on all tiles, {run.height[1][step]:,} on {fullest}"
+            f"{each}{'' if run.always else ', without what is always live'}; of what comes and "
+            f"goes: {run.live[step]}"
         )
-        parts.append(f"{'ab'[which]}: {words}" if len(runs) > 1 else words)
-        head = head or run.names[at]
+        texts.append(f"{'ab'[run_number]}: {text}" if len(runs) > 1 else text)
+        name = name or run.names[step]
     begin, end = float(max(a for a, _ in spans)), float(min(b for _, b in spans))
-    channel = {"live": (0, begin, end)} if lanes else {}
+    bars_of = {"live": (0, begin, end)} if lanes else {}
     return Still(
-        head, "; ".join(parts), ALWAYS if len(runs) == 1 else ONE, 0, first=True, lanes=channel
+        name, "; ".join(texts), ALWAYS if len(runs) == 1 else ONE, 0, first=True, lanes=bars_of
     )
 
 
 def _title(runs: list[_Run]) -> str:
+    """Return where one report has its peak, or how the peaks of two compare."""
     peaks = [int(run.height[0].max()) for run in runs]
     if len(runs) == 1:
         height = runs[0].height[0]
-        at = int(np.argmax(height))
-        steps = tiles_named(np.flatnonzero(height == height[at]) + 1, "step")
-        always = 100 * int(runs[0].bytes[0][ALWAYS, at]) / (peaks[0] or 1)
+        step = int(np.argmax(height))
+        steps = tiles_named(np.flatnonzero(height == height[step]) + 1, "step")
+        always = 100 * int(runs[0].bytes[0][ALWAYS, step]) / (peaks[0] or 1)
         rest = f", {always:.1f} % of them always live"
         if not runs[0].always:
-            rest = " beside what is always live"
+            rest = " without what is always live"
         first = "first " if steps.startswith("steps") else ""
-        return f"Most is live in {steps}, {first}{runs[0].names[at]}: {peaks[0]:,} bytes{rest}"
+        return f"Most is live in {steps}, {first}{runs[0].names[step]}: {peaks[0]:,} bytes{rest}"
     change = 100 * abs(peaks[1] - peaks[0]) / peaks[0] if peaks[0] else 0.0
     kind = "memory" if runs[0].always else "memory that comes and goes"
     if not change:
-        return f"Both runs need equally much {kind} at their peaks"
+        return f"Both runs need equally much {kind} step their peaks"
     comparison = "more" if peaks[1] > peaks[0] else "less"
     title = f"At its peak the second run needs {change:.1f} % {comparison} {kind} than the first"
     fits = [int(run.height[1].max()) <= _limit(runs) for run in runs]
@@ -535,24 +555,26 @@ def _title(runs: list[_Run]) -> str:
 
 
 def _sentence(runs: list[_Run]) -> str:
+    """Return the peaks of one report or of two."""
     if len(runs) == 1:
         return (
-            f"What is live at {counted(runs[0].places, 'step')} of the programs, modelled: "
+            f"What is live at {counted(runs[0].num_steps, 'step')} of the programs, modelled: "
             f"{runs[0].peak()}."
         )
-    parts = "; ".join(
-        f"{'ab'[which]}, {counted(run.places, 'step')}, needs {run.peak()}"
-        for which, run in enumerate(runs)
+    texts = "; ".join(
+        f"{'ab'[run_number]}, {counted(run.num_steps, 'step')}, needs {run.peak()}"
+        for run_number, run in enumerate(runs)
     )
     peaks = [int(run.height[0].max()) for run in runs]
     change = f", {100 * (peaks[1] - peaks[0]) / peaks[0]:+.1f} % at the peak" if peaks[0] else ""
     if runs[0].cycles:
-        a, b = (int(run.edges[-1]) for run in runs)
-        change += f", {100 * (b - a) / a:+.1f} % of {a:,} modelled cycles"
-    return f"What is live in two reports, modelled: {parts}{change}."
+        first, second = (int(run.edges[-1]) for run in runs)
+        change += f", {100 * (second - first) / first:+.1f} % of {first:,} modelled cycles"
+    return f"What is live in two reports, modelled: {texts}{change}."
 
 
 def _table(runs: list[_Run]) -> Table:
+    """Return a row for each step, with the bytes of one report or of two."""
     if len(runs) == 1:
         run = runs[0]
         rows = tuple(
@@ -564,7 +586,7 @@ def _table(runs: list[_Run]) -> Table:
                 f"{run.bytes[1][:, i].sum():,}",
                 run.live[i],
             )
-            for i in range(run.places)
+            for i in range(run.num_steps)
         )
         return (
             "step",
@@ -576,20 +598,20 @@ def _table(runs: list[_Run]) -> Table:
             "bytes there",
             "live variables",
         ), rows
-    positions = []
-    for i in range(max(run.places for run in runs)):
+    rows_of_two = []
+    for i in range(max(run.num_steps for run in runs)):
         cells = [f"{i + 1}"]
         for run in runs:
-            is_inside = i < run.places
+            is_inside = i < run.num_steps
             cells += (
                 [run.names[i], f"{run.bytes[0][:, i].sum():,}", f"{run.bytes[1][:, i].sum():,}"]
                 if is_inside
                 else ["", "", ""]
             )
-        positions.append(tuple(cells))
+        rows_of_two.append(tuple(cells))
     heads = tuple(
         f"{caption} ({which})"
         for which in "ab"
         for caption in ("what", "bytes on all tiles", "bytes of the fullest tile")
     )
-    return ("step", *heads), tuple(positions)
+    return ("step", *heads), tuple(rows_of_two)

@@ -1,8 +1,9 @@
-"""The view `machine`: one zoom from a tile to an IPU, and to machines of 4, 16 and 64 of them.
+"""The view `machine`: a zoom from a tile to an IPU, and to machines of 4, 16 and 64 IPUs.
 
-Each with its parts, the first of which is the size before, and with its pipes, as wide as their
-bandwidth; below it the links of a machine of several IPUs, and what a run sends over them. Figures
-and sources are those of `target.py`, which says where Graphcore publishes none and one is assumed.
+Each size is drawn with its parts, the first of which is the size before, and with pipes as wide as
+their bandwidth. Below are the links of a machine of several IPUs, and what a run sends over them.
+Figures and sources are those of `target.py`, which says where Graphcore publishes none and a figure
+is assumed.
 """
 
 from __future__ import annotations
@@ -30,13 +31,14 @@ CODES = (
     palette.FILL[0].lettered("B", "the size before"),
     *LOADS,
 )
-PIPES = {  # by pipe: the figure that gives its width
+PIPES = {  # the figure that gives the width of each pipe
     "memory": "data_path_width",
     "exchange": "exchange_bytes_per_cycle",
     "links": "link_bytes_per_cycle",
     "host": "host_bytes_per_second",
 }
-WHOSE = {"memory": " a cycle and tile", "host": " and IPU"}  # by pipe: the end of the figure's unit
+# the unit of a pipe's figure ends with this
+WHOSE = {"memory": " a cycle and tile", "host": " and IPU"}
 SIZES = (0, 1, 4, 16, 64)  # IPUs; 0 is a tile
 
 
@@ -44,8 +46,10 @@ def machine(given: Target | Device | Report) -> View:
     """How fast is each path between memories, tiles, IPUs and the host?
 
     The view zooms from a tile to 64 IPUs. Pipes are as wide as their bandwidth; several IPUs are
-    shown with their links. For a report, it shows the machine on which it ran, and how long each
-    link is busy in the run. Raises `InvalidOptionError`.
+    shown with their links. For a report, the view shows the machine on which it ran, and how long
+    each link is busy in the run. Bandwidths are those of all tiles, IPUs or links together.
+
+    :raises InvalidOptionError: if the argument is not a target, a device or a report.
     """
     report = given if isinstance(given, Report) else None
     target = report.target if report else target_of(given)
@@ -57,8 +61,10 @@ def machine(given: Target | Device | Report) -> View:
 
 
 def pipes(target: Target, num_ipus: int) -> list[int]:
-    """Return the bytes a second through the memories, the exchange, the links and the host link
-    of a machine of `num_ipus` IPUs; 0 stands for one tile."""
+    """Return the bytes a second through the memories, the exchange, the links and the host links.
+
+    They are those of all parts together of a machine of `num_ipus` IPUs; 0 IPUs are one tile.
+    """
     clock = target.tile_clock_frequency
     tiles = max(1, num_ipus * target.tiles_per_ipu)
     memory = tiles * target.data_path_width / 8 * clock
@@ -78,14 +84,15 @@ def rate(bytes_a_second: float) -> str:
 
 
 def _scene(target: Target, report: Report | None) -> Scene:
+    """Return the scene of a machine, with the traffic of its links if a report is given."""
     sizes = sorted({*SIZES, target.num_ipus})
     names = ["a tile", *("an IPU" if n == 1 else f"{n} IPUs" for n in sizes[1:])]
     counts = (target.num_worker_contexts, target.tiles_per_ipu, *sizes[2:])
     parts = (counted(n, ("worker", "tile", "IPU")[min(i, 2)]) for i, n in enumerate(counts))
-    heads = [f"{name}: {part}" for name, part in zip(names, parts, strict=True)]
-    heads[1:] = [
-        f"{head if i == 0 else names[i + 1]}; each bandwidth is that of all together"
-        for i, head in enumerate(heads[1:])
+    captions = [f"{name}: {part}" for name, part in zip(names, parts, strict=True)]
+    captions[1:] = [
+        f"{caption if i == 0 else names[i + 1]}; each bandwidth is that of all together"
+        for i, caption in enumerate(captions[1:])
     ]
     figures = {
         pipe: f"{getattr(target, figure):,.10g} {unit(figure)}{WHOSE.get(pipe, '')}"
@@ -95,21 +102,25 @@ def _scene(target: Target, report: Report | None) -> Scene:
     stills = []
     rows = list[tuple[str, ...]]()
     rates = list[str]()
-    told = list[str]()
+    descriptions = list[str]()
     notes = list[str]()
     for name, size in zip(names, sizes, strict=True):
-        wide = pipes(target, size)
-        memory = max(1, size * target.tiles_per_ipu) * target.memory_bytes_per_tile / 2**20
-        said = {pipe: rate(r) if r else "none" for pipe, r in zip(PIPES, wide, strict=True)}
-        rates += said.values()
-        for pipe, text in said.items():
+        bytes_per_second = pipes(target, size)
+        mebibytes = max(1, size * target.tiles_per_ipu) * target.memory_bytes_per_tile / 2**20
+        rate_of = {
+            pipe: rate(r) if r else "none" for pipe, r in zip(PIPES, bytes_per_second, strict=True)
+        }
+        rates += rate_of.values()
+        for pipe, text in rate_of.items():
             source = "" if text == "none" else f", modelled; {figures[pipe]}; {sources[pipe]}"
-            told.append(f"{name}, {pipe}: {text}{source}.")
+            descriptions.append(f"{name}, {pipe}: {text}{source}.")
         rows += [
-            (name, pipe, r, figures[pipe], sources[pipe]) for pipe, r in said.items() if r != "none"
+            (name, pipe, r, figures[pipe], sources[pipe])
+            for pipe, r in rate_of.items()
+            if r != "none"
         ]
-        rate_texts = ", ".join(f"{pipe} {r}" for pipe, r in said.items() if r != "none")
-        notes.append(f"{memory:,.1f} MiB of memory, modelled {rate_texts}")
+        rate_texts = ", ".join(f"{pipe} {r}" for pipe, r in rate_of.items() if r != "none")
+        notes.append(f"{mebibytes:,.1f} MiB of memory, modelled {rate_texts}")
         stills.append(
             Still(
                 name,
@@ -117,19 +128,19 @@ def _scene(target: Target, report: Report | None) -> Scene:
                 4,
                 0,
                 first=True,
-                values={"rate": np.array([r // 10**6 for r in wide])},
+                values={"rate": np.array([r // 10**6 for r in bytes_per_second])},
             )
         )
-    figured = tuple(f"{figures[p]}; {sources[p]}" for p in PIPES)
+    figure_texts = tuple(f"{figures[p]}; {sources[p]}" for p in PIPES)
     zoom = Zoom(
         "zoom",
         count=len(PIPES),
-        names=tuple(heads),
+        names=tuple(captions),
         counts=counts,
         labels=tuple(PIPES),
-        figures=figured,
+        figures=figure_texts,
         rates=tuple(rates),
-        told=tuple(told),
+        told=tuple(descriptions),
         codes=(0, 1, 2, 3),
         part=4,
         first=5,

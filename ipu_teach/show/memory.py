@@ -129,8 +129,8 @@ class _MemoryScene:
         columns = self._columns(amounts)
         about = {}
         if columns.is_sorted:
-            say = f"column {{i}} of the tiles sorted by bytes: a mean of {description}"
-            about["stack"] = (say, columns.amounts)
+            column_text = f"column {{i}} of the tiles sorted by bytes: a mean of {description}"
+            about["stack"] = (column_text, columns.amounts)
         panels = Panels()
         panels.notes += _notes(self.tiles_per_cell, columns.count, self.target.num_tiles)
         self._put_tiles(panels)

@@ -1,5 +1,4 @@
-"""The view `numbers`: number lines of dtypes. How far each reaches, how far apart its numbers are,
-and where a value lands.
+"""The view `numbers`: number lines of dtypes, and the number to which each rounds a value.
 
 Above, the powers of two from the smallest number to the largest; below, the numbers around the
 value, a mark for each.
@@ -33,26 +32,31 @@ CODES = (
     palette.CHOSEN.lettered("L", "where the value lands"),
 )
 EVEN, GROWING, THERE, CLOSE, CLOSER, LANDS = range(6)
-MOST_NUMBERS = 120  # in the window around the value; closer ones are drawn as one bar
+MOST_NUMBERS = 120  # in the window around the value; more are drawn as one bar
 MOST_TICKS = 9
-# the width of a picture, the pitch of its rows, the height of a bar; words are above it
-WIDE = 652.0
-PITCH = 36.0
-TALL = 14.0
-BELOW = 18.0
+WIDE = 652.0  # width of a picture
+PITCH = 36.0  # height of a row
+TALL = 14.0  # height of a bar
+BELOW = 18.0  # from the top of a row to its bar; its text is between them
 Window = tuple[float, float]
 
 
 @dataclass(frozen=True)
 class NumberLine:
-    """The positive numbers of a dtype, and the number to which one value is rounded. `lands` is
-    infinite or NaN if there is no such number."""
+    """The positive numbers of a dtype, and the number to which one value is rounded.
+
+    Attributes:
+        name: the name of the dtype.
+        smallest, normal, largest: its smallest number, its smallest normal number, its largest.
+        steps: the numbers from a power of two to the next.
+        lands: the number to which the value is rounded; infinite or NaN if there is none.
+    """
 
     name: str
     smallest: float
     normal: float
     largest: float
-    steps: int  # from a power of two to the next
+    steps: int
     lands: float
 
     def spacing(self, value: float) -> float:
@@ -67,30 +71,31 @@ class NumberLine:
         return int(copysign(magnitude / self.spacing(magnitude) + doubled * self.steps, number))
 
     def ends(self, window: Window) -> Window:
-        """Return the lowest and the highest number of the dtype in the window; the first is
-        higher if there is none."""
+        """Return (the lowest, the highest) number of the dtype in the window.
+
+        If there is none, the first is higher than the second.
+        """
         low, high = (self.spacing(end) for end in window)
         first = ceil(window[0] / low) * low
         last = floor(window[1] / high) * high
         return max(first, -self.largest), min(last, self.largest)
 
     def many(self, window: Window) -> int:
-        """Return how many numbers of the dtype are in the window."""
+        """Return the count of numbers of the dtype in the window."""
         first, last = self.ends(window)
         return self.from_zero(last) - self.from_zero(first) + 1 if first <= last else 0
 
     def within(self, window: Window, max_numbers: int) -> list[float]:
-        """Return the lowest `max_numbers` numbers of the dtype from the beginning of the window
-        to its end."""
+        """Return the numbers of the dtype in the window, the lowest `max_numbers` of them."""
         value, last = self.ends(window)
-        boxes_of_code = list[float]()
-        while value <= last and len(boxes_of_code) < max_numbers:
-            boxes_of_code.append(value)
+        inside = list[float]()
+        while value <= last and len(inside) < max_numbers:
+            inside.append(value)
             # below zero, the next one is nearer to it: half as far where a power of two begins
             step = self.spacing(value)
             begins = value < 0 and -value > self.normal and frexp(value)[0] == -0.5
             value += step / 2 if begins else step
-        return boxes_of_code
+        return inside
 
 
 def numbers(*dtypes: type[DType], value: float = 0.1) -> View:
@@ -111,6 +116,7 @@ def numbers(*dtypes: type[DType], value: float = 0.1) -> View:
 
 
 def _line(dtype: Any, value: float) -> NumberLine:
+    """Return the number line of a dtype, and the number to which it rounds a value."""
     grid, power = grid_of(dtype, "show.numbers()")
     scale = 2.0**power
     steps = 2**grid.mantissa_bits
@@ -122,7 +128,8 @@ def _line(dtype: Any, value: float) -> NumberLine:
 
 
 def _scene(lines: list[NumberLine], value: float) -> Scene:
-    description = "; ".join(_told(line, value) for line in lines)
+    """Return the scene of these number lines."""
+    description = "; ".join(_rounding(line, value) for line in lines)
     low = min(frexp(line.smallest)[1] for line in lines) - 1
     span = max(frexp(line.largest)[1] for line in lines) - low
     half = max(line.spacing(value) for line in lines)
@@ -175,11 +182,13 @@ def _title(lines: list[NumberLine], value: float) -> str:
 
 
 def _row(line: NumberLine, value: float) -> tuple[float, ...]:
+    """Return the row of a dtype in the table."""
     around = line.lands, line.lands - value, line.spacing(value)
     return *around, line.smallest, line.normal, line.largest, line.steps
 
 
-def _told(line: NumberLine, value: float) -> str:
+def _rounding(line: NumberLine, value: float) -> str:
+    """Return the number to which a dtype rounds a value, its distance, and the next number."""
     if not isfinite(line.lands):
         return f"{line.name} cannot hold it, its largest is {line.largest:.6g}"
     off = abs(line.lands - value)
@@ -194,7 +203,7 @@ def _told(line: NumberLine, value: float) -> str:
     )
 
 
-# what is said of a row, and its boxes: code, begin, length as parts of the width
+# (text, boxes), where a box is (code, begin, length), the last two as shares of the width
 DtypeRow = tuple[str, list[tuple[int, float, float]]]
 
 

@@ -1,5 +1,7 @@
-"""Of some elements of a compiled program: which of them a step reads and writes, where from, and
-which cross between tiles."""
+"""The effect of compiled steps on some elements: which of them a step reads, writes and moves.
+
+For each element that a step writes, it has the origin: a vertex, another element or the host.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,10 @@ Pair = tuple[int, int]  # from a tile to a tile
 
 
 class Names:
-    """Numbers for variables, codelets and streams, in the order in which they are first used.
-    Each has a name, and a shape if it has elements."""
+    """The numbers of variables, codelets and streams, in the order of their first use.
+
+    Each has a name, and a shape if it has elements.
+    """
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[str, tuple[int, ...]], int] = {}
@@ -44,17 +48,23 @@ class Names:
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
-        """The shapes of the names, in the order of their numbers; () for a name without
-        elements."""
+        """The shapes in the order of the numbers of their names; () for a name without elements."""
         return tuple(shape for _, shape in self._numbers)
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """The effect of a compiled step on some elements, which are given by their numbers. `comes`
-    has, by (from tile, to tile), the elements that are exchanged before the step computes;
-    `goes` has those that it writes and then sends. With `after`, incoming elements have their
-    values at the end of the step. `by_host` means that the host sends or receives."""
+    """The effect of a compiled step on some elements, which are given by their numbers.
+
+    Attributes:
+        reads, writes: the elements that the step reads, and those that it writes.
+        origins: the origins of the elements that it writes.
+        comes: by (from tile, to tile), the elements exchanged before the step computes.
+        goes: by (from tile, to tile), the elements that it writes and then sends.
+        after: whether incoming elements have their values at the end of the step.
+        by_host: whether the host sends or receives.
+        copied: by (from tile, to tile), the elements of copies in the step of a compute set.
+    """
 
     reads: Array
     writes: Array
@@ -70,8 +80,11 @@ NONE: Array = np.zeros(0, np.int64)
 
 
 class Elements:
-    """Some elements, given by the byte `address` of each, and what compiled steps do with them.
-    `tile` has their tiles. Only exchanges between the tiles in `seen` are recorded."""
+    """Elements that compiled steps read, write and move, given by the byte `address` of each.
+
+    `tile` has their tiles. Reads of vertices from other tiles are recorded only for vertices on the
+    tiles in `seen`.
+    """
 
     def __init__(self, model: CostModel, address: Array, names: Names, seen: Array) -> None:
         self.model = model
@@ -88,8 +101,7 @@ class Elements:
         return np.array([v.start for v in self.graph.variables], np.int64)
 
     def named(self, address: Array) -> tuple[Array, Array]:
-        """Return (the number of the variable's name, the flat index in that variable) of each
-        byte address."""
+        """Return (the number of the variable's name, the flat index in it) of each byte address."""
         which = np.searchsorted(self._starts, address, "right") - 1
         variables = self.graph.variables
         size = np.array([v.dtype.size for v in variables], np.int64)
@@ -100,15 +112,14 @@ class Elements:
         return name, (address - self._starts[which]) // size[which]
 
     def within(self, start: Array, stop: Array) -> tuple[Array, Array]:
-        """Return (the number of the interval, the element) for every element in the byte
-        intervals."""
-        low, high = np.searchsorted(self._sorted, start), np.searchsorted(self._sorted, stop)
+        """Return (the number of the interval, the element) for every element in byte intervals."""
+        low = np.searchsorted(self._sorted, start)
+        high = np.searchsorted(self._sorted, stop)
         which, place = expand(low, high - low)
         return which, self._order[place]
 
     def step(self, number: int, compute_set: int) -> Step:
-        """Return the effect of compiled step `number`, which executes `compute_set`; -1 means
-        none."""
+        """Return the effect of compiled step `number`, which executes `compute_set` (-1: none)."""
         if compute_set >= 0:
             does = self._execute(self.graph.compute_sets[compute_set].tables)
             besides = self._copy(p.moves(self.model.compiled_step(number)))
@@ -137,6 +148,7 @@ class Elements:
         return self._copy(p.moves(step))
 
     def _execute(self, tables: tuple[FrozenTable, ...]) -> Step:
+        """Return the effect of the vertices in these tables."""
         reads = [NONE]
         comes = [(NONE, NONE, NONE)]
         crossing_out = [(NONE, NONE, NONE)]
@@ -166,19 +178,20 @@ class Elements:
         )
 
     def _copy(self, sides: list[tuple[Tensor, Tensor]]) -> Step:
+        """Return the effect of copies, each given by (source, destination)."""
         written = [(NONE, NONE, NONE, NONE)]
         comes = [(NONE, NONE, NONE)]
         reads = [NONE]
         for source, destination in sides:
-            to_tile, positions = (
+            source_bytes, target_bytes = (
                 side.positions().reshape(-1) * side.dtype.size for side in (source, destination)
             )
-            which, cell = self.within(positions, positions + 1)
-            name, index = self.named(to_tile[which])
-            tile = self.graph.tile_map.at(to_tile[which]).astype(np.int64)
-            written.append((cell, name, index, tile))
-            comes.append((tile, self.tile[cell], cell))
-            reads.append(self.within(to_tile, to_tile + 1)[1])
+            which, element_ids = self.within(target_bytes, target_bytes + 1)
+            name, index = self.named(source_bytes[which])
+            tile = self.graph.tile_map.at(source_bytes[which]).astype(np.int64)
+            written.append((element_ids, name, index, tile))
+            comes.append((tile, self.tile[element_ids], element_ids))
+            reads.append(self.within(source_bytes, source_bytes + 1)[1])
         phrase = "copied from {name}[{index}] on tile {tile}"
         return Step(*_touched(phrase, True, reads, written), _crossing(comes), {}, True)
 
@@ -200,8 +213,7 @@ class Elements:
 def _touched(
     phrase: str, element: bool, reads: list[Array], written: list[tuple[Array, Array, Array, Array]]
 ) -> tuple[Array, Array, tuple[Origins, ...]]:
-    """Return (the elements that are read, those that are written, the origins of the written
-    ones)."""
+    """Return (the elements read, the elements written, the origins of those written)."""
     cell, *columns = (np.concatenate(column) for column in zip(*written, strict=True))
     origins = (Origins(phrase, element, cell, *columns),) if len(cell) else ()
     return np.unique(np.concatenate(reads)), np.unique(cell), origins
@@ -228,9 +240,12 @@ def _all(steps: list[Step]) -> Step:
 
 
 def _crossing(parts: list[tuple[Array, Array, Array]]) -> dict[Pair, Array]:
-    """Return, by (from tile, to tile), the elements that go from one tile to another, each once."""
-    source, to, element = (np.concatenate(column) for column in zip(*parts, strict=True))
-    rows = np.unique(np.stack((source, to, element), axis=1)[source != to], axis=0)
+    """Return, by (from tile, to tile), the elements that go from one tile to another, each once.
+
+    A part is (from tiles, to tiles, elements), with one entry for each element.
+    """
+    source, target, element = (np.concatenate(column) for column in zip(*parts, strict=True))
+    rows = np.unique(np.stack((source, target, element), axis=1)[source != target], axis=0)
     first = np.flatnonzero(
         np.append(True, np.any(rows[1:, :2] != rows[:-1, :2], axis=1))[: len(rows)]
     )

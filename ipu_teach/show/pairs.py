@@ -1,5 +1,7 @@
-"""Two runs with their lanes in pairs: tile k of both runs is side by side, below the names of their
-steps. The picture rests on the step that differs most."""
+"""Two runs with their lanes in pairs, tile by tile, below the names of their steps.
+
+The picture rests on the step that differs most.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,10 @@ from ipu_teach.types import Array
 
 
 def paired(scene: Scene) -> Scene:
-    """Return a scene with two tapes of equally many lanes as one tape, in which the lanes of the
-    two runs alternate."""
+    """Return a scene whose two tapes, of equally many lanes, are one tape.
+
+    The lanes of the two runs alternate in it.
+    """
     tapes = [mark for mark in scene.marks if isinstance(mark, Tape)]
     first = tapes[0]
     lanes = tapes[0].count
@@ -58,10 +62,9 @@ def paired(scene: Scene) -> Scene:
 
 
 def _differs(scene: Scene) -> tuple[str, int]:
-    """Return (a text with the step whose time differs most between the runs, a frame that shows
-    it)."""
-    spent: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
-    frames: dict[str, int] = {}  # by step: the last run that has it
+    """Return (a text with the step whose cycles differ most between the runs, its frame)."""
+    spent: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])  # cycles in each run, by step
+    frames: dict[str, int] = {}  # the frame in the last run that has the step, by step
     for frame, which in enumerate(scene.frames.tolist()):
         still = scene.stills[which]
         run, _, name = still.label.partition(": ")
@@ -78,8 +81,10 @@ def _differs(scene: Scene) -> tuple[str, int]:
 
 
 def _spread(values: Any, which: int, lanes: int, base_value: Any) -> Array:
-    """Return twice as many lanes: `values` in every second lane, from lane `which` on, and
-    `base_value` in the others."""
+    """Return the values of twice as many lanes.
+
+    `values` are in every second lane, from lane `which` on, and `base_value` is in the others.
+    """
     spread = np.empty((lanes, 2), np.int64)
     spread[:, which] = values
     spread[:, 1 - which] = base_value

@@ -1,5 +1,7 @@
-"""A matrix of senders and receivers, and one tile among its partners, as shapes: for the renderers
-that draw stills."""
+"""A matrix of senders and receivers, and one tile among its partners, as shapes for stills.
+
+static/exchange.js draws the same in the player.
+"""
 
 from __future__ import annotations
 
@@ -73,8 +75,10 @@ def links(mark: Matrix, codes: Array) -> Array:
 
 
 def around(sizes: Array, middle: int) -> list[tuple[int, int, int]]:
-    """Return (partner, bytes from it, bytes to it) for the partners of bin `middle`, those with
-    the most bytes first."""
+    """Return (partner, bytes from it, bytes to it) for each partner of bin `middle`.
+
+    Partners with the most bytes come first. `sizes` is int[receivers, senders], in bytes.
+    """
     received = sizes[middle]
     sent = sizes[:, middle]
     both = received + sent

@@ -40,11 +40,11 @@ SWITCH = ("c", "Channels the other way", "shows the other layout and back", Fals
 def patches(x: Tensor, matrix: Tensor, other: Tensor | None = None) -> View:
     """From which places in memory is each row of a matrix of patches picked?
 
-    The view shows how a matrix of patches is taken from an image: window by window its row, and
-    where the elements of that row are. `x` [1, rows, columns, channels] or a view of that shape has
-    at most 256 elements; `matrix` [windows, numbers] is a view of it. `other` is a tensor like x
-    with another layout or mapping; a switch shows where the same elements would be there. 36
-    windows are drawn; the view says so.
+    The view shows an image, a window over it, the row of the window in the matrix, and the places
+    of its elements in memory. `x` is the image, [1, rows, columns, channels], with at most 256
+    elements. `matrix`, [windows, numbers], is a view of it. `other` is a tensor like `x` with
+    another layout or tile mapping; a switch shows the places of the same elements in it. The first
+    36 windows are drawn; the view says so.
 
     Raises `InvalidOptionError` for any other argument.
     """
@@ -68,24 +68,35 @@ def patches(x: Tensor, matrix: Tensor, other: Tensor | None = None) -> View:
 
 
 @dataclass(frozen=True, eq=False)
-class _Lies:
-    """The places of an image's elements: for each element its tile and its position on it."""
+class _Layout:
+    """The places of an image's elements.
+
+    Attributes:
+        tile: the tile of each element.
+        place: the rank of each element among those on its tile, by address.
+        longest: the elements of the fullest tile.
+    """
 
     tile: Array
     place: Array
-    each: int  # elements of the fullest tile
+    longest: int
 
     @classmethod
-    def of(cls, tensor: Tensor) -> _Lies:
+    def of(cls, tensor: Tensor) -> _Layout:
+        """Return the places of the elements of a tensor."""
         address = (tensor.offset + tensor.layout.positions).reshape(-1)
         tile = tensor.graph.tile_map().at(address * tensor.dtype.size).astype(np.int64)
         place = np.zeros(len(address), np.int64)
-        for layout in np.unique(tile):
-            place[tile == layout] = np.argsort(np.argsort(address[tile == layout]))
+        for number in np.unique(tile):
+            on_tile = tile == number
+            place[on_tile] = np.argsort(np.argsort(address[on_tile]))
         return cls(tile, place, int(np.bincount(np.maximum(tile, 0)).max()))
 
     def pieces(self, elements: Array) -> int:
-        """Return how many pieces of memory these elements are: neighbours on a tile are one."""
+        """Return the number of pieces of memory of these elements.
+
+        Neighbours on a tile are one piece.
+        """
         key = np.unique(self.tile[elements] * 10**6 + self.place[elements])
         return int(1 + (np.diff(key) > 1).sum()) if len(key) else 0
 
@@ -95,7 +106,7 @@ class _Windows:
 
     def __init__(self, x: Tensor, matrix: Tensor, other: Tensor | None) -> None:
         self.x = x
-        self.lies = [_Lies.of(layout) for layout in (x, other) if layout is not None]
+        self.layouts = [_Layout.of(tensor) for tensor in (x, other) if tensor is not None]
         address = (x.offset + x.layout.positions).reshape(-1)
         order = np.argsort(address)
         wanted = matrix.offset + matrix.layout.positions
@@ -107,51 +118,49 @@ class _Windows:
                 image.
                 next:  give a view of it, as patches(x, 3).""")
 
-    def seen(self, row: int) -> tuple[Array, Array]:
-        """Return (the elements of a window, those that the window before it has, too)."""
-        own_cells = np.unique(self.rows[row][self.rows[row] >= 0])
-        return own_cells, np.intersect1d(own_cells, self.rows[row - 1]) if row else own_cells[:0]
+    def elements(self, row: int) -> tuple[Array, Array]:
+        """Return (the elements of a window, those that are also in the window before it)."""
+        elements = np.unique(self.rows[row][self.rows[row] >= 0])
+        return elements, np.intersect1d(elements, self.rows[row - 1]) if row else elements[:0]
 
-    def told(self, row: int) -> tuple[str, str]:
-        """Return where a window is, and which elements it covers."""
-        own_cells, shared = self.seen(row)
+    def description(self, row: int) -> tuple[str, str]:
+        """Return (the rows and columns of a window, the pieces of memory that it covers)."""
+        elements, shared = self.elements(row)
         _, down, across, channels = self.x.shape
-        _, i, j, _ = np.unravel_index(own_cells, (1, down, across, channels))
+        _, i, j, _ = np.unravel_index(elements, (1, down, across, channels))
         where = "constants alone"
-        if len(own_cells):
+        if len(elements):
             where = f"rows {i.min()} to {i.max()}, columns {j.min()} to {j.max()}"
-        pieces, *other = (lies.pieces(own_cells) for lies in self.lies)
-        tiles = counted(len(np.unique(self.lies[0].tile[own_cells])), "tile")
+        pieces, *other = (layout.pieces(elements) for layout in self.layouts)
+        tiles = counted(len(np.unique(self.layouts[0].tile[elements])), "tile")
         before = f"; the window before has {len(shared)} of them, too" * bool(row)
-        text = f"{counted(len(own_cells), 'element')} in {counted(pieces, 'piece')} on {tiles}"
+        text = f"{counted(len(elements), 'element')} in {counted(pieces, 'piece')} on {tiles}"
         return where, f"{text}{f', in the other layout {other[0]}' if other else ''}{before}"
 
+    def _mean_pieces(self) -> list[float]:
+        """Return, for each layout, the mean number of pieces of memory of a window."""
+        elements = [self.elements(row)[0] for row in range(len(self.rows))]
+        return [float(np.mean([layout.pieces(e) for e in elements])) for layout in self.layouts]
+
     def sentence(self) -> str:
-        """Return what the matrix would take as a copy, and of how many pieces a row is."""
+        """Return the numbers in the matrix and in memory, and the pieces of memory of a row."""
         windows, numbers = self.rows.shape
-        ways = [
-            np.mean([lies.pieces(self.seen(row)[0]) for row in range(windows)])
-            for lies in self.lies
-        ]
+        pieces, *other = self._mean_pieces()
         text = (
             f"{counted(windows, 'window')} of {numbers} numbers: {windows * numbers:,} in the "
             f"matrix, and {self.x.num_elements} in memory, each once. A row is picked from "
-            f"{ways[0]:.3g} pieces of memory on average"
+            f"{pieces:.3g} pieces of memory on average"
         )
-        return f"{text}, in the other layout from {ways[1]:.3g}." if ways[1:] else f"{text}."
+        return f"{text}, in the other layout from {other[0]:.3g}." if other else f"{text}."
 
     def _title(self) -> str:
-        """From how many pieces of memory a window is picked."""
-        windows = len(self.rows)
-        ways = [
-            np.mean([lies.pieces(self.seen(row)[0]) for row in range(windows)])
-            for lies in self.lies
-        ]
-        other = f", in the other layout from {ways[1]:.3g}" if ways[1:] else ""
-        return f"A window is picked from {ways[0]:.3g} pieces of memory on average{other}"
+        """Return the mean number of pieces of memory from which a window is picked."""
+        pieces, *other = self._mean_pieces()
+        text = f"A window is picked from {pieces:.3g} pieces of memory on average"
+        return f"{text}, in the other layout from {other[0]:.3g}" if other else text
 
     def scene(self) -> Scene:
-        """Return one frame a window."""
+        """Return the scene, with a frame for each window."""
         panels = Panels()
         shown_ = min(len(self.rows), MOST_ROWS)
         panels.first(shown_, len(self.rows), "windows")
@@ -162,12 +171,12 @@ class _Windows:
         wide = (WIDE - MATRIX) / self.rows.shape[1]
         high = min(14.0, 200 / shown_)
         low = max(side * down, high * shown_) + 72
-        tiles = sorted({t for lies in self.lies for t in lies.tile.tolist()})
+        tiles = sorted({t for layout in self.layouts for t in layout.tile.tolist()})
         memory = []
-        for lies in self.lies:
-            pitch = (WIDE - EDGE) / lies.each
-            line = np.searchsorted(tiles, lies.tile)
-            memory.append((np.stack((EDGE + pitch * lies.place, low + 40 * line), 1), pitch))
+        for layout in self.layouts:
+            pitch = (WIDE - EDGE) / layout.longest
+            line = np.searchsorted(tiles, layout.tile)
+            memory.append((np.stack((EDGE + pitch * layout.place, low + 40 * line), 1), pitch))
         still = [
             Words(0, -6, "the image, a square for each channel", 11, anchor="start", ink="soft")
         ]
@@ -183,7 +192,9 @@ class _Windows:
         ]
         labels = [
             f"row {a}, column {b}, channel {d}: number {p} of tile {t}"
-            for a, b, d, p, t in zip(i, j, c, self.lies[0].place, self.lies[0].tile, strict=True)
+            for a, b, d, p, t in zip(
+                i, j, c, self.layouts[0].place, self.layouts[0].tile, strict=True
+            )
         ]
         high = low + 40 * len(tiles)
         switches = (SWITCH,) * (len(memory) - 1)
@@ -200,12 +211,18 @@ class _Windows:
         )
         panels.put(mark)
         stills = (
-            Still(*self.told(row), NEW, 0, True, pictures={"patches": row}) for row in range(shown_)
+            Still(*self.description(row), NEW, 0, True, pictures={"patches": row})
+            for row in range(shown_)
         )
         rows = (
-            [row + 1, len(own_cells), len(shared), *(lies.pieces(own_cells) for lies in self.lies)]
+            [
+                row + 1,
+                len(elements),
+                len(shared),
+                *(layout.pieces(elements) for layout in self.layouts),
+            ]
             for row in range(len(self.rows))
-            for own_cells, shared in (self.seen(row),)
+            for elements, shared in (self.elements(row),)
         )
         heads = ("window", "elements", "of the window before", "pieces", "pieces otherwise")
         return panels.scene(
@@ -216,7 +233,7 @@ class _Windows:
             codes=CODES,
             stills=stills,
             group="window",
-            table=(heads[: 3 + len(self.lies)], (map(str, row) for row in rows)),
+            table=(heads[: 3 + len(self.layouts)], (map(str, row) for row in rows)),
         )
 
     def _window(
@@ -228,11 +245,14 @@ class _Windows:
         memory: Array,
         pitch: float,
     ) -> list[Shape]:
-        """Return the image, the matrix and the memory with the elements of a window, and lines to
-        them."""
-        own_cells, shared = self.seen(row)
+        """Return the shapes of a window: its elements in the image, the matrix and the memory.
+
+        Lines lead from its row to the memory. `squares` are the elements in the image, `cell` is
+        (width, height) of a number in the matrix, and `memory` has x and y of each element there.
+        """
+        elements, shared = self.elements(row)
         kind = np.full(len(squares), PLAIN)
-        kind[own_cells] = NEW
+        kind[elements] = NEW
         kind[shared] = SHARED
         boxes = rectangles(memory[:, 0], memory[:, 1], 0.9 * pitch, LANE)
         wide, high = cell

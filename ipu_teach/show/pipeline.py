@@ -1,5 +1,8 @@
-"""The view `pipeline`: which stage has which micro-batch in which tick, the bubble, and the
-activations that each stage stores; below it the run, IPU by IPU, on the axis of modelled time."""
+"""The view `pipeline`: the schedule of a pipeline, its bubble, and what each stage stores.
+
+The boxes are the micro-batch of each stage in each tick. Below are the activations that each stage
+stores, and the run, IPU by IPU, on the axis of modelled time.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ MOST_TICKS = 128
 MOST_STAGES = 32
 WIDE = 554.0
 HIGH = 240.0
-NARROWER = 0.47  # the factor by which a narrow page shrinks it; words keep their size
+NARROWER = 0.47  # the factor by which a narrow page shrinks the boxes, but not their texts
 GOES = {FORWARD: len(STATES), BACKWARD: len(STATES) + 1}
 BUBBLE = len(STATES) + 2
 HELD = len(STATES) + 3
@@ -50,13 +53,12 @@ def pipeline(ticks: Iterable[Iterable[tuple[str, int, int]]], report: Report | N
     and fewer if the scene would be larger than 150 kB; the view says so, and its table has all
     ticks.
 
-    Raises `InvalidOptionError` for malformed ticks, and for a stage with two micro-batches in one
-    tick.
+    :raises InvalidOptionError: for malformed ticks, or a stage with two micro-batches in one tick.
     """
     every = list[list[Work]]()
     busy = set[tuple[int, int]]()
     with suppress(TypeError):
-        every += [[Work(*one) for one in now] for now in ticks]
+        every += [[Work(*work) for work in works_of_tick] for works_of_tick in ticks]
     works = [(t, *work) for t, now in enumerate(every) for work in now]
     for t, kind, stage, batch in works:
         if kind not in GOES or not all(is_whole(n) and n >= 0 for n in (stage, batch)):
@@ -91,6 +93,7 @@ def held(every: Ticks, stages: int) -> Array:
 
 
 def _scene(every: Ticks, report: Report | None, max_ticks: int) -> Scene:
+    """Return the scene of the first `max_ticks` ticks, and of as many supersteps of the run."""
     stages = 1 + max(work.stage for now in every for work in now)
     works = sum(map(len, every))
     most_held = stash(every, stages)
@@ -109,10 +112,10 @@ def _scene(every: Ticks, report: Report | None, max_ticks: int) -> Scene:
     }
     for t, now in enumerate(every[:ticks]):
         for kind, s, b in (work for work in now if work.stage < rows):
-            long = f"{kind[0].upper()}{b}"
-            short = f"{b}"
-            fits = len(long) * LETTER + 4 < NARROWER * wide  # on a narrow page, too
-            texts = (long, short) if fits else (short,)
+            long_text = f"{kind[0].upper()}{b}"
+            short_text = f"{b}"
+            fits = len(long_text) * LETTER + 4 < NARROWER * wide  # on a narrow page, too
+            texts = (long_text, short_text) if fits else (short_text,)
             description = f"tick {t}: stage {s} goes {kind} with micro-batch {b}"
             cells[s, t] = s, t, GOES[kind], texts, description
     heading = "the schedule: a column for each tick, in each box the micro-batch"
@@ -122,16 +125,16 @@ def _scene(every: Ticks, report: Report | None, max_ticks: int) -> Scene:
     )
     panels.put(boxes, left=LEFT)
     panels.below(34)
-    unit = 0.88 * high / max(most_held)
+    unit_height = 0.88 * high / max(most_held)
     row, tick = np.nonzero(holds[:rows, :ticks])
-    tall = unit * holds[row, tick]
-    bars = rectangles(tick * wide, (row + 0.94) * high - tall, wide + 0.2, tall)
-    sides = [
+    heights = unit_height * holds[row, tick]
+    bars = rectangles(tick * wide, (row + 0.94) * high - heights, wide + 0.2, heights)
+    row_texts = [
         Words(-6, (s + 0.45) * high + 4, f"stage {s}: at most {most_held[s]}", 11, anchor="end")
         for s in range(rows)
     ]
     places = rectangles(0, np.arange(rows) * high, WIDE, 0.94 * high)
-    picture: list[Shape] = [Boxes(HELD, bars, upright=True), *sides]
+    picture: list[Shape] = [Boxes(HELD, bars, upright=True), *row_texts]
     heading = "micro-batches that a stage holds, with the one at work"
     say = "{label} holds {n} {n|micro-batch|micro-batches} at most"
     values = {"n": np.array(most_held[:rows])}
@@ -176,36 +179,35 @@ def _scene(every: Ticks, report: Report | None, max_ticks: int) -> Scene:
 
 
 def _run(panels: Panels, report: Report, max_ticks: int) -> str:
-    """Put a lane for each IPU, and return a text with the share of its time that it waits."""
+    """Put a lane for each IPU, for at most `max_ticks` supersteps; return a text with the share of
+    the run that IPUs wait."""
     names = report.target.sets
-    pieces = defaultdict[tuple[int, int], list[tuple[int, int]]](list)
+    intervals_of = defaultdict[tuple[int, int], list[tuple[int, int]]](list)
     panels.first(max_ticks, report.num_steps, "supersteps", "The run shows")
-    shown = 0
+    end_shown = 0
     for step in report.steps_between(0, max_ticks):
-        shown = max(shown, step.end)
-        for ipu_of_step, start in step.shares:
-            code = state_of(report.phases(step.step, ipu_of_step))
+        end_shown = max(end_shown, step.end)
+        for ipu_of_share, start in step.shares:
+            code = state_of(report.phases(step.step, ipu_of_share))
             works = at_work(report, step.step)
-            end = start + int(report.overlap.lasts[step.step, ipu_of_step or 0])
-            for ipu in np.flatnonzero(works).tolist() if ipu_of_step is None else (ipu_of_step,):
-                pieces[ipu, code].append((start, end))
+            end = start + int(report.overlap.lasts[step.step, ipu_of_share or 0])
+            for ipu in np.flatnonzero(works).tolist() if ipu_of_share is None else (ipu_of_share,):
+                intervals_of[ipu, code].append((start, end))
     lanes = dict[str, list[Piece]]()
     for ipu, name in list(enumerate(names))[:MOST_STAGES]:
         by_code = {
-            code: merged(pieces_of_code) for (i, code), pieces_of_code in pieces.items() if i == ipu
+            code: merged(intervals) for (n, code), intervals in intervals_of.items() if n == ipu
         }
-        ends = merged(
-            [piece for pieces_of_code in by_code.values() for piece in pieces_of_code.tolist()]
+        edges = merged(
+            [piece for intervals in by_code.values() for piece in intervals.tolist()]
         ).ravel()
-        gaps = np.append(np.insert(ends, 0, 0), shown).reshape(-1, 2)
+        gaps = np.append(np.insert(edges, 0, 0), end_shown).reshape(-1, 2)
         by_code[WAITING] = gaps[gaps[:, 1] > gaps[:, 0]]
         lanes[name] = [
-            (c, a, b - a)
-            for c, pieces_of_code in by_code.items()
-            for a, b in pieces_of_code.tolist()
+            (c, a, b - a) for c, intervals in by_code.items() for a, b in intervals.tolist()
         ]
     put_lanes(
-        panels, "run", "the run; grey: an IPU waits", lanes, span=shown, unit="modelled cycles"
+        panels, "run", "the run; grey: an IPU waits", lanes, span=end_shown, unit="modelled cycles"
     )
     waits = 100 * (1 - float(np.mean([row.busy for row in report.ipus])))
     return (

@@ -1,9 +1,8 @@
-"""The view `program`: the programs as a tree, with how often each part ran and how many cycles it
-took.
+"""The view `program`: the programs as a tree, with the runs and the cycles of each part.
 
 A part folds and unfolds; a folded part shows the sums of its parts. Every number of cycles is
 modelled. Several IPUs work at the same time: a part then has the cycles of the IPU with the most
-work in it, and its share of that IPU's clock; the table has them all.
+work in it, and its share of that IPU's clock; the table has the cycles of every IPU.
 """
 
 from __future__ import annotations
@@ -39,10 +38,12 @@ def program(report: Report) -> View:
     """Which part of the program takes the cycles?
 
     The view shows the programs in `report` as a tree, with the runs and the cycles of each part.
-    Nothing needs to have run. Trees of more than 1,000 parts are shown up to there; the view says
-    so. The steps that ran show which way an If or a loop went.
+    Nothing needs to have run. The step that takes most is unfolded, unless that would show more
+    than 60 rows; if no step takes 10 %, the title says that the cycles are spread. Trees of more
+    than 1,000 parts are shown up to there; the view says so. The steps that ran show which way an
+    If or a loop went.
 
-    Raises `InvalidOptionError` if `report` is not a report, or has no program.
+    :raises InvalidOptionError: if `report` is not a report, or has no program.
     """
     walk = Walk(checked(report, "program", must_have_run=False))
     places = [place for root in walk.roots for place in root.walk()]
@@ -59,21 +60,21 @@ def program(report: Report) -> View:
 
 
 def _scene(report: Report, walk: Walk, all_places: list[WalkPlace]) -> Scene:
+    """Return the scene of the first 1,000 of `all_places`."""
     places = all_places[:MOST_ROWS]
     several = report.target.num_sets > 1
     clocks = _kinds(report, walk)
     spent = {
-        p: [cycles_per_ipu.total() for cycles_per_ipu in clocks[id(p)]] if several else [p.cycles]
-        for p in all_places
+        p: [clock.total() for clock in clocks[id(p)]] if several else [p.cycles] for p in all_places
     }
-    cycles_per_ipu = {place: max(cycles) for place, cycles in spent.items()}
-    total = report.total_cycles if several else sum(cycles_per_ipu[root] for root in walk.roots)
+    cycles_of = {place: max(cycles) for place, cycles in spent.items()}
+    total = report.total_cycles if several else sum(cycles_of[root] for root in walk.roots)
     cells: list[str] = []
     for place in places:
         cells += [
             f"{place.runs:,}",
-            number(cycles_per_ipu[place]),
-            f"{100 * cycles_per_ipu[place] / (total or 1):.1f} %",
+            number(cycles_of[place]),
+            f"{100 * cycles_of[place] / (total or 1):.1f} %",
         ]
         cells[-2:-2] = [_whose(spent[place], report.target.sets)] * several
     names = {id(root): run_names(report, number) for number, root in enumerate(walk.roots)}
@@ -82,8 +83,10 @@ def _scene(report: Report, walk: Walk, all_places: list[WalkPlace]) -> Scene:
     depth = np.array([place.depth for place in places])
     counts = np.array([sum(1 for _ in place.walk()) - 1 for place in places])
     opened = _opened(depth, counts)
-    kinds = {key: max(kinds_by_place, key=Counter.total) for key, kinds_by_place in clocks.items()}
-    named = [
+    kinds = {
+        key: max(clocks_of_place, key=Counter.total) for key, clocks_of_place in clocks.items()
+    }
+    kind_names = [
         code.name for code in palette.PHASES if any(kinds[id(place)][code.name] for place in places)
     ]
     columns = ("runs", *["longest on"] * several, "modelled cycles", "share")
@@ -111,7 +114,7 @@ def _scene(report: Report, walk: Walk, all_places: list[WalkPlace]) -> Scene:
         if len(unfolded.visible()) <= MOST_UNFOLDED:
             tree = unfolded
     else:
-        parts = [cycles_per_ipu[places[row]] for row in tree.visible() if not opened[row]]
+        parts = [cycles_of[places[row]] for row in tree.visible() if not opened[row]]
         noun = "part"
         if len(parts) == 1 or len(places) < len(all_places):
             parts, noun = [max(step.cycles.tolist()) for step in steps], "step"
@@ -138,7 +141,7 @@ def _scene(report: Report, walk: Walk, all_places: list[WalkPlace]) -> Scene:
             label(t, 60),
             f"{p.depth}",
             *cells[len(columns) * i : len(columns) * (i + 1)],
-            *(number(kinds[id(p)][name]) for name in named),
+            *(number(kinds[id(p)][name]) for name in kind_names),
             *map(number, spent[p] if several else ()),
         )
         for i, (t, p) in enumerate(zip(titles, places, strict=True))
@@ -150,7 +153,7 @@ def _scene(report: Report, walk: Walk, all_places: list[WalkPlace]) -> Scene:
         foot=10,
         codes=palette.PHASES,
         stills=(Still(programs, note, 0, 0, first=True),),
-        table=(("part", "depth", *columns, *named, *ipus), rows),
+        table=(("part", "depth", *columns, *kind_names, *ipus), rows),
     )
 
 
@@ -164,14 +167,14 @@ def _numbered(places: Sequence[WalkPlace]) -> dict[int, str]:
             if same_title[child.title] > 1:
                 titles[id(child)] = _by_content(child)
         steps = [child for child in place.children if child.node.step >= 0]
-        often = Counter(child.title for child in steps)
-        numbered = Counter[str]()
+        count_of = Counter(child.title for child in steps)
+        number_of = Counter[str]()
         for child in steps:
-            numbered[child.title] += 1
-            if often[child.title] > 1:
+            number_of[child.title] += 1
+            if count_of[child.title] > 1:
                 kind, *name = child.title.split(" ", 1)
-                which = f"{kind} {numbered[child.title]} of {often[child.title]}"
-                titles[id(child)] = ": ".join([which, *name])
+                prefix = f"{kind} {number_of[child.title]} of {count_of[child.title]}"
+                titles[id(child)] = ": ".join([prefix, *name])
     return titles
 
 
@@ -202,9 +205,7 @@ def _by_content(place: WalkPlace) -> str:
 def _whose(cycles: Sequence[float], sets: Sequence[str]) -> str:
     """Return the name of the IPU with the most cycles, or how many IPUs have that many; "" if
     there are no cycles."""
-    busiest = [
-        ipu for ipu, cycles_per_ipu in enumerate(cycles) if cycles_per_ipu == max(cycles) > 0
-    ]
+    busiest = [ipu for ipu, cycles_of_ipu in enumerate(cycles) if cycles_of_ipu == max(cycles) > 0]
     several = (
         "all" if len(busiest) == len(cycles) else f"{len(busiest)} of {len(cycles)}" * bool(busiest)
     )
@@ -212,8 +213,11 @@ def _whose(cycles: Sequence[float], sets: Sequence[str]) -> str:
 
 
 def _opened(depth: Array, counts: Array) -> Array:
-    """Return int[parts]: 1 for each part that is unfolded. Levels are unfolded as long as at
-    most `FIRST_ROWS` rows show."""
+    """Return int64[parts]: 1 for each part that is unfolded.
+
+    Whole levels are unfolded as long as at most `FIRST_ROWS` rows show. `depth` and `counts` are
+    the depth of each part, and the number of parts in it.
+    """
     level = 0
     while (depth <= level + 1).sum() <= FIRST_ROWS and level < depth.max():
         level += 1
@@ -222,43 +226,51 @@ def _opened(depth: Array, counts: Array) -> Array:
 
 
 def _kinds(report: Report, walk: Walk) -> dict[int, list[Counter[str]]]:
-    """Return, by the id of a place, the cycles of each kind of phase in it for each IPU. If a
-    step's cycles depend on data and the step is at several places, each place gets the same share
-    of every kind as of the total."""
+    """Return, by the id of a place, the cycles of each kind of phase in it, for each IPU.
+
+    If a step's cycles depend on data and the step is at several places, each place gets the same
+    share of every kind as of the total.
+    """
     executions = report.executions.tolist() if report.num_steps else []
     ipus = report.target.num_sets
-    steps: dict[int, list[Counter[str]]] = {}
-    all_kinds = Counter[int]()
+    clocks_of_leaf: dict[int, list[Counter[str]]] = {}
+    cycles_of_leaf = Counter[int]()
     for step, times in ((n, many) for n, many in enumerate(executions) if many):
         leaf = report.profile.leaf(step).step
-        all_kinds[leaf] += times * report.step_cost(step).cycles
-        for ipu, clock in enumerate(steps.setdefault(leaf, [Counter() for _ in range(ipus)])):
-            # of a step of all it has its cycles only if it has a part in it
+        cycles_of_leaf[leaf] += times * report.step_cost(step).cycles
+        for ipu, clock in enumerate(
+            clocks_of_leaf.setdefault(leaf, [Counter() for _ in range(ipus)])
+        ):
+            # an IPU without a part in a step of all IPUs has no cycles of it
             for phase in report.phases(step, ipu) if at_work(report, step)[ipu] else ():
                 clock[phase.kind] += times * phase.cycles
-    titles: dict[int, list[Counter[str]]] = {}
-    # the inner ones come first
+    clocks_of_place: dict[int, list[Counter[str]]] = {}
+    # inner places come before those that contain them
     for place in reversed([place for root in walk.roots for place in root.walk()]):
-        part = place.cycles / (all_kinds[place.node.step] or 1)
-        titles[id(place)] = [
-            Counter({kind: round(part * cycles) for kind, cycles in clock.items()})
-            for clock in steps.get(place.node.step, [Counter()] * ipus)
+        share = place.cycles / (cycles_of_leaf[place.node.step] or 1)
+        clocks_of_place[id(place)] = [
+            Counter({kind: round(share * cycles) for kind, cycles in clock.items()})
+            for clock in clocks_of_leaf.get(place.node.step, [Counter()] * ipus)
         ]
         for child in place.children:
-            for clock, below in zip(titles[id(place)], titles[id(child)], strict=True):
+            for clock, below in zip(
+                clocks_of_place[id(place)], clocks_of_place[id(child)], strict=True
+            ):
                 clock.update(below)
-    return titles
+    return clocks_of_place
 
 
 def _pieces(kinds: list[Counter[str]], total: float) -> dict[str, Array]:
-    """Return the thousandths of the run that each row spends on each kind of phase, by its code;
-    rounding keeps their sum."""
+    """Return the thousandths of the run that each row spends on each kind of phase, by its code.
+
+    Rounding keeps the sum of a row.
+    """
     ends = np.cumsum([[row[code.name] for code in palette.PHASES] for row in kinds], axis=1)
     parts = np.diff(np.round(1000 * ends / (total or 1)).astype(np.int64), axis=1, prepend=0)
     return {f"{code}": parts[:, code] for code in np.flatnonzero(parts.any(axis=0)).tolist()}
 
 
-CyclesOf = Mapping[WalkPlace, Sequence[float]]  # cycles of each place, on each of several IPUs
+CyclesOf = Mapping[WalkPlace, Sequence[float]]  # the cycles of each place on each IPU
 
 
 class Spent(NamedTuple):
@@ -293,7 +305,7 @@ def _path_to(target: WalkPlace, places: Sequence[WalkPlace]) -> Array:
     """Return int64[parts]: 1 for each part that contains `target`, so that its row shows when
     these parts are unfolded. `places` are in the order of the rows."""
     path: Array = np.zeros(len(places), np.int64)
-    depth = 0  # of the part that is looked for; 0 until the row of the target
+    depth = 0  # The next part of the path is less deep; 0 until the row of the target.
     for row in reversed(range(len(places))):
         if places[row] is target:
             depth = target.depth

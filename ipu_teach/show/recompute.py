@@ -1,9 +1,8 @@
-"""The view `recompute`: what is alive when, for each choice of the inputs that a chain keeps, and
-what each choice costs.
+"""The view `recompute`: the live inputs of a chain and their cost, for several choices.
 
 On the left are the steps of the schedule, with a lane for the input of each layer. On the right is
-a dot for each choice: further down means less memory, further left means faster. The choices that
-no other beats in both are joined by a line.
+a dot for each choice: further down means less memory, further left means faster. A line joins the
+choices that no other choice beats in both.
 """
 
 from __future__ import annotations
@@ -53,7 +52,10 @@ def recompute(
     several choices of the layers whose inputs are `kept`, by name, as `schedules.recompute` takes
     them. With `reports` by the same names, costs are the bytes of the fullest tile and the modelled
     cycles of these runs; else the maximum number of live inputs, and the number of recomputed
-    layers. At most 64 choices. Raises `InvalidOptionError`.
+    layers.
+
+    :raises InvalidOptionError: if `kept` does not name 1 to 64 choices, or the names of `reports`
+        are others.
     """
     if not isinstance(kept, Mapping) or not kept or len(kept) > MOST:
         raise InvalidOptionError(f"""show.recompute() was given {shown(kept)} as its choices.
@@ -166,25 +168,29 @@ def recompute(
 
 
 def alive(layers: int, plan: Collection[Step]) -> list[tuple[int, int, int, int]]:
-    """Return (layer, from, to, code) for the input of each layer, in half steps of the plan. The
-    result of a step exists from its middle on, and its last operand up to its end."""
-    again = {layer + 1 for kind, layer in plan if kind == RECOMPUTE}
-    since = {0: (0, KEPT)}
+    """Return (layer, begin, end, code) for each input of a layer, in half steps of the plan.
+
+    The result of a step exists from the middle of the step on, and its last operand until the
+    step's end.
+    """
+    recomputed = {layer + 1 for kind, layer in plan if kind == RECOMPUTE}
+    begin_of = {0: (0, KEPT)}
     alive_spans = list[tuple[int, int, int, int]]()
 
-    def over(layer: int, time: int) -> None:
-        alive_spans.append((layer, since[layer][0], time, since[layer][1]))
+    def end_of_life(layer: int, time: int) -> None:
+        alive_spans.append((layer, begin_of[layer][0], time, begin_of[layer][1]))
 
     for step, (kind, layer) in enumerate(plan):
         if kind in (FORWARD, RECOMPUTE) and layer + 1 < layers:
-            brief = BRIEF if layer + 1 in again else KEPT
-            since[layer + 1] = 2 * step + 1, brief if kind == FORWARD else AGAIN
-        if kind not in (FORWARD, RECOMPUTE) or kind == FORWARD and layer in again:
-            over(layer, 2 * step + 2)
+            code = BRIEF if layer + 1 in recomputed else KEPT
+            begin_of[layer + 1] = 2 * step + 1, code if kind == FORWARD else AGAIN
+        if kind not in (FORWARD, RECOMPUTE) or kind == FORWARD and layer in recomputed:
+            end_of_life(layer, 2 * step + 2)
     return alive_spans
 
 
 def _triangle(live: list[tuple[int, int, int, int]], steps: int, layers: int) -> tuple[Shape, ...]:
+    """Return the lanes of the inputs that are alive, step by step."""
     wide = WIDE / (2 * steps)
     pitch = HIGH / layers
     shapes: list[Shape] = []
@@ -201,12 +207,15 @@ def _triangle(live: list[tuple[int, int, int, int]], steps: int, layers: int) ->
 def _dots(
     dots: Array, beaten: list[bool], names: list[str], chosen: int, unit: str
 ) -> tuple[Shape, ...]:
-    """Return a dot for each choice, and a line through the choices that no other beats in both
-    memory and cost. `dots` has x, y, cost and peak of each."""
+    """Return a dot for each choice, and a line through the choices that are not `beaten`.
+
+    A choice is beaten if another one is not worse in memory and in cost, and better in one of
+    them. `dots` is [x, y, cost, peak] of each choice.
+    """
     x, y, costs, peaks = dots
-    low = ((0.0, HIGH), (WIDE, HIGH))
-    lower_left = ((0.0, 0.0), (0.0, HIGH))
-    shapes: list[Shape] = [Stroke(low, 1, "line"), Stroke(lower_left, 1, "line")]
+    bottom = ((0.0, HIGH), (WIDE, HIGH))
+    left_side = ((0.0, 0.0), (0.0, HIGH))
+    shapes: list[Shape] = [Stroke(bottom, 1, "line"), Stroke(left_side, 1, "line")]
     front = [(float(x[i]), float(y[i])) for i in np.argsort(x) if not beaten[i]]
     shapes += [Stroke(ends, 1.5) for ends in pairwise(front)]
     for i in sorted(range(len(names)), key=lambda i: (i == chosen, not beaten[i])):
@@ -214,15 +223,15 @@ def _dots(
         shapes.append(Boxes(code, rectangles(x[i] - 5, y[i] - 5, 10.0, 10.0)))
     at = (float(x[chosen]), float(y[chosen]) - 10)
     end = "end" if x[chosen] > WIDE / 2 else "start"
-    long = LETTER * len(names[chosen]) * (-1 if end == "end" else 1)
+    text_width = LETTER * len(names[chosen]) * (-1 if end == "end" else 1)
     # the line through the best choices does not strike the name through
-    shapes.append(Stroke(((at[0], at[1] - 4), (at[0] + long, at[1] - 4)), 13, "paper"))
+    shapes.append(Stroke(((at[0], at[1] - 4), (at[0] + text_width, at[1] - 4)), 13, "paper"))
     shapes.append(Words(*at, names[chosen], 11, end))
-    for which in (int(np.argmin(x)), int(np.argmax(x))):
-        where = float(x[which]), HIGH + 14
-        shapes.append(Words(*where, f"{costs[which]:,.0f}", 11, "middle", "soft"))
-    for which in (int(np.argmin(y)), int(np.argmax(y))):
+    for choice in (int(np.argmin(x)), int(np.argmax(x))):
+        where = float(x[choice]), HIGH + 14
+        shapes.append(Words(*where, f"{costs[choice]:,.0f}", 11, "middle", "soft"))
+    for choice in (int(np.argmin(y)), int(np.argmax(y))):
         shapes.append(
-            Words(-5, float(y[which]) + 4, f"{peaks[which]:,.0f}", 11, anchor="end", ink="soft")
+            Words(-5, float(y[choice]) + 4, f"{peaks[choice]:,.0f}", 11, anchor="end", ink="soft")
         )
     return (*shapes, Words(WIDE, HIGH + 28, unit, 11, anchor="end", ink="soft"))

@@ -1,5 +1,4 @@
-"""Facts of a report that several views need: whether something ran, and the text of its
-codelets."""
+"""Functions about a report for several views: checks, names, texts about waiting, and rests."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
 MOST_MOMENTS = 500  # supersteps by which a view follows another
-LONGEST_SOURCE = 40  # lines of a method
+LONGEST_SOURCE = 40  # lines of a method that are shown
 MOST_SHARES = 8  # IPUs with their share of work in words
 
 
@@ -44,7 +43,7 @@ def checked(report: object, call: str, must_have_run: bool = True) -> Report:
 
 
 def no_time(call: str) -> InvalidOptionError:
-    """Return the error for a run that takes no time, in a view that shows nothing else."""
+    """Return the error for a run that takes no time, for a view of time."""
     return InvalidOptionError(f"""show.{call}() was given a run that takes no modelled time.
         next:  run a program that copies or computes.""")
 
@@ -57,12 +56,14 @@ def linked(
     tile: int | None = None,
     only: int | None = None,
 ) -> Scene:
-    """Return the scene, linked to others of the same report on a page: by the tile in the marks
-    `tiles`, if each of their parts is one tile, and by the current cycle. If the frames are not
-    those of the run, `parts` says which frame, or which row of its tree, shows a compiled step;
-    then the first 500 supersteps are followed. Several IPUs are at several steps at a time, so that
-    only the tile is followed. `tile` is the one that the whole scene is about; `only` is the one
-    superstep of the run that it shows."""
+    """Return the scene, linked to other scenes of the same report on a page.
+
+    Scenes are linked by the tile, in the marks `tiles` if each of their parts is one tile, and by
+    the current cycle. If the frames are not those of the run, `parts` gives the frame, or the row
+    of the tree, that shows each compiled step; then the first 500 supersteps are followed. On
+    several IPUs only the tile is followed, because they are at several steps at a time. `tile` is
+    the tile that the whole scene is about; `only` is the one superstep of the run that it shows.
+    """
     parts = {} if report.target.num_ipus > 1 else parts
     marks = (m for m in scene.marks if isinstance(m, (Box, Cells)) and m.name in tiles)
     names = [
@@ -73,17 +74,17 @@ def linked(
     ]
     link: dict[str, object] = {"report": report.digest()[:16], "tiles": names}
     if parts is not None:
-        ipu_part = _shown_by(report, parts)
+        frame_of = _shown_by(report, parts)
         order = report.step_numbers[:MOST_MOMENTS].tolist()
-        starts = np.cumsum([0, *(report.step_cost(n).cycles for n in order)])
-        known = [
-            (int(starts[k]), ipu_part[n])
+        begins = np.cumsum([0, *(report.step_cost(n).cycles for n in order)])
+        moments = [
+            (int(begins[k]), frame_of[n])
             for k, n in enumerate(order)
-            if ipu_part[n] >= 0 and only in (None, k)
+            if frame_of[n] >= 0 and only in (None, k)
         ]
         link["moments"] = [
-            len(known),
-            *(pack(np.array([pair[i] for pair in known], np.int64)) for i in (0, 1)),
+            len(moments),
+            *(pack(np.array([pair[i] for pair in moments], np.int64)) for i in (0, 1)),
         ]
     return replace(
         scene, data={**scene.data, "link": link | ({} if tile is None else {"tile": tile})}
@@ -106,34 +107,36 @@ def frames_at(
     parts: Mapping[int, int] | None = None,
     begins: Array | None = None,
 ) -> Array:
-    """Return bool[frames]: those that show superstep `at` of the run, a step of that name, or a
-    phase of that kind. `stills`: of each frame, whose groups begin with the supersteps `begins`,
-    left out with each, or of several IPUs each stretch; or `parts` says as in `linked` what frames
-    are, without phases."""
+    """Return bool[frames]: whether each shows `at`.
+
+    `at` is a superstep of the run, the name of a step, or a kind of phase. `stills` are the stills
+    of the frames. Their groups begin with the supersteps `begins`; by default each superstep is a
+    group, and on several IPUs each stretch. With `parts`, as in `linked`, frames are not phases.
+    """
     order = report.step_numbers
-    must_have_run: Array = np.arange(len(order))
+    supersteps: Array = np.arange(len(order))
     if isinstance(at, str) and at in STATE and parts is None:
         return np.array([still.code == STATE[at] for still in stills])
     if is_whole(at):
-        must_have_run = must_have_run[at : at + 1] if at >= 0 else must_have_run[:0]
+        supersteps = supersteps[at : at + 1] if at >= 0 else supersteps[:0]
     else:
-        known = np.unique(order).tolist() if isinstance(at, str) else []
-        must_have_run = must_have_run[
-            np.isin(order, [n for n in known if report.step_cost(n).name == at])
+        steps = np.unique(order).tolist() if isinstance(at, str) else []
+        supersteps = supersteps[
+            np.isin(order, [n for n in steps if report.step_cost(n).name == at])
         ]
     if parts is not None:
         shown_by = np.array(_shown_by(report, parts), np.int64)
-        return np.isin(np.arange(len(stills)), shown_by[order[must_have_run]])
+        return np.isin(np.arange(len(stills)), shown_by[order[supersteps]])
     group = np.cumsum([still.first for still in stills]) - 1
     edges = cuts(report) if begins is None else begins
-    return np.isin(
-        group, np.searchsorted(edges, must_have_run[must_have_run >= edges[0]], "right") - 1
-    )
+    return np.isin(group, np.searchsorted(edges, supersteps[supersteps >= edges[0]], "right") - 1)
 
 
 def resting(view: str, stills: Sequence[Still], report: Report, at: At, **options: Any) -> int:
-    """Return the longest frame that shows `at`; `options` go to `frames_at`. Raises
-    `InvalidOptionError` if none does."""
+    """Return the longest frame that shows `at`; `options` go to `frames_at`.
+
+    :raises InvalidOptionError: if no frame shows it.
+    """
     chosen = frames_at(stills, report, at, **options)
     if not chosen.any():
         names = {report.step_cost(n).name for n in np.unique(report.step_numbers).tolist()}
@@ -147,15 +150,18 @@ def resting(view: str, stills: Sequence[Still], report: Report, at: At, **option
 
 
 def rests(scene: Scene, report: Report, at: At, **options: Any) -> Scene:
-    """Return the scene at rest there; as it is, if `at` is None."""
+    """Return the scene, at rest at the longest frame that shows `at`; unchanged if `at` is None."""
     if at is None:
         return scene
     stills = [scene.stills[i] for i in scene.frames.tolist()]
     return replace(scene, poster=resting(scene.view, stills, report, at, **options))
 
 
-def seen_whole(call: str, second: object, at: At) -> None:
-    """Raises `InvalidOptionError` where two runs are to rest somewhere."""
+def refuse_at_of_two(call: str, second: object, at: At) -> None:
+    """Check that a picture of two runs was given no place to rest.
+
+    :raises InvalidOptionError: if `at` was given with a second run.
+    """
     if second is not None and at is not None:
         raise InvalidOptionError(f"""show.{call}() was given at= with two runs, which are shown as
             a whole.
@@ -163,8 +169,13 @@ def seen_whole(call: str, second: object, at: At) -> None:
 
 
 def because(view: View, report: Report, why: Why | None, at: At = None) -> View:
-    """Return the view at rest `at` some step, or with the tiles of a chain of causes in one colour,
-    at the step that it is about. Raises `InvalidOptionError`."""
+    """Return the view at rest at `at`, or with the tiles of a chain of causes in one colour.
+
+    With `why`, it rests at the step that the chain is about, unless `at` is given.
+
+    :raises InvalidOptionError: if `why` is not a chain of causes, or the picture does not show
+        `at`.
+    """
     if why is None:
         return view if at is None else View(rests(view.scene, report, at))
     if not isinstance(why, Why):
@@ -172,13 +183,13 @@ def because(view: View, report: Report, why: Why | None, at: At = None) -> View:
             not a chain of causes.
             next:  give report.why(…), of the same report.""")
     scene = view.scene
-    tiles = report.target.num_tiles
-    members = np.isin(np.arange(tiles), why.tiles)
-    grids = {m.name for m in scene.marks if isinstance(m, Cells) and m.count == tiles}
+    num_tiles = report.target.num_tiles
+    members = np.isin(np.arange(num_tiles), why.tiles)
+    tile_marks = {m.name for m in scene.marks if isinstance(m, Cells) and m.count == num_tiles}
     stills = []
     for still in scene.stills:
         cells = dict(still.cells)
-        for name in grids & cells.keys():
+        for name in tile_marks & cells.keys():
             code, until, then = cells[name]
             cells[name] = (
                 np.where(members, len(scene.codes), code),
@@ -186,21 +197,23 @@ def because(view: View, report: Report, why: Why | None, at: At = None) -> View:
                 then,
             )
         stills.append(replace(still, cells=cells))
-    sentence = " ".join(
+    causes_text = " ".join(
         [why.question, *(f"{i}. {cause.text}" for i, cause in enumerate(why.causes, 1))]
     )
-    notes = (*scene.notes, label(sentence, 2000))
+    notes = (*scene.notes, label(causes_text, 2000))
     scene = replace(scene, codes=(*scene.codes, CAUSE), stills=tuple(stills), notes=notes)
-    must_have_run = np.flatnonzero(report.step_numbers == why.step)[:1].tolist()
-    moments = [scene.stills[i] for i in scene.frames.tolist()]
-    if at is None and must_have_run and frames_at(moments, report, must_have_run[0]).any():
-        at = must_have_run[0]
+    supersteps = np.flatnonzero(report.step_numbers == why.step)[:1].tolist()
+    stills_of_frames = [scene.stills[i] for i in scene.frames.tolist()]
+    if at is None and supersteps and frames_at(stills_of_frames, report, supersteps[0]).any():
+        at = supersteps[0]
     return View(rests(scene, report, at))
 
 
 def model_of(report: object, call: str) -> CostModel:
-    """Return what a run has cost, vertex by vertex. Raises as `checked` does, and for a report that
-    was read from a file."""
+    """Return the cost model of a run, which knows its vertices.
+
+    :raises InvalidOptionError: as `checked`, and for a report that was read from a file.
+    """
     profile = checked(report, call).profile
     if not isinstance(profile, CompiledProfile):
         raise InvalidOptionError(f"""show.{call}() was given a report from a file, which has tiles
@@ -210,8 +223,8 @@ def model_of(report: object, call: str) -> CostModel:
 
 
 def run_names(report: Report, program: int | None = None) -> str:
-    """Return the names that `Engine.run` was given for its runs, or for those of one program, each
-    once; "" if there are none."""
+    """Return the distinct names that `Engine.run` was given, for all runs or those of one program;
+    "" if there are none."""
     runs = [r.name for r in report.runs if r.name and program in (None, r.program)]
     return label(", ".join(dict.fromkeys(runs)), 48)
 
@@ -251,8 +264,8 @@ def phase_cycles(phases: Sequence[Phase]) -> str:
 def tiles_of(report: Report) -> str:
     """Return the machine of a report: "8 tiles of 2 IPUs", or "of 2 IPUs (2 replicas)"."""
     ipus = report.target.num_ipus
-    words = counted(report.target.num_tiles, "tile") + (f" of {ipus} IPUs" if ipus > 1 else "")
-    return words + (f" ({report.replicas} replicas)" if report.replicas > 1 else "")
+    text = counted(report.target.num_tiles, "tile") + (f" of {ipus} IPUs" if ipus > 1 else "")
+    return text + (f" ({report.replicas} replicas)" if report.replicas > 1 else "")
 
 
 def run_of(report: Report) -> str:
@@ -390,7 +403,7 @@ def longest_wait(stretch: Segment) -> IPUWait | None:
     waiting = {ipu for ipu, _ in waits}
     longest = max(cycles for _, cycles in waits)
     begin = end - longest
-    steps: set[int] = set()  # of the last IPU, while the others wait for it
+    steps: set[int] = set()  # steps that the last IPU executes while the others wait for it
     holders = {last}
     for part in stretch.parts:
         ipus = range(len(stretch.ends)) if part.ipu is None else (part.ipu,)
@@ -415,8 +428,8 @@ def longest_wait_of(
 ) -> tuple[int, IPUWait] | None:
     """Return (place, wait) of the longest waiting of IPUs in a run, or None if no IPU waits.
 
-    `order` has the number of the stretch at each place of the run, or of its first part. Of equal
-    waits it is the first.
+    `order` has the number of the stretch at each place of the run, or of its first part. If waits
+    are equal, the first one counts.
     """
     waits = {which: longest_wait(stretches[which]) for which in set(order)}
     places = [(place, wait) for place, which in enumerate(order) if (wait := waits[which])]
@@ -477,8 +490,10 @@ def sources(report: Report, number: int) -> tuple[tuple[str, str], ...]:
 
 
 def numbered(name: str, text: str) -> str:
-    """Return a method under its name, each line with its number within it; of a library's vertex,
-    whose name is not a method's, the sentence that says what it does."""
+    """Return the text of a method below its name, with line numbers.
+
+    A vertex of a library has no method: its text is one sentence, which follows its name.
+    """
     if "." not in name:
         return f"{name}: {text}"
     lines = text.splitlines()

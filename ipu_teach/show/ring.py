@@ -57,7 +57,13 @@ HEADINGS = (
 
 
 class Round(NamedTuple):
-    """A superstep in which IPUs send to each other, with the bytes from each IPU to each other."""
+    """A superstep in which IPUs send to each other.
+
+    Attributes:
+        superstep: its number in the run.
+        cycles: its modelled cycles.
+        sizes: the bytes from each IPU to each other, by (sender, receiver).
+    """
 
     superstep: int
     cycles: int
@@ -98,7 +104,10 @@ def ring(run: Report | Recording) -> View:
 
 
 def _in_rings(crossing: list[Round]) -> list[Round]:
-    """Return the rounds of a ring, or of an exchange of all with all; [] if there are none."""
+    """Return the rounds of a ring, or of an exchange of all with all; [] if there are none.
+
+    `crossing` has all supersteps in which IPUs send to each other.
+    """
     if _is_even(crossing):
         return crossing
     rounds = [candidate for candidate in crossing if _is_even([candidate])]
@@ -235,9 +244,9 @@ class _RingScene:
         Both kinds are in the order in which the ring is followed in their direction.
         """
         count = len(self.order)
-        at, to = map(self.order.index, pair)
-        is_back = (to - at) % count > count // 2
-        return is_back, -at % count if is_back else at, to
+        source_place, target_place = map(self.order.index, pair)
+        is_back = (target_place - source_place) % count > count // 2
+        return is_back, -source_place % count if is_back else source_place, target_place
 
     def sentence(self) -> str:
         """Return the sentence: the rounds, their ring, and the bytes of the busiest link."""
@@ -375,15 +384,20 @@ class _RingScene:
         return next(len(group) for group in self.groups if pair[0] in group)
 
     def _heading(self, wide: float) -> str:
-        """Return the heading of all rounds, which explains the texts in boxes so wide."""
-        pair = self.pairs[0]
-        count = self._count(pair)
-        example = Chunk(max((n for n, _ in self._keys), default=-1), 0, max(1, count - 1), False, 0)
-        fitting = (text for text in self._fractions(pair, example) if has_room(text, wide))
-        if not (text := next(fitting, "")):
+        """Return the heading of all rounds, which explains a text in boxes so wide."""
+        sent = [
+            (pair, chunk)
+            for messages in self.chunks
+            for pair, chunks in messages.items()
+            for chunk in chunks[:1]
+        ]
+        # the example is the largest sum that is not complete, if there is one
+        pair, example = max(sent, key=lambda sent: (not sent[1].complete, sent[1].parts))
+        fractions = self._fractions(pair, example)
+        if not (text := next((text for text in fractions if has_room(text, wide)), "")):
             return "all rounds: the colour of a box is its chunk"
         chunk = f"chunk {example.number}, " if example.number >= 0 and ":" in text else ""
-        return f"all rounds; {text}: {chunk}the sum of {example.parts} of {count} IPUs"
+        return f"all rounds; {text}: {chunk}the sum of {example.parts} of {self._count(pair)} IPUs"
 
     def _fractions(self, pair: Pair, chunk: Chunk) -> tuple[str, ...]:
         """Return the chunk and the number of IPUs in its sum, in words and in short."""
@@ -451,9 +465,9 @@ class _RingScene:
             parts.append(f"{len(sizes) - MOST_TOLD} more messages")
         if self.after[k]:
             parts.append(f"then the IPUs compute {self.after[k]}")
-        sums = np.zeros((2, len(self.order)), np.int64)
-        for ends, size in sizes.items():
-            sums[(0, 1), ends] += size
+        bytes_of_ipu = np.zeros((2, len(self.order)), np.int64)  # sent, received
+        for pair, size in sizes.items():
+            bytes_of_ipu[(0, 1), pair] += size
         return Still(
             label=f"{counted(len(sizes), 'message')}",
             note="; ".join(parts),
@@ -461,7 +475,7 @@ class _RingScene:
             cycles=cycles,
             first=True,
             pictures={"ring": k, "rounds": k},
-            about={"ring": (SAY, {"sends": sums[0], "receives": sums[1]})},
+            about={"ring": (SAY, {"sends": bytes_of_ipu[0], "receives": bytes_of_ipu[1]})},
         )
 
     def _round(
@@ -476,13 +490,13 @@ class _RingScene:
         largest = max(sizes.values())
         side = min(16.0, 200 / len(middles))
         for (source, target), size in sizes.items():
-            way = middles[target] - middles[source]
-            way = way / np.hypot(*way)
+            direction = middles[target] - middles[source]
+            direction = direction / np.hypot(*direction)
             aside: Array = np.zeros(2)
             if (target, source) in sizes:  # draws two opposite arrows side by side
-                aside = 10 * np.array((-way[1], way[0]))
-            begin = middles[source] + 20 * way + aside
-            end = middles[target] - 24 * way + aside
+                aside = 10 * np.array((-direction[1], direction[0]))
+            begin = middles[source] + 20 * direction + aside
+            end = middles[target] - 24 * direction + aside
             first, last, (x, y) = (tuple(p.tolist()) for p in (begin, end, (begin + end) / 2))
             shapes.append(Stroke((first, (x, y), last), 1 + 2 * size / largest, arrow=True))
             chunk = self._largest(k, (source, target))

@@ -110,7 +110,23 @@ def run(recording: Recording, *tensors: Tensor, at: At = None) -> View:
 
 
 class _Maker:
-    """Makes the scene, with at most `per` cells for a tensor on a tile."""
+    """Makes the scene, with at most `per` cells for a tensor on a tile.
+
+    An element has a number over all tensors, a cell is an element that is drawn, and a box is a
+    tile that is drawn.
+
+    Attributes:
+        held: the tiles that have some of the tensors.
+        most: how many tiles of an IPU are drawn at most.
+        tiles: the tile of each box.
+        per: for each tensor the cells in a box, at most.
+        left: int[boxes, tensors], the elements that are not drawn.
+        own: for each tensor the elements that are drawn, numbered within the tensor.
+        box, row, place: for each cell its box, its tensor, and its place in that row of the box.
+        cell: for each element its cell, or -1.
+        size: for each element its bytes.
+        place_of: for each frame the place of its step in the recording.
+    """
 
     def __init__(self, recording: Recording, tracks: list[Recorded], per: int) -> None:
         assert recording.report is not None
@@ -180,7 +196,6 @@ class _Maker:
         drawn = np.concatenate(
             [first + own_cells for first, own_cells in zip(before, self.own, strict=False)]
         )
-        # for every element the cell in which it is drawn, or -1
         self.cell = np.full(before[-1], -1)
         self.cell[drawn] = np.arange(len(drawn))
         self.named, self.index = self.elements.named(self.elements.address[drawn])
@@ -192,8 +207,10 @@ class _Maker:
         self.size = np.repeat([track.tensor.dtype.size for track in self.tracks], np.diff(before))
 
     def _count_rounds(self) -> None:
-        """Find the steps that a Repeat runs, and how often each runs: before the recording, and in
-        all."""
+        """Find the steps that a Repeat runs, and how often each runs.
+
+        `times` has, by step, how often it ran before the recording and how often in all.
+        """
         profile = self.report.profile
         nodes = [node for program in profile.programs for _, node in program.walk()]
         loops = [node for node in nodes if node.kind.startswith("Repeat")]
@@ -208,8 +225,10 @@ class _Maker:
         }
 
     def scene(self, max_frames: int, at: At = None) -> Scene:
-        """Return the scene, of as many supersteps as change `max_frames` cells, at rest `at` a
-        superstep."""
+        """Return the scene of the supersteps that together change at most `max_frames` cells.
+
+        It rests `at` a superstep.
+        """
         frames, changed_in, device_steps, clock = self._frames(max_frames)
         numbers = self._numbers(changed_in)
         spans, bounds, ramp = self._ramp(numbers)
@@ -241,8 +260,11 @@ class _Maker:
         )
 
     def _poster(self, frames: Array, numbers: CellTexts, at: At) -> int:
-        """Return the frame at which the picture rests: the longest one `at` a superstep, or by
-        default the one in which most data moves between tiles."""
+        """Return the frame at which the picture rests.
+
+        It is the longest frame `at` a superstep, by default the one in which most data moves
+        between tiles.
+        """
         if at is not None:
             stills = [self.stills[i] for i in frames.tolist()]
             begins = np.arange(self.recording.first, len(self.report.step_numbers))
@@ -265,9 +287,12 @@ class _Maker:
         bounds: tuple[tuple[float, ...], ...],
         rims: Iterable[int],
     ) -> Board:
-        """Return the boxes of the tiles; `spans` are the ranges of the tensors' values, `rims` the
-        codes of their rims."""
-        often = np.bincount(numbers.cell, minlength=len(self.box))
+        """Return the boxes of the tiles.
+
+        `spans` are the ranges of the tensors' values as texts, `bounds` the values between their
+        colours, and `rims` the codes of their rims.
+        """
+        changes_of_cell = np.bincount(numbers.cell, minlength=len(self.box))
         count = len(self.tiles)
         heading = counted(count, "tile")
         if count < len(self.held):
@@ -295,13 +320,15 @@ class _Maker:
             bounds=bounds,
             steps=STEPS,
             unwritten=UNWRITTEN,
-            focus=int(np.flatnonzero(often == often.max())[-1]),
+            focus=int(np.flatnonzero(changes_of_cell == changes_of_cell.max())[-1]),
             block=self.per_ipu if self.ipus > 1 else 0,
         )
 
     def _put(self, panels: Panels, board: Board) -> None:
-        """Put the board, beside it the image of its tensor and the list of a tile, and below them
-        the history of one element and the whole run."""
+        """Put the board, and beside it the image of its tensor and the list of a tile.
+
+        Below them are the history of one element, and the run as a strip.
+        """
         edge = LEFT + board.width
         board_high = Places(board).tall
         tall = max(board_high, 200.0)
@@ -342,11 +369,13 @@ class _Maker:
     # Frames
 
     def _gains(self) -> list[int]:
-        """Return by how much each recorded step makes the run longer. Work of an IPU while another
-        works for longer adds nothing."""
+        """Return by how many cycles each recorded step makes the run longer.
+
+        Work of an IPU adds nothing while another works for longer.
+        """
         cuts = set(self.report.overlap.cuts.tolist())
         clocks = [0] * self.report.target.num_sets
-        messages_by_pair = []
+        gains = []
         at = self.recording.first
         for step in self.recording.steps:
             before = max(clocks)
@@ -354,14 +383,18 @@ class _Maker:
                 clocks = [before] * len(clocks) if at in cuts else clocks
                 parts(self.report, step, clocks)
                 at += 1
-            messages_by_pair.append(max(clocks) - before)
-        return messages_by_pair
+            gains.append(max(clocks) - before)
+        return gains
 
     def _frames(self, max_frames: int) -> tuple[Array, dict[int, int], int, Array]:
-        """Return (the still of each beat; by the place of a step in the recording, the frame of its
-        change; supersteps shown; when each beat begins, and the end).
+        """Return (stills, changes, supersteps, clock) of the frames.
 
-        The frames cover as many supersteps as change at most `max_frames` cells.
+        * stills: for each frame the number of its still;
+        * changes: by the place of a step in the recording, the frame of its change;
+        * supersteps: how many are shown;
+        * clock: the cycle at which each frame begins, and the end.
+
+        The supersteps shown together change at most `max_frames` cells.
         """
         changing: Counter[int] = Counter()  # cells that each step changes, by the step's place
         for own_cells, track in zip(self.own, self.tracks, strict=True):
@@ -374,7 +407,7 @@ class _Maker:
                 changing[place] += int(np.count_nonzero(drawn[at]))
         kinds: dict[int, tuple[list[int], int]] = {}
         frames: list[int] = []
-        self.place_of: list[int] = []  # for each frame the place of its step in the recording
+        self.place_of: list[int] = []
         # cycles of each frame; of overlapping steps, only the last beats count
         lasts: list[int] = []
         changed_in: dict[int, int] = {}
@@ -473,8 +506,11 @@ class _Maker:
         return {"board": (sent, self._drawn(does.writes))}
 
     def _messages(self, phase: Phase, does: Step) -> Iterator[Message]:
-        """Yield what is under way in a phase: a message for each pair of tiles, with the cells that
-        it carries; between IPUs one for each two of them, from first box to first box."""
+        """Yield the messages of a phase, with the cells that each carries.
+
+        There is one message for each pair of tiles of an IPU, and one for each pair of IPUs, from
+        first box to first box.
+        """
         if phase.kind in (HOST, STREAMING):
             under_way = [(does.comes or does.goes, does.after)]
         elif phase.kind in (EXCHANGE, LINKS) and not does.by_host:
@@ -511,8 +547,10 @@ class _Maker:
             )
 
     def _undrawn(self, step: int, phase: Phase, messages: tuple[Message, ...]) -> str:
-        """Return, in words, how much of the data that arrives in a phase is in none of its
-        `messages`: it was not recorded, or one of its ends is a tile without a box."""
+        """Return a text with the bytes that arrive in a phase and are in none of its `messages`.
+
+        They were not recorded, or one of their ends is a tile without a box.
+        """
         sent = self.report.transfers(step)[phase.exchange] if phase.exchange >= 0 else ()
         if not isinstance(sent, Transfers) or phase.kind not in (EXCHANGE, LINKS):
             return ""
@@ -521,12 +559,12 @@ class _Maker:
         for source, size, to in zip(sent.source, sent.size, sent.receivers, strict=True):
             away = to // self.per_ipu != source // self.per_ipu
             arrives += int(size) * int(np.count_nonzero(away == links))
-        left = arrives - sum(message.size for message in messages)
-        if left <= 0:
+        undrawn_bytes = arrives - sum(message.size for message in messages)
+        if undrawn_bytes <= 0:
             return ""
         return (
-            f"{left:,} of them are not drawn: they were not recorded, or go to or from a tile "
-            "without a box; "
+            f"{undrawn_bytes:,} of them are not drawn: they were not recorded, or go to or from a "
+            "tile without a box; "
         )
 
     def _drawn(self, elements: Array) -> Array:
@@ -534,21 +572,21 @@ class _Maker:
         cells = self.cell[elements]
         return cells[cells >= 0]
 
-    def _origins(self, messages_by_pair: tuple[Origins, ...]) -> dict[str, tuple[Origins, ...]]:
+    def _origins(self, origins: tuple[Origins, ...]) -> dict[str, tuple[Origins, ...]]:
+        """Return the origins of the elements that are drawn, with their cells."""
         drawn = []
-        for subset in messages_by_pair:
-            is_drawn = np.flatnonzero(self.cell[subset.cell] >= 0)
-            columns = {name: getattr(subset, name)[is_drawn] for name in ("name", "index", "tile")}
-            drawn += (
-                [replace(subset, cell=self.cell[subset.cell[is_drawn]], **columns)]
-                if len(is_drawn)
-                else []
-            )
+        for origin in origins:
+            is_drawn = np.flatnonzero(self.cell[origin.cell] >= 0)
+            columns = {key: getattr(origin, key)[is_drawn] for key in ("name", "index", "tile")}
+            if len(is_drawn):
+                drawn.append(replace(origin, cell=self.cell[origin.cell[is_drawn]], **columns))
         return {"board": tuple(drawn)} if drawn else {}
 
     def _source(self, step: int) -> int:
-        """Return the number of the text beside a step: the learner's line, and the codelets that it
-        runs."""
+        """Return the number of the text beside a step, or -1.
+
+        The text has the learner's line and the codelets that the step runs.
+        """
         profile = self.report.profile
         facts = profile.steps[step]
         lines = [facts.line]
@@ -561,6 +599,10 @@ class _Maker:
     # Numbers
 
     def _numbers(self, changed_in: dict[int, int]) -> CellTexts:
+        """Return the texts of the cells at first, and their changes frame by frame.
+
+        `changed_in` has, by the place of a step in the recording, the frame of its change.
+        """
         texts: dict[str, int] = {}
         first = []
         changes = [np.zeros((0, 3), np.int64)]
@@ -588,14 +630,12 @@ class _Maker:
                     changes.append(np.stack((frame, cell[at][has_cells], number_of), axis=1))
             first.append(of(start[own_cells], start_written[own_cells]))
             base += len(own_cells)
-        messages_by_pair = np.concatenate(changes)
-        frame, changed, value = messages_by_pair[
-            np.lexsort((messages_by_pair[:, 1], messages_by_pair[:, 0]))
-        ].T
+        rows = np.concatenate(changes)
+        frame, changed, value = rows[np.lexsort((rows[:, 1], rows[:, 0]))].T
         return CellTexts(tuple(texts), np.concatenate(first), frame, changed, value=value)
 
     def _known(self, numbers: CellTexts, frames: int) -> Array:
-        """Return int64[frames]: how many of the drawn cells are written in each frame."""
+        """Return int64[frames]: the number of cells that are written in each frame."""
         written = np.array([text != "?" for text in numbers.texts], bool)
         now = numbers.first.copy()
         change = np.zeros(frames + 1, np.int64)
@@ -641,6 +681,7 @@ class _Maker:
     # Words
 
     def _notes(self, device_steps: int) -> tuple[str, ...]:
+        """Return the notes: how to read the picture, and what it leaves out."""
         notes = [
             "Values are those of the run, cycles are modelled. Each beat plays equally long; the "
             "strip below is to scale.",
@@ -662,8 +703,8 @@ class _Maker:
             )
         if self.report.target.num_sets > 1:
             notes.append(
-                "The IPUs go through steps of their own at the same time. Here one plays after the "
-                "other; in the strip each has what it makes the run longer."
+                "The IPUs run steps of their own at the same time. Here the steps play one after "
+                "the other; in the strip, a step is as long as it makes the run longer."
             )
         drawn = len(self.box)
         tiles = len(self.held)
@@ -674,7 +715,7 @@ class _Maker:
             )
         if tiles > len(self.tiles):
             notes.append(
-                f"Of {tiles:,} tiles that hold some of it the first {self.most}{scope} are drawn."
+                f"Of {tiles:,} tiles with such elements, the first {self.most}{scope} are drawn."
             )
         return tuple(notes)
 

@@ -1,5 +1,5 @@
-"""The views `sparse`, of a pattern in the buckets of a dynamic product, and `crossing`, of the
-cycles of products by density.
+"""Two views of sparse products: `sparse` shows the buckets of a pattern, `crossing` cycles by
+density.
 
 Blocks drop into the buckets of their parts, one row of blocks after another. A block whose bucket
 is full spills into the nearest earlier one with room, step by step; the steps are shown below.
@@ -26,7 +26,7 @@ from ipu_teach.show.shapes import LETTER, Boxes, Outline, Shape, Stroke, Words, 
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
-WAITS, OWN, GUEST, OVER, DONE, COMES = range(6)  # the first four of a block, in this order
+WAITS, OWN, GUEST, OVER, DONE, COMES = range(6)  # the first four are states of a block
 CODES = (
     palette.GAPS.lettered("W", "not dropped yet"),
     palette.SO.lettered("H", "in its own bucket"),
@@ -35,7 +35,9 @@ CODES = (
     Code("steps done", "D", "#009e73", "#1cb288", pattern="."),
     palette.REST.lettered("C", "steps to come"),
 )
-BINS, MOST, DROPS, STEPS = 64, 128, 8, 24  # of a matrix; buckets; frames of dropping, of steps
+BINS = 64  # rows and columns of squares in which a matrix is drawn
+MOST = 128  # buckets drawn
+DROPS, STEPS = 8, 24  # frames in which blocks drop, and in which steps are shown
 SIDE = 236.0
 LEFT = 40.0
 RIGHT = 324.0
@@ -48,9 +50,9 @@ def sparse(partitioner: Partitioner, csr: CSRMatrix) -> View:
     """Which blocks of a sparse matrix find no room in their own bucket?
 
     The view shows how a dynamic product distributes a pattern: which blocks find room in the bucket
-    of their own part, which spill, how far, and in how many steps buckets are exchanged. Of more
-    than 128 buckets the first are shown, and a matrix of more than 64 rows or columns of blocks is
-    shown in squares of several.
+    of their own part, which spill, how far, and in how many steps buckets are exchanged. It shows
+    at most the first 128 buckets. In a matrix of more than 64 rows or columns of blocks, a square
+    is several blocks.
 
     Raises `InvalidOptionError`, and `PoplibsError` for a pattern that the budget does not hold.
     """
@@ -68,11 +70,13 @@ def sparse(partitioner: Partitioner, csr: CSRMatrix) -> View:
     part, row, column = slots[bucket, slot].T
     row = row + np.array(cut.rows)[part // cut.column_parts, 0]
     column = column + np.array(cut.columns)[part % cut.column_parts, 0]
-    far = (part - bucket) % count  # the step in which it finds room; 0 at home
+    steps_away = (
+        part - bucket
+    ) % count  # the step in which a block finds room; 0 in its own bucket
     order = np.argsort(row * csr.block_columns + column)
     drops = min(DROPS, len(order))
-    turn = np.empty(len(order), np.int64)  # the frame in which it drops
-    turn[order] = 1 + np.arange(len(order)) * drops // max(1, len(order))
+    drop_frame = np.empty(len(order), np.int64)  # the frame in which a block drops
+    drop_frame[order] = 1 + np.arange(len(order)) * drops // max(1, len(order))
     shown_rounds = np.unique(np.linspace(0, rounds, min(rounds, STEPS) + 1).round().astype(int))[1:]
     moments = [(frame, 0) for frame in range(drops + 1)] + [
         (drops, int(step)) for step in shown_rounds
@@ -83,13 +87,13 @@ def sparse(partitioner: Partitioner, csr: CSRMatrix) -> View:
     bars = []
     top = max(cut.slots, int(np.bincount(part, minlength=1).max(initial=1)))
     for frame, step in moments:
-        state = np.where(far == 0, OWN, np.where(far <= step, GUEST, OVER))
-        states.append(np.where(turn > frame, WAITS, state))
+        state = np.where(steps_away == 0, OWN, np.where(steps_away <= step, GUEST, OVER))
+        states.append(np.where(drop_frame > frame, WAITS, state))
         matrices.append(_matrix(cut, csr, row, column, state=states[-1]))
         rings.append(_ring(cut, part, bucket, states[-1], top=top))
         bars.append(_steps(cut, rounds, step if frame == drops else -1))
     shares = [
-        np.stack([_each(state, code, part, bucket, count=count) for code in (OWN, GUEST, OVER)])
+        np.stack([_per_bucket(state, code, part, bucket, count) for code in (OWN, GUEST, OVER)])
         for state in states
     ]
     panels = Panels()
@@ -129,7 +133,7 @@ def sparse(partitioner: Partitioner, csr: CSRMatrix) -> View:
         f"buckets go round in {counted(rounds, 'step')}: {total:,} modelled cycles are planned, of "
         f"which {rounds * cut.step_cycles:,} are of these steps."
     )
-    spilled = np.bincount(part[far > 0], minlength=count)
+    spilled = np.bincount(part[steps_away > 0], minlength=count)
     numbers = zip(range(count), cut.tiles[:, 0], own_share, guests, spilled, strict=True)
     return View(
         panels.scene(
@@ -149,12 +153,13 @@ def sparse(partitioner: Partitioner, csr: CSRMatrix) -> View:
     )
 
 
-def _each(state: Array, code: int, part: Array, bucket: Array, count: int) -> Array:
-    """Return, by bucket, the number of blocks with a code; a block without room counts at its
-    part."""
-    where = bucket if code == GUEST else part
-    these = state == code
-    return np.bincount(where[these], minlength=count)
+def _per_bucket(state: Array, code: int, part: Array, bucket: Array, count: int) -> Array:
+    """Return, for each of `count` buckets, the number of blocks with a code.
+
+    A block without room counts at the bucket of its own part.
+    """
+    bucket_of_block = bucket if code == GUEST else part
+    return np.bincount(bucket_of_block[state == code], minlength=count)
 
 
 def _matrix(cut: Cut, csr: CSRMatrix, row: Array, column: Array, state: Array) -> tuple[Shape, ...]:
@@ -183,15 +188,17 @@ def _matrix(cut: Cut, csr: CSRMatrix, row: Array, column: Array, state: Array) -
 
 
 def _ring(cut: Cut, part: Array, bucket: Array, state: Array, top: int) -> tuple[Shape, ...]:
-    """Return the buckets side by side, with a line at their capacity; blocks without room are above
-    it."""
+    """Return the buckets side by side, with a line at their capacity.
+
+    Blocks without room are above the line. `top` is the number of blocks at the top.
+    """
     count = cut.num_buckets
     pitch = WIDE / min(count, MOST)
     unit = HIGH / top
     shapes: list[Shape] = []
     low: Array = np.zeros(count)
     for code in (OWN, GUEST, OVER):
-        many = _each(state, code, part, bucket, count=count)
+        many = _per_bucket(state, code, part, bucket, count)
         tall = many * unit
         x = np.arange(count) * pitch + 0.1 * pitch
         boxes = rectangles(x, HIGH - low - tall, 0.8 * pitch, tall)[:MOST]
@@ -231,11 +238,12 @@ def _steps(cut: Cut, rounds: int, done: int) -> tuple[Shape, ...]:
 def crossing(cycles: Mapping[str, Mapping[float, float]], unit: str = "modelled cycles") -> View:
     """At which density does each sparse product overtake the dense one?
 
-    What several products take by density, as curves, a frame for each density:
+    The view shows a curve for each product, its cycles by density, and has a frame for each
+    density. The other products are compared with the first one:
     `show.crossing({"dense": {1 / 2: 900, 1 / 4: 900}, "blocks of 16": {1 / 2: 700, 1 / 4: 400}})`.
 
-    The others are compared with the first. All have the same 2 to 32 densities, and there are 2 to
-    6 of them. Raises `InvalidOptionError`.
+    Raises `InvalidOptionError` unless there are two to six products with numbers above 0 for the
+    same 2 to 32 densities.
     """
     names = list(cycles) if isinstance(cycles, Mapping) else []
     shapes = [dict(cycles[n]) if isinstance(cycles[n], Mapping) else {} for n in names]
@@ -319,6 +327,7 @@ def _axis_text(value: float) -> str:
 
 
 def _above_0(n: object) -> bool:
+    """Return whether an object is a finite number above 0."""
     return isinstance(n, (int, float, np.number)) and bool(isfinite(n) and n > 0)
 
 

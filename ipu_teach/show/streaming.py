@@ -1,9 +1,9 @@
-"""The view `streaming`: which row of which remote buffer is on the chip when, and whether its
-transfer hides behind other work.
+"""The view `streaming`: when rows of remote buffers are on the chip, and what hides transfers.
 
-Above, on the axis of modelled time, are loads, other work and stores: a load is hidden if there is
-work below it. Then comes a lane for each row, with its transfers, from each load to the last step
-that uses it. Below, to scale, are the rows that moved and the memory of the tiles.
+The upper lanes are loads, other work and stores on the axis of modelled time: a load is hidden
+while there is work below it. Then each row has a lane with its transfers, and with the time from
+each load to the last step that uses the row. The lowest lanes are the rows that moved and the
+memory of the tiles, to scale.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def streaming(given: Report | Recording) -> View:
     supersteps are shown, fewer if the scene would be larger than 150 kB, and the first 32 rows; the
     view says so, and its table has all rows.
 
-    Raises `InvalidOptionError` if the argument is not a report and no recording, and for a run
-    without a remote buffer.
+    :raises InvalidOptionError: if the argument is neither a report nor a recording, or if nothing
+        went to or from streaming memory.
     """
     report = checked(given.report if isinstance(given, Recording) else given, "streaming")
     if not report.streaming_bytes:
@@ -55,42 +55,51 @@ def streaming(given: Report | Recording) -> View:
     return fitting(partial(_scene, _Run(report, MOST_STEPS)), MOST_STEPS)
 
 
-def merged(pieces: Iterable[tuple[int, int]]) -> Array:
-    """Return int64[n, 2]: the (begin, end) of the stretches of time that some stretches cover
-    together, in order."""
-    intervals: list[list[int]] = []
-    for begin, end in sorted(pieces):
-        if intervals and begin <= intervals[-1][1]:
-            intervals[-1][1] = max(end, intervals[-1][1])
+def merged(intervals: Iterable[tuple[int, int]]) -> Array:
+    """Return int64[n, 2]: the union of intervals, as (begin, end) in order."""
+    union: list[list[int]] = []
+    for begin, end in sorted(intervals):
+        if union and begin <= union[-1][1]:
+            union[-1][1] = max(end, union[-1][1])
         elif end > begin:
-            intervals.append([begin, end])
-    return np.array(intervals, np.int64).reshape(-1, 2)
+            union.append([begin, end])
+    return np.array(union, np.int64).reshape(-1, 2)
 
 
 class _Run:
-    """The times at which the first supersteps of a run move rows, and the work beside the
-    transfers."""
+    """When the first `max_steps` supersteps of a run move rows, and when other work is done.
 
-    def __init__(self, report: Report, max_pieces: int) -> None:
+    Times are in modelled cycles from the begin of the run.
+
+    Attributes:
+        spans: by superstep that moves rows: its begin and end.
+        lanes: the intervals of loads and of stores.
+        work: the intervals of other work, by the code of its colour.
+        total: the end of the last of these supersteps.
+        moving, hidden: the cycles in which rows move, and those of them that work hides.
+        bare: int64[n, 2]: the intervals in which everything waits for a transfer.
+        rows: by (buffer, row): the pieces of its lane.
+        sums: by (buffer, row): its loads, stores, bytes, cycles of transfers, and hidden cycles.
+    """
+
+    def __init__(self, report: Report, max_steps: int) -> None:
         self.report = report
-        self.spans: dict[
-            int, tuple[int, int]
-        ] = {}  # the begin and end of each superstep that moves rows
+        self.spans: dict[int, tuple[int, int]] = {}
         self.lanes: dict[str, list[tuple[int, int]]] = {"loads": [], "stores": []}
         work: dict[int, list[tuple[int, int]]] = defaultdict(list)  # intervals by code
-        code = cache(lambda step, ipu_of_step: state_of(report.phases(step, ipu_of_step)))
-        self.ends = np.zeros(min(max_pieces, len(report.step_numbers)), np.int64)
-        for step in report.steps_between(0, max_pieces):
+        code = cache(lambda step, ipu: state_of(report.phases(step, ipu)))
+        self.ends = np.zeros(min(max_steps, len(report.step_numbers)), np.int64)
+        for step in report.steps_between(0, max_steps):
             self.ends[step.index] = step.end
             lane = self.lanes["loads" if report.profile.steps[step.step].to_device else "stores"]
-            for ipu_of_step, start in step.shares:
-                end = start + int(report.overlap.lasts[step.step, ipu_of_step or 0])
+            for ipu, start in step.shares:
+                end = start + int(report.overlap.lasts[step.step, ipu or 0])
                 if step.cost.streaming:
                     lane.append((start, end))
                     first, last = self.spans.get(step.index, (start, end))
                     self.spans[step.index] = min(start, first), max(end, last)
                 else:
-                    work[code(step.step, ipu_of_step)].append((start, end))
+                    work[code(step.step, ipu)].append((start, end))
         self.total = int(self.ends.max(initial=0))
         self.work = {code: merged(pieces) for code, pieces in work.items()}
         moving, working = (
@@ -98,55 +107,57 @@ class _Run:
             for pieces in (self.lanes["loads"] + self.lanes["stores"], sum(work.values(), []))
         )
         edges = np.unique(np.concatenate((moving, working, [[0, self.total]])))
-        moves, works = (
-            np.searchsorted(p.ravel(), edges[:-1], "right") % 2 == 1 for p in (moving, working)
+        is_moving, is_working = (
+            np.searchsorted(edges_of.ravel(), edges[:-1], "right") % 2 == 1
+            for edges_of in (moving, working)
         )
         self.moving = int(np.diff(moving).sum())
-        self.bare = np.stack((edges[:-1], edges[1:]), 1)[moves & ~works]  # all wait for a transfer
+        self.bare = np.stack((edges[:-1], edges[1:]), 1)[is_moving & ~is_working]
         self._edges = edges
-        hidden = np.diff(edges) * (moves & works)
+        hidden = np.diff(edges) * (is_moving & is_working)
         self._hidden = np.append(0, np.cumsum(hidden))  # up to each edge
         self.hidden = int(self._hidden[-1])
         self.rows: dict[tuple[str, int], list[Piece]] = {}
-        # for each row: loads, stores, its bytes, modelled cycles of its transfers, and those hidden
         self.sums: dict[tuple[str, int], list[int]] = {}
         self.moves = [move for move in report.row_moves if move.index in self.spans]
         self.buffers = list(dict.fromkeys(move.what.buffer for move in self.moves))
         self._find_rows()
 
     def _find_rows(self) -> None:
-        """The pieces of each row: its transfers, and from a load until its variable is needed no
-        more, or loaded anew."""
+        """Find the pieces of each row: its transfers, and its time on the chip.
+
+        A row is on the chip from a load until the last step that needs the variable, or until
+        another row is loaded into that variable.
+        """
         order = self.report.step_numbers[: len(self.ends)]
         memory = self.report.memory
         steps = np.array([node.step for node in memory.liveness.places])
-        needed: dict[int, Array] = {}  # by variable, bool[steps]: at which it is live
-        again: dict[int, int] = {}  # by variable: the superstep that loads it next
+        # For each variable: bool[steps], whether it is live, and the superstep of its next load.
+        is_live: dict[int, Array] = {}
+        next_load: dict[int, int] = {}
         for move in reversed(self.moves):
             begin, end = self.spans[move.index]
-            sentence_head = move.what
-            if sentence_head.variable not in needed:
-                always = memory.liveness.always[sentence_head.variable]
-                live = needed[sentence_head.variable] = np.full(
-                    len(self.report.profile.steps), always
-                )
-                live[steps[memory.liveness.live[:, sentence_head.variable]]] = True
-            later = needed[sentence_head.variable][
-                order[move.index + 1 : again.get(sentence_head.variable)]
+            transfer = move.what
+            if transfer.variable not in is_live:
+                always = memory.liveness.always[transfer.variable]
+                live = is_live[transfer.variable] = np.full(len(self.report.profile.steps), always)
+                live[steps[memory.liveness.live[:, transfer.variable]]] = True
+            is_needed = is_live[transfer.variable][
+                order[move.index + 1 : next_load.get(transfer.variable)]
             ]
-            uses = len(later) if later.all() else int(np.argmin(later))
-            until = int(self.ends[move.index + uses])
-            code = len(STATES) + self.buffers.index(sentence_head.buffer) % len(NESTED)
+            uses = len(is_needed) if is_needed.all() else int(np.argmin(is_needed))
+            last_use = int(self.ends[move.index + uses])
+            code = len(STATES) + self.buffers.index(transfer.buffer) % len(NESTED)
             hidden = round(float(np.diff(np.interp((begin, end), self._edges, self._hidden))[0]))
             for row in move.rows:
                 pieces = [(MOVING, begin, end - begin)]
-                pieces += [(code, end, until - end)] if move.loads and until > end else []
-                self.rows.setdefault((sentence_head.buffer, row), [])[:0] = pieces
-                sums = self.sums.setdefault((sentence_head.buffer, row), [0] * 5)
-                load_facts = int(move.loads), int(not move.loads), 0, end - begin, hidden
-                sums[:] = [a + b for a, b in zip(sums, load_facts, strict=True)]
-                sums[2] = sentence_head.bytes // sentence_head.rows
-            again |= {sentence_head.variable: move.index} if move.loads else {}
+                pieces += [(code, end, last_use - end)] if move.loads and last_use > end else []
+                self.rows.setdefault((transfer.buffer, row), [])[:0] = pieces
+                sums = self.sums.setdefault((transfer.buffer, row), [0] * 5)
+                figures = int(move.loads), int(not move.loads), 0, end - begin, hidden
+                sums[:] = [a + b for a, b in zip(sums, figures, strict=True)]
+                sums[2] = transfer.bytes // transfer.rows
+            next_load |= {transfer.variable: move.index} if move.loads else {}
 
     @property
     def bytes(self) -> int:
@@ -158,16 +169,14 @@ class _Run:
         which is hidden."""
         moving = self.moving
         total = self.total
-        sentence_head = "Rows of streaming memory move"
+        subject = "Rows of streaming memory move"
         if self.rows:
             rows = counted(len(self.rows), "row")
             buffers = counted(len(self.buffers), "buffer")
-            sentence_head = (
-                f"{rows} of {buffers} move, {counted(self.bytes, 'byte')} of streaming memory"
-            )
+            subject = f"{rows} of {buffers} move, {counted(self.bytes, 'byte')} of streaming memory"
         best = max(total - moving + self.hidden, moving)
         return (
-            f"{sentence_head}: {100 * moving / total:.1f} % of {number(total)} modelled cycles is "
+            f"{subject}: {100 * moving / total:.1f} % of {number(total)} modelled cycles is "
             "transfer, "
             f"of which {100 * self.hidden / moving:.1f} % is hidden behind work; with all of it "
             f"hidden that can be, the run would take {100 * best / total:.1f} % of its time."
@@ -177,41 +186,41 @@ class _Run:
 def put_lanes(
     panels: Panels, name: str, heading: str, rows: Mapping[str, list[Piece]], span: int, unit: str
 ) -> None:
-    """Put lanes by their labels, with their pieces; the length in their texts leaves waiting
-    out."""
+    """Put lanes, given by their labels and pieces. The lengths in their texts exclude waiting."""
     say = f"{{label}}: {{long}} {unit}"
     panels.lanes_of(
         name, heading, rows, span, unit, left=LEFT, pitch=PITCH, say=say, without=WAITING
     )
 
 
-def _scene(run: _Run, max_pieces: int) -> Scene:
+def _scene(run: _Run, max_steps: int) -> Scene:
     report = run.report
     panels = Panels()
     count = len(run.report.step_numbers)
-    panels.first(min(max_pieces, len(run.ends)), count, "supersteps")
-    shown = int(run.ends[:max_pieces].max())
+    panels.first(min(max_steps, len(run.ends)), count, "supersteps")
+    end_shown = int(run.ends[:max_steps].max())
 
     def cut(pieces: Iterable[Piece]) -> list[Piece]:
-        return [(c, a, min(long, shown - a)) for c, a, long in pieces if a < shown]
+        """Return the pieces up to the end of the shown part of the run."""
+        return [(c, a, min(long, end_shown - a)) for c, a, long in pieces if a < end_shown]
 
-    def of(code: int, pieces: Iterable[tuple[int, int]]) -> list[Piece]:
+    def pieces_of(code: int, pieces: Iterable[tuple[int, int]]) -> list[Piece]:
         return [(code, int(a), int(b - a)) for a, b in pieces]
 
-    work = [piece for code, pieces in run.work.items() for piece in of(code, pieces)]
+    work = [piece for code, pieces in run.work.items() for piece in pieces_of(code, pieces)]
     lanes = {
-        "loads": cut(of(MOVING, merged(run.lanes["loads"]))),
-        "work": cut([*work, *of(WAITING, run.bare)]),
-        "stores": cut(of(MOVING, merged(run.lanes["stores"]))),
+        "loads": cut(pieces_of(MOVING, merged(run.lanes["loads"]))),
+        "work": cut([*work, *pieces_of(WAITING, run.bare)]),
+        "stores": cut(pieces_of(MOVING, merged(run.lanes["stores"]))),
     }
     heading = "what runs at once; grey: all wait"
-    put_lanes(panels, "lanes", heading, lanes, span=shown, unit="modelled cycles")
+    put_lanes(panels, "lanes", heading, lanes, span=end_shown, unit="modelled cycles")
     rows = {f"{label(b, 16)}, row {r:,}": cut(run.rows[b, r]) for b, r in sorted(run.rows)}
     if rows:
-        few = dict(list(rows.items())[:MOST_ROWS])
-        panels.first(len(few), len(rows), "rows", "Lanes have")
+        shown_rows = dict(list(rows.items())[:MOST_ROWS])
+        panels.first(len(shown_rows), len(rows), "rows", "Lanes have")
         heading = "rows on the chip, from load to last use"
-        put_lanes(panels, "rows", heading, few, span=shown, unit="modelled cycles")
+        put_lanes(panels, "rows", heading, shown_rows, span=end_shown, unit="modelled cycles")
     else:
         panels.notes.append("Which rows these were is not known: the report's file is older.")
     colours = [
@@ -221,12 +230,15 @@ def _scene(run: _Run, max_pieces: int) -> Scene:
         for i, b in enumerate(run.buffers[: len(NESTED)])
     ]
     num_codes = len(STATES) + len(colours)
-    off = run.bytes or report.streaming_bytes
-    on = int(report.memory.bytes_per_tile.sum())
+    bytes_moved = run.bytes or report.streaming_bytes
+    bytes_on_tiles = int(report.memory.bytes_per_tile.sum())
     limit = report.target.bytes_per_tile * report.target.num_tiles
-    sizes = {"rows that moved": [(MOVING, 0, off)], tiles_of(report): [(num_codes, 0, on)]}
+    sizes = {
+        "rows that moved": [(MOVING, 0, bytes_moved)],
+        tiles_of(report): [(num_codes, 0, bytes_on_tiles)],
+    }
     heading = f"bytes, to scale: the tiles have {limit:,}"
-    put_lanes(panels, "bytes", heading, sizes, span=max(off, limit), unit="bytes")
+    put_lanes(panels, "bytes", heading, sizes, span=max(bytes_moved, limit), unit="bytes")
     still = Still("the whole run", run.sentence(), MOVING, 0, first=True, lanes=panels.lanes)
     heads = ("buffer", "row", "loads", "stores", "bytes", "modelled cycles", "hidden cycles")
     return panels.scene(

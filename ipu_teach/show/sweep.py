@@ -1,8 +1,7 @@
-"""The view `sweep`: one program on several machines or in several forms, as a curve with the
-quickest and the slowest marked.
+"""The view `sweep`: the times of several runs as a curve, with the quickest and the slowest marked.
 
-A line through the times of all runs; under it, where reports are held, each run as the average tile
-spends it. Modelled.
+The runs are one program on several machines, or in several forms. Below the line, each run with a
+report is shown as its average tile spends it. Every time is modelled.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from ipu_teach.show.view import View
 from ipu_teach.sweeps import Sweep
 from ipu_teach.types import Array
 
-# By what `Report.proportions` calls it.
+# by the name in `Report.proportions`
 PARTS = {
     "compute": palette.COMPUTE,
     "exchange": palette.EXCHANGE,
@@ -35,10 +34,11 @@ PARTS = {
     "streaming memory": palette.STREAMING,
     "sync and waiting": palette.WAIT.lettered("W", "sync and waiting"),
 }
-MOST, FEW = 64, 6  # of fewer runs none is cut
+MOST = 64  # runs
+FEW = 6  # with fewer runs, none is cut off at the top
 WIDE, HIGH = 652.0, 190.0  # of the picture
 
-# its value on the axis, its name, and what it took; None: it does not fit
+# a run's value on the axis, its name, and its report or its figure; None if it does not fit
 Run = tuple[str, str, Report | float | None]
 
 
@@ -58,8 +58,8 @@ def sweep(
     numbers, in `unit`. With `weak`, a machine of n times the tiles has n times the work, and
     ideally takes as long. Up to 64 runs are shown.
 
-    Raises `InvalidOptionError` for any other argument, for nothing, and for a report in which
-    nothing has run, unless the sweep says that it does not fit.
+    :raises InvalidOptionError: for another argument, if there is no run, or for a report in which
+        nothing has run, unless the sweep says that it does not fit.
     """
     runs: list[Run]
     if isinstance(found, Sweep):
@@ -92,6 +92,10 @@ def sweep(
 
 
 def _checked(run: object) -> Report | float:
+    """Return a report or a figure as it was given.
+
+    :raises InvalidOptionError: if it is neither, or a figure below 0.
+    """
     if not isinstance(run, Real) or isinstance(run, bool):
         return checked(run, "sweep")
     if not isfinite(run) or run < 0:
@@ -122,33 +126,32 @@ def _scene(runs: list[Run], parameter: str, unit: str, notes: tuple[str, ...], w
     best_word, worst_word, verb = (
         ("quickest", "slowest", "long") if reports else ("least", "most", "much")
     )
-    said = {best: best_word, worst: worst_word} if times[best] < times[worst] else {}
+    word_of = {best: best_word, worst: worst_word} if times[best] < times[worst] else {}
     rows = [(f"{name}, does not fit", *[""] * (len(PARTS) + 1)) for _, name, _ in runs]
-    told = [f"{name}." for name, *_ in rows]
+    descriptions = [f"{name}." for name, *_ in rows]
     for i in valid_runs:
         split = ", ".join(f"{part} {parts[i, k]:,}" for k, part in part_names.items())
         rows[i] = (
-            runs[i][1] + (f", {said[i]}" if i in said else ""),
+            runs[i][1] + (f", {word_of[i]}" if i in word_of else ""),
             _figure(times[i]),
             *map("{:,}".format, parts[i].tolist()),
         )
-        told[i] = (
+        descriptions[i] = (
             f"{rows[i][0]}: {rows[i][1]} {unit}{f'; the average tile: {split}' if split else ''}."
         )
-    others = [(i, int((times == times[i]).sum()) - 1) for i in (best, worst)]  # that are equal
-    quick, slow = (
-        runs[i][1] + (f" and {n:,} more" if n > 0 else "") + f", {rows[i][1]}" for i, n in others
-    )
+    ties = [(i, int((times == times[i]).sum()) - 1) for i in (best, worst)]
+    fastest, longest_run = (runs[i][1] + (f" and {n:,} more" if n > 0 else "") for i, n in ties)
     ratio = f", {times[worst] / times[best]:.2f} times as {verb}" if times[best] else ""
     note = (
-        f"{best_word} {quick} {unit}; {worst_word} {slow}{ratio}"
-        if said
+        f"{best_word} {fastest}, {rows[best][1]} {unit}; {worst_word} {longest_run}, "
+        f"{rows[worst][1]}{ratio}"
+        if word_of
         else f"each {rows[best][1]} {unit}"
     )
     # Heights are whole numbers: cycles for reports, and for other figures ten-thousandths of the
     # largest one that is not cut.
     longest = float(times[worst])
-    # of several runs, those far above the others are cut, so that the others can be told apart
+    # of several runs, those far above the others are cut off, so that the others can be compared
     near = times[times <= 3 * np.median(times[valid_runs])].max()
     tall = longest if longest <= 2 * near or len(valid_runs) < FEW else float(near)
     top = _above(tall)
@@ -157,15 +160,15 @@ def _scene(runs: list[Run], parameter: str, unit: str, notes: tuple[str, ...], w
     pitch = WIDE / len(runs)
     cut = {i for i in valid_runs if times[i] > top}
     # all figures, if there is room for them
-    every = pitch > LETTER * max(len(rows[i][1]) for i in valid_runs)
+    has_room = pitch > LETTER * max(len(rows[i][1]) for i in valid_runs)
     marked = {
-        i: (f"{said[i]}, " if i in said else "") + rows[i][1] + (", cut" if i in cut else "")
-        for i in dict.fromkeys((*said, *cut, *(valid_runs if every else ())))
+        i: (f"{word_of[i]}, " if i in word_of else "") + rows[i][1] + (", cut" if i in cut else "")
+        for i in dict.fromkeys((*word_of, *cut, *(valid_runs if has_room else ())))
     }
     bars = {i: parts[:, i] for i in part_names}
-    values = [value for value, *_ in runs]
+    axis_labels = [value for value, *_ in runs]
     axis = f"to {_figure(top)} {unit}" + ", more is cut" * bool(cut)
-    head = "the line: whole runs" if part_names else ""
+    heading = "the line: whole runs" if part_names else ""
     # the ideal time with as many times the tiles
     tiles = np.array([r.target.num_tiles for r in reports.values()])
     ideal: Array | None = None
@@ -187,18 +190,25 @@ def _scene(runs: list[Run], parameter: str, unit: str, notes: tuple[str, ...], w
         heights,
         top * scale,
         bars,
-        values,
+        axis_labels,
         marked=marked,
         width=WIDE,
         height=HIGH,
         axis=axis,
         foot=parameter,
-        large=said,
+        large=word_of,
         ideal=ideal,
     )
     panels.put(
         painted(
-            "runs", head, WIDE, HIGH, pictures=[shapes], places=places, labels=told, say="{label}"
+            "runs",
+            heading,
+            WIDE,
+            HIGH,
+            pictures=[shapes],
+            places=places,
+            labels=descriptions,
+            say="{label}",
         ),
         left=34,
     )
@@ -206,10 +216,8 @@ def _scene(runs: list[Run], parameter: str, unit: str, notes: tuple[str, ...], w
     columns += (f"ideal, {law}",) if ideal is not None else ()
     title = f"{counted(len(runs), 'run')} side by side"
     headline = f"All runs take the same, {rows[best][1]} {unit}"
-    if said:
-        headline = (
-            f"{best_word.capitalize()}: {runs[best][1]}; {worst_word}: {runs[worst][1]}{ratio}"
-        )
+    if word_of:
+        headline = f"{best_word.capitalize()}: {fastest}; {worst_word}: {longest_run}{ratio}"
     notes += ("Under the line stands each run as its average tile spends it.",) * bool(part_names)
     table = columns, (row[: len(columns)] for row in rows)
     still = Still("the runs", note, 0, 0, first=True)

@@ -1,5 +1,4 @@
-"""The view `tile`: one tile opened up. Which worker runs which vertex when, the content of its
-memory, and its code line by line.
+"""The view `tile`: the workers of one tile with their vertices, its memory, and its code.
 
 A tile takes as long as its busiest worker, and a worker issues once in as many cycles as there are
 workers: tile time = 6 x busiest worker. The assignment of vertices to workers is that of the
@@ -39,6 +38,7 @@ from ipu_teach.show.pack import pack
 from ipu_teach.show.panels import Panels
 from ipu_teach.show.report_facts import linked, model_of, titled
 from ipu_teach.show.scene import Bar, Drawing, Lanes, Scene, Still, label
+from ipu_teach.show.segments import at_work
 from ipu_teach.show.view import View
 from ipu_teach.target import Target
 from ipu_teach.types import Array
@@ -54,7 +54,7 @@ BASE = (
     *palette.MEMORY.values(),
     palette.GAPS,
 )
-# of codelets, as far as they go: none is that of a line or of a phase
+# The first codelets have colours that no line and no phase has; further codelets repeat them.
 HUES = [palette.RIMS[i] for i in (3, 1, 4, 2, 5)]
 SAY = (
     "worker {i} runs {vertices} of the vertices, and is at work {busy} modelled cycles of the tile"
@@ -65,9 +65,15 @@ MOST_CODELETS = 3
 
 
 class Held(NamedTuple):
-    """A vertex of the tile: its number in the compute set, its group and row, its tile cycles
-    (-1 if unknown), the worker that runs it (-1 if it has the tile to itself), and the tile
-    cycle at which it starts."""
+    """A vertex of the tile.
+
+    Attributes:
+        number: its number in the compute set.
+        group, row: its group, and its row in the table of the group.
+        cycles: its tile cycles, -1 if unknown.
+        worker: the worker that runs it, -1 if it has the tile to itself.
+        start: the tile cycle at which it starts.
+    """
 
     number: int
     group: Group
@@ -82,9 +88,9 @@ def tile(report: Report, tile: int | None = None, step: str | int | None = None)
     """What keeps the workers of a tile busy, and which of them is last?
 
     The view shows a tile, by its number, in the steps of a run in which it executes vertices, or in
-    one of them. `step` is the name of a compute set, or the number of a compiled step; by default
-    the picture begins with the step that costs the most, and `tile` is the slowest in it. Up to 24
-    steps are shown, those that cost the most; the view says so.
+    one of them. `step` is the name of a compute set, or the number of a compiled step. By default
+    the picture rests at the step that costs the most cycles, and `tile` is the slowest in it. The
+    view shows at most 24 steps, those that cost the most, and says so.
 
     Raises `InvalidOptionError` if `report` is not a report or no vertex ran, `PoplarIndexError` if
     there is no such tile.
@@ -129,8 +135,10 @@ def tile(report: Report, tile: int | None = None, step: str | int | None = None)
 
 
 def held_by(model: CostModel, step: int, tile: int) -> list[Held]:
-    """Return the vertices of a tile in a step, in the order in which they start. Those that have
-    the tile to themselves come last."""
+    """Return the vertices of a tile in a step, in the order in which they start.
+
+    Those that have the tile to themselves come last.
+    """
     groups_found = list[tuple[int, Group, int, int]]()
     workers = model.target.num_worker_contexts
     for group, cycles in model.vertices(step):
@@ -160,7 +168,7 @@ def held_by(model: CostModel, step: int, tile: int) -> list[Held]:
 
 
 def _moves(cost: StepCost, tile: int, target: Target) -> tuple[int, int]:
-    """Return (tile cycles of moving edges into their places before the vertices, and out of them
+    """Return the tile cycles of moving edges: (into their places before the vertices, out of them
     after)."""
     before, *after = (int(t.copy_cycles(target)[0][tile]) for t in cost.exchange)
     return before, sum(after)
@@ -188,7 +196,7 @@ def _scene(
     panels.drawings.append(memory)
     table = list[tuple[str, ...]]()
     numbers = list[list[list[object]]]()
-    lanes_of = dict[int, list[list[Held]]]()  # by step: for each worker its vertices
+    lanes_of = dict[int, list[list[Held]]]()  # the vertices of each worker, by step
     for n, vertices_held in steps.items():
         cost = report.step_cost(n)
         workers_drawn = (len(panels.drawings), 0, cost.compute_duration)
@@ -200,6 +208,8 @@ def _scene(
         values = {"vertices": np.array(list(map(len, by_worker))), "busy": busy}
         name = label(f"{cost.name} on tile {tile}", 60)
         why_ = _cause(cost, tile, vertices_held, by_worker, target=report.target)
+        if not _taking_part(report, n)[tile]:
+            why_ = "its IPU takes no part in this step"
         stills.append(
             Still(
                 name,
@@ -255,16 +265,22 @@ def _scene(
 
 
 def _title(report: Report, tile: int, step: int, by_worker: list[list[Held]]) -> str:
-    """Return the cycles of a tile in a step, who waits or takes as long, and its last worker."""
+    """Return a tile's cycles in a step, how many others wait or take as long, and its last worker.
+
+    IPUs that run steps of their own meanwhile do not count.
+    """
     cost = report.step_cost(step)
     own_cycles = int(cost.compute_cycles[tile])
     name = label(cost.name, 32)
-    waiting = int((cost.compute_cycles < cost.compute_duration).sum())
-    equal = len(cost.compute_cycles) - waiting - 1  # others that take as long as the slowest
-    if own_cycles < cost.compute_duration:
+    takes_part = _taking_part(report, step)
+    waiting = int((takes_part & (cost.compute_cycles < cost.compute_duration)).sum())
+    equal = int(takes_part.sum()) - waiting - 1  # others that take as long as the slowest
+    if not takes_part[tile]:
+        waits = ", in which its IPU takes no part"
+    elif own_cycles < cost.compute_duration:
         waits = f" and waits {cost.compute_duration - own_cycles:,}"
     elif not waiting:
-        waits = " and takes as long as all others"
+        waits = " and takes as long as all others" + " that take part" * (not takes_part.all())
     elif equal:
         waits = f", like {counted(equal, 'other')}; {counted(waiting, 'tile')} wait"
         waits += "s" * (waiting == 1)
@@ -272,6 +288,12 @@ def _title(report: Report, tile: int, step: int, by_worker: list[list[Held]]) ->
         waits = f" and makes {counted(waiting, 'other')} wait"
     text = f"Tile {tile} works {own_cycles:,} modelled cycles in {name!r}{waits}"
     return f"{text}; {last}" if (last := _last_workers(by_worker)) else text
+
+
+def _taking_part(report: Report, step: int) -> Array:
+    """Return bool[tiles]: whether the IPU of each tile has a part in a step."""
+    tiles = np.arange(report.target.num_tiles)
+    return np.asarray(at_work(report, step)[report.target.set_of(tiles)])
 
 
 def _last_workers(by_worker: list[list[Held]]) -> str:
@@ -290,8 +312,10 @@ def _last_workers(by_worker: list[list[Held]]) -> str:
 def _drawing(
     cost: StepCost, tile: int, by_worker: list[list[Held]], used: list[Any], target: Target
 ) -> Drawing:
-    """Return the slots of the workers up to the end of the slowest tile. Bar k has the k-th
-    vertex of every worker."""
+    """Return the slots of the workers up to the end of the slowest tile.
+
+    Bar k has the k-th vertex of every worker.
+    """
     before, after = _moves(cost, tile, target)
     own_cycles = int(cost.compute_cycles[tile])
     span = cost.compute_duration
@@ -364,16 +388,18 @@ def _cause(
 
 
 def _blocks(report: Report, tile: int) -> tuple[tuple[str, ...], Array, Array]:
-    """Return (names, codes, bytes) of the content of the tile at its peak: its variables, then
-    the other categories."""
+    """Return (names, codes, bytes) of the content of the tile at its peak.
+
+    Its variables come first, then the other categories.
+    """
     memory = report.memory
-    vertices_held = list(report.memory.at_fullest(tile).items())
+    variables = list(report.memory.at_fullest(tile).items())
     blocks = [
         (without_replica(name)[0], palette.VARIABLES, size)
-        for name, size in vertices_held[:MOST_BLOCKS]
+        for name, size in variables[:MOST_BLOCKS]
     ]
-    rest = sum(size for _, size in vertices_held[MOST_BLOCKS:])
-    blocks.append((f"{len(vertices_held) - MOST_BLOCKS} more", palette.VARIABLES, rest))
+    rest = sum(size for _, size in variables[MOST_BLOCKS:])
+    blocks.append((f"{len(variables) - MOST_BLOCKS} more", palette.VARIABLES, rest))
     others = {
         c: size
         for c, size in memory.by_category(tile).items()
@@ -387,17 +413,16 @@ def _blocks(report: Report, tile: int) -> tuple[tuple[str, ...], Array, Array]:
 
 
 def _code(model: CostModel, used: list[Any], vertices_held: list[Held]) -> list[CodeRow]:
-    """Return the rows of the codelets that take longest on the tile, each for its slowest
-    vertex."""
-    worst = [
+    """Return the rows of the codelets that take longest, each for its slowest vertex."""
+    slowest = [
         max(
-            (vertex for vertex in vertices_held if vertex.group.table.codelet is c),
+            (vertex for vertex in vertices_held if vertex.group.table.codelet is codelet),
             key=lambda vertex: vertex.cycles,
         )
-        for c in used
+        for codelet in used
     ]
     rows: list[CodeRow] = []
-    for vertex in sorted(worst, key=lambda vertex: -vertex.cycles)[:MOST_CODELETS]:
+    for vertex in sorted(slowest, key=lambda vertex: -vertex.cycles)[:MOST_CODELETS]:
         codelet = vertex.group.table.codelet
         lines = line_cycles(vertex.group, vertex.row, model.target)
         total = max(0, vertex.cycles) // (

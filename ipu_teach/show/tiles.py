@@ -38,10 +38,11 @@ from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
 EMPTY, NOWHERE, BYTES = range(3)  # the codes before those of the tiles
-MOST_LANES, MOST_NAMED = 64, 20  # more tiles are sorted; have no room for their numbers
-MOST_ACROSS = 64  # cells in a row, and rows, of elements; beyond that one cell stands for several
+MOST_LANES = 64  # more tiles are sorted, and share lanes
+MOST_NAMED = 20  # more tiles on several IPUs have no room for their numbers
+MOST_ACROSS = 64  # cells in a row, and rows, of elements; a cell of a larger tensor is several
 MOST_SHEETS = 1024
-FEW = 4  # elements at the most in a last dimension that is taken for channels
+FEW = 4  # a last dimension of at most four elements is the channels
 LINE = 32  # elements of a one-dimensional tensor in a row of the picture
 LARGEST = 36.0  # side of a cell
 PANEL_HEIGHT = 230.0
@@ -53,12 +54,13 @@ TILES = 190.0  # side of the square that holds the tiles
 def tiles(tensor: Tensor, other: Tensor | None = None) -> View:
     """On which tile is each element of a tensor?
 
-    Where the elements of `tensor` live, and beside it those of `other`, say another view of the
-    same variable.
+    The view shows the tile of each element of `tensor`, and beside it those of `other`, such as
+    another view of the same variable.
 
-    A tensor of one dimension is drawn in rows of 32, one of two with the last across. One of more
-    is sheets of its last two dimensions, those of the dimension before (channels) side by side; if
-    the last has at most 4 elements and fewer than each of the two before, it is the channels. More
+    A tensor of one dimension is drawn in rows of 32, and one of two dimensions with the last
+    across. One of more dimensions is drawn as sheets of its last two dimensions. The sheets of the
+    dimension before these, the channels, are side by side. The last dimension is the channels if it
+    has at most 4 elements, and fewer than each of the two before it. More
     than 64 by 64 elements are drawn several to a square, which shows the tile of the first. More
     than 14 tiles share colours, and more than 64 share lanes. The headings say how many elements a
     square is, and how many tiles a colour or a lane.
@@ -85,6 +87,7 @@ def tiles(tensor: Tensor, other: Tensor | None = None) -> View:
 
 
 def _scene(tensors: list[Tensor]) -> Scene:
+    """Return the scene of one tensor, or of two side by side."""
     target = tensors[0].graph.target
     colours, tiles_per_colour = palette.of_tiles(target.num_tiles)
     panels = Panels()
@@ -156,22 +159,28 @@ def _scene(tensors: list[Tensor]) -> Scene:
 
 
 def _title(tensors: list[Tensor], names: str, sizes: Array) -> str:
-    """Return the number of tiles that the tensors are on, and the range of their bytes."""
-    codes_held = sizes[sizes > 0]
+    """Return the number of tiles that the tensors are on, and the range of their bytes.
+
+    `sizes` has the bytes on each tile.
+    """
+    used = sizes[sizes > 0]
     verb = "is" if len(tensors) == 1 else "are"
     tiles = counted(len(sizes), "tile")
-    if not len(codes_held):
+    if not len(used):
         return f"{names} {verb} on no tile"
     even = (
-        f"{codes_held[0]:,} bytes each"
-        if codes_held.min() == codes_held.max()
-        else (f"{codes_held.min():,} to {codes_held.max():,} bytes each")
+        f"{used[0]:,} bytes each"
+        if used.min() == used.max()
+        else (f"{used.min():,} to {used.max():,} bytes each")
     )
-    return f"{names} {verb} on {len(codes_held):,} of {tiles}, {even}"
+    return f"{names} {verb} on {len(used):,} of {tiles}, {even}"
 
 
 def _elements(tensor: Tensor, name: str, room: float, notes: list[str]) -> tuple[Cells, Array]:
-    """Return (the cells of a tensor's elements, the tile of each, -1 for none)."""
+    """Return (the cells of a tensor's elements, the tile of each, -1 for none).
+
+    The cells have the width `room`. `notes` gets what the picture leaves out.
+    """
     count = tensor.num_elements
     words = _words(tensor)
     sheets_words = square = ""
@@ -229,7 +238,7 @@ def _elements(tensor: Tensor, name: str, room: float, notes: list[str]) -> tuple
     )
     starts = np.array([v.start for v in tensor.graph.variables], np.int64)
     index = np.unravel_index(chosen, tensor.shape if tensor.rank > 1 else (count,))
-    values: dict[str, Array] = {f"i{axis}": per_tile for axis, per_tile in enumerate(index)}
+    values: dict[str, Array] = {f"i{axis}": along for axis, along in enumerate(index)}
     say = f"element [{', '.join(f'{{{name}}}' for name in values)}] of {_name(tensor)}: "
     say += "byte {byte} of its variable, tile {tile}"
     values |= {"byte": byte - starts[tensor.graph.variable_map().at(byte)], "tile": where}
@@ -260,8 +269,10 @@ def _side(sheets: int, beside: int, rows: int, columns: int, room: float) -> flo
 
 
 def _positions(tensor: Tensor, chosen: Array) -> Array:
-    """Return the positions, relative to the first element, of the elements with these numbers in
-    the order of the view."""
+    """Return the positions of chosen elements, relative to the first element of the tensor.
+
+    `chosen` has their numbers in the order of the view.
+    """
     layout = tensor.layout
     if layout.strides is None:
         return layout.positions.reshape(-1)[chosen]
@@ -273,8 +284,10 @@ def _positions(tensor: Tensor, chosen: Array) -> Array:
 
 
 def bytes_by_tile(tensors: list[Tensor]) -> Array:
-    """Return int64[tiles]: the bytes of the memory of the tensors on each tile; a byte that two
-    tensors share counts once."""
+    """Return int64[tiles]: the bytes of the tensors on each tile.
+
+    A byte that two tensors share counts once.
+    """
     graph = tensors[0].graph
     start, stop = (
         np.concatenate(ends) for ends in zip(*(t.byte_extent() for t in tensors), strict=True)
@@ -292,14 +305,16 @@ def _still(codes: Array) -> tuple[Array, int, int]:
     return codes, 1, int(codes[0])
 
 
-def _code(where: Array, tiles_per_colour: int) -> Array:
-    """Return the code of the colour of each tile in `where`; -1 is an unmapped element."""
-    return np.where(where < 0, NOWHERE, BYTES + 1 + where // tiles_per_colour)
+def _code(tile: Array, tiles_per_colour: int) -> Array:
+    """Return the code of the colour of each tile in `tile`; -1 is an unmapped element."""
+    return np.where(tile < 0, NOWHERE, BYTES + 1 + tile // tiles_per_colour)
 
 
 def _name(tensor: Tensor) -> str:
-    """Return the expression of a tensor: its variable, and the view of it if one call can say
-    it."""
+    """Return the expression of a tensor: its variable, and a call that makes the view of it.
+
+    If no single call does, it is "a view of" the variable.
+    """
     graph = tensor.graph
     layout = tensor.layout
     text = graph.describe(tensor).replace("'", "")
@@ -337,12 +352,16 @@ def _name(tensor: Tensor) -> str:
 
 
 def _words(tensor: Tensor) -> str:
+    """Return the name of a tensor, its shape and its dtype."""
     shape = " x ".join(f"{n:,}" for n in tensor.shape) or "one"
     return f"{_name(tensor)}, {shape} {tensor.dtype.__name__}"
 
 
 def _note(sizes: Array) -> str:
-    """Return a text with the bytes, and the tiles with the most and the least."""
+    """Return a text with all bytes, and the most and the fewest on a tile.
+
+    `sizes` has the bytes on each tile.
+    """
     total = int(sizes.sum())
     holding = int((sizes > 0).sum())
     if not holding:
@@ -358,9 +377,11 @@ def _note(sizes: Array) -> str:
 
 
 def _table(tensors: list[Tensor]) -> Table:
-    per_tile = [bytes_by_tile([t]) for t in tensors]
-    tiles_used = np.flatnonzero(sum(per_tile))
-    names = tuple(f"bytes of {_name(t)}" for t in tensors)
+    """Return the table, with the bytes of each tensor on each tile that has some of them."""
+    bytes_per_tile = [bytes_by_tile([tensor]) for tensor in tensors]
+    tiles_used = np.flatnonzero(sum(bytes_per_tile))
+    names = tuple(f"bytes of {_name(tensor)}" for tensor in tensors)
     return ("tile", *names), tuple(
-        (f"{t}", *(f"{sizes[t]:,}" for sizes in per_tile)) for t in tiles_used.tolist()
+        (f"{tile}", *(f"{sizes[tile]:,}" for sizes in bytes_per_tile))
+        for tile in tiles_used.tolist()
     )

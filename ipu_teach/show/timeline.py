@@ -1,12 +1,12 @@
 """The view `timeline`: the run on the axis of modelled time, to zoom into.
 
-Above are the programs as nested boxes, the outermost on top; below, a lane for each tile with its
-activity; last the whole run, with the part that is shown. The words describe the chosen superstep,
-and show the codelet that it executes.
+The upper boxes are the programs, nested, the outermost on top. Below them is a lane for each tile
+with its activity, and then the whole run, with the part that is shown. The text describes the
+chosen superstep, and shows the codelet that it executes.
 
-On several IPUs a row for each shows its steps and its waiting. The unit of choice is then a
-stretch: the work of all IPUs until they wait for each other. If the whole run would be a bar code,
-one round of a Repeat is shown at first. Two runs are shown below each other, on one scale.
+On several IPUs, each has a row with its steps and its waiting. The unit of choice is then a
+stretch: the work of all IPUs until they wait for each other. A run that is too long to be read as a
+whole shows one iteration of a Repeat at first. Two runs are shown below each other, on one scale.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from ipu_teach.show.report_facts import (
     numbered,
     part_of_run,
     phase_cycles,
+    refuse_at_of_two,
     resting,
     run_of,
-    seen_whole,
     slowest,
     sources,
     state_of,
@@ -54,13 +54,13 @@ from ipu_teach.types import Array
 
 REST = STATES.index(palette.REST)
 
-MOST_STEPS = 3000  # of a run
-MOST_OF_IPUS = 12_000  # steps of IPUs, where there are several
+MOST_STEPS = 3000  # supersteps of a run
+MOST_OF_IPUS = 12_000  # supersteps times IPUs, on several IPUs
 MOST_LANES = 64
 MOST_ROWS = 12  # of nested programs
 MOST_IPUS = 16  # with a row of their own
 MOST_READ = 100  # supersteps of a run that is shown as a whole at first
-MOST_PARTS = 5  # of a round, in words
+MOST_PARTS = 5  # named steps of an iteration, in its text
 X = 64.0
 PITCH = 17.0
 WHICH = ("block_filter", "program_filter")
@@ -76,33 +76,35 @@ def timeline(
 ) -> View:
     """Where in a run does the time go?
 
-    The view shows the run in `report` on the axis of modelled time, with the programs above it and
-    the tiles below; and below that the run in `other`, on the same scale. A run of more than 100
-    supersteps is shown as a whole at a key or a button, and at first in one round of its outermost
-    Repeat that is not longer than that.
+    The view shows the run in `report` on the axis of modelled time, with the programs above and the
+    tiles below; the run in `other` is shown below that, on the same scale. A run of more than 100
+    supersteps shows at first one iteration of its outermost Repeat whose iterations are not longer
+    than that; a key or a button shows the whole run.
 
     `at` is where the picture of one run rests, as for `show.bsp`; a kind of phase means a superstep
-    that spends most of its time in it. By default it rests where most of the time goes. `blocks` is
-    a tile, or up to eight: their blocks replace the programs, as lightweight profiling has them.
-    `which` picks them as in `report.execution.blocks`: `block_filter` and `program_filter`.
+    that spends most of its time in it. By default it rests where most of the time goes, and on
+    several IPUs in the longest waiting of IPUs. The title is about that place. `blocks` is a tile,
+    or up to eight: their blocks of lightweight profiling replace the programs. `which` filters
+    these blocks as `report.execution.blocks` does: `block_filter` and `program_filter`.
 
-    On several IPUs each has a row with its steps in place of the programs, up to 16 of them, and
-    the unit of choice is a stretch: the work of all IPUs until they wait for each other.
+    On several IPUs, up to 16 of them have a row with their steps in place of the programs. The unit
+    of choice is then a stretch: the work of all IPUs until they wait for each other.
 
     Up to 3,000 supersteps are shown, on more than four IPUs 12,000 divided by their number, and
     fewer if the scene would be larger than 150 kB. More than 64 tiles share 64 lanes, in each phase
-    sorted by their time, of which a lane shows a mean. Programs nested more than 12 deep are shown
-    up to there. The view says so.
+    sorted by their time; a lane shows a mean. Programs nested more than 12 deep are left out. The
+    view says what is left out.
 
-    Raises `InvalidOptionError` if an argument is not a report, or if no step in it takes time.
+    :raises InvalidOptionError: if an argument is not a report, if no step in it takes time, if
+        blocks are filtered but no tile is given, or if the picture does not show `at`.
     """
     if which and (blocks is None or not which.keys() <= set(WHICH)):
         raise InvalidOptionError(f"""show.timeline() was given {", ".join(sorted(which))}.
             next:  say whose blocks, blocks=0, and pick them with {", ".join(WHICH)}.""")
     reports = [
-        checked(first_end, "timeline") for first_end in (report, report if other is None else other)
+        checked(each_run, "timeline") for each_run in (report, report if other is None else other)
     ]
-    seen_whole("timeline", other, at)
+    refuse_at_of_two("timeline", other, at)
     if blocks is not None and other is not None:
         raise InvalidOptionError("""show.timeline() was given blocks of two reports.
             next:  give it one report, or leave blocks out.""")
@@ -110,66 +112,71 @@ def timeline(
     def scene(max_steps: int) -> Scene:
         if other is None:
             return linked(_Maker(report, max_steps, blocks, which).scene(at=at), report, ("tiles",))
-        return _below(
-            *(_Maker(report_of, max_steps, None, {}).scene(False) for report_of in reports)
-        )
+        return _below(*(_Maker(each_run, max_steps, None, {}).scene(False) for each_run in reports))
 
     max_steps = min(
-        MOST_STEPS, MOST_OF_IPUS // max(report_of.target.num_ipus for report_of in reports)
+        MOST_STEPS, MOST_OF_IPUS // max(each_run.target.num_ipus for each_run in reports)
     )
-    return fitting(scene, min(max_steps, max(len(report_of.step_numbers) for report_of in reports)))
+    return fitting(scene, min(max_steps, max(len(each_run.step_numbers) for each_run in reports)))
 
 
 def _below(first: Scene, second: Scene) -> Scene:
     """Return two runs, one below the other, on the scale of the longer one."""
-    stills = len(first.stills)
-    count = len(first.frames)
-    drawings = len(first.drawings)
-    first_end = float(first.begins[-1])
-    two = float(second.begins[-1])
+    num_stills = len(first.stills)
+    num_frames = len(first.frames)
+    num_drawings = len(first.drawings)
+    first_cycles = float(first.begins[-1])
+    second_cycles = float(second.begins[-1])
     marks = list[Mark]()
     rows = list[tuple[str, ...]]()
-    for which, (name, scene) in enumerate((("first", first), ("second", second))):
+    for run_number, (name, scene) in enumerate((("first", first), ("second", second))):
         rows += [(name, *row) for row in scene.table[1]]
         for mark in scene.marks:
             if isinstance(mark, Flame | Tape):
-                changes: dict[str, Any] = {"name": mark.name + " of the second" * which}
-                changes |= {"heading": f"{name} run: {mark.heading}", "span": max(first_end, two)}
+                changes: dict[str, Any] = {"name": mark.name + " of the second" * run_number}
+                changes |= {
+                    "heading": f"{name} run: {mark.heading}",
+                    "span": max(first_cycles, second_cycles),
+                }
                 if isinstance(mark, Flame) and not mark.timed:
                     changes |= {
-                        "first": mark.first + which * count,
-                        "last": mark.last + which * count,
+                        "first": mark.first + run_number * num_frames,
+                        "last": mark.last + run_number * num_frames,
                     }
-                marks.append(replace(mark, y=mark.y + which * (first.height - 24), **changes))
-    moved = []
+                marks.append(replace(mark, y=mark.y + run_number * (first.height - 24), **changes))
+    second_stills = []
     for still in second.stills:
-        named = {f"{name} of the second": place for name, place in still.lanes.items()}
-        lanes = {name: (n + drawings, a, b) for name, (n, a, b) in named.items()}
+        place_of = {f"{name} of the second": place for name, place in still.lanes.items()}
+        lanes = {name: (n + num_drawings, a, b) for name, (n, a, b) in place_of.items()}
         source = still.source + len(first.sources) if still.source >= 0 else still.source
-        moved.append(replace(still, lanes=lanes, source=source))
-    comparison = "fewer" if two <= first_end else "more"
-    change = f"takes {abs(100 - 100 * two / first_end):.1f} % {comparison} cycles than the first"
-    title = "Both runs take equally long" if first_end == two else f"The second run {change}"
+        second_stills.append(replace(still, lanes=lanes, source=source))
+    title = "Both runs take equally long"
+    if first_cycles != second_cycles:
+        share = 100 * abs(second_cycles - first_cycles) / first_cycles
+        comparison = "fewer" if second_cycles < first_cycles else "more"
+        title = f"The second run takes {share:.1f} % {comparison} cycles than the first"
     return replace(
         first,
         title=title,
-        sentence=f"Two runs on one axis of time: the second {change}. First: {first.sentence} "
+        sentence=f"Two runs on one axis of time. {title}. First: {first.sentence} "
         f"Second: {second.sentence}",
         height=first.height + second.height - 24,
         marks=tuple(marks),
-        stills=(*first.stills, *moved),
-        frames=np.concatenate((first.frames, second.frames + stills)),
+        stills=(*first.stills, *second_stills),
+        frames=np.concatenate((first.frames, second.frames + num_stills)),
         table=(("run", *first.table[0]), tuple(rows)),
         drawings=(*first.drawings, *second.drawings),
         notes=tuple(dict.fromkeys((*first.notes, *second.notes))),
         sources=(*first.sources, *second.sources),
-        data={"second": count},
+        data={"second": num_frames},
     )
 
 
 def _short(place: WalkPlace) -> str:
-    """Return a compute set has its colour, and of what has a name of one's own, a module's say,
-    that is enough."""
+    """Return the text in a program's box.
+
+    It is the name alone of a compute set, which has its colour, and of a Sequence with a name.
+    """
     named = place.node.kind in ("Execute", "Sequence") and place.node.name
     return place.node.name if named else place.title
 
@@ -181,48 +188,57 @@ def _full_name(report: Report, step: int) -> str:
 
 
 class _Maker:
-    """Makes the scene of the first `steps` supersteps."""
+    """Makes the scene of the first `steps` supersteps of a run.
 
-    def __init__(self, report: Report, steps: int, tiles: object, which: dict[str, Any]) -> None:
+    `tiles` are those whose blocks replace the programs, filtered by `filters`; None if there are
+    none.
+
+    Attributes:
+        runs: by compiled step, the number of its executions in these supersteps.
+        stretches: the distinct stretches.
+        order: int64: the number of the stretch at each place of the run.
+    """
+
+    def __init__(self, report: Report, steps: int, tiles: object, filters: dict[str, Any]) -> None:
         self.report = report
         self.steps = min(steps, report.num_steps)
         self._tiles = tiles
-        self._which = which
+        self._filters = filters
         self.several = report.target.num_sets > 1
         self.lanes = LanesOf(report, MOST_LANES)
         numbers, runs = np.unique(report.step_numbers[: self.steps], return_counts=True)
-        # the number of executions of each step
         self.runs = dict(zip(numbers.tolist(), runs.tolist(), strict=True))
-        self.stretches, self.which = segments(report, self.steps)
+        self.stretches, self.order = segments(report, self.steps)
         self.walk = Walk(report, self.steps)
         self._codes: dict[tuple[int, int | None], int] = {}
 
     def scene(self, alone: bool = True, at: At = None) -> Scene:
+        """Return the scene, at rest at `at`. `alone` is False for one of two runs."""
         cycles = np.array([stretch.cycles for stretch in self.stretches])
-        if not cycles[self.which].any():
+        if not cycles[self.order].any():
             raise no_time("timeline")
         texts: dict[str, int] = {}
         stills = tuple(self._still(place, texts) for place in range(len(self.stretches)))
-        total = cycles[self.which]
+        lengths = cycles[self.order]
         blocks = (
             None
             if self._tiles is None
-            else Blocks(self.report, self._tiles, float(total.sum()), self._which)
+            else Blocks(self.report, self._tiles, float(lengths.sum()), self._filters)
         )
         codes = STATES if blocks is None else tuple(dict.fromkeys((*STATES, *blocks.codes)))
         if blocks is None and self.several:
-            nested = self._rows(np.append(0, np.cumsum(total)))
+            boxes = self._rows(np.append(0, np.cumsum(lengths)))
         elif blocks is None:
-            nested = self._flame([s for s in self.walk.spans if s.place.depth < MOST_ROWS])
+            boxes = self._flame([s for s in self.walk.spans if s.place.depth < MOST_ROWS])
         else:
-            nested = blocks.flame(codes, PITCH)
+            boxes = blocks.flame(codes, PITCH)
         poster, title = self._finding()
         if at is not None:
-            moments = [stills[which] for which in self.which.tolist()]
-            poster = resting("timeline", moments, self.report, at)
-            title = self._title_at(poster, moments[poster].label)
-        alone = alone and blocks is None and not self.several
-        window = self._round(poster) if alone else None
+            stills_of_frames = [stills[i] for i in self.order.tolist()]
+            poster = resting("timeline", stills_of_frames, self.report, at)
+            title = self._title_at(poster, stills_of_frames[poster].label)
+        is_alone = alone and blocks is None and not self.several
+        window = self._round(poster) if is_alone else None
         panels = Panels()
         count = self.lanes.count
         labels = () if self.lanes.is_sorted else tuple(f"{t}" for t in range(count))
@@ -235,25 +251,25 @@ class _Maker:
             labels=labels,
             ends=ends if self.lanes.is_sorted else (),
         )
-        panels.put(nested, left=X)
+        panels.put(boxes, left=X)
         panels.below(34)
         panels.put(tape, left=X, high=max(100.0, min(230.0, 15.0 * count)))
         panels.below(34)
         panels.put(Track(), left=X, high=16)
         panels.drawings += [self.lanes.drawing(stretch) for stretch in self.stretches]
-        round_ = "" if window is None else self._parts(*window)
-        panels.notes += [round_] * bool(round_)
+        round_text = "" if window is None else self._parts(*window)
+        panels.notes += [round_text] * bool(round_text)
         self._notes(panels, blocks)
         return panels.scene(
             "timeline",
-            titled(self.report, title + part_of_run(float(total.sum()), self.report)),
+            titled(self.report, title + part_of_run(float(lengths.sum()), self.report)),
             self._sentence()
             + (f" {blocks.sentence()}" if blocks is not None else "")
-            + f" {round_}" * bool(round_),
+            + f" {round_text}" * bool(round_text),
             foot=24,
             codes=codes,
             stills=stills,
-            frames=self.which.astype(np.int64),
+            frames=self.order.astype(np.int64),
             table=self._table() if blocks is None else blocks.table(),
             poster=poster,
             group="stretch" if self.several else "superstep",
@@ -262,84 +278,103 @@ class _Maker:
         )
 
     def _round(self, at: int) -> tuple[int, int] | None:
-        """Return the supersteps of a round of a Repeat in which one of them is, where all are too
-        many to read: of the outermost that are not."""
-        places = [place for root in self.walk.roots for place in root.walk()]
-        loops = {child for p in places if p.node.kind.startswith("Repeat") for child in p.children}
-        boxes = [
+        """Return the range of supersteps of the iteration that is shown at first.
+
+        The iteration contains superstep `at`. It is one of the outermost Repeat whose iterations
+        have at most 100 supersteps. Return None for a run that can be read as a whole.
+        """
+        programs = [place for root in self.walk.roots for place in root.walk()]
+        bodies = {
+            child
+            for program in programs
+            if program.node.kind.startswith("Repeat")
+            for child in program.children
+        }
+        iterations = [
             (span.first, span.last)
             for span in self.walk.spans
-            if span.place in loops and span.first <= at < span.last <= span.first + MOST_READ
+            if span.place in bodies and span.first <= at < span.last <= span.first + MOST_READ
         ]
-        return boxes[0] if boxes and len(self.which) > MOST_READ else None
+        return iterations[0] if iterations and len(self.order) > MOST_READ else None
 
     def _parts(self, first: int, last: int) -> str:
-        """Return what some supersteps consist of, the longest first."""
+        """Return a text with the shares of the steps in a range of supersteps, the longest first.
+
+        The range ends before `last`.
+        """
         spent: Counter[str] = Counter()
-        for which in self.which[first:last].tolist():
-            cost = self.report.step_cost(self.stretches[which].parts[0].step)
-            spent[label(cost.name or cost.kind, 40)] += self.stretches[which].cycles
+        for i in self.order[first:last].tolist():
+            cost = self.report.step_cost(self.stretches[i].parts[0].step)
+            spent[label(cost.name or cost.kind, 40)] += self.stretches[i].cycles
         total = sum(spent.values())
-        parts_said = [
-            f"{name} {100 * c / total:.1f} %" for name, c in spent.most_common(MOST_PARTS)
+        shares = [
+            f"{name} {100 * cycles / total:.1f} %" for name, cycles in spent.most_common(MOST_PARTS)
         ]
-        rest = 100 * sum(c for _, c in spent.most_common()[MOST_PARTS:]) / total
-        parts_said += [f"all else {rest:.1f} %"] if len(spent) > MOST_PARTS else []
+        rest = 100 * sum(cycles for _, cycles in spent.most_common()[MOST_PARTS:]) / total
+        shares += [f"all else {rest:.1f} %"] if len(spent) > MOST_PARTS else []
         return (
             f"Shown at first is one round, supersteps {first + 1:,} to {last:,}, {number(total)} "
-            f"cycles: {', '.join(parts_said)}."
+            f"cycles: {', '.join(shares)}."
         )
 
     def _flame(self, spans: list[Span]) -> Flame:
-        runs = {r.first: f"{r.name}: " for r in self.report.runs if r.name}
+        """Return the programs as nested boxes."""
+        run_names = {r.first: f"{r.name}: " for r in self.report.runs if r.name}
         labels = [
-            (runs.get(s.first, "") if s.place.depth == 0 else "") + _short(s.place) for s in spans
+            (run_names.get(s.first, "") if s.place.depth == 0 else "") + _short(s.place)
+            for s in spans
         ]
         codes = [REST if s.place.node.step < 0 else self._code(s.place.node.step) for s in spans]
         boxes = [
-            (s.place.depth, s.first, s.last, label_text, code)
-            for s, label_text, code in zip(spans, labels, codes, strict=True)
+            (s.place.depth, s.first, s.last, text, code)
+            for s, text, code in zip(spans, labels, codes, strict=True)
         ]
         return flame("programs", "the programs, nested", PITCH, boxes, timed=False)
 
     def _rows(self, begins: Array) -> Flame:
-        """Return a row for each IPU, or each of its sets of tiles: its steps, and for which other
-        one it waits. `begins`: of each stretch of the run, in order."""
+        """Return a row for each IPU, or each of its sets of tiles: its steps, and its waiting.
+
+        `begins` are the cycles at which the stretches of the run begin, in order.
+        """
         ipus = min(self.report.target.num_sets, MOST_IPUS)
         boxes: list[tuple[int, int, int, str, int]] = []
-        for begin, which in zip(begins.tolist(), self.which.tolist(), strict=False):
-            stretch = self.stretches[which]
+        for begin, i in zip(begins.tolist(), self.order.tolist(), strict=False):
+            stretch = self.stretches[i]
             for part in stretch.parts:
                 cost = self.report.step_cost(part.step)
                 code = self._code(part.step, part.ipu)
-                at = begin + part.start
-                set_name = np.flatnonzero(at_work(self.report, part.step)).tolist()
-                for ipu in set_name if part.ipu is None else (part.ipu,):
-                    boxes += [(ipu, at, at + part.cycles, cost.name or cost.kind, code)] * bool(
-                        part.cycles
-                    )
-            for ipu, start, until, last in stretch.waits:
+                start_cycle = begin + part.start
+                working = np.flatnonzero(at_work(self.report, part.step)).tolist()
+                for ipu in working if part.ipu is None else (part.ipu,):
+                    boxes += [
+                        (ipu, start_cycle, start_cycle + part.cycles, cost.name or cost.kind, code)
+                    ] * bool(part.cycles)
+            for ipu, start, end, last in stretch.waits:
                 title = f"waits for {stretch.names[last]}"
-                boxes.append((ipu, begin + start, begin + until, title, WAIT))
+                boxes.append((ipu, begin + start, begin + end, title, WAIT))
         replicas = self.report.replicas
         target = self.report.target
         ipus_each = target.num_ipus // replicas
-        of = f"; {counted(ipus_each, 'IPU')} to each of {replicas} replicas" if replicas > 1 else ""
-        heading = f"the {'sets of tiles' if target.io_tiles else 'IPUs'}, each with its steps{of}"
+        each_replica = (
+            f"; {counted(ipus_each, 'IPU')} to each of {replicas} replicas" if replicas > 1 else ""
+        )
+        rows_of = "sets of tiles" if target.io_tiles else "IPUs"
+        heading = f"the {rows_of}, each with its steps{each_replica}"
         boxes = [box for box in boxes if box[0] < ipus]
         rows = target.sets[:ipus]
         return flame("programs", heading, PITCH, boxes, timed=True, beside=rows)
 
     def _code(self, step: int, ipu: int | None = None) -> int:
-        """Return the colour of a step: that of its longest phase."""
+        """Return the code of a step's colour, which is that of its longest phase."""
         if (step, ipu) not in self._codes:
             self._codes[step, ipu] = state_of(self.report.phases(step, ipu))
         return self._codes[step, ipu]
 
     def _still(self, place: int, texts: dict[str, int]) -> Still:
-        """Return a stretch; the codelet that is shown is of the longest step of the last IPU."""
+        """Return the still of stretch `place`; it shows the codelet of the longest step of the IPU
+        that ends the stretch last. `texts` numbers the texts of codelets."""
         stretch = self.stretches[place]
-        alone = len(stretch.parts) == 1
+        is_one_step = len(stretch.parts) == 1
         longest = max(
             filter(stretch.lasts, stretch.parts), key=lambda part: part.cycles, default=None
         )
@@ -350,9 +385,11 @@ class _Maker:
         for kind in (COMPUTE, EXCHANGE):
             busy = self.lanes.spent(phases, kind)
             values |= {} if busy is None else {kind: busy}
-        parts_said = ", ".join(f"{{{kind}}} cycles of {kind}" for kind in values) or "not at work"
+        kinds_text = ", ".join(f"{{{kind}}} cycles of {kind}" for kind in values) or "not at work"
         lane = "lane {i} of the sorted tiles" if self.lanes.is_sorted else "tile {i}"
-        title, note = self._alone(stretch.parts[0]) if alone else self._meanwhile(stretch, longest)
+        title, note = (
+            self._alone(stretch.parts[0]) if is_one_step else self._meanwhile(stretch, longest)
+        )
         return Still(
             title,
             note,
@@ -361,30 +398,30 @@ class _Maker:
             first=True,
             lanes={"tiles": (place, 0, stretch.cycles)},
             values=values,
-            say=f"{lane}: {parts_said} in this {'superstep' if alone else 'stretch'}",
+            say=f"{lane}: {kinds_text} in this {'superstep' if is_one_step else 'stretch'}",
             source=texts.setdefault(text, len(texts)) if text else -1,
         )
 
     def _alone(self, part: IPUStep) -> tuple[str, str]:
-        """Return (title, note) of one step."""
+        """Return (title, note) of a stretch of one step."""
         step = part.step
         sets = self.report.target.sets
-        set_name = "" if part.ipu is None else f"{sets[part.ipu]}: "
+        prefix = "" if part.ipu is None else f"{sets[part.ipu]}: "
         phases = self.report.phases(step, part.ipu)
         methods = sources(self.report, step)
         note = phase_cycles(phases)
         compute = next((p for p in phases if p.kind == COMPUTE and p.busy is not None), None)
         if compute is not None and compute.busy is not None:
-            who, many = slowest(compute.busy)
-            equal = not set_name and compute.busy.min() == compute.busy.max()
-            longest = f"{who} {'compute' if many else 'computes'} longest"
-            note += "; all tiles compute equally long" if equal else f"; {longest}"
+            tiles, several = slowest(compute.busy)
+            is_equal = not prefix and compute.busy.min() == compute.busy.max()
+            longest = f"{tiles} {'compute' if several else 'computes'} longest"
+            note += "; all tiles compute equally long" if is_equal else f"; {longest}"
         if methods:
             note += f"; codelet {', '.join(dict.fromkeys(name for name, _ in methods))}"
-        return label(set_name + step_name(self.report, step, 60), 60), note
+        return label(prefix + step_name(self.report, step, 60), 60), note
 
     def _meanwhile(self, stretch: Segment, longest: IPUStep | None) -> tuple[str, str]:
-        """Return (title, note) of what several IPUs do in a stretch."""
+        """Return (title, note) of a stretch in which several IPUs execute steps of their own."""
         note = "takes no time"
         if longest is not None:
             name = label(self.report.step_cost(longest.step).name, 40)
@@ -392,6 +429,7 @@ class _Maker:
         return stretch.summary, note
 
     def _heading(self) -> str:
+        """Return the heading of the lanes."""
         if not self.lanes.is_sorted:
             return "the tiles, each by its number"
         return (
@@ -400,7 +438,7 @@ class _Maker:
         )
 
     def _notes(self, panels: Panels, blocks: Blocks | None) -> None:
-        """Return notes on the parts that were left out or merged."""
+        """Add the notes on the parts that were left out or merged."""
         notes = panels.notes
         if blocks is not None and blocks.missing:
             notes.append(f"{counted(blocks.missing, 'more block')} of these tiles are left out.")
@@ -427,7 +465,7 @@ class _Maker:
         It is where most of the time goes; on several IPUs, in the longest waiting of IPUs.
         """
         if self.several:
-            order = self.which.tolist()
+            order = self.order.tolist()
             wait = longest_wait_of(self.stretches, order)
             if wait is None:
                 spent = np.array([stretch.cycles for stretch in self.stretches])
@@ -445,13 +483,13 @@ class _Maker:
         # the longest superstep of the steps of that name, and its first occurrence
         is_worst = [_full_name(self.report, s.parts[0].step) == worst for s in self.stretches]
         lengths = [s.cycles * named for s, named in zip(self.stretches, is_worst, strict=True)]
-        place = int(np.argmax(np.array(lengths)[self.which]))
+        place = int(np.argmax(np.array(lengths)[self.order]))
         return place, f"{share:.1f} % of the time goes to {label(worst, 48)}"
 
     def _title_at(self, place: int, name: str) -> str:
         """Return the title of a picture that rests at a chosen place: its share of the time."""
         cycles = [stretch.cycles for stretch in self.stretches]
-        share = 100 * cycles[int(self.which[place])] / sum(cycles[i] for i in self.which.tolist())
+        share = 100 * cycles[int(self.order[place])] / sum(cycles[i] for i in self.order.tolist())
         unit = "Stretch" if self.several else "Superstep"
         return f"{unit} {place + 1:,}, {name}, takes {share:.1f} % of the time"
 
@@ -468,6 +506,7 @@ class _Maker:
         return spent, supersteps
 
     def _sentence(self) -> str:
+        """Return the sentence: the run, and where most of its time goes."""
         report = self.report
         if self.several:
             return f"{run_of(report)}. {ipus_at_work(report)}"
@@ -482,6 +521,7 @@ class _Maker:
         )
 
     def _table(self) -> Table:
+        """Return a row for each compiled step."""
         report = self.report
         rows = []
         for step, times in self.runs.items():

@@ -1,5 +1,8 @@
-"""The elements of one variable that the vertices of a compute set read and write, a row for each
-vertex. A check draws it for an answer about races, or for one that has a race."""
+"""The elements of one variable that some vertices of a compute set read and write.
+
+The picture has a row for each vertex. Checks show it for answers about races, and for answers that
+have a race.
+"""
 
 from __future__ import annotations
 
@@ -29,20 +32,23 @@ MOST = 24  # elements in a row
 
 
 def touched(graph: Graph, compute_set: ComputeSet, vertices: Sequence[int]) -> View | None:
-    """Return what the vertices with these numbers touch of the variable on which they clash; if on
-    none, of one that they share, or write. None if there is none."""
-    clashes = [
+    """Return a view of the elements of one variable that the vertices with these numbers touch.
+
+    It is a variable on which they clash, else one that all touch, else one that one of them writes.
+    Return None if the vertices touch no variable.
+    """
+    candidates = [
         ((clash.any(), all_touch.any(), np.any(wrote)), v.name, rows, clash)
         for v in graph.variables
-        for rows in [[_deeds(graph, compute_set, k, v) for k in vertices]]
+        for rows in [[_uses(graph, compute_set, k, v) for k in vertices]]
         for all_touch in [np.all(rows, axis=0)]
         for wrote in [np.bitwise_or.reduce(rows) & WRITES > 0]
         for clash in [all_touch & wrote]
         if np.any(rows)
     ]
-    if not clashes:
+    if not candidates:
         return None
-    _, name, rows, clash = max(clashes, key=lambda clash_row: clash_row[0])
+    _, name, rows, clash = max(candidates, key=lambda candidate: candidate[0])
     touching = np.flatnonzero(clash if clash.any() else np.any(rows, axis=0))
     first = max(0, min(int(touching[0]) - MOST // 2, len(clash) - MOST))
     panels = Panels()
@@ -62,8 +68,8 @@ def touched(graph: Graph, compute_set: ComputeSet, vertices: Sequence[int]) -> V
         panels.put(Cells(mark, mark, say=say, values={"element": where}, **same))
         panels.below(34)
         channels[mark] = (row[where], 1, 0)
-        deeds = (f"{CODES[c].name} {_ranges(row == c)}" for c in (1, 2, 3) if np.any(row == c))
-        words.append(f"{mark} {' and '.join(deeds) or 'touches nothing'}")
+        uses = (f"{CODES[c].name} {_ranges(row == c)}" for c in (1, 2, 3) if np.any(row == c))
+        words.append(f"{mark} {' and '.join(uses) or 'touches nothing'}")
         table.append((f"{k}", _ranges(row & READS > 0), _ranges(row & WRITES > 0)))
     note = (
         f"Both touch {_ranges(clash)}, and at least one of them writes there."
@@ -82,10 +88,10 @@ def touched(graph: Graph, compute_set: ComputeSet, vertices: Sequence[int]) -> V
     return View(scene)
 
 
-def _deeds(graph: Graph, compute_set: ComputeSet, vertex: int, variable: Variable) -> Array:
-    """Return int64[elements]: whether a vertex READS or WRITES each element of a variable."""
+def _uses(graph: Graph, compute_set: ComputeSet, vertex: int, variable: Variable) -> Array:
+    """Return int64[elements]: READS, WRITES, both or 0 for each element of a variable."""
     size = variable.dtype.size
-    clashes = np.zeros(int(np.prod(variable.shape)), np.int64)
+    uses = np.zeros(int(np.prod(variable.shape)), np.int64)
     for table in compute_set.tables.values():
         for row in np.flatnonzero(np.array(table.order) == vertex).tolist():
             for name, field in table.edges.items():
@@ -93,10 +99,10 @@ def _deeds(graph: Graph, compute_set: ComputeSet, vertex: int, variable: Variabl
                 for delta, part in graph.layouts[number].parts if number >= 0 else ():
                     at = table.offsets[name][row] + delta + part.positions.reshape(-1)
                     at = (at * field.dtype.size - variable.start) // size
-                    at = at[(at >= 0) & (at < len(clashes))]
-                    clashes[at] |= READS if field.kind != "output" else 0
-                    clashes[at] |= WRITES if field.written else 0
-    return clashes
+                    at = at[(at >= 0) & (at < len(uses))]
+                    uses[at] |= READS if field.kind != "output" else 0
+                    uses[at] |= WRITES if field.written else 0
+    return uses
 
 
 def _ranges(which: Array) -> str:

@@ -39,57 +39,58 @@ def trend(
     shapes = list[Shape]()
     pitch = width / count
     middle = (np.arange(count) + 0.5) * pitch
-    is_positive = heights >= 0
+    has_value = heights >= 0
     shapes.append(Words(width, -8, axis, 12, anchor="end", ink="soft"))
     below: Array = np.zeros(count)
-    wide = 0.7 * pitch
-    cut = heights > top
+    bar_width = 0.7 * pitch
+    is_cut = heights > top
     for code, part in parts.items():
         low = np.minimum(below, height)
         below = below + part * scale
         high = np.minimum(below, height) - low
-        boxes = rectangles(middle - wide / 2, height - low - high, wide, high)
+        boxes = rectangles(middle - bar_width / 2, height - low - high, bar_width, high)
         shapes.append(Boxes(code, boxes[high > 0], upright=True))
-    for x in middle[cut].tolist():  # a gap in the bar
-        shapes.append(Stroke(((x - wide / 2 - 2, 10), (x + wide / 2 + 2, 4)), 3, "paper"))
+    for x in middle[is_cut].tolist():  # a gap in the bar
+        shapes.append(Stroke(((x - bar_width / 2 - 2, 10), (x + bar_width / 2 + 2, 4)), 3, "paper"))
     for line, thick, role in ((ideal, 1.5, "line"), (heights, 2.0, "ink")):
         if line is None:
             continue
-        up = height - line * scale
-        over = line > top
+        y_of_line = height - line * scale
+        is_above = line > top
         for k in np.flatnonzero(
-            is_positive[1:] & is_positive[:-1] & ~(over[1:] & over[:-1])
+            has_value[1:] & has_value[:-1] & ~(is_above[1:] & is_above[:-1])
         ).tolist():
-            ends = [(float(middle[i]), float(up[i])) for i in (k, k + 1)]
+            ends = [(float(middle[i]), float(y_of_line[i])) for i in (k, k + 1)]
             shapes.append(Stroke((_into(*ends), _into(*ends[::-1])), thick, role))
     points = list(zip(middle.tolist(), (height - heights * scale).tolist(), strict=True))
     shapes.append(Stroke(((0, height), (width, height)), 1, "line"))
-    for k in np.flatnonzero(is_positive & ~cut).tolist():
+    for k in np.flatnonzero(has_value & ~is_cut).tolist():
         x, y = points[k]
         side = DOT if k in large else DOT / 2
         shapes.append(Stroke(((x - side / 2, y), (x + side / 2, y)), side))
-    placed = list[tuple[float, float, float]]()
-    for k, words in marked.items():
-        x = _within(width, points[k][0], words)
-        y = max(points[k][1] - DOT, 26.0 * cut[k]) - 4
-        half = LETTER * len(words) / 2 + 2
-        beside_ = [  # the words are above everything below them
+    texts = list[tuple[float, float, float]]()
+    for k, text in marked.items():
+        x = _within(width, points[k][0], text)
+        y = max(points[k][1] - DOT, 26.0 * is_cut[k]) - 4
+        half = LETTER * len(text) / 2 + 2
+        heights_below = [  # the text is above every point below it
             points[j][1]
-            for j in np.flatnonzero(is_positive & ~cut).tolist()
-            if abs(points[j][0] - x) < half + wide / 2
+            for j in np.flatnonzero(has_value & ~is_cut).tolist()
+            if abs(points[j][0] - x) < half + bar_width / 2
         ]
-        y = min(y, max(12.0, min(beside_, default=y) - DOT - 4))
+        y = min(y, max(12.0, min(heights_below, default=y) - DOT - 4))
         if any(
-            abs(y - v) < 14 and abs(x - u) * NARROWEST < half + beside for u, v, beside in placed
+            abs(y - other_y) < 14 and abs(x - other_x) * NARROWEST < half + other_half
+            for other_x, other_y, other_half in texts
         ):
             continue
-        placed.append((x, y, half))
-        shapes.append(Words(x, y, words, 11, anchor="middle"))
+        texts.append((x, y, half))
+        shapes.append(Words(x, y, text, 11, anchor="middle"))
     label_step = -(-int(LETTER * max(map(len, labels)) + 8) // max(1, int(pitch)))
     for k in range(0, count, max(1, label_step)):
         x = _within(width, points[k][0], labels[k])
-        words = labels[k]
-        shapes.append(Words(x, height + 14, words, 11, anchor="middle", ink="soft"))
+        text = labels[k]
+        shapes.append(Words(x, height + 14, text, 11, anchor="middle", ink="soft"))
     return (*shapes, Words(width, height + 29, foot, 12, anchor="end", ink="soft"))
 
 
@@ -100,8 +101,10 @@ def _into(point: tuple[float, float], toward: tuple[float, float]) -> tuple[floa
     return (x + (u - x) * y / (y - v), 0.0) if y < 0 <= v else point
 
 
-def _within(width: float, x: float, words: str) -> float:
-    """Return the middle of words that should be at `x`, inside the drawing, which is a little wider
-    than the box."""
-    half = LETTER * len(words) / 2
+def _within(width: float, x: float, text: str) -> float:
+    """Return the middle of a text that should be at `x`, moved into the drawing.
+
+    The drawing is a little wider than the box.
+    """
+    half = LETTER * len(text) / 2
     return max(half - 30, min(x, width + 12 - half))

@@ -1,5 +1,7 @@
-"""The view `turns`: the loops of one vertex, iteration by iteration, and which iteration wrote an
-element."""
+"""The view `turns`: the loops of one vertex, iteration by iteration.
+
+It marks the iterations that wrote an element.
+"""
 
 from __future__ import annotations
 
@@ -51,15 +53,15 @@ def turns(source: Any, element: Any = None, target: Any = None, /, **values: Any
     The view shows the iterations of the loops of one vertex: the values of its variables at the end
     of each, the values that it stored, and its cycles.
 
-    `what` is a vertex class, which runs on `values` as in `observe` (`target` is the machine with
+    `source` is a vertex class, which runs on `values` as in `observe` (`target` is the machine with
     its prices), or the result of `observe`. `element` marks the iterations that wrote it; it is the
     name of a field, (name, index, …), or an index in the one field that is written. 60 iterations
     are shown, including those that wrote it; the view says so.
 
-    It can also be a vertex of a run: `show.turns(recording, vertex, element, step=7)`. The
-    recording has all that it reads and writes; `vertex` is the result of `add_vertex`, or (name of
-    a compute set, its number there); `step` is a number of the report's steps, by default the last
-    that executed it.
+    `source` can also be a recording: `show.turns(recording, vertex, element, step=7)` shows a
+    vertex of the run. The recording must have all elements that the vertex reads and writes.
+    `vertex` is the result of `add_vertex`, or (name of a compute set, number of the vertex in it).
+    `step` is the number of a step in the report, by default the last that executed the vertex.
 
     Raises `InvalidOptionError` for a vertex without iterations, for an element that none wrote, and
     for a vertex that did not run or was not recorded; `UnknownFieldError`; and the errors of

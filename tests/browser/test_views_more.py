@@ -603,12 +603,12 @@ def test_the_matrix_says_who_sends_to_whom(page: Any, opened: Opener) -> None:
     assert isinstance(matrix, Matrix)
     canvas = opened(view)
     press(page, "End")
-    assert "broadcast, tile 0 sends to 12 tiles" in status(page)
+    assert "one to many, tile 0 sends to 12 tiles" in status(page)
     side = matrix.width / 13
     point(canvas, matrix.x + 0.5 * side, matrix.y + 4.5 * side)
     assert description(page) == (
-        "From tile 0 to tile 4: 256 bytes in 1 message. In all, 0 sends 256 and 4 receives 256 "
-        "bytes."
+        "From tile 0 to tile 4: 256 bytes in 1 message. In all, 0 delivers 3,072 and 4 receives "
+        "256 bytes."
     )
     assert "bytes between tile 4 and others" in canvas_texts(page) and "256 in" in canvas_texts(
         page
