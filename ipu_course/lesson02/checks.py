@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from types import EllipsisType
 
@@ -484,7 +485,7 @@ def _refuse_ticks_at_once(answer: Callable[..., Program]) -> None:
         raise NotYet(
             f"a countdown from {start:,}, stopped after {run.rounds:,} rounds",
             f"{ticks:,} ticks, and {left:,} left",
-            expected=f"{start - left:,} ticks: one for each that was taken",
+            expected=f"{start - left:,} ticks",
             why="the ticks are not counted round by round.",
             next_step="take 1 from left and add 1 to ticks in the same round.",
         )
@@ -717,13 +718,26 @@ def _transposed(draw: np.random.Generator) -> Drawn:
 BYTES = (PredictedValue("", "bytes", whole=True),)
 
 
-def _loops(_: Answer, run: Ran) -> None:
-    """Raise `NotYet` if the program has no RepeatWhileTrue."""
+def _loops(answer: Answer, run: Ran) -> None:
+    """Raise `NotYet` if the program has no RepeatWhileTrue, or does not take 1 in each round."""
     if not run.steps[RepeatWhileTrue.__name__]:
         why = "the number of rounds was fixed when the program was written."
         advice = "let the device look: RepeatWhileTrue(Sequence(), left, body)."
         raise NotYet(
             run.trial.tried, "no RepeatWhileTrue", expected="one", why=why, next_step=advice
+        )
+    start = 200
+    stopped = replace(
+        DOWN, tensors={"left": Var(INT, (), 0, [np.array(start)], [ZERO])}, runs=1
+    ).of(answer)
+    left = int(stopped.came[0]["left"])
+    if abs(start - left - stopped.rounds) > 1:
+        raise NotYet(
+            f"left from {start}, stopped after {counted(stopped.rounds, 'round')}",
+            f"{left} left",
+            expected=f"{start - stopped.rounds}",
+            why="a round takes more than 1 away.",
+            next_step="popops.sub_in_place(graph, left, 1, body), and nothing else.",
         )
 
 

@@ -629,7 +629,7 @@ def countdown(graph, left, ticks):
 
 
 # %% 02.4: taken away before each look
-# why:  1 is taken away before each look, so that 0 becomes -1, and it never stops.
+# why:  this subtracts 1 before each look, so that 0 becomes -1, and the loop never ends.
 # next: let the condition be an empty Sequence(), and do both in the body.
 def countdown(graph, left, ticks):
     condition = Sequence()

@@ -633,22 +633,22 @@ def _elsewhere(mask: Array) -> Iterator[tuple[str, Array]]:
     yield "in the mirrored half", np.hstack([mask[:, half - 1 :: -1], mask[:, : half - 1 : -1]])
 
 
-def _one_set(judge: warmups.Judge) -> warmups.Judge:
-    """Return the same check, which also refuses more than one compute set."""
+def _few_sets(judge: warmups.Judge, most: int, why: str, advice: str) -> warmups.Judge:
+    """Return the same check, which also refuses more than `most` compute sets."""
 
     def judged(answer: Answer) -> Passed:
         passed = judge(answer)
         reports = passed.evidence
         assert isinstance(reports, list)
         sets = max(map(_compute_sets, reports))
-        if sets > 1:
+        if sets > most:
             raise NotYet(
                 passed.tried,
                 f"the numbers are right, in {sets} compute sets",
-                expected="1",
-                why="each call of the library has a compute set of its own.",
-                next_step="popops.map(graph, expression, [x], program), with expr._1 for x.",
-                bars=Bars(1, sets, "compute sets"),
+                expected=f"{most}",
+                why=why,
+                next_step=advice,
+                bars=Bars(most, sets, "compute sets"),
             )
         return passed
 
@@ -676,23 +676,37 @@ LESSON = lesson(
     "03",
     question("03.0", (PredictedValue("", "bytes", whole=True),)),
     exercise(
-        "03.w1", warmups.tensor_call("03.w1", np.exp, "the tensor that popops.exp made", 1e-5)
+        "03.w1",
+        _few_sets(
+            warmups.tensor_call("03.w1", np.exp, "the tensor that popops.exp made", 1e-5),
+            1,
+            "each call of the library has a compute set of its own, and one call is enough.",
+            "leave the other calls out.",
+        ),
     ),
     exercise("03.1", _softmax),
     exercise("03.2", _layout),
     exercise(
         "03.w2",
-        _one_set(
-            warmups.tensor_call("03.w2", lambda x: 2 * x + 1, "the tensor that popops.map made")
+        _few_sets(
+            warmups.tensor_call("03.w2", lambda x: 2 * x + 1, "the tensor that popops.map made"),
+            1,
+            "each call of the library has a compute set of its own.",
+            "popops.map(graph, expression, [x], program), with expr._1 for x.",
         ),
     ),
     exercise("03.3", _fused),
     exercise(
         "03.w3",
-        _by_columns(
-            warmups.tensor_call(
-                "03.w3", lambda x: x.sum(axis=0), "the tensor that popops.reduce made"
-            )
+        _few_sets(
+            _by_columns(
+                warmups.tensor_call(
+                    "03.w3", lambda x: x.sum(axis=0), "the tensor that popops.reduce made"
+                )
+            ),
+            2,
+            "a reduction has two compute sets: the sums on each tile, and the sum of these.",
+            "let one reduction do all of it.",
         ),
     ),
     exercise("03.4", _mean_and_variance),

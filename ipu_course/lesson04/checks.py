@@ -814,6 +814,18 @@ def _misjudged(actual: Array, right: Array) -> tuple[str, str]:
 
 def _on_tile_3(_: Answer, run: Ran) -> None:
     run.refuse_other_tiles([3], "a vertex works where it is mapped to.", "map it to tile 3.")
+    count = sum(
+        len(table)
+        for compute_set in run.graph.compute_sets
+        for table in compute_set.tables.values()
+    )
+    if count > 1:
+        raise NotYet(
+            run.trial.tried,
+            f"out is right, and there are {count} vertices",
+            expected="1",
+            next_step="call graph.add_vertex once.",
+        )
 
 
 def _pieces(answer: Piece) -> Passed:

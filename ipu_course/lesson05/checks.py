@@ -333,7 +333,7 @@ def _beside_ours(answer: Callable[..., int]) -> str:
         estimates = call(answer, *sizes, graphcores_guess, graphcores_guess)
         if abs(sum(theirs) - estimates) > 1e-6 or theirs == ours:
             return ""
-        # of a plan that adds its parts up, a dearer product changes its own part alone
+        # If the plan adds its parts up, a dearer product changes only its own part.
         dearer = call(answer, *sizes, lambda n: 2 * graphcores_guess(n), graphcores_guess)
         if abs(dearer - estimates - theirs[1]) > 1e-6:
             return ""

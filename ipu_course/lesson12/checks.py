@@ -256,7 +256,7 @@ def _ten() -> tuple[Array, list[CSRMatrix]]:
 
 @dataclass
 class Watched:
-    """What an answer did with engines: how many it created, their runs, and all that it read."""
+    """The number of engines that an answer created and of their runs, and the arrays it read."""
 
     engines: int = 0
     runs: int = 0

@@ -923,8 +923,9 @@ def prune_and_regrow(there, weights, slopes, moved):
 
 
 # %% 12.6: slopes by sign
-# why:  slopes are added up with their signs, so that loud blocks count as small where they cancel.
-# next: add up squares, of the slopes as well.
+# why:  this adds gradients with their signs, so a block of large gradients that cancel counts as
+#   small.
+# next: add up the squares of the gradients.
 def prune_and_regrow(there, weights, slopes, moved):
     present, values = there.copy(), weights.copy()
     sizes = np.where(there, (weights**2).sum(axis=(2, 3)), np.inf)
@@ -1006,9 +1007,9 @@ def prune_and_regrow(there, weights, slopes, moved):
 
 
 # %% 12.6: grown where it has just gone
-# why:  a block that has just gone may grow again here: the places are looked for after the smallest
-#   were taken away.
-# next: look for places in the old `there`, before anything is taken away.
+# why:  a block that has just gone may grow again here: this looks for places after it took the
+#   smallest away.
+# next: look for places in the old `there`.
 def prune_and_regrow(there, weights, slopes, moved):
     present, values = there.copy(), weights.copy()
     sizes = np.where(there, (weights**2).sum(axis=(2, 3)), np.inf)

@@ -26,7 +26,7 @@ from ipu_teach.types import Array
 # lowers an operation, called with (low, x, slope), or its gradient, called with g as well
 Lowers = Callable[..., Tensor]
 # batch, iterations, rate and both weights of a run; None for a value that was not written
-State = tuple[int, int, float | None, float | None, float | None]
+State = tuple[float | None, ...]
 
 # --- 13.1 and 13.3: what goes in, and what comes back ---------------------------------------------
 

@@ -208,7 +208,7 @@ def _refuse_elsewhere(run: Ran, blocks: int) -> None:
             actual = (
                 f"{name}[{row}, {column}] is on tile {home}, and a vertex on tile {tile} writes it"
             )
-            why = "a block is best computed where it lies: elsewhere all of it has to travel."
+            why = "this tile fetches a whole block in each step, and sends it back."
             raise NotYet(
                 run.trial.tried, actual, why=why, next_step="map the vertex of blocks[t] to tile t."
             )
@@ -613,7 +613,7 @@ def _triangles(answer: type[Vertex]) -> Passed:
 
 Pieces = list[list[tuple[int, int, int]]]  # for each tile, (vertex, first edge, end) of its pieces
 FAIR = 1.1  # a multiple of the mean, or of the mean rounded up
-FEW = 1.6  # a multiple of a wave's cycles with rows that are cut only where a tile is full
+FEW = 1.6  # a multiple of a wave's cycles with the fewest cuts
 
 
 @cache
@@ -819,11 +819,12 @@ LOOKS = (
     ([2, 4, 4, 5, 7, 8], [2, 2, 1, 4, 2, 0, 3, 2], [0, 3, 2, 1, 4], 2, [0, 0, 1, 0, 1]),
     ([0, 1, 4, 6, 6, 8], [3, 0, 1, 4, 4, 2, 0, 1], [-1, -1, 0, 2, 1], 0, [0, 0, 1, 0, 0]),
 )
+LISTS = [[np.array(part) for part in parts] for parts in zip(*LOOKS, strict=True)]
 LOOKED = {
-    name: Var(INT, np.array(values[0]).shape, 0, [np.array(value) for value in values])
-    for name, *values in zip(("ends", "neighbours", "distance", "level"), *LOOKS, strict=False)
+    name: Var(INT, values[0].shape, 0, values)
+    for name, values in zip(("ends", "neighbours", "distance", "level"), LISTS, strict=False)
 }
-LOOKED["hit"] = Var(INT, 5, 0, right=[np.array(hit) for *_, hit in LOOKS])
+LOOKED["hit"] = Var(INT, 5, 0, right=LISTS[-1])
 FIVE_ROWS = Trial("5 rows of neighbours, some of them empty", LOOKED, form=codelet, tiles=1)
 FIVE_ROWS = replace(FIVE_ROWS, runs=len(LOOKS))
 

@@ -211,7 +211,7 @@ def heat(graph, plate, other, blocks, pairs):
 
 
 # %% 14.1: on the next tile
-# not yet: and a vertex on tile 1 writes it why: a block is best computed where it lies
+# not yet: and a vertex on tile 1 writes it
 def heat(graph, plate, other, blocks, pairs):
     def step(source, into):
         compute_set = graph.add_compute_set("step")
@@ -353,7 +353,7 @@ class Look(Vertex):
 
 
 # %% 14.w2: from the level on
-# why:  a neighbour that is farther than level counts, too.
+# why:  neighbours at a distance above level count as well.
 # next: ask for just that distance, with ==.
 class Look(Vertex):
     ends: Input[Vector[INT]]

@@ -514,8 +514,8 @@ def _why_so_many(parts: list[Array], tiles: int) -> tuple[str, str]:
     pairs = right.size + down.size
     counts = np.bincount(pixels.ravel())
     if counts.max() == 1:
-        why = "every pixel is alone on its tile, so all pairs of neighbours lie on two tiles."
-        return why, "up to `most` pixels may lie on one tile, and some tiles may have none."
+        why = "every pixel is alone on its tile, so each pair of neighbours is on two tiles."
+        return why, "put up to `most` pixels on a tile; some tiles may have none."
     by_chance = 1 - (counts * (counts - 1)).sum() / (pixels.size * (pixels.size - 1))
     if cuts(pixels) > 0.9 * pairs * by_chance:
         why = "neighbours lie together no more often than by chance, and only neighbours talk."
@@ -682,7 +682,7 @@ def _refuse_idle(old: Report, new: Report) -> None:
             "nothing is computed on the device: no vertex runs",
             expected="the same results, computed there",
             why="what another program has computed, or the host, is not a result of this one.",
-            next_step="begin with what the program before begins with, and compute on the device.",
+            next_step="begin with the data of the program before, and compute on the device.",
         )
 
 

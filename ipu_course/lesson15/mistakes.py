@@ -203,7 +203,7 @@ class Variable(Vertex):
 
 
 # %% 15.2: lam for the variance
-# why:  the second number of the belief is lam. Its variance is asked for.
+# why:  the second number of the belief is lam here, and it has to be the variance.
 # next: 1 / lam.
 class Variable(Vertex):
     prior: Input[Vector[FLOAT]]

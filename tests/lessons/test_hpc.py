@@ -74,8 +74,8 @@ def test_three_small_graphs_are_those_counted_by_hand() -> None:
         "two triangles at one vertex": 2,
         "a square and its diagonal": 2,
     }
-    counted = {t.tried: lesson.triples(t.more[0]) for t in lesson._knots() if t.tried in by_hand}
-    assert counted == by_hand
+    counted = {t.tried.split(":")[0]: lesson.triples(t.more[0]) for t in lesson._knots()}
+    assert by_hand.items() <= counted.items()
 
 
 def test_a_search_of_the_lesson_finds_what_scipy_finds(names_of: Any) -> None:

@@ -656,7 +656,7 @@ class Triangles(Vertex):
 
 
 # %% 14.4: self.count += 1
-# error in the answer: the Output count is read
+# error in the answer: reading the Output count
 class Triangles(Vertex):
     offsets: Input[Vector[INT]]
     neighbours: Input[Vector[INT]]
