@@ -27,11 +27,11 @@ TOOLS = os.path.join(ROOT, ".venv-uv")
 NEW, OLD, CACHE = VENV + "-new", VENV + "-old", VENV + "-cache"
 WHEELS = os.path.join(ROOT, "wheels")
 STAMP = os.path.join(VENV, "ipu_teach.stamp")
-LONGEST_TEXT = 1 << 16  # a file of more bytes in .venv's folder of programs is not a script
-HEARTBEAT = 20  # a set-up step reports after so many seconds that it is still running
-LAST_LINES = 10  # if a step fails, so many lines of the tool's output are shown
-KILLED = (128 + 9, 128 + 15)  # the exit statuses of a program that was killed, as a shell has them
-UNFINISHED = "unfinished"  # earlier editions wrote this stamp into a .venv that was not complete
+LONGEST_TEXT = 1 << 16  # A file of more bytes in .venv's folder of programs is not a script.
+HEARTBEAT = 20  # A set-up step reports after this many seconds that it is still running.
+LAST_LINES = 10  # If a step fails, this many lines of the tool's output are shown.
+KILLED = (128 + 9, 128 + 15)  # The exit statuses of a program that was killed, as a shell has them.
+UNFINISHED = "unfinished"  # Earlier editions wrote this stamp into a .venv that was not complete.
 
 
 def python_of(venv):

@@ -23,7 +23,7 @@ from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence, WriteUnd
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT
 
-PARTS = 7  # each row of the matrix is divided into so many parts
+PARTS = 7  # each row of the matrix is divided into this many parts
 _target: Target = IPUModel().create_device().target
 
 
@@ -237,8 +237,8 @@ def pod(num_ipus: int) -> None:
     assert report.total_cycles > 0 and report.exchange_bytes_per_tile[0].sum() > 0
 
 
-GATHERS = 100  # a compilation is compared with so many gathers of numpy
-INPUTS = 8  # inputs of each vertex
+GATHERS = 100  # A compilation is compared with this many gathers of numpy.
+INPUTS = 8  # Inputs of each vertex.
 
 
 def irregular() -> tuple[Work, Work]:

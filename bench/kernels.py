@@ -16,8 +16,8 @@ from ipu_teach.graph import Graph, Tensor, Vertex
 from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence
 from ipu_teach.types import FLOAT, INT, UNSIGNED_INT, Array, DType
 
-TILES = 1472  # tiles of a chip
-WORKERS = 6  # workers of a tile
+TILES = 1472  # Tiles of a chip.
+WORKERS = 6  # Workers of a tile.
 _blas = ThreadpoolController()
 
 

@@ -40,9 +40,9 @@ from bench.scalar import FEW, MANY, Placed, bare, seconds
 from ipu_teach.graph.vertex import Vertex, run_on
 from ipu_teach.types import FLOAT
 
-WRAPS = ("XorShift",)  # codelets whose integers wrap when they overflow
-ROUNDS = 3  # measurements, of which the median is reported
-SEEN = 5  # the results of the first SEEN vertices are compared
+WRAPS = ("XorShift",)  # Codelets whose integers wrap when they overflow.
+ROUNDS = 3  # Measurements, of which the median is reported.
+SEEN = 5  # The results of the first SEEN vertices are compared.
 
 
 def _lines(text: str) -> list[ast.stmt]:

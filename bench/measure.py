@@ -19,8 +19,8 @@ Ratios = Callable[[], "Mapping[str, float] | str"]
 
 # In this folder, `python -m bench.…` finds the rows that are separate programs.
 ROOT = Path(__file__).resolve().parents[1]
-SHORTEST = 0.1  # in a round, the workload and the floor each run for at least so many seconds
-MOST_CALLS = 20  # in a round, each of them is called at most so many times
+SHORTEST = 0.1  # In a round, the workload and the floor each run for at least this many seconds.
+MOST_CALLS = 20  # In a round, each of them is called at most this many times.
 
 
 @dataclass(frozen=True)

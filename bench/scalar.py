@@ -35,8 +35,8 @@ from ipu_teach.types import Array
 
 MANY, FEW = 20_000, 78  # vertices on a full chip, and vertices on 13 tiles with six on each
 T = TypeVar("T")
-CALLS = 5  # a measurement is the quickest of this many calls
-WARM = 0.5  # the engine runs for so many seconds before it is measured
+CALLS = 5  # A measurement is the quickest of this many calls.
+WARM = 0.5  # The engine runs for this many seconds before it is measured.
 NO_NUMBA = "numba is not here"
 LONG = """
 import json, sys, time

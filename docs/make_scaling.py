@@ -27,12 +27,12 @@ from ipu_teach.poplibs import gcl, poplin, poputil  # noqa: E402
 from ipu_teach.program import Execute, Program, Sequence  # noqa: E402
 
 IPUS = (1, 2, 4, 8, 16, 32, 64)
-EIGHTH = 184  # tiles of an IPU, an eighth of a full one
-BLOCKS = {EIGHTH: (8, 23), 1472: (32, 46)}  # tiles per IPU -> (rows, columns) of their grid
-SIDE = 64  # points on a side of a tile's part of the plate, on one IPU
-PART = 32  # points on a side of a tile's part, if the plate grows with the IPUs
-ROWS, INNER = 1024, 512  # shapes of the product: [ROWS, INNER] x [INNER, INNER]
-EACH = 256  # rows per IPU, if the product grows with the IPUs
+EIGHTH = 184  # Tiles of an IPU, an eighth of a full one.
+BLOCKS = {EIGHTH: (8, 23), 1472: (32, 46)}  # Tiles per IPU -> (rows, columns) of their grid.
+SIDE = 64  # Points on a side of a tile's part of the plate, on one IPU.
+PART = 32  # Points on a side of a tile's part, if the plate grows with the IPUs.
+ROWS, INNER = 1024, 512  # Shapes of the product: [ROWS, INNER] x [INNER, INNER].
+EACH = 256  # Rows per IPU, if the product grows with the IPUs.
 NAMES = {
     "compute": "compute",
     "exchange": "exchange",

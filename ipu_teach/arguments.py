@@ -53,9 +53,9 @@ Function: TypeAlias = Callable[..., Any]
 Predicate: TypeAlias = Callable[[Argument], bool]
 Kept = TypeVar("Kept", bound=type)
 Call = TypeVar("Call", bound=Function)
-Choice: TypeAlias = Callable[[str, Hint], bool]  # called with a parameter's name and annotation
-Refusal: TypeAlias = Callable[[str, str], IPUTeachError]  # called with a sentence and the advice
-FLAG = bool, np.bool_  # the types of flags: 1 and "yes" are not accepted
+Choice: TypeAlias = Callable[[str, Hint], bool]  # Called with a parameter's name and annotation.
+Refusal: TypeAlias = Callable[[str, str], IPUTeachError]  # Called with a sentence and the advice.
+FLAG = bool, np.bool_  # The types of flags: 1 and "yes" are not accepted.
 WORDS = "give True or False."
 WHOLE = (int, np.integer)
 REAL = (int, float, np.integer, np.floating)

@@ -248,7 +248,7 @@ class Stage:
 
     `forward` is a program that reads `into` and writes its result to `out`. For training,
     `backward` is a program that reads `grad_out`, the gradient of `out`, and writes `grad_into`,
-    the gradient of `into`. Of the tensors of the forward pass, `backward` may read only those in
+    the gradient of `into`. `backward` may read only those tensors of the forward pass that are in
     `keep`. The same programs run for all micro-batches.
 
     Some fields may be left out:

@@ -26,7 +26,7 @@ from pack.targets import PackError
 from pack.wheels import ANY
 
 LESSON = "00_meet_the_machine.ipynb"
-LONGEST = 900.0  # a step of a trial may take so many seconds
+LONGEST = 900.0  # a step of a trial may take this many seconds
 CUT_OFF = ["unshare", "-rn"]
 
 

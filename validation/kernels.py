@@ -32,8 +32,8 @@ BABEL = Source(
     "Louw and McIntosh-Smith, Using the Graphcore IPU for traditional HPC applications (2021), "
     "table I",
 )
-# Each of three arrays has so many elements, the most that fit on a GC2: BabelStream, pull request
-# 70
+# The number of elements of each of three arrays, the most that fit on a GC2 (BabelStream, pull
+# request 70)
 BABEL_LARGEST = 16_185_000
 # Boards with a GC2 have this clock, but Graphcore's model 1.6 GHz: UoB-HPC/ipu-hpc-cookbook
 BOARD_CLOCK = 1.3e9

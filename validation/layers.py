@@ -32,7 +32,7 @@ PASSES = ("TRAINING_FWD", "TRAINING_BWD", "TRAINING_WU")
 PRODUCTS = "products alone: PopLibs' rearrangements and its update of the weights are left out"
 BUILT = "built by the calls of PopLibs' tools/fully_connected_layer.cpp: products, bias, updates"
 BUILT_KINDS = ("small", "grouped")
-LEARNING_RATE = 0.5  # that of PopLibs' tool
+LEARNING_RATE = 0.5  # That of PopLibs' tool.
 # kinds of layers whose figures we do not meet, with the reason
 KNOWN_NOT_TO_HOLD = {
     "depthwise": "PopLibs takes ConvPartialVerticalMac (poplin/ConvPlan.cpp), ours are products",

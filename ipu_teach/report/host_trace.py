@@ -16,9 +16,9 @@ from ipu_teach.saving.schema import keyed, many, real, row, since, whole
 ENGINE, STREAMS, USER = "engine", "streams", "user"
 PREFETCH, COPY = "prefetch()", "StreamCopy"
 TO_DEVICE, TO_HOST = "host to device", "device to host"
-LONGEST = 1e12  # a file may not have a longer time, in seconds
-MOST_WRITTEN = 20_000  # a file has at most this many events of each channel
-ON_THE_CLOCK = "run 0, modelled"  # a run with this name has events with modelled times
+LONGEST = 1e12  # A file may not have a longer time, in seconds.
+MOST_WRITTEN = 20_000  # A file has at most this many events of each channel.
+ON_THE_CLOCK = "run 0, modelled"  # A run with this name has events with modelled times.
 
 T = TypeVar("T")
 # This is a `Raw` as a plain tuple, which is quicker to create.

@@ -41,8 +41,8 @@ from ipu_teach.report.walk import joints
 from ipu_teach.target import Target, changed
 from ipu_teach.types import Array
 
-EVERY = 2**12  # a run on a single IPU is divided into parts of this many steps, to sum their cycles
-CHUNK = 2**16  # the times of this many steps are computed at once
+EVERY = 2**12  # The cycles of a run on a single IPU are added up in parts of this many steps.
+CHUNK = 2**16  # The times of this many steps are computed at once.
 # The compiled program depends on these fields of the target, so `what_if` cannot change them.
 COMPILED_FOR = (
     "num_ipus",

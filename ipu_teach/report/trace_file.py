@@ -17,10 +17,11 @@ from ipu_teach.report.host_trace import HostTrace
 from ipu_teach.report.report import Report
 from ipu_teach.report.steps import StepRun
 
-MOST_EVENTS = 500_000  # a trace with more events is cut off
-MOST_TILES = 16  # this many tiles have rows of their own, unless the caller chooses the tiles
-HOST, DEVICE = 0, 1  # the numbers of the two processes in the trace
-# Each set of tiles has these two rows. Row 0 is not used, as Perfetto shows the process in it.
+MOST_EVENTS = 500_000  # A trace with more events than this is cut off.
+MOST_TILES = 16  # This many tiles have rows of their own, unless the caller chooses the tiles.
+HOST, DEVICE = 0, 1  # The numbers of the two processes in the trace.
+# Each set of tiles has a row of steps and a row of phases. Row 0 is not used, as Perfetto shows the
+# process in it.
 STEPS, PHASES = 1, 2
 ROWS = {STEPS: "steps", PHASES: "phases"}
 _Event = dict[str, Any]

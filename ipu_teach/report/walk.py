@@ -113,8 +113,8 @@ class Walk:
         self._end = 0
         end = len(self._steps) if most is None else min(most, len(self._steps))
         runs = [(run.program, run.first, run.last) for run in report.runs] or [(0, 0, end)]
-        self.read: list[int] = []  # indices of the steps before which a predicate was read
-        self.unplaced = 0  # the number of steps that belong to no place of the programs
+        self.read: list[int] = []  # Indices of the steps before which a predicate was read.
+        self.unplaced = 0  # The number of steps that belong to no place of the programs.
         for program_number, run_start, run_end in runs:
             self._at = run_start
             self._end = end if run_end is None else min(run_end, end)

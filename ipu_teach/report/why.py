@@ -34,7 +34,7 @@ from ipu_teach.report.table import plain
 if TYPE_CHECKING:
     from ipu_teach.report.report import Report
 
-MEMORY, WAITING = "memory", "waiting"  # the two questions that `why(report, what)` takes by name
+MEMORY, WAITING = "memory", "waiting"  # The two questions that `why(report, what)` takes by name.
 # If the longest step takes less than this share of the run, no single step explains the run's time.
 DOMINATES = 0.1
 

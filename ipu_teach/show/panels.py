@@ -38,11 +38,11 @@ from ipu_teach.show.shapes import LETTER, Boxes, Shape, Words, rectangles
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
-LEFT = 16.0  # the left edge of panels
-RIGHT = 704.0  # the right edge of panels
-TOP = 34.0  # the top of the first panel, with room for its heading above it
-ENDS = ("slowest", "fastest")  # the texts beside the first and the last of sorted lanes
-BROAD, NAMED = 52.0, 14.0  # an IPU that is BROAD has its number above it, which is NAMED high
+LEFT = 16.0  # The left edge of panels.
+RIGHT = 704.0  # The right edge of panels.
+TOP = 34.0  # The top of the first panel, with room for its heading above it.
+ENDS = ("slowest", "fastest")  # The texts beside the first and the last of sorted lanes.
+BROAD, NAMED = 52.0, 14.0  # An IPU that is BROAD has its number above it, which is NAMED high.
 
 # A cell is (row, column, code, texts, description). It shows the first text that has room in it.
 Cell = tuple[int, int, int, tuple[str, ...], str]

@@ -37,12 +37,12 @@ from ipu_teach.types import Array
 
 WIDTH = 720
 VERSION = 1
-LONGEST_LABEL = 80  # a label has at most this many characters
-MOST_COLUMNS = 172  # the strip of a long run has about this many columns
-MOST_PERIODS = 64  # the search for the period of a run tries at most this many
-WORDS = ("label", "note", "say")  # the texts of a still
-SHORT = 8  # a text of at most this length is stored again, not by its number
-FEW_FRAMES = 16  # a run of at most this many frames is drawn piece by piece
+LONGEST_LABEL = 80  # A label has at most this many characters.
+MOST_COLUMNS = 172  # The strip of a long run has about this many columns.
+MOST_PERIODS = 64  # The search for the period of a run tries at most this many.
+WORDS = ("label", "note", "say")  # The texts of a still.
+SHORT = 8  # A text of at most this length is stored again, not by its number.
+FEW_FRAMES = 16  # A run of at most this many frames is drawn piece by piece.
 WHOLE = re.compile(r"0|-?[1-9]\d{0,14}")
 
 Table = tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]  # headings, rows

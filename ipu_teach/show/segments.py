@@ -26,8 +26,8 @@ from ipu_teach.show.scene import Bar, Drawing, number, quantiles
 from ipu_teach.types import Array
 
 WAIT = STATES.index(palette.WAIT)
-MOST_TOLD = 16  # a text lists at most this many IPUs
-MOST_ENDS = 8  # at most this many IPUs have their number beside their lanes
+MOST_TOLD = 16  # A text lists at most this many IPUs.
+MOST_ENDS = 8  # At most this many IPUs have their number beside their lanes.
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from ipu_teach.show.scene import number
 from ipu_teach.show.shapes import Boxes, Raster, Shape, Stroke, Words, rectangles
 from ipu_teach.types import Array
 
-ROWS = 96  # the raster of many stacks has this many rows
-SMALLEST_BOX = 0.15  # a lower box cannot be seen
+ROWS = 96  # The raster of many stacks has this many rows.
+SMALLEST_BOX = 0.15  # A box that is lower than this cannot be seen.
 
 
 def stacks(

@@ -70,8 +70,8 @@ def svg(scene: Scene, frame: int | None = None) -> str:
     ).replace(" %", f"{NO_BREAK}%")
 
 
-NO_BREAK = "\u00a0"  # the space before a percent sign
-STROKE = {"ink": "k", "line": "l", "paper": "z"}  # the CSS classes of lines, by their role
+NO_BREAK = "\u00a0"  # The space before a percent sign.
+STROKE = {"ink": "k", "line": "l", "paper": "z"}  # The CSS classes of lines, by their role.
 # All patterns use these two elements.
 PATTERN = (
     '<rect id="g" width="6" height="6"/><pattern id="h" width="6" height="6" '
