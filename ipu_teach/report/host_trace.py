@@ -148,14 +148,14 @@ class HostTrace:
         }
         events = []
         for event, outer_events in nested(ordered, lambda e: (e.thread, e.start, e.end)):
-            start = (event.start - self._since) / 1e9
+            start_seconds = (event.start - self._since) / 1e9
             duration = (event.end - event.start) / 1e9
             depth_and_thread = len(outer_events), number_of_thread[event.thread]
             events.append(
                 HostEvent(
                     event.channel,
                     event.label,
-                    start,
+                    start_seconds,
                     duration,
                     *depth_and_thread,
                     event.size,
@@ -297,12 +297,12 @@ def nested(
     """
     open_by_thread: dict[Any, list[tuple[float, T]]] = {}
     for event in events:
-        thread, start, end = place(event)
+        thread, event_start, event_end = place(event)
         open_events = open_by_thread.setdefault(thread, [])
-        while open_events and (open_events[-1][0] < end or open_events[-1][0] <= start):
+        while open_events and (open_events[-1][0] < event_end or open_events[-1][0] <= event_start):
             open_events.pop()
         yield event, tuple(open_event for _, open_event in open_events)
-        open_events.append((end, event))
+        open_events.append((event_end, event))
 
 
 def is_copy(event: HostEvent) -> bool:

@@ -192,7 +192,7 @@ class Report(WithoutSome):
                     *self.overlap.spans(chunk_start, chunk_end),
                 )
             )
-            for index, (step_number, starts_of_sets, start, end) in enumerate(
+            for index, (step_number, starts_of_sets, start_cycle, end_cycle) in enumerate(
                 zip(*columns, strict=True), chunk_start
             ):
                 cost = self.profile.cost(step_number)
@@ -200,12 +200,12 @@ class Report(WithoutSome):
                     index,
                     cost.kind,
                     cost.name,
-                    start,
+                    start_cycle,
                     cost.cycles,
                     cost,
                     step_number,
                     self.profile,
-                    end,
+                    end_cycle,
                     tuple(starts_of_sets),
                 )
 

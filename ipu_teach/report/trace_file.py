@@ -119,9 +119,9 @@ def _events(
     report: Report, step: StepRun, tiles: list[int], microseconds: float
 ) -> Iterator[_Event]:
     first_tile_row = _tile_row(report)
-    for set_number, start in step.shares:
+    for set_number, start_cycle in step.shares:
         phases = report.phases(step.step, set_number)
-        duration = sum(p.cycles for p in phases)
+        duration = sum(phase.cycles for phase in phases)
         sets = range(report.target.num_sets) if set_number is None else (set_number,)
         details = {"cycles": duration, "kind": step.kind, "bytes received": step.bytes_received}
         for row_set in sets:
@@ -129,7 +129,7 @@ def _events(
                 step.name or step.kind,
                 "step",
                 STEPS + 2 * row_set,
-                start,
+                start_cycle,
                 duration,
                 microseconds,
                 details,
@@ -141,7 +141,7 @@ def _events(
                     phase.kind,
                     phase.kind,
                     PHASES + 2 * row_set,
-                    start,
+                    start_cycle,
                     phase.cycles,
                     microseconds,
                     step_name_details,
@@ -153,12 +153,12 @@ def _events(
                         phase.kind,
                         phase.kind,
                         first_tile_row + tile,
-                        start,
+                        start_cycle,
                         float(phase.busy[tile]),
                         microseconds,
                         step_name_details,
                     )
-            start += phase.cycles
+            start_cycle += phase.cycles
 
 
 def _tile_row(report: Report) -> int:

@@ -210,9 +210,13 @@ def _cell_labels(scene: Scene, mark: Cells, codes: Array) -> Iterator[Shape]:
 def _lanes(
     scene: Scene, mark: Lanes, still: Still, progress: float, is_whole: bool
 ) -> Iterator[Shape]:
-    drawing_number, start, stop = still.lanes[mark.name]
+    drawing_number, appears_from, appears_to = still.lanes[mark.name]
     drawing = scene.drawings[drawing_number]
-    shown_until = drawing.span if is_whole or mark.whole else start + progress * (stop - start)
+    shown_until = (
+        drawing.span
+        if is_whole or mark.whole
+        else appears_from + progress * (appears_to - appears_from)
+    )
     full_span = mark.axis or drawing.span  # in the unit of the drawing
     if mark.heading:
         yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
@@ -231,7 +235,7 @@ def _lanes(
         x = mark.x + mark.limit * scale
         yield Stroke(((x, mark.y - 3), (x, bottom + 3)), 2)
     if mark.whole and len(scene.frames) > 1:
-        x = mark.x + (start + stop) / 2 * scale
+        x = mark.x + (appears_from + appears_to) / 2 * scale
         yield Stroke(((x, mark.y - 3), (x, bottom + 3)), 1.5)
 
 

@@ -245,22 +245,22 @@ def flame(
     rows = [
         (
             row,
-            first,
-            last,
+            begin,
+            end,
             number_of_title.setdefault(label(title_text, 48), len(number_of_title)),
             code,
         )
-        for row, first, last, title_text, code in boxes
+        for row, begin, end, title_text, code in boxes
     ]
-    depth, first, last, title, code = np.array(rows, np.int64).reshape(-1, 5).T
+    depth, begins, ends, title, code = np.array(rows, np.int64).reshape(-1, 5).T
     return Flame(
         name,
         heading,
         pitch=pitch,
         count=len(rows),
         depth=depth,
-        first=first,
-        last=last,
+        first=begins,
+        last=ends,
         title=title,
         names=tuple(number_of_title),
         code=code,
@@ -281,10 +281,13 @@ def boxes_in_rows(
     """Return a mark with a box for each cell, and the names of the `rows` beside the boxes."""
     column_width = width / columns
     codes = np.array([cell[2] for cell in cells])
-    places = np.array(
-        [(c * column_width, r * pitch, 0.94 * column_width, 0.9 * pitch) for r, c, *_ in cells]
+    box_places = np.array(
+        [
+            (column_index * column_width, row_index * pitch, 0.94 * column_width, 0.9 * pitch)
+            for row_index, column_index, *_ in cells
+        ]
     )
-    shapes: list[Shape] = [Boxes(int(code), places[codes == code]) for code in np.unique(codes)]
+    shapes: list[Shape] = [Boxes(int(code), box_places[codes == code]) for code in np.unique(codes)]
     for row, column, code, texts, _ in cells:
         text = next(
             (
@@ -307,7 +310,7 @@ def boxes_in_rows(
         width,
         pitch * len(rows),
         pictures=[shapes],
-        places=places,
+        places=box_places,
         labels=cell_texts,
         say="{label}",
     )
