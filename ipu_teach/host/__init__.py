@@ -2,8 +2,10 @@
 
 `streams` connects arrays, iterators, functions and callbacks to streams, and records each transfer
 on the host's timeline. `options` has the engine options by Poplar's names, with the effect of each.
-Compared with `tiny`, whose host writes into arrays, this package adds streams and options. It does
-not depend on the engine.
+
+Compared with `tiny`, whose host writes into arrays, this package adds streams, the timeline of
+their transfers, and options. It does not depend on the engine: the engine calls it when a program
+copies to or from a stream.
 """
 
 from ipu_teach.host.streams import StreamCallback
