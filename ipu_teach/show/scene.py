@@ -662,7 +662,7 @@ class Scene:
             codes_shown |= {bar.rest, *np.unique(code[length > 0]).tolist()}
         for mark in self.marks:
             codes_shown |= (
-                {still.code for still in mark.series} if isinstance(mark, Curve) else set()
+                {series.code for series in mark.series} if isinstance(mark, Curve) else set()
             )
             codes_shown |= set(mark.code.tolist()) if isinstance(mark, Flame) else set()
             parts = mark.parts if isinstance(mark, Tree) else {}
