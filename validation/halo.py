@@ -62,7 +62,13 @@ def build(graph: Graph, block: int = 100, pairs: int = 10) -> Repeat:
         compute_set = graph.add_compute_set(name)
         for tile in range(num_block_rows * COLUMNS):
             _vertex(
-                graph, compute_set, source, into=target, zeros=zeros[tile], block=block, tile=tile
+                graph,
+                compute_set,
+                source,
+                target=target,
+                zeros=zeros[tile],
+                block_size=block,
+                tile=tile,
             )
         steps.append(Execute(compute_set))
     return Repeat(pairs, Sequence(*steps))
