@@ -619,32 +619,37 @@ class Scene:
         It is None unless a part of the run repeats itself. Then each repetition has the same
         number of columns, or each column the same number of repetitions.
         """
-        first_frame, period, rounds = _rounds(self.frames)
-        if not rounds:
+        first_frame, period, num_rounds = _rounds(self.frames)
+        if not num_rounds:
             return None
-        round_starts = [self.begins[first_frame + k * period] for k in range(rounds + 1)]
+        round_starts = [
+            self.begins[first_frame + round_number * period]
+            for round_number in range(num_rounds + 1)
+        ]
         repetition_start = round_starts[0]
         repetition_end = round_starts[-1]
         run_cycles = self.begins[-1] or 1
         num_columns = max(1, round(MOST_COLUMNS * (repetition_end - repetition_start) / run_cycles))
-        per_round, rounds_per_column = (
-            max(1, num_columns // rounds),
-            -(-rounds // num_columns),
-        )  # one of these is 1
-        cuts = (
+        # A column holds several rounds, or a round has several columns: one of these numbers is 1.
+        columns_per_round = max(1, num_columns // num_rounds)
+        rounds_per_column = -(-num_rounds // num_columns)
+        edge_starts = (
             [*round_starts[::rounds_per_column], repetition_end]
             if rounds_per_column > 1
             else round_starts
         )
-        edges = [np.linspace(start, stop, per_round + 1)[:-1] for start, stop in pairwise(cuts)]
+        edges = [
+            np.linspace(start, stop, columns_per_round + 1)[:-1]
+            for start, stop in pairwise(edge_starts)
+        ]
         for start, stop, position in (
             (0.0, repetition_start, 0),
             (repetition_end, self.begins[-1], len(edges) + 1),
         ):
-            num_parts = max(1, round(MOST_COLUMNS * (stop - start) / run_cycles))
-            edges.insert(position, np.linspace(start, stop, num_parts + 1)[:-1])
-        columns: Array = np.unique(np.append(np.concatenate(edges), self.begins[-1]))
-        return columns
+            num_columns_outside = max(1, round(MOST_COLUMNS * (stop - start) / run_cycles))
+            edges.insert(position, np.linspace(start, stop, num_columns_outside + 1)[:-1])
+        all_edges: Array = np.unique(np.append(np.concatenate(edges), self.begins[-1]))
+        return all_edges
 
     @cached_property
     def legend(self) -> list[int]:
