@@ -27,11 +27,11 @@ TOOLS = os.path.join(ROOT, ".venv-uv")
 NEW, OLD, CACHE = VENV + "-new", VENV + "-old", VENV + "-cache"
 WHEELS = os.path.join(ROOT, "wheels")
 STAMP = os.path.join(VENV, "ipu_teach.stamp")
-LONGEST_TEXT = 1 << 16  # bytes; a longer file in .venv's folder of programs is not a script
-HEARTBEAT = 20  # seconds of silence before a set-up step says that it is still running
-LAST_LINES = 10  # the last lines of a tool's output that are shown if the step fails
-KILLED = (128 + 9, 128 + 15)  # the exit status that a shell shows for a program that was killed
-UNFINISHED = "unfinished"  # the stamp of an unfinished .venv in earlier editions
+LONGEST_TEXT = 1 << 16  # A file of more bytes in .venv's folder of programs is not a script.
+HEARTBEAT = 20  # A set-up step reports after this many seconds that it is still running.
+LAST_LINES = 10  # If a step fails, this many lines of the tool's output are shown.
+KILLED = (128 + 9, 128 + 15)  # The exit statuses of a program that was killed, as a shell has them.
+UNFINISHED = "unfinished"  # Earlier editions wrote this stamp into a .venv that was not complete.
 
 
 def python_of(venv):
@@ -52,14 +52,11 @@ def stop(text, status):
     sys.exit(status)
 
 
-# --- what is on this machine ----------------------------------------------------------------------
+# --- the programs and the system of this machine --------------------------------------------------
 
 
 def newer_python(minors=range(19, 9, -1)):
-    """Return the name of a Python on PATH that is new enough, or ''.
-
-    `minors` are the minor versions to look for.
-    """
+    """Return the name of a Python on PATH whose minor version is in `minors`, or ''."""
     for minor in minors:
         name = "python3." + str(minor)
         if hasattr(shutil, "which") and shutil.which(name) and answers([name]):
@@ -68,7 +65,7 @@ def newer_python(minors=range(19, 9, -1)):
 
 
 def answers(command, env=None):
-    """Return whether `command --version` works; a name on PATH may be a shim without a program."""
+    """Return whether `command --version` works: a name on PATH may stand for a missing program."""
     return silent(command + ["--version"], env) == 0
 
 
@@ -82,21 +79,21 @@ def silent(command, env=None):
 
 
 def system_family():
-    """Return the names of this Linux and of its ancestors, such as {'ubuntu', 'debian'}."""
-    words = set()
+    """Return the names of this Linux and of those it is derived from: {'ubuntu', 'debian'}."""
+    names = set()
     try:
         with open("/etc/os-release") as release:
             for line in release:
                 key, _, value = line.strip().partition("=")
                 if key in ("ID", "ID_LIKE"):
-                    words.update(value.strip("\"'").lower().split())
+                    names.update(value.strip("\"'").lower().split())
     except OSError:
         pass
-    return words
+    return names
 
 
 def one_command():
-    """Return one command that installs what the set-up needs on this system."""
+    """Return a command that installs pip or uv on this system, which the set-up needs."""
     if sys.platform == "darwin" and shutil.which("brew"):
         return "brew install uv"
     if os.name == "nt" or sys.platform == "darwin":
@@ -122,8 +119,8 @@ def one_command():
 class SetupFailed(Exception):
     """A failed step of the set-up.
 
-    `unreached` says what to do if the packages could not be reached; otherwise it is empty. `said`
-    is the end of the tool's output.
+    `unreached` is advice if the packages could not be reached, and '' otherwise. `said` is the end
+    of the tool's output.
     """
 
     def __init__(self, text, unreached="", said=""):
@@ -131,8 +128,9 @@ class SetupFailed(Exception):
         self.unreached, self.said = unreached, said
 
 
-# Errors of pip, uv and conda when packages cannot be reached: (pattern, meaning, advice). The first
-# match counts, because pip ends all of these errors with "from versions: none".
+# If packages cannot be reached, the output of pip, uv and conda contains one of these patterns:
+# (pattern, meaning, advice). The first match counts, because pip ends all such errors with "from
+# versions: none".
 UNREACHED = (
     (
         "certificate|UnknownIssuer",
@@ -174,19 +172,19 @@ UNREACHED = (
 
 def unreached(text, kinds=UNREACHED):
     """Return (meaning, advice) if the output of a tool shows that packages are unreachable."""
-    for words, means, step in kinds:
-        if re.search(words, text, re.IGNORECASE):
-            return means, step
+    for pattern, meaning, advice in kinds:
+        if re.search(pattern, text, re.IGNORECASE):
+            return meaning, advice
     return None
 
 
-# The settings of pip and uv that say how packages are reached, and where they are cached. Other
-# settings change where or how packages are installed.
+# Settings of pip and uv with these words decide how packages are reached and where they are cached.
+# Other settings change where or how packages are installed, so they are left out.
 REACHING = (
     "INDEX|FIND_LINKS|PROXY|CERT|TLS|TRUSTED_HOST|INSECURE_HOST|TIMEOUT|RETRIES|KEYRING|CACHE|"
     "CONFIG_FILE|NO_CONFIG|OFFLINE|CONCURRENT_DOWNLOADS"
 )
-# (pip's names, uv's name): uv gets the value of the first of pip's settings, unless it has its own.
+# (pip's name, uv's names): uv gets pip's setting under the first of its names, unless one is set.
 ALIKE = (
     ("PIP_INDEX_URL", ("UV_DEFAULT_INDEX", "UV_INDEX_URL")),
     ("PIP_FIND_LINKS", ("UV_FIND_LINKS",)),
@@ -197,25 +195,26 @@ ALIKE = (
 
 
 def setup_environment():
-    """Return the environment of the set-up's steps.
+    """Return the environment variables for the steps of the set-up.
 
-    It has uv from .venv-uv, and leaves out settings that would install packages in another place.
+    With them, Python finds uv in .venv-uv. Settings that would install packages in another place
+    are left out.
     """
     env = {}
     for name, value in os.environ.items():
-        astray = name in ("VIRTUAL_ENV", "CONDA_PREFIX") or name.startswith("PYTHON")
+        is_left_out = name in ("VIRTUAL_ENV", "CONDA_PREFIX") or name.startswith("PYTHON")
         if name.startswith(("PIP_", "UV_")):
-            astray = not re.search(REACHING, name)
-        if not astray:
+            is_left_out = not re.search(REACHING, name)
+        if not is_left_out:
             env[name] = value
-    for pip, uv in ALIKE:
-        if env.get(pip) and not any(env.get(name) for name in uv):
-            env[uv[0]] = env[pip]
+    for pip_name, uv_names in ALIKE:
+        if env.get(pip_name) and not any(env.get(name) for name in uv_names):
+            env[uv_names[0]] = env[pip_name]
     if "UV_FIND_LINKS" not in os.environ and "UV_FIND_LINKS" in env:
         env["UV_FIND_LINKS"] = ",".join(env["UV_FIND_LINKS"].split())
     if env.get("SSL_CERT_FILE"):
         env.setdefault("PIP_CERT", env["SSL_CERT_FILE"])
-    # pip.conf may set these to other values
+    # These override the values that pip.conf may have.
     for name in ("PIP_USER", "PIP_REQUIRE_VIRTUALENV", "PIP_REQUIRE_HASHES"):
         env[name] = "0"
     env.update(PYTHONPATH=TOOLS, PIP_ROOT_USER_ACTION="ignore", PIP_DISABLE_PIP_VERSION_CHECK="1")
@@ -226,74 +225,77 @@ def setup_environment():
 
 
 def writable(folder):
-    """Return whether a folder can be written, or created if it does not exist."""
+    """Return whether files can be written to a folder, which is created if it does not exist."""
     folder = os.path.abspath(os.path.expanduser(folder))
     while not os.path.exists(folder) and os.path.dirname(folder) != folder:
         folder = os.path.dirname(folder)
     return os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK)
 
 
-def do(what, command, env):
-    """Run one step of the set-up, without output unless it takes long or fails."""
+def do(step_name, command, env):
+    """Run a step of the set-up, which is silent unless it takes long or fails.
+
+    `step_name` names it in messages. Raises `SetupFailed` if it fails.
+    """
     started = time.time()
-    with tempfile.TemporaryFile() as said:
+    with tempfile.TemporaryFile() as output_file:
         try:
-            process = subprocess.Popen(command, env=env, cwd=ROOT, stderr=said)
+            process = subprocess.Popen(command, env=env, cwd=ROOT, stderr=output_file)
         except OSError as error:
-            raise SetupFailed(what + " could not be started: " + str(error))  # noqa: B904
+            raise SetupFailed(step_name + " could not be started: " + str(error))  # noqa: B904
         try:
             while True:
                 try:
                     status = process.wait(HEARTBEAT)
                     break
                 except subprocess.TimeoutExpired:
-                    say("still " + what + ", " + str(int(time.time() - started)) + " s so far")
+                    say("still " + step_name + ", " + str(int(time.time() - started)) + " s so far")
         except BaseException:
             process.terminate()
             process.wait()
             raise
-        said.seek(0)
-        text = said.read().decode("utf-8", "replace")
+        output_file.seek(0)
+        text = output_file.read().decode("utf-8", "replace")
     if status == 0:
         sys.stderr.write(text)
         return
-    why = None if "--no-index" in command else unreached(text)
-    if why:
+    meaning_and_advice = None if "--no-index" in command else unreached(text)
+    if meaning_and_advice:
         lines = [line.rstrip() for line in text.splitlines() if line.strip()]
-        said = "\n".join(["", "  it said:"] + ["    " + line for line in lines[-LAST_LINES:]])
-        raise SetupFailed(why[0], unreached=why[1], said=said)
+        output_end = "\n".join(["", "  it said:"] + ["    " + line for line in lines[-LAST_LINES:]])
+        raise SetupFailed(meaning_and_advice[0], unreached=meaning_and_advice[1], said=output_end)
     if re.search("no space left|not enough space|quota exceeded", text, re.IGNORECASE):
         raise SetupFailed(
             "the disk is full: about 600 MB are needed. Make room, then run the same command again"
         )
     sys.stderr.write(text)
-    stands = "; what it said stands above. " if text.strip() else "; it said nothing. "
+    output_note = "; what it said stands above. " if text.strip() else "; it said nothing. "
     if status < 0 or status in KILLED:
         raise SetupFailed(
-            what
+            step_name
             + " was killed from outside, most often because memory ran out"
-            + stands
+            + output_note
             + "Run the same command again: it goes on, and fetches nothing twice"
         )
-    text = what + " failed (status " + str(status) + ")" + stands
+    text = step_name + " failed (status " + str(status) + ")" + output_note
     raise SetupFailed(text + "Run the same command again when that is mended")
 
 
 def local_uv():
-    """Return the possible commands for the uv that an earlier set-up left in .venv-uv.
+    """Return the commands that may run the uv which an earlier set-up left in .venv-uv.
 
-    It is a module if pip installed it, and a program if it came from conda or from a wheel of a
-    pack.
+    If pip installed uv, it is a module. If it is from conda or from a wheel of a pack, it is a
+    program.
     """
-    names = ["bin/uv", "Library/bin/uv.exe", "Scripts/uv.exe"]
+    program_paths = ["bin/uv", "Library/bin/uv.exe", "Scripts/uv.exe"]
     unpacked = glob.glob(os.path.join(glob.escape(TOOLS), "uv-*.data", "scripts", "uv*"))
-    programs = [os.path.join(TOOLS, *name.split("/")) for name in names]
+    programs = [os.path.join(TOOLS, *name.split("/")) for name in program_paths]
     programs += [path for path in unpacked if os.path.basename(path) in ("uv", "uv.exe")]
     return [[sys.executable, "-m", "uv"]] + [[program] for program in programs]
 
 
 def find_uv(env):
-    """Return the command that runs uv, or None."""
+    """Return the command that runs uv, or None if there is no uv that works."""
     on_path = shutil.which("uv")
     for command in ([[on_path]] if on_path else []) + local_uv():
         if answers(command, env):
@@ -307,7 +309,8 @@ def uv_installer(env):
     If there is none, stop with status 2.
     """
     if answers([sys.executable, "-m", "pip"], env):
-        # --target also works without the module venv, and on a Python that the system manages
+        # With --target, pip also works without the module venv, and on a Python that the system
+        # manages.
         words = ["-m", "pip", "install", "-q", "--retries", "1", "--upgrade", "--target"]
         return [sys.executable] + words + [TOOLS, "uv"]
     for name in ("mamba", "micromamba", "conda"):
@@ -346,7 +349,10 @@ def this_system():
 
 
 def carried():
-    """Return the folders of wheels for this Python; [] without a pack for this system."""
+    """Return the folders of wheels for this Python and system, or [] if there are none.
+
+    If the wheels are for another version of Python that is on PATH, stop with that advice.
+    """
     try:
         with open(os.path.join(WHEELS, "pack.json")) as listed:
             pack = json.load(listed)
@@ -356,7 +362,7 @@ def carried():
     folders = [os.path.join(WHEELS, name) for name in ("any", this_system())]
     if version in pack["pythons"] and os.path.isdir(folders[1]):
         return folders
-    others = (
+    newer = (
         newer_python([int(other.split(".")[1]) for other in pack["pythons"]])
         if os.path.isdir(folders[1])
         else ""
@@ -368,34 +374,38 @@ def carried():
         + ", ".join(pack["systems"])
     )
     text += "; this is Python " + version + " on " + this_system()
-    if others:
-        stop(text + ". Run this with " + others, 2)
+    if newer:
+        stop(text + ". Run this with " + newer, 2)
     say(text + ", so a network is needed")
     return []
 
 
 def check_wheels(folders):
-    """Compare the wheels with the pack's checksums, as a copy from a USB stick may be damaged."""
-    begins = tuple("wheels/" + os.path.basename(folder) + "/" for folder in folders)
+    """Compare the wheels with the pack's checksums: a copy from a USB stick may be damaged.
+
+    Raises `SetupFailed` with the names of missing and damaged files.
+    """
+    prefixes = tuple("wheels/" + os.path.basename(folder) + "/" for folder in folders)
     with open(os.path.join(ROOT, "SHA256SUMS")) as listed:
-        sums = [line.rstrip("\n").split("  ", 1) for line in listed]
-    bad = []
-    for digest, name in sums:
-        if name.startswith(begins):
+        digests_and_names = [line.rstrip("\n").split("  ", 1) for line in listed]
+    damaged = []
+    for digest, name in digests_and_names:
+        if name.startswith(prefixes):
             try:
                 with open(os.path.join(ROOT, *name.split("/")), "rb") as wheel:
-                    right = hashlib.sha256(wheel.read()).hexdigest() == digest
+                    is_valid = hashlib.sha256(wheel.read()).hexdigest() == digest
             except OSError:
-                right = False
-            bad += [] if right else [name]
-    if bad:
+                is_valid = False
+            damaged += [] if is_valid else [name]
+    if damaged:
         raise SetupFailed(
-            "the pack was not copied whole. Copy it again; missing or damaged: " + ", ".join(bad)
+            "the pack was not copied whole. Copy it again; missing or damaged: "
+            + ", ".join(damaged)
         )
 
 
 def unpacked_uv(folders, env):
-    """Unpack uv from the pack's wheel, and return the command that runs it."""
+    """Unpack uv from its wheel in one of the folders, and return the command that runs it."""
     remove(TOOLS)
     for folder in folders:
         for path in glob.glob(os.path.join(glob.escape(folder), "uv-*.whl")):
@@ -415,9 +425,9 @@ def python_version():
 
 
 def fingerprint():
-    """Return the inputs of a finished set-up as text.
+    """Return the text of the stamp of a finished set-up: all inputs of the set-up.
 
-    They include this folder, because .venv finds the kit by its path.
+    They include the path of this folder, because .venv finds the kit by it.
     """
     digest = hashlib.sha256()
     for name in ("requirements.lock", "pyproject.toml"):
@@ -440,7 +450,7 @@ def write_stamp(venv, text):
 
 
 def runs_here():
-    """Return whether .venv is complete, works, and has the version of Python that runs this."""
+    """Return whether .venv is complete and works with the version of Python that runs this."""
     question = (
         "import sys; sys.exit(sys.version_info[:2] != " + repr(tuple(sys.version_info[:2])) + ")"
     )
@@ -452,48 +462,50 @@ def mend(old):
 
     No package is downloaded.
     """
-    # imported here, as very old Pythons do not have this module
+    # This import is not at the top, as very old versions of Python do not have the module.
     from urllib.request import pathname2url
 
-    pairs = [(os.fsencode(old), os.fsencode(ROOT))]
-    pairs.append((pathname2url(old).encode("ascii"), pathname2url(ROOT).encode("ascii")))
-    texts = glob.glob(os.path.join(glob.escape(os.path.dirname(PYTHON)), "*"))
+    path_pairs = [(os.fsencode(old), os.fsencode(ROOT))]
+    path_pairs.append((pathname2url(old).encode("ascii"), pathname2url(ROOT).encode("ascii")))
+    text_files = glob.glob(os.path.join(glob.escape(os.path.dirname(PYTHON)), "*"))
     for packages in ("lib/python*/site-packages", "Lib/site-packages"):
         for name in ("*.pth", "*.dist-info/direct_url.json"):
-            texts += glob.glob(
+            text_files += glob.glob(
                 os.path.join(glob.escape(VENV), *(packages.split("/") + name.split("/")))
             )
-    for path in texts:
+    for path in text_files:
         if os.path.islink(path) or not os.path.isfile(path) or os.path.getsize(path) > LONGEST_TEXT:
             continue
         with open(path, "rb") as source:
-            before = after = source.read()
-        for gone, here in pairs if b"\0" not in before else ():
-            after = re.sub(
-                b"(?<![\\w.-])" + re.escape(gone) + b"(?![\\w.-])", lambda _, here=here: here, after
+            old_content = content = source.read()
+        for old_path, new_path in path_pairs if b"\0" not in old_content else ():
+            content = re.sub(
+                b"(?<![\\w.-])" + re.escape(old_path) + b"(?![\\w.-])",
+                lambda _, new_path=new_path: new_path,
+                content,
             )
-        if after != before:
-            # a new file, because uv's cache may share the old one
+        if content != old_content:
+            # The content goes to a new file, because the cache of uv may share the old one.
             with open(path + ".new", "wb") as target:
-                target.write(after)
+                target.write(content)
             shutil.copymode(path, path + ".new")
             os.replace(path + ".new", path)
 
 
 def from_wheels(folders):
-    """Return the options that limit uv to packages in these folders; [] without folders."""
+    """Return the options with which uv uses only the packages in `folders`; [] without folders."""
     links = [word for folder in folders for word in ("--find-links", folder)]
     return ["--offline", "--no-index"] + links if folders else []
 
 
 def build(want):
-    """Build .venv-new, and move it to .venv.
+    """Build .venv-new, move it to .venv, and write the stamp `want`.
 
-    If the Python of .venv is still right, packages that the user has added are kept.
+    If .venv works with this version of Python, packages that the user has added are kept.
     """
     env = setup_environment()
-    keep = runs_here()
-    if not keep and os.path.exists(PYTHON) and not read_stamp():
+    keeps_packages = runs_here()
+    if not keeps_packages and os.path.exists(PYTHON) and not read_stamp():
         text = ".venv was made by somebody else, and not for Python " + python_version()
         raise SetupFailed(text + ". Rename or delete it, then run the same command again")
     folders = carried()
@@ -503,7 +515,7 @@ def build(want):
         say(text + "500 MB on disk")
         check_wheels(folders)
         uv = unpacked_uv(folders, env)
-        env["UV_CACHE_DIR"] = CACHE  # on the same disk, so that files need not be copied
+        env["UV_CACHE_DIR"] = CACHE  # on this disk, so that uv links files instead of copying them
         options = from_wheels(folders)
     else:
         uv = find_uv(env)
@@ -512,16 +524,16 @@ def build(want):
         uv = uv or fetched_uv(installer, env)
     try:
         remove(NEW)
-        if keep:
+        if keeps_packages:
             shutil.copytree(VENV, NEW, symlinks=True)
-        # --relocatable allows the move; pip is installed for `%pip install` in a notebook
-        make = uv + ["venv", "-q", "--relocatable", "--allow-existing"] + options
-        do("making .venv", make + ["--python", sys.executable, NEW], env)
+        # With --relocatable, .venv-new can be moved. Notebooks need pip for `%pip install`.
+        venv_command = uv + ["venv", "-q", "--relocatable", "--allow-existing"] + options
+        do("making .venv", venv_command + ["--python", sys.executable, NEW], env)
         install = ["pip", "install", "-q", "--python", python_of(NEW)] + options
         # The tools for tests are installed by the first job that needs them, and are then kept.
-        extras = "lab,test" if keep and has_modules(["pytest"]) else "lab"
-        wanted = ["pip", "-c", "requirements.lock", "-e", ".[" + extras + "]"]
-        do("installing the packages", uv + install + wanted, env)
+        extras = "lab,test" if keeps_packages and has_modules(["pytest"]) else "lab"
+        packages = ["pip", "-c", "requirements.lock", "-e", ".[" + extras + "]"]
+        do("installing the packages", uv + install + packages, env)
         # Matplotlib lists the fonts once per user, with a message that would be in the output of
         # the first lesson.
         silent([python_of(NEW), "-c", "import matplotlib.font_manager"])
@@ -537,34 +549,37 @@ def build(want):
 
 
 def one_at_a_time():
-    """Wait while another run.py sets up this folder, and return the lock.
+    """Wait while another run.py sets up this folder, and return an open file that is a lock.
 
-    The next run.py waits until the lock is closed.
+    Until it is closed, any other run.py waits.
     """
-    turn = open(os.path.join(ROOT, ".venv-turn"), "w")  # noqa: SIM115
-    told = False
+    lock = open(os.path.join(ROOT, ".venv-turn"), "w")  # noqa: SIM115
+    is_announced = False
     while True:
         try:
             if os.name == "nt":
                 import msvcrt
 
-                msvcrt.locking(turn.fileno(), msvcrt.LK_NBLCK, 1)
+                msvcrt.locking(lock.fileno(), msvcrt.LK_NBLCK, 1)
             else:
                 import fcntl
 
-                fcntl.flock(turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return turn
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return lock
         except OSError as error:
             if error.errno not in (errno.EAGAIN, errno.EACCES):
-                return turn  # the disk does not support locks
-        if not told:
+                return lock  # the disk does not support locks
+        if not is_announced:
             say("another run.py is setting up .venv in this folder; waiting for it")
-        told = True
+        is_announced = True
         time.sleep(0.5)
 
 
 def other_python():
-    """Return a text with the command that works without a set-up; '' if there is none."""
+    """Return the end of a message with a command that works without a set-up, or ''.
+
+    It is for a .venv of another version of Python.
+    """
     version = read_stamp().partition("\n")[0].replace("Python ", "")
     if not os.path.lexists(VENV):
         return ""
@@ -577,19 +592,19 @@ def other_python():
 
 
 def setup():
-    """Build .venv, or repair it; do nothing if its stamp is right."""
+    """Build .venv, or repair it after a move; do nothing if its stamp is right."""
     want = fingerprint()
     if read_stamp() == want and os.path.exists(PYTHON):
         return
-    turn = one_at_a_time()
+    lock = one_at_a_time()
     try:
         if os.path.isdir(OLD) and not os.path.lexists(VENV):
             os.rename(OLD, VENV)  # a set-up was stopped between the two renames
-        have = read_stamp().splitlines()
-        if len(have) == 3 and have[1] != ROOT and runs_here():
-            mend(have[1])
-            have[1] = ROOT
-            write_stamp(VENV, "\n".join(have) + "\n")
+        stamp_lines = read_stamp().splitlines()
+        if len(stamp_lines) == 3 and stamp_lines[1] != ROOT and runs_here():
+            mend(stamp_lines[1])
+            stamp_lines[1] = ROOT
+            write_stamp(VENV, "\n".join(stamp_lines) + "\n")
             say("this folder was moved or copied: .venv knows its new place")
         if read_stamp() == want and os.path.exists(PYTHON):
             return
@@ -604,7 +619,7 @@ def setup():
         text += ", so .venv stays as it was, though other packages are wanted now; the next run "
         say(text + "tries again. " + failure.unreached)
     finally:
-        turn.close()
+        lock.close()
 
 
 SIZES = {"test": "21 packages for tests, 65 MB to fetch and 205 MB on disk"}
@@ -623,13 +638,13 @@ def add_extra(name, modules):
     """
     if has_modules(modules):
         return
-    turn = one_at_a_time()
+    lock = one_at_a_time()
     env = setup_environment()
     try:
         folders = carried()
         uv = find_uv(env) or fetched_uv(uv_installer(env), env)
-        size = ": " + SIZES[name] if name in SIZES else ""
-        say("adding what this job needs to .venv, once: the extra `" + name + "`" + size)
+        size_text = ": " + SIZES[name] if name in SIZES else ""
+        say("adding what this job needs to .venv, once: the extra `" + name + "`" + size_text)
         install = ["pip", "install", "-q", "--python", PYTHON, "-c", "requirements.lock"]
         install += from_wheels(folders)
         do("installing the packages", uv + install + ["-e", ".[" + name + "]"], env)
@@ -641,35 +656,35 @@ def add_extra(name, modules):
             text += ". A pack has it if it was made by: python3 run.py pack --tests"
         stop("this job needs the extra `" + name + "` of pyproject.toml: " + text, 1)
     finally:
-        turn.close()
+        lock.close()
 
 
 def main():
     if sys.version_info < (3, 10):  # noqa: UP036
         newer = newer_python()
         advice = "run this with " + newer if newer else "install a newer one and run this with it"
-        here = sys.version.split()[0] + "; " + advice
-        stop("Python 3.10 or newer is needed, and this is " + here, 2)
-    words = sys.argv[1:] or ["lab"]
+        version_and_advice = sys.version.split()[0] + "; " + advice
+        stop("Python 3.10 or newer is needed, and this is " + version_and_advice, 2)
+    arguments = sys.argv[1:] or ["lab"]
     jobs = runpy.run_path(os.path.join(ROOT, "ipu_course", "jobs.py"))
-    jobs["answer"]("python3 run.py", words)
+    jobs["answer"]("python3 run.py", arguments)
     try:
-        if words[0] not in jobs["BARE"]:
+        if arguments[0] not in jobs["BARE"]:
             setup()
-        if words[0] in jobs["EXTRAS"] and words[1:] != ["--help"]:
-            add_extra(*jobs["EXTRAS"][words[0]])
+        if arguments[0] in jobs["EXTRAS"] and arguments[1:] != ["--help"]:
+            add_extra(*jobs["EXTRAS"][arguments[0]])
     except KeyboardInterrupt:
         stop("set-up stopped; the next run takes it up again", 130)
     except OSError as error:
         advice = {errno.ENOSPC: "the disk is full, and 600 MB are needed"}
-        copied = "copy this folder to where you may write, and close what runs from its .venv"
-        advice.update(dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), copied))
+        copy_advice = "copy this folder to where you may write, and close what runs from its .venv"
+        advice.update(dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), copy_advice))
         text = str(error) + ". " + advice.get(error.errno, "").capitalize()
         stop("set-up cannot go on: " + text, 1)
-    command = [PYTHON, "-m", "ipu_teach"] + words
-    if words[0] in jobs["SCRIPTS"]:  # scripts also run if the kit cannot be imported
-        python = sys.executable if words[0] in jobs["BARE"] else PYTHON
-        command = [python, os.path.join(ROOT, jobs["SCRIPTS"][words[0]])] + words[1:]
+    command = [PYTHON, "-m", "ipu_teach"] + arguments
+    if arguments[0] in jobs["SCRIPTS"]:  # scripts also run if the kit cannot be imported
+        python = sys.executable if arguments[0] in jobs["BARE"] else PYTHON
+        command = [python, os.path.join(ROOT, jobs["SCRIPTS"][arguments[0]])] + arguments[1:]
     if os.name != "nt":
         sys.stdout.flush()
         os.execv(command[0], command)  # the job replaces this process, with its status and Ctrl-C

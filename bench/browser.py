@@ -90,7 +90,7 @@ def forty_thousand() -> Engine:
     """Return a loaded engine on 13 tiles with 20,000 rounds of a compute set and a copy."""
     device = IPUModel("ipu2", tiles_per_ipu=13).create_device()
     graph = Graph(device.target)
-    values, sums, there = (
+    values, sums, received = (
         graph.add_variable(FLOAT, shape, "v") for shape in ((13, 64), (13,), (13,))
     )
     graph.set_initial_value(values, 1.0)
@@ -99,17 +99,17 @@ def forty_thousand() -> Engine:
         vertex = graph.add_vertex(
             compute_set, Total, values=values[tile, : 64 - 3 * tile], out=sums[tile]
         )
-        for part in (vertex, values[tile], sums[tile], there[(tile + 1) % 13]):
-            graph.set_tile_mapping(part, tile)
-    engine = Engine(graph, Repeat(20_000, Sequence(Execute(compute_set), Copy(sums, there))))
+        for mapped in (vertex, values[tile], sums[tile], received[(tile + 1) % 13]):
+            graph.set_tile_mapping(mapped, tile)
+    engine = Engine(graph, Repeat(20_000, Sequence(Execute(compute_set), Copy(sums, received))))
     engine.load(device)
     return engine
 
 
 def long_run() -> tuple[Work, Work]:
-    """Return two works: making the view of a run of 40,000 supersteps, and running it.
+    """Return two works for a run of 40,000 supersteps: to make its view, and to run it.
 
-    The first makes the view as a page has it; the second includes the report.
+    The first makes the HTML of the view, and the second includes the report.
     """
     engine = forty_thousand()
     report = _ran(engine)
@@ -125,13 +125,13 @@ def _ran(engine: Engine) -> Report:
 def kilobytes(view: View) -> float:
     """Return the size of a view in a notebook, in kilobytes.
 
-    It has data, poster, table and the compressed player.
+    It includes the data, the poster, the table and the compressed player.
     """
     return len(view._repr_html_().encode()) / 1000
 
 
 def find_chromium() -> str | None:
-    """Return the path of a Chromium on PATH."""
+    """Return the path of a Chromium on PATH, or None if there is none."""
     return (
         shutil.which("chromium")
         or shutil.which("chromium-browser")
@@ -140,7 +140,10 @@ def find_chromium() -> str | None:
 
 
 def milliseconds_a_frame() -> float:
-    """Return the median of the player's time to draw a frame of the whole chip with texts."""
+    """Return the median time in which the player draws a frame of a full chip with texts.
+
+    It is in milliseconds. Raises `InvalidOptionError` if Playwright or Chromium is missing.
+    """
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:

@@ -29,60 +29,81 @@ from ipu_teach.engine.backend import cupy_module
 from ipu_teach.program import Execute, Sequence
 from ipu_teach.types import Array
 
-# each vertex has a block of the result, and multiplies this many elements of its rows at once
+# The matrix product runs on four IPUs. Each vertex has a block of 64 x 64 elements of the result,
+# and multiplies 512 elements of each of its rows in one compute set.
 MATRIX_IPUS, BLOCK, DEEP = 4, 64, 512
-SIDE = 8  # pixels on a side of a tile's part of a picture
 
-Tiles = tuple[int, int, int]  # IPUs, and the rows and columns of their tiles
+# A tile's part of a picture has 8 x 8 pixels.
+SIDE = 8
+
+# The number of IPUs, and how many rows and columns their tiles form together.
+Tiles = tuple[int, int, int]
+
+# The two works that a row compares, by the name of the workload.
 Pairs = dict[str, tuple[Work, Work]]
 
-# sizes of the matrices, the batch and the pictures; 94,208 tiles
+# The rows of a matrix, the pictures in a batch, and the 94,208 tiles of the stencil's picture.
 SIZES: tuple[int, int, Tiles] = (4096, 60_000, (64, 256, 368))
 
 
 def large_product(left: Array, right: Array, **how: Any) -> Engine:
-    """Return a product of square matrices in square blocks, one vertex per block; the right one is
-    stored column by column.
+    """Return an engine that multiplies two square matrices.
 
-    All operands of a block of the result would not fit into a tile, so each compute set multiplies
-    `DEEP` columns of `left` by `DEEP` rows of `right`, and adds to the previous result.
+    Each vertex computes one block of the result. The right matrix is stored column by column. All
+    operands of a block would not fit into a tile, so each compute set multiplies `DEEP` columns of
+    `left` by `DEEP` rows of `right`, and adds the product to the result.
     """
-    size, chip = len(left), Chip(MATRIX_IPUS)
-    n = size // BLOCK
+    num_rows, chip = len(left), Chip(MATRIX_IPUS)
+    num_blocks = num_rows // BLOCK
     a, b, c = (
         chip.variable(name, values)
         for name, values in (("a", left), ("b", right.T), ("c", np.zeros_like(left)))
     )
     steps = []
-    for begin in range(0, size, DEEP):
-        compute_set, deep = chip.graph.add_compute_set(f"from {begin}"), slice(begin, begin + DEEP)
-        codelet = codelets.MoreBlockProduct if begin else codelets.FirstBlockProduct
-        for i in range(n):
-            for j in range(n):
-                rows, columns = slice(i * BLOCK, (i + 1) * BLOCK), slice(j * BLOCK, (j + 1) * BLOCK)
-                vertex = chip.graph.add_vertex(
-                    compute_set, codelet, a=a[rows, deep], b=b[columns, deep], out=c[rows, columns]
+    for first_deep in range(0, num_rows, DEEP):
+        compute_set, deep_slice = (
+            chip.graph.add_compute_set(f"from {first_deep}"),
+            slice(first_deep, first_deep + DEEP),
+        )
+        codelet = codelets.MoreBlockProduct if first_deep else codelets.FirstBlockProduct
+        for block_row in range(num_blocks):
+            for block_column in range(num_blocks):
+                rows, columns = (
+                    slice(block_row * BLOCK, (block_row + 1) * BLOCK),
+                    slice(block_column * BLOCK, (block_column + 1) * BLOCK),
                 )
-                chip.graph.set_tile_mapping(vertex, (i * n + j) * chip.tiles // (n * n))
+                vertex = chip.graph.add_vertex(
+                    compute_set,
+                    codelet,
+                    a=a[rows, deep_slice],
+                    b=b[columns, deep_slice],
+                    out=c[rows, columns],
+                )
+                chip.graph.set_tile_mapping(
+                    vertex,
+                    (block_row * num_blocks + block_column)
+                    * chip.tiles
+                    // (num_blocks * num_blocks),
+                )
         steps.append(Execute(compute_set))
     return chip.engine(Sequence(*steps), exact=False, **how)
 
 
 def _with_cupy(pairs: Callable[..., Pairs]) -> Ratios | str:
-    """Return a round of the pairs at their full sizes.
+    """Return a function that measures the pairs at their full sizes, or why CuPy cannot run.
 
-    It uses wall-clock time, because the processor only waits.
+    The function takes wall-clock time, because the processor only waits for the GPU.
     """
-    cupy, why = cupy_module()
+    cupy, reason = cupy_module()
     return (
-        f"needs a CUDA GPU: {why}"
+        f"needs a CUDA GPU: {reason}"
         if cupy is None
         else in_turn(pairs(cupy, *SIZES), time.perf_counter)
     )
 
 
 def _awaited(cupy: Any, call: Work) -> Work:
-    """Return `call` with a wait for the device to finish."""
+    """Return a work that calls `call` and then waits until the GPU has finished."""
 
     def work() -> object:
         result = call()
@@ -93,43 +114,47 @@ def _awaited(cupy: Any, call: Work) -> Work:
 
 
 def beside_cupy(cupy: Any, size: int, batch: int, tiles: Tiles) -> Pairs:
-    """Return each workload on the engine with CuPy, and the same computation in plain CuPy."""
+    """Return the works of each workload: the engine's run with CuPy, and plain CuPy."""
     left, right = floats(size, size), floats(size, size)
-    a, b = cupy.asarray(left), cupy.asarray(right)
-    product, x, wanted = cupy.empty_like(a), *pictures_and_labels(batch)
+    left_on_device, right_on_device = cupy.asarray(left), cupy.asarray(right)
+    product, pictures, one_hot = cupy.empty_like(left_on_device), *pictures_and_labels(batch)
     picture = _picture(tiles)
-    plain: dict[str, Work] = {
-        "w3": lambda: cupy.matmul(a, b, out=product),
-        "w4": plain_step(x, wanted, cupy),
+    plain_works: dict[str, Work] = {
+        "w3": lambda: cupy.matmul(left_on_device, right_on_device, out=product),
+        "w4": plain_step(pictures, one_hot, cupy),
         "w5": plain_stencil(cupy.asarray(picture)),
     }
-    ours = {
+    engines = {
         "w3": large_product(left, right, backend="cupy"),
-        **_engines(x, wanted, picture, tiles, "cupy"),
+        **_engines(pictures, one_hot, picture, tiles, "cupy"),
     }
-    return {name: (ours[name].run, _awaited(cupy, call)) for name, call in plain.items()}
+    return {name: (engines[name].run, _awaited(cupy, work)) for name, work in plain_works.items()}
 
 
 def beside_numpy(cupy: Any, size: int, batch: int, tiles: Tiles) -> Pairs:
-    """Return the last two workloads on the engine with CuPy, and on the engine with numpy."""
-    x, wanted = pictures_and_labels(batch)
+    """Return the works of w4 and w5: the engine's run with CuPy, and its run with numpy."""
+    pictures, one_hot = pictures_and_labels(batch)
     picture = _picture(tiles)
-    device, host = (_engines(x, wanted, picture, tiles, backend) for backend in ("cupy", "numpy"))
-    return {name: (device[name].run, host[name].run) for name in host}
+    on_device, on_host = (
+        _engines(pictures, one_hot, picture, tiles, backend) for backend in ("cupy", "numpy")
+    )
+    return {name: (on_device[name].run, on_host[name].run) for name in on_host}
 
 
 def _picture(tiles: Tiles) -> Array:
-    _, down, across = tiles
-    return floats(down * SIDE + 2, across * SIDE + 2)
+    _, rows_of_tiles, columns_of_tiles = tiles
+    return floats(rows_of_tiles * SIDE + 2, columns_of_tiles * SIDE + 2)
 
 
 def _engines(
-    x: Array, wanted: Array, picture: Array, tiles: Tiles, backend: str
+    pictures: Array, one_hot: Array, picture: Array, tiles: Tiles, backend: str
 ) -> dict[str, Engine]:
-    num_ipus, down, across = tiles
+    num_ipus, rows_of_tiles, columns_of_tiles = tiles
     return {
-        "w4": large_step(x, wanted, backend=backend),
-        "w5": stencil(codelets.Stencil, picture, down, across, num_ipus, backend=backend),
+        "w4": large_step(pictures, one_hot, backend=backend),
+        "w5": stencil(
+            codelets.Stencil, picture, rows_of_tiles, columns_of_tiles, num_ipus, backend=backend
+        ),
     }
 
 

@@ -23,52 +23,54 @@ from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence, WriteUnd
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT
 
-PARTS = 7  # segments of a row of the matrix
+PARTS = 7  # each row of the matrix is divided into this many parts
 _target: Target = IPUModel().create_device().target
 
 
 def _variables(graph: Graph, rows: int, columns: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return the matrix, vector, partial sums and result of a product; the vector is already on a
-    tile."""
+    """Return the matrix, vector, partial sums and result of a product.
+
+    Only the vector is mapped.
+    """
     matrix = graph.add_variable(FLOAT, (rows, columns), "matrix")
     vector = graph.add_variable(FLOAT, (columns,), "vector")
     partials = graph.add_variable(FLOAT, (rows, PARTS), "partials")
-    out = graph.add_variable(FLOAT, (rows,), "out")
+    result = graph.add_variable(FLOAT, (rows,), "out")
     graph.set_tile_mapping(vector, 0)
-    return matrix, vector, partials, out
+    return matrix, vector, partials, result
 
 
 def bulk(rows: int, columns: int = 140) -> tuple[Graph, Program]:
-    """Return 8 vertices for each row, in 8 calls."""
+    """Return a graph with 8 vertices for each row, which are added in 8 calls, and its program."""
     graph = Graph(_target)
-    matrix, vector, partials, out = _variables(graph, rows, columns)
+    matrix, vector, partials, result = _variables(graph, rows, columns)
     tiles, length = np.arange(rows) * TILES // rows, columns // PARTS
-    for tensor in (matrix, partials, out):
+    for tensor in (matrix, partials, result):
         graph.set_tile_mapping(tensor, tiles)
     dots, sums = graph.add_compute_set("dots"), graph.add_compute_set("sums")
     for part in range(PARTS):
-        inside = slice(part * length, (part + 1) * length)
+        columns_of_part = slice(part * length, (part + 1) * length)
         graph.add_vertices(
             dots,
             codelets.Dot,
             tiles,
-            a=matrix[:, inside],
-            b=vector[inside].reshape((1, length)),
+            a=matrix[:, columns_of_part],
+            b=vector[columns_of_part].reshape((1, length)),
             out=partials[:, part],
         )
-    graph.add_vertices(sums, codelets.Sum, tiles, x=partials, out=out)
+    graph.add_vertices(sums, codelets.Sum, tiles, x=partials, out=result)
     return graph, Sequence(Execute(dots), Execute(sums))
 
 
 def one_by_one(rows: int = 10_000, columns: int = 140) -> Graph:
-    """Return the same graph, built vertex by vertex."""
+    """Return the graph of `bulk`, to which each vertex is added by a call of its own."""
     graph = Graph(_target)
-    matrix, vector, partials, out = _variables(graph, rows, columns)
+    matrix, vector, partials, result = _variables(graph, rows, columns)
     length = columns // PARTS
     for tile in range(TILES):
         begin, end = -(-rows * tile // TILES), -(-rows * (tile + 1) // TILES)
         if end > begin:
-            for tensor in (matrix, partials, out):
+            for tensor in (matrix, partials, result):
                 graph.set_tile_mapping(tensor[begin:end], tile)
     dots, sums = graph.add_compute_set("dots"), graph.add_compute_set("sums")
     for row in range(rows):
@@ -84,13 +86,13 @@ def one_by_one(rows: int = 10_000, columns: int = 140) -> Graph:
             )
             graph.set_tile_mapping(vertex, tile)
         graph.set_tile_mapping(
-            graph.add_vertex(sums, codelets.Sum, x=partials[row], out=out[row]), tile
+            graph.add_vertex(sums, codelets.Sum, x=partials[row], out=result[row]), tile
         )
     return graph
 
 
 def bare_loop(rows: int = 10_000, columns: int = 140) -> int:
-    """Return the same double loop with only its own sums in it."""
+    """Run the double loop of `one_by_one` without the graph, and return the sum of its numbers."""
     count, length = 0, columns // PARTS
     for row in range(rows):
         tile = row * TILES // rows
@@ -102,18 +104,18 @@ def bare_loop(rows: int = 10_000, columns: int = 140) -> int:
 
 
 def analyses(graph: Graph, program: Program) -> Work:
-    """Return a work that runs all checks, groups and traces, and computes memory and costs."""
+    """Return a work that compiles a graph with all checks, and computes its memory and costs."""
 
     def analyse() -> None:
         cost = CostModel(compile_programs(graph, [program]))
         cost.check_memory()
-        for number in range(len(cost.compiled.steps)):
-            cost.step(number)
+        for step_number in range(len(cost.compiled.steps)):
+            cost.step(step_number)
 
     return analyse
 
 
-SMALL, LARGE = 10_000, 137_500  # rows: 80,000 and 1.1 million vertices
+SMALL, LARGE = 10_000, 137_500  # numbers of rows; the graphs have 80,000 and 1.1 million vertices
 
 
 def _profiled() -> tuple[Work, Work]:
@@ -126,35 +128,35 @@ def _bytes_per_vertex() -> float:
     """Return the bytes of a vertex with three edges in the graph, without its tensors."""
     graph = Graph(_target)
     rows, length = 100_000, 4
-    a = graph.add_variable(FLOAT, (rows, length))
-    b = graph.add_variable(FLOAT, (rows, length))
-    out = graph.add_variable(FLOAT, (rows,))
+    left = graph.add_variable(FLOAT, (rows, length))
+    right = graph.add_variable(FLOAT, (rows, length))
+    result = graph.add_variable(FLOAT, (rows,))
     compute_set = graph.add_compute_set()
     tiles = np.arange(rows) * TILES // rows
     gc.collect()
     tracemalloc.start()
     try:
-        before = tracemalloc.get_traced_memory()[0]
-        graph.add_vertices(compute_set, codelets.Dot, tiles, a=a, b=b, out=out)
+        bytes_before = tracemalloc.get_traced_memory()[0]
+        graph.add_vertices(compute_set, codelets.Dot, tiles, a=left, b=right, out=result)
         gc.collect()
-        return (tracemalloc.get_traced_memory()[0] - before) / rows
+        return (tracemalloc.get_traced_memory()[0] - bytes_before) / rows
     finally:
         tracemalloc.stop()
 
 
 def _allocations() -> float:
-    """Return the peak kilobytes of one of a hundred steps, beyond what was bound at load.
+    """Return the peak kilobytes that one of a hundred steps allocates after loading.
 
-    The buffer that numpy's own loop allocates where it broadcasts an operand is subtracted; it is
-    measured on a plain multiplication.
+    numpy allocates a buffer if it broadcasts an operand. That buffer, measured for a multiplication
+    of arrays, is subtracted.
     """
     engine, _, _ = small_step()
-    slopes, rate = np.ones((784, 10), np.float32), np.ones((784, 1), np.float32)
-    out = np.empty_like(slopes)
-    own = _peak(lambda: np.multiply(slopes, rate, out=out))
+    gradients, rate = np.ones((784, 10), np.float32), np.ones((784, 1), np.float32)
+    product = np.empty_like(gradients)
+    numpy_bytes = _peak(lambda: np.multiply(gradients, rate, out=product))
     machine = engine._machine
     assert machine is not None
-    return float(max(0, _peak(lambda: machine.run(0)) - own) // 1024)
+    return float(max(0, _peak(lambda: machine.run(0)) - numpy_bytes) // 1024)
 
 
 def _peak(call: Work) -> int:
@@ -167,32 +169,32 @@ def _peak(call: Work) -> int:
     tracemalloc.start()
     try:
         call()
-        before = tracemalloc.get_traced_memory()[0]
+        bytes_before = tracemalloc.get_traced_memory()[0]
         tracemalloc.reset_peak()
         call()
-        after, most = tracemalloc.get_traced_memory()
-        return most - max(before, after)
+        bytes_after, peak = tracemalloc.get_traced_memory()
+        return peak - max(bytes_before, bytes_after)
     finally:
         tracemalloc.stop()
 
 
 def pod_graph(num_ipus: int) -> tuple[Device, Graph, Program]:
-    """Return a graph with a vertex for each worker, copies of the neighbours' ends, and a total."""
+    """Return (device, graph, program): a vertex for each worker, a halo exchange, and a total."""
     device = IPUModel(num_ipus=num_ipus).create_device()
     graph = Graph(device)
-    tiles = num_ipus * TILES
-    count, length = tiles * WORKERS, 4
-    x = graph.add_variable(FLOAT, (count, length), "x")
-    left, right = (graph.add_variable(FLOAT, (count,), name) for name in ("left", "right"))
+    num_tiles = num_ipus * TILES
+    num_vertices, length = num_tiles * WORKERS, 4
+    x = graph.add_variable(FLOAT, (num_vertices, length), "x")
+    left, right = (graph.add_variable(FLOAT, (num_vertices,), name) for name in ("left", "right"))
     sums, total = (
-        graph.add_variable(FLOAT, (tiles,), "sums"),
+        graph.add_variable(FLOAT, (num_tiles,), "sums"),
         graph.add_variable(FLOAT, (), "total"),
     )
     per_ipu = graph.add_variable(FLOAT, (num_ipus,), "per IPU")
-    for tile in range(tiles):
-        own = slice(tile * WORKERS, (tile + 1) * WORKERS)
+    for tile in range(num_tiles):
+        elements_of_tile = slice(tile * WORKERS, (tile + 1) * WORKERS)
         for tensor in (x, left, right):
-            graph.set_tile_mapping(tensor[own], tile)
+            graph.set_tile_mapping(tensor[elements_of_tile], tile)
         graph.set_tile_mapping(sums[tile], tile)
     for ipu in range(num_ipus):
         graph.set_tile_mapping(per_ipu[ipu], ipu * TILES)
@@ -200,30 +202,34 @@ def pod_graph(num_ipus: int) -> tuple[Device, Graph, Program]:
     graph.set_initial_value(x, 1.0)
     graph.set_initial_value(left, 1.0)
     graph.set_initial_value(right, 1.0)
-    relax, first = graph.add_compute_set("relax"), graph.add_compute_set("sums")
-    second, third = graph.add_compute_set("sums of IPUs"), graph.add_compute_set("total")
-    everyone = np.arange(count) // WORKERS
-    graph.add_vertices(relax, codelets.Relax, everyone, left=left, right=right, x=x)
+    relax, sum_tiles = graph.add_compute_set("relax"), graph.add_compute_set("sums")
+    sum_ipus, sum_all = graph.add_compute_set("sums of IPUs"), graph.add_compute_set("total")
+    tile_of_vertex = np.arange(num_vertices) // WORKERS
+    graph.add_vertices(relax, codelets.Relax, tile_of_vertex, left=left, right=right, x=x)
     graph.add_vertices(
-        first, codelets.Sum, np.arange(tiles), x=x.reshape((tiles, WORKERS * length)), out=sums
+        sum_tiles,
+        codelets.Sum,
+        np.arange(num_tiles),
+        x=x.reshape((num_tiles, WORKERS * length)),
+        out=sums,
     )
     graph.add_vertices(
-        second,
+        sum_ipus,
         codelets.Sum,
         np.arange(num_ipus) * TILES,
         x=sums.reshape((num_ipus, TILES)),
         out=per_ipu,
     )
     graph.add_vertices(
-        third, codelets.Sum, 0, x=per_ipu.reshape((1, num_ipus)), out=total.reshape((1,))
+        sum_all, codelets.Sum, 0, x=per_ipu.reshape((1, num_ipus)), out=total.reshape((1,))
     )
     halo = Sequence(Copy(x[:-1, length - 1], left[1:]), Copy(x[1:, 0], right[:-1]))
     steps = Repeat(10, Sequence(Execute(relax), halo))
-    return device, graph, Sequence(steps, Execute(first), Execute(second), Execute(third))
+    return device, graph, Sequence(steps, Execute(sum_tiles), Execute(sum_ipus), Execute(sum_all))
 
 
 def pod(num_ipus: int) -> None:
-    """Build, run and profile a graph."""
+    """Build and run `pod_graph`, and compute its report."""
     device, graph, program = pod_graph(num_ipus)
     engine = Engine(graph, program, backend="numpy")
     engine.load_and_run(device)
@@ -231,29 +237,33 @@ def pod(num_ipus: int) -> None:
     assert report.total_cycles > 0 and report.exchange_bytes_per_tile[0].sum() > 0
 
 
-GATHERS, INPUTS = 100, 8  # numpy gathers compared with one compilation; inputs of each vertex
+GATHERS = 100  # A compilation is compared with this many gathers of numpy.
+INPUTS = 8  # Inputs of each vertex.
 
 
 def irregular() -> tuple[Work, Work]:
     """Return two works: compiling 100,000 vertices with random inputs, and 100 gathers of numpy."""
-    count = 100_000
-    graph, numbers = Graph(_target), np.zeros(count, np.float32)
-    x, out = graph.add_variable(FLOAT, (count,), "x"), graph.add_variable(FLOAT, (count,), "out")
-    tiles = np.arange(count) * TILES // count
-    inputs = np.random.default_rng(0).integers(0, count, (count, INPUTS))
+    num_vertices = 100_000
+    graph, values = Graph(_target), np.zeros(num_vertices, np.float32)
+    x, result = (
+        graph.add_variable(FLOAT, (num_vertices,), "x"),
+        graph.add_variable(FLOAT, (num_vertices,), "out"),
+    )
+    tiles = np.arange(num_vertices) * TILES // num_vertices
+    inputs = np.random.default_rng(0).integers(0, num_vertices, (num_vertices, INPUTS))
     compute_set = graph.add_compute_set("irregular")
-    for tensor in (x, out):
+    for tensor in (x, result):
         graph.set_tile_mapping(tensor, tiles)
-    graph.add_vertices(compute_set, codelets.Sum, tiles, x=x[inputs], out=out)
+    graph.add_vertices(compute_set, codelets.Sum, tiles, x=x[inputs], out=result)
 
-    def compile_anew() -> None:
+    def compile_again() -> None:
         CostModel(compile_programs(graph, [Execute(compute_set)])).check_memory()
 
     def gather() -> None:
         for _ in range(GATHERS):
-            numbers[inputs]
+            values[inputs]
 
-    return compile_anew, gather
+    return compile_again, gather
 
 
 MOST_IPUS = 64

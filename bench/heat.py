@@ -24,7 +24,7 @@ from ipu_teach.program import Execute, Repeat, Sequence
 from ipu_teach.types import FLOAT, Array
 
 SIZE, STEPS = 2048, 1000
-FEW = 50  # steps in the short run; a step takes as long as in the long run
+FEW = 50  # Steps in the short run; a step takes as long as in the long run.
 # parts of the inner points by rows and columns, one vertex each; vertices per tile
 DOWN, ACROSS, WORKERS = 276, 32, 6
 # shares of a point's heat: kept, and passed to each neighbour

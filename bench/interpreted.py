@@ -156,82 +156,93 @@ def _stencil(side: int) -> tuple[float, float]:
 
 
 def _step() -> tuple[float, float]:
-    """Return (seconds of the part, its share) for a step of logistic regression, with 16 pictures
-    or 16 pixels per program.
+    """Return (seconds of the part, its share) for a step of logistic regression.
 
-    The bias, 10 numbers next to 7,840, is left out.
+    A program has 16 pictures or 16 pixels. The update of the bias, which has 10 numbers, compared
+    with 7,840 weights, is left out.
     """
-    x, wanted = pictures_and_labels(SMALL_BATCH)
+    x, labels = pictures_and_labels(SMALL_BATCH)
     weights, bias, deltas = (
         floats(PIXELS, CLASSES),
         floats(CLASSES),
         np.zeros((SMALL_BATCH, CLASSES), np.float32),
     )
-    sizes, learnt = {"pixels": PIXELS, "classes": CLASSES, "columns": 16}, weights.copy()
-    taken = seconds(
+    shape_options, learned = {"pixels": PIXELS, "classes": CLASSES, "columns": 16}, weights.copy()
+    total_seconds = seconds(
         picture_deltas,
         SMALL_BATCH // 16,
         x,
         weights,
         bias,
-        wanted,
+        labels,
         deltas,
         wide=1024,
         rows=16,
-        **sizes,
+        **shape_options,
     )
     scores = x @ weights + bias
-    e = np.exp(scores - scores.max(axis=1, keepdims=True))
-    expected = e / e.sum(axis=1, keepdims=True) - wanted
+    exponentials = np.exp(scores - scores.max(axis=1, keepdims=True))
+    expected = exponentials / exponentials.sum(axis=1, keepdims=True) - labels
     np.testing.assert_allclose(deltas, expected, rtol=1e-3, atol=1e-4)
-    taken += seconds(
-        learn, PIXELS // 16, x, deltas, learnt, rate=RATE, batch=SMALL_BATCH, block=16, **sizes
+    total_seconds += seconds(
+        learn,
+        PIXELS // 16,
+        x,
+        deltas,
+        learned,
+        rate=RATE,
+        batch=SMALL_BATCH,
+        block=16,
+        **shape_options,
     )
     # The warm-up call has already trained the first block once.
-    times = np.where(np.arange(PIXELS) < 16, 2, 1)[:, None]
+    learning_steps = np.where(np.arange(PIXELS) < 16, 2, 1)[:, None]
     np.testing.assert_allclose(
-        learnt, weights - times * RATE * (x.T @ expected), rtol=1e-3, atol=1e-3
+        learned, weights - learning_steps * RATE * (x.T @ expected), rtol=1e-3, atol=1e-3
     )
-    return taken, 1 / SMALL_STEPS
+    return total_seconds, 1 / SMALL_STEPS
 
 
 def parts() -> dict[str, tuple[float, float]]:
-    """Return for each workload the seconds of the part, and its share of the whole."""
-    found: dict[str, tuple[float, float]] = {}
+    """Return, for each workload, the seconds of a part of it and the share of that part."""
+    seconds_and_share: dict[str, tuple[float, float]] = {}
     programs, columns = 125, 1_000
-    a, b, out = (
+    matrix, vector, result = (
         floats(programs * ROWS, columns),
         floats(columns),
         np.zeros(programs * ROWS, np.float32),
     )
-    found["w1a"] = (
-        seconds(matvec, programs, a, b, out, columns=columns, wide=1024, rows=ROWS),
-        len(a) / 10_000,
+    seconds_and_share["w1a"] = (
+        seconds(matvec, programs, matrix, vector, result, columns=columns, wide=1024, rows=ROWS),
+        len(matrix) / 10_000,
     )
-    np.testing.assert_allclose(out, a @ b, rtol=1e-3, atol=1e-3)
-    programs, size = 200, 1_000
-    x, y, out = (
-        floats(programs * size),
-        floats(2 * programs * size)[programs * size :],
-        np.zeros(programs * size, np.float32),
+    np.testing.assert_allclose(result, matrix @ vector, rtol=1e-3, atol=1e-3)
+    programs, length = 200, 1_000
+    x, y, result = (
+        floats(programs * length),
+        floats(2 * programs * length)[programs * length :],
+        np.zeros(programs * length, np.float32),
     )
-    found["w2"] = (
-        seconds(axpy_relu, programs, x, y, out, size=size, wide=1024),
+    seconds_and_share["w2"] = (
+        seconds(axpy_relu, programs, x, y, result, size=length, wide=1024),
         programs / (TILES * WORKERS),
     )
-    np.testing.assert_allclose(out, np.maximum(x * np.float32(2.5) + y, 0), rtol=1e-5, atol=1e-6)
-    programs, size, block = 32, 1024, 32
+    np.testing.assert_allclose(result, np.maximum(x * np.float32(2.5) + y, 0), rtol=1e-5, atol=1e-6)
+    programs, length, block = 32, 1024, 32
     left, right, square = (
-        floats(size, size),
-        floats(size, block),
-        np.zeros((size, block), np.float32),
+        floats(length, length),
+        floats(length, block),
+        np.zeros((length, block), np.float32),
     )
-    taken = seconds(product, programs, left, right, square, size=size, block=block)
-    # `exact` has no meaning for this peer
-    found["w3"] = found["w3x"] = taken, programs / (size // block) ** 2
+    product_seconds = seconds(product, programs, left, right, square, size=length, block=block)
+    # This peer has no option like `exact`, so both rows have the same figure.
+    seconds_and_share["w3"] = seconds_and_share["w3x"] = (
+        product_seconds,
+        programs / (length // block) ** 2,
+    )
     np.testing.assert_allclose(square, left @ right, rtol=1e-3, atol=1e-3)
-    found["w4a"] = found["w4ax"] = _step()
-    return found | {"w5a": _stencil(8), "w5b": _stencil(64)}
+    seconds_and_share["w4a"] = seconds_and_share["w4ax"] = _step()
+    return seconds_and_share | {"w5a": _stencil(8), "w5b": _stencil(64)}
 
 
 if __name__ == "__main__":

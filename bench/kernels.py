@@ -16,19 +16,19 @@ from ipu_teach.graph import Graph, Tensor, Vertex
 from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence
 from ipu_teach.types import FLOAT, INT, UNSIGNED_INT, Array, DType
 
-TILES = 1472
-WORKERS = 6
+TILES = 1472  # Tiles of a chip.
+WORKERS = 6  # Workers of a tile.
 _blas = ThreadpoolController()
 
 
-def threads(count: int, call: Work) -> Work:
-    """Return `call` limited to this many BLAS threads."""
+def threads(num_threads: int, call: Work) -> Work:
+    """Return a function that calls `call` with at most `num_threads` BLAS threads."""
 
-    def limited() -> None:
-        with _blas.limit(limits=count):
+    def call_with_limit() -> None:
+        with _blas.limit(limits=num_threads):
             call()
 
-    return limited
+    return call_with_limit
 
 
 def source() -> np.random.Generator:
@@ -40,7 +40,7 @@ def floats(*shape: int) -> Array:
 
 
 class Chip:
-    """One full chip, or several, with a graph to fill."""
+    """A device with `num_ipus` full chips, and an empty graph for it."""
 
     def __init__(self, num_ipus: int = 1, **fields: Any) -> None:
         self.device = IPUModel(num_ipus=num_ipus, **fields).create_device()
@@ -50,21 +50,26 @@ class Chip:
     def variable(
         self, name: str, values: Array, dtype: type[DType] = FLOAT, parts: int = 0
     ) -> Tensor:
-        """Return a variable with `values`, in `parts` parts over the tiles.
+        """Return a variable with `values`, divided into `parts` parts over the tiles.
 
-        Part i is on the tile where `execute` puts vertex i of that many.
+        Part i is on the tile of vertex i if `execute` adds `parts` vertices. By default, each tile
+        has a part.
         """
         tensor = self.graph.add_variable(dtype, values.shape, name)
-        flat, size, parts = tensor.flatten(), values.size, parts or self.tiles
+        flat_tensor, num_elements, parts = (
+            tensor.flatten(),
+            values.size,
+            parts or self.tiles,
+        )
         for part in range(parts):
-            begin, end = size * part // parts, size * (part + 1) // parts
-            if end > begin:
-                self.graph.set_tile_mapping(flat[begin:end], part * self.tiles // parts)
+            start, stop = num_elements * part // parts, num_elements * (part + 1) // parts
+            if stop > start:
+                self.graph.set_tile_mapping(flat_tensor[start:stop], part * self.tiles // parts)
         self.graph.set_initial_value(tensor, values)
         return tensor
 
     def execute(self, name: str, codelet: type[Vertex], count: int, /, **fields: Any) -> Program:
-        """Return a compute set of `count` vertices, spread over the tiles."""
+        """Return the program of a compute set of `count` vertices, spread over the tiles."""
         compute_set = self.graph.add_compute_set(name)
         self.graph.add_vertices(
             compute_set, codelet, np.arange(count) * self.tiles // count, **fields
@@ -77,52 +82,55 @@ class Chip:
         return engine
 
 
-def matvec(dot: type[Vertex], add: type[Vertex], blas: int) -> tuple[Work, Work]:
-    """Return the product of a 10,000 x 1,000 matrix and a vector by codelets, and by BLAS."""
-    rows, columns, parts = 10_000, 1_000, 7
+def matvec(dot: type[Vertex], add: type[Vertex], blas_threads: int) -> tuple[Work, Work]:
+    """Return a 10,000 x 1,000 matrix times a vector by codelets, and by BLAS."""
+    rows, columns, num_parts = 10_000, 1_000, 7
     matrix, vector = floats(rows, columns), floats(columns)
     chip = Chip()
-    a, b = chip.variable("matrix", matrix), chip.variable("vector", vector)
-    partials, out = (
-        chip.variable("partials", np.zeros((rows, parts), np.float32)),
+    matrix_tensor, vector_tensor = chip.variable("matrix", matrix), chip.variable("vector", vector)
+    partials, result_tensor = (
+        chip.variable("partials", np.zeros((rows, num_parts), np.float32)),
         chip.variable("out", np.zeros(rows)),
     )
     dots = chip.graph.add_compute_set("dots")
-    length = -(-columns // parts)
-    for part in range(parts):
+    length = -(-columns // num_parts)
+    for part in range(num_parts):
         begin, end = part * length, min(columns, (part + 1) * length)
         chip.graph.add_vertices(
             dots,
             dot,
             np.arange(rows) * TILES // rows,
-            a=a[:, begin:end],
-            b=b[begin:end].reshape((1, end - begin)),
+            a=matrix_tensor[:, begin:end],
+            b=vector_tensor[begin:end].reshape((1, end - begin)),
             out=partials[:, part],
         )
     engine = chip.engine(
-        Sequence(Execute(dots), chip.execute("sums", add, rows, x=partials, out=out))
+        Sequence(Execute(dots), chip.execute("sums", add, rows, x=partials, out=result_tensor))
     )
     result = np.empty(rows, np.float32)
-    return engine.run, threads(blas, lambda: np.matmul(matrix, vector, out=result))
+    return engine.run, threads(blas_threads, lambda: np.matmul(matrix, vector, out=result))
 
 
 def elementwise() -> tuple[Work, Work]:
     """Return relu(a x + y) on regions whose sizes differ by one, and the same in numpy."""
-    count, size = TILES * WORKERS, 8_840_000
-    x, y = floats(size), floats(size)
+    num_vertices, num_elements = TILES * WORKERS, 8_840_000
+    x, y = floats(num_elements), floats(num_elements)
     chip = Chip()
     tensors = [
         chip.variable(name, values)
-        for name, values in (("x", x), ("y", y), ("out", np.zeros(size, np.float32)))
+        for name, values in (("x", x), ("y", y), ("out", np.zeros(num_elements, np.float32)))
     ]
     compute_set = chip.graph.add_compute_set("uneven")
-    for number in range(count):
-        begin, end = size * number // count, size * (number + 1) // count
+    for vertex_number in range(num_vertices):
+        begin, end = (
+            num_elements * vertex_number // num_vertices,
+            num_elements * (vertex_number + 1) // num_vertices,
+        )
         edges = {
             name: tensor[begin:end] for name, tensor in zip(("x", "y", "out"), tensors, strict=True)
         }
         vertex = chip.graph.add_vertex(compute_set, codelets.AxpyRelu, edges)
-        chip.graph.set_tile_mapping(vertex, number // WORKERS)
+        chip.graph.set_tile_mapping(vertex, vertex_number // WORKERS)
     return chip.engine(Execute(compute_set)).run, lambda: np.maximum(x * 2.5 + y, 0)
 
 
@@ -130,28 +138,29 @@ SIZE = 1024  # side of the matrices
 
 
 def product(exact: bool) -> tuple[Work, Work]:
-    """Return a product of square matrices in square blocks, and the same in numpy.
-
-    There is one vertex per block.
-    """
+    """Return a product of square matrices, with a vertex for each square block, and numpy's."""
     size, block = SIZE, 32
-    n = size // block
+    num_blocks = size // block
     left, right = floats(size, size), floats(size, size)
     chip = Chip()
-    a, b, c = (
-        chip.variable(name, v)
-        for name, v in (("a", left), ("b", right), ("c", np.zeros_like(left)))
+    left_tensor, right_tensor, product_tensor = (
+        chip.variable(name, values)
+        for name, values in (("a", left), ("b", right), ("c", np.zeros_like(left)))
     )
     compute_set = chip.graph.add_compute_set("blocks")
-    for i in range(n):
-        for j in range(n):
+    for i in range(num_blocks):
+        for j in range(num_blocks):
             rows, columns = slice(i * block, (i + 1) * block), slice(j * block, (j + 1) * block)
-            edges = {"a": a[rows], "b": b[:, columns], "out": c[rows, columns]}
+            edges = {
+                "a": left_tensor[rows],
+                "b": right_tensor[:, columns],
+                "out": product_tensor[rows, columns],
+            }
             vertex = chip.graph.add_vertex(compute_set, codelets.BlockProduct, edges)
-            chip.graph.set_tile_mapping(vertex, i * n + j)
-    out = np.empty_like(left)
+            chip.graph.set_tile_mapping(vertex, i * num_blocks + j)
+    result = np.empty_like(left)
     return chip.engine(Execute(compute_set), exact=exact).run, threads(
-        1, lambda: np.matmul(left, right, out=out)
+        1, lambda: np.matmul(left, right, out=result)
     )
 
 
@@ -159,56 +168,62 @@ PIXELS, CLASSES, RATE = 784, 10, 0.1
 SMALL_BATCH, SMALL_STEPS, LARGE_BATCH = 64, 100, 60_000
 
 
-def plain_step(x: Array, wanted: Array, xp: Any = np) -> Callable[[], Array]:
-    """Return a step of logistic regression as usual in numpy, which returns the weights.
+def plain_step(x: Array, labels: Array, xp: Any = np) -> Callable[[], Array]:
+    """Return a step of logistic regression as it is usual in numpy; it returns the weights.
 
-    `xp` is numpy, or a module like it.
+    `x` are pictures, float[batch, PIXELS], and `wanted` the labels, float[batch, CLASSES]. `xp` is
+    numpy, or a module with the same functions.
     """
-    x, wanted = xp.asarray(x), xp.asarray(wanted)
+    x, labels = xp.asarray(x), xp.asarray(labels)
     weights: Array
     weights, bias = xp.zeros((PIXELS, CLASSES), np.float32), xp.zeros(CLASSES, np.float32)
 
     def step() -> Array:
         scores = x @ weights + bias
-        e = xp.exp(scores - scores.max(axis=1, keepdims=True))
-        deltas = e / e.sum(axis=1, keepdims=True) - wanted
-        xp.subtract(weights, x.T @ deltas * np.float32(RATE), out=weights)
-        xp.subtract(bias, deltas.sum(axis=0) * np.float32(RATE), out=bias)
+        exponentials = xp.exp(scores - scores.max(axis=1, keepdims=True))
+        differences = exponentials / exponentials.sum(axis=1, keepdims=True) - labels
+        xp.subtract(weights, x.T @ differences * np.float32(RATE), out=weights)
+        xp.subtract(bias, differences.sum(axis=0) * np.float32(RATE), out=bias)
         return weights
 
     return step
 
 
 def pictures_and_labels(batch: int) -> tuple[Array, Array]:
-    """Return random pictures, one per row, and for each a row with a 1 at its class."""
+    """Return random pictures and their labels.
+
+    Pictures are float[batch, PIXELS]; labels are float[batch, CLASSES], with a 1 at the class.
+    """
     return floats(batch, PIXELS), np.eye(CLASSES, dtype=np.float32)[
         source().integers(0, CLASSES, batch)
     ]
 
 
 def small_step(**how: Any) -> tuple[Engine, Work, int]:
-    """Return (engine, numpy's step, steps of a run) of logistic regression on 64 pictures.
+    """Return logistic regression on 64 pictures: (engine, step in numpy, number of steps in a run).
 
     The graph has 905 vertices.
     """
-    batch, block, steps = SMALL_BATCH, 14, SMALL_STEPS
-    x, wanted = pictures_and_labels(batch)
+    batch, pixels_per_block, num_steps = SMALL_BATCH, 14, SMALL_STEPS
+    pictures, labels_values = pictures_and_labels(batch)
     chip = Chip()
-    images, labels = chip.variable("x", x), chip.variable("wanted", wanted)
+    images, labels_tensor = chip.variable("x", pictures), chip.variable("wanted", labels_values)
     weights, bias = (
         chip.variable("weights", np.zeros((PIXELS, CLASSES))),
         chip.variable("bias", np.zeros(CLASSES)),
     )
-    deltas, slopes = (
+    deltas, gradients = (
         chip.variable("deltas", np.zeros((batch, CLASSES))),
         chip.variable("slopes", np.zeros((PIXELS, CLASSES))),
     )
-    blocks = PIXELS // block
-    columns = images.reshape((batch, blocks, block)).dim_shuffle([1, 0, 2])
-    last = chip.graph.add_compute_set("learn")
-    chip.graph.add_vertices(last, codelets.Learn, np.arange(PIXELS), weights=weights, slopes=slopes)
+    num_blocks = PIXELS // pixels_per_block
+    columns = images.reshape((batch, num_blocks, pixels_per_block)).dim_shuffle([1, 0, 2])
+    learn = chip.graph.add_compute_set("learn")
     chip.graph.add_vertices(
-        last, codelets.LearnSums, 1, weights=bias.reshape((1, CLASSES)), slopes=deltas.expand([0])
+        learn, codelets.Learn, np.arange(PIXELS), weights=weights, slopes=gradients
+    )
+    chip.graph.add_vertices(
+        learn, codelets.LearnSums, 1, weights=bias.reshape((1, CLASSES)), slopes=deltas.expand([0])
     )
     program = Sequence(
         chip.execute(
@@ -218,58 +233,73 @@ def small_step(**how: Any) -> tuple[Engine, Work, int]:
             x=images,
             weights=weights.expand([0]),
             bias=bias.expand([0]),
-            wanted=labels,
+            wanted=labels_tensor,
             deltas=deltas,
         ),
         chip.execute(
             "slopes",
             codelets.Slopes,
-            blocks,
+            num_blocks,
             x=columns,
             deltas=deltas.expand([0]),
-            out=slopes.reshape((blocks, block, CLASSES)),
+            out=gradients.reshape((num_blocks, pixels_per_block, CLASSES)),
         ),
-        Execute(last),
+        Execute(learn),
     )
-    return chip.engine(Repeat(steps, program), **how), threads(1, plain_step(x, wanted)), steps
+    return (
+        chip.engine(Repeat(num_steps, program), **how),
+        threads(1, plain_step(pictures, labels_values)),
+        num_steps,
+    )
 
 
 def small(exact: bool) -> tuple[Work, Work]:
     """Return a hundred steps of logistic regression on 64 pictures, and the same in numpy."""
-    engine, step, steps = small_step(exact=exact)
+    engine, step, num_steps = small_step(exact=exact)
 
-    def floor() -> None:
-        for _ in range(steps):
+    def numpy_steps() -> None:
+        for _ in range(num_steps):
             step()
 
-    return engine.run, floor
+    return engine.run, numpy_steps
 
 
-def large_step(x: Array, wanted: Array, **how: Any) -> Engine:
-    """Return a step of logistic regression on a multiple of 400 pictures, all on the chip."""
-    rows, groups, pieces = 50, 8, 196
-    blocks, wide = len(x) // rows, PIXELS * CLASSES // pieces
+def large_step(pictures: Array, label_values: Array, **how: Any) -> Engine:
+    """Return the engine of a step of logistic regression on pictures that are all on the chip.
+
+    The number of pictures must be a multiple of 400.
+    """
+    pictures_per_block, num_groups, num_pieces = 50, 8, 196
+    num_blocks, piece_length = len(pictures) // pictures_per_block, PIXELS * CLASSES // num_pieces
     chip = Chip()
     # A block of pictures and all its results are on the tile of its vertex, where two blocks would
     # not fit.
-    images = chip.variable("x", x, parts=blocks).reshape((blocks, rows, PIXELS))
-    labels = chip.variable("wanted", wanted, parts=blocks).reshape((blocks, rows, CLASSES))
+    images = chip.variable("x", pictures, parts=num_blocks).reshape(
+        (num_blocks, pictures_per_block, PIXELS)
+    )
+    labels = chip.variable("wanted", label_values, parts=num_blocks).reshape(
+        (num_blocks, pictures_per_block, CLASSES)
+    )
     weights, bias = (
         chip.variable("weights", np.zeros((PIXELS, CLASSES))),
         chip.variable("bias", np.zeros(CLASSES)),
     )
-    deltas = chip.variable("deltas", np.zeros((blocks, rows, CLASSES)), parts=blocks)
-    partials = chip.variable("partials", np.zeros((blocks, PIXELS, CLASSES)), parts=blocks)
-    biases = chip.variable("biases", np.zeros((blocks, CLASSES)), parts=blocks)
-    sums = chip.variable("sums", np.zeros((groups, PIXELS, CLASSES)))
+    deltas = chip.variable(
+        "deltas", np.zeros((num_blocks, pictures_per_block, CLASSES)), parts=num_blocks
+    )
+    partials = chip.variable("partials", np.zeros((num_blocks, PIXELS, CLASSES)), parts=num_blocks)
+    biases = chip.variable("biases", np.zeros((num_blocks, CLASSES)), parts=num_blocks)
+    sums = chip.variable("sums", np.zeros((num_groups, PIXELS, CLASSES)))
     # The gradients of all blocks are far larger than a tile's memory, so each vertex adds one piece
     # for a group of blocks.
-    by_piece = partials.reshape((groups, blocks // groups, pieces, wide)).dim_shuffle([0, 2, 1, 3])
+    by_piece = partials.reshape(
+        (num_groups, num_blocks // num_groups, num_pieces, piece_length)
+    ).dim_shuffle([0, 2, 1, 3])
     program = Sequence(
         chip.execute(
             "deltas",
             codelets.BlockDeltas,
-            blocks,
+            num_blocks,
             x=images,
             weights=weights.expand([0]),
             bias=bias.expand([0]),
@@ -279,7 +309,7 @@ def large_step(x: Array, wanted: Array, **how: Any) -> Engine:
         chip.execute(
             "slopes",
             codelets.SlopesAndBias,
-            blocks,
+            num_blocks,
             x=images,
             deltas=deltas,
             out=partials,
@@ -288,9 +318,9 @@ def large_step(x: Array, wanted: Array, **how: Any) -> Engine:
         chip.execute(
             "sums",
             codelets.ColumnSums,
-            groups * pieces,
+            num_groups * num_pieces,
             x=by_piece.flatten(0, 2),
-            out=sums.reshape((groups * pieces, wide)),
+            out=sums.reshape((num_groups * num_pieces, piece_length)),
         ),
         chip.execute(
             "learn", codelets.LearnSums, PIXELS, weights=weights, slopes=sums.dim_shuffle([1, 0, 2])
@@ -313,13 +343,13 @@ STEPS = 10
 def stencil(
     codelet: type[Vertex], picture: Array, down: int, across: int, num_ipus: int = 1, **how: Any
 ) -> Engine:
-    """Return ten steps of a stencil on a picture of `down` x `across` tiles.
+    """Return the engine of ten steps of a stencil on `down` x `across` tiles.
 
-    The picture has one more element on each side.
+    `picture` has one more element on each side.
     """
     side = (len(picture) - 2) // down
     chip = Chip(num_ipus)
-    x, out = (
+    picture_tensor, result = (
         chip.variable("x", picture),
         chip.variable("out", np.zeros((down * side, across * side))),
     )
@@ -328,8 +358,8 @@ def stencil(
         for j in range(across):
             top, left = i * side, j * side
             edges = {
-                "x": x[top : top + side + 2, left : left + side + 2],
-                "out": out[top : top + side, left : left + side],
+                "x": picture_tensor[top : top + side + 2, left : left + side + 2],
+                "out": result[top : top + side, left : left + side],
             }
             chip.graph.set_tile_mapping(
                 chip.graph.add_vertex(compute_set, codelet, edges), i * across + j
@@ -338,9 +368,9 @@ def stencil(
 
 
 def plain_stencil(picture: Any) -> Callable[[], Any]:
-    """Return the same steps on an array of numpy, or of a module like it.
+    """Return the steps of `stencil` on an array of numpy, or of a similar module.
 
-    They return the last step's picture. The picture of a step is freed before the next one is made,
+    They return the picture of the last step. The picture of a step is freed before the next step,
     as in the other rows.
     """
 
@@ -365,7 +395,7 @@ def pictures(codelet: type[Vertex], side: int) -> tuple[Work, Work]:
 
 
 def collatz() -> tuple[Work, Work]:
-    """Return a codelet whose loop ends at a different time in every vertex, and the vertex loop."""
+    """Return a codelet whose loop ends at different times in its vertices, and the vertex loop."""
     numbers = source().integers(1, 100_000, TILES * WORKERS).astype(np.int32)
     return _diverging(codelets.Collatz, {"n": (numbers, INT), "out": (np.zeros_like(numbers), INT)})
 
@@ -382,7 +412,7 @@ def _first_past() -> tuple[Work, Work]:
 def _diverging(
     codelet: type[Vertex], fields: dict[str, tuple[Array, type[DType]]]
 ) -> tuple[Work, Work]:
-    """Return the codelet as the engine runs it, and the plain vertex loop."""
+    """Return two works: a codelet as the engine runs it, and the plain vertex loop."""
     engines = []
     for loop in (False, True):
         chip = Chip()
@@ -404,62 +434,65 @@ def ping_pong(layers: int = 64, width: int = 128, rows: int = 4) -> tuple[Work, 
     weights from streaming memory.
     """
     chip = Chip(2, sync_pattern="SINGLE_PIPELINE")
-    graph, x = chip.graph, floats(TILES, rows, width)
+    graph, initial = chip.graph, floats(TILES, rows, width)
     weights = floats(layers, width, width) / np.float32(np.sqrt(width))
     buffer = graph.add_remote_buffer("weights", FLOAT, width * width, layers)
-    numbers = graph.add_constant(UNSIGNED_INT, (layers,), np.arange(layers))
-    graph.set_tile_mapping(numbers, 0)
-    given: list[Tensor] = []
-    made: list[Tensor] = []
-    w, work = [], []
+    row_numbers = graph.add_constant(UNSIGNED_INT, (layers,), np.arange(layers))
+    graph.set_tile_mapping(row_numbers, 0)
+    inputs: list[Tensor] = []
+    outputs: list[Tensor] = []
+    weight_tensors, layer_programs = [], []
     for ipu in range(2):
-        part = graph.create_virtual_graph(ipu * TILES, (ipu + 1) * TILES)
-        for into, name in ((given, "x"), (made, "y")):
-            into.append(part.add_variable(FLOAT, x.shape, f"{name}{ipu}"))
-            part.set_tile_mapping(into[-1], np.arange(TILES))
-        w.append(part.add_variable(FLOAT, (width, width), f"w{ipu}"))
-        part.set_tile_mapping(w[-1], np.arange(width) * TILES // width)
-        edges = {"x": given[ipu], "w": w[ipu].reshape((1, width, width)), "out": made[ipu]}
-        compute_set = part.add_compute_set(f"layer{ipu}")
-        part.add_vertices(compute_set, codelets.Layer, np.arange(TILES), **edges)
-        work.append(Execute(compute_set))
-    program = Sequence(Copy(buffer, w[0], numbers[0:1]))
-    for n in range(layers):
-        there = (n + 1) % 2
-        program.add(work[n % 2])
-        if n + 1 < layers:
-            program.add(Copy(buffer, w[there], numbers[n + 1 : n + 2]))
-            program.add(Copy(made[n % 2], given[there]))
-    graph.set_initial_value(given[0], x)
-    engine, missing = chip.engine(program), list(enumerate(weights))
+        ipu_graph = graph.create_virtual_graph(ipu * TILES, (ipu + 1) * TILES)
+        for tensors, name in ((inputs, "x"), (outputs, "y")):
+            tensors.append(ipu_graph.add_variable(FLOAT, initial.shape, f"{name}{ipu}"))
+            ipu_graph.set_tile_mapping(tensors[-1], np.arange(TILES))
+        weight_tensors.append(ipu_graph.add_variable(FLOAT, (width, width), f"w{ipu}"))
+        ipu_graph.set_tile_mapping(weight_tensors[-1], np.arange(width) * TILES // width)
+        edges = {
+            "x": inputs[ipu],
+            "w": weight_tensors[ipu].reshape((1, width, width)),
+            "out": outputs[ipu],
+        }
+        compute_set = ipu_graph.add_compute_set(f"layer{ipu}")
+        ipu_graph.add_vertices(compute_set, codelets.Layer, np.arange(TILES), **edges)
+        layer_programs.append(Execute(compute_set))
+    program = Sequence(Copy(buffer, weight_tensors[0], row_numbers[0:1]))
+    for layer in range(layers):
+        next_ipu = (layer + 1) % 2
+        program.add(layer_programs[layer % 2])
+        if layer + 1 < layers:
+            program.add(Copy(buffer, weight_tensors[next_ipu], row_numbers[layer + 1 : layer + 2]))
+            program.add(Copy(outputs[layer % 2], inputs[next_ipu]))
+    graph.set_initial_value(inputs[0], initial)
+    engine, unwritten = chip.engine(program), list(enumerate(weights))
 
     def run() -> None:
-        while missing:  # on the first run, the host writes them
-            n, values = missing.pop()
-            engine.copy_to_remote_buffer(values.reshape(-1), "weights", n)
+        while unwritten:  # on the first run, the host writes them
+            layer, values = unwritten.pop()
+            engine.copy_to_remote_buffer(values.reshape(-1), "weights", layer)
         engine.run()
 
-    def plain() -> None:
-        y = x.reshape(-1, width)
+    def numpy_layers() -> None:
+        activations = initial.reshape(-1, width)
         for values in weights:
-            y = np.tanh(y @ values)
+            activations = np.tanh(activations @ values)
 
-    return run, threads(1, plain)
+    return run, threads(1, numpy_layers)
 
 
 def _warm(run: Work, floor: Work, runs: int) -> tuple[Work, Work]:
-    """Return the pair with this many more runs in the first round.
+    """Return the pair of works, where the first has `runs` runs in its first round.
 
-    That is enough for a loop over elements to be compiled, if compiling pays and numba is
-    installed.
+    After these, a loop over elements is compiled, if that saves time and numba is installed.
     """
-    waiting = [runs]
+    extra_runs = [runs]
 
-    def warm() -> None:
-        for _ in range(waiting.pop() if waiting else 1):
+    def run_more() -> None:
+        for _ in range(extra_runs.pop() if extra_runs else 1):
             run()
 
-    return warm, floor
+    return run_more, floor
 
 
 ROWS = [

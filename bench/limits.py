@@ -40,9 +40,9 @@ from bench.scalar import FEW, MANY, Placed, bare, seconds
 from ipu_teach.graph.vertex import Vertex, run_on
 from ipu_teach.types import FLOAT
 
-WRAPS = ("XorShift",)  # codelets whose integers overflow
-ROUNDS = 3
-SEEN = 5  # vertices whose results are compared
+WRAPS = ("XorShift",)  # Codelets whose integers wrap when they overflow.
+ROUNDS = 3  # Measurements, of which the median is reported.
+SEEN = 5  # The results of the first SEEN vertices are compared.
 
 
 def _lines(text: str) -> list[ast.stmt]:
@@ -50,14 +50,16 @@ def _lines(text: str) -> list[ast.stmt]:
 
 
 class _Counted(ast.NodeTransformer):
-    """Adds to `cyc` at the start of each straight piece; each iteration of a `while` first runs the
-    statement `asked`."""
+    """A transformer that adds to `cyc` at the start of each straight piece of code.
 
-    def __init__(self, asked: str = "") -> None:
-        self.asked = asked
+    The body of a `while` begins with the statement `stop_check`, if it is not "".
+    """
 
-    def piece(self, body: list[ast.stmt], first: str = "") -> list[ast.stmt]:
-        return [*_lines(f"{first}\ncyc += 32"), *body]
+    def __init__(self, stop_check: str = "") -> None:
+        self.asked = stop_check
+
+    def piece(self, body: list[ast.stmt], first_statement: str = "") -> list[ast.stmt]:
+        return [*_lines(f"{first_statement}\ncyc += 32"), *body]
 
     def visit_If(self, node: ast.If) -> Any:
         self.generic_visit(node)
@@ -79,10 +81,14 @@ class _Counted(ast.NodeTransformer):
 
 
 def counted_by_hand() -> dict[type[Vertex], Callable[..., None]]:
-    """Return the loops by hand with `cycles, stop` after their other parameters."""
-    (whole,) = _lines(dedent(inspect.getsource(loops.by_hand)))
-    assert isinstance(whole, ast.FunctionDef)
-    for function in whole.body:
+    """Return the loops by hand, changed so that they count, with two further parameters.
+
+    These are `cycles`, the count of each vertex, and `stop`, which each iteration of a `while`
+    checks.
+    """
+    (by_hand_function,) = _lines(dedent(inspect.getsource(loops.by_hand)))
+    assert isinstance(by_hand_function, ast.FunctionDef)
+    for function in by_hand_function.body:
         if isinstance(function, ast.FunctionDef) and function.args.args[0].arg == "n":
             function.args.args += [ast.arg("cycles"), ast.arg("stop")]
             (vertices,) = function.body
@@ -91,46 +97,56 @@ def counted_by_hand() -> dict[type[Vertex], Callable[..., None]]:
             vertices.body = [*_lines("cyc = 80"), *body, *_lines("cycles[v] = cyc >> 4")]
     from ipu_teach.engine.scalar.native import stopped
 
-    space = {**vars(loops), "stopped": stopped}
-    exec(compile(ast.fix_missing_locations(ast.Module([whole], [])), "<counted>", "exec"), space)
-    found: dict[type[Vertex], Callable[..., None]] = space["by_hand"]()
-    return found
+    namespace = {**vars(loops), "stopped": stopped}
+    exec(
+        compile(ast.fix_missing_locations(ast.Module([by_hand_function], [])), "<counted>", "exec"),
+        namespace,
+    )
+    counted_loops: dict[type[Vertex], Callable[..., None]] = namespace["by_hand"]()
+    return counted_loops
 
 
 def _compiled(
     codelet: type[Vertex],
-    hand: Callable[..., None],
-    counted: Callable[..., None],
+    plain_loop: Callable[..., None],
+    counted_loop: Callable[..., None],
     pool: ThreadPoolExecutor,
 ) -> float:
-    """Return the time of a loop by hand with the work that any implementation must do, relative to
-    the same loop without it."""
+    """Return the time of a loop by hand relative to the same loop without necessary further work.
+
+    That work is to count, to check for a stop, to save what is overwritten, and to run in a thread.
+    """
     placed = Placed(codelet, MANY, 1472)
     arrays = placed.arrays()
-    marks = [
-        np.zeros(arrays[n].shape, bool) for n, f in codelet.fields.items() if f.kind == "output"
+    written_marks = [
+        np.zeros(arrays[name].shape, bool)
+        for name, field in codelet.fields.items()
+        if field.kind == "output"
     ]
-    written = [
-        (arrays[n], np.empty_like(arrays[n])) for n, f in codelet.fields.items() if f.written
+    overwritten = [
+        (arrays[name], np.empty_like(arrays[name]))
+        for name, field in codelet.fields.items()
+        if field.written
     ]
-    plain = (MANY, *arrays.values(), *marks)
-    more = (*plain, np.zeros(MANY, np.int64), np.zeros(1, np.int64))
+    plain_arguments = (MANY, *arrays.values(), *written_marks)
+    counted_arguments = (*plain_arguments, np.zeros(MANY, np.int64), np.zeros(1, np.int64))
 
-    def fresh() -> None:
+    def reset() -> None:
         for name in placed.changed:
             arrays[name][...] = placed.given[name]
 
-    def whole(_: None) -> None:
-        for array, before in written:
-            before[...] = array
-        pool.submit(counted, *more).result()
+    def run_counted(_: None) -> None:
+        for array, saved in overwritten:
+            saved[...] = array
+        pool.submit(counted_loop, *counted_arguments).result()
 
-    fresh()
-    hand(*plain)
-    fresh()
-    counted(*more)
+    reset()
+    plain_loop(*plain_arguments)
+    reset()
+    counted_loop(*counted_arguments)
     return median(
-        seconds(fresh, whole) / seconds(fresh, lambda _: hand(*plain)) for _ in range(ROUNDS)
+        seconds(reset, run_counted) / seconds(reset, lambda _: plain_loop(*plain_arguments))
+        for _ in range(ROUNDS)
     )
 
 
@@ -138,13 +154,13 @@ def compiled() -> dict[str, float]:
     """Return the limit of s1 for each codelet."""
     counted, pool = counted_by_hand(), ThreadPoolExecutor(1)
     return {
-        codelet.__name__: _compiled(codelet, hand, counted[codelet], pool)
-        for codelet, hand in loops.by_hand().items()
+        codelet.__name__: _compiled(codelet, plain_loop, counted[codelet], pool)
+        for codelet, plain_loop in loops.by_hand().items()
     }
 
 
 class _Own(_Counted):
-    """Turns compute() into a function of its fields, on Python's own numbers."""
+    """A transformer of compute() into a function of its fields, on Python's own numbers."""
 
     def __init__(self, codelet: type[Vertex]) -> None:
         super().__init__()
@@ -158,11 +174,11 @@ class _Own(_Counted):
             and node.attr in self.codelet.fields
         ):
             field = self.codelet.fields[node.attr]
-            plain = field.depth or field.kind == "input"
+            is_whole_field = field.depth or field.kind == "input"
             name = f"f_{node.attr}"
             return (
                 ast.Name(name, node.ctx)
-                if plain
+                if is_whole_field
                 else ast.Subscript(ast.Name(name, ast.Load()), ast.Constant(0), node.ctx)
             )
         if node.attr == "shape" and isinstance(node.value, ast.Name):
@@ -180,17 +196,19 @@ class _Own(_Counted):
         return _lines("return cyc")[0]
 
     def visit_Assign(self, node: ast.Assign) -> Any:
-        """Return a statement followed by the mark of the element that it stores."""
+        """Return a statement, followed by one that marks the element of an Output it stores."""
         self.generic_visit(node)
         outputs = [
-            f"f_{n}" for n, f in self.codelet.fields.items() if f.kind == "output" and f.depth < 2
+            f"f_{name}"
+            for name, field in self.codelet.fields.items()
+            if field.kind == "output" and field.depth < 2
         ]
-        text = ast.unparse(node.targets[0])
+        target_text = ast.unparse(node.targets[0])
         return [
             node,
             *(
-                _lines(f"m_{text} = 1")
-                if any(text.startswith(f"{name}[") for name in outputs)
+                _lines(f"m_{target_text} = 1")
+                if any(target_text.startswith(f"{name}[") for name in outputs)
                 else []
             ),
         ]
@@ -201,55 +219,59 @@ class _Own(_Counted):
 
 
 class _Exact(ast.NodeTransformer):
-    """Converts the result of each operation to its type, in statements ahead of the original one.
+    """A transformer that converts the result of each operation to its type.
 
-    `kinds`: by name, "f" for single precision and "i" for 32 bits; a name without a kind is a
-    constant or a loop counter.
+    The conversions are statements before the original statement. `kinds` has the type of each name:
+    "f" for single precision, and "i" for an integer of 32 bits. A name without a type is a constant
+    or a loop counter.
     """
 
     def __init__(self, codelet: type[Vertex], body: list[ast.stmt]) -> None:
         self.kinds = {
-            f"f_{name}": "f" if f.dtype is FLOAT else "i" for name, f in codelet.fields.items()
+            f"f_{name}": "f" if field.dtype is FLOAT else "i"
+            for name, field in codelet.fields.items()
         }
         self.wraps, self.ahead, self.count = codelet.__name__ in WRAPS, list[ast.stmt](), 0
         nodes = [node for part in body for node in ast.walk(part)]
-        given = [(n.targets[0], n.value) for n in nodes if isinstance(n, ast.Assign)]
-        given += [
-            (n.target, n.iter)
-            for n in nodes
-            if isinstance(n, ast.For) and isinstance(n.iter, ast.Name)
+        assignments = [
+            (node.targets[0], node.value) for node in nodes if isinstance(node, ast.Assign)
         ]
-        for _ in range(3):  # the kind of one name may determine that of another
-            for target, value in given:
-                pairs = (
+        assignments += [
+            (node.target, node.iter)
+            for node in nodes
+            if isinstance(node, ast.For) and isinstance(node.iter, ast.Name)
+        ]
+        for _ in range(3):  # the type of a name may depend on another name
+            for target, value in assignments:
+                target_pairs = (
                     zip(target.elts, value.elts, strict=True)  # type: ignore[attr-defined]
                     if isinstance(value, ast.Tuple)
                     else [(target, value)]
                 )
-                for one, its in pairs:
-                    if isinstance(one, ast.Name):
-                        self.kinds[one.id] = self.widest([one, its])
+                for element, source in target_pairs:
+                    if isinstance(element, ast.Name):
+                        self.kinds[element.id] = self.widest([element, source])
 
     def widest(self, nodes: Iterable[ast.expr]) -> str:
         return max(map(self.kind, nodes), key=("", "i", "f").index, default="")
 
     def kind(self, node: ast.expr) -> str:
-        """Return the type of an expression's value."""
-        parts: list[ast.expr] = []
+        """Return the type of an expression's value: "f", "i", or "" if it has none."""
+        operands: list[ast.expr] = []
         match node:
             case ast.Name():
                 return self.kinds.get(node.id, "")
             case ast.Subscript():
-                parts = [node.value]
+                operands = [node.value]
             case ast.BinOp():
-                parts = [node.left, node.right]
+                operands = [node.left, node.right]
             case ast.UnaryOp():
-                parts = [node.operand]
+                operands = [node.operand]
             case ast.Call(func=ast.Name(id="max" | "min" | "abs")):
-                parts = node.args
+                operands = node.args
             case ast.Call(func=ast.Attribute(attr="zeros")):
                 return "f"
-        return self.widest(parts)
+        return self.widest(operands)
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
         kind = self.kind(node)
@@ -270,154 +292,183 @@ class _Exact(ast.NodeTransformer):
         return ast.Name(name, ast.Load())
 
     def block(self, body: list[ast.stmt]) -> list[ast.stmt]:
-        """Return the statements, each preceded by its conversions; the condition of a `while` is
-        evaluated in its body."""
-        found: list[ast.stmt] = []
+        """Return the statements of a block, each preceded by its conversions.
+
+        If the condition of a `while` has conversions, it is evaluated in the body instead.
+        """
+        statements: list[ast.stmt] = []
         for node in body:
-            for part in ("body", "orelse"):
-                if getattr(node, part, None):
-                    setattr(node, part, self.block(getattr(node, part)))
-            keep, self.ahead = self.ahead, []
+            for part_name in ("body", "orelse"):
+                if getattr(node, part_name, None):
+                    setattr(node, part_name, self.block(getattr(node, part_name)))
+            outer_conversions, self.ahead = self.ahead, []
             for name, value in ast.iter_fields(node):
                 if name not in ("body", "orelse") and isinstance(value, ast.expr):
                     setattr(node, name, self.visit(value))
                 elif name == "targets":
                     node.targets = [self.visit(target) for target in value]  # type: ignore[attr-defined]
-            ahead, self.ahead = self.ahead, keep
-            if ahead and isinstance(node, ast.While):
+            conversions, self.ahead = self.ahead, outer_conversions
+            if conversions and isinstance(node, ast.While):
                 node.body = [
-                    *ahead,
+                    *conversions,
                     ast.If(ast.UnaryOp(ast.Not(), node.test), [ast.Break()], []),
                     *node.body,
                 ]
-                node.test, ahead = ast.Constant(True), []
-            found += [*ahead, node]
-        return found
+                node.test, conversions = ast.Constant(True), []
+            statements += [*conversions, node]
+        return statements
 
 
 def own_numbers(codelet: type[Vertex]) -> Callable[..., int]:
-    """Return compute() of one vertex as a function of (vertex, its worker if any, fields, marks of
-    Outputs) that returns its count."""
+    """Return compute() of a codelet as a function on Python's own numbers, which returns its count.
+
+    Its parameters are the vertex, the number of the worker (for a MultiVertex only), the fields,
+    and the marks of the Outputs.
+    """
     (tree,) = _lines(dedent(inspect.getsource(codelet.compute)))
     assert isinstance(tree, ast.FunctionDef)
     body = [
-        part
+        statement
         for node in tree.body
-        for part in np.atleast_1d(np.array(_Own(codelet).visit(node), object))
+        for statement in np.atleast_1d(np.array(_Own(codelet).visit(node), object))
     ]
     marks = [f"m_f_{name}" for name, f in codelet.fields.items() if f.kind == "output"]
-    worker = [arg.arg for arg in tree.args.args[1:]]
-    (made,) = _lines(
-        f"def vertex({', '.join(['self', *worker, *(f'f_{n}' for n in codelet.fields), *marks])}): "
-        "pass"
-    )
-    assert isinstance(made, ast.FunctionDef)
-    made.body = [*_lines("cyc = 80"), *_Exact(codelet, body).block(body), *_lines("return cyc")]
+    worker_parameter = [arg.arg for arg in tree.args.args[1:]]
+    fields = [f"f_{name}" for name in codelet.fields]
+    parameters = ", ".join(["self", *worker_parameter, *fields, *marks])
+    (vertex_function,) = _lines(f"def vertex({parameters}): pass")
+    assert isinstance(vertex_function, ast.FunctionDef)
+    vertex_function.body = [
+        *_lines("cyc = 80"),
+        *_Exact(codelet, body).block(body),
+        *_lines("return cyc"),
+    ]
     numpy = SimpleNamespace(zeros=lambda n, dtype: [0.0] * n, float32=None)
-    space: dict[str, Any] = {"np": numpy, "single": np.zeros(1, np.float32).data}
-    exec(compile(ast.fix_missing_locations(ast.Module([made], [])), "<own numbers>", "exec"), space)
-    function: Callable[..., int] = space["vertex"]
+    namespace: dict[str, Any] = {"np": numpy, "single": np.zeros(1, np.float32).data}
+    exec(
+        compile(
+            ast.fix_missing_locations(ast.Module([vertex_function], [])), "<own numbers>", "exec"
+        ),
+        namespace,
+    )
+    function: Callable[..., int] = namespace["vertex"]
     return function
 
 
-def _views(array: np.ndarray[Any, Any], depth: int, number: bool) -> list[Any]:
-    """Return a field of each vertex: a number, a memoryview, or a list of memoryviews of rows."""
-    if number:
+def _views(array: np.ndarray[Any, Any], depth: int, is_number: bool) -> list[Any]:
+    """Return a field of each vertex as a number, a memoryview, or a list of memoryviews of rows."""
+    if is_number:
         return list(array.tolist())
     rows = array.reshape(len(array), -1) if depth < 2 else array
     return [[row.data for row in part] if depth == 2 else part.data for part in rows]
 
 
 def with_own_numbers(placed: Placed) -> Callable[[], Callable[[], None]]:
-    """Return a function that makes the loop over all vertices, with the results of some compared
-    with the plain vertex loop."""
+    """Return a function that prepares the loop over all vertices, and returns it.
+
+    The results of the first `SEEN` vertices are compared with those of the plain vertex loop.
+    """
     codelet, function = placed.codelet, own_numbers(placed.codelet)
     plain: Any = type(codelet.__name__, (), {**vars(codelet), "num_workers": 6, "__dict__": {}})
     calls = [(worker,) for worker in range(6)] if codelet.context == "multi" else [()]
 
-    def made(arrays: Any = None) -> Callable[[], None]:
-        arrays, me, cycles = arrays or placed.arrays(), plain.__new__(plain), [0] * placed.count
+    def make_run(arrays: Any = None) -> Callable[[], None]:
+        arrays, instance, cycles = (
+            arrays or placed.arrays(),
+            plain.__new__(plain),
+            [0] * placed.count,
+        )
         columns = [
-            _views(arrays[n], f.depth, f.kind == "input" and not f.depth)
-            for n, f in codelet.fields.items()
+            _views(arrays[name], field.depth, field.kind == "input" and not field.depth)
+            for name, field in codelet.fields.items()
         ]
         columns += [
-            _views(np.zeros(arrays[n].shape, np.uint8), f.depth, False)
-            for n, f in codelet.fields.items()
-            if f.kind == "output"
+            _views(np.zeros(arrays[name].shape, np.uint8), field.depth, False)
+            for name, field in codelet.fields.items()
+            if field.kind == "output"
         ]
-        given = list(zip(*columns, strict=True))
+        fields_of_vertices = list(zip(*columns, strict=True))
 
         def run() -> None:
-            for number, fields in enumerate(given):
-                cycles[number] = (
-                    max([function(me, *worker, *fields) for worker in calls])
+            for vertex, fields in enumerate(fields_of_vertices):
+                cycles[vertex] = (
+                    max([function(instance, *worker, *fields) for worker in calls])
                     if len(calls) > 1
-                    else function(me, *fields)
+                    else function(instance, *fields)
                 )
 
         return run
 
-    mine, theirs = placed.arrays(), placed.arrays()
-    made(mine)()
-    for number in range(SEEN):
-        run_on(codelet, {name: array[number, ...] for name, array in theirs.items()})
-    for name, array in theirs.items():
-        assert np.allclose(mine[name][:SEEN], array[:SEEN], 1e-5), (codelet, name)
-    return made
+    own_arrays, reference_arrays = placed.arrays(), placed.arrays()
+    make_run(own_arrays)()
+    for vertex in range(SEEN):
+        run_on(codelet, {name: array[vertex, ...] for name, array in reference_arrays.items()})
+    for name, array in reference_arrays.items():
+        assert np.allclose(own_arrays[name][:SEEN], array[:SEEN], 1e-5), (codelet, name)
+    return make_run
 
 
 def _first(codelet: type[Vertex]) -> float:
-    """Return the seconds to read, parse and compile the code of compute(), and those of an Engine
-    with an empty codelet."""
+    """Return the seconds of everything in a first run except compute() itself.
 
-    def text(_: None) -> None:
+    They are the time to read, parse and compile the code of compute(), and the time of an Engine
+    with an empty codelet.
+    """
+
+    def compile_text(_: None) -> None:
         source = dedent(inspect.getsource(codelet.compute))
         compile(ast.parse(source), "<text>", "exec")
 
-    def idle() -> Placed:
-        nothing = type(
+    def empty_engine() -> Placed:
+        empty_codelet = type(
             codelet.__name__,
             (codelet,),
             {"compute": lambda self, *worker: None, "cycles": lambda self, target: 1},
         )
-        CASES[nothing] = CASES[codelet]
+        CASES[empty_codelet] = CASES[codelet]
         try:
-            return Placed(nothing, FEW, 13)
+            return Placed(empty_codelet, FEW, 13)
         finally:
-            del CASES[nothing]
+            del CASES[empty_codelet]
 
-    return seconds(lambda: None, text) + seconds(idle, lambda placed: placed.engine().run())
+    return seconds(lambda: None, compile_text) + seconds(
+        empty_engine, lambda placed: placed.engine().run()
+    )
 
 
 def by_python() -> dict[str, dict[str, float]]:
-    """Return a round of the limits of s2 and s2b, by codelet."""
-    found: dict[str, dict[str, float]] = {"s2": {}, "s2b": {}}
+    """Return the limits of s2 and s2b, measured once, by row and codelet."""
+    ratios: dict[str, dict[str, float]] = {"s2": {}, "s2b": {}}
     for codelet in list(CASES):
         placed = Placed(codelet, FEW, 13)
         floor = seconds(bare(placed), lambda run: run())
-        found["s2"][codelet.__name__] = seconds(with_own_numbers(placed), lambda run: run()) / floor
-        found["s2b"][codelet.__name__] = found["s2"][codelet.__name__] + _first(codelet) / floor
-    return found
+        ratios["s2"][codelet.__name__] = (
+            seconds(with_own_numbers(placed), lambda run: run()) / floor
+        )
+        ratios["s2b"][codelet.__name__] = ratios["s2"][codelet.__name__] + _first(codelet) / floor
+    return ratios
 
 
 def main() -> None:
     env = {**os.environ, "IPU_TEACH_NUMBA": "0"}
     command = [sys.executable, "-m", "bench.limits", "python"]
-    done = [
+    processes = [
         subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=True)
         for _ in range(ROUNDS)
     ]
-    rounds = [json.loads(one.stdout) for one in done]
+    rounds = [json.loads(process.stdout) for process in processes]
     limits = {
-        row: {name: median(found[row][name] for found in rounds) for name in rounds[0][row]}
+        row: {
+            name: median(round_ratios[row][name] for round_ratios in rounds)
+            for name in rounds[0][row]
+        }
         for row in ("s2", "s2b")
     }
     for row, ratios in {"s1": compiled(), **limits}.items():
-        each = ", ".join(f"{name} {ratio:.2g}" for name, ratio in ratios.items())
+        ratio_texts = ", ".join(f"{name} {ratio:.2g}" for name, ratio in ratios.items())
         print(
             f"{row:<5}median {median(ratios.values()):.2f}, worst {max(ratios.values()):.2f} "
-            f"({each})"
+            f"({ratio_texts})"
         )
 
 

@@ -1,9 +1,8 @@
-"""Codelets that loop over elements, each next to the loop that a person would write by hand for
-numba.
+"""Codelets that loop over elements, and for each the loop that a person would write for numba.
 
-By hand means: indices are checked (numba's own `boundscheck`), elements stored into an Output are
-marked, and nothing is counted. The arrays have one row per vertex. `HAND[codelet](count, *fields,
-*marks)`: marks are bool, one array per Output.
+A loop by hand checks indices (with numba's `boundscheck`), marks elements that are stored into an
+Output, and counts nothing. `by_hand()[codelet](number of vertices, *fields, *marks)` runs it: the
+array of a field has a row for each vertex, and each Output has an array of marks (bool).
 """
 
 from __future__ import annotations
@@ -21,7 +20,10 @@ Inputs = Callable[[np.random.Generator, int], dict[str, Array]]
 
 
 class BFS(Vertex):
-    """One step over a CSR graph: the levels of the neighbours of the vertices reached last."""
+    """A step of a breadth-first search: it sets the level of neighbours of the last level.
+
+    The graph is in CSR format.
+    """
 
     start: Input[Vector[INT]]
     edges: Input[Vector[INT]]
@@ -366,7 +368,7 @@ def _csr(r: np.random.Generator, n: int) -> dict[str, Array]:
     return {"start": start, "col": column, "val": _normal(r, n, 24), "x": _normal(r, n, 9)}
 
 
-# By codelet: its inputs, and the shape of a vertex's part of each Output.
+# Each codelet has (function that returns its inputs, shape of a vertex's part of each Output).
 CASES: dict[type[Vertex], tuple[Inputs, dict[str, tuple[int, ...]]]] = {
     DotLoop: (lambda r, n: {"a": _normal(r, n, 143), "b": _normal(r, n, 143)}, {"out": ()}),
     BFS: (_bfs, {"changed": ()}),
@@ -431,7 +433,10 @@ CASES: dict[type[Vertex], tuple[Inputs, dict[str, tuple[int, ...]]]] = {
 
 
 def values(codelet: type[Vertex], r: np.random.Generator, count: int) -> dict[str, Array]:
-    """Return the values of all fields for this many vertices, one row per vertex; Outputs are 0."""
+    """Return the values of all fields for `count` vertices: arrays with a row for each vertex.
+
+    Outputs are 0.
+    """
     inputs, shapes = CASES[codelet]
     zeros = {
         name: np.zeros((count, *shape), codelet.fields[name].dtype.numpy)
@@ -441,7 +446,7 @@ def values(codelet: type[Vertex], r: np.random.Generator, count: int) -> dict[st
 
 
 def by_hand() -> dict[type[Vertex], Callable[..., None]]:
-    """Return the compiled loops; this function imports numba."""
+    """Return the loops by codelet, which numba compiles when they are first called."""
     from numba import njit
 
     hand: Any = njit(boundscheck=True, error_model="numpy")

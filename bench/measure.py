@@ -17,20 +17,20 @@ Work = Callable[[], object]
 Clock = Callable[[], float]
 Ratios = Callable[[], "Mapping[str, float] | str"]
 
-# the folder where `python -m bench.…` finds rows that are separate programs
+# In this folder, `python -m bench.…` finds the rows that are separate programs.
 ROOT = Path(__file__).resolve().parents[1]
-SHORTEST = 0.1  # least seconds of calls in a round, for each of the two
-MOST_CALLS = 20
+SHORTEST = 0.1  # In a round, the workload and the floor each run for at least this many seconds.
+MOST_CALLS = 20  # In a round, each of them is called at most this many times.
 
 
 @dataclass(frozen=True)
 class Row:
-    """A workload.
+    """A row of the benchmark: a workload, its floor and its goal, the largest ratio of the two.
 
-    `prepare()` returns (the work, its floor), or the figure itself, or why it is not available
-    here. It may also return a function that measures a round of several workloads by name; the
-    row's figure is then the worst of them. With a `worst_goal`, the figure is the median of the
-    workloads, and the worst of them has that goal.
+    `prepare()` returns (work, floor), or the figure itself, or as text the reason why there is
+    none. It may also return a function that returns the ratios of several workloads by name, for a
+    round. The figure of the row is then the largest of them. With a `worst_goal`, the figure is
+    their median, and `worst_goal` is the goal of the largest.
     """
 
     id: str
@@ -40,16 +40,15 @@ class Row:
     prepare: Callable[[], tuple[Work, Work] | Ratios | float | str]
     most_rounds: int = 1000
     worst_goal: float | None = None
-    threads: bool = False  # several threads work, so wall-clock time is measured
+    threads: bool = False  # several threads work, so the clock is wall time
 
 
 @dataclass(frozen=True)
 class Result:
-    """A measured row: the median ratio, the least and the largest; None, with the reason, if
-    nothing was measured.
+    """A measured row: the median ratio as `value`, and the smallest and the largest ratio.
 
-    `worst`: the worst of the workloads, if it has its own goal. `failed`: an error prevented the
-    measurement.
+    These are None if nothing was measured; `note` then has the reason, and `failed` is True if it
+    is an error. `worst` is the ratio of the worst workload, if it has a goal of its own.
     """
 
     row: Row
@@ -62,7 +61,7 @@ class Result:
 
     @property
     def missed(self) -> bool:
-        """Whether it misses a goal."""
+        """Whether the row misses a goal."""
         over = self.value is not None and self.value > self.row.goal
         return over or (
             self.worst is not None
@@ -92,8 +91,10 @@ class Result:
 
 
 def measure(row: Row, rounds: int, tick: Callable[[], object]) -> Result:
-    """Run one row, and call `tick()` after each round. An error in a row becomes its note, and does
-    not stop the others."""
+    """Return the result of a row, measured in `rounds` rounds; call `tick()` after each round.
+
+    An error becomes the note of the result, so that other rows are measured nevertheless.
+    """
     try:
         return _measured(row, min(rounds, row.most_rounds), tick)
     except MemoryError:
@@ -121,42 +122,44 @@ def _measured(row: Row, rounds: int, tick: Callable[[], object]) -> Result:
 
 
 def in_turn(pairs: Mapping[str, tuple[Work, Work]], clock: Clock) -> Callable[[], dict[str, float]]:
-    """Return a round of several works, each compared with its floor: the ratios by name."""
+    """Return a function that measures a round: the ratio of each work to its floor, by name."""
     repeats = {name: [_repeats(call, clock) for call in pair] for name, pair in pairs.items()}
 
     def one_round() -> dict[str, float]:
-        found = {}
+        ratios = {}
         for name, pair in pairs.items():
             work, floor = (
                 _least(call, times, clock) for call, times in zip(pair, repeats[name], strict=True)
             )
-            found[name] = work / floor
-        return found
+            ratios[name] = work / floor
+        return ratios
 
     return one_round
 
 
 def _worst(row: Row, one_round: Ratios, rounds: int, tick: Callable[[], object]) -> Result:
-    """Return the workload with the largest median, or the median of all; the note has each of
-    them."""
-    found: dict[str, list[float]] = {}
+    """Return the result of several workloads: the largest median, or the median of the medians.
+
+    The note of the result has the median of each workload.
+    """
+    ratios_by_name: dict[str, list[float]] = {}
     for _ in range(rounds):
         ratios = one_round()
         if isinstance(ratios, str):
             return Result(row, note=ratios)
         for name, ratio in ratios.items():
-            found.setdefault(name, []).append(ratio)
+            ratios_by_name.setdefault(name, []).append(ratio)
         tick()
-    medians = {name: median(ratios) for name, ratios in found.items()}
+    medians = {name: median(ratios) for name, ratios in ratios_by_name.items()}
     each = (
         ", ".join(f"{name} {ratio:.2g}" for name, ratio in medians.items())
-        if len(found) > 1
+        if len(ratios_by_name) > 1
         else ""
     )
     if row.worst_goal is None:
-        worst = found[max(medians, key=lambda name: medians[name])]
+        worst = ratios_by_name[max(medians, key=lambda name: medians[name])]
         return Result(row, median(worst), min(worst), max(worst), each)
-    by_round = [median(ratios) for ratios in zip(*found.values(), strict=True)]
+    by_round = [median(ratios) for ratios in zip(*ratios_by_name.values(), strict=True)]
     return Result(
         row,
         median(medians.values()),

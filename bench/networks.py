@@ -17,8 +17,13 @@ from ipu_teach.poplibs.popnn import bn, pooling
 from ipu_teach.program import Sequence
 from ipu_teach.types import FLOAT, HALF, UNSIGNED_INT, Array
 
+# An image has 8 x 8 pixels. `RATE` is the learning rate, and `EPS` the batch norm's small number.
 SIDE, CLASSES, RATE, EPS = 8, 10, 0.1, 1e-5
-FIRST, SECOND = 8, 16  # channels
+
+# The numbers of channels that the first and the second layer return.
+FIRST, SECOND = 8, 16
+
+# The shapes of the network's parameters, in the order of `first_parameters`.
 SIZES = (
     (FIRST, 1, 3, 3),
     (FIRST,),
@@ -31,16 +36,18 @@ SIZES = (
 
 
 def first_parameters() -> list[Array]:
-    """Return the parameters of the network at the start.
+    """Return the network's parameters before training, as float32 arrays of the shapes `SIZES`.
 
-    They are a layer's kernels and biases, the next one's kernels, its batch norm's factors and
-    sums, and the last one's weights and biases.
+    They are the first layer's kernels and biases, the second layer's kernels, its batch norm's
+    factors (gamma) and summands (beta), and the dense layer's weights and biases.
     """
-    rng = np.random.default_rng(0)
-    made = [rng.standard_normal(size) * (2 / np.prod(size[1:])) ** 0.5 for size in SIZES]
-    made[3] += 1
-    made[5] /= SIZES[5][0] ** 0.5 / 2
-    return [values.astype(np.float32) for values in made]
+    generator = np.random.default_rng(0)
+    parameters = [
+        generator.standard_normal(shape) * (2 / np.prod(shape[1:])) ** 0.5 for shape in SIZES
+    ]
+    parameters[3] += 1
+    parameters[5] /= SIZES[5][0] ** 0.5 / 2
+    return [values.astype(np.float32) for values in parameters]
 
 
 class Network:
@@ -57,95 +64,119 @@ class Network:
         poputil.map_tensor_linearly(self.graph, self.labels)
         self.graph.set_initial_value(self.labels, np.zeros(batch))
         self.parameters = [
-            self._variable(values.shape, f"parameter {i}", values)
-            for i, values in enumerate(first_parameters())
+            self._variable(values.shape, f"parameter {parameter_number}", values)
+            for parameter_number, values in enumerate(first_parameters())
         ]
         slopes = self._slopes()
         for parameter, slope in zip(self.parameters, slopes, strict=True):
-            same = slope.reshape(parameter.shape)
-            optim.sgd(self.graph, parameter, same, RATE, self.prog)
-        for i, tensor in enumerate(self.parameters):
-            self.graph.create_host_read(f"parameter {i}", tensor)
+            shaped_slope = slope.reshape(parameter.shape)
+            optim.sgd(self.graph, parameter, shaped_slope, RATE, self.prog)
+        for parameter_number, tensor in enumerate(self.parameters):
+            self.graph.create_host_read(f"parameter {parameter_number}", tensor)
         for name, tensor in (("images", self.images), ("labels", self.labels)):
             self.graph.create_host_write(name, tensor)
         self.engine = Engine(self.graph, self.prog, backend="numpy")
         self.engine.load(self.device)
 
     def _variable(self, shape: tuple[int, ...], name: str, values: Array) -> Tensor:
-        made = self.graph.add_variable(FLOAT, shape, name)
-        poputil.map_tensor_linearly(self.graph, made)
-        self.graph.set_initial_value(made, np.broadcast_to(values, shape))
-        return made
+        variable = self.graph.add_variable(FLOAT, shape, name)
+        poputil.map_tensor_linearly(self.graph, variable)
+        self.graph.set_initial_value(variable, np.broadcast_to(values, shape))
+        return variable
 
     def _slopes(self) -> list[Tensor]:
         """Return the gradient of each parameter, from the images to the loss and back."""
         graph, prog, batch = self.graph, self.prog, self.batch
-        k1, b1, k2, gamma, beta, w, b = self.parameters
-        k1, k2 = k1.expand([0]), k2.expand([0])
-        half = SIDE // 2
-        around: dict[str, Any] = {"padding_lower": 1, "padding_upper": 1}
-        one = poplin.ConvParams(FLOAT, batch, (SIDE, SIDE), (3, 3), 1, FIRST, **around)
-        two = poplin.ConvParams(FLOAT, batch, (half, half), (3, 3), FIRST, SECOND, **around)
-        pool = pooling.PoolParams(
+        kernels1, biases1, kernels2, gamma, beta, weights3, biases3 = self.parameters
+        kernels1, kernels2 = kernels1.expand([0]), kernels2.expand([0])
+        half_side = SIDE // 2
+        padding: dict[str, Any] = {"padding_lower": 1, "padding_upper": 1}
+        conv1 = poplin.ConvParams(FLOAT, batch, (SIDE, SIDE), (3, 3), 1, FIRST, **padding)
+        conv2 = poplin.ConvParams(
+            FLOAT, batch, (half_side, half_side), (3, 3), FIRST, SECOND, **padding
+        )
+        pool_params = pooling.PoolParams(
             "MAX", (SIDE, SIDE), (2, 2), (2, 2), (0, 0), (0, 0), FIRST, batch, FLOAT
         )
-        x1 = poplin.convolution(graph, self.images, k1, one, prog)
-        poplin.add_bias(graph, x1, b1, prog)
-        h1 = popnn.relu(graph, x1, prog)
-        p1 = pooling.pool(graph, pool, h1, prog)
-        x2 = poplin.convolution(graph, p1, k2, two, prog)
-        mean, inverse = bn.batch_norm_statistics(graph, x2, EPS, prog)
-        y2, white = bn.batch_normalise(graph, x2, gamma, beta, mean, inverse, prog)
-        flat = popnn.relu(graph, y2, prog).reshape((batch, w.shape[0]))
-        scores = popops.add(graph, poplin.mat_mul(graph, flat, w, prog), b, prog)
-        chances = popnn.softmax(graph, scores, prog)
+        sums1 = poplin.convolution(graph, self.images, kernels1, conv1, prog)
+        poplin.add_bias(graph, sums1, biases1, prog)
+        activations1 = popnn.relu(graph, sums1, prog)
+        pooled1 = pooling.pool(graph, pool_params, activations1, prog)
+        sums2 = poplin.convolution(graph, pooled1, kernels2, conv2, prog)
+        mean, inverse_deviation = bn.batch_norm_statistics(graph, sums2, EPS, prog)
+        normalised2, whitened2 = bn.batch_normalise(
+            graph, sums2, gamma, beta, mean, inverse_deviation, prog
+        )
+        activations2 = popnn.relu(graph, normalised2, prog).reshape((batch, weights3.shape[0]))
+        scores = popops.add(
+            graph, poplin.mat_mul(graph, activations2, weights3, prog), biases3, prog
+        )
+        probabilities = popnn.softmax(graph, scores, prog)
         loss = self._variable((batch,), "loss", np.zeros(1))
         error = self._variable((batch, CLASSES), "error", np.zeros(1))
-        popnn.calc_loss(graph, chances, self.labels, loss, error, prog, deltas_scale=1 / batch)
-        dw = poplin.mat_mul(graph, flat.transpose(), error, prog)
-        db = popops.reduce(graph, error, [0], prog)
-        back = poplin.mat_mul(graph, error, w.transpose(), prog)
-        back = popnn.non_linearity_input_gradient(graph, "RELU", flat, back, prog)
-        dy2 = back.reshape(y2.shape)
-        dgamma, dbeta = bn.batch_norm_param_gradients(graph, white, dy2, prog)
-        dx2 = bn.batch_norm_gradients(graph, white, dy2, inverse, gamma, prog)
-        dk2 = poplin.calculate_weight_deltas(graph, dx2, p1, two, prog)
-        dp1 = poplin.convolution_input_gradient(graph, dx2, k2, two, prog)
-        dh1 = pooling.pool_input_gradient(graph, pool, h1, p1, dp1, prog, ties="first")
-        dx1 = popnn.non_linearity_input_gradient(graph, "RELU", h1, dh1, prog)
-        dk1 = poplin.calculate_weight_deltas(graph, dx1, self.images, one, prog)
-        db1 = popops.reduce(graph, dx1, [0, 2, 3], prog)
-        return [dk1, db1, dk2, dgamma, dbeta, dw, db]
+        popnn.calc_loss(
+            graph, probabilities, self.labels, loss, error, prog, deltas_scale=1 / batch
+        )
+        d_weights3 = poplin.mat_mul(graph, activations2.transpose(), error, prog)
+        d_biases3 = popops.reduce(graph, error, [0], prog)
+        d_activations2 = poplin.mat_mul(graph, error, weights3.transpose(), prog)
+        d_flat = popnn.non_linearity_input_gradient(
+            graph, "RELU", activations2, d_activations2, prog
+        )
+        d_normalised2 = d_flat.reshape(normalised2.shape)
+        d_gamma, d_beta = bn.batch_norm_param_gradients(graph, whitened2, d_normalised2, prog)
+        d_sums2 = bn.batch_norm_gradients(
+            graph, whitened2, d_normalised2, inverse_deviation, gamma, prog
+        )
+        d_kernels2 = poplin.calculate_weight_deltas(graph, d_sums2, pooled1, conv2, prog)
+        d_pooled1 = poplin.convolution_input_gradient(graph, d_sums2, kernels2, conv2, prog)
+        d_activations1 = pooling.pool_input_gradient(
+            graph, pool_params, activations1, pooled1, d_pooled1, prog, ties="first"
+        )
+        d_sums1 = popnn.non_linearity_input_gradient(
+            graph, "RELU", activations1, d_activations1, prog
+        )
+        d_kernels1 = poplin.calculate_weight_deltas(graph, d_sums1, self.images, conv1, prog)
+        d_biases1 = popops.reduce(graph, d_sums1, [0, 2, 3], prog)
+        return [d_kernels1, d_biases1, d_kernels2, d_gamma, d_beta, d_weights3, d_biases3]
 
     def step(self, images: Array, labels: Array) -> None:
-        """Run one step on these images [batch, 1, 8, 8]."""
+        """Run one step of training on images [batch, 1, 8, 8] and their class numbers [batch]."""
         self.engine.write_tensor("images", images.astype(np.float32))
         self.engine.write_tensor("labels", labels.astype(np.uint32))
         self.engine.run()
 
     def values(self) -> list[Array]:
-        """Return the parameters."""
+        """Return the current parameters, in the order of `first_parameters`."""
         return [self.engine.read_tensor(f"parameter {i}") for i in range(len(SIZES))]
 
 
 class OfTorch:
-    """A reference: the network of `Network` in torch, on one core."""
+    """The same network as `Network`, in torch on one core, as a reference."""
 
     def __init__(self) -> None:
         import torch
 
         self.torch = torch
-        self.leaves = [torch.from_numpy(p).requires_grad_() for p in first_parameters()]
+        self.leaves = [
+            torch.from_numpy(parameter).requires_grad_() for parameter in first_parameters()
+        ]
         self.optimiser = torch.optim.SGD(self.leaves, lr=RATE)
 
     def step(self, images: Array, labels: Array) -> None:
-        torch, f = self.torch, self.torch.nn.functional
-        k1, b1, k2, gamma, beta, w, b = self.leaves
-        x = f.conv2d(torch.from_numpy(images.astype(np.float32)), k1, b1, padding=1)
-        x = f.conv2d(f.max_pool2d(f.relu(x), 2), k2, padding=1)
-        x = f.relu(f.batch_norm(x, None, None, gamma, beta, training=True, eps=EPS))
-        scores = x.flatten(1) @ w + b
-        loss = f.cross_entropy(scores, torch.from_numpy(labels.astype(np.int64)))
+        torch, functional = self.torch, self.torch.nn.functional
+        kernels1, biases1, kernels2, gamma, beta, weights3, biases3 = self.leaves
+        activations = functional.conv2d(
+            torch.from_numpy(images.astype(np.float32)), kernels1, biases1, padding=1
+        )
+        activations = functional.conv2d(
+            functional.max_pool2d(functional.relu(activations), 2), kernels2, padding=1
+        )
+        activations = functional.relu(
+            functional.batch_norm(activations, None, None, gamma, beta, training=True, eps=EPS)
+        )
+        scores = activations.flatten(1) @ weights3 + biases3
+        loss = functional.cross_entropy(scores, torch.from_numpy(labels.astype(np.int64)))
         self.optimiser.zero_grad()
         loss.backward()
         self.optimiser.step()
@@ -155,25 +186,31 @@ class OfTorch:
 
 
 def learning(batch: int = 256) -> tuple[Work, Work] | str:
-    """Return a training step on the whole machine, and the same in torch."""
+    """Return two works: a training step on the whole machine, and the same step in torch.
+
+    Without torch, return how to install it.
+    """
     if importlib.util.find_spec("torch") is None:
         return "PyTorch is not installed: python -m pip install -e '.[torch]'"
-    ours, theirs = Network(batch, TILES), OfTorch()
-    theirs.torch.set_num_threads(1)
+    network, torch_network = Network(batch, TILES), OfTorch()
+    torch_network.torch.set_num_threads(1)
     images, labels = floats(batch, 1, SIDE, SIDE), np.arange(batch) % CLASSES
-    return lambda: ours.step(images, labels), lambda: theirs.step(images, labels)
+    return lambda: network.step(images, labels), lambda: torch_network.step(images, labels)
 
 
 def _layer() -> Engine:
-    """Return the loaded forward pass of ResNet's 3 x 3 layer, 64 channels over 56 x 56."""
+    """Return an engine with the forward pass of a 3 x 3 layer of ResNet loaded.
+
+    The layer has 64 channels on 56 x 56 pixels.
+    """
     device = IPUModel(tiles_per_ipu=TILES).create_device()
     graph, prog = Graph(device), Sequence()
-    around: dict[str, Any] = {"padding_lower": 1, "padding_upper": 1}
-    params = poplin.ConvParams(HALF, 4, (56, 56), (3, 3), 64, 64, **around)
-    x, weights = poplin.create_input(graph, params), poplin.create_weights(graph, params)
-    for tensor in (x, weights):
+    padding: dict[str, Any] = {"padding_lower": 1, "padding_upper": 1}
+    params = poplin.ConvParams(HALF, 4, (56, 56), (3, 3), 64, 64, **padding)
+    inputs, weights = poplin.create_input(graph, params), poplin.create_weights(graph, params)
+    for tensor in (inputs, weights):
         graph.set_initial_value(tensor, 1)
-    poplin.convolution(graph, x, weights, params, prog)
+    poplin.convolution(graph, inputs, weights, params, prog)
     engine = Engine(graph, prog, backend="numpy")
     engine.load(device)
     return engine
@@ -186,7 +223,10 @@ def building() -> tuple[Work, Work]:
 
 
 def _of_poptorch(batch: int) -> tuple[Any, Any, tuple[Any, Any]] | str:
-    """Return a small torch network, its training on the whole machine, and a batch."""
+    """Return a small torch network, its poptorch training on the whole machine, and a batch.
+
+    Without torch, return how to install it.
+    """
     if importlib.util.find_spec("torch") is None:
         return "PyTorch is not installed: python -m pip install -e '.[torch]'"
     import torch
@@ -213,44 +253,45 @@ def _of_poptorch(batch: int) -> tuple[Any, Any, tuple[Any, Any]] | str:
 
 
 def of_poptorch(batch: int = 256) -> tuple[Work, Work] | str:
-    """Return a training step by poptorch, and one of the same module in torch."""
-    made = _of_poptorch(batch)
-    if isinstance(made, str):
-        return made
-    net, training, given = made
+    """Return two works: a training step by poptorch, and a step of the same module in torch."""
+    net_or_reason = _of_poptorch(batch)
+    if isinstance(net_or_reason, str):
+        return net_or_reason
+    net, training, batch_tensors = net_or_reason
     import torch
 
     optimiser = torch.optim.SGD(net.parameters(), lr=RATE)
 
-    def theirs() -> None:
+    def torch_step() -> None:
         optimiser.zero_grad()
-        net(*given).backward()
+        net(*batch_tensors).backward()
         optimiser.step()
 
-    return lambda: training(*given), theirs
+    return lambda: training(*batch_tensors), torch_step
 
 
 def compiling(batch: int = 256) -> tuple[Work, Work] | str:
     """Return two works: capturing, lowering and compiling the module, and a step of it."""
-    made = _of_poptorch(batch)
-    if isinstance(made, str):
-        return made
-    _, training, given = made
+    net_or_reason = _of_poptorch(batch)
+    if isinstance(net_or_reason, str):
+        return net_or_reason
+    _, training, batch_tensors = net_or_reason
 
     def compile_anew() -> None:
         training.destroy()
-        training.compile(*given)
+        training.compile(*batch_tensors)
 
-    return compile_anew, lambda: training(*given)
+    return compile_anew, lambda: training(*batch_tensors)
 
 
-# The goals are the measured ratios, with a margin. In n1 a step is 53 supersteps of some 3,000
-# array calls, a few for each shape of block: a fifth of its time gathers what numpy could not read
-# in place. In n2 a run is 0.1 s of gathers and products, while each tile has its own patches that
-# must be cut, laid out in memory and searched for inter-tile copies. n3 has some 70 supersteps; a
-# fifth of its step compares the module with the one that was compiled, and copies parameters to the
-# host and back. In n4 a step takes 0.013 s, while compiling captures the module in torch, adds the
-# vertices of those supersteps for 1,472 tiles, and counts their memory.
+# The goals are the measured ratios, with a margin. In n1 a step is 53 supersteps, which make some
+# 3,000 array calls: a few for each shape of block. A fifth of the step's time gathers numbers that
+# numpy cannot read in place. In n2 a run takes 0.1 s for gathers and products. The build takes
+# longer, because each tile has its own patches, which must be cut, laid out in memory and searched
+# for inter-tile copies. In n3 a step has some 70 supersteps. A fifth of its time compares the
+# module with the compiled module, and copies parameters to the host and back. In n4 a step takes
+# 0.013 s. Compiling captures the module in torch, adds the vertices of those 70 supersteps for
+# 1,472 tiles, and counts their memory.
 ROWS = [
     Row(
         "n1",

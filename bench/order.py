@@ -180,103 +180,164 @@ def by_popops(n: int, k: int) -> int:
 
 
 def first_of(n: int, k: int, vertices: tuple[int, ...]) -> int:
-    """Return the cycles of a tree with `vertices` vertices in each step before the last."""
+    """Return the cycles of a tree that selects the first `k` of `n` keys.
+
+    `vertices` are the numbers of vertices in the steps before the last one.
+    """
     program = Program(n)
     x, groups = program.x, parts_of(n, vertices[0])
     for step, following in enumerate((*vertices[1:], 1, 0)):
-        ends = np.cumsum([0, *(min(k, end - begin) for begin, end in groups)]).tolist()
-        out = program.graph.add_variable(FLOAT, (ends[-1],), f"first{step}")
+        result_bounds = np.cumsum([0, *(min(k, end - begin) for begin, end in groups)]).tolist()
+        result = program.graph.add_variable(FLOAT, (result_bounds[-1],), f"first{step}")
         work: Work = []
-        for i, (begin, end) in enumerate(groups):
-            part = out[ends[i] : ends[i + 1]]
+        for group_number, (begin, end) in enumerate(groups):
+            result_part = result[result_bounds[group_number] : result_bounds[group_number + 1]]
             codelet = SortFirst if k > 1 else Smallest
-            work.append((codelet, {"x": x[begin:end], "out": part}, part, i * TILES // len(groups)))
+            work.append(
+                (
+                    codelet,
+                    {"x": x[begin:end], "out": result_part},
+                    result_part,
+                    group_number * TILES // len(groups),
+                )
+            )
         program.step(f"step{step}", work)
-        x, count = out, len(groups)
-        groups = [(ends[a], ends[b]) for a, b in parts_of(count, following)] if following else []
+        x, num_groups = result, len(groups)
+        groups = (
+            [
+                (result_bounds[begin_group], result_bounds[end_group])
+                for begin_group, end_group in parts_of(num_groups, following)
+            ]
+            if following
+            else []
+        )
     return program.cycles(x)
 
 
 def by_counts(n: int, queries: int, blocks: int, slots: int) -> int:
-    """Return the cycles of comparing all with all: `queries` and `blocks` divide the keys that are
-    ranked and compared with, `slots` the places."""
+    """Return the cycles of sorting `n` keys by comparing each key with all.
+
+    The keys that are ranked are divided into `queries` parts, the keys that they are compared with
+    into `blocks` parts, and the places of the result into `slots` parts.
+    """
     program = Program(n)
     graph, x = program.graph, program.x
     counts, ranks = graph.add_variable(INT, (blocks, n)), graph.add_variable(INT, (n,))
-    spread, out = graph.add_variable(FLOAT, (blocks, n)), graph.add_variable(FLOAT, (n,))
-    keys, results = parts_of(n, blocks), parts_of(n, min(n, 3 * TILES))
+    spread, result = graph.add_variable(FLOAT, (blocks, n)), graph.add_variable(FLOAT, (n,))
+    key_ranges, result_ranges = parts_of(n, blocks), parts_of(n, min(n, 3 * TILES))
 
-    def place(name: str, work: list[tuple[type[Vertex], dict[str, FieldValue], Tensor]]) -> None:
-        program.step(name, [(*item, i * TILES // len(work)) for i, item in enumerate(work)])
+    def add_step(name: str, work: list[tuple[type[Vertex], dict[str, FieldValue], Tensor]]) -> None:
+        program.step(
+            name, [(*item, number * TILES // len(work)) for number, item in enumerate(work)]
+        )
 
-    place(
+    add_step(
         "count",
         [
-            (Count, {"keys": x[a:b], "x": x[c:d], "counts": counts[j, a:b]}, counts[j, a:b])
-            for a, b in parts_of(n, queries)
-            for j, (c, d) in enumerate(keys)
+            (
+                Count,
+                {
+                    "keys": x[begin:end],
+                    "x": x[key_begin:key_end],
+                    "counts": counts[block, begin:end],
+                },
+                counts[block, begin:end],
+            )
+            for begin, end in parts_of(n, queries)
+            for block, (key_begin, key_end) in enumerate(key_ranges)
         ],
     )
-    place(
+    add_step(
         "add",
-        [(AddCounts, {"parts": counts[:, a:b], "out": ranks[a:b]}, ranks[a:b]) for a, b in results],
+        [
+            (AddCounts, {"parts": counts[:, begin:end], "out": ranks[begin:end]}, ranks[begin:end])
+            for begin, end in result_ranges
+        ],
     )
-    place(
+    add_step(
         "put",
         [
             (
                 Put,
-                {"ranks": ranks[c:d], "x": x[c:d], "begin": a, "out": spread[j, a:b]},
-                spread[j, a:b],
+                {
+                    "ranks": ranks[key_begin:key_end],
+                    "x": x[key_begin:key_end],
+                    "begin": begin,
+                    "out": spread[block, begin:end],
+                },
+                spread[block, begin:end],
             )
-            for j, (c, d) in enumerate(keys)
-            for a, b in parts_of(n, slots)
+            for block, (key_begin, key_end) in enumerate(key_ranges)
+            for begin, end in parts_of(n, slots)
         ],
     )
-    place(
+    add_step(
         "out",
-        [(AddKeys, {"parts": spread[:, a:b], "out": out[a:b]}, out[a:b]) for a, b in results],
+        [
+            (AddKeys, {"parts": spread[:, begin:end], "out": result[begin:end]}, result[begin:end])
+            for begin, end in result_ranges
+        ],
     )
-    return program.cycles(out)
+    return program.cycles(result)
 
 
 def by_network(n: int, chunks: int) -> int:
-    """Return the cycles of a bitonic network on this many chunks, a power of two that divides
-    `n`."""
+    """Return the cycles of sorting `n` keys by a bitonic network on `chunks` chunks.
+
+    `chunks` is a power of two that divides `n`.
+    """
     program = Program(n)
     graph, width = program.graph, n // chunks
-    sides = [graph.add_variable(FLOAT, (chunks, width), f"side{i}") for i in (0, 1)]
-    tiles, now = [i * TILES // chunks for i in range(chunks)], 0
+    sides = [graph.add_variable(FLOAT, (chunks, width), f"side{chunk}") for chunk in (0, 1)]
+    tile_of_chunk, current = [chunk * TILES // chunks for chunk in range(chunks)], 0
 
     def sort(name: str, x: Tensor) -> None:
-        out = sides[1 - now]
+        other_side = sides[1 - current]
         program.step(
             name,
-            [(SortFirst, {"x": x[i], "out": out[i]}, out[i], tiles[i]) for i in range(chunks)],
+            [
+                (
+                    SortFirst,
+                    {"x": x[chunk], "out": other_side[chunk]},
+                    other_side[chunk],
+                    tile_of_chunk[chunk],
+                )
+                for chunk in range(chunks)
+            ],
         )
 
     def compare(name: str, distance: int, is_first: bool) -> None:
-        x, out = sides[now], sides[1 - now]
-        work: Work = []
-        for i in range(chunks):
-            low, high = min(i, i ^ distance), max(i, i ^ distance)
-            pair = x[low], x[high].reverse(0) if is_first else x[high]
-            codelet = Lower if i == low else Upper
-            work.append((codelet, {"a": pair[0], "b": pair[1], "out": out[i]}, out[i], tiles[i]))
-        program.step(name, work)
+        x, other_side = sides[current], sides[1 - current]
+        vertices: Work = []
+        for chunk in range(chunks):
+            lower_chunk, upper_chunk = min(chunk, chunk ^ distance), max(chunk, chunk ^ distance)
+            pair = x[lower_chunk], x[upper_chunk].reverse(0) if is_first else x[upper_chunk]
+            codelet = Lower if chunk == lower_chunk else Upper
+            vertices.append(
+                (
+                    codelet,
+                    {"a": pair[0], "b": pair[1], "out": other_side[chunk]},
+                    other_side[chunk],
+                    tile_of_chunk[chunk],
+                )
+            )
+        program.step(name, vertices)
 
     sort("sort", program.x.reshape((chunks, width)))
-    size, now = 1, 1
-    while size < chunks:
-        for distance in (2 * size - 1, *(size >> i for i in range(1, size.bit_length()))):
-            compare(f"merge{size}.{distance}", distance, distance == 2 * size - 1)
-            now = 1 - now
-        sort(f"sort{size}", sides[now])
-        size, now = 2 * size, 1 - now
-    return program.cycles(concat([sides[now][i] for i in range(chunks)], 0))
+    merged_chunks, current = 1, 1
+    while merged_chunks < chunks:
+        for distance in (
+            2 * merged_chunks - 1,
+            *(merged_chunks >> chunk for chunk in range(1, merged_chunks.bit_length())),
+        ):
+            compare(f"merge{merged_chunks}.{distance}", distance, distance == 2 * merged_chunks - 1)
+            current = 1 - current
+        sort(f"sort{merged_chunks}", sides[current])
+        merged_chunks, current = 2 * merged_chunks, 1 - current
+    return program.cycles(concat([sides[current][chunk] for chunk in range(chunks)], 0))
 
 
-# the cheapest settings of those tried: numbers of vertices, blocks and chunks
+# For each (n, k), these numbers of vertices, blocks or chunks were the cheapest of those tried.
 PROGRAMS: dict[tuple[int, int], Callable[[], int]] = {
     (1_000, 1): lambda: first_of(1_000, 1, (71, 8)),
     (1_000, 5): lambda: first_of(1_000, 5, (33, 6)),

@@ -33,10 +33,10 @@ from ipu_teach.graph.vertex import Vertex
 from ipu_teach.program import Execute
 from ipu_teach.types import Array
 
-MANY, FEW = 20_000, 78  # vertices on the whole chip; and in total with six on each of 13 tiles
+MANY, FEW = 20_000, 78  # vertices on a full chip, and vertices on 13 tiles with six on each
 T = TypeVar("T")
-CALLS = 5  # calls of each in a round; the quickest counts
-WARM = 0.5  # seconds of warming up
+CALLS = 5  # A measurement is the quickest of this many calls.
+WARM = 0.5  # The engine runs for this many seconds before it is measured.
 NO_NUMBA = "numba is not here"
 LONG = """
 import json, sys, time
@@ -75,9 +75,9 @@ print(json.dumps([first, time.perf_counter() - begin]))
 
 
 class Placed:
-    """A graph with `count` vertices of a codelet, distributed over the tiles.
+    """A graph with `count` vertices of a codelet, distributed over the tiles of a chip.
 
-    `given` has the values of its Inputs and InOuts.
+    `values` has the values of all fields, and `given` those of the Inputs and InOuts.
     """
 
     def __init__(self, codelet: type[Vertex], count: int, tiles: int) -> None:
@@ -91,18 +91,18 @@ class Placed:
         self.device: Device = IPUModel(tiles_per_ipu=tiles).create_device()
         self.graph = Graph(self.device.target)
         self.compute_set = self.graph.add_compute_set("loops")
-        on = np.arange(count) * tiles // count
+        tile_of_vertex = np.arange(count) * tiles // count
         self.tensors: dict[str, Tensor] = {}
         for name, field in codelet.fields.items():
             tensor = self.tensors[name] = self.graph.add_variable(
                 field.dtype, self.values[name].shape, name
             )
-            self.graph.set_tile_mapping(tensor, on)
+            self.graph.set_tile_mapping(tensor, tile_of_vertex)
             if name in self.given:
                 self.graph.set_initial_value(tensor, self.given[name])
             if field.kind == "inout":
                 self.graph.create_host_write(name, tensor)
-        self.graph.add_vertices(self.compute_set, codelet, on, **self.tensors)
+        self.graph.add_vertices(self.compute_set, codelet, tile_of_vertex, **self.tensors)
 
     def engine(self) -> Engine:
         """Return the engine, compiled and loaded."""
@@ -120,31 +120,31 @@ class Placed:
             engine.write_tensor(name, self.given[name])
 
     def arrays(self) -> dict[str, Array]:
-        """Return the same numbers as arrays, without the machine."""
+        """Return copies of the values of all fields, in the order of the fields."""
         return {name: self.values[name].copy() for name in self.codelet.fields}
 
 
-def seconds(ahead: Callable[[], T], call: Callable[[T], object]) -> float:
+def seconds(prepare: Callable[[], T], call: Callable[[T], object]) -> float:
     """Return the processor time of the quickest of some calls.
 
-    Each call gets a new result of `ahead`, whose time is not counted.
+    Each call gets a new result of `prepare`, whose time is not counted.
     """
-    taken = []
+    durations = []
     for _ in range(CALLS):
-        ready = ahead()
-        begin = time.process_time()
-        call(ready)
-        taken.append(time.process_time() - begin)
-    return min(taken)
+        prepared = prepare()
+        start = time.process_time()
+        call(prepared)
+        durations.append(time.process_time() - start)
+    return min(durations)
 
 
 def _compiled() -> Ratios | str:
-    """Return a function that measures a round of s1."""
+    """Return a function that measures a round of s1, or the reason why there is none."""
     if not numba_is_here():
         return NO_NUMBA
     pairs: dict[str, tuple[Callable[[], float], Callable[[], float]]] = {}
-    for codelet, hand in by_hand().items():
-        pairs[codelet.__name__] = _pair(Placed(codelet, MANY, 1472), hand)
+    for codelet, loop_by_hand in by_hand().items():
+        pairs[codelet.__name__] = _pair(Placed(codelet, MANY, 1472), loop_by_hand)
 
     def one_round() -> Mapping[str, float]:
         return {name: kit() / floor() for name, (kit, floor) in pairs.items()}
@@ -153,7 +153,7 @@ def _compiled() -> Ratios | str:
 
 
 def _pair(
-    placed: Placed, hand: Callable[..., None]
+    placed: Placed, loop_by_hand: Callable[..., None]
 ) -> tuple[Callable[[], float], Callable[[], float]]:
     engine, arrays = placed.engine(), placed.arrays()
     end = time.perf_counter() + WARM
@@ -161,20 +161,22 @@ def _pair(
         # batches of single elements are compiled only after running for a while
         while time.perf_counter() < end:
             engine.run()
-    marks = [
-        np.zeros(arrays[n].shape, bool)
-        for n, f in placed.codelet.fields.items()
-        if f.kind == "output"
+    written_marks = [
+        np.zeros(arrays[name].shape, bool)
+        for name, field in placed.codelet.fields.items()
+        if field.kind == "output"
     ]
-    hand(placed.count, *arrays.values(), *marks)
+    loop_by_hand(placed.count, *arrays.values(), *written_marks)
 
-    def fresh() -> None:
+    def restore() -> None:
         for name in placed.changed:
             arrays[name][...] = placed.given[name]
 
     return (
         lambda: seconds(lambda: placed.put_back(engine), lambda _: engine.run()),
-        lambda: seconds(fresh, lambda _: hand(placed.count, *arrays.values(), *marks)),
+        lambda: seconds(
+            restore, lambda _: loop_by_hand(placed.count, *arrays.values(), *written_marks)
+        ),
     )
 
 
@@ -182,22 +184,26 @@ def _pair(
 
 
 def bare(placed: Placed) -> Callable[[], Callable[[], None]]:
-    """Return a function that makes a Python loop over compute() of every vertex on numpy's views,
-    without a machine."""
-    codelet, multi = placed.codelet, placed.codelet.context == "multi"
-    methods = {
-        n: f for n, f in vars(codelet).items() if isinstance(f, (FunctionType, staticmethod))
-    }
-    plain: Any = type(codelet.__name__, (), {**methods, "num_workers": 6})
+    """Return a function that prepares a Python loop over all vertices, and returns it.
 
-    def made() -> Callable[[], None]:
-        arrays, vertices = placed.arrays(), [plain() for _ in range(placed.count)]
-        for number, vertex in enumerate(vertices):
-            vars(vertex).update({name: array[number] for name, array in arrays.items()})
+    The loop calls compute() on views of numpy arrays, without an engine.
+    """
+    codelet, is_multi = placed.codelet, placed.codelet.context == "multi"
+    methods = {
+        name: member
+        for name, member in vars(codelet).items()
+        if isinstance(member, (FunctionType, staticmethod))
+    }
+    plain_class: Any = type(codelet.__name__, (), {**methods, "num_workers": 6})
+
+    def make_loop() -> Callable[[], None]:
+        arrays, vertices = placed.arrays(), [plain_class() for _ in range(placed.count)]
+        for vertex_number, vertex in enumerate(vertices):
+            vars(vertex).update({name: array[vertex_number] for name, array in arrays.items()})
 
         def run() -> None:
             for vertex in vertices:
-                if multi:
+                if is_multi:
                     for worker in range(6):
                         vertex.compute(worker)
                 else:
@@ -205,36 +211,36 @@ def bare(placed: Placed) -> Callable[[], Callable[[], None]]:
 
         return run
 
-    return made
+    return make_loop
 
 
 def without_numba() -> dict[str, dict[str, float]]:
-    """Return a round of s2 and s2b, by codelet."""
-    found = {codelet.__name__: _by_python(codelet) for codelet in CASES}
+    """Return the ratios of s2 and s2b in a round, by row and codelet."""
+    ratios_by_codelet = {codelet.__name__: _by_python(codelet) for codelet in CASES}
     return {
-        row: {name: ratios[k] for name, ratios in found.items()}
-        for k, row in enumerate(("s2", "s2b"))
+        row: {name: ratios[index] for name, ratios in ratios_by_codelet.items()}
+        for index, row in enumerate(("s2", "s2b"))
     }
 
 
 def _by_python(codelet: type[Vertex]) -> tuple[float, float]:
-    """Return the ratios of (a run; compiling, loading and the first run) to the bare loop."""
+    """Return the ratios of (a run; compiling, loading and a first run) to the bare loop."""
     placed = Placed(codelet, FEW, 13)
     engine = placed.engine()
     engine.run()
 
-    def unseen() -> Placed:
-        # results are cached by class, so use a new class
-        again = type(codelet.__name__, (codelet,), {})
-        CASES[again] = CASES[codelet]
+    def new_placed() -> Placed:
+        # The kit caches its results by class, so a new class is used.
+        later_run = type(codelet.__name__, (codelet,), {})
+        CASES[later_run] = CASES[codelet]
         try:
-            return Placed(again, FEW, 13)
+            return Placed(later_run, FEW, 13)
         finally:
-            del CASES[again]
+            del CASES[later_run]
 
     floor = seconds(bare(placed), lambda run: run())
-    again = seconds(lambda: placed.put_back(engine), lambda _: engine.run())
-    return again / floor, seconds(unseen, lambda new: new.engine().run()) / floor
+    later_run = seconds(lambda: placed.put_back(engine), lambda _: engine.run())
+    return later_run / floor, seconds(new_placed, lambda new: new.engine().run()) / floor
 
 
 def _apart(row: str) -> Callable[[], Ratios]:
@@ -247,8 +253,8 @@ def _apart(row: str) -> Callable[[], Ratios]:
 
 @cache
 def _in_a_process(number: int) -> dict[str, dict[str, float]]:
-    """Run round `number` of both rows in a separate process."""
-    done = subprocess.run(
+    """Return the ratios of `without_numba`, which round `number` measures in a separate process."""
+    completed = subprocess.run(
         [sys.executable, "-m", "bench.scalar"],
         cwd=ROOT,
         env={**os.environ, "IPU_TEACH_NUMBA": "0"},
@@ -256,28 +262,32 @@ def _in_a_process(number: int) -> dict[str, dict[str, float]]:
         text=True,
         check=True,
     )
-    return {**json.loads(done.stdout)}
+    return {**json.loads(completed.stdout)}
 
 
 def _long() -> Ratios | str:
-    """Return a function that measures a round of s3.
+    """Return a function that measures a round of s3, or the reason why there is none.
 
-    Each run has its own process and cache folder.
+    Each run has a process and a cache folder of its own.
     """
     if not numba_is_here():
         return NO_NUMBA
 
-    def first_run(way: str) -> float:
+    def first_run(chosen_way: str) -> float:
         with tempfile.TemporaryDirectory() as folder:
-            place = os.path.join(folder, "turns.py")
-            with open(place, "w", encoding="utf-8") as file:
+            path = os.path.join(folder, "turns.py")
+            with open(path, "w", encoding="utf-8") as file:
                 file.write(LONG)
             env = {**os.environ, "IPU_TEACH_CACHE": folder}
-            done = subprocess.run(
-                [sys.executable, place, way], env=env, capture_output=True, text=True, check=True
+            completed = subprocess.run(
+                [sys.executable, path, chosen_way],
+                env=env,
+                capture_output=True,
+                text=True,
+                check=True,
             )
-            first, both = json.loads(done.stdout)
-            return float(first if way == "" else both)
+            first_run_seconds, seconds_of_both_runs = json.loads(completed.stdout)
+            return float(first_run_seconds if chosen_way == "" else seconds_of_both_runs)
 
     return lambda: {"s3": first_run("") / first_run("compiled")}
 

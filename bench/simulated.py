@@ -1,8 +1,8 @@
-"""Run parts of the workloads in Numba's CUDA simulator, as a separate program, because the
-simulator is chosen when Numba is imported.
+"""Run parts of the workloads in Numba's CUDA simulator.
 
-`NUMBA_ENABLE_CUDASIM=1 python -m bench.simulated` prints, for each workload, the seconds of a part
-and its share of the whole. Results are checked.
+This is a program of its own, because the simulator is chosen when Numba is imported.
+`NUMBA_ENABLE_CUDASIM=1 python -m bench.simulated` prints, for each workload, how many seconds a
+part of it takes and which share of the whole the part is. It checks the results.
 """
 
 from __future__ import annotations
@@ -30,144 +30,186 @@ from bench.kernels import (
 )
 from ipu_teach.types import Array
 
-BLOCK = 32  # threads
+# The number of threads in a block.
+BLOCK = 32
 
 
 def dot(a: Any, b: Any, out: Any) -> None:
     row = cuda.grid(1)
     if row < out.size:
-        total = np.float32(0)
-        for i in range(b.size):
-            total += a[row, i] * b[i]
-        out[row] = total
+        dot_product = np.float32(0)
+        for column in range(b.size):
+            dot_product += a[row, column] * b[column]
+        out[row] = dot_product
 
 
 def axpy_relu(x: Any, y: Any, out: Any) -> None:
-    i = cuda.grid(1)
-    if i < out.size:
-        value = x[i] * np.float32(2.5) + y[i]
-        out[i] = value if value > 0 else 0
+    index = cuda.grid(1)
+    if index < out.size:
+        value = x[index] * np.float32(2.5) + y[index]
+        out[index] = value if value > 0 else 0
 
 
 def product(a: Any, b: Any, out: Any) -> None:
-    place = cuda.grid(1)
-    i, j = place // out.shape[1], place % out.shape[1]
-    if i < out.shape[0]:
-        total = np.float32(0)
-        for k in range(a.shape[1]):
-            total += a[i, k] * b[k, j]
-        out[i, j] = total
+    result_number = cuda.grid(1)
+    row, column = result_number // out.shape[1], result_number % out.shape[1]
+    if row < out.shape[0]:
+        dot_product = np.float32(0)
+        for inner_index in range(a.shape[1]):
+            dot_product += a[row, inner_index] * b[inner_index, column]
+        out[row, column] = dot_product
 
 
 def picture_deltas(x: Any, weights: Any, bias: Any, wanted: Any, deltas: Any) -> None:
-    """Compute the deltas of one picture per thread: its scores, their softmax, and its difference
-    from the label."""
-    i = cuda.grid(1)
-    if i < deltas.shape[0]:
-        highest = np.float32(-np.inf)
-        for j in range(deltas.shape[1]):
-            score = bias[j]
-            for k in range(x.shape[1]):
-                score += x[i, k] * weights[k, j]
-            deltas[i, j] = score
-            highest = max(highest, score)
-        total = np.float32(0)
-        for j in range(deltas.shape[1]):
-            deltas[i, j] = np.exp(deltas[i, j] - highest)
-            total += deltas[i, j]
-        for j in range(deltas.shape[1]):
-            deltas[i, j] = deltas[i, j] / total - wanted[i, j]
+    """Compute the deltas of one picture per thread.
+
+    They are the softmax of the picture's scores, less its label.
+    """
+    picture_number = cuda.grid(1)
+    if picture_number < deltas.shape[0]:
+        highest_score = np.float32(-np.inf)
+        for class_number in range(deltas.shape[1]):
+            score = bias[class_number]
+            for pixel_number in range(x.shape[1]):
+                score += x[picture_number, pixel_number] * weights[pixel_number, class_number]
+            deltas[picture_number, class_number] = score
+            highest_score = max(highest_score, score)
+        exp_sum = np.float32(0)
+        for class_number in range(deltas.shape[1]):
+            deltas[picture_number, class_number] = np.exp(
+                deltas[picture_number, class_number] - highest_score
+            )
+            exp_sum += deltas[picture_number, class_number]
+        for class_number in range(deltas.shape[1]):
+            deltas[picture_number, class_number] = (
+                deltas[picture_number, class_number] / exp_sum
+                - wanted[picture_number, class_number]
+            )
 
 
 def learn(x: Any, deltas: Any, weights: Any) -> None:
     """Update one weight per thread."""
-    place = cuda.grid(1)
-    k, j = place // weights.shape[1], place % weights.shape[1]
-    if k < weights.shape[0]:
+    weight_number = cuda.grid(1)
+    pixel_number, class_number = weight_number // weights.shape[1], weight_number % weights.shape[1]
+    if pixel_number < weights.shape[0]:
         slope = np.float32(0)
-        for i in range(x.shape[0]):
-            slope += x[i, k] * deltas[i, j]
-        weights[k, j] -= slope * np.float32(RATE)
+        for picture_number in range(x.shape[0]):
+            slope += x[picture_number, pixel_number] * deltas[picture_number, class_number]
+        weights[pixel_number, class_number] -= slope * np.float32(RATE)
 
 
 def stencil(x: Any, out: Any) -> None:
-    place = cuda.grid(1)
-    i, j = place // out.shape[1], place % out.shape[1]
-    if i < out.shape[0]:
-        near = x[i, j + 1] + x[i + 2, j + 1] + x[i + 1, j] + x[i + 1, j + 2]
-        out[i, j] = near * np.float32(0.25)
+    pixel_number = cuda.grid(1)
+    row, column = pixel_number // out.shape[1], pixel_number % out.shape[1]
+    if row < out.shape[0]:
+        neighbour_sum = (
+            x[row, column + 1]
+            + x[row + 2, column + 1]
+            + x[row + 1, column]
+            + x[row + 1, column + 2]
+        )
+        out[row, column] = neighbour_sum * np.float32(0.25)
 
 
 def collatz(n: Any, out: Any) -> None:
-    i = cuda.grid(1)
-    if i < out.size:
-        value, steps = int(n[i]), 0
-        while value > 1:
-            value = value // 2 if value % 2 == 0 else 3 * value + 1
-            steps += 1
-        out[i] = steps
+    index = cuda.grid(1)
+    if index < out.size:
+        current, num_steps = int(n[index]), 0
+        while current > 1:
+            current = current // 2 if current % 2 == 0 else 3 * current + 1
+            num_steps += 1
+        out[index] = num_steps
 
 
 def seconds(kernel: Callable[..., None], *arrays: Array, threads: int = 0) -> float:
-    """Return the processor time for `threads` threads, or for one per element of the last array."""
-    started = cuda.jit(kernel)[-(-(threads or arrays[-1].size) // BLOCK), BLOCK]
-    begin = time.process_time()
-    started(*arrays)
-    return time.process_time() - begin
+    """Return the processor time in seconds that `kernel` takes on `threads` threads.
+
+    Without `threads`, there is one thread for each element of the last array. The time includes
+    no compilation, because the simulator runs the Python function itself.
+    """
+    launch = cuda.jit(kernel)[-(-(threads or arrays[-1].size) // BLOCK), BLOCK]
+    begin_time = time.process_time()
+    launch(*arrays)
+    return time.process_time() - begin_time
 
 
-PART = 16  # the part is 1 / PART of the pictures, and of the pixels
+# The measured part of a step has 1 / PART of the pictures, and 1 / PART of the pixels.
+PART = 16
 
 
 def _step() -> tuple[float, float]:
-    """Return (seconds of the part, its share) for a sixteenth of a step of logistic regression.
+    """Return how many seconds a part of logistic regression takes, and its share of the whole.
 
-    The part is the deltas of some pictures, and the update of some weights by all pictures. The
-    bias, 10 numbers next to 7,840, is left out of the update.
+    The part is a sixteenth of one of the `SMALL_STEPS` steps: the deltas of some pictures, and the
+    update of some weights by all pictures. It does not update the biases, which are only 10
+    numbers next to 7,840 weights.
     """
-    x, wanted = pictures_and_labels(SMALL_BATCH)
-    weights, bias, some, few = (
+    pictures, one_hot = pictures_and_labels(SMALL_BATCH)
+    weights, bias, num_pictures, num_pixels = (
         floats(PIXELS, CLASSES),
         floats(CLASSES),
         SMALL_BATCH // PART,
         PIXELS // PART,
     )
-    scores = x @ weights + bias
-    e = np.exp(scores - scores.max(axis=1, keepdims=True))
-    expected = e / e.sum(axis=1, keepdims=True) - wanted
-    deltas, learnt = np.zeros((some, CLASSES), np.float32), weights[:few].copy()
-    taken = seconds(picture_deltas, x[:some], weights, bias, wanted, deltas, threads=some)
-    np.testing.assert_allclose(deltas, expected[:some], rtol=1e-3, atol=1e-4)
-    taken += seconds(learn, np.ascontiguousarray(x[:, :few]), expected, learnt)
-    np.testing.assert_allclose(
-        learnt, weights[:few] - RATE * (x[:, :few].T @ expected), rtol=1e-3, atol=1e-4
+    scores = pictures @ weights + bias
+    exp_scores = np.exp(scores - scores.max(axis=1, keepdims=True))
+    expected_deltas = exp_scores / exp_scores.sum(axis=1, keepdims=True) - one_hot
+    deltas, updated_weights = (
+        np.zeros((num_pictures, CLASSES), np.float32),
+        weights[:num_pixels].copy(),
     )
-    return taken, 1 / PART / SMALL_STEPS
+    seconds_taken = seconds(
+        picture_deltas,
+        pictures[:num_pictures],
+        weights,
+        bias,
+        one_hot,
+        deltas,
+        threads=num_pictures,
+    )
+    np.testing.assert_allclose(deltas, expected_deltas[:num_pictures], rtol=1e-3, atol=1e-4)
+    seconds_taken += seconds(
+        learn, np.ascontiguousarray(pictures[:, :num_pixels]), expected_deltas, updated_weights
+    )
+    np.testing.assert_allclose(
+        updated_weights,
+        weights[:num_pixels] - RATE * (pictures[:, :num_pixels].T @ expected_deltas),
+        rtol=1e-3,
+        atol=1e-4,
+    )
+    return seconds_taken, 1 / PART / SMALL_STEPS
 
 
 def parts() -> dict[str, tuple[float, float]]:
-    """Return for each workload the seconds of the part, and its share of the whole."""
-    rows, length, count, side = 128, 143, 2048, 40
-    a, b, out = floats(rows, length), floats(length), np.zeros(rows, np.float32)
-    found = {"w1b": (seconds(dot, a, b, out), rows * length / 10_000_000)}
+    """Return, by workload, how many seconds a part of it takes and its share of the whole."""
+    rows, num_columns, num_elements, side = 128, 143, 2048, 40
+    a, b, out = floats(rows, num_columns), floats(num_columns), np.zeros(rows, np.float32)
+    found_parts = {"w1b": (seconds(dot, a, b, out), rows * num_columns / 10_000_000)}
     np.testing.assert_allclose(out, a @ b, rtol=1e-3, atol=1e-3)
-    x, y, out = floats(count), floats(2 * count)[count:], np.zeros(count, np.float32)
-    found["w2"] = seconds(axpy_relu, x, y, out), count / 8_840_000
+    x, y, out = (
+        floats(num_elements),
+        floats(2 * num_elements)[num_elements:],
+        np.zeros(num_elements, np.float32),
+    )
+    found_parts["w2"] = seconds(axpy_relu, x, y, out), num_elements / 8_840_000
     np.testing.assert_allclose(out, np.maximum(x * np.float32(2.5) + y, 0), rtol=1e-6)
-    a, b, column = floats(rows, SIZE), floats(SIZE, 1), np.zeros((rows, 1), np.float32)
+    a, b, product_column = floats(rows, SIZE), floats(SIZE, 1), np.zeros((rows, 1), np.float32)
     # `exact` has no meaning for this peer
-    found["w3"] = found["w3x"] = seconds(product, a, b, column), rows / SIZE**2
-    np.testing.assert_allclose(column, a @ b, rtol=1e-3, atol=1e-3)
-    found["w4a"] = found["w4ax"] = _step()
-    picture, drawn = floats(side + 2, side + 2), np.zeros((side, side), np.float32)
-    found["w5a"] = seconds(stencil, picture, drawn), side * side / (TILES * 64 * 10)
-    near = picture[:-2, 1:-1] + picture[2:, 1:-1] + picture[1:-1, :-2] + picture[1:-1, 2:]
-    np.testing.assert_allclose(drawn, near * np.float32(0.25), rtol=1e-4, atol=1e-6)
-    numbers = source().integers(1, 100_000, TILES * WORKERS).astype(np.int32)[:256]
-    steps = np.zeros(len(numbers), np.int32)
-    found["w6i"] = seconds(collatz, numbers, steps), len(numbers) / (TILES * WORKERS)
-    assert steps.min() >= 0 and steps[numbers == 1].sum() == 0
-    return found
+    found_parts["w3"] = found_parts["w3x"] = seconds(product, a, b, product_column), rows / SIZE**2
+    np.testing.assert_allclose(product_column, a @ b, rtol=1e-3, atol=1e-3)
+    found_parts["w4a"] = found_parts["w4ax"] = _step()
+    picture, stencil_out = floats(side + 2, side + 2), np.zeros((side, side), np.float32)
+    found_parts["w5a"] = seconds(stencil, picture, stencil_out), side * side / (TILES * 64 * 10)
+    neighbour_sums = picture[:-2, 1:-1] + picture[2:, 1:-1] + picture[1:-1, :-2] + picture[1:-1, 2:]
+    np.testing.assert_allclose(stencil_out, neighbour_sums * np.float32(0.25), rtol=1e-4, atol=1e-6)
+    start_numbers = source().integers(1, 100_000, TILES * WORKERS).astype(np.int32)[:256]
+    steps = np.zeros(len(start_numbers), np.int32)
+    found_parts["w6i"] = (
+        seconds(collatz, start_numbers, steps),
+        len(start_numbers) / (TILES * WORKERS),
+    )
+    assert steps.min() >= 0 and steps[start_numbers == 1].sum() == 0
+    return found_parts
 
 
 if __name__ == "__main__":

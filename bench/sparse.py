@@ -1,5 +1,4 @@
-"""A sparse product on the chip compared with scipy's `bsr_array @`, and building it compared with
-running it."""
+"""Compare a sparse product on the chip with scipy's `bsr_array @`, and its build with its run."""
 
 from __future__ import annotations
 
@@ -14,44 +13,58 @@ from ipu_teach.poplibs.popsparse import COOMatrix, static
 from ipu_teach.program import Sequence
 from ipu_teach.types import FLOAT, Array
 
+# The sparse matrix has 4,096 rows and columns, in blocks of 16 x 16 of which 1/16 are stored. The
+# dense matrix has 256 columns.
 SIDE, BLOCK, COLUMNS, DENSITY = 4096, 16, 256, 1 / 16
 NO_SCIPY = "needs scipy: pip install scipy"
 
 
 def product() -> tuple[Engine, COOMatrix, Array]:
-    """Return the product on 1,472 tiles, built, compiled and loaded, and its operands."""
-    count, numbers = SIDE // BLOCK, source()
-    places = np.sort(numbers.choice(count**2, int(count**2 * DENSITY), replace=False))
-    values = numbers.standard_normal((len(places), BLOCK, BLOCK), np.float32)
-    shape, block = (SIDE, SIDE), (BLOCK, BLOCK)
-    sparse = COOMatrix(shape, places // count, places % count, values, block)
-    x = numbers.standard_normal((SIDE, COLUMNS), np.float32)
+    """Return an engine with the product on 1,472 tiles loaded, and its two operands.
+
+    The operands are the sparse matrix, and the dense matrix of shape [4096, 256].
+    """
+    num_block_rows, generator = SIDE // BLOCK, source()
+    block_numbers = np.sort(
+        generator.choice(num_block_rows**2, int(num_block_rows**2 * DENSITY), replace=False)
+    )
+    values = generator.standard_normal((len(block_numbers), BLOCK, BLOCK), np.float32)
+    shape, block_shape = (SIDE, SIDE), (BLOCK, BLOCK)
+    sparse = COOMatrix(
+        shape, block_numbers // num_block_rows, block_numbers % num_block_rows, values, block_shape
+    )
+    dense = generator.standard_normal((SIDE, COLUMNS), np.float32)
     chip, prog, csr = Chip(), Sequence(), sparse.to_csr()
     plan = static.plan_sparse_dense(csr, COLUMNS, chip.graph.target, dtype=FLOAT)
     left = static.create_sparse_dense_mat_mul_lhs(chip.graph, plan)
     right = static.create_sparse_dense_mat_mul_rhs(chip.graph, plan)
     chip.graph.set_initial_value(left, values)
-    chip.graph.set_initial_value(right, x)
+    chip.graph.set_initial_value(right, dense)
     out = static.sparse_dense_mat_mul(chip.graph, csr, left, right, prog, plan=plan)
     chip.graph.create_host_read("out", out)
-    return chip.engine(prog), sparse, x
+    return chip.engine(prog), sparse, dense
 
 
 def beside_scipy() -> tuple[Work, Work] | str:
-    """Return a run, and scipy's product of the same blocks."""
+    """Return two works: a run of the product, and scipy's product of the same operands.
+
+    Without scipy, return how to install it.
+    """
     if find_spec("scipy") is None:
         return NO_SCIPY
     from scipy.sparse import bsr_array
 
-    engine, sparse, x = product()
+    engine, sparse, dense = product()
     csr = sparse.to_csr()
-    whole = bsr_array((csr.values, csr.columns, csr.row_offsets), shape=csr.shape)
-    return engine.run, lambda: whole @ x
+    scipy_matrix = bsr_array((csr.values, csr.columns, csr.row_offsets), shape=csr.shape)
+    return engine.run, lambda: scipy_matrix @ dense
 
 
 def built() -> tuple[Work, Work]:
-    """Return two works: drawing, planning, building, compiling and loading the product, and a run
-    of it."""
+    """Return two works: everything up to the loaded product, and a run of the product.
+
+    The first work draws the operands, and plans, builds, compiles and loads the product.
+    """
     return product, product()[0].run
 
 

@@ -19,22 +19,27 @@ _target = IPUModel().create_device().target
 
 
 def add_after_mat_mul(size: int = 1024) -> tuple[Work, Work]:
-    """Return two additions: to a tensor in blocks, as a product leaves it, and to one mapped
-    linearly."""
+    """Return two works that build an addition of two tensors.
+
+    In the first, the tensors lie in blocks, as a matrix product lays out its result. In the
+    second, they are mapped linearly.
+    """
     graph, prog = Graph(_target), Sequence()
-    a, b, plain = (graph.add_variable(FLOAT, (size, size), name) for name in ("a", "b", "plain"))
-    for tensor in (a, b, plain):
+    a, b, linear = (graph.add_variable(FLOAT, (size, size), name) for name in ("a", "b", "plain"))
+    for tensor in (a, b, linear):
         poputil.map_tensor_linearly(graph, tensor)
-    blocks, line = (
-        partial(popops.add_in_place, graph, x, graph.clone(x), prog)
-        for x in (poplin.mat_mul(graph, a, b, prog), plain)
+    add_to_blocks, add_to_linear = (
+        partial(popops.add_in_place, graph, addend, graph.clone(addend), prog)
+        for addend in (poplin.mat_mul(graph, a, b, prog), linear)
     )
-    return blocks, line
+    return add_to_blocks, add_to_linear
 
 
 def reductions(rows: int = 1174, columns: int = 64) -> tuple[Work, Work]:
-    """Return two reductions of a matrix with one row per tile: as one tensor per row, and as a
-    single tensor."""
+    """Return two works that build a reduction of a matrix with one row on each tile.
+
+    The first reduces each row as a tensor of its own, and the second the matrix as a whole.
+    """
 
     def build(many: bool) -> None:
         graph, prog = Graph(_target), Sequence()
@@ -53,12 +58,14 @@ def reductions(rows: int = 1174, columns: int = 64) -> tuple[Work, Work]:
 
 
 def initial_values(count: int = 1200) -> tuple[Work, Work]:
-    """Return two works: setting the initial values of variables in a graph with as many constants,
-    and in one without constants."""
+    """Return two works that set the initial values of `count` variables.
 
-    def build(constants: int) -> Work:
+    The first graph also has `count` constants, and the second has none.
+    """
+
+    def build(num_constants: int) -> Work:
         graph = Graph(_target)
-        for _ in range(constants):
+        for _ in range(num_constants):
             graph.add_constant(FLOAT, (4,), 1.0)
         variables = [graph.add_variable(FLOAT, (4,)) for _ in range(count)]
 
@@ -72,58 +79,73 @@ def initial_values(count: int = 1200) -> tuple[Work, Work]:
 
 
 def mappings() -> tuple[Work, Work]:
-    """Return a loop that maps a new variable and reads its mapping, for 1,600 and for 400
-    variables."""
+    """Return two works that add variables to a graph, and map each one and read its mapping.
 
-    def by_turns(count: int) -> None:
+    The first adds 1,600 variables, and the second 400.
+    """
+
+    def by_turns(num_variables: int) -> None:
         graph = Graph(_target)
-        for number in range(count):
+        for variable_number in range(num_variables):
             variable = graph.add_variable(FLOAT, (4,))
-            graph.set_tile_mapping(variable, number % TILES)
+            graph.set_tile_mapping(variable, variable_number % TILES)
             graph.get_tile_mapping(variable)
 
     return partial(by_turns, 1600), partial(by_turns, 400)
 
 
 def slices() -> tuple[Work, Work]:
-    """Return 17,664 vertices, added one by one on flattened 3-D slices, and the same on 2-D slices
-    of equal size."""
+    """Return two works that add 17,664 vertices one by one, each of which reads a slice.
+
+    The first takes the slices from a 3-D tensor and flattens them. The second takes slices with as
+    many numbers from a 2-D tensor.
+    """
 
     def build(rank: int) -> None:
         graph = Graph(_target)
         x = graph.add_variable(FLOAT, (92, 384, 8) if rank == 3 else (92, 3072), "x")
         out = graph.add_variable(FLOAT, (92, 192), "out")
-        into = graph.add_compute_set()
-        for i in range(92):
-            for j in range(192):
-                part = (
-                    x[i, 2 * j : 2 * j + 2, 0:8].flatten()
+        compute_set = graph.add_compute_set()
+        for row_number in range(92):
+            for slice_number in range(192):
+                slice_read = (
+                    x[row_number, 2 * slice_number : 2 * slice_number + 2, 0:8].flatten()
                     if rank == 3
-                    else x[i, 16 * j : 16 * j + 16]
+                    else x[row_number, 16 * slice_number : 16 * slice_number + 16]
                 )
-                vertex = graph.add_vertex(into, codelets.Sum, x=part, out=out[i, j])
-                graph.set_tile_mapping(vertex, (i * 192 + j) // 12)
+                vertex = graph.add_vertex(
+                    compute_set, codelets.Sum, x=slice_read, out=out[row_number, slice_number]
+                )
+                graph.set_tile_mapping(vertex, (row_number * 192 + slice_number) // 12)
 
     return partial(build, 3), partial(build, 2)
 
 
 def neighbourhoods(count: int = 9_900, fewest: int = 3, most: int = 12) -> tuple[Work, Work]:
-    """Return two works: loading vertices that each read their own neighbours (a different number
-    each), and 10 steps of them."""
-    chip, random = Chip(), source()
+    """Return two works on vertices that each read their own neighbours: the load, and 10 steps.
+
+    The number of neighbours differs between vertices, from `fewest` to `most`.
+    """
+    chip, generator = Chip(), source()
     x, weights, out = (
-        chip.variable(n, floats(*shape))
-        for n, shape in (("x", (count,)), ("weights", (count, most)), ("out", (count,)))
+        chip.variable(name, floats(*shape))
+        for name, shape in (("x", (count,)), ("weights", (count, most)), ("out", (count,)))
     )
     step = chip.graph.add_compute_set("step")
-    for i, degree in enumerate(random.integers(fewest, most + 1, count).tolist()):
-        near = np.clip(
-            i + np.sort(random.choice(np.arange(-50, 50), degree, replace=False)), 0, count - 1
+    for vertex_number, degree in enumerate(generator.integers(fewest, most + 1, count).tolist()):
+        neighbours = np.clip(
+            vertex_number + np.sort(generator.choice(np.arange(-50, 50), degree, replace=False)),
+            0,
+            count - 1,
         )
         vertex = chip.graph.add_vertex(
-            step, codelets.Dot, a=x[near], b=weights[i, :degree], out=out[i]
+            step,
+            codelets.Dot,
+            a=x[neighbours],
+            b=weights[vertex_number, :degree],
+            out=out[vertex_number],
         )
-        chip.graph.set_tile_mapping(vertex, i * TILES // count)
+        chip.graph.set_tile_mapping(vertex, vertex_number * TILES // count)
     engine = chip.engine(Repeat(10, Execute(step)))
     return engine.load, engine.run
 

@@ -57,15 +57,15 @@ FIGURES = {
 
 
 def marked(text: str) -> str:
-    """Return plain text with code in backquotes as HTML."""
+    """Return text as HTML, in which code between backquotes is marked as code."""
     parts = re.split(r"`([^`]+)`", escape(text, quote=False))
-    for i, code in enumerate(parts[1::2]):  # code may continue on another line after its dots
-        parts[2 * i + 1] = "<code>" + re.sub(r"([._(])(?=[a-z])", r"\1<wbr>", code) + "</code>"
+    for index, code in enumerate(parts[1::2]):  # code may continue on another line after its dots
+        parts[2 * index + 1] = "<code>" + re.sub(r"([._(])(?=[a-z])", r"\1<wbr>", code) + "</code>"
     return "".join(parts)
 
 
 def table(kind: str, rows: Iterable[Sequence[str]]) -> str:
-    """Return a table; its first column is the subject of each row."""
+    """Return the HTML of a table of class `kind`."""
     cells = (["<td>" + marked(cell) + "</td>" for cell in row] for row in rows)
     return (
         f'<table class="{kind}">' + "\n".join(f"<tr>{''.join(c)}</tr>" for c in cells) + "</table>"
@@ -73,44 +73,44 @@ def table(kind: str, rows: Iterable[Sequence[str]]) -> str:
 
 
 def machines(*names: str) -> str:
-    """Return the table of figures of the presets `names`."""
+    """Return the table with the figures of the presets `names`."""
     targets = [make_target(name) for name in names]
-    figures = ([name, *map(figure, targets)] for name, figure in FIGURES.items())
-    return table("machines", [["", *names], *figures])
+    figure_rows = ([name, *map(figure, targets)] for name, figure in FIGURES.items())
+    return table("machines", [["", *names], *figure_rows])
 
 
 def phases(*terms: str) -> str:
-    """Return the glossary's definitions of these terms."""
+    """Return the table with the glossary's definitions of `terms`."""
     text = (DOCS / "glossary.md").read_text("utf-8")
-    told = dict(re.findall(r"(?m)^### (.+)\n\n(.+?) \*(?:Lesson|In no)", text))
+    definitions = dict(re.findall(r"(?m)^### (.+)\n\n(.+?) \*(?:Lesson|In no)", text))
     return table(
-        "phases", ([term, re.sub(r"\[(.+?)\]\(.+?\)", r"\1", told[term])] for term in terms)
+        "phases", ([term, re.sub(r"\[(.+?)\]\(.+?\)", r"\1", definitions[term])] for term in terms)
     )
 
 
 def code() -> str:
-    """Return README's program, which the tests run."""
+    """Return the HTML of README's program, which the tests run."""
     text = (DOCS.parent / "README.md").read_text("utf-8")
     return f"<pre>{escape(re.findall(PROGRAM, text)[0], quote=False)}</pre>"
 
 
 def picture() -> str:
-    """Return the picture of the program's run."""
-    made: dict[str, Any] = {}
+    """Return the HTML of the picture of a run of README's program."""
+    namespace: dict[str, Any] = {}
     with contextlib.redirect_stdout(io.StringIO()):
-        exec(re.findall(PROGRAM, (DOCS.parent / "README.md").read_text("utf-8"))[0], made)
-    scene = show.bsp(made["engine"].report).scene
+        exec(re.findall(PROGRAM, (DOCS.parent / "README.md").read_text("utf-8"))[0], namespace)
+    scene = show.bsp(namespace["engine"].report).scene
     return f'<img src="data:image/svg+xml,{quote(svg(scene))}" alt="{escape(scene.sentence)}">'
 
 
 def calls(*names: str) -> str:
-    """Return the rows of docs/poplar.md, whose examples the tests run."""
+    """Return the table with the rows `names` of docs/poplar.md, whose examples the tests run."""
     rows = {row.ours: row for section in SECTIONS.values() for row in reversed(section)}
     return table("calls", ([f"`{rows[name].example}`", does(rows[name])] for name in names))
 
 
 def programs() -> str:
-    """Return one row for each kind of program."""
+    """Return the table with a row for each kind of program."""
     rows = {row.ours: row for row in reversed(SECTIONS["Programs"])}
     kinds = [row for row in reversed(rows.values()) if isinstance(resolve(row.ours), type)]
     kinds = [row for row in kinds if issubclass(resolve(row.ours), Program)]
@@ -118,11 +118,13 @@ def programs() -> str:
 
 
 def errors(*names: str) -> str:
-    """Return the description of each error, and what to do about the most common ones."""
+    """Return the table of the errors `names`, each with advice or else its description."""
     text = (DOCS / "troubleshooting.md").read_text("utf-8")
     advice = dict(re.findall(r"(?m)^\| `(\w+Error)` \| (.+) \|$", text))
-    told = [advice.get(name) or does(Row("", f"errors.{name}")) for name in names]
-    return table("errors", zip(map("`{}`".format, names), map(upper_first, told), strict=True))
+    descriptions = [advice.get(name) or does(Row("", f"errors.{name}")) for name in names]
+    return table(
+        "errors", zip(map("`{}`".format, names), map(upper_first, descriptions), strict=True)
+    )
 
 
 def upper_first(text: str) -> str:
@@ -130,7 +132,7 @@ def upper_first(text: str) -> str:
 
 
 def sizes(*names: str) -> str:
-    """Return the bytes of an element of each dtype."""
+    """Return the bytes of an element of each of the dtypes `names`, as text."""
     return ", ".join(f"{name} {getattr(ipu_teach, name).size}" for name in names)
 
 
@@ -139,22 +141,22 @@ def version() -> str:
 
 
 MAKERS: dict[str, Callable[..., str]] = {
-    made.__name__: made
-    for made in (version, machines, phases, calls, code, picture, programs, errors, sizes)
+    function.__name__: function
+    for function in (version, machines, phases, calls, code, picture, programs, errors, sizes)
 }
 
 
 def page() -> str:
-    """Return the entire page."""
+    """Return the text of the page: the template with all parts filled in."""
 
-    def made(found: re.Match[str]) -> str:
-        return MAKERS[found[1]](*(found[2].split(", ") if found[2] else ()))
+    def part_of(match: re.Match[str]) -> str:
+        return MAKERS[match[1]](*(match[2].split(", ") if match[2] else ()))
 
-    return re.sub(r"<!-- (\w+)(?:: (.+?))? -->", made, TEMPLATE.read_text("utf-8"))
+    return re.sub(r"<!-- (\w+)(?:: (.+?))? -->", part_of, TEMPLATE.read_text("utf-8"))
 
 
 def print_pdf(target: Path) -> tuple[bool, str]:
-    """Print the page by Chromium to `target`, and return (whether it was written, a message)."""
+    """Print the page with Chromium to `target`; return (whether it was written, a message)."""
     if not target.absolute().parent.is_dir():
         return False, f"no PDF: there is no folder {target.absolute().parent}"
     chromium = find_chromium()
@@ -162,21 +164,21 @@ def print_pdf(target: Path) -> tuple[bool, str]:
         return False, (
             "no PDF: Chromium is not here. Print the page from any browser, on A4, without margins"
         )
-    before = target.stat().st_mtime_ns if target.exists() else None
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
+    time_before = target.stat().st_mtime_ns if target.exists() else None
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile_folder:
         command = [
             chromium,
             "--headless",
             *FLAGS,
-            f"--user-data-dir={home}",
+            f"--user-data-dir={profile_folder}",
             "--no-pdf-header-footer",
             f"--print-to-pdf={target.absolute()}",
             PAGE.as_uri(),
         ]
-        done = subprocess.run(command, text=True, capture_output=True, timeout=120)
-    if target.exists() and target.stat().st_mtime_ns != before:
+        completed = subprocess.run(command, text=True, capture_output=True, timeout=120)
+    if target.exists() and target.stat().st_mtime_ns != time_before:
         return True, f"{target}"
-    return False, f"no PDF: Chromium said {done.stderr.strip()[-300:]}"
+    return False, f"no PDF: Chromium said {completed.stderr.strip()[-300:]}"
 
 
 def main(arguments: list[str]) -> int:
@@ -188,16 +190,16 @@ def main(arguments: list[str]) -> int:
         "--check", action="store_true", help="write nothing; 1 if it is not as made"
     )
     parser.add_argument("--pdf", type=Path, metavar="FILE", help="where to; else beside the page")
-    given = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     text = page()
-    if given.check:
+    if options.check:
         return int(not PAGE.exists() or PAGE.read_text("utf-8") != text)
     PAGE.write_text(text, encoding="utf-8")
     print(PAGE)
-    printed, message = print_pdf(given.pdf or PAGE.with_suffix(".pdf"))
+    printed, message = print_pdf(options.pdf or PAGE.with_suffix(".pdf"))
     print(message)
-    # without --pdf only the page is made, which needs no Chromium
-    return int(given.pdf is not None and not printed)
+    # Without --pdf, a missing PDF is no failure, as Chromium may be missing.
+    return int(options.pdf is not None and not printed)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ python docs/make_codelets.py
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,55 +16,48 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 import student_codelets as students  # noqa: E402
+from marks import write_between  # noqa: E402
 from scalar_vertices import VertexRows, codelet_and_values  # noqa: E402
 
 from ipu_teach.engine.scalar import run as scalar_run  # noqa: E402
 
-VERTICES = 5
+VERTICES = 5  # each codelet runs with this many vertices
 NAMES = [name for name in students.CASES if name != "Racy"]
 COLUMNS = ("runs as", "plain loop", "batch or CPython", "numba")
 
 
 def row(name: str, *ways: str) -> dict[str, str]:
-    """Return the row of a codelet: how it runs, and its cycles in each of the columns `ways`.
+    """Return the cells of a codelet by column: how it runs, and its cycles in each of `ways`.
 
-    The cycles are a dash if it does not run in that way.
+    A cell is a dash if the codelet does not run in that way.
     """
-    built = VertexRows(*codelet_and_values(name, VERTICES, 7))
-    found = {}
+    vertex_rows = VertexRows(*codelet_and_values(name, VERTICES, 7))
+    cells = {}
     for way in ways:
         with (
             scalar_run.chosen("compiled" if way == "numba" else "python"),
             np.errstate(all="ignore"),
         ):
-            engine, _ = built.run(vertex_loop=way == "plain loop")
-        found[way] = f"{engine.report.cycles_by_codelet()[name]:,.0f}"
+            engine, _ = vertex_rows.run(vertex_loop=way == "plain loop")
+        cells[way] = f"{engine.report.cycles_by_codelet()[name]:,.0f}"
         code = engine._machine.compiled.groups[0][0].scalar
         if way == "batch or CPython":
-            found["runs as"] = engine.report.ways()[name].partition(": line")[0]
+            cells["runs as"] = engine.report.ways()[name].partition(": line")[0]
         elif way == "numba" and (code is None or code.uncompiled):
-            found[way] = "-"
-    return found
+            cells[way] = "-"
+    return cells
 
 
 def students_table() -> Iterator[str]:
     yield f"| codelet | {' | '.join(COLUMNS)} |"
     yield "|---" * (1 + len(COLUMNS)) + "|"
     for name in NAMES:
-        made = row(name, *COLUMNS[1:])
-        yield f"| `{name}` | {' | '.join(made[column] for column in COLUMNS)} |"
+        cells = row(name, *COLUMNS[1:])
+        yield f"| `{name}` | {' | '.join(cells[column] for column in COLUMNS)} |"
 
 
 def main() -> None:
-    made = "\n".join(students_table())
-    text = PAGE.read_text(encoding="utf-8")
-    text = re.sub(
-        r"(<!-- students -->\n).*?(<!-- end -->)",
-        lambda m: f"{m[1]}{made}\n{m[2]}",
-        text,
-        flags=re.DOTALL,
-    )
-    PAGE.write_text(text, encoding="utf-8")
+    write_between(PAGE, "students", "\n".join(students_table()))
 
 
 if __name__ == "__main__":

@@ -20,14 +20,14 @@ FIRST = "notebooks/00_meet_the_machine.ipynb"
 def address() -> str:
     """Return the public address of the repository, as `https://github.com/OWNER/NAME`, or ""."""
     settings = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    found = re.search(r'\[tool\.ipu-teach\][^\[]*\naddress = "([^"]*)"', settings)
-    return found[1].rstrip("/") if found else ""
+    match = re.search(r'\[tool\.ipu-teach\][^\[]*\naddress = "([^"]*)"', settings)
+    return match[1].rstrip("/") if match else ""
 
 
 def links(public: str) -> str:
-    """Return the links to a kernel and to the site, or "".
+    """Return the links to a kernel and to the site for the public address; "" without an address.
 
-    :raises SystemExit: for an address that the services cannot open.
+    Raises `SystemExit` for an address that the services cannot open.
     """
     if not public:
         return ""
@@ -46,7 +46,7 @@ def links(public: str) -> str:
 
 
 def page(public: str, text: str) -> str:
-    """Return README with the links for this address."""
+    """Return the text of README with the links for the public address."""
     before, rest = text.split(OPENING)
     return before + OPENING + links(public) + CLOSING + rest.split(CLOSING)[1]
 

@@ -1,18 +1,18 @@
 """Make the tables in docs/model.md from the package: `python docs/make_model.py` [`--check`].
 
-The page is written by hand, except the text between `<!-- name -->` and `<!-- end -->`, which the
-function of that name makes.
+The page is written by hand, except its parts between `<!-- name -->` and `<!-- end -->`. The
+function of that name makes such a part.
 """
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
+from marks import with_part
 
 from ipu_teach.cost.traced import OPERATIONS, UNIT, array_cycles
 from ipu_teach.target import PRESETS, Target, ground, make_target, source
@@ -26,7 +26,7 @@ def cells(*values: str) -> str:
 
 
 def functions() -> Iterator[str]:
-    """Return numpy's functions that cost more than one cycle for a data path, cheapest first."""
+    """Yield the rows of numpy's functions with their cycles for a data path, the cheapest first."""
     yield cells("numpy", "PopLibs' operation", "2 FLOAT", "4 HALF")
     yield "|---|---|---|---|"
     single, half, target = np.dtype(np.float32), np.dtype(np.float16), make_target("ipu2")
@@ -39,9 +39,9 @@ def functions() -> Iterator[str]:
 
 
 def constants() -> Iterator[str]:
-    """Yield every figure of a machine with its source.
+    """Yield the rows of the constants of a machine, with their sources.
 
-    A preset with another value has its own line.
+    A preset that has another value than ipu2 has a row of its own.
     """
     yield cells("constant", "machine", "value", "unit", "rests on", "source")
     yield "|---|---|---|---|---|---|"
@@ -50,40 +50,40 @@ def constants() -> Iterator[str]:
             continue
         for version in ("ipu2", *(v for v in PRESETS if field.name in PRESETS[v])):
             value = getattr(make_target(version), field.name)
-            written = (
+            value_text = (
                 value
                 if isinstance(value, str)
                 else f"{value:,}"
                 if isinstance(value, int)
                 else f"{value:g}"
             )
-            rests = ground(make_target(version), field.name)
+            evidence = ground(make_target(version), field.name)
             yield cells(
                 f"`{field.name}`",
                 version,
-                written,
+                value_text,
                 str(field.metadata["unit"]),
-                rests,
+                evidence,
                 source(version, field.name),
             )
 
 
 def golden() -> Iterator[str]:
-    """Yield the output of `ipu-teach golden`."""
-    found = [row for _, rows in printed.families() for row in rows]
-    yield printed.summary(found) + "."
+    """Yield the output of `ipu-teach golden`, as a summary, lists and rows."""
+    all_rows = [row for _, rows in printed.families() for row in rows]
+    yield printed.summary(all_rows) + "."
     yield ""
-    yield from (f"* {line}." for line in printed.classes(found))
+    yield from (f"* {line}." for line in printed.classes(all_rows))
     yield ""
     yield cells(
         "figure", "kind", "published", "modelled", "error", "within", "verdict", "why", "source"
     )
     yield "|---|---|---|---|---|---|---|---|---|"
-    for row in found:
-        error, within = (
+    for row in all_rows:
+        error, tolerance = (
             ("", "") if row.error is None else (f"{row.error:+.2%}", f"{row.tolerance:.2%}")
         )
-        figures = (printed.number(row.published), printed.number(row.modelled), error, within)
+        figures = (printed.number(row.published), printed.number(row.modelled), error, tolerance)
         yield cells(row.name, row.kind, *figures, row.verdict, row.why, row.source)
 
 
@@ -95,15 +95,9 @@ TABLES: dict[str, Callable[[], Iterator[str]]] = {
 
 
 def page(text: str) -> str:
-    """Return `text` with new tables."""
-    for name, make in TABLES.items():
-        made = "\n".join(make())
-        text = re.sub(
-            rf"(<!-- {name} -->\n).*?(<!-- end -->)",
-            lambda m, made=made: f"{m[1]}{made}\n{m[2]}",
-            text,
-            flags=re.S,
-        )
+    """Return the text of the page with new tables."""
+    for name, rows_of in TABLES.items():
+        text = with_part(text, name, "\n".join(rows_of()))
     return text
 
 

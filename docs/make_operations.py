@@ -18,54 +18,57 @@ from ipu_teach.frontends import ir  # noqa: E402
 from ipu_teach.frontends.ir.rows import no_gradients  # noqa: E402
 
 OPENING, CLOSING = "<!-- table -->\n", "<!-- end of table -->"
-MOST = 3  # shapes shown for an operation
+MOST = 3  # the table shows at most this many shapes of an operation
 
 
 def gradient(graph: ir.Ir, op: ir.Op) -> str:
-    """Return the operations that compute the gradient of a row."""
-    grad = ir.OPS[op.kind].grad
-    if grad is None:
+    """Return the operations that compute the gradient of `op`, as a cell of the table."""
+    gradient_rule = ir.OPS[op.kind].grad
+    if gradient_rule is None:
         return "none: it changes a variable" if ir.OPS[op.kind].in_place else "none"
-    if grad is no_gradients:
+    if gradient_rule is no_gradients:
         return "0"
     if op.attrs.get("reverse"):
         return ""  # a backward scan has a gradient if its steps have one
-    made = graph.but(ops=[])
-    grad(made, op, *(ir.Value(v.shape, v.dtype, "g") for v in op.outs))
-    kinds = list(dict.fromkeys(o.kind for o in made.ops))
-    return ", ".join(f"`{k}`" for k in kinds) or "passed on"
+    gradient_graph = graph.but(ops=[])
+    gradient_rule(gradient_graph, op, *(ir.Value(v.shape, v.dtype, "g") for v in op.outs))
+    kinds = list(dict.fromkeys(added.kind for added in gradient_graph.ops))
+    return ", ".join(f"`{kind}`" for kind in kinds) or "passed on"
 
 
 def graphs() -> list[ir.Ir]:
-    """Return the graphs of the tests, with their gradients and updates."""
-    made = []
+    """Return the graphs of the tests, with the operations of gradients and updates."""
+    tested_graphs = []
     for cases in GROUPS.values():
         graph, loss = graph_of(cases)
-        made.append(ir.autodiff(graph, loss)[0])
-    made += [training_step(kind)[0] for kind in ("sgd", "momentum", "adam", "adamw", "lars")]
-    made.append(ir.phased(ir.sharded(ir.replicate(ir.accumulate(training_step("adam")[0], 2), 2))))
-    return [*made, ir.replicate(training_step("adam")[0], 2), random_graph()]
+        tested_graphs.append(ir.autodiff(graph, loss)[0])
+    tested_graphs += [
+        training_step(kind)[0] for kind in ("sgd", "momentum", "adam", "adamw", "lars")
+    ]
+    accumulated = ir.accumulate(training_step("adam")[0], 2)
+    tested_graphs.append(ir.phased(ir.sharded(ir.replicate(accumulated, 2))))
+    return [*tested_graphs, ir.replicate(training_step("adam")[0], 2), random_graph()]
 
 
 def table() -> str:
-    """Return a row of text for each operation: its tested shapes, library calls and gradient."""
+    """Return the table: for each operation, its tested shapes, library calls and gradient."""
     rows: dict[str, tuple[list[str], str]] = {}
     for graph in graphs():
         CallRecorder(graph, device(3, graph.replicas))
         for op in graph.ops:
-            given = ", ".join(str(list(v.shape)) for v in op.inputs[:3])
-            shapes, slope = rows.get(op.kind, ([], ""))
-            if given not in shapes and len(shapes) < MOST:
-                shapes.append(given)
-            rows[op.kind] = shapes, max(slope, gradient(graph, op), key=len)
+            input_shapes = ", ".join(str(list(v.shape)) for v in op.inputs[:3])
+            shapes, longest = rows.get(op.kind, ([], ""))
+            if input_shapes not in shapes and len(shapes) < MOST:
+                shapes.append(input_shapes)
+            rows[op.kind] = shapes, max(longest, gradient(graph, op), key=len)
     lines = ["| operation | shapes tried | PopLibs calls | gradient |", "|---|---|---|---|"]
     for kind in ir.OPS:
-        shapes, slope = rows.get(kind, ([], ""))
+        shapes, gradient_text = rows.get(kind, ([], ""))
         calls = (
             ", ".join(f"`{c}`" for c in CallRecorder.calls.get(kind, {}))
             or "none: a view, or a copy"
         )
-        lines.append(f"| `{kind}` | {'; '.join(shapes)} | {calls} | {slope} |")
+        lines.append(f"| `{kind}` | {'; '.join(shapes)} | {calls} | {gradient_text} |")
     return "\n".join(lines)
 
 

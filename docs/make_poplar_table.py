@@ -1,4 +1,4 @@
-"""Make docs/poplar.md and docs/poplibs.md from their rows and the package; or `--check` them."""
+"""Make docs/poplar.md and docs/poplibs.md from their rows and the package, or `--check` them."""
 
 from __future__ import annotations
 
@@ -60,30 +60,32 @@ MADE_BY_THE_KIT = (
 
 
 def resolve(path: str) -> Any:
-    """Return the object with this path in `ipu_teach`, such as "program.Copy".
+    """Return the object with the path `path` in `ipu_teach`, such as "program.Copy".
 
-    :raises AttributeError: if there is none.
+    Raises `AttributeError` if there is no such object.
     """
-    found: Any = ipu_teach
-    for part in path.split("."):
-        if inspect.ismodule(found) and not hasattr(found, part):
+    resolved: Any = ipu_teach
+    for name in path.split("."):
+        if inspect.ismodule(resolved) and not hasattr(resolved, name):
             try:
-                importlib.import_module(f"{found.__name__}.{part}")
+                importlib.import_module(f"{resolved.__name__}.{name}")
             except ModuleNotFoundError:
                 raise AttributeError(f"ipu_teach has no {path}") from None
-        if not hasattr(found, part) and found in SAMPLES:
-            found = SAMPLES[found]()
-        found = (
-            inspect.getattr_static(found, part) if inspect.isclass(found) else getattr(found, part)
+        if not hasattr(resolved, name) and resolved in SAMPLES:
+            resolved = SAMPLES[resolved]()
+        resolved = (
+            inspect.getattr_static(resolved, name)
+            if inspect.isclass(resolved)
+            else getattr(resolved, name)
         )
-    return found
+    return resolved
 
 
 def _device() -> ipu_teach.Device:
     return ipu_teach.IPUModel("ipu2", tiles_per_ipu=2).create_device()
 
 
-# the classes whose instances have attributes that the class does not have
+# Instances of these classes have attributes that the class does not have.
 SAMPLES: dict[Any, Any] = {
     ipu_teach.Device: _device,
     ipu_teach.Graph: lambda: ipu_teach.Graph(_device()),
@@ -95,35 +97,43 @@ def signature(path: str) -> str:
 
     If the object is not callable, return only the path.
     """
-    found = resolve(path)
-    if isinstance(found, (classmethod, staticmethod)):
-        found = found.__func__
-    known = inspect.isfunction(found) or (inspect.isclass(found) and _called(found))
-    if not known or path.endswith("__getitem__"):
+    resolved = resolve(path)
+    if isinstance(resolved, (classmethod, staticmethod)):
+        resolved = resolved.__func__
+    has_signature = inspect.isfunction(resolved) or (
+        inspect.isclass(resolved) and _called(resolved)
+    )
+    if not has_signature or path.endswith("__getitem__"):
         return "Tensor[…]" if path.endswith("__getitem__") else path
     parameters = [
-        p for p in inspect.signature(found).parameters.values() if p.name not in ("self", "cls")
+        parameter
+        for parameter in inspect.signature(resolved).parameters.values()
+        if parameter.name not in ("self", "cls")
     ]
-    listed, starred = [], False
-    for p in parameters:
-        if p.kind is p.VAR_POSITIONAL:
-            listed.append(f"*{p.name}")
-            starred = True
-        elif p.kind is p.VAR_KEYWORD:
-            listed.append(f"**{p.name}")
+    parameter_texts, has_star = [], False
+    for parameter in parameters:
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            parameter_texts.append(f"*{parameter.name}")
+            has_star = True
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            parameter_texts.append(f"**{parameter.name}")
         else:
-            if p.kind is p.KEYWORD_ONLY and not starred:
-                listed.append("*")
-                starred = True
-            listed.append(p.name if p.default is p.empty else f"{p.name}={_default(p.default)}")
-    return f"{path}({', '.join(listed)})"
+            if parameter.kind is parameter.KEYWORD_ONLY and not has_star:
+                parameter_texts.append("*")
+                has_star = True
+            parameter_texts.append(
+                parameter.name
+                if parameter.default is parameter.empty
+                else f"{parameter.name}={_default(parameter.default)}"
+            )
+    return f"{path}({', '.join(parameter_texts)})"
 
 
-def _called(found: type) -> bool:
-    """Return whether users create objects of the class themselves, with arguments to be shown."""
-    declared = (ipu_teach.Vertex, ipu_teach.types.DType, BaseException, enum.Enum)
-    made = found.__init__ is not object.__init__ and not issubclass(found, declared)
-    return made and found.__name__ not in MADE_BY_THE_KIT
+def _called(cls: type) -> bool:
+    """Return whether users create objects of the class themselves, with arguments to show."""
+    declared_bases = (ipu_teach.Vertex, ipu_teach.types.DType, BaseException, enum.Enum)
+    has_constructor = cls.__init__ is not object.__init__ and not issubclass(cls, declared_bases)
+    return has_constructor and cls.__name__ not in MADE_BY_THE_KIT
 
 
 def _default(value: Any) -> str:
@@ -131,11 +141,14 @@ def _default(value: Any) -> str:
 
 
 def does(row: Row) -> str:
-    """Return a description: the row's own text, or the first sentence of our docstring."""
+    """Return a description: the text of the row, or else the first sentence of the docstring.
+
+    Raises `ValueError` if there is neither.
+    """
     if row.does:
         return row.does
-    found = resolve(row.ours)
-    text = inspect.getdoc(found)
+    resolved = resolve(row.ours)
+    text = inspect.getdoc(resolved)
     if not text:
         raise ValueError(f"{row.ours} has no docstring; give the row for {row.cpp} a `does`.")
     paragraph = " ".join(text.split("\n\n")[0].split())
@@ -143,7 +156,7 @@ def does(row: Row) -> str:
 
 
 def page(head: str = HEAD, sections: dict[str, list[Row]] = SECTIONS) -> str:
-    """Return docs/poplar.md, or another page of tables."""
+    """Return the text of docs/poplar.md, or of another page that begins with `head`."""
     parts = [head]
     for title, rows in sections.items():
         parts.append(

@@ -27,12 +27,12 @@ from ipu_teach.poplibs import gcl, poplin, poputil  # noqa: E402
 from ipu_teach.program import Execute, Program, Sequence  # noqa: E402
 
 IPUS = (1, 2, 4, 8, 16, 32, 64)
-EIGHTH = 184  # tiles of an IPU, an eighth of a full one
-BLOCKS = {EIGHTH: (8, 23), 1472: (32, 46)}  # tiles per IPU -> (rows, columns) of their grid
-SIDE = 64  # points on a side of a tile's part of the plate, on one IPU
-PART = 32  # points on a side of a tile's part, if the plate grows with the IPUs
-ROWS, INNER = 1024, 512  # shapes of the product: [ROWS, INNER] x [INNER, INNER]
-EACH = 256  # rows per IPU, if the product grows with the IPUs
+EIGHTH = 184  # Tiles of an IPU, an eighth of a full one.
+BLOCKS = {EIGHTH: (8, 23), 1472: (32, 46)}  # Tiles per IPU -> (rows, columns) of their grid.
+SIDE = 64  # Points on a side of a tile's part of the plate, on one IPU.
+PART = 32  # Points on a side of a tile's part, if the plate grows with the IPUs.
+ROWS, INNER = 1024, 512  # Shapes of the product: [ROWS, INNER] x [INNER, INNER].
+EACH = 256  # Rows per IPU, if the product grows with the IPUs.
 NAMES = {
     "compute": "compute",
     "exchange": "exchange",
@@ -42,7 +42,7 @@ NAMES = {
 
 
 def halves(ipus: int) -> tuple[int, int]:
-    """Return a grid (down, across) of `ipus` IPUs, as square as powers of two allow."""
+    """Return (rows, columns) of a grid of `ipus` IPUs, as square as powers of two allow."""
     down = 1 << ipus.bit_length() // 2
     return down, ipus // down
 
@@ -50,31 +50,40 @@ def halves(ipus: int) -> tuple[int, int]:
 def heat(device: Device, grows: bool) -> tuple[Graph, Program]:
     """Return a time step of heat on a plate.
 
-    Each IPU has a block of the plate, and each tile a block of its IPU's.
+    Each IPU has a block of the plate, and each tile a block of that. If `grows`, the plate grows
+    with the number of IPUs.
     """
     graph, (down, across) = Graph(device), halves(device.target.num_ipus)
-    high, wide = (PART, PART) if grows else (SIDE // down, SIDE // across)
-    tiles = device.target.tiles_per_ipu
-    rows, columns = BLOCKS[tiles]
-    shape = rows * down * high + 2, columns * across * wide + 2
-    now, then = (graph.add_variable(FLOAT, shape, name) for name in ("now", "then"))
-    graph.set_initial_value(now, 1)
+    part_height, part_width = (PART, PART) if grows else (SIDE // down, SIDE // across)
+    tiles_per_ipu = device.target.tiles_per_ipu
+    rows, columns = BLOCKS[tiles_per_ipu]
+    shape = rows * down * part_height + 2, columns * across * part_width + 2
+    current, following = (graph.add_variable(FLOAT, shape, name) for name in ("now", "then"))
+    graph.set_initial_value(current, 1)
     step, workers = graph.add_compute_set("step"), device.target.num_worker_contexts
-    cuts = [high * k // workers for k in range(workers + 1)]
-    for i, j in product(range(rows * down), range(columns * across)):
-        ipu, place = i // rows * across + j // columns, i % rows * columns + j % columns
-        tile = ipu * tiles + place
-        top, left = 1 + i * high, 1 + j * wide
-        own = (
-            slice(top - (i == 0), top + high + (i == rows * down - 1)),
-            slice(left - (j == 0), left + wide + (j == columns * across - 1)),
+    row_bounds = [part_height * worker // workers for worker in range(workers + 1)]
+    for tile_row, tile_column in product(range(rows * down), range(columns * across)):
+        ipu, tile_in_ipu = (
+            tile_row // rows * across + tile_column // columns,
+            tile_row % rows * columns + tile_column % columns,
         )
-        for plate in (now, then):
-            graph.set_tile_mapping(plate[own], tile)
-        for begin, end in zip(cuts[:-1], cuts[1:], strict=True):
-            inside = slice(top + begin, top + end), slice(left, left + wide)
-            around = slice(top + begin - 1, top + end + 1), slice(left - 1, left + wide + 1)
-            vertex = graph.add_vertex(step, Heat, x=now[around], y=then[inside])
+        tile = ipu * tiles_per_ipu + tile_in_ipu
+        top, left = 1 + tile_row * part_height, 1 + tile_column * part_width
+        part_of_tile = (
+            slice(top - (tile_row == 0), top + part_height + (tile_row == rows * down - 1)),
+            slice(
+                left - (tile_column == 0), left + part_width + (tile_column == columns * across - 1)
+            ),
+        )
+        for plate in (current, following):
+            graph.set_tile_mapping(plate[part_of_tile], tile)
+        for first_row, end_row in zip(row_bounds[:-1], row_bounds[1:], strict=True):
+            written = slice(top + first_row, top + end_row), slice(left, left + part_width)
+            neighbourhood = (
+                slice(top + first_row - 1, top + end_row + 1),
+                slice(left - 1, left + part_width + 1),
+            )
+            vertex = graph.add_vertex(step, Heat, x=current[neighbourhood], y=following[written])
             graph.set_tile_mapping(vertex, tile)
     return graph, Execute(step)
 
@@ -82,18 +91,19 @@ def heat(device: Device, grows: bool) -> tuple[Graph, Program]:
 def matrices(device: Device, grows: bool) -> tuple[Graph, Program]:
     """Return a matrix product in which each IPU has some rows of both operands.
 
-    Each IPU first gathers the entire right operand.
+    Each IPU first gathers the entire right operand. If `grows`, the number of rows grows with the
+    number of IPUs.
     """
-    ipus, program = device.target.num_ipus, Sequence()
-    graph, rows = Graph(device, ipus), EACH if grows else ROWS // ipus
+    num_ipus, program = device.target.num_ipus, Sequence()
+    graph, rows = Graph(device, num_ipus), EACH if grows else ROWS // num_ipus
     right_shape = INNER, INNER
     left = poplin.create_mat_mul_input_lhs(graph, FLOAT, (rows, INNER), right_shape, "left")
-    share = graph.add_variable(FLOAT, (INNER // ipus, INNER), "share")
+    share = graph.add_variable(FLOAT, (INNER // num_ipus, INNER), "share")
     poputil.map_tensor_linearly(graph, share)
     for tensor in (left, share):
         graph.set_initial_value(tensor, 1)
     right = share
-    if ipus > 1:
+    if num_ipus > 1:
         right = gcl.all_gather_cross_replica(graph, share, program).reshape(right_shape)
     poplin.mat_mul(graph, left, right, program)
     return graph, program
@@ -110,27 +120,36 @@ CURVES: dict[str, tuple[Callable[..., Any], bool]] = {
 def found(
     name: str, ipus: Iterable[int] = IPUS, executor: Executor | None = None, tiles: int = EIGHTH
 ) -> Sweep:
-    """Return the curve `name` on these numbers of IPUs."""
+    """Return the sweep of the curve `name` over the numbers of IPUs `ipus`."""
     build, grows = CURVES[name]
     program = partial(build, grows=grows)
     return sweep(program, num_ipus=ipus, tiles_per_ipu=tiles, executor=executor)
 
 
 def row(report: Report, first: Report, grows: bool) -> str:
-    """Return a line of a table."""
-    shares = {said: report.proportions[part] for part, said in NAMES.items()}
+    """Return a row of the table for one report; `first` is the report of one IPU."""
+    share_by_name = {name: report.proportions[part] for part, name in NAMES.items()}
     gain = first.total_cycles / report.total_cycles
     ideal = 1 if grows else report.target.num_ipus
-    ends = f"{gain / ideal:.0%}", max(shares, key=lambda part: shares[part])
-    parts = (f"{share:.1%}" for share in shares.values())
-    speed = f"{gain * (report.target.num_ipus if grows else 1):.2f}"
-    cells = f"{report.target.num_ipus}", f"{report.total_cycles:,.0f}", speed, *ends, *parts
+    ideal_and_bound = (
+        f"{gain / ideal:.0%}",
+        max(share_by_name, key=lambda part: share_by_name[part]),
+    )
+    share_texts = (f"{share:.1%}" for share in share_by_name.values())
+    speed_text = f"{gain * (report.target.num_ipus if grows else 1):.2f}"
+    cells = (
+        f"{report.target.num_ipus}",
+        f"{report.total_cycles:,.0f}",
+        speed_text,
+        *ideal_and_bound,
+        *share_texts,
+    )
     return f"| {' | '.join(cells)} |"
 
 
 def table(curve: Sweep, grows: bool) -> str:
-    """Return a table with a line for each number of IPUs."""
-    heads = (
+    """Return a table with a row for each number of IPUs."""
+    headings = (
         "IPUs",
         "modelled cycles",
         "times one IPU",
@@ -140,8 +159,8 @@ def table(curve: Sweep, grows: bool) -> str:
     )
     return "\n".join(
         [
-            f"| {' | '.join(heads)} |",
-            "|" + "---|" * len(heads),
+            f"| {' | '.join(headings)} |",
+            "|" + "---|" * len(headings),
             *(row(report, curve.reports[0], grows) for report in curve.reports),
         ]
     )
@@ -153,11 +172,11 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--whole", action="store_true")
     parser.add_argument("names", nargs="*", default=list(CURVES), help=", ".join(CURVES))
-    given, text = parser.parse_args(), PAGE.read_text(encoding="utf-8")
-    with ProcessPoolExecutor(given.processes) as pool:
-        for name in given.names:
+    options, text = parser.parse_args(), PAGE.read_text(encoding="utf-8")
+    with ProcessPoolExecutor(options.processes) as pool:
+        for name in options.names:
             grows = CURVES[name][1]
-            if given.whole:
+            if options.whole:
                 if "heat" in name:
                     print(table(found(name, executor=pool, tiles=1472), grows))
                 continue

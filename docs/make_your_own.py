@@ -22,15 +22,15 @@ BLOCK = re.compile(r"^```python( fails)?\n(.*?)^```$(?:\n\n```text\n(.*?)^```$)?
 
 
 def said(path: Path, text: str) -> Iterator[tuple[re.Match[str], str]]:
-    """Yield every block of a page's `text`, with its output.
+    """Yield each block of a page with the text `text`, and its output.
 
-    The blocks run from top to bottom in one namespace, as a reader would run them.
+    The blocks run from top to bottom in the same namespace, as a reader would run them.
     """
     names: dict[str, Any] = {"__name__": path.stem.replace("-", "_")}
     for block in BLOCK.finditer(text):
-        # with these lines, errors name the page's line numbers
-        above = "\n" * text[: block.start(2)].count("\n")
-        code, out = compile(above + block[2], str(path), "exec"), io.StringIO()
+        # Empty lines above the code make errors name the line numbers of the page.
+        empty_lines = "\n" * text[: block.start(2)].count("\n")
+        code, out = compile(empty_lines + block[2], str(path), "exec"), io.StringIO()
         error = ""
         with redirect_stdout(out):
             try:
@@ -45,13 +45,13 @@ def said(path: Path, text: str) -> Iterator[tuple[re.Match[str], str]]:
 
 
 def page(path: Path, text: str) -> str:
-    """Return the text with new outputs."""
-    parts, done = [], 0
-    for block, says in said(path, text):
+    """Return the text of the page with new outputs."""
+    parts, position = [], 0
+    for block, output in said(path, text):
         if block[3] is not None:
-            parts += [text[done : block.start(3)], says]
-            done = block.end(3)
-    return "".join([*parts, text[done:]])
+            parts += [text[position : block.start(3)], output]
+            position = block.end(3)
+    return "".join([*parts, text[position:]])
 
 
 def main() -> None:

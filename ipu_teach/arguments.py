@@ -53,9 +53,9 @@ Function: TypeAlias = Callable[..., Any]
 Predicate: TypeAlias = Callable[[Argument], bool]
 Kept = TypeVar("Kept", bound=type)
 Call = TypeVar("Call", bound=Function)
-Choice: TypeAlias = Callable[[str, Hint], bool]  # called with a parameter's name and annotation
-Refusal: TypeAlias = Callable[[str, str], IPUTeachError]  # called with a sentence and the advice
-FLAG = bool, np.bool_  # the types of flags: 1 and "yes" are not accepted
+Choice: TypeAlias = Callable[[str, Hint], bool]  # Called with a parameter's name and annotation.
+Refusal: TypeAlias = Callable[[str, str], IPUTeachError]  # Called with a sentence and the advice.
+FLAG = bool, np.bool_  # The types of flags: 1 and "yes" are not accepted.
 WORDS = "give True or False."
 WHOLE = (int, np.integer)
 REAL = (int, float, np.integer, np.floating)
@@ -466,24 +466,35 @@ def checked(refuse: Refusal, only: Choice | None = None) -> Callable[[Call], Cal
             nonlocal plan
             if plan is None:
                 plan = _plan(function, only)
-            places, end, rest, names, others, is_listed = plan
+            (
+                positional_kinds,
+                num_positional,
+                kind_of_args,
+                kinds_by_name,
+                kind_of_kwargs,
+                is_listed,
+            ) = plan
             if is_listed:
                 args, kwargs = _read_iterators(plan, args, kwargs)
             positional_count = len(args)
-            for place, name, kind in places:
-                if place >= positional_count:
+            for position, name, kind in positional_kinds:
+                if position >= positional_count:
                     break
-                value = args[place]
+                value = args[position]
                 if type(value) not in kind.quick and not kind.accepts(value):
                     raise refusal(_title(function, args), name, value, kind=kind, refuse=refuse)
-            if rest is not None:
-                for value in args[end:]:
-                    if not rest[1].accepts(value):
+            if kind_of_args is not None:
+                for value in args[num_positional:]:
+                    if not kind_of_args[1].accepts(value):
                         raise refusal(
-                            _title(function, args), rest[0], value, kind=rest[1], refuse=refuse
+                            _title(function, args),
+                            kind_of_args[0],
+                            value,
+                            kind=kind_of_args[1],
+                            refuse=refuse,
                         )
             for name, value in kwargs.items():
-                keyword_kind = names.get(name, others)
+                keyword_kind = kinds_by_name.get(name, kind_of_kwargs)
                 if (
                     keyword_kind is not None
                     and type(value) not in keyword_kind.quick

@@ -63,9 +63,9 @@ _MD5 = {
     "t10k-images-idx3-ubyte": "9fb629c4189551a2d022fa330f9573f3",
     "t10k-labels-idx1-ubyte": "ec29112dd5afa0611ce80d1b7f02629c",
 }
-_npy: Any = np.lib.format  # only some versions of numpy have types for this module
-_COUNTS = {"train": 60_000, "t10k": 10_000}  # images in the training set and in the test set
-_HALF_SPLIT = 8_000  # of a folder with only the test set, this many images are for training
+_npy: Any = np.lib.format  # Only some versions of numpy have types for this module.
+_COUNTS = {"train": 60_000, "t10k": 10_000}  # Images in the training set and in the test set.
+_HALF_SPLIT = 8_000  # If a folder has only the test set, this many of its images are for training.
 
 _DIGITS_FILE = bundled("datasets") / "digits8.npz"
 # Each array in that file has this dtype, this shape, and at most this value.
@@ -73,10 +73,10 @@ _DIGITS = {"images": ("u1", (1797, 8, 8), 16), "labels": ("u1", (1797,), 9)}
 _DIGITS |= {"train_index": ("<u2", (1500,), 1796), "test_index": ("<u2", (297,), 1796)}
 _RESTORE = "Restore the file with `git checkout datasets/digits8.npz`, or install the kit again."
 
-_ATTEMPTS = 3  # requests for a file before the download fails
-_CHUNK = 1 << 16  # bytes that are read from the server at once
-_LARGEST_DOWNLOAD = 1 << 26  # a longer download is ended; the largest of the four files is 9.9 MB
-_LARGEST_ARRAY = 1 << 30  # an IDX file may have this many bytes of values
+_ATTEMPTS = 3  # Requests for a file before the download fails.
+_CHUNK = 1 << 16  # Bytes that are read from the server at once.
+_LARGEST_DOWNLOAD = 1 << 26  # A longer download is ended; the largest of the four files is 9.9 MB.
+_LARGEST_ARRAY = 1 << 30  # An IDX file may have this many bytes of values.
 _IDX_TYPES = {0x09: "int8", 0x0B: "int16", 0x0C: "int32", 0x0D: "float32", 0x0E: "float64"}
 
 _REPLACE = (

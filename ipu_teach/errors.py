@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-LONGEST = 80  # an error quotes at most this many characters of a value
-_GOES_ON = re.compile(r"\n +(?! |where: |line: |next: )")  # the break before a continued line
+LONGEST = 80  # An error quotes at most this many characters of a value.
+_GOES_ON = re.compile(r"\n +(?! |where: |line: |next: )")  # The break before a continued line.
 _LABEL = re.compile(r"\n +(where|line|next): +")
 
 

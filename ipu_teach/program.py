@@ -47,8 +47,8 @@ class Program(WithoutSome):
 
     name = ""  # the program's name in reports and pictures; Poplar calls it the debug context
 
-    _said: ClassVar[tuple[str, ...]] = ()  # the attributes that `_title` shows
-    _inside: ClassVar[tuple[str, ...]] = ()  # the attributes that contain programs
+    _said: ClassVar[tuple[str, ...]] = ()  # The attributes that `_title` shows.
+    _inside: ClassVar[tuple[str, ...]] = ()  # The attributes that contain programs.
 
     def children(self) -> tuple[Program, ...]:
         """Return the programs inside this one, in order."""

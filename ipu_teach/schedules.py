@@ -83,10 +83,12 @@ def recompute(layers: int, keep: Collection[int]) -> list[Step]:
                 next:  name layers from 0 to {layers - 1}.""")
     steps = [Step(FORWARD, layer) for layer in range(layers)]
     kept_layers = sorted({0, *map(int, keep)})
-    for first, end in reversed(list(zip(kept_layers, [*kept_layers[1:], layers], strict=True))):
-        if end < layers:
-            steps += [Step(RECOMPUTE, layer) for layer in range(first, end - 1)]
-        steps += [Step(BACKWARD, layer) for layer in reversed(range(first, end))]
+    for kept_layer, end_layer in reversed(
+        list(zip(kept_layers, [*kept_layers[1:], layers], strict=True))
+    ):
+        if end_layer < layers:
+            steps += [Step(RECOMPUTE, layer) for layer in range(kept_layer, end_layer - 1)]
+        steps += [Step(BACKWARD, layer) for layer in reversed(range(kept_layer, end_layer))]
     return steps
 
 
@@ -248,7 +250,7 @@ class Stage:
 
     `forward` is a program that reads `into` and writes its result to `out`. For training,
     `backward` is a program that reads `grad_out`, the gradient of `out`, and writes `grad_into`,
-    the gradient of `into`. Of the tensors of the forward pass, `backward` may read only those in
+    the gradient of `into`. `backward` may read only those tensors of the forward pass that are in
     `keep`. The same programs run for all micro-batches.
 
     Some fields may be left out:

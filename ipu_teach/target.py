@@ -32,7 +32,7 @@ from ipu_teach.errors import (
 )
 from ipu_teach.types import QUARTER, Array, DType, as_dtype
 
-PRICES = COMPILED, BY_HAND = "compiled", "by hand"  # the ways to price a user's codelet
+PRICES = COMPILED, BY_HAND = "compiled", "by hand"  # The ways to price a user's codelet.
 # A sync pattern decides which IPUs wait while one of them exchanges data with the host. The names
 # are PopART's.
 SYNC_PATTERNS = FULL, SINGLE_PIPELINE, REPLICA_AND_LADDER = (

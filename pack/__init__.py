@@ -1,7 +1,7 @@
-"""`python3 run.py pack`: put the kit, the lessons and the wheels of all dependencies into one
-folder, for a room without a network.
+"""`python3 run.py pack`: put the kit, the lessons and the wheels they need into a folder.
 
-In that folder, `python3 run.py` installs from the wheels and opens the first lesson.
+In a room without a network, `python3 run.py` in that folder installs from the wheels and opens the
+first lesson.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pack.targets import (
 )
 from pack.wheels import ANY, Store
 
-STOPPED = 130  # the exit status that a shell reports for a program ended by Ctrl-C
+STOPPED = 130  # the exit status that a shell reports for a program that Ctrl-C ended
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -39,20 +39,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description=__doc__,
         formatter_class=argparse.RawTextHelpFormatter,
     )
-    some = "several with commas or spaces between them"
-    every = f"{', '.join(PYTHONS)}; all without this option"
+    list_help = "several with commas or spaces between them"
+    pythons_help = f"{', '.join(PYTHONS)}; all without this option"
     parser.add_argument(
-        "--python", nargs="+", metavar="VERSION", help=f"for these Pythons, {some}: {every}"
+        "--python",
+        nargs="+",
+        metavar="VERSION",
+        help=f"for these Pythons, {list_help}: {pythons_help}",
     )
-    named = f"{', '.join(SYSTEMS)}; {', '.join(DEFAULT_SYSTEMS)} without this option"
+    systems_help = f"{', '.join(SYSTEMS)}; {', '.join(DEFAULT_SYSTEMS)} without this option"
     parser.add_argument(
-        "--system", nargs="+", metavar="NAME", help=f"for these systems, {some}: {named}"
+        "--system",
+        nargs="+",
+        metavar="NAME",
+        help=f"for these systems, {list_help}: {systems_help}",
     )
-    default = Path("dist") / f"ipu_teach-{__version__}"
+    default_folder = Path("dist") / f"ipu_teach-{__version__}"
     parser.add_argument(
         "--folder",
         type=Path,
-        help=f"where to make it; {default} of this checkout without this option",
+        help=f"where to make it; {default_folder} of this checkout without this option",
     )
     parser.add_argument(
         "--zip",
@@ -65,19 +71,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--tests", action="store_true", help="carry the tools for tests as well, 65 MB more"
     )
-    text = (
+    trial_help = (
         "then set up from it here, in a folder of its own, without a network and with an empty "
         "home,\n"
     )
-    text += (
+    trial_help += (
         "with each of these Pythons, or all that are found: doctor, lesson 00, and the lesson in "
         "JupyterLab"
     )
-    parser.add_argument("--try", nargs="*", dest="trial", metavar="PYTHON", help=text)
+    parser.add_argument("--try", nargs="*", dest="trial", metavar="PYTHON", help=trial_help)
     options = parser.parse_args(arguments)
     try:
         targets = chosen(options.system, options.python)
-        folder = (options.folder or pack_folder.ROOT / default).absolute()
+        folder = (options.folder or pack_folder.ROOT / default_folder).absolute()
         make(
             folder,
             targets,
@@ -95,43 +101,47 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("pack: stopped; the same command goes on from here", file=sys.stderr)
         return STOPPED
     except OSError as error:
-        full = (
+        space_advice = (
             ". Make room, or name a folder on another disk with --folder"
             if error.errno == errno.ENOSPC
             else ""
         )
-        print(f"pack: {error}{full}", file=sys.stderr)
+        print(f"pack: {error}{space_advice}", file=sys.stderr)
         return 1
     return 0
 
 
 def chosen(systems: Sequence[str] | None, pythons: Sequence[str] | None) -> list[Target]:
-    """Return the targets that the options name."""
+    """Return the targets that the options name. Raises `PackError` if there is no such target."""
 
-    def among(
-        words: Sequence[str] | None, known: Sequence[str], default: Sequence[str], what: str
+    def selected(
+        option_values: Sequence[str] | None,
+        supported: Sequence[str],
+        defaults: Sequence[str],
+        noun: str,
     ) -> list[str]:
-        found = [part for word in words or default for part in word.split(",") if part]
-        for part in found:
-            if part not in known:
+        requested = [part for word in option_values or defaults for part in word.split(",") if part]
+        for part in requested:
+            if part not in supported:
                 raise PackError(
-                    f"{part!r} is not a {what} that a pack can be for. There are {', '.join(known)}"
+                    f"{part!r} is not a {noun} that a pack can be for. There are "
+                    f"{', '.join(supported)}"
                 )
-        return [name for name in known if name in found]
+        return [name for name in supported if name in requested]
 
-    names = among(systems, list(SYSTEMS), DEFAULT_SYSTEMS, "system")
+    names = selected(systems, list(SYSTEMS), DEFAULT_SYSTEMS, "system")
     return [
-        Target(SYSTEMS[n], python)
-        for n in names
-        for python in among(pythons, PYTHONS, PYTHONS, "Python")
+        Target(SYSTEMS[system], python)
+        for system in names
+        for python in selected(pythons, PYTHONS, PYTHONS, "Python")
     ]
 
 
 def lesson_packages() -> list[str]:
     """Return the packages that lessons need: dependencies, the extra lab, and the build backend.
 
-    Without the backend pip cannot install the kit from its folder. pyproject.toml is read by
-    patterns, as Python 3.10 has no reader for such files.
+    Without the backend, pip cannot install the kit from its folder. pyproject.toml is read with
+    regular expressions, as Python 3.10 has no module that reads such files.
     """
     text = (pack_folder.ROOT / "pyproject.toml").read_text(encoding="utf-8")
     lists = re.findall(r"^(dependencies|lab) = \[\n(.*?)^\]", text, re.MULTILINE | re.DOTALL)
@@ -142,66 +152,75 @@ def lesson_packages() -> list[str]:
 def make(
     folder: Path, targets: Sequence[Target], archive: Path | None, tests: bool = False
 ) -> None:
-    """Make a pack, and print its contents; with `tests`, include the tools for tests.
+    """Make a pack in `folder`, and print what it contains.
 
-    Valid files of an earlier or an unfinished pack are kept.
+    With `tests`, it includes the tools for tests. With `archive`, a zip of the folder is written to
+    that path. Valid wheels of an earlier or unfinished pack are kept. Raises `PackError` if there
+    is not enough room, or if a wheel does not exist.
     """
     pack_folder.check_place(folder)
     (folder / "wheels").mkdir(parents=True, exist_ok=True)
     text = (pack_folder.ROOT / "requirements.lock").read_text(encoding="utf-8")
-    lock, names = read_lock(text), None if tests else needed_names(text, lesson_packages())
-    said = ", ".join(dict.fromkeys(t.system.name for t in targets))
-    said += " with Python " + ", ".join(dict.fromkeys(t.python for t in targets))
-    about = "about" if tests else "at most"  # the sizes were measured with the tools for tests
-    print(f"pack: for {said}: {about} {megabytes(targets):,} MB, in {folder}", flush=True)
-    started = time.monotonic()
+    pins_of_lock, names = read_lock(text), None if tests else needed_names(text, lesson_packages())
+    targets_text = ", ".join(dict.fromkeys(target.system.name for target in targets))
+    targets_text += " with Python " + ", ".join(dict.fromkeys(target.python for target in targets))
+    bound = "about" if tests else "at most"  # the sizes were measured with the tools for tests
+    print(f"pack: for {targets_text}: {bound} {megabytes(targets):,} MB, in {folder}", flush=True)
+    start_time = time.monotonic()
     store = Store(folder)
-    kept = sum((folder / name).stat().st_size for name in store.sums)
-    room = shutil.disk_usage(folder).free
-    if room + kept < megabytes(targets) * 10**6:
+    kept_bytes = sum((folder / name).stat().st_size for name in store.sums)
+    free_bytes = shutil.disk_usage(folder).free
+    if free_bytes + kept_bytes < megabytes(targets) * 10**6:
         raise PackError(
-            f"the disk has {room // 10**6:,} MB free. Make room, or name a folder on another one "
-            "with --folder"
+            f"the disk has {free_bytes // 10**6:,} MB free. Make room, or name a folder on another "
+            "one with --folder"
         )
     used: set[str] = set()
-    nowhere: list[str] = []
+    pins_without_wheel: list[str] = []
     for target in targets:
-        pins = target.pins(lock, names)
+        pins = target.pins(pins_of_lock, names)
         missing = store.fetch(target, pins)
-        nowhere += [f"{pin.replace('==', ' ')} for {target}" for pin in missing]
-        serving = store.serving(target, pins)
-        used |= set(serving.values())
-        left = [pin for pin in pins if pin not in serving and pin not in missing]
-        if left:
-            raise PackError(f"pip found no wheel for {target} of {', '.join(left)}")
+        pins_without_wheel += [f"{pin.replace('==', ' ')} for {target}" for pin in missing]
+        wheel_by_pin = store.serving(target, pins)
+        used |= set(wheel_by_pin.values())
+        missing_pins = [pin for pin in pins if pin not in wheel_by_pin and pin not in missing]
+        if missing_pins:
+            raise PackError(f"pip found no wheel for {target} of {', '.join(missing_pins)}")
         print(
-            f"pack: {target}: {len(serving)} wheels, {size(folder, set(serving.values()))}",
+            f"pack: {target}: {len(wheel_by_pin)} wheels, "
+            f"{size(folder, set(wheel_by_pin.values()))}",
             flush=True,
         )
-    if nowhere:
-        text = "there is no wheel of\n    " + "\n    ".join(nowhere)
+    if pins_without_wheel:
+        text = "there is no wheel of\n    " + "\n    ".join(pins_without_wheel)
         raise PackError(
             f"{text}\nSo there can be no pack for these. Leave them out with --system and --python"
         )
     store.keep(used)
-    fetched = time.monotonic() - started
+    fetch_seconds = time.monotonic() - start_time
     pack_folder.copy_kit(folder)
     pack_folder.write_starts(folder, targets)
-    sizes = pack_folder.write_all_sums(folder, store.sums)
-    kit = sum(n for name, n in sizes.items() if not name.startswith("wheels/"))
-    print(f"\n{'kit and lessons':<16}{_mb(kit):>8} MB")
-    for part in (ANY, *dict.fromkeys(target.system.folder for target in targets)):
-        here = [n for name, n in sizes.items() if name.startswith(f"wheels/{part}/")]
-        print(f"{part:<16}{_mb(sum(here)):>8} MB{len(here):>6} wheels")
-    print(f"{'all':<16}{_mb(sum(sizes.values())):>8} MB{len(sizes):>6} files")
+    bytes_by_name = pack_folder.write_all_sums(folder, store.sums)
+    kit_bytes = sum(
+        num_bytes for name, num_bytes in bytes_by_name.items() if not name.startswith("wheels/")
+    )
+    print(f"\n{'kit and lessons':<16}{_mb(kit_bytes):>8} MB")
+    for folder_name in (ANY, *dict.fromkeys(target.system.folder for target in targets)):
+        wheel_sizes = [
+            num_bytes
+            for name, num_bytes in bytes_by_name.items()
+            if name.startswith(f"wheels/{folder_name}/")
+        ]
+        print(f"{folder_name:<16}{_mb(sum(wheel_sizes)):>8} MB{len(wheel_sizes):>6} wheels")
+    print(f"{'all':<16}{_mb(sum(bytes_by_name.values())):>8} MB{len(bytes_by_name):>6} files")
     print(
-        f"\npack: {folder}; {_mb(kept)} MB were here; wheels took {fetched:.0f} s, the rest "
-        f"{_since(started) - fetched:.0f} s"
+        f"\npack: {folder}; {_mb(kept_bytes)} MB were here; wheels took {fetch_seconds:.0f} s, the "
+        f"rest {_since(start_time) - fetch_seconds:.0f} s"
     )
     if archive is not None:
-        began = time.monotonic()
+        zip_start = time.monotonic()
         pack_folder.write_zip(folder, archive.absolute())
-        print(f"pack: {archive}: {_mb(archive.stat().st_size)} MB, took {_since(began):.0f} s")
+        print(f"pack: {archive}: {_mb(archive.stat().st_size)} MB, took {_since(zip_start):.0f} s")
 
 
 def size(folder: Path, names: set[str]) -> str:
@@ -212,5 +231,5 @@ def _mb(size: int) -> str:
     return f"{size / 1e6:,.0f}"
 
 
-def _since(moment: float) -> float:
-    return time.monotonic() - moment
+def _since(start_time: float) -> float:
+    return time.monotonic() - start_time

@@ -15,8 +15,8 @@ from pack.targets import PackError, Target
 from pack.wheels import SUMS, digest_of, write_sums
 
 ROOT = Path(__file__).resolve().parents[1]
-# An explicit list, because other files in a checkout are its owner's, such as homes of learners
-# with their progress.
+# The list is explicit, because a checkout may also have files of its owner, such as the homes and
+# the progress of learners.
 KIT: tuple[str, ...] = (
     "bench",
     "binder",
@@ -125,7 +125,7 @@ STARTS = {
 
 
 def check_place(folder: Path) -> None:
-    """Refuse a folder that contains anything else than a pack."""
+    """Raise `PackError` if `folder` belongs to the kit, or contains anything but a pack."""
     if (
         folder == ROOT
         or folder in ROOT.parents
@@ -139,31 +139,31 @@ def check_place(folder: Path) -> None:
 
 
 def copy_kit(folder: Path) -> None:
-    """Copy the kit from this checkout, including uncommitted changes.
+    """Copy the kit from this checkout, including uncommitted changes, to `folder`.
 
-    The copy of an earlier pack is deleted.
+    The copy in an earlier pack is replaced.
     """
     ignored = shutil.ignore_patterns("__pycache__", ".*", "*.egg-info")
     for name in KIT:
-        there = folder / name
-        if there.is_dir():
-            shutil.rmtree(there)
-        there.unlink(missing_ok=True)
+        copied_path = folder / name
+        if copied_path.is_dir():
+            shutil.rmtree(copied_path)
+        copied_path.unlink(missing_ok=True)
         if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, there, ignore=ignored)
+            shutil.copytree(ROOT / name, copied_path, ignore=ignored)
         elif (ROOT / name).exists():
-            shutil.copy(ROOT / name, there)
+            shutil.copy(ROOT / name, copied_path)
 
 
 def write_starts(folder: Path, targets: Iterable[Target]) -> None:
-    """Write a start file for each system, a page of text, and the list of targets."""
-    chosen = list(targets)
-    systems = {target.system.name: target.system for target in chosen}
+    """Write a start file for each system, instructions, and the list of targets to `folder`."""
+    target_list = list(targets)
+    systems = {target.system.name: target.system for target in target_list}
     pythons = sorted(
-        {target.python for target in chosen}, key=lambda python: int(python.partition(".")[2])
+        {target.python for target in target_list}, key=lambda python: int(python.partition(".")[2])
     )
     newest = pythons[::-1]
-    words = {
+    fields = {
         "version": __version__,
         "pythons": ", ".join(pythons),
         "spaced": " ".join(newest),
@@ -173,59 +173,71 @@ def write_starts(folder: Path, targets: Iterable[Target]) -> None:
             f"    wheels/{system.folder:<14} {system.said}\n" for system in systems.values()
         ),
     }
-    kinds = list(dict.fromkeys(system.sys_platform for system in systems.values()))
-    for kind in kinds:
-        path = folder / STARTS[kind][0]
-        batch = kind == "win32"
+    platforms = list(dict.fromkeys(system.sys_platform for system in systems.values()))
+    for platform in platforms:
+        path = folder / STARTS[platform][0]
+        is_batch = platform == "win32"
         path.write_text(
-            (BATCH if batch else SHELL).format(**words),
+            (BATCH if is_batch else SHELL).format(**fields),
             encoding="utf-8",
-            newline="\r\n" if batch else "\n",
+            newline="\r\n" if is_batch else "\n",
         )
         path.chmod(0o755)
-    words["starts"] = "".join(f"       {STARTS[kind][1]}\n" for kind in kinds)
-    (folder / "START-HERE.txt").write_text(WORDS.format(**words), encoding="utf-8", newline="\r\n")
-    listed = {"pythons": pythons, "systems": [system.folder for system in systems.values()]}
-    (folder / "wheels" / "pack.json").write_text(json.dumps(listed) + "\n", encoding="utf-8")
+    fields["starts"] = "".join(f"       {STARTS[platform][1]}\n" for platform in platforms)
+    (folder / "START-HERE.txt").write_text(WORDS.format(**fields), encoding="utf-8", newline="\r\n")
+    pack_description = {
+        "pythons": pythons,
+        "systems": [system.folder for system in systems.values()],
+    }
+    (folder / "wheels" / "pack.json").write_text(
+        json.dumps(pack_description) + "\n", encoding="utf-8"
+    )
 
 
 def files_of(folder: Path) -> list[Path]:
-    """Return all files of a pack except its checksums, and without files that somebody added."""
-    found = [
+    """Return all files of a pack except the checksums. Files that a user added are left out."""
+    all_paths = [
         path
         for name in (*KIT, *BESIDE)
         for path in ((folder / name).rglob("*") if (folder / name).is_dir() else [folder / name])
     ]
     return sorted(
         path
-        for path in found
+        for path in all_paths
         if path.is_file() and path.name != SUMS and "__pycache__" not in path.parts
     )
 
 
 def write_all_sums(folder: Path, wheels: dict[str, str]) -> dict[str, int]:
-    """Write SHA256SUMS of all files, and return their sizes by path."""
-    names = {path.relative_to(folder).as_posix(): path for path in files_of(folder)}
-    write_sums(folder, {name: wheels.get(name) or digest_of(path) for name, path in names.items()})
-    return {name: path.stat().st_size for name, path in names.items()}
+    """Write SHA256SUMS for all files of a pack, and return their bytes by relative path.
+
+    `wheels` has digests that are already known.
+    """
+    path_by_name = {path.relative_to(folder).as_posix(): path for path in files_of(folder)}
+    write_sums(
+        folder, {name: wheels.get(name) or digest_of(path) for name, path in path_by_name.items()}
+    )
+    return {name: path.stat().st_size for name, path in path_by_name.items()}
 
 
 def write_zip(folder: Path, path: Path) -> None:
-    """Write the folder as a zip that stores wheels as they are, because they are compressed."""
-    half = path.with_name(path.name + ".half")
+    """Write the pack in `folder` as the zip `path`. Files that are compressed are only stored."""
+    unfinished_path = path.with_name(path.name + ".half")
     files = [*files_of(folder), folder / SUMS]
     try:
         with (
-            zipfile.ZipFile(half, "w") as archive,
-            tqdm(files, path.name, unit=" files", disable=None) as bar,
+            zipfile.ZipFile(unfinished_path, "w") as archive,
+            tqdm(files, path.name, unit=" files", disable=None) as progress,
         ):
-            for file in bar:
-                kind = (
+            for file in progress:
+                compression = (
                     zipfile.ZIP_STORED
                     if file.suffix in (".whl", ".gz", ".npz", ".gif", ".png")
                     else zipfile.ZIP_DEFLATED
                 )
-                archive.write(file, f"{folder.name}/{file.relative_to(folder).as_posix()}", kind)
-        half.replace(path)
+                archive.write(
+                    file, f"{folder.name}/{file.relative_to(folder).as_posix()}", compression
+                )
+        unfinished_path.replace(path)
     finally:
-        half.unlink(missing_ok=True)
+        unfinished_path.unlink(missing_ok=True)

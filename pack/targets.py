@@ -1,4 +1,4 @@
-"""The targets of a pack: the systems, the Pythons, and the part of the lock that each needs."""
+"""The targets of a pack: systems and Pythons, and the part of the lock that each needs."""
 
 from __future__ import annotations
 
@@ -20,16 +20,19 @@ PATCHES = ("0", "99")
 
 
 class PackError(Exception):
-    """A reason why a pack cannot be made, and what to do."""
+    """A pack cannot be made. The text is the reason and the advice."""
 
 
 @dataclass(frozen=True)
 class System:
-    """A system as packages name it: `folder` is its name in wheels/, `platforms` its tags, best
-    first.
+    """A system. `name` is the option's value, and `said` describes it in text.
 
-    `shared` and `each` are measured megabytes of wheels: those that all Pythons share, and those
-    that each Python needs for itself.
+    - `folder` is its folder in wheels/, and `platforms` are the platform tags of its wheels, the
+      best first.
+    - `sys_platform` and `machine` are the values of Python's `sys.platform` and
+      `platform.machine()`.
+    - `shared` and `each` are measured megabytes of wheels: of those that all Pythons share, and of
+      those that each Python needs for itself.
     """
 
     name: str
@@ -43,13 +46,13 @@ class System:
 
     @property
     def markers(self) -> dict[str, str]:
-        """The values with which the lock's markers are evaluated for a system."""
-        named = {
+        """The values of the variables in the markers of the lock, for this system."""
+        names_by_platform = {
             "linux": ("posix", "Linux"),
             "win32": ("nt", "Windows"),
             "darwin": ("posix", "Darwin"),
         }
-        os_name, system = named[self.sys_platform]
+        os_name, system = names_by_platform[self.sys_platform]
         return {
             "os_name": os_name,
             "platform_machine": self.machine,
@@ -134,7 +137,7 @@ EVERYWHERE = 56  # megabytes of wheels that all systems share, as measured
 
 @dataclass(frozen=True)
 class Target:
-    """A Python on a system."""
+    """A version of Python, such as "3.12", on a system."""
 
     system: System
     python: str
@@ -157,43 +160,45 @@ class Target:
         return not self.tags.isdisjoint(_parsed(wheel)[2])
 
     def pins(self, lock: Iterable[Requirement], names: Container[str] | None = None) -> list[str]:
-        """Return the requirements of the target: `name==version` for the lock's lines whose markers
-        hold, and the tools by name.
+        """Return the requirements of the target: `name==version` from the lock, and tools by name.
 
-        `names` limits the lines to packages with these names.
+        Lines of the lock whose markers do not apply are left out and, if `names` is not None,
+        packages with other names.
         """
-        found = []
+        requirements = []
         for pin in lock:
             if names is not None and canonicalize_name(pin.name) not in names:
                 continue
             for patch in PATCHES:
-                full = f"{self.python}.{patch}"
-                known = {
+                full_version = f"{self.python}.{patch}"
+                version_markers = {
                     "python_version": self.python,
-                    "python_full_version": full,
-                    "implementation_version": full,
+                    "python_full_version": full_version,
+                    "implementation_version": full_version,
                 }
-                known |= {
+                version_markers |= {
                     "implementation_name": "cpython",
                     "platform_python_implementation": "CPython",
                 }
-                if pin.marker is None or pin.marker.evaluate({**self.system.markers, **known}):
-                    found.append(f"{pin.name}{pin.specifier}")
+                if pin.marker is None or pin.marker.evaluate(
+                    {**self.system.markers, **version_markers}
+                ):
+                    requirements.append(f"{pin.name}{pin.specifier}")
                     break
-        return [*found, *TOOLS]
+        return [*requirements, *TOOLS]
 
 
 def read_lock(text: str) -> list[Requirement]:
-    """Return the lines of a lock, without comments."""
+    """Return the requirements in the text of a lock."""
     lines = (line.strip() for line in text.splitlines())
     return [Requirement(line) for line in lines if line and not line.startswith("#")]
 
 
 def needed_names(lock: str, wanted: Iterable[str]) -> frozenset[str]:
-    """Return the names of the lock's packages that the packages `wanted` need, directly or
-    indirectly.
+    """Return the names of the packages `wanted` and of those that they need, also indirectly.
 
-    The comments of a lock list for each package the packages that need it ("via").
+    `lock` is the text of a lock. Its comments list, for each package, the packages that need it
+    ("via").
     """
     dependents: dict[str, set[str]] = {}
     package = ""
@@ -201,29 +206,34 @@ def needed_names(lock: str, wanted: Iterable[str]) -> frozenset[str]:
         if line and not line.startswith((" ", "#")):
             package = canonicalize_name(Requirement(line).name)
             dependents.setdefault(package, set())
-        elif (words := line.strip(" #").removeprefix("via").strip()) and package:
-            dependents[package].add(canonicalize_name(words.partition(" ")[0]))
+        elif (dependent := line.strip(" #").removeprefix("via").strip()) and package:
+            dependents[package].add(canonicalize_name(dependent.partition(" ")[0]))
     needed: set[str] = {canonicalize_name(Requirement(text).name) for text in wanted}
-    while more := {name for name, by in dependents.items() if by & needed} - needed:
-        needed |= more
+    while (
+        further := {
+            name for name, dependents_of_name in dependents.items() if dependents_of_name & needed
+        }
+        - needed
+    ):
+        needed |= further
     return frozenset(needed)
 
 
 @cache
 def _parsed(wheel: str) -> tuple[str, str, frozenset[tags.Tag]]:
-    name, version, _, fits = parse_wheel_filename(wheel)
-    return name, str(version), fits
+    name, version, _, wheel_tags = parse_wheel_filename(wheel)
+    return name, str(version), wheel_tags
 
 
 def answers_to(wheel: str, pin: str) -> bool:
-    """Return whether a wheel satisfies a pin: `name==version`, or any version of a `name`."""
+    """Return whether a wheel satisfies the pin `name==version`, or `name` for any version."""
     name, _, version = pin.partition("==")
     return _parsed(wheel)[0] == canonicalize_name(name) and version in ("", _parsed(wheel)[1])
 
 
 def megabytes(targets: Iterable[Target]) -> int:
-    """Return the approximate size of the wheels for all of these targets, in megabytes."""
-    chosen = list(targets)
-    systems = {target.system.name: target.system for target in chosen}
+    """Return the approximate size of the wheels for all `targets` together, in megabytes."""
+    target_list = list(targets)
+    systems = {target.system.name: target.system for target in target_list}
     shared = sum(system.shared for system in systems.values())
-    return EVERYWHERE + shared + sum(target.system.each for target in chosen)
+    return EVERYWHERE + shared + sum(target.system.each for target in target_list)

@@ -1,8 +1,8 @@
-"""`run.py pack --try`: install from a pack with each Python here, as on a machine with nothing
-installed and no network.
+"""`run.py pack --try`: install from a pack as on a machine without packages and network.
 
-Each trial gets a copy of the pack in a scratch folder, an empty home, none of our settings, and on
-Linux a network namespace that contains only the machine's own loopback interface.
+There is a trial for each Python of this machine. It has a copy of the pack in a scratch folder, an
+empty home, none of the user's settings, and on Linux a network namespace that contains only the
+loopback interface of the machine.
 """
 
 from __future__ import annotations
@@ -26,22 +26,23 @@ from pack.targets import PackError
 from pack.wheels import ANY
 
 LESSON = "00_meet_the_machine.ipynb"
-LONGEST = 900.0  # seconds for a step of a trial
+LONGEST = 900.0  # a step of a trial may take this many seconds
 CUT_OFF = ["unshare", "-rn"]
 
 
 def try_all(folder: Path, pythons: Sequence[str]) -> int:
-    """Try a pack with these Pythons, or with all those found here that it supports.
+    """Try a pack with each of `pythons`, or with all Pythons of this machine if it is empty.
 
-    Return 0 if all succeed.
+    Pythons that the pack does not support are left out. Return 0 if all trials succeed, else 1.
+    Raises `PackError` if there is no Python for a trial.
     """
     pack = json.loads((folder / "wheels" / "pack.json").read_text(encoding="utf-8"))
-    found = {
+    python_by_version = {
         version: python
         for python in pythons or candidates()
         if (version := version_of(python)) in pack["pythons"]
     }
-    if not found:
+    if not python_by_version:
         raise PackError(
             f"no Python of {', '.join(pack['pythons'])} is here to try it with. Name one: --try "
             "/path/to/python3"
@@ -55,27 +56,30 @@ def try_all(folder: Path, pythons: Sequence[str]) -> int:
             "pack: the network cannot be cut off here (unshare -rn), so the trial proves less",
             file=sys.stderr,
         )
-    well = True
+    all_succeeded = True
     print(f"\n{'Python':<8}{'step':<26}{'seconds':>8}  outcome")
-    for version in sorted(found, key=lambda version: int(version.partition(".")[2])):
-        for step, seconds, outcome in try_one(folder, found[version], cut_off):
-            well = well and outcome.startswith("ok")
+    for version in sorted(python_by_version, key=lambda version: int(version.partition(".")[2])):
+        for step, seconds, outcome in try_one(folder, python_by_version[version], cut_off):
+            all_succeeded = all_succeeded and outcome.startswith("ok")
             print(f"{version:<8}{step:<26}{seconds:>8.1f}  {outcome}", flush=True)
-    return 0 if well else 1
+    return 0 if all_succeeded else 1
 
 
 def candidates() -> list[str]:
-    """Return the Pythons found here: on PATH by name, and pyenv's.
+    """Return the Pythons of this machine: those of pyenv, and those on PATH.
 
-    The last one of a version is used.
+    If there are several of a version, the last one is used.
     """
-    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
-    named = ["/usr/bin/python3", *(f"python3.{minor}" for minor in range(10, 20))]
-    return [*map(str, sorted(pyenv.glob("*/bin/python3"))), *filter(shutil.which, named)]
+    pyenv_versions = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
+    python_names = ["/usr/bin/python3", *(f"python3.{minor}" for minor in range(10, 20))]
+    return [
+        *map(str, sorted(pyenv_versions.glob("*/bin/python3"))),
+        *filter(shutil.which, python_names),
+    ]
 
 
 def version_of(python: str) -> str:
-    """Return a Python's version, such as "3.12"; "" if it does not run."""
+    """Return the version of the Python `python`, such as "3.12", or "" if it does not run."""
     command = [python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
     try:
         return subprocess.run(command, capture_output=True, text=True).stdout.strip()
@@ -84,17 +88,17 @@ def version_of(python: str) -> str:
 
 
 def try_one(folder: Path, python: str, cut_off: bool) -> list[tuple[str, float, str]]:
-    """Return (step, seconds, outcome) for each step with one Python."""
+    """Return (step, seconds, outcome) for each step of the trial with `python`."""
     with tempfile.TemporaryDirectory(prefix="ipu teach ") as scratch:
         copy, home = Path(scratch) / "the pack", Path(scratch) / "home"
         home.mkdir()
-        here = run.this_system()  # wheels for other systems need not be copied
-        others = [
+        this_system = run.this_system()  # wheels for other systems need not be copied
+        other_systems = [
             path.name
             for path in (folder / "wheels").iterdir()
-            if path.is_dir() and path.name not in (ANY, here)
+            if path.is_dir() and path.name not in (ANY, this_system)
         ]
-        shutil.copytree(folder, copy, symlinks=True, ignore=shutil.ignore_patterns(*others))
+        shutil.copytree(folder, copy, symlinks=True, ignore=shutil.ignore_patterns(*other_systems))
         env = {
             "HOME": str(home),
             "PATH": "/usr/local/bin:/usr/bin:/bin",
@@ -110,12 +114,12 @@ def try_one(folder: Path, python: str, cut_off: bool) -> list[tuple[str, float, 
             python,
             str(int(cut_off)),
         ]
-        inside = dict(env, PYTHONPATH=str(Path(__file__).resolve().parents[1]))
-        done = subprocess.run(command, env=inside, stdout=subprocess.PIPE, text=True)
-        if done.returncode:
-            return [("the trial itself", 0.0, f"FAILED with status {done.returncode}")]
+        trial_env = dict(env, PYTHONPATH=str(Path(__file__).resolve().parents[1]))
+        completed = subprocess.run(command, env=trial_env, stdout=subprocess.PIPE, text=True)
+        if completed.returncode:
+            return [("the trial itself", 0.0, f"FAILED with status {completed.returncode}")]
         steps: list[tuple[str, float, str]] = [
-            (str(a), float(b), str(c)) for a, b, c in json.loads(done.stdout)
+            (str(a), float(b), str(c)) for a, b, c in json.loads(completed.stdout)
         ]
         return steps
 
@@ -124,52 +128,55 @@ def try_one(folder: Path, python: str, cut_off: bool) -> list[tuple[str, float, 
 
 
 def within(copy: Path, python: str, cut_off: bool) -> list[tuple[str, float, str]]:
-    """Run the steps of a trial, without a network if `cut_off`.
+    """Run the steps of a trial in the copy of a pack; return (step, seconds, outcome) of each.
 
-    Return (step, seconds, outcome) of each.
+    With `cut_off`, this process is in a namespace without a network.
     """
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     steps = []
     if cut_off:
         subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-        others = [name for _, name in socket.if_nameindex() if name != "lo"]
+        other_interfaces = [name for _, name in socket.if_nameindex() if name != "lo"]
         steps.append(
             (
                 "interfaces beside loopback",
                 0.0,
-                "ok: none" if not others else f"FAILED: {', '.join(others)}",
+                "ok: none" if not other_interfaces else f"FAILED: {', '.join(other_interfaces)}",
             )
         )
-    for step, words in (
+    for step, arguments in (
         ("set up, and doctor", ["doctor"]),
         ("doctor --workshop", ["doctor", "--workshop"]),
         ("run 00", ["run", "00"]),
     ):
-        started = time.monotonic()
-        command = [python, "run.py", *words]
-        done = subprocess.run(
+        start_time = time.monotonic()
+        command = [python, "run.py", *arguments]
+        completed = subprocess.run(
             command, cwd=copy, env=env, capture_output=True, text=True, timeout=LONGEST
         )
-        last = (done.stdout.strip() or done.stderr.strip()).splitlines()[-1:]
+        last_line = (completed.stdout.strip() or completed.stderr.strip()).splitlines()[-1:]
         outcome = (
-            f"ok: {' '.join(last)[:80]}"
-            if done.returncode == 0
-            else f"FAILED: {done.stderr.strip()[-600:]}"
+            f"ok: {' '.join(last_line)[:80]}"
+            if completed.returncode == 0
+            else f"FAILED: {completed.stderr.strip()[-600:]}"
         )
-        steps.append((step, time.monotonic() - started, outcome))
-        if done.returncode:
+        steps.append((step, time.monotonic() - start_time, outcome))
+        if completed.returncode:
             return steps
     steps.append(("python3 run.py", *opens(copy, python, env)))
-    held = sum(
+    venv_bytes = sum(
         path.lstat().st_size for path in copy.rglob("*") if path.is_file() and ".venv" in path.parts
     )
-    steps.append((".venv", 0.0, f"ok: {held / 1e6:,.0f} MB"))
+    steps.append((".venv", 0.0, f"ok: {venv_bytes / 1e6:,.0f} MB"))
     return steps
 
 
 def opens(copy: Path, python: str, env: dict[str, str]) -> tuple[float, str]:
-    """Start plain `run.py`, and request the page and the lesson from the address that it prints."""
-    started = time.monotonic()
+    """Start `run.py` without arguments, and request the page and the lesson that it serves.
+
+    Return (seconds, outcome).
+    """
+    start_time = time.monotonic()
     server = subprocess.Popen(
         [python, "run.py"],
         cwd=copy,
@@ -180,41 +187,44 @@ def opens(copy: Path, python: str, env: dict[str, str]) -> tuple[float, str]:
     )
     assert server.stderr is not None
     try:
-        said = []
+        output_lines = []
         for line in server.stderr:
-            said.append(line)
+            output_lines.append(line)
             address = re.search(
                 r"(http://(?:localhost|127\.0\.0\.1):\d+)(/lab/tree/\S+)\?token=(\w+)", line
             )
             if address:
                 break
         else:
-            return time.monotonic() - started, f"FAILED: no address. {''.join(said)[-600:]}"
-        base, page, token = address.groups()
+            return (
+                time.monotonic() - start_time,
+                f"FAILED: no address. {''.join(output_lines)[-600:]}",
+            )
+        origin, page, token = address.groups()
         if page != f"/lab/tree/{LESSON}":
-            return time.monotonic() - started, f"FAILED: it opens {page}"
-        shown = fetched(f"{base}{page}?token={token}", server)
-        lesson = json.loads(fetched(f"{base}/api/contents/{LESSON}?token={token}", server))
-        whole = (
-            "jupyter-config-data" in shown
+            return time.monotonic() - start_time, f"FAILED: it opens {page}"
+        page_text = fetched(f"{origin}{page}?token={token}", server)
+        lesson = json.loads(fetched(f"{origin}/api/contents/{LESSON}?token={token}", server))
+        is_complete = (
+            "jupyter-config-data" in page_text
             and lesson["type"] == "notebook"
             and lesson["content"]["cells"]
         )
-        said_so = (
+        outcome = (
             f"ok: {page} is served, {len(lesson['content']['cells'])} cells"
-            if whole
+            if is_complete
             else "FAILED: not the lesson"
         )
-        return time.monotonic() - started, said_so
+        return time.monotonic() - start_time, outcome
     finally:
         server.terminate()
         server.communicate()
 
 
 def fetched(address: str, server: subprocess.Popen[str]) -> str:
-    """Return a server's answer.
+    """Return the response of a server at `address`, as text.
 
-    The server prints its address a moment before it listens, so retry.
+    The server prints its address a moment before it listens, so the request is repeated.
     """
     while True:
         try:

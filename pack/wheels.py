@@ -1,4 +1,4 @@
-"""The wheels of a pack: downloaded by pip, kept while they are valid, and verified by checksum."""
+"""The wheels of a pack, which pip downloads, and which are verified by their checksums."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ ANY = "any"  # the folder of wheels that fit every system
 
 
 def digest_of(path: Path) -> str:
-    """Return the SHA-256 of a file."""
+    """Return the SHA-256 digest of a file in hexadecimal digits."""
     digest = hashlib.sha256()
     with path.open("rb") as source:
-        while block := source.read(1 << 20):
-            digest.update(block)
+        while chunk := source.read(1 << 20):
+            digest.update(chunk)
     return digest.hexdigest()
 
 
 def read_sums(folder: Path) -> dict[str, str]:
-    """Return the content of SHA256SUMS: the digest of each file, by its relative path."""
+    """Return the digests in SHA256SUMS by relative path, or {} if there is no such file."""
     try:
         lines = (folder / SUMS).read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -38,67 +38,79 @@ def read_sums(folder: Path) -> dict[str, str]:
 
 
 def write_sums(folder: Path, sums: dict[str, str]) -> None:
-    """Write digests in the format of `sha256sum`, in one atomic step."""
+    """Write digests to SHA256SUMS in the format of `sha256sum`, replacing the file atomically."""
     text = "".join(f"{sums[name]}  {name}\n" for name in sorted(sums))
     (folder / f"{SUMS}.new").write_text(text, encoding="utf-8", newline="\n")
     (folder / f"{SUMS}.new").replace(folder / SUMS)
 
 
 class Store:
-    """The wheels below a pack's folder, by relative path, with the digests of the complete ones."""
+    """The wheels of a pack; `sums` has the digests of the valid ones by relative path."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        before = {
+        listed_sums = {
             name: digest for name, digest in read_sums(folder).items() if name.startswith("wheels/")
         }
-        here = {name: path for name in before if (path := folder / name).is_file()}
-        bar = tqdm(
-            here.items(),
+        present_paths = {name: path for name in listed_sums if (path := folder / name).is_file()}
+        progress = tqdm(
+            present_paths.items(),
             "checking what is here",
             unit=" wheels",
             leave=False,
-            disable=None if here else True,
+            disable=None if present_paths else True,
         )
-        self.sums = {name: before[name] for name, path in bar if digest_of(path) == before[name]}
+        self.sums = {
+            name: listed_sums[name]
+            for name, path in progress
+            if digest_of(path) == listed_sums[name]
+        }
 
     def serving(self, target: Target, pins: Sequence[str]) -> dict[str, str]:
-        """Return the stored wheel for each pin that has one."""
+        """Return the relative path of the stored wheel for each pin that has one."""
         folders = (f"wheels/{ANY}/", f"wheels/{target.system.folder}/")
-        usable = {name: name.rpartition("/")[2] for name in self.sums if name.startswith(folders)}
-        fitting = {name: wheel for name, wheel in usable.items() if target.fits(wheel)}
-        found = (
-            (pin, [name for name, wheel in fitting.items() if answers_to(wheel, pin)])
+        wheel_by_path = {
+            name: name.rpartition("/")[2] for name in self.sums if name.startswith(folders)
+        }
+        fitting_wheels = {
+            name: wheel for name, wheel in wheel_by_path.items() if target.fits(wheel)
+        }
+        paths_of_pins = (
+            (pin, [name for name, wheel in fitting_wheels.items() if answers_to(wheel, pin)])
             for pin in pins
         )
-        return {pin: names[0] for pin, names in found if names}
+        return {pin: paths[0] for pin, paths in paths_of_pins if paths}
 
     def fetch(self, target: Target, pins: Sequence[str]) -> list[str]:
-        """Download the missing wheels for a target, and return the pins without a wheel."""
-        here = self.serving(target, pins)
-        wanted = [pin for pin in pins if pin not in here]
-        arriving = self.folder / "wheels" / "arriving"
-        shutil.rmtree(arriving, ignore_errors=True)
-        nowhere = []
-        while wanted:
-            # pip accepts only one version of each at a time
-            batch = list({pin.partition("==")[0]: pin for pin in wanted}.values())
-            refused = _download(target, batch, arriving)
-            nowhere += [refused] if refused else []
-            wanted = [pin for pin in wanted if (pin != refused if refused else pin not in batch)]
-        for path in sorted(arriving.glob("*.whl")):
-            place = ANY if path.name.endswith("-none-any.whl") else target.system.folder
-            name = f"wheels/{place}/{path.name}"
+        """Download the missing wheels for a target, and return the pins for which none exists."""
+        stored_wheels = self.serving(target, pins)
+        remaining_pins = [pin for pin in pins if pin not in stored_wheels]
+        download_folder = self.folder / "wheels" / "arriving"
+        shutil.rmtree(download_folder, ignore_errors=True)
+        pins_without_wheel = []
+        while remaining_pins:
+            # In a single call, pip accepts only one version of a package.
+            batch = list({pin.partition("==")[0]: pin for pin in remaining_pins}.values())
+            pin_without_wheel = _download(target, batch, download_folder)
+            pins_without_wheel += [pin_without_wheel] if pin_without_wheel else []
+            remaining_pins = [
+                pin
+                for pin in remaining_pins
+                if (pin != pin_without_wheel if pin_without_wheel else pin not in batch)
+            ]
+        for path in sorted(download_folder.glob("*.whl")):
+            folder_name = ANY if path.name.endswith("-none-any.whl") else target.system.folder
+            name = f"wheels/{folder_name}/{path.name}"
             (self.folder / name).parent.mkdir(exist_ok=True)
             digest = digest_of(path)
             path.replace(self.folder / name)
             self.sums[name] = digest
-        shutil.rmtree(arriving, ignore_errors=True)
+        shutil.rmtree(download_folder, ignore_errors=True)
         write_sums(self.folder, self.sums)
-        return nowhere
+        return pins_without_wheel
 
     def keep(self, names: set[str]) -> None:
-        """Delete all other wheels, of an older lock or for other targets."""
+        """Delete all wheels but `names`: others are from an older lock or for other targets."""
         self.sums = {name: digest for name, digest in self.sums.items() if name in names}
         for path in list((self.folder / "wheels").rglob("*")):
             if path.is_file() and path.relative_to(self.folder).as_posix() not in names:
@@ -109,9 +121,10 @@ class Store:
 
 
 def _download(target: Target, pins: list[str], folder: Path) -> str | None:
-    """Let pip download wheels, and return a pin without a wheel, or None.
+    """Let pip download wheels into `folder`; return a pin for which there is no wheel, or None.
 
-    pip verifies them against the digests of its index.
+    pip verifies the wheels against the digests of its index. Raises `PackError` if it fails for any
+    other reason.
     """
     command = [
         sys.executable,
@@ -127,49 +140,52 @@ def _download(target: Target, pins: list[str], folder: Path) -> str | None:
         f"--python-version={target.python}.{PATCHES[-1]}",
         *(f"--platform={name}" for name in target.system.platforms),
     ]
-    with tqdm(total=len(pins), desc=str(target), unit=" wheels", disable=None) as bar:
+    with tqdm(total=len(pins), desc=str(target), unit=" wheels", disable=None) as progress:
 
-        def hear(line: str) -> None:
+        def show_progress(line: str) -> None:
             if line.startswith("Collecting "):
-                bar.set_postfix_str(line.split()[1], refresh=False)
-                bar.update()
+                progress.set_postfix_str(line.split()[1], refresh=False)
+                progress.update()
 
-        status, said = _run([*command, "--dest", str(folder), *pins], hear)
-    text = "\n".join(said)
+        status, output_lines = _run([*command, "--dest", str(folder), *pins], show_progress)
+    output = "\n".join(output_lines)
     if status == 0:
         return None
-    # a pin may have no wheel at all
-    why = run.unreached(text, run.UNREACHED[:-1])
-    if why:
+    # The last kind of error is left out here: a pin may have no wheel at all.
+    meaning_and_advice = run.unreached(output, run.UNREACHED[:-1])
+    if meaning_and_advice:
         raise PackError(
-            f"{why[0]}. The downloaded wheels are kept. {why[1]}, then give the same command again"
+            f"{meaning_and_advice[0]}. The downloaded wheels are kept. {meaning_and_advice[1]}, "
+            "then give the same command again"
         )
-    if "No space left on device" in text or "[Errno 28]" in text:
+    if "No space left on device" in output or "[Errno 28]" in output:
         raise PackError(
             f"the disk of {folder.parents[1]} is full. Make room, or name a folder on another one "
             "with --folder"
         )
-    refused = re.search(r"No matching distribution found for (\S+)", text)
-    if refused and refused[1] in pins:
-        return refused[1]
-    raise PackError("pip could not download the wheels. Its output:\n" + "\n".join(said[-12:]))
+    match = re.search(r"No matching distribution found for (\S+)", output)
+    if match and match[1] in pins:
+        return match[1]
+    raise PackError(
+        "pip could not download the wheels. Its output:\n" + "\n".join(output_lines[-12:])
+    )
 
 
-def _run(command: list[str], hear: Callable[[str], None]) -> tuple[int, list[str]]:
-    """Run a command to its end, and return its status and its output.
+def _run(command: list[str], on_line: Callable[[str], None]) -> tuple[int, list[str]]:
+    """Run a command to its end, and return (exit status, lines of output).
 
-    `hear` also gets the output, line by line.
+    While it runs, `on_line` gets each line.
     """
-    said = []
+    output_lines = []
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
     )
     assert process.stdout is not None
     try:
         for line in process.stdout:
-            said.append(line.rstrip())
-            hear(line)
-        return process.wait(), said
+            output_lines.append(line.rstrip())
+            on_line(line)
+        return process.wait(), output_lines
     finally:
         if process.poll() is None:
             process.terminate()

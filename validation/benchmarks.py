@@ -97,15 +97,17 @@ ONE_WORKER = (
 )
 
 
-def product(m: int, k: int, n: int, version: str) -> int:
-    """Return the modelled cycles of our plan of a product on an entire chip."""
-    return plan_mat_mul(m, k, n, machine(version), dtype=HALF, partials_type=FLOAT).cycles
+def product(num_rows: int, depth: int, num_columns: int, version: str) -> int:
+    """Return the modelled cycles of the kit's plan of a matrix product on a full chip."""
+    return plan_mat_mul(
+        num_rows, depth, num_columns, machine(version), dtype=HALF, partials_type=FLOAT
+    ).cycles
 
 
 def reduction(
     shape: tuple[int, ...], dims: tuple[int, ...], operation: str, tiles: int | None, version: str
 ) -> int:
-    """Return the modelled cycles of one reduction."""
+    """Return the modelled cycles of a reduction of HALF, on `tiles` tiles or on a full chip."""
     changes = {} if tiles is None else {"tiles_per_ipu": tiles}
     graph = Graph(machine(version, **changes))
     program = Steps()
@@ -117,31 +119,32 @@ def reduction(
 
 
 @cache
-def pooled(field: tuple[int, int], channels: int, group: int, version: str) -> int:
-    """Return the modelled cycles of pooling one sample of HALF, with its gradient.
+def pooled(field: tuple[int, int], channels: int, channels_per_group: int, version: str) -> int:
+    """Return the modelled cycles of pooling a sample of HALF, and of the gradient.
 
-    `group` channels of the input are contiguous in memory, and 16 of the output gradient.
+    In memory, `channels_per_group` channels of the input are contiguous, and 16 channels of the
+    gradient of the output.
     """
     graph = Graph(machine(version))
     program = Steps()
     margin = (1, 1)
-    how = ((3, 3), (1, 1), margin, margin, channels, 1, HALF)
-    params = pooling.PoolParams("MAX", field, *how)
+    further_arguments = ((3, 3), (1, 1), margin, margin, channels, 1, HALF)
+    params = pooling.PoolParams("MAX", field, *further_arguments)
     tensors: list[Tensor] = []
-    for name, grouped in (("x", group), ("slope", 16)):
-        tensor = graph.add_variable(HALF, (1, channels // grouped, *field, grouped), name)
+    for name, group_size in (("x", channels_per_group), ("slope", 16)):
+        tensor = graph.add_variable(HALF, (1, channels // group_size, *field, group_size), name)
         poputil.map_tensor_linearly(graph, tensor)
         graph.set_initial_value(tensor, 1)
         tensors.append(tensor.dim_shuffle([0, 1, 4, 2, 3]).reshape((1, channels, *field)))
-    out = pooling.pool(graph, params, tensors[0], program)
-    pooling.pool_input_gradient(graph, params, tensors[0], out, tensors[1], program)
+    result = pooling.pool(graph, params, tensors[0], program)
+    pooling.pool_input_gradient(graph, params, tensors[0], result, tensors[1], program)
     return int(profile(graph, program).total_cycles)
 
 
 def embedded(entries: int, columns: int, lookups: int, bytes_per_tile: int, version: str) -> int:
-    """Return the modelled cycles of looking up rows of HALF and of adding to them.
+    """Return the modelled cycles of looking up rows of HALF, and of adding to them.
 
-    As in PopLibs, the plan is the fastest that needs at most `bytes_per_tile` bytes on a tile.
+    As in PopLibs, it is the fastest plan that needs at most `bytes_per_tile` bytes on a tile.
     """
     graph = Graph(machine(version))
     table = entries * columns * HALF.size
@@ -152,33 +155,43 @@ def embedded(entries: int, columns: int, lookups: int, bytes_per_tile: int, vers
 
 
 def benchmarks() -> list[Row]:
-    """Return the rows of every third figure of each kind, on both machines."""
+    """Return the rows of every third figure of each kind, for both machines."""
     rows = list[Row]()
-    within = TOLERANCES[PROGRAMS]
+    tolerance = TOLERANCES[PROGRAMS]
 
     def add(set_up: str, cycles: Sequence[int], why: str, models: Iterable[int]) -> None:
         for version, published, modelled in zip(MACHINES, cycles, models, strict=True):
             name = f"PopLibs, {set_up}, {version} model (cycles)"
-            near = abs(modelled - published) <= within * published
-            why_not = PLANS if near else why
+            is_near = abs(modelled - published) <= tolerance * published
+            why_not = PLANS if is_near else why
             rows.append(
                 SOURCE.row(
                     name,
                     published,
                     modelled=modelled,
-                    tolerance=within,
+                    tolerance=tolerance,
                     why=why_not,
                     explained=True,
                 )
             )
 
-    for m, k, n, *cycles in PRODUCTS[::3]:
-        set_up = f"product of half [{m:,}, {k:,}] x [{k:,}, {n:,}], sums of float"
-        add(set_up, cycles, PLANS, (product(m, k, n, version) for version in MACHINES))
+    for num_rows, depth, num_columns, *cycles in PRODUCTS[::3]:
+        set_up = (
+            f"product of half [{num_rows:,}, {depth:,}] x [{depth:,}, {num_columns:,}], sums of "
+            "float"
+        )
+        add(
+            set_up,
+            cycles,
+            PLANS,
+            (product(num_rows, depth, num_columns, version) for version in MACHINES),
+        )
     for shape, dims, operation, tiles, *cycles in REDUCTIONS[::3]:
         set_up = f"reduction of half {list(shape)} over {list(dims)} by {operation}"
-        ours = (reduction(shape, dims, operation, tiles, version) for version in MACHINES)
-        add(set_up, cycles, PIECES if len(dims) > 1 else TWICE, ours)
+        modelled_cycles = (
+            reduction(shape, dims, operation, tiles, version) for version in MACHINES
+        )
+        add(set_up, cycles, PIECES if len(dims) > 1 else TWICE, modelled_cycles)
     for field, channels, group, *cycles in POOLINGS[::3]:
         set_up = f"pooling of half {list(field)}, {channels:,} channels, and gradient"
         add(
@@ -186,9 +199,9 @@ def benchmarks() -> list[Row]:
         )
     for entries, columns, lookups, *figures in EMBEDDINGS[::3]:
         set_up = f"{lookups:,} rows of half [{entries:,}, {columns}], and gradient"
-        ours = (
+        modelled_cycles = (
             embedded(entries, columns, lookups, bytes_per_tile=bytes_per_tile, version=version)
             for version, (bytes_per_tile, _) in zip(MACHINES, figures, strict=True)
         )
-        add(set_up, [cycles for _, cycles in figures], ONE_WORKER, ours)
+        add(set_up, [cycles for _, cycles in figures], ONE_WORKER, modelled_cycles)
     return rows

@@ -14,107 +14,130 @@ from ipu_teach.program import Execute
 from ipu_teach.types import FLOAT, UNSIGNED_INT, DType
 
 CHANNELS, HEIGHT, WIDTH = 4, 1_122, 2_200
-BLOCKS = (38, 32)  # rows and columns of blocks on 1,216 tiles: our choice, nearly square
+# These are the numbers of rows and columns of blocks: one block for each of 1,216 tiles. We chose
+# them so that a block is nearly square.
+BLOCKS = (38, 32)
 
 
 class Blur(Vertex):
-    """A plain loop: nine loads, eight sums, three products and a store for each number."""
+    """The blur as a plain loop.
+
+    Each number takes nine loads, eight sums, three products and a store.
+    """
 
     inner: Input[Vector[FLOAT]]
     out: Output[Vector[FLOAT]]
     width: UNSIGNED_INT
 
     def compute(self) -> None:
-        n = self.width * CHANNELS
-        row = (self.width + 2) * CHANNELS
-        for y in range(len(self.out) // n):
-            for i in range(n):
-                k = y * row + i
+        row_length = self.width * CHANNELS
+        framed_length = (self.width + 2) * CHANNELS
+        for row_number in range(len(self.out) // row_length):
+            for number_in_row in range(row_length):
+                corner = row_number * framed_length + number_in_row
                 corners = (
-                    self.inner[k]
-                    + self.inner[k + 8]
-                    + self.inner[k + 2 * row]
-                    + self.inner[k + 2 * row + 8]
+                    self.inner[corner]
+                    + self.inner[corner + 8]
+                    + self.inner[corner + 2 * framed_length]
+                    + self.inner[corner + 2 * framed_length + 8]
                 )
                 sides = (
-                    self.inner[k + 4]
-                    + self.inner[k + row]
-                    + self.inner[k + row + 8]
-                    + self.inner[k + 2 * row + 4]
+                    self.inner[corner + 4]
+                    + self.inner[corner + framed_length]
+                    + self.inner[corner + framed_length + 8]
+                    + self.inner[corner + 2 * framed_length + 4]
                 )
-                self.out[y * n + i] = (
-                    0.0625 * corners + 0.25 * self.inner[k + row + 4] + 0.125 * sides
+                self.out[row_number * row_length + number_in_row] = (
+                    0.0625 * corners + 0.25 * self.inner[corner + framed_length + 4] + 0.125 * sides
                 )
 
 
 class VectorBlur(Vertex):
-    """The blur on vectors, one row at a time."""
+    """The blur as operations on vectors, each of which is one row of the block."""
 
     inner: Input[Vector[FLOAT]]
     out: Output[Vector[FLOAT]]
     width: UNSIGNED_INT
 
     def compute(self) -> None:
-        row = (self.width + 2) * CHANNELS
-        n = self.width * CHANNELS
-        for y in range(len(self.out) // n):
-            above = y * row
-            current = (y + 1) * row
-            below = (y + 2) * row
-            west = 0
-            middle = CHANNELS
-            east = 2 * CHANNELS
+        framed_length = (self.width + 2) * CHANNELS
+        row_length = self.width * CHANNELS
+        for row_number in range(len(self.out) // row_length):
+            above_start = row_number * framed_length
+            current_start = (row_number + 1) * framed_length
+            below_start = (row_number + 2) * framed_length
+            west_offset = 0
+            middle_offset = CHANNELS
+            east_offset = 2 * CHANNELS
             corners = (
-                self.inner[above + west : above + west + n]
-                + self.inner[above + east : above + east + n]
+                self.inner[above_start + west_offset : above_start + west_offset + row_length]
+                + self.inner[above_start + east_offset : above_start + east_offset + row_length]
             )
             corners = (
                 corners
-                + self.inner[below + west : below + west + n]
-                + self.inner[below + east : below + east + n]
+                + self.inner[below_start + west_offset : below_start + west_offset + row_length]
+                + self.inner[below_start + east_offset : below_start + east_offset + row_length]
             )
             sides = (
-                self.inner[above + middle : above + middle + n]
-                + self.inner[current + west : current + west + n]
+                self.inner[above_start + middle_offset : above_start + middle_offset + row_length]
+                + self.inner[current_start + west_offset : current_start + west_offset + row_length]
             )
             sides = (
                 sides
-                + self.inner[current + east : current + east + n]
-                + self.inner[below + middle : below + middle + n]
+                + self.inner[current_start + east_offset : current_start + east_offset + row_length]
+                + self.inner[below_start + middle_offset : below_start + middle_offset + row_length]
             )
-            centre = 0.25 * self.inner[current + middle : current + middle + n]
-            self.out[y * n : (y + 1) * n] = 0.0625 * corners + centre + 0.125 * sides
+            centre = (
+                0.25
+                * self.inner[
+                    current_start + middle_offset : current_start + middle_offset + row_length
+                ]
+            )
+            self.out[row_number * row_length : (row_number + 1) * row_length] = (
+                0.0625 * corners + centre + 0.125 * sides
+            )
 
 
 def build(graph: Graph, dtype: type[DType], cycles: int) -> Execute:
     """Return one pass over the image on one IPU, with a vertex for each worker thread.
 
-    Each vertex has an estimate of `cycles` worker cycles.
+    Each vertex has an estimate of `cycles` worker cycles, which counts instead of its code's cost.
     """
     image, out = (
         graph.add_variable(dtype, (HEIGHT, WIDTH, CHANNELS), name) for name in ("image", "blurred")
     )
-    frame = graph.add_constant(dtype, (1,), 0, "frame")
-    graph.set_tile_mapping(frame, 0)
+    zero = graph.add_constant(dtype, (1,), 0, "frame")
+    graph.set_tile_mapping(zero, 0)
     graph.set_initial_value(image, 1)
-    row = frame.broadcast(WIDTH * CHANNELS, 0).reshape((1, WIDTH, CHANNELS))
-    column = frame.broadcast((HEIGHT + 2) * CHANNELS, 0).reshape((HEIGHT + 2, 1, CHANNELS))
-    framed = concat([column, concat([row, image, row], 0), column], 1)
+    edge_row = zero.broadcast(WIDTH * CHANNELS, 0).reshape((1, WIDTH, CHANNELS))
+    edge_column = zero.broadcast((HEIGHT + 2) * CHANNELS, 0).reshape((HEIGHT + 2, 1, CHANNELS))
+    framed_image = concat([edge_column, concat([edge_row, image, edge_row], 0), edge_column], 1)
     compute_set = graph.add_compute_set("blur")
-    rows, columns = BLOCKS
-    for i, (top, bottom) in enumerate(balanced_partition(HEIGHT, rows)):
-        for j, (first, right) in enumerate(balanced_partition(WIDTH, columns)):
-            tile = i * columns + j
-            for tensor in (image, out):
-                graph.set_tile_mapping(tensor[top:bottom, first:right], tile)
-            for begin, end in balanced_partition(bottom - top, graph.target.num_worker_contexts):
-                inner = framed[top + begin : top + end + 2, first : right + 2].flatten()
+    num_block_rows, num_block_columns = BLOCKS
+    for block_row, (first_row, end_row) in enumerate(balanced_partition(HEIGHT, num_block_rows)):
+        for block_column, (first_column, end_column) in enumerate(
+            balanced_partition(WIDTH, num_block_columns)
+        ):
+            tile = block_row * num_block_columns + block_column
+            for whole_image in (image, out):
+                graph.set_tile_mapping(
+                    whole_image[first_row:end_row, first_column:end_column], tile
+                )
+            for vertex_start, vertex_end in balanced_partition(
+                end_row - first_row, graph.target.num_worker_contexts
+            ):
+                framed_rows = framed_image[
+                    first_row + vertex_start : first_row + vertex_end + 2,
+                    first_column : end_column + 2,
+                ].flatten()
                 vertex = graph.add_vertex(
                     compute_set,
                     Blur,
-                    inner=inner,
-                    out=out[top + begin : top + end, first:right].flatten(),
-                    width=right - first,
+                    inner=framed_rows,
+                    out=out[
+                        first_row + vertex_start : first_row + vertex_end, first_column:end_column
+                    ].flatten(),
+                    width=end_column - first_column,
                 )
                 graph.set_tile_mapping(vertex, tile)
                 graph.set_perf_estimate(vertex, cycles)

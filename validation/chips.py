@@ -1,6 +1,6 @@
-"""Figures from datasheets: threads, memory, peak rates and bandwidths.
+"""Rows of figures from datasheets: threads, memory, peak rates and bandwidths.
 
-The cost functions compute the rates; there are no separate constants for them.
+Functions of the cost model compute the rates, so there are no constants for them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ AT_1325 = "the datasheet counts with 1.325 GHz, Graphcore's model with 1.33"
 
 
 class Add(Vertex):
-    """out = a + b, the codelet that moves the most data in a cycle: two loads and a store."""
+    """out = a + b: in each cycle, this codelet loads twice and stores once, as many as possible."""
 
     a: Input[Vector[FLOAT]]
     b: Input[Vector[FLOAT]]
@@ -48,9 +48,9 @@ class Add(Vertex):
 
 
 def peak(target: Target, dtype: type[DType]) -> float:
-    """Return the FLOP/s of a very long product on all tiles, with the fastest type of partials.
+    """Return the FLOP/s of a very long matrix product on all tiles, with the faster partials.
 
-    `QUARTER` stands for 8-bit floats.
+    `dtype` is HALF, FLOAT, or QUARTER for any 8-bit float.
     """
     rows, depth, columns = 6_000_000, 16_000, 16
     if dtype is QUARTER:
@@ -64,26 +64,26 @@ def peak(target: Target, dtype: type[DType]) -> float:
 
 
 def memory_rate(target: Target, per_element: int) -> float:
-    """Return the bytes a second of all tiles' memories while `Add` runs.
+    """Return the bytes per second that `Add` moves on all tiles together.
 
-    Each element counts as `per_element` bytes.
+    An element counts as `per_element` bytes.
     """
-    elements = 10_000
-    per_cycle = elements * per_element / traced_cycles(Add, elements)
+    num_elements = 10_000
+    per_cycle = num_elements * per_element / traced_cycles(Add, num_elements)
     return per_cycle * target.num_tiles * target.tile_clock_frequency
 
 
 def peaks() -> list[Row]:
     """Return the rows of peak rates of matrix products."""
     ipu1, ipu2, bow, c600 = (machine(version) for version in ("ipu1", "ipu2", "bow", "c600"))
-    amp = "the limit of PopLibs' estimate for a long product"
+    amp_reason = "the limit of PopLibs' estimate for a long product"
     return [
         CITADEL.row(
             "GC2: fp16 peak (TFLOP/s)",
             124.5,
             modelled=peak(ipu1, HALF) / 1e12,
             tolerance=0.002,
-            why=amp,
+            why=amp_reason,
         ),
         CITADEL.row(
             "GC2: fp32 peak (TFLOP/s)",
@@ -141,61 +141,61 @@ def peaks() -> list[Row]:
             280,
             modelled=peak(c600, HALF) / 1e12,
             tolerance=0.01,
-            why=amp + ", at 1.5 GHz",
+            why=amp_reason + ", at 1.5 GHz",
         ),
         C600_NEWS.row(
             "C600: 8-bit floats, peak (TFLOP/s)",
             560,
             modelled=peak(c600, QUARTER) / 1e12,
             tolerance=0.01,
-            why=amp + ", at 1.5 GHz",
+            why=amp_reason + ", at 1.5 GHz",
         ),
     ]
 
 
 def memories() -> list[Row]:
-    """Return the rows of sizes and rates of the tiles' memory."""
+    """Return the rows of the size and the bandwidth of the tiles' memory."""
     ipu1, ipu2, bow, c600 = (machine(version) for version in ("ipu1", "ipu2", "bow", "c600"))
 
-    def size(target: Target) -> int:
+    def total_bytes(target: Target) -> int:
         return target.num_tiles * target.bytes_per_tile
 
-    rounded = "rounded in the source"
-    ceiling = (
+    rounding = "rounded in the source"
+    ceiling_reason = (
         "two loads and a store of 64 bits a cycle, reached by an addition of vectors but for its "
         "start"
     )
     return [
         CITADEL.row(
-            "GC2: memory (MiB)", 304, modelled=size(ipu1) / 2**20, tolerance=0, why="counted"
+            "GC2: memory (MiB)", 304, modelled=total_bytes(ipu1) / 2**20, tolerance=0, why="counted"
         ),
         MACHINE_BLOG.row(
             "GC200: memory (MB of 1,048,576 bytes)",
             900,
-            modelled=size(ipu2) / 2**20,
+            modelled=total_bytes(ipu2) / 2**20,
             tolerance=0.005,
-            why=rounded,
+            why=rounding,
         ),
         BOW_SLIDES.row(
             "Bow: memory (GB)",
             0.9,
-            modelled=size(bow) / 1e9,
+            modelled=total_bytes(bow) / 1e9,
             tolerance=0.05,
             why="0.94, cut to 0.9 in the slides",
         ),
         BOW_SLIDES.row(
             "Bow-2000: memory (GB)",
             3.6,
-            modelled=4 * size(bow) / 1e9,
+            modelled=4 * total_bytes(bow) / 1e9,
             tolerance=0.05,
             why="3.76, counted as 4 x 0.9",
         ),
         C600_SHEET.row(
             "C600: memory (MB of 1,048,576 bytes)",
             900,
-            modelled=size(c600) / 2**20,
+            modelled=total_bytes(c600) / 2**20,
             tolerance=0.01,
-            why=rounded,
+            why=rounding,
         ),
         MEASURED.row(
             "GC2: latency of a tile's memory (cycles)",
@@ -209,7 +209,7 @@ def memories() -> list[Row]:
             31.1,
             modelled=memory_rate(ipu1, 8) / 1e12,
             tolerance=0.005,
-            why=ceiling,
+            why=ceiling_reason,
         ),
         CITADEL.row(
             "GC2: memory bandwidth, nominal (TB/s)",
@@ -223,36 +223,39 @@ def memories() -> list[Row]:
             47.5,
             modelled=memory_rate(ipu2, 12) / 1e12,
             tolerance=0.02,
-            why=ceiling,
+            why=ceiling_reason,
         ),
         BOW_SLIDES.row(
             "Bow: memory bandwidth (TB/s)",
             65,
             modelled=memory_rate(bow, 12) / 1e12,
             tolerance=0.01,
-            why=rounded,
+            why=rounding,
         ),
         BOW_SLIDES.row(
             "Bow-2000: memory bandwidth (TB/s)",
             260,
             modelled=4 * memory_rate(bow, 12) / 1e12,
             tolerance=0.01,
-            why=rounded,
+            why=rounding,
         ),
     ]
 
 
 def fabric() -> list[Row]:
-    """Return the rows of threads, exchange and links."""
+    """Return the rows of threads, exchange and links, and of figures without a model."""
     ipu2, bow = machine("ipu2"), machine("bow")
-    sent = 1_000_000
-    exchange = (
-        ipu2.num_tiles * sent / float(exchange_cycles(sent, ipu2)) * ipu2.tile_clock_frequency
+    bytes_per_tile = 1_000_000
+    exchange_rate = (
+        ipu2.num_tiles
+        * bytes_per_tile
+        / float(exchange_cycles(bytes_per_tile, ipu2))
+        * ipu2.tile_clock_frequency
     )
-    threads = bow.num_tiles * bow.num_worker_contexts
+    num_threads = bow.num_tiles * bow.num_worker_contexts
     return [
         BOW_SLIDES.row(
-            "Bow: parallel programs", 8_832, modelled=threads, tolerance=0, why="counted"
+            "Bow: parallel programs", 8_832, modelled=num_threads, tolerance=0, why="counted"
         ),
         SOFTWARE_SLIDES.row(
             "Bow-2000: processor cores",
@@ -264,14 +267,14 @@ def fabric() -> list[Row]:
         SOFTWARE_SLIDES.row(
             "Bow-2000: parallel threads",
             35_000,
-            modelled=4 * threads,
+            modelled=4 * num_threads,
             tolerance=0.01,
             why='"more than 35,000"',
         ),
         BLAKE.row(
             "GC200: exchange, any pattern (TB/s)",
             8,
-            modelled=exchange / 1e12,
+            modelled=exchange_rate / 1e12,
             tolerance=0.03,
             why="7.83, rounded up in the source",
         ),

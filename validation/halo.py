@@ -23,7 +23,7 @@ COLUMNS = 2
 
 
 class ExtraHalos(Vertex):
-    """A block, `inner`, with the edges of its eight neighbours that it reads."""
+    """A block, `inner`, that reads the edges of its eight neighbours as separate fields."""
 
     inner: Input[Vector[Vector[FLOAT]]]
     north: Input[Vector[FLOAT]]
@@ -38,48 +38,71 @@ class ExtraHalos(Vertex):
 
 
 def build(graph: Graph, block: int = 100, pairs: int = 10) -> Repeat:
-    """Return 2 x `pairs` steps, which alternate between two buffers as source and destination."""
-    rows = graph.target.num_tiles // COLUMNS
-    first, second = (
-        graph.add_variable(FLOAT, (rows * block, COLUMNS * block), name) for name in ("in", "out")
+    """Return 2 x `pairs` steps, which alternate between two grids as source and destination.
+
+    Each tile has a square block of `block` x `block` cells.
+    """
+    num_block_rows = graph.target.num_tiles // COLUMNS
+    first_grid, second_grid = (
+        graph.add_variable(FLOAT, (num_block_rows * block, COLUMNS * block), name)
+        for name in ("in", "out")
     )
-    for tile in range(rows * COLUMNS):
-        for grid in (first, second):
+    for tile in range(num_block_rows * COLUMNS):
+        for grid in (first_grid, second_grid):
             graph.set_tile_mapping(_block(grid, block, *divmod(tile, COLUMNS)), tile)
-    zeros = graph.add_constant(FLOAT, (rows * COLUMNS, block), 0, "zeros")
-    for tile in range(rows * COLUMNS):
+    zeros = graph.add_constant(FLOAT, (num_block_rows * COLUMNS, block), 0, "zeros")
+    for tile in range(num_block_rows * COLUMNS):
         graph.set_tile_mapping(zeros[tile], tile)
-    graph.set_initial_value(first, 1)
+    graph.set_initial_value(first_grid, 1)
     steps = []
-    for source, into, name in ((first, second, "forth"), (second, first, "back")):
+    for source, target, name in (
+        (first_grid, second_grid, "forth"),
+        (second_grid, first_grid, "back"),
+    ):
         compute_set = graph.add_compute_set(name)
-        for tile in range(rows * COLUMNS):
+        for tile in range(num_block_rows * COLUMNS):
             _vertex(
-                graph, compute_set, source, into=into, zeros=zeros[tile], block=block, tile=tile
+                graph,
+                compute_set,
+                source,
+                target=target,
+                zeros=zeros[tile],
+                block_size=block,
+                tile=tile,
             )
         steps.append(Execute(compute_set))
     return Repeat(pairs, Sequence(*steps))
 
 
-def _block(grid: Tensor, block: int, row: int, column: int) -> Tensor:
-    return grid[row * block : (row + 1) * block, column * block : (column + 1) * block]
+def _block(grid: Tensor, block_size: int, block_row: int, block_column: int) -> Tensor:
+    return grid[
+        block_row * block_size : (block_row + 1) * block_size,
+        block_column * block_size : (block_column + 1) * block_size,
+    ]
 
 
 def _vertex(
     graph: Graph,
     compute_set: ComputeSet,
     source: Tensor,
-    into: Tensor,
+    target: Tensor,
     zeros: Tensor,
-    block: int,
+    block_size: int,
     tile: int,
 ) -> None:
-    row, column = divmod(tile, COLUMNS)
-    rows = source.shape[0] // block
+    block_row, block_column = divmod(tile, COLUMNS)
+    num_block_rows = source.shape[0] // block_size
 
-    def near(down: int, right: int) -> Tensor | None:
-        inside = 0 <= row + down < rows and 0 <= column + right < COLUMNS
-        return _block(source, block, row + down, column + right) if inside else None
+    def near(rows_down: int, columns_right: int) -> Tensor | None:
+        inside = (
+            0 <= block_row + rows_down < num_block_rows
+            and 0 <= block_column + columns_right < COLUMNS
+        )
+        return (
+            _block(source, block_size, block_row + rows_down, block_column + columns_right)
+            if inside
+            else None
+        )
 
     def side(neighbour: Tensor | None, *part: object) -> Tensor:
         return zeros if neighbour is None else neighbour[part].flatten()
@@ -87,7 +110,7 @@ def _vertex(
     def corner(neighbour: Tensor | None, i: int, j: int) -> Tensor:
         return zeros[0] if neighbour is None else neighbour[i, j]
 
-    last = block - 1
+    last = block_size - 1
     corners = [
         corner(near(-1, -1), last, last),
         corner(near(-1, 1), last, 0),
@@ -97,27 +120,27 @@ def _vertex(
     vertex = graph.add_vertex(
         compute_set,
         ExtraHalos,
-        inner=_block(source, block, row, column),
+        inner=_block(source, block_size, block_row, block_column),
         north=side(near(-1, 0), last, slice(1, None)),
         south=side(near(1, 0), 0, slice(last, None)),
         east=side(near(0, 1), slice(1, None), 0),
         west=side(near(0, -1), slice(1, None), last),
         corners=_joined(corners),
-        out=_block(into, block, row, column),
+        out=_block(target, block_size, block_row, block_column),
     )
     graph.set_tile_mapping(vertex, tile)
     graph.set_perf_estimate(vertex, 100)
 
 
-def _joined(numbers: list[Tensor]) -> Tensor:
-    return concat([n.reshape((1,)) for n in numbers])
+def _joined(cells: list[Tensor]) -> Tensor:
+    return concat([cell.reshape((1,)) for cell in cells])
 
 
 # --- copies into a halo ---------------------------------------------------------------------------
 
 
 class IncludedHalos(Vertex):
-    """A block with its halo, as one field `inner`."""
+    """A block that its vertex reads together with its halo, as the one field `inner`."""
 
     inner: Input[Vector[Vector[FLOAT]]]
     out: Output[Vector[Vector[FLOAT]]]
@@ -127,52 +150,61 @@ class IncludedHalos(Vertex):
 
 
 def two_waves(graph: Graph, block: int = 100, pairs: int = 10) -> Repeat:
-    """Return 2 x `pairs` steps between two grids of blocks with halos; copies precede each step.
+    """Return 2 x `pairs` steps, each with the copies that fill the halos before it.
 
-    The copies fill the halos. Those from north and south come first, one cell wider than a block.
-    Then those from east and west follow, which include the corners that the first copies have
-    filled.
+    Each tile has a square block of `block` x `block` cells, with a halo of one cell around it. The
+    copies from the neighbours to the north and south come first and are one cell wider than a
+    block. The copies from the east and west follow and take the whole height, with the corners
+    that the first copies have filled.
     """
-    tiles = graph.target.num_tiles // COLUMNS * COLUMNS
-    side = block + 2
+    num_tiles = graph.target.num_tiles // COLUMNS * COLUMNS
+    halo_block_size = block + 2
     grids = [
-        graph.add_variable(FLOAT, (tiles // COLUMNS * side, COLUMNS * side), name)
+        graph.add_variable(
+            FLOAT, (num_tiles // COLUMNS * halo_block_size, COLUMNS * halo_block_size), name
+        )
         for name in ("in", "out")
     ]
     steps: list[Copy | Execute] = []
-    for number, (source, target) in enumerate((grids, grids[::-1]), 1):
+    for step_number, (source, target) in enumerate((grids, grids[::-1]), 1):
         graph.set_initial_value(source, 1)
-        blocks = [
-            [_block(grid, side, *divmod(tile, COLUMNS)) for tile in range(tiles)]
+        grid_blocks = [
+            [_block(grid, halo_block_size, *divmod(tile, COLUMNS)) for tile in range(num_tiles)]
             for grid in (source, target)
         ]
         steps += [
             copy
-            for down in (True, False)
-            for tile in range(tiles)
-            for copy in _copies(blocks[0], tile, block, down)
+            for vertical in (True, False)
+            for tile in range(num_tiles)
+            for copy in _copies(grid_blocks[0], tile, block, vertical)
         ]
-        compute_set = graph.add_compute_set(f"compute{number}")
-        for tile, (inner, out) in enumerate(zip(*blocks, strict=True)):
-            graph.set_tile_mapping(inner, tile)
-            vertex = graph.add_vertex(compute_set, IncludedHalos, inner=inner, out=out)
+        compute_set = graph.add_compute_set(f"compute{step_number}")
+        for tile, (block_with_halo, out) in enumerate(zip(*grid_blocks, strict=True)):
+            graph.set_tile_mapping(block_with_halo, tile)
+            vertex = graph.add_vertex(compute_set, IncludedHalos, inner=block_with_halo, out=out)
             graph.set_tile_mapping(vertex, tile)
             graph.set_perf_estimate(vertex, 100)
         steps.append(Execute(compute_set))
     return Repeat(pairs, Sequence(*steps))
 
 
-def _copies(blocks: list[Tensor], tile: int, block: int, down: bool) -> Iterator[Copy]:
+def _copies(blocks: list[Tensor], tile: int, block_size: int, vertical: bool) -> Iterator[Copy]:
     """Yield the copies that fill two edges of a tile's halo.
 
-    With `down`, these are the edges to the north and south, otherwise those to the east and west.
+    With `vertical`, these are the edges to the north and south, otherwise the east and west edges.
     """
-    row, column = divmod(tile, COLUMNS)
-    along = slice(1, block + 2) if down else slice(0, block + 2)
-    for step, theirs, ours in ((-1, block, 0), (1, 1, block + 1)):
-        if 0 <= row + step < len(blocks) // COLUMNS if down else 0 <= column + step < COLUMNS:
-            neighbour = blocks[tile + step * (COLUMNS if down else 1)]
+    block_row, block_column = divmod(tile, COLUMNS)
+    cells_along = slice(1, block_size + 2) if vertical else slice(0, block_size + 2)
+    for direction, their_index, our_index in ((-1, block_size, 0), (1, 1, block_size + 1)):
+        if (
+            0 <= block_row + direction < len(blocks) // COLUMNS
+            if vertical
+            else 0 <= block_column + direction < COLUMNS
+        ):
+            neighbour = blocks[tile + direction * (COLUMNS if vertical else 1)]
             source, into = (
-                ((theirs, along), (ours, along)) if down else ((along, theirs), (along, ours))
+                ((their_index, cells_along), (our_index, cells_along))
+                if vertical
+                else ((cells_along, their_index), (cells_along, our_index))
             )
             yield Copy(neighbour[source], blocks[tile][into])

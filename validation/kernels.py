@@ -32,13 +32,14 @@ BABEL = Source(
     "Louw and McIntosh-Smith, Using the Graphcore IPU for traditional HPC applications (2021), "
     "table I",
 )
-# elements of each of three arrays, the most that fit a GC2: BabelStream, pull request 70
+# The number of elements of each of three arrays, the most that fit on a GC2 (BabelStream, pull
+# request 70)
 BABEL_LARGEST = 16_185_000
-# the clock of boards with a GC2; in Graphcore's model it is 1.6 GHz: UoB-HPC/ipu-hpc-cookbook
+# Boards with a GC2 have this clock, but Graphcore's model 1.6 GHz: UoB-HPC/ipu-hpc-cookbook
 BOARD_CLOCK = 1.3e9
 WITHIN = TOLERANCES[VERTICES]
 
-# elements: cycles between two readings of the tile's counter
+# For each number of elements: the cycles between two readings of the tile's counter
 SCALED_ADD = {64: 375, 128: 467, 256: 665, 512: 1_043}
 PRODUCTS = (
     (184, 288, 48, 48_654),
@@ -46,22 +47,22 @@ PRODUCTS = (
     (184, 288, 32, 32_538),
     (146, 576, 32, 53_718),
     (120, 80, 272, 55_344),
-)  # rows, depth, columns, cycles
+)  # each is (rows, depth, columns, cycles)
 
 
 def libraries() -> list[Row]:
-    """Return the rows of popops.scaled_add_to on one tile, and of products of HALF by AMP units.
+    """Return the rows of popops.scaled_add_to on a tile, and of products of HALF by AMP units.
 
-    The first include the sync of their step.
+    The figures of scaled_add_to include the sync of the step.
     """
     target = machine("ipu2")
     rows = []
-    for n, published in SCALED_ADD.items():
+    for num_columns, published in SCALED_ADD.items():
         graph = Graph(target)
         program = Sequence()
         x, y, factor = (
             graph.add_variable(FLOAT, shape, name)
-            for name, shape in (("x", (n,)), ("y", (n,)), ("factor", ()))
+            for name, shape in (("x", (num_columns,)), ("y", (num_columns,)), ("factor", ()))
         )
         for tensor in (x, y, factor):
             graph.set_tile_mapping(tensor, 0)
@@ -69,19 +70,22 @@ def libraries() -> list[Row]:
         popops.scaled_add_to(graph, x, y, factor, program)
         rows.append(
             JACOBI.row(
-                f"popops::ScaledAdd of {n} float on a tile of a Bow, with its sync (cycles)",
+                f"popops::ScaledAdd of {num_columns} float on a tile of a Bow, with its sync "
+                "(cycles)",
                 published,
                 modelled=profile(graph, program).total_cycles,
                 tolerance=WITHIN,
                 why="PopLibs' estimate, and the 100 cycles of a sync that the kit assumes",
             )
         )
-    for m, k, n, published in PRODUCTS:
-        cycles = float(vertices.conv_partial_1x1(m, k, n, HALF, target, interleaved=True))
+    for num_rows, depth, num_columns, published in PRODUCTS:
+        cycles = float(
+            vertices.conv_partial_1x1(num_rows, depth, num_columns, HALF, target, interleaved=True)
+        )
         rows.append(
             IPU_STACK.row(
-                f"product of half, {m} x {k} by {k} x {n}, weights in interleaved memory, C600 "
-                "chip (cycles)",
+                f"product of half, {num_rows} x {depth} by {depth} x {num_columns}, weights in "
+                "interleaved memory, C600 chip (cycles)",
                 published,
                 modelled=cycles,
                 tolerance=WITHIN,
@@ -94,13 +98,13 @@ def libraries() -> list[Row]:
     return rows
 
 
-# --- vertices of one's own ------------------------------------------------------------------------
+# --- vertices that others wrote -------------------------------------------------------------------
 
 
 class Transform(MultiVertex):
-    """A 4 x 4 matrix applied in place to each four numbers of `vectors`, element by element.
+    """A 4 x 4 matrix times each vector of four numbers in `vectors`, in place.
 
-    A plain C++ loop does the same.
+    It computes element by element, as a plain C++ loop does.
     """
 
     matrix: Input[Vector[FLOAT]]
@@ -135,7 +139,7 @@ class VectorTransform(MultiVertex):
 
 
 class Rotate(MultiVertex):
-    """A rotation of two rows by an angle; `cs` holds its cosine and sine."""
+    """A rotation of two rows by an angle; `cs` has the cosine and the sine of the angle."""
 
     cs: Input[Vector[FLOAT]]
     row0: Input[Vector[FLOAT]]
@@ -214,48 +218,51 @@ SUMS = (
     (1_472, 4, 3_444),
     (576, 15, 3_090),
     (2_208, 28, 18_222),
-)  # numbers, summands, cycles
+)  # each is (length of a vector, number of vectors, cycles)
 
 
 def own() -> list[Row]:
-    """Return the rows of vertices in C++ and in assembly, each on one tile.
+    """Return the rows of vertices in C++, with intrinsics or in assembly, each on one tile."""
+    num_vectors = 204  # 2,004 were timed, but each takes the same time
+    num_elements = 12_000
 
-    Brackets in their names say how the instructions were written.
-    """
-    vectors = 204  # instead of the 2,004 that were timed: all cost the same
-    stream = 12_000
+    def shapes(length: int, *names: str) -> dict[str, FieldValue]:
+        return dict.fromkeys(names, (length,))
 
-    def shapes(n: int, *names: str) -> dict[str, FieldValue]:
-        return dict.fromkeys(names, (n,))
-
-    def rate(codelet: type[Vertex]) -> float:
+    def flops_per_cycle(codelet: type[Vertex]) -> float:
         cycles = one_vertex(
-            codelet, {"matrix": (16,), "vectors": (4 * vectors,)}, codelet_prices=COMPILED
+            codelet, {"matrix": (16,), "vectors": (4 * num_vectors,)}, codelet_prices=COMPILED
         )
-        return vectors * 28 / cycles
+        return num_vectors * 28 / cycles
 
-    def both(codelet: type[Vertex], fields: dict[str, FieldValue]) -> list[int]:
+    def by_hand_and_compiled(codelet: type[Vertex], fields: dict[str, FieldValue]) -> list[int]:
         return [
             one_vertex(codelet, fields, codelet_prices=prices) for prices in (BY_HAND, COMPILED)
         ]
 
     chip = machine("ipu2")
-    triad = one_vertex(Triad, {**shapes(stream, "a", "b", "c"), "alpha": 2}, codelet_prices=BY_HAND)
-    # the numbers that all tiles process in a second
-    second = 6 * stream / triad * chip.num_tiles * chip.tile_clock_frequency
-    paced = "two loads, a store and f32v2axpy in one cycle, reached but for the start"
-    in_registers = (
+    triad_cycles = one_vertex(
+        Triad, {**shapes(num_elements, "a", "b", "c"), "alpha": 2}, codelet_prices=BY_HAND
+    )
+    # The elements that all tiles process in a second, with six workers each
+    elements_per_second = (
+        6 * num_elements / triad_cycles * chip.num_tiles * chip.tile_clock_frequency
+    )
+    pipeline_reason = "two loads, a store and f32v2axpy in one cycle, reached but for the start"
+    register_reason = (
         "the compiler keeps a part of the matrix in registers; ours loads it for every vector"
     )
-    rotated, rotated_in_c = both(
+    rotation_cycles, rotation_cycles_in_c = by_hand_and_compiled(
         Rotate, {"cs": (2,), **shapes(512, "row0", "row1", "out0", "out1")}
     )
-    updated, updated_in_c = both(RowUpdate, {"s": (), **shapes(256, "x", "v")})
-    between = (
+    update_cycles, update_cycles_in_c = by_hand_and_compiled(
+        RowUpdate, {"s": (), **shapes(256, "x", "v")}
+    )
+    intrinsics_reason = (
         "written with intrinsics, and timed with its sync; ours is by hand, as compiled it comes "
         "to {:,}"
     )
-    loop = (
+    loop_reason = (
         "its author counts 282 cycles to start, 11 around each 8 numbers, and 2 for a further "
         "vector; ours has these 2"
     )
@@ -263,61 +270,63 @@ def own() -> list[Row]:
         EXPLORER.row(
             "4 x 4 matrix times 2,004 vectors, MultiVertex, ipu2 chip, C++ (flop a cycle)",
             0.68,
-            modelled=rate(Transform),
+            modelled=flops_per_cycle(Transform),
             tolerance=WITHIN,
-            why=in_registers,
+            why=register_reason,
             explained=True,
         ),
         EXPLORER.row(
             "4 x 4 matrix times 2,004 vectors, MultiVertex, ipu2 chip, intrinsics (flop a cycle)",
             1.03,
-            modelled=rate(VectorTransform),
+            modelled=flops_per_cycle(VectorTransform),
             tolerance=WITHIN,
-            why=in_registers,
+            why=register_reason,
             explained=True,
         ),
         SIMEHAA.row(
             "triad, GC200, assembly (TFLOP/s)",
             7.76,
-            modelled=2 * second / 1e12,
+            modelled=2 * elements_per_second / 1e12,
             tolerance=WITHIN,
-            why=paced,
+            why=pipeline_reason,
         ),
         SIMEHAA.row(
             "triad, GC200, assembly (TB/s)",
             46.55,
-            modelled=12 * second / 1e12,
+            modelled=12 * elements_per_second / 1e12,
             tolerance=WITHIN,
-            why=paced,
+            why=pipeline_reason,
         ),
         DOT.row(
             "rotation of 2 x 512 float on a tile of an Mk2 (cycles)",
             1_916,
-            modelled=rotated,
+            modelled=rotation_cycles,
             tolerance=WITHIN,
-            why=between.format(rotated_in_c),
+            why=intrinsics_reason.format(rotation_cycles_in_c),
             explained=True,
         ),
         QR.row(
             "Householder's update of 256 float on a tile of an Mk2 (cycles)",
             683,
-            modelled=updated,
+            modelled=update_cycles,
             tolerance=WITHIN,
-            why=between.format(updated_in_c),
+            why=intrinsics_reason.format(update_cycles_in_c),
             explained=True,
         ),
         *(
             IPU_STACK.row(
-                f"sum of {parts} vectors of {n:,} half, C600 chip, assembly (cycles)",
+                f"sum of {parts} vectors of {length:,} half, C600 chip, assembly (cycles)",
                 published,
                 modelled=one_vertex(
-                    PartialSums, {"parts": (parts, n), "out": (n,)}, codelet_prices=BY_HAND
+                    PartialSums,
+                    {"parts": (parts, length), "out": (length,)},
+                    codelet_prices=BY_HAND,
                 ),
                 tolerance=WITHIN,
-                why=loop,
+                why=loop_reason,
                 explained=True,
             )
-            for n, parts, published in SUMS
+            for length, parts, published in SUMS
         ),
     ]
 
@@ -326,56 +335,57 @@ def own() -> list[Row]:
 
 
 def _with_popops(dtype: type[DType]) -> float:
-    """Return the cycles of BabelStream's triad on a GC2 with popops.
-
-    The triad is a copy of b to a, and a scaled addition of c.
-    """
+    """Return the cycles of a triad on a GC2 with popops: a copy and a scaled addition."""
     graph = Graph(machine("ipu1"))
     program = Sequence()
-    a, b, c = (graph.add_variable(dtype, (BABEL_LARGEST,), name) for name in "abc")
-    for tensor in (a, b, c):
+    result, copied, scaled = (graph.add_variable(dtype, (BABEL_LARGEST,), name) for name in "abc")
+    for tensor in (result, copied, scaled):
         poputil.map_tensor_linearly(graph, tensor)
         graph.set_initial_value(tensor, 1)
-    program.add(Copy(b, a))
-    popops.scaled_add_to(graph, a, c, 0.4, program, options={"optimizeForSpeed": "true"})
+    program.add(Copy(copied, result))
+    popops.scaled_add_to(graph, result, scaled, 0.4, program, options={"optimizeForSpeed": "true"})
     return profile(graph, program).total_cycles
 
 
 def streams() -> list[Row]:
     """Return the rows of BabelStream's triad on one GC2, which the host timed.
 
-    There is one with PopLibs, and one with a plain loop in each worker thread.
+    For each precision, there is a row with PopLibs, and a row with a loop in each worker.
     """
     chip = machine("ipu1")
     rows = []
-    per_worker = -(-BABEL_LARGEST // chip.num_tiles // chip.num_worker_contexts)
-    vectors = (
+    elements_per_worker = -(-BABEL_LARGEST // chip.num_tiles // chip.num_worker_contexts)
+    vector_reason = (
         "timed on the host; what of PopLibs it ran is not known: as compiled, a loop over vectors "
         "would come to about 7,500"
     )
-    loop = "five instructions a number; BabelStream's array is taken as the largest that fits"
+    loop_reason = (
+        "five instructions a number; BabelStream's array is taken as the largest that fits"
+    )
     for dtype, popops_rate, loop_rate in ((FLOAT, 7_261, 3_726), (HALF, 7_490, 1_488)):
         codelet = LoopTriad if dtype is FLOAT else template(LoopTriad, "HalfTriad", {FLOAT: HALF})
         fields: dict[str, FieldValue] = {
-            "a": (per_worker,),
-            "b": (per_worker,),
-            "c": (per_worker,),
+            "a": (elements_per_worker,),
+            "b": (elements_per_worker,),
+            "c": (elements_per_worker,),
             "alpha": 2,
         }
-        looped = one_vertex(codelet, fields, "ipu1", codelet_prices=COMPILED) + chip.auto_sync_delay
+        loop_cycles = (
+            one_vertex(codelet, fields, "ipu1", codelet_prices=COMPILED) + chip.auto_sync_delay
+        )
         for language, cycles, published in (
             ("popops", _with_popops(dtype), popops_rate),
-            ("C++", looped, loop_rate),
+            ("C++", loop_cycles, loop_rate),
         ):
-            rate = 3 * dtype.size * BABEL_LARGEST / cycles * BOARD_CLOCK / 1e9
-            name = "single" if dtype is FLOAT else "half"
+            gigabytes_per_second = 3 * dtype.size * BABEL_LARGEST / cycles * BOARD_CLOCK / 1e9
+            precision = "single" if dtype is FLOAT else "half"
             rows.append(
                 BABEL.row(
-                    f"BabelStream triad, {name}, one GC2, {language} (GB/s)",
+                    f"BabelStream triad, {precision}, one GC2, {language} (GB/s)",
                     published,
-                    modelled=rate,
+                    modelled=gigabytes_per_second,
                     tolerance=TOLERANCES[PROGRAMS],
-                    why=loop if language == "C++" else vectors,
+                    why=loop_reason if language == "C++" else vector_reason,
                     explained=True,
                 )
             )

@@ -32,90 +32,104 @@ PASSES = ("TRAINING_FWD", "TRAINING_BWD", "TRAINING_WU")
 PRODUCTS = "products alone: PopLibs' rearrangements and its update of the weights are left out"
 BUILT = "built by the calls of PopLibs' tools/fully_connected_layer.cpp: products, bias, updates"
 BUILT_KINDS = ("small", "grouped")
-LEARNING_RATE = 0.5  # that of PopLibs' tool
-# kinds of layers whose figures we do not meet, with the reason
+LEARNING_RATE = 0.5  # That of PopLibs' tool.
+# For these kinds of layers, the model does not reach the figures. Each has the reason.
 KNOWN_NOT_TO_HOLD = {
     "depthwise": "PopLibs takes ConvPartialVerticalMac (poplin/ConvPlan.cpp), ours are products",
     "small": "PopLibs plans the three passes together (poplin/ConvPlan.cpp), ours are apart",
 }
-# fits no tile: its input gradient has patches of 100,000
+# This layer does not fit on any tile, as its input gradient has patches of 100,000 elements.
 TOO_WIDE = "conv_5x200_1_in_100_out_bs1440"
 RECURRENT = "the kit has no recurrent layers and no CTC"
 
 
 @cache
 def layers(kind: str) -> list[LayerLine]:
-    """Return the layers of one kind.
+    """Return the layers of kind `kind` in layers.csv.
 
-    The kinds are convolution, depthwise, bert (fully connected layers of transformers), small or
-    grouped (fully connected), and recurrent.
+    The kinds are "convolution", "depthwise", "bert" (fully connected layers of transformers),
+    "small" and "grouped" (fully connected), and "recurrent".
     """
     text = Path(__file__).with_name("layers.csv").read_text(encoding="utf-8")
-    of_kind = [layer for layer in csv.DictReader(text.splitlines()) if layer["kind"] == kind]
-    return [layer for layer in of_kind if layer["name"] != TOO_WIDE]
+    layers_of_kind = [layer for layer in csv.DictReader(text.splitlines()) if layer["kind"] == kind]
+    return [layer for layer in layers_of_kind if layer["name"] != TOO_WIDE]
 
 
 def three_passes(layer: LayerLine, version: str) -> int:
-    """Return the modelled cycles of the planned products of all three passes, on an entire chip."""
+    """Return the modelled cycles of the planned products of all three passes, on a full chip."""
     target = machine(version)
     dtype = FLOAT if layer["dtype"] == "float" else HALF
-    batch, ins, outs, groups = (int(layer[name]) for name in ("batch", "ins", "outs", "groups"))
+    batch, in_channels, out_channels, groups = (
+        int(layer[name]) for name in ("batch", "ins", "outs", "groups")
+    )
     if not layer["field"]:
-        sizes = (batch, ins, outs), (batch, outs, ins), (ins, batch, outs)
+        shapes = (
+            (batch, in_channels, out_channels),
+            (batch, out_channels, in_channels),
+            (in_channels, batch, out_channels),
+        )
         return sum(
             plan_mat_mul(*shape, target, groups=groups, dtype=dtype, partials_type=FLOAT).cycles
-            for shape in sizes
+            for shape in shapes
         )
     field, kernel, stride, lower, upper = (
         tuple(map(int, layer[name].split("x"))) for name in ("field", "kernel", *FIELDS)
     )
-    pads: dict[str, Any] = {"padding_lower": lower, "padding_upper": upper}
+    padding: dict[str, Any] = {"padding_lower": lower, "padding_upper": upper}
     params = ConvParams(
         dtype,
         batch,
         input_field=field,
         kernel=kernel,
-        in_channels=ins,
-        out_channels=outs,
+        in_channels=in_channels,
+        out_channels=out_channels,
         num_groups=groups,
         stride=stride,
-        **pads,
+        **padding,
     )
-    return sum(plan_convolution(params, target, pass_).cycles for pass_ in PASSES)
+    return sum(plan_convolution(params, target, pass_name).cycles for pass_name in PASSES)
 
 
 @cache
-def _built(dtype: type[DType], batch: int, ins: int, outs: int, groups: int, version: str) -> int:
+def _built(
+    dtype: type[DType], batch: int, in_channels: int, out_channels: int, groups: int, version: str
+) -> int:
     graph = Graph(machine(version))
     program = Sequence()
-    sums: dict[str, Any] = {"partials_type": FLOAT}
+    partials_option: dict[str, Any] = {"partials_type": FLOAT}
 
     def operand(side: str, columns: int, rows: int, name: str) -> Tensor:
         create: Any = getattr(poplin, f"create_mat_mul_grouped_input_{side}")
         shapes = (groups, batch, rows), (groups, rows, columns)
-        tensor: Tensor = create(graph, dtype, *shapes, name, **sums)
+        tensor: Tensor = create(graph, dtype, *shapes, name, **partials_option)
         return tensor
 
-    x = operand("lhs", outs, ins, "x")
-    weights = operand("rhs", outs, ins, "weights")
-    gradient = operand("lhs", ins, outs, "gradient")
-    bias = graph.add_variable(dtype, (groups, outs), "bias")
+    x = operand("lhs", out_channels, in_channels, "x")
+    weights = operand("rhs", out_channels, in_channels, "weights")
+    gradient = operand("lhs", in_channels, out_channels, "gradient")
+    bias = graph.add_variable(dtype, (groups, out_channels), "bias")
     poputil.map_tensor_linearly(graph, bias)
     for tensor in (x, weights, gradient, bias):
         graph.set_initial_value(tensor, 1)
-    out = poplin.mat_mul_grouped(graph, x, weights, program, "forward", **sums)
-    popops.add_in_place(graph, out, bias.reshape((groups, 1, outs)), program, "bias")
-    turned, turned_x = (tensor.dim_shuffle([0, 2, 1]) for tensor in (weights, x))
-    poplin.mat_mul_grouped(graph, gradient, turned, program, "backward", **sums)
+    result = poplin.mat_mul_grouped(graph, x, weights, program, "forward", **partials_option)
+    popops.add_in_place(graph, result, bias.reshape((groups, 1, out_channels)), program, "bias")
+    transposed_weights, transposed_x = (tensor.dim_shuffle([0, 2, 1]) for tensor in (weights, x))
+    poplin.mat_mul_grouped(
+        graph, gradient, transposed_weights, program, "backward", **partials_option
+    )
     rate = -LEARNING_RATE
-    poplin.mat_mul_grouped_acc(graph, weights, rate, turned_x, gradient, program, "update", **sums)
-    total = popops.reduce(graph, gradient, [1], program, "ADD", debug_context="bias gradient")
-    popops.scaled_add_to(graph, bias, total, rate, program, "bias update")
+    poplin.mat_mul_grouped_acc(
+        graph, weights, rate, transposed_x, gradient, program, "update", **partials_option
+    )
+    bias_gradient = popops.reduce(
+        graph, gradient, [1], program, "ADD", debug_context="bias gradient"
+    )
+    popops.scaled_add_to(graph, bias, bias_gradient, rate, program, "bias update")
     return int(profile(graph, program).total_cycles)
 
 
 def modelled(layer: LayerLine, version: str) -> int:
-    """Return the modelled cycles of a layer: of its run, or of its planned products."""
+    """Return the modelled cycles of a layer: of its run, or of its planned products alone."""
     if layer["kind"] not in BUILT_KINDS:
         return three_passes(layer, version)
     dtype = FLOAT if layer["dtype"] == "float" else HALF
@@ -124,21 +138,28 @@ def modelled(layer: LayerLine, version: str) -> int:
 
 
 def benchmarks() -> list[Row]:
-    """Return the rows of every third layer of each kind, on both machines."""
+    """Return the rows of every third layer of each kind, for both machines."""
     rows = []
-    within = TOLERANCES[PROGRAMS]
+    tolerance = TOLERANCES[PROGRAMS]
     for kind in ("convolution", "bert", "grouped", *KNOWN_NOT_TO_HOLD):
         for layer in layers(kind)[::3]:
             for version in MACHINES:
                 published = int(layer[version])
-                ours = modelled(layer, version)
+                modelled_cycles = modelled(layer, version)
                 name = _name(layer, version)
-                known = KNOWN_NOT_TO_HOLD.get(kind)
-                why = BUILT if kind in BUILT_KINDS else PRODUCTS
-                why = f"known not to hold: {known}" if known else why
-                told = {"explained": known is not None}
+                known_reason = KNOWN_NOT_TO_HOLD.get(kind)
+                reason = BUILT if kind in BUILT_KINDS else PRODUCTS
+                reason = f"known not to hold: {known_reason}" if known_reason else reason
+                row_options = {"explained": known_reason is not None}
                 rows.append(
-                    SOURCE.row(name, published, modelled=ours, tolerance=within, why=why, **told)
+                    SOURCE.row(
+                        name,
+                        published,
+                        modelled=modelled_cycles,
+                        tolerance=tolerance,
+                        why=reason,
+                        **row_options,
+                    )
                 )
     for layer in layers("recurrent")[::3]:
         for version in MACHINES:

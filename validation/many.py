@@ -16,42 +16,56 @@ RING = Source(RULE, "graphcore/poplibs, lib/popops/Collectives.cpp, createRing")
 GPIPE = Source(
     RULE, "Huang et al., GPipe (2019), section 2.3: of K stages (K - 1) / (M + K - 1) is idle"
 )
+# The numbers of stages of the pipelines, and of IPUs in the rings, which are checked.
 SIZES = range(2, 17)
+
+# The number of stages, or of IPUs, in all the pipelines or rings together.
 ALL = sum(SIZES)
 
 
 def pipelines() -> list[Row]:
     """Return the rows of pipelines: their stored micro-batches, and the share of idle time.
 
-    Micro-batches are counted for each stage, without the one that it works on.
+    The stored micro-batches of a stage do not include the one that it works on.
     """
     rows = []
-    for schedule, times in ((GROUPED, 2), (INTERLEAVED, 1)):
-        equal = 0
-        for stages in SIZES:
-            stored = stash(pipeline_schedule(stages, 2 * stages, schedule), stages)
-            equal += sum(m - 1 == times * (stages - 1 - s) for s, m in enumerate(stored))
-        name = f"{schedule} pipelines of 2 to 16 stages: stages that store {times} (S - 1 - s)"
-        rows.append(STORED.row(name, ALL, modelled=equal, tolerance=0, why="exact"))
-    for batches in (4, 16, 64):
-        ticks = pipeline_schedule(4, batches, training=False)
-        idle = (4 * len(ticks) - sum(map(len, ticks))) / (4 * len(ticks))
-        name = f"a pipeline of 4 stages, {batches} micro-batches: share of idle time"
-        rows.append(GPIPE.row(name, 3 / (batches + 3), modelled=idle, tolerance=0, why="exact"))
+    for schedule, factor in ((GROUPED, 2), (INTERLEAVED, 1)):
+        num_equal = 0
+        for num_stages in SIZES:
+            num_stored = stash(pipeline_schedule(num_stages, 2 * num_stages, schedule), num_stages)
+            num_equal += sum(
+                num_batches - 1 == factor * (num_stages - 1 - stage)
+                for stage, num_batches in enumerate(num_stored)
+            )
+        name = f"{schedule} pipelines of 2 to 16 stages: stages that store {factor} (S - 1 - s)"
+        rows.append(STORED.row(name, ALL, modelled=num_equal, tolerance=0, why="exact"))
+    for num_micro_batches in (4, 16, 64):
+        ticks = pipeline_schedule(4, num_micro_batches, training=False)
+        idle_share = (4 * len(ticks) - sum(map(len, ticks))) / (4 * len(ticks))
+        name = f"a pipeline of 4 stages, {num_micro_batches} micro-batches: share of idle time"
+        rows.append(
+            GPIPE.row(
+                name, 3 / (num_micro_batches + 3), modelled=idle_share, tolerance=0, why="exact"
+            )
+        )
     return rows
 
 
 def rings() -> list[Row]:
-    """Return the row of the IPUs' order in a ring.
+    """Return the row that compares the order of the IPUs in a ring with the published order.
 
-    Clockwise, the published rule has the even numbers going up, and then the odd ones going down.
+    Clockwise, the published order has the even numbers upwards, and then the odd numbers downwards.
     """
-    equal = 0
-    for ipus in SIZES:
-        top = ipus - 1 if ipus % 2 == 0 else ipus - 2
-        published = [
-            2 * i if 2 * i < ipus else top - 2 * (i - (ipus + 1) // 2) for i in range(ipus)
+    num_equal = 0
+    for num_ipus in SIZES:
+        highest_odd = num_ipus - 1 if num_ipus % 2 == 0 else num_ipus - 2
+        published_order = [
+            2 * place if 2 * place < num_ipus else highest_odd - 2 * (place - (num_ipus + 1) // 2)
+            for place in range(num_ipus)
         ]
-        equal += sum(a == b for a, b in zip(ring_order(ipus), published, strict=True))
+        num_equal += sum(
+            ipu == published_ipu
+            for ipu, published_ipu in zip(ring_order(num_ipus), published_order, strict=True)
+        )
     name = "rings of 2 to 16 IPUs: places that have the published IPU"
-    return [RING.row(name, ALL, modelled=equal, tolerance=0, why="exact")]
+    return [RING.row(name, ALL, modelled=num_equal, tolerance=0, why="exact")]

@@ -1,4 +1,4 @@
-"""Tutorial 6, a matrix times a vector: its planner, its profile on the model, its run on a chip."""
+"""Rows of tutorial 6, a matrix times a vector: its planner, its profile, and its run on a chip."""
 
 from __future__ import annotations
 
@@ -17,21 +17,23 @@ ROWS, COLS, SPLIT = 10_000, 1_000, 7
 
 
 def planner() -> list[Row]:
-    """Return the tutorial's estimates for dividing a row into pieces.
+    """Return the rows of the tutorial's planner, which divides each row into pieces.
 
-    They use the worker threads and the exchange of our machine.
+    Its formulae are computed with the worker threads and the exchange of the kit's model.
     """
-    ipu1, ipu2 = (tut6.plans(ROWS, COLS, machine(version)) for version in ("ipu1", "ipu2"))
-    best = min(ipu2, key=lambda plan: plan.total)
-    exact = "the tutorial's own formulae, with the workers and the exchange of our machine"
-    set_up = "tut6 10000 1000, planner, ipu{}"
-    planned = README.at(set_up.format(2))
+    plans_of_ipu1, plans_of_ipu2 = (
+        tut6.plans(ROWS, COLS, machine(version)) for version in ("ipu1", "ipu2")
+    )
+    best = min(plans_of_ipu2, key=lambda plan: plan.total)
+    reason = "the tutorial's own formulae, with the workers and the exchange of our machine"
+    subject = "tut6 10000 1000, planner, ipu{}"
+    source = README.at(subject.format(2))
     return [
-        planned.row("pieces of a row", 7, modelled=best.split, tolerance=0, why=exact),
-        planned.row(
-            "compute cycles of the best", 3_696, modelled=best.multiply, tolerance=0, why=exact
+        source.row("pieces of a row", 7, modelled=best.split, tolerance=0, why=reason),
+        source.row(
+            "compute cycles of the best", 3_696, modelled=best.multiply, tolerance=0, why=reason
         ),
-        planned.row(
+        source.row(
             "exchange cycles of the best",
             143,
             modelled=best.exchange,
@@ -39,32 +41,38 @@ def planner() -> list[Row]:
             why="fixed exchange_bytes_per_cycle: only 4 gives it",
             calibrates=True,
         ),
-        planned.row(
+        source.row(
             "reduce exchange cycles of the best",
             49,
             modelled=best.reduce_exchange,
             tolerance=0,
-            why=exact,
+            why=reason,
         ),
-        planned.row(
-            "reduce compute cycles of the best", 108, modelled=best.reduce, tolerance=0, why=exact
+        source.row(
+            "reduce compute cycles of the best", 108, modelled=best.reduce, tolerance=0, why=reason
         ),
-        planned.row("total cycles of the best", 3_996, modelled=best.total, tolerance=0, why=exact),
+        source.row("total cycles of the best", 3_996, modelled=best.total, tolerance=0, why=reason),
         *(
-            TESTS.at(set_up.format(generation)).row(
+            TESTS.at(subject.format(generation)).row(
                 "total cycles of the worst",
-                worst,
+                most_cycles,
                 modelled=max(plan.total for plan in plans),
                 tolerance=0,
-                why=exact,
+                why=reason,
             )
-            for generation, worst, plans in ((2, 53_807, ipu2), (1, 64_373, ipu1))
+            for generation, most_cycles, plans in (
+                (2, 53_807, plans_of_ipu2),
+                (1, 64_373, plans_of_ipu1),
+            )
         ),
     ]
 
 
 def _profile(looped: bool = False) -> Report:
-    """Return the report of the tutorial's program on the entire chip, with its sync delays."""
+    """Return the report of the tutorial's program on a full chip, with the tutorial's sync delays.
+
+    With `looped`, the codelet is a loop over elements.
+    """
     graph = Graph(machine("ipu2", relative_sync_delay="NO_DELAY"))
     return profile(
         graph, tut6.build(graph, ROWS, COLS, SPLIT, tut6.LoopDotProduct if looped else None)
@@ -72,50 +80,54 @@ def _profile(looped: bool = False) -> Report:
 
 
 def on_the_model() -> list[Row]:
-    """Return the rows of the profile that the tutorial prints."""
+    """Return the rows of the profile on Graphcore's model, which the tutorial prints."""
     report = _profile()
-    average = "cycles, average of tiles"
-    printed = README.at("tut6 10000 1000, ipu2 model")
-    exchange = float(report.exchange_cycles_per_tile.mean())
-    schedule = (
+    unit = "cycles, average of tiles"
+    source = README.at("tut6 10000 1000, ipu2 model")
+    exchange_cycles = float(report.exchange_cycles_per_tile.mean())
+    schedule_reason = (
         "Poplar's schedule of sends is not published; ours is a perfect one, without collisions "
         "between senders"
     )
     return [
-        printed.row(
-            f"compute including idle threads ({average})",
+        source.row(
+            f"compute including idle threads ({unit})",
             3_801.8,
             modelled=float(report.compute_cycles_per_tile.mean()),
             tolerance=0.005,
             why="which vertex goes to which worker is not documented",
         ),
-        printed.row(
-            f"compute excluding idle threads ({average})",
+        source.row(
+            f"compute excluding idle threads ({unit})",
             3_717.6,
             modelled=float(report.active_cycles_per_tile.mean()),
             tolerance=0.001,
             why="a vertex or two more on some tiles than in the tutorial",
         ),
-        printed.row(
-            f"exchange ({average})", 8_697.4, modelled=exchange, tolerance=0.15, why=schedule
+        source.row(
+            f"exchange ({unit})",
+            8_697.4,
+            modelled=exchange_cycles,
+            tolerance=0.15,
+            why=schedule_reason,
         ),
-        printed.row(
-            f"global exchange ({average})",
+        source.row(
+            f"global exchange ({unit})",
             0,
             modelled=float(report.global_exchange_cycles),
             tolerance=0,
             why="one IPU uses no links",
         ),
-        printed.row(
-            f"host exchange ({average})",
+        source.row(
+            f"host exchange ({unit})",
             6_663_550.8,
             modelled=report.host_exchange_cycles,
             tolerance=0.002,
             why="fixed host_bytes_per_second, rounded to 8 GB/s",
             calibrates=True,
         ),
-        printed.row(
-            f"sync ({average})",
+        source.row(
+            f"sync ({unit})",
             1_134.8,
             modelled=float(report.sync_cycles_per_tile.mean()),
             tolerance=0.05,
@@ -123,7 +135,7 @@ def on_the_model() -> list[Row]:
                 "no delay is set, so all of it is waiting for tiles that compute or exchange longer"
             ),
         ),
-        printed.row(
+        source.row(
             "total (cycles)",
             6_681_766,
             modelled=report.total_cycles,
@@ -131,7 +143,7 @@ def on_the_model() -> list[Row]:
             why="99.7 % of it is the host exchange, which fixed a constant",
             calibrates=True,
         ),
-        printed.row(
+        source.row(
             "time of 6,681,766 cycles (microseconds)",
             5_023.9,
             modelled=6_681_766 / report.target.tile_clock_frequency * 1e6,
@@ -139,14 +151,20 @@ def on_the_model() -> list[Row]:
             why="fixed tile_clock_frequency of ipu2",
             calibrates=True,
         ),
-        CHIP.row(f"exchange ({average})", 8_743.1, modelled=exchange, tolerance=0.15, why=schedule),
+        CHIP.row(
+            f"exchange ({unit})",
+            8_743.1,
+            modelled=exchange_cycles,
+            tolerance=0.15,
+            why=schedule_reason,
+        ),
     ]
 
 
 def on_the_chip() -> list[Row]:
-    """Return the rows of the same program on an IPU, where its C++ vertex is a plain loop."""
+    """Return the rows of the program on an IPU, where the C++ vertex is a loop over elements."""
     report = _profile(looped=True)
-    faster = report.what_if(host_bytes_per_second=report.target.silicon_host_bytes_per_second)
+    at_chip_rate = report.what_if(host_bytes_per_second=report.target.silicon_host_bytes_per_second)
     return [
         CHIP.row(
             "compute including idle threads (cycles, average of tiles)",
@@ -161,7 +179,7 @@ def on_the_chip() -> list[Row]:
         CHIP.row(
             "host exchange (cycles, average of tiles)",
             2_641_488.4,
-            modelled=faster.host_exchange_cycles,
+            modelled=at_chip_rate.host_exchange_cycles,
             tolerance=0.002,
             why="fixed silicon_host_bytes_per_second, rounded to 20.2 GB/s",
             calibrates=True,

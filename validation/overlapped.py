@@ -12,35 +12,43 @@ ROUNDS = 10
 
 
 def rounds() -> int:
-    """Return the number of rounds, of ten, in which a load and a store overlap with the work.
+    """Return in how many of the ten rounds a load and a store both run during the work.
 
-    The loop loads, works and stores, with the transfers through an I/O tile.
+    Each round loads, works and stores, and an I/O tile makes the transfers.
     """
     graph = Graph(machine("ipu2", tiles_per_ipu=2, io_tiles=1))
-    loaded, working, stored = (
+    load_buffer, work_buffer, store_buffer = (
         graph.add_variable(FLOAT, (256,), name) for name in ("in", "x", "out")
     )
-    for tensor, tile in ((loaded, 0), (working, 1), (stored, 0)):
+    for tensor, tile in ((load_buffer, 0), (work_buffer, 1), (store_buffer, 0)):
         graph.set_tile_mapping(tensor, tile)
     compute_set = graph.add_compute_set("work")
     vertex = graph.add_vertex(compute_set, CountToHundred)
     graph.set_tile_mapping(vertex, 1)
     graph.set_perf_estimate(vertex, 3600)
-    load = Copy(graph.add_remote_buffer("load", FLOAT, 256), loaded)
-    store = Copy(stored, graph.add_remote_buffer("store", FLOAT, 256))
+    load = Copy(graph.add_remote_buffer("load", FLOAT, 256), load_buffer)
+    store = Copy(store_buffer, graph.add_remote_buffer("store", FLOAT, 256))
     steps: list[Program] = [load]
-    for number in range(ROUNDS):
+    for round_number in range(ROUNDS):
         steps += [
-            Copy(loaded, working),
-            *([store] if number > 0 else []),
-            *([load] if number < ROUNDS - 1 else []),
+            Copy(load_buffer, work_buffer),
+            *([store] if round_number > 0 else []),
+            *([load] if round_number < ROUNDS - 1 else []),
         ]
-        steps += [Execute(compute_set), Copy(working, stored)]
-    steps_run = [(s.name, s.start, s.end) for s in profile(graph, Sequence(*steps, store)).steps()]
+        steps += [Execute(compute_set), Copy(work_buffer, store_buffer)]
+    step_times = [
+        (step.name, step.start, step.end)
+        for step in profile(graph, Sequence(*steps, store)).steps()
+    ]
     return sum(
-        {"load", "store"} <= {name for name, a, b in steps_run if begin <= a and b <= end}
-        for what, begin, end in steps_run
-        if what == "work"
+        {"load", "store"}
+        <= {
+            transfer_name
+            for transfer_name, transfer_start, transfer_end in step_times
+            if work_start <= transfer_start and transfer_end <= work_end
+        }
+        for step_name, work_start, work_end in step_times
+        if step_name == "work"
     )
 
 

@@ -1,4 +1,4 @@
-"""Other published profiles: a halo exchange, a chain of products, operations on a chip."""
+"""Rows of published profiles: a halo exchange, a chain of products, and operations on a chip."""
 
 from __future__ import annotations
 
@@ -20,48 +20,48 @@ LIGHT = Source(SILICON, "graphcore/examples, tutorials/popvision/lightweight_pro
 def halos() -> list[Row]:
     """Return the rows of the implicit halo exchange, on Graphcore's model of the first generation.
 
-    It runs ten times back and forth between two grids of 100 x 100 FLOAT on each tile.
+    The exchange goes ten times back and forth between two grids of 100 x 100 FLOAT on each tile.
     """
     graph = Graph(machine("ipu1"))
     report = profile(graph, halo.build(graph))
-    implicit = LBM.at("halo exchange, implicit, ipu1 model")
-    average = "cycles, average of tiles"
-    older = (
+    source = LBM.at("halo exchange, implicit, ipu1 model")
+    unit = "cycles, average of tiles"
+    reason = (
         "the profile is of 2020, when zeroing had an estimator of its own; ours is PopLibs' Fill "
         "of 2023"
     )
     return [
-        implicit.row(
-            f"compute including idle threads ({average})",
+        source.row(
+            f"compute including idle threads ({unit})",
             12_000,
             modelled=float(report.compute_cycles_per_tile.mean()),
             tolerance=0,
             why="20 supersteps of one vertex of 100 cycles, six workers",
         ),
-        implicit.row(
-            f"compute excluding idle threads ({average})",
+        source.row(
+            f"compute excluding idle threads ({unit})",
             2_000,
             modelled=float(report.active_cycles_per_tile.mean()),
             tolerance=0,
             why="20 supersteps of one vertex of 100 cycles",
         ),
-        implicit.row(
-            f"exchange ({average})",
+        source.row(
+            f"exchange ({unit})",
             5_682,
             modelled=float(report.exchange_cycles_per_tile.mean()),
             tolerance=0.05,
             why="Poplar's schedule of sends is not published; ours is a perfect one, without "
             "collisions between senders",
         ),
-        implicit.row(
-            f"sync ({average})",
+        source.row(
+            f"sync ({unit})",
             3_328,
             modelled=float(report.sync_cycles_per_tile.mean()),
             tolerance=0.05,
             why="fixed auto_sync_delay of ipu1",
             calibrates=True,
         ),
-        implicit.row(
+        source.row(
             "total (cycles)",
             21_010,
             modelled=report.total_cycles,
@@ -74,7 +74,7 @@ def halos() -> list[Row]:
             1_368,
             modelled=48 * float(vertices.fill(17, FLOAT)),
             tolerance=0.15,
-            why=older,
+            why=reason,
         ),
         LBM.row(
             "halo exchange, ipu1 model: 14,592 vertices popops::Zero2d<float> of 17 x 1 (worker "
@@ -82,35 +82,37 @@ def halos() -> list[Row]:
             4_961_280,
             modelled=14_592 * float(vertices.fill_2d([1] * 17, FLOAT)),
             tolerance=0.15,
-            why=older,
+            why=reason,
         ),
     ]
 
 
 def products() -> list[Row]:
-    """Return the rows of two matrix products in a chain."""
+    """Return the rows of a chain of two matrix products, on Graphcore's model of the GC200."""
     target = machine("ipu2")
     report = profile(*chained_products(target))
     memory = report.memory.by_variable()
     categories = report.memory.by_category()
     regions = report.memory.by_region()
     gaps = int(report.memory.gaps_per_tile.sum())
-    tiles = int(np.count_nonzero(report.active_cycles_per_tile))
-    pointers = (
+    tiles_in_use = int(np.count_nonzero(report.active_cycles_per_tile))
+    pointer_reason = (
         "Poplar packs a vertex's fields in ways of its own; ours are edge pointers, "
         f"{categories['Edge pointers']:,} bytes"
     )
-    three = TUT4.at("tut4, three matrices, ipu2 model")
-    printed = "printed with two or three digits"
-    plan = "PopLibs' plan of the products is not published; ours comes to {:,} "
-    products = {
+    source = TUT4.at("tut4, three matrices, ipu2 model")
+    rounding = "printed with two or three digits"
+    plan_reason = "PopLibs' plan of the products is not published; ours comes to {:,} "
+    cycles_of_products = {
         name: sum(
-            int(c.cost.compute_cycles.sum()) for c in report.compute_sets if c.name.startswith(name)
+            int(compute_set.cost.compute_cycles.sum())
+            for compute_set in report.compute_sets
+            if compute_set.name.startswith(name)
         )
         for name in ("m4", "m5")
     }
     return [
-        three.row(
+        source.row(
             "memory of a tile (kB of 1,024 bytes)",
             624,
             modelled=target.bytes_per_tile / 1024,
@@ -118,23 +120,27 @@ def products() -> list[Row]:
             why="one of two sources of memory_bytes_per_tile",
             calibrates=True,
         ),
-        three.row(
+        source.row(
             "memory of the IPU (MB of 1,048,576 bytes)",
             897,
             modelled=target.num_tiles * target.bytes_per_tile / 2**20,
             tolerance=0.001,
-            why=printed,
+            why=rounding,
         ),
-        three.row(
-            "m1, always live (MB)", 1.5, modelled=memory["m1"] / 2**20, tolerance=0.034, why=printed
+        source.row(
+            "m1, always live (MB)",
+            1.5,
+            modelled=memory["m1"] / 2**20,
+            tolerance=0.034,
+            why=rounding,
         ),
-        three.row(
-            "m2, always live (kB)", 781, modelled=memory["m2"] / 1024, tolerance=0.001, why=printed
+        source.row(
+            "m2, always live (kB)", 781, modelled=memory["m2"] / 1024, tolerance=0.001, why=rounding
         ),
-        three.row(
-            "m3, always live (kB)", 313, modelled=memory["m3"] / 1024, tolerance=0.002, why=printed
+        source.row(
+            "m3, always live (kB)", 313, modelled=memory["m3"] / 1024, tolerance=0.002, why=rounding
         ),
-        three.row(
+        source.row(
             "total (cycles)",
             34_655,
             modelled=report.total_cycles,
@@ -142,65 +148,67 @@ def products() -> list[Row]:
             why="PopLibs' plan is not published: ours computes less, exchanges more, and has no "
             "compute sets that rearrange",
         ),
-        three.unmodelled(
+        source.unmodelled(
             "product m4 (cycles of all tiles)",
             29_772_428,
-            plan.format(products["m4"]) + "of compute",
+            plan_reason.format(cycles_of_products["m4"]) + "of compute",
         ),
-        three.unmodelled(
+        source.unmodelled(
             "product m5 (cycles of all tiles)",
             15_494_904,
-            plan.format(products["m5"]) + "of compute",
+            plan_reason.format(cycles_of_products["m5"]) + "of compute",
         ),
-        three.unmodelled(
-            "vertices", 16_877, plan.format(report.graph_size()["vertices"]) + "vertices"
+        source.unmodelled(
+            "vertices", 16_877, plan_reason.format(report.graph_size()["vertices"]) + "vertices"
         ),
-        three.unmodelled(
+        source.unmodelled(
             "variables (bytes)",
             6_624_000,
-            plan.format(categories["Variables"]) + "bytes, as it holds more partial sums",
+            plan_reason.format(categories["Variables"]) + "bytes, as it holds more partial sums",
         ),
-        three.unmodelled(
+        source.unmodelled(
             "all memory but gaps (bytes)",
             59_894_241,
-            plan.format(sum(categories.values())) + "bytes, as it holds more partial sums",
+            plan_reason.format(sum(categories.values())) + "bytes, as it holds more partial sums",
         ),
-        three.unmodelled(
+        source.unmodelled(
             "all memory with gaps (bytes)",
             307_309_104,
             "Poplar reserves parts of memory for some data, which leaves gaps; ours lie between "
             f"variables: {gaps:,}",
         ),
-        three.unmodelled(
+        source.unmodelled(
             "non-interleaved memory (bytes)",
             50_934_241,
-            plan.format(regions["Non-interleaved"]) + "bytes there, all that it holds",
+            plan_reason.format(regions["Non-interleaved"]) + "bytes there, all that it holds",
         ),
-        three.unmodelled(
+        source.unmodelled(
             "interleaved memory (bytes)",
             8_960_000,
             "6,400 bytes on each of 1,400 tiles; the kit puts nothing there while there is room "
             "elsewhere",
         ),
-        three.row(
+        source.row(
             "overflowed memory (bytes)", 0, modelled=regions["Overflow"], tolerance=0, why="it fits"
         ),
-        three.unmodelled(
+        source.unmodelled(
             "constants (bytes)",
             99_000,
             f"what they are is not published; ours comes to {categories['Constants']:,} bytes",
         ),
-        three.unmodelled("tiles that are used", 1_400, plan.format(tiles) + "tiles with vertices"),
-        three.unmodelled(
+        source.unmodelled(
+            "tiles that are used", 1_400, plan_reason.format(tiles_in_use) + "tiles with vertices"
+        ),
+        source.unmodelled(
             "memory of such a tile (kB)",
             41.8,
-            plan.format(round(sum(categories.values()) / tiles)) + "bytes a tile",
+            plan_reason.format(round(sum(categories.values()) / tiles_in_use)) + "bytes a tile",
         ),
         *(
-            three.unmodelled(f"{name}, always live ({unit})", size, why)
-            for name, size, unit, why in (
-                ("vertexInstanceState", 271, "kB", pointers),
-                ("vertexFieldData", 222, "kB", pointers),
+            source.unmodelled(f"{name}, always live ({unit_of_size})", published, why)
+            for name, published, unit_of_size, why in (
+                ("vertexInstanceState", 271, "kB", pointer_reason),
+                ("vertexFieldData", 222, "kB", pointer_reason),
                 ("worklists", 96.7, "kB", "the kit's vertices have none"),
                 ("instrumentationResults", 66, "kB", "profiling costs nothing in the kit"),
                 (
@@ -217,39 +225,42 @@ def products() -> list[Row]:
 
 
 def two_operations() -> list[Row]:
-    """Return the rows of a stage of two operations of about 3,600 cycles each, on tile 0."""
-    stage, single = (profile(*operations(machine("ipu2"), n)).total_cycles for n in (2, 1))
-    why = (
+    """Return the rows of a stage of two operations, each about 3,600 cycles long, on tile 0."""
+    cycles_of_two, cycles_of_one = (
+        profile(*operations(machine("ipu2"), num_operations)).total_cycles
+        for num_operations in (2, 1)
+    )
+    reason = (
         "the kit's sync of 100 cycles a superstep is assumed; here sync and instrumentation "
         "together leave about {} a step"
     )
-    stages = LIGHT.at("lightweight profiling, ipu2 chip")
+    source = LIGHT.at("lightweight profiling, ipu2 chip")
     return [
-        stages.row(
+        source.row(
             "stage of two operations of about 3,600 (cycles)",
             7_238,
-            modelled=stage,
+            modelled=cycles_of_two,
             tolerance=0.03,
-            why=why.format(19),
+            why=reason.format(19),
         ),
-        stages.row(
+        source.row(
             "stage with a block inside (cycles)",
             7_377,
-            modelled=stage,
+            modelled=cycles_of_two,
             tolerance=0.03,
-            why=why.format(90),
+            why=reason.format(90),
         ),
-        stages.row(
+        source.row(
             "block of one operation of about 3,600 (cycles)",
             3_623,
-            modelled=single,
+            modelled=cycles_of_one,
             tolerance=0.03,
-            why=why.format(23),
+            why=reason.format(23),
         ),
-        stages.unmodelled(
+        source.unmodelled(
             "instrumentation of a block (cycles)", 36, "profiling costs nothing in the kit"
         ),
-        stages.unmodelled(
+        source.unmodelled(
             "middle of a StreamCopy (cycles)",
             1_513,
             "the host's latency is not modelled, its rate is",
@@ -258,35 +269,37 @@ def two_operations() -> list[Row]:
 
 
 def growing_operations() -> list[Row]:
-    """Return the rows of an operation that makes one pass more each time, measured on tile 0.
+    """Return the rows of an operation that makes one more pass in each execution, on tile 0.
 
     Its cycles depend on data, so a run measures them.
     """
     published = (3_905, 7_555, 11_203, 14_857, 18_505)
     modelled = programs.growing(machine("ipu2"))
-    traced = LIGHT.at("lightweight profiling, ipu2 chip, a loop in memory, traced")
-    why = (
+    source = LIGHT.at("lightweight profiling, ipu2 chip, a loop in memory, traced")
+    reason = (
         "nothing fitted; missing are the chip's instrumentation and start of a vertex, about 95 "
         "cycles whatever the passes"
     )
     rows = [
-        traced.row(
+        source.row(
             f"{passes} x 100 (cycles)",
-            there,
-            modelled=here,
-            tolerance=round(110 / there, 4),
-            why=why,
+            cycles_published,
+            modelled=cycles_modelled,
+            tolerance=round(110 / cycles_published, 4),
+            why=reason,
         )
-        for passes, (there, here) in enumerate(zip(published, modelled, strict=True), start=1)
+        for passes, (cycles_published, cycles_modelled) in enumerate(
+            zip(published, modelled, strict=True), start=1
+        )
     ]
-    step = (published[-1] - published[0]) / 4
-    ours = (modelled[-1] - modelled[0]) / 4
+    published_per_pass = (published[-1] - published[0]) / 4
+    modelled_per_pass = (modelled[-1] - modelled[0]) / 4
     return [
         *rows,
-        traced.row(
+        source.row(
             "a pass more (cycles)",
-            step,
-            modelled=ours,
+            published_per_pass,
+            modelled=modelled_per_pass,
             tolerance=0.002,
             why=(
                 "six instructions for each of 100 additions, six cycles each on the supervisor, "
@@ -297,30 +310,30 @@ def growing_operations() -> list[Row]:
 
 
 def buffers() -> list[Row]:
-    """Return the rows of a hundred operations in a chip's profiler, whose buffer keeps some.
+    """Return the rows of a hundred operations, of which a chip's profiler keeps some in a buffer.
 
-    The kit needs no such buffer.
+    The kit has no such buffer.
     """
     graph, loop = operations(machine("ipu2"), 1)
     blocks = profile(graph, Repeat(100, loop)).execution.blocks(0, program_filter="^op1$")
-    set_up = "lightweight profiling, ipu2 chip, 100 operations, a buffer of 1,000 bytes"
+    subject = "lightweight profiling, ipu2 chip, 100 operations, a buffer of 1,000 bytes"
     counts = (
         (": blocks that are kept", 42),
         (": overflows", 1),
         (", flushed: parts of flushes", 300),
         (", flushed: parts of other stream copies", 6),
     )
-    why = (
+    reason = (
         "blocks follow from the steps of a run here: nothing is recorded besides, so no buffer "
         "fills and none is flushed"
     )
     return [
         LIGHT.row(
-            f"{set_up}, flushed: operations",
+            f"{subject}, flushed: operations",
             100,
             modelled=len(blocks),
             tolerance=0,
             why="all of them: none is lost",
         ),
-        *(LIGHT.unmodelled(f"{set_up}{counted}", published, why) for counted, published in counts),
+        *(LIGHT.unmodelled(f"{subject}{item}", published, reason) for item, published in counts),
     ]

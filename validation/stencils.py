@@ -1,4 +1,4 @@
-"""Grids on many tiles: halos filled by copies on Graphcore's model, and a blur on GC2 chips."""
+"""Rows of grids on many tiles: a halo exchange by copies on a model, and a blur on GC2 chips."""
 
 from __future__ import annotations
 
@@ -38,24 +38,26 @@ OTHERS = (
 
 
 def halos() -> list[Row]:
-    """Return the rows of the halo exchange by copies in two waves.
+    """Return the rows of the halo exchange by copies in two waves, on a model of the GC2.
 
-    It runs ten times back and forth between two grids of 100 x 100 FLOAT on each tile.
+    The exchange goes ten times back and forth between two grids of 100 x 100 FLOAT on each tile.
     """
     graph = Graph(machine("ipu1"))
     report = profile(graph, halo.two_waves(graph))
-    average = (
+    cycles_per_tile = (
         report.compute_cycles_per_tile,
         report.active_cycles_per_tile,
         report.exchange_cycles_per_tile,
         report.sync_cycles_per_tile,
     )
-    schedule = (
+    schedule_reason = (
         "Poplar's schedule of sends is not published; ours is a perfect one, without collisions "
         "between senders"
     )
-    waits = "a handful of steps, each with the sync that the halo exchange above fixed, and waiting"
-    ours = (report.total_cycles, *(float(cycles.mean()) for cycles in average))
+    sync_reason = (
+        "a handful of steps, each with the sync that the halo exchange above fixed, and waiting"
+    )
+    modelled_phases = (report.total_cycles, *(float(cycles.mean()) for cycles in cycles_per_tile))
     rows = [
         LBM.row(
             f"halo exchange, explicitOneTensor2Wave, ipu1 model: {phase} "
@@ -67,7 +69,10 @@ def halos() -> list[Row]:
             calibrates=why == FIXED,
         )
         for (phase, published), modelled, why in zip(
-            PHASES, ours, (FIXED, FIXED, FIXED, schedule, waits), strict=True
+            PHASES,
+            modelled_phases,
+            (FIXED, FIXED, FIXED, schedule_reason, sync_reason),
+            strict=True,
         )
     ]
     in_sequence = (
@@ -79,8 +84,8 @@ def halos() -> list[Row]:
     ]
 
 
-# Copy vertices of that halo exchange: the pieces and bytes that six of them move, by our guess, and
-# the average worker cycles of one.
+# The copy vertices of that halo exchange are (name, pieces and bytes that six of them move, average
+# worker cycles of one of them). The pieces and bytes are our guess.
 COPIES = (
     ("DstStridedCopyDA32, a column of 102", 102, 408, 801.0),
     ("DstStridedCopyDA32, a column of 100", 100, 400, 786.0),
@@ -93,51 +98,52 @@ def copies() -> list[Row]:
     """Return the rows of vertices that move data within a tile."""
     target = machine("ipu1")
     rows = []
-    for name, pieces, size, published in COPIES:
-        ours = float(copy_cycles(np.array([pieces]), np.array([size]), target)[1][0]) / min(
-            pieces, 6
-        )
-        why = (
+    for name, pieces, num_bytes, published in COPIES:
+        worker_cycles = float(
+            copy_cycles(np.array([pieces]), np.array([num_bytes]), target)[1][0]
+        ) / min(pieces, 6)
+        reason = (
             FIXED
             if "column" in name
             else "by the constants that the columns fixed; what it moves is our guess"
         )
-        full = f"poplar_rt::{name}, ipu1 model (worker cycles)"
+        subject = f"poplar_rt::{name}, ipu1 model (worker cycles)"
         rows.append(
             LBM.row(
-                full,
+                subject,
                 published,
-                modelled=ours,
+                modelled=worker_cycles,
                 tolerance=TOLERANCES[VERTICES],
-                why=why,
-                calibrates=why == FIXED,
+                why=reason,
+                calibrates=reason == FIXED,
             )
         )
     return rows
 
 
 def blurs() -> list[Row]:
-    """Return the rows of one pass of a blur over 2,200 x 1,122 pixels of four channels.
+    """Return the rows of a pass of a blur over 2,200 x 1,122 pixels with four channels.
 
-    It was measured on one IPU and on sixteen.
+    It was measured on one IPU and on sixteen IPUs.
     """
-    half = template(blur.VectorBlur, "HalfBlur", {FLOAT: HALF})
-    kinds = (
+    half_blur = template(blur.VectorBlur, "HalfBlur", {FLOAT: HALF})
+    codelets = (
         ("float", blur.Blur, 210_249, 13_152),
         ("float2", blur.VectorBlur, 100_257, 7_914),
-        ("half4", half, 63_531, 4_446),
+        ("half4", half_blur, 63_531, 4_446),
     )
     rows = []
-    first = 0
-    around = (
+    float_cycles = 0
+    reason = (
         "counted from one loop; the chip's has nine, for corners, edges and the middle, with "
         "addresses of their own"
     )
-    for name, codelet, cycles_on_one, sixteen in kinds:
-        # a sixth of a tile's pixels: 5 rows of 69 on 1,216 tiles, 3 of 7 on 19,456
+    for name, codelet, cycles_on_one, cycles_on_sixteen in codelets:
+        # A worker has a sixth of a tile's pixels: 5 rows of 69 pixels on 1,216 tiles, or 3 rows of
+        # 7 pixels on 19,456 tiles.
         for ipus, published, (height, width) in (
             (1, cycles_on_one, (5, 69)),
-            (16, sixteen, (3, 7)),
+            (16, cycles_on_sixteen, (3, 7)),
         ):
             shapes: dict[str, FieldValue] = {
                 "inner": ((height + 2) * (width + 2) * 4,),
@@ -145,19 +151,19 @@ def blurs() -> list[Row]:
                 "width": width,
             }
             cycles = one_vertex(codelet, shapes, "ipu1", codelet_prices=COMPILED)
-            first = first or cycles  # the cycles of "float" on one IPU
+            float_cycles = float_cycles or cycles  # the cycles of "float" on one IPU
             rows.append(
                 PHASES_OF_BLUR.row(
                     f"blur, {name}, {ipus} IPU{'s' * (ipus > 1)}: compute (cycles)",
                     published,
                     modelled=cycles,
                     tolerance=WITHIN,
-                    why=around,
+                    why=reason,
                     explained=True,
                 )
             )
     graph = Graph(machine("ipu1"))
-    report = profile(graph, blur.build(graph, FLOAT, first // 6))
+    report = profile(graph, blur.build(graph, FLOAT, float_cycles // 6))
     cost = report.compute_sets[0].cost
     rows.append(
         PHASES_OF_BLUR.row(

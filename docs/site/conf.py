@@ -55,8 +55,8 @@ myst_enable_extensions = ["substitution"]
 CODE = {"url": "../_modules/{{path}}.html#{{fragment}}"}
 myst_url_schemes = {"http": None, "https": None, "mailto": None, "code": CODE}
 
-autodoc_typehints = "none"  # shapes, dtypes and units stand in the docstrings
-autodoc_mock_imports = ["torch"]  # the extra of that name may be missing
+autodoc_typehints = "none"  # Shapes, dtypes and units stand in the docstrings.
+autodoc_mock_imports = ["torch"]  # The extra of that name may be missing.
 autodoc_member_order = "bysource"
 autodoc_default_options = {"members": True, "undoc-members": True, "exclude-members": "not_here"}
 toc_object_entries_show_parents = "hide"

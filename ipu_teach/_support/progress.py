@@ -31,14 +31,14 @@ from typing import Any, TextIO, TypeVar
 
 T = TypeVar("T")
 
-AFTER, EVERY = 1.0, 0.2  # seconds before the line appears, and between two updates of it
-FORMS = (  # the line without a count, with a count but no total, and with both
+AFTER, EVERY = 1.0, 0.2  # Seconds before the line appears, and between two updates of it.
+FORMS = (  # The line without a count, with a count but no total, and with both.
     "{elapsed}{postfix}",
     "{n_fmt} {unit} [{elapsed}{postfix}]",
     "{percentage:3.0f}%|{bar:12}| {n_fmt}/{total_fmt} {unit} [{elapsed}<{remaining}{postfix}]",
 )
-IDLE = 25  # the thread ends after this many updates without work
-STILL = 3  # the line of a growing object disappears after this many updates without growth
+IDLE = 25  # The thread ends after this many updates without work.
+STILL = 3  # The line of a growing object disappears after this many updates without growth.
 
 
 class TrackedWork:

@@ -143,8 +143,8 @@ _TWINS = {_twin(name): name for name in _OPTIONS}
 def effective(options: Options | None, engine_options: Options | None = None) -> Options:
     """Return the values of all options, by Poplar's names.
 
-    Of these sources, a later one takes precedence: the defaults, the environment variable,
-    `engine_options`, `options`.
+    There are four sources: the defaults, the environment variable, `engine_options` and `options`.
+    A later source takes precedence over an earlier one.
     """
     defaults = {name: option.default for name, option in _OPTIONS.items()}
     return MappingProxyType(

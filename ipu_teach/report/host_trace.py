@@ -16,9 +16,9 @@ from ipu_teach.saving.schema import keyed, many, real, row, since, whole
 ENGINE, STREAMS, USER = "engine", "streams", "user"
 PREFETCH, COPY = "prefetch()", "StreamCopy"
 TO_DEVICE, TO_HOST = "host to device", "device to host"
-LONGEST = 1e12  # a file may not have a longer time, in seconds
-MOST_WRITTEN = 20_000  # a file has at most this many events of each channel
-ON_THE_CLOCK = "run 0, modelled"  # a run with this name has events with modelled times
+LONGEST = 1e12  # A file may not have a longer time, in seconds.
+MOST_WRITTEN = 20_000  # A file has at most this many events of each channel.
+ON_THE_CLOCK = "run 0, modelled"  # A run with this name has events with modelled times.
 
 T = TypeVar("T")
 # This is a `Raw` as a plain tuple, which is quicker to create.
@@ -148,14 +148,14 @@ class HostTrace:
         }
         events = []
         for event, outer_events in nested(ordered, lambda e: (e.thread, e.start, e.end)):
-            start = (event.start - self._since) / 1e9
+            start_seconds = (event.start - self._since) / 1e9
             duration = (event.end - event.start) / 1e9
             depth_and_thread = len(outer_events), number_of_thread[event.thread]
             events.append(
                 HostEvent(
                     event.channel,
                     event.label,
-                    start,
+                    start_seconds,
                     duration,
                     *depth_and_thread,
                     event.size,
@@ -297,12 +297,12 @@ def nested(
     """
     open_by_thread: dict[Any, list[tuple[float, T]]] = {}
     for event in events:
-        thread, start, end = place(event)
+        thread, event_start, event_end = place(event)
         open_events = open_by_thread.setdefault(thread, [])
-        while open_events and (open_events[-1][0] < end or open_events[-1][0] <= start):
+        while open_events and (open_events[-1][0] < event_end or open_events[-1][0] <= event_start):
             open_events.pop()
         yield event, tuple(open_event for _, open_event in open_events)
-        open_events.append((end, event))
+        open_events.append((event_end, event))
 
 
 def is_copy(event: HostEvent) -> bool:

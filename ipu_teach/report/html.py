@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from ipu_teach.report.host_trace import HostTrace
     from ipu_teach.report.report import Report
 
-MOST_ROWS = 24  # the page shows at most this many rows of a table
-MOST_NODES = 200  # the page shows at most this many nodes of the program trees
+MOST_ROWS = 24  # The page shows at most this many rows of a table.
+MOST_NODES = 200  # The page shows at most this many nodes of the program trees.
 # Each section has the column to sort by ("" for none), the columns to show, and the caption.
 TABLES = {
     "Insights": ("", "kind text advice lesson", "What stands out, and what to try"),

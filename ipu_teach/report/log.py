@@ -17,9 +17,9 @@ from ipu_teach.cost import Measured
 from ipu_teach.saving.schema import NOTE, checked, column, many, row, told, whole
 from ipu_teach.types import Array
 
-MOST_STEPS = 2**22  # the order of this many steps is kept, which takes 16 MB
-MOST_RUNS = 2**16  # this many calls of Engine.run are kept
-MOST_ROWS = 2**20  # this many row numbers of remote buffers are kept
+MOST_STEPS = 2**22  # The order of this many steps is kept, which takes 16 MB.
+MOST_RUNS = 2**16  # This many calls of Engine.run are kept.
+MOST_ROWS = 2**20  # This many row numbers of remote buffers are kept.
 
 
 @dataclass(frozen=True)

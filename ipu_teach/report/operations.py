@@ -212,11 +212,11 @@ def _operation(
         profile.steps[step_number].compute_set: profile.parts(step_number)
         for step_number in step_numbers
     }
-    parts = [part for parts_of_set in parts_by_set.values() for part in parts_of_set]
+    vertex_groups = [group for parts_of_set in parts_by_set.values() for group in parts_of_set]
     flops = [
-        int(executions[step_number]) * part.flops if part.flops >= 0 else -1
+        int(executions[step_number]) * group.flops if group.flops >= 0 else -1
         for step_number in step_numbers
-        for part in profile.parts(step_number)
+        for group in profile.parts(step_number)
     ]
     code_bytes = (
         sum(tiles_with_code.pop(step_number, 0) for step_number in step_numbers)
@@ -229,12 +229,12 @@ def _operation(
     ):
         exchange = profile.cost(step_number).exchange
         step = profile.steps[step_number]
-        tiles_of_parts = [part.on for part in profile.parts(step_number)]
+        tiles_of_parts = [group.on for group in profile.parts(step_number)]
         code_bytes += int(
             control_code_bytes(exchange, tiles_of_parts, step.to_device is not None, target).sum()
         )
         code_bytes += sum(int(exchange_code_bytes(traffic, target).sum()) for traffic in exchange)
-    lines = [part.line for part in parts if part.line] + [
+    lines = [group.line for group in vertex_groups if group.line] + [
         profile.steps[step_number].line
         for step_number in step_numbers
         if profile.steps[step_number].line
@@ -243,7 +243,7 @@ def _operation(
         name,
         len(step_numbers),
         executions=sum(step_number for step_number, _ in costs),
-        vertices=sum(part.vertices for part in parts),
+        vertices=sum(group.vertices for group in vertex_groups),
         cycles=sum(step_number * cost.cycles for step_number, cost in costs),
         compute_cycles=sum(step_number * cost.compute_duration for step_number, cost in costs),
         exchange_cycles=sum(step_number * cost.exchange_duration for step_number, cost in costs),

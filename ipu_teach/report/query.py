@@ -94,19 +94,20 @@ class VariableTable(Table[VariableRow]):
         The row has the sums of the bytes and tiles of the replicas. Replicas whose live ranges
         differ keep their own rows.
         """
-        groups = folded([v.name for v in self], [v.bytes for v in self])
+        groups = folded([row.name for row in self], [row.bytes for row in self])
         rows_folded: list[VariableRow] = []
         for name, indices in groups:
-            first, *rest = (self[i] for i in indices)
+            first_row, *other_rows = (self[i] for i in indices)
             have_equal_ranges = all(
-                (v.ranges, v.always_live) == (first.ranges, first.always_live) for v in rest
+                (row.ranges, row.always_live) == (first_row.ranges, first_row.always_live)
+                for row in other_rows
             )
             total_bytes, num_tiles = (
                 sum(getattr(self[i], attribute) for i in indices)
                 for attribute in ("bytes", "tiles")
             )
-            merged_row = replace(first, name=name, bytes=total_bytes, tiles=num_tiles)
-            rows_folded += [merged_row] if have_equal_ranges else [first, *rest]
+            merged_row = replace(first_row, name=name, bytes=total_bytes, tiles=num_tiles)
+            rows_folded += [merged_row] if have_equal_ranges else [first_row, *other_rows]
         return VariableTable(rows_folded)
 
 
@@ -142,23 +143,23 @@ def variables(report: Report) -> VariableTable:
     bytes_per_variable = total_of(memory.variable, memory.size, len(variable_facts)).tolist()
     tiles_per_variable = np.bincount(memory.variable, minlength=len(variable_facts)).tolist()
     live_ranges: list[list[tuple[int, int]]] = [[] for _ in variable_facts]
-    for index, start, stop in zip(
+    for index, first_place, end_place in zip(
         *(array.tolist() for array in live_runs(memory.liveness.live)), strict=True
     ):
-        live_ranges[index].append((start, stop))
+        live_ranges[index].append((first_place, end_place))
     return VariableTable(
         VariableRow(
-            v.name,
-            v.dtype,
-            shape=v.shape,
-            category=v.category,
+            facts.name,
+            facts.dtype,
+            shape=facts.shape,
+            category=facts.category,
             bytes=bytes_per_variable[index],
             tiles=tiles_per_variable[index],
-            always_live=always,
+            always_live=is_always_live,
             ranges=tuple(live_ranges[index]),
-            line=v.line,
+            line=facts.line,
         )
-        for index, (v, always) in enumerate(
+        for index, (facts, is_always_live) in enumerate(
             zip(variable_facts, memory.liveness.always.tolist(), strict=True)
         )
     )
@@ -582,18 +583,18 @@ class Compilation(WithoutSome):
         """The live memory at each place of the programs, in order."""
         memory = self._report.memory
         always_live_bytes = int(memory.always_live_bytes_per_tile.sum())
-        places = zip(memory.liveness.places, memory.bytes_by_place(), strict=True)
+        named_places = zip(memory.liveness.places, memory.bytes_by_place(), strict=True)
         return Table(
             LivenessStep(
-                number,
-                place.kind,
+                place_number,
+                step_node.kind,
                 name=name,
                 bytes=bytes_held,
                 always_live_bytes=always_live_bytes,
                 _memory=memory,
                 _profile=self._report.profile,
             )
-            for number, (place, (name, bytes_held)) in enumerate(places)
+            for place_number, (step_node, (name, bytes_held)) in enumerate(named_places)
         )
 
 

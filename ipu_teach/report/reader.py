@@ -128,10 +128,10 @@ def _report(header: s.HeaderValue) -> Read:
 
 
 def _profile(header: s.HeaderValue) -> StoredProfile:
-    known = header.known
+    state = header.known
     notes_header = header["notes"]
     target: Target = s.TARGET.read(header["target"])
-    known.update(tiles=target.num_tiles, ipus=target.num_ipus, categories=CATEGORIES)
+    state.update(tiles=target.num_tiles, ipus=target.num_ipus, categories=CATEGORIES)
     s.told("texts", s.many(s.TEXT)).read(notes_header["texts"])
     unnoted_variables = w.VARIABLES.read(header["variables"])
     notes: w.Notes = w.NOTES.read(notes_header)
@@ -149,7 +149,7 @@ def _profile(header: s.HeaderValue) -> StoredProfile:
     def get(name: str, codec: s.Codec) -> Any:
         return s.told(name, codec).read(header[name])
 
-    variables = known["variables"] = noted("variables", unnoted_variables, line=notes.variables)
+    variables = state["variables"] = noted("variables", unnoted_variables, line=notes.variables)
     codelets = noted(
         "codelets",
         get("codelets", w.CODELETS),
@@ -160,18 +160,18 @@ def _profile(header: s.HeaderValue) -> StoredProfile:
     sets = get("compute_sets", w.COMPUTE_SETS)
     if len(sets) != len(notes.parts):
         header["compute_sets"].fail("a list with its notes")
-    parts = [
-        noted("compute_sets", c.parts, line=lines)
-        for c, lines in zip(sets, notes.parts, strict=True)
+    noted_parts = [
+        noted("compute_sets", compute_set.parts, line=lines)
+        for compute_set, lines in zip(sets, notes.parts, strict=True)
     ]
-    sets = noted("compute_sets", sets, parts=parts)
+    sets = noted("compute_sets", sets, parts=noted_parts)
     steps = get("steps", w.STEPS)
     moves = notes.moves or [()] * len(steps)  # files of version 4 and older have no moves
     steps = noted("steps", steps, line=notes.steps, moves=moves)
     num_steps = len(steps)
     if num_steps * target.num_tiles > w.MOST_CELLS:
         header["steps"].fail(f"a list of at most {w.MOST_CELLS // target.num_tiles:,} steps")
-    programs = known["programs"] = _programs(header)
+    programs = state["programs"] = _programs(header)
     edges = s.whole().read(header["edges"])
     costs = s.many(w.COST).read(header["costs"])
     replicas = _replicas(header, variables, target)
@@ -183,7 +183,9 @@ def _profile(header: s.HeaderValue) -> StoredProfile:
         for cycles_by_name, cost in zip(cycles, costs, strict=True)
     ):
         header["costs"].fail("a list of costs of the codelets")
-    if len(costs) != num_steps or [len(m) for m in messages] != [len(c.exchange) for c in costs]:
+    if len(costs) != num_steps or [len(step_messages) for step_messages in messages] != [
+        len(cost.exchange) for cost in costs
+    ]:
         header["costs"].fail(f"the costs of {num_steps:,} steps and their exchanges")
     memory = _memory(header["memory"], target)
     return StoredProfile(
@@ -274,8 +276,8 @@ def _memory(value: s.HeaderValue, target: Target) -> MemoryLedger:
     is_always_live = s.column("variables", most=1).read(value["always_live"]).astype(bool)
     return MemoryLedger(
         target,
-        tuple(v.name for v in variables),
-        tuple(v.category for v in variables),
+        tuple(facts.name for facts in variables),
+        tuple(facts.category for facts in variables),
         passing=tuple(passing_by_step.get(place.step, {}) for place in places),
         liveness=Liveness(
             is_always_live, places, np.cumsum(live_changes, axis=0, dtype=np.int8)[:-1] > 0

@@ -18,9 +18,9 @@ from ipu_teach.graph.tensor import Tensor
 from ipu_teach.report.report import Report
 from ipu_teach.types import Array, from_quarter
 
-MOST_ELEMENTS = 65_536  # the recorded tensors may have at most this many elements together
-MOST_ENTRIES = 1_000_000  # a recording keeps at most this many steps and changed elements
-HOST = -1  # `Recording.steps` has this number where the host wrote between two runs
+MOST_ELEMENTS = 65_536  # The recorded tensors may have at most this many elements together.
+MOST_ENTRIES = 1_000_000  # A recording keeps at most this many steps and changed elements.
+HOST = -1  # `Recording.steps` has this number where the host wrote between two runs.
 
 # A `Look` returns the values of a tensor, and bool: which of its elements have been written.
 Look = Callable[[Tensor], tuple[Array, Array]]

@@ -41,8 +41,8 @@ from ipu_teach.report.walk import joints
 from ipu_teach.target import Target, changed
 from ipu_teach.types import Array
 
-EVERY = 2**12  # a run on a single IPU is divided into parts of this many steps, to sum their cycles
-CHUNK = 2**16  # the times of this many steps are computed at once
+EVERY = 2**12  # The cycles of a run on a single IPU are added up in parts of this many steps.
+CHUNK = 2**16  # The times of this many steps are computed at once.
 # The compiled program depends on these fields of the target, so `what_if` cannot change them.
 COMPILED_FOR = (
     "num_ipus",
@@ -192,7 +192,7 @@ class Report(WithoutSome):
                     *self.overlap.spans(chunk_start, chunk_end),
                 )
             )
-            for index, (step_number, starts_of_sets, start, end) in enumerate(
+            for index, (step_number, starts_of_sets, start_cycle, end_cycle) in enumerate(
                 zip(*columns, strict=True), chunk_start
             ):
                 cost = self.profile.cost(step_number)
@@ -200,12 +200,12 @@ class Report(WithoutSome):
                     index,
                     cost.kind,
                     cost.name,
-                    start,
+                    start_cycle,
                     cost.cycles,
                     cost,
                     step_number,
                     self.profile,
-                    end,
+                    end_cycle,
                     tuple(starts_of_sets),
                 )
 

@@ -17,7 +17,7 @@ from ipu_teach.report.table import Table, plain
 from ipu_teach.target import MACHINES
 from ipu_teach.types import Array
 
-KIB = 1024  # Poplar's profile calls this many bytes a kB
+KIB = 1024  # Poplar's profile calls this many bytes a kB.
 # These notes follow the cycles of a codelet that did not run as a batch.
 WAYS = {"batch": "", "scalar": "  (ran as loops over elements)", "loop": "  (ran vertex by vertex)"}
 

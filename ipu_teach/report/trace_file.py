@@ -17,10 +17,11 @@ from ipu_teach.report.host_trace import HostTrace
 from ipu_teach.report.report import Report
 from ipu_teach.report.steps import StepRun
 
-MOST_EVENTS = 500_000  # a trace with more events is cut off
-MOST_TILES = 16  # this many tiles have rows of their own, unless the caller chooses the tiles
-HOST, DEVICE = 0, 1  # the numbers of the two processes in the trace
-# Each set of tiles has these two rows. Row 0 is not used, as Perfetto shows the process in it.
+MOST_EVENTS = 500_000  # A trace with more events than this is cut off.
+MOST_TILES = 16  # This many tiles have rows of their own, unless the caller chooses the tiles.
+HOST, DEVICE = 0, 1  # The numbers of the two processes in the trace.
+# Each set of tiles has a row of steps and a row of phases. Row 0 is not used, as Perfetto shows the
+# process in it.
 STEPS, PHASES = 1, 2
 ROWS = {STEPS: "steps", PHASES: "phases"}
 _Event = dict[str, Any]
@@ -118,9 +119,9 @@ def _events(
     report: Report, step: StepRun, tiles: list[int], microseconds: float
 ) -> Iterator[_Event]:
     first_tile_row = _tile_row(report)
-    for set_number, start in step.shares:
+    for set_number, start_cycle in step.shares:
         phases = report.phases(step.step, set_number)
-        duration = sum(p.cycles for p in phases)
+        duration = sum(phase.cycles for phase in phases)
         sets = range(report.target.num_sets) if set_number is None else (set_number,)
         details = {"cycles": duration, "kind": step.kind, "bytes received": step.bytes_received}
         for row_set in sets:
@@ -128,7 +129,7 @@ def _events(
                 step.name or step.kind,
                 "step",
                 STEPS + 2 * row_set,
-                start,
+                start_cycle,
                 duration,
                 microseconds,
                 details,
@@ -140,7 +141,7 @@ def _events(
                     phase.kind,
                     phase.kind,
                     PHASES + 2 * row_set,
-                    start,
+                    start_cycle,
                     phase.cycles,
                     microseconds,
                     step_name_details,
@@ -152,12 +153,12 @@ def _events(
                         phase.kind,
                         phase.kind,
                         first_tile_row + tile,
-                        start,
+                        start_cycle,
                         float(phase.busy[tile]),
                         microseconds,
                         step_name_details,
                     )
-            start += phase.cycles
+            start_cycle += phase.cycles
 
 
 def _tile_row(report: Report) -> int:

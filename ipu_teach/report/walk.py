@@ -102,22 +102,24 @@ class Walk:
             else self._numbers
         )
         places = [place for root in self.roots for place in root.walk()]
-        self._kept = {p for p in places if (most is not None if keep is None else keep(p))}
+        self._kept = {
+            place for place in places if (most is not None if keep is None else keep(place))
+        }
         # The walk skips the steps of any other place at once if their number is known.
         self._entered = {
-            p
-            for p in places
-            if self._varies or any(descendant in self._kept for descendant in p.walk())
+            place
+            for place in places
+            if self._varies or any(descendant in self._kept for descendant in place.walk())
         }
         self._at = 0
         self._end = 0
-        end = len(self._steps) if most is None else min(most, len(self._steps))
-        runs = [(run.program, run.first, run.last) for run in report.runs] or [(0, 0, end)]
-        self.read: list[int] = []  # indices of the steps before which a predicate was read
-        self.unplaced = 0  # the number of steps that belong to no place of the programs
+        end_index = len(self._steps) if most is None else min(most, len(self._steps))
+        runs = [(run.program, run.first, run.last) for run in report.runs] or [(0, 0, end_index)]
+        self.read: list[int] = []  # Indices of the steps before which a predicate was read.
+        self.unplaced = 0  # The number of steps that belong to no place of the programs.
         for program_number, run_start, run_end in runs:
             self._at = run_start
-            self._end = end if run_end is None else min(run_end, end)
+            self._end = end_index if run_end is None else min(run_end, end_index)
             if self._at < self._end:
                 self._enter(self.roots[program_number])
                 self.unplaced += self._end - self._at

@@ -34,7 +34,7 @@ from ipu_teach.report.table import plain
 if TYPE_CHECKING:
     from ipu_teach.report.report import Report
 
-MEMORY, WAITING = "memory", "waiting"  # the two questions that `why(report, what)` takes by name
+MEMORY, WAITING = "memory", "waiting"  # The two questions that `why(report, what)` takes by name.
 # If the longest step takes less than this share of the run, no single step explains the run's time.
 DOMINATES = 0.1
 
@@ -323,14 +323,18 @@ def _tile(
     report: Report, executed: list[Executions], longest: Executions, step_number: int, tile: int
 ) -> Iterator[Cause]:
     waits_in_step = partial(_waits, report, tile=tile)
-    waited_cycles = sum(e.total(waits_in_step) for e in executed)
-    total_cycles = sum(e.total(partial(_cycles, report)) for e in executed)
+    waited_cycles = sum(execution.total(waits_in_step) for execution in executed)
+    total_cycles = sum(execution.total(partial(_cycles, report)) for execution in executed)
     yield Cause(
         f"Tile {tile} waits {_n(waited_cycles)} of {_n(total_cycles)} modelled cycles for others.",
         (tile,),
     )
     if longest.total(waits_in_step):
-        phases_with_tiles = ((p, p.busy) for p in report.phases(step_number) if p.busy is not None)
+        phases_with_tiles = (
+            (candidate, candidate.busy)
+            for candidate in report.phases(step_number)
+            if candidate.busy is not None
+        )
         phase, busy = max(
             phases_with_tiles, key=lambda entry: entry[0].cycles - int(entry[1][tile])
         )
@@ -524,12 +528,14 @@ def _memory(report: Report, tile: int) -> Iterator[Cause]:
     )
     category, category_bytes = max(memory.by_category(tile).items(), key=lambda item: item[1])
     if category not in (VARIABLES, CONSTANTS):
-        place = memory.fullest_place(tile) if category in PASSING else None
-        during = f", while {place.kind} {place.name!r} runs" if place else ""
+        fullest_place = memory.fullest_place(tile) if category in PASSING else None
+        during = (
+            f", while {fullest_place.kind} {fullest_place.name!r} runs" if fullest_place else ""
+        )
         yield Cause(
             f"Most of it is for {category.lower()}: {category_bytes:,} bytes{during}.", (tile,)
         )
-        line = _line_of_buffers(report, place.step, tile) if place else ""
+        line = _line_of_buffers(report, fullest_place.step, tile) if fullest_place else ""
         if line:
             yield Cause(f"What moves there is named in {line}.", (), line)
         return
@@ -538,7 +544,10 @@ def _memory(report: Report, tile: int) -> Iterator[Cause]:
     if 2 * largest_bytes < category_bytes:
         yield from _several(report, tile, category, bytes_by_name)
         return
-    variable = max((v for v in report.variables if v.name == name), key=lambda v: v.bytes)
+    variable = max(
+        (candidate for candidate in report.variables if candidate.name == name),
+        key=lambda candidate: candidate.bytes,
+    )
     yield Cause(
         f"Most of it is {name!r}: {largest_bytes:,} bytes, of {variable.bytes:,} that lie on "
         f"{variable.tiles:,} of {tiles}.",

@@ -26,10 +26,10 @@ from ipu_teach.errors import InvalidOptionError, IPUTeachError, shown
 from ipu_teach.types import Array
 
 T = TypeVar("T")
-MOST_NODES = 10**6  # a program may have this many nodes; equal ones count as often as they occur
-_npy: Any = np.lib.format  # only some versions of numpy have types for this module
+MOST_NODES = 10**6  # A program may have this many nodes; equal ones count as often as they occur.
+_npy: Any = np.lib.format  # Only some versions of numpy have types for this module.
 
-Header: TypeAlias = dict[str, Any]  # the contents of `header.json`
+Header: TypeAlias = dict[str, Any]  # The contents of `header.json`.
 # These are the dtypes of the arrays in a file, by numpy's names.
 KINDS: dict[str, np.dtype[np.generic]] = {
     "int64": np.dtype("<i8"),

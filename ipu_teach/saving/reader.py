@@ -31,7 +31,7 @@ from ipu_teach.types import UNSIGNED_INT, Array, DType
 
 MOST_PIECES = 2**28  # a view may have this many elements that are checked one by one
 
-Options = TypeVar("Options")  # the type of the engine's options, which only the engine knows
+Options = TypeVar("Options")  # The type of the engine's options, which only the engine knows.
 # A function of this type gets any value of a file, and raises an error if it is not options.
 Parsed: TypeAlias = Callable[[Any], Options]
 Read: TypeAlias = tuple[Graph, list[p.Program], dict[str, bool], Options]

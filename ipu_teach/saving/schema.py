@@ -44,9 +44,9 @@ from ipu_teach.saving.archive import Format, unpack
 from ipu_teach.target import BY_HAND, Target, make_target
 from ipu_teach.types import Array
 
-MOST = 2**56  # no number in a file may be larger, so that sums of many numbers fit in int64
-LONGEST = 10**6  # a list of numbers may have at most this many entries
-MOST_NUMBERS = 2**27  # the columns of a file may have this many numbers, which take 1 GB
+MOST = 2**56  # No number in a file may be larger, so that sums of many numbers fit in int64.
+LONGEST = 10**6  # A list of numbers may have at most this many entries.
+MOST_NUMBERS = 2**27  # The columns of a file may have this many numbers, which take 1 GB.
 # These are the dtypes of columns, smallest first. A column has the smallest dtype that can contain
 # its numbers.
 COLUMNS = {kind: np.dtype(kind) for kind in ("u1", "u2", "u4", "i8")}
@@ -56,8 +56,8 @@ RANGES = {kind: (np.iinfo(dtype).min, np.iinfo(dtype).max) for kind, dtype in CO
 Json: TypeAlias = Any
 # A codec writes and reads such a value. Each codec has its own type of values.
 Value: TypeAlias = Any
-Make: TypeAlias = Callable[..., Value]  # builds a record from its fields
-Bound: TypeAlias = int | str  # a text is a name under which `told` recorded a number or a list
+Make: TypeAlias = Callable[..., Value]  # Builds a record from its fields.
+Bound: TypeAlias = int | str  # A text is a name under which `told` recorded a number or a list.
 T = TypeVar("T")
 
 
@@ -137,7 +137,7 @@ class Known(dict[str, Value]):
         self.form = form
         self.arrays = arrays
         self.version = version
-        self._made: dict[tuple[str, int, int], Array] = {}
+        self._columns: dict[tuple[str, int, int], Array] = {}
         self._left = MOST_NUMBERS
 
     def bound(self, bound: Bound) -> int:
@@ -159,20 +159,22 @@ class Known(dict[str, Value]):
             self._charge(stored, length if count is None else 0)
             # The number of an empty column need not be within the bounds.
             cache_key = kind, stored[1].whole(least, most if length else MOST), length
-            if cache_key not in self._made:
-                self._made[cache_key] = np.broadcast_to(np.int64(cache_key[1]), (length,))
-            return self._made[cache_key]
+            if cache_key not in self._columns:
+                self._columns[cache_key] = np.broadcast_to(np.int64(cache_key[1]), (length,))
+            return self._columns[cache_key]
         file_column = self.arrays.get(kind) if kind in COLUMNS else None
         if file_column is None:
             stored.fail("a column of this file")
         start = stored[1].whole(0, len(file_column))
         if start + length > len(file_column):
             stored.fail("a column that ends within the file")
-        if (kind, start, length) not in self._made:
+        if (kind, start, length) not in self._columns:
             self._charge(stored, length)
-            self._made[kind, start, length] = file_column[start : start + length].astype(np.int64)
-            self._made[kind, start, length].flags.writeable = False
-        cached = self._made[kind, start, length]
+            self._columns[kind, start, length] = file_column[start : start + length].astype(
+                np.int64
+            )
+            self._columns[kind, start, length].flags.writeable = False
+        cached = self._columns[kind, start, length]
         if length and (int(cached.min()) < least or int(cached.max()) > most):
             stored.fail(f"a column of numbers from {least:,} to {most:,}")
         return cached
@@ -212,10 +214,10 @@ class HeaderValue:
         key = f".{self.key}" if isinstance(self.key, str) else f"[{self.key}]"
         return self.above.where + key
 
-    def fail(self, wanted: str) -> NoReturn:
-        """Raise the error of the file format, which says that the value is not `wanted`."""
+    def fail(self, expected: str) -> NoReturn:
+        """Raise the error of the file format, which says that the value is not `expected`."""
         raise self.known.form.error(
-            f"The {self.known.form.noun} is damaged: {shown(self.value)} is not {wanted}.",
+            f"The {self.known.form.noun} is damaged: {shown(self.value)} is not {expected}.",
             where=self.where,
             next_step="save it again; a file that was changed by hand cannot be loaded.",
         )
@@ -234,10 +236,10 @@ class HeaderValue:
             next_step="save it again.",
         )
 
-    def items(self, wanted: str = "a list") -> Iterator[HeaderValue]:
-        """Yield the values of a list; if it is not a list, fail with the description `wanted`."""
+    def items(self, expected: str = "a list") -> Iterator[HeaderValue]:
+        """Yield the values of a list; if it is not a list, fail with the description `expected`."""
         if not isinstance(self.value, list):
-            self.fail(wanted)
+            self.fail(expected)
         return (HeaderValue(value, i, self.known, self) for i, value in enumerate(self.value))
 
     def entries(self) -> Iterator[tuple[str, HeaderValue]]:
@@ -291,11 +293,11 @@ def load(data: bytes, form: Format, read: Callable[[HeaderValue], T]) -> T:
 # Single values
 
 
-def plain(kind: type, wanted: str) -> Codec:
-    """Return the codec of values of type `kind` that JSON stores directly; errors say `wanted`."""
+def plain(kind: type, expected: str) -> Codec:
+    """Return the codec of JSON values of type `kind`; the error for others says `expected`."""
 
     def read(stored: HeaderValue) -> Value:
-        return stored.value if type(stored.value) is kind else stored.fail(wanted)
+        return stored.value if type(stored.value) is kind else stored.fail(expected)
 
     return Codec(lambda value, _: value, read)
 
@@ -357,16 +359,16 @@ def column(
 # Codecs of several values
 
 
-def many(item_codec: Codec, most: int | None = None, wanted: str = "a list") -> Codec:
+def many(item_codec: Codec, most: int | None = None, expected: str = "a list") -> Codec:
     """Return the codec of a list of at most `most` items, or of any length if `most` is None.
 
-    `item_codec` is the codec of the items. Errors call the list `wanted`.
+    `item_codec` is the codec of the items. Errors call the list `expected`.
     """
 
     def read(stored: HeaderValue) -> tuple[Value, ...]:
         if most is not None and isinstance(stored.value, list) and len(stored.value) > most:
-            stored.fail(wanted)
-        return tuple(map(item_codec.read, stored.items(wanted)))
+            stored.fail(expected)
+        return tuple(map(item_codec.read, stored.items(expected)))
 
     return Codec(lambda values, columns: [item_codec.write(item, columns) for item in values], read)
 
@@ -404,7 +406,7 @@ def pair(*codecs: Codec) -> Codec:
 
 
 def named(
-    value_codec: Codec, permitted: Iterable[str] | None = None, wanted: str = "an object"
+    value_codec: Codec, permitted: Iterable[str] | None = None, expected: str = "an object"
 ) -> Codec:
     """Return the codec of a dict whose keys are text, and in `permitted` if it is not None."""
 
@@ -414,7 +416,7 @@ def named(
             or permitted is not None
             and not set(stored.value) <= set(permitted)
         ):
-            stored.fail(wanted)
+            stored.fail(expected)
         return {name: value_codec.read(entry) for name, entry in stored.entries()}
 
     def write(values: Mapping[str, Value], columns: Columns) -> dict[str, Json]:
@@ -423,15 +425,15 @@ def named(
     return Codec(write, read)
 
 
-def checked(value_codec: Codec, is_valid: Callable[[Value], bool], wanted: str) -> Codec:
+def checked(value_codec: Codec, is_valid: Callable[[Value], bool], expected: str) -> Codec:
     """Return `value_codec`, changed so that it refuses a value read for which `is_valid` is False.
 
-    The error says that the value is not `wanted`.
+    The error says that the value is not `expected`.
     """
 
     def read(stored: HeaderValue) -> Value:
         value = value_codec.read(stored)
-        return value if is_valid(value) else stored.fail(wanted)
+        return value if is_valid(value) else stored.fail(expected)
 
     return Codec(value_codec.write, read)
 
@@ -476,7 +478,7 @@ def once(table: str, value_codec: Codec, key: Callable[[Value], Hashable] | None
 
 TEXT = plain(str, "text")
 FLAG = plain(bool, "true or false")
-ONCE = once("texts", TEXT, str)  # for texts that occur often
+ONCE = once("texts", TEXT, str)  # For texts that occur often.
 # A field with this mark is stored in another part of the file, or not at all.
 NOTE = Codec(lambda v, out: None, lambda p: None)
 PLAIN: dict[Value, Codec] = {str: TEXT, bool: FLAG, int: whole(), float: real()}
@@ -515,11 +517,11 @@ TARGET = Codec(_write_target, _read_target)
 # Records
 
 
-def by_column(make: Make, wanted: str, **columns: Codec) -> Codec:
+def by_column(make: Make, expected: str, **columns: Codec) -> Codec:
     """Return the codec of a list of objects, stored as one column for each attribute.
 
     `columns` has the codec of each column, by the name of the attribute. `make` builds an object
-    from its attributes. Errors call the list `wanted`.
+    from its attributes. Errors call the list `expected`.
     """
     columns_codec = pair(*columns.values())
 
@@ -528,7 +530,7 @@ def by_column(make: Make, wanted: str, **columns: Codec) -> Codec:
         return (
             tuple(map(make, *attribute_columns))
             if len({*map(len, attribute_columns)}) == 1
-            else stored.fail(wanted)
+            else stored.fail(expected)
         )
 
     def write(records: Sequence[Value], file_columns: Columns) -> Json:
@@ -636,16 +638,16 @@ def keyed(make: Make, **parts: Codec) -> Codec:
     return Codec(write, read)
 
 
-def tagged(kinds: Mapping[str, Codec], kind: Callable[[Value], str], wanted: str) -> Codec:
+def tagged(kinds: Mapping[str, Codec], kind: Callable[[Value], str], expected: str) -> Codec:
     """Return the codec of values of several kinds, stored as objects with the name of their kind.
 
     `kinds` has the codec of each kind by name, and `kind(value)` returns the name. If the name in a
-    file is not one of them, the error says that it is not `wanted`.
+    file is not one of them, the error says that it is not `expected`.
     """
 
     def read(stored: HeaderValue) -> Value:
         tag = TEXT.read(stored["kind"])
-        return kinds[tag].read(stored) if tag in kinds else stored["kind"].fail(wanted)
+        return kinds[tag].read(stored) if tag in kinds else stored["kind"].fail(expected)
 
     def write(value: Value, columns: Columns) -> dict[str, Json]:
         return {"kind": kind(value), **kinds[kind(value)].write(value, columns)}

@@ -438,13 +438,15 @@ class _Writer:
         entries: list[dict[str, s.Json]]
         if node.step >= 0:
             entries = [
-                {"step": STEPS.write(part, self.out)}
-                for part in c.parts(self.compiled.steps[node.step])
+                {"step": STEPS.write(leaf_step, self.out)}
+                for leaf_step in c.parts(self.compiled.steps[node.step])
             ]
         elif node.kind not in COMPOSITES:
             _refuse(f"The program {node.kind}")
         else:
-            children = [number for child in node.children for number in self._nodes(child)]
+            children = [
+                child_number for child in node.children for child_number in self._nodes(child)
+            ]
             other_fields = COMPOSITES[node.kind].besides.write(node, self.out)
             entries = [{"kind": node.kind, "name": node.name, "children": children, **other_fields}]
         self._parts += len(entries)

@@ -41,9 +41,9 @@ BESIDE = (
 # The width of the picture, its margin at the sides, the height of an IPU, and the space between
 # the two rows of IPUs
 WIDE, RIM, HIGH, BETWEEN = 688.0, 20.0, 36.0, 76.0
-ROOM, TURN = 16.0, 8.0  # the margin at top and bottom; the distance of links that lead around
-NARROWER = 0.65  # a narrow page shrinks the picture to this share, but not its texts
-THICK = 8.0  # the thickness of each direction of a rung
+ROOM, TURN = 16.0, 8.0  # The margin at top and bottom; the distance of links that lead around.
+NARROWER = 0.65  # A narrow page shrinks the picture to this share, but not its texts.
+THICK = 8.0  # The thickness of each direction of a rung.
 
 
 class Ladder:

@@ -5,32 +5,32 @@
 
 from __future__ import annotations
 
-GAP = 0.6  # the space between blocks of cells, in cells
-NAME = 6.4  # the approximate width of a letter of a name
-SMALLEST_LABEL = 13.0  # smaller cells and lanes have no labels
-TWO_LINES = 2.6  # a cell this many times as high as that shows both its name and its letter
-MOST_RECTANGLES = 64  # more items of a mark are drawn as a raster, with a pixel for each value
-MOST_SPOKES = 24  # if a message has more receivers, each receiver gets a dot instead of an arrow
-TICK = 92.0  # the width for the name of a step below a curve
-NAMED = 40.0  # a narrower step has no name above its lanes
-BAR = 150.0  # the smallest width of a tree's column of bars
+GAP = 0.6  # The space between blocks of cells, in cells.
+NAME = 6.4  # The approximate width of a letter of a name.
+SMALLEST_LABEL = 13.0  # Cells and lanes that are smaller than this have no labels.
+TWO_LINES = 2.6  # A cell this many times SMALLEST_LABEL high shows its name and its letter.
+MOST_RECTANGLES = 64  # A mark with more items is drawn as a raster, with a pixel for each value.
+MOST_SPOKES = 24  # If a message has more receivers, they get dots instead of arrows.
+TICK = 92.0  # The width for the name of a step below a curve.
+NAMED = 40.0  # A step that is narrower than this has no name above its lanes.
+BAR = 150.0  # The smallest width of a tree's column of bars.
 # A matrix
-MARGIN = 26.0  # the height of the bars above it, and the width of the bars beside it
-MOST_PARTNERS = 12  # a picture of a tile shows at most this many partners
-LINK = 16.0  # the width of a link between IPUs
+MARGIN = 26.0  # The height of the bars above it, and the width of the bars beside it.
+MOST_PARTNERS = 12  # A picture of a tile shows at most this many partners.
+LINK = 16.0  # The width of a link between IPUs.
 # A zoom
-SIDE = 232.0  # the side of its square
-SLOT = 58.0  # the height of a pipe with its texts
-THICK = 24.0  # the thickness of the widest pipe
+SIDE = 232.0  # The side of its square.
+SLOT = 58.0  # The height of a pipe with its texts.
+THICK = 24.0  # The thickness of the widest pipe.
 # A board
-GUTTER = 72.0  # the space for links between IPUs
-MOST_PACKETS = 12  # more messages than this are drawn as arrows
-MOST_ARROWS = 256  # of more messages than this, only those of the focused tile are drawn
-HEAD = 20.0  # the height of the name of a box
-ROW = 18.0  # the height of a row of cells, which has the elements of a tensor
-BETWEEN = 6.0  # the space between boxes
-CELL = 14.0  # the height of a cell
-BROADEST = 44.0  # the largest width of a cell
-DIGITS = 24.0  # a narrower cell shows no digits
-LINE = 17.0  # the height of a line in the list of a box
-OF_LETTER = 6.3  # the width of a digit
+GUTTER = 72.0  # The space for links between IPUs.
+MOST_PACKETS = 12  # If there are more messages than this, they are drawn as arrows.
+MOST_ARROWS = 256  # If there are more than this, only those of the focused tile are drawn.
+HEAD = 20.0  # The height of the name of a box.
+ROW = 18.0  # The height of a row of cells, which has the elements of a tensor.
+BETWEEN = 6.0  # The space between boxes.
+CELL = 14.0  # The height of a cell.
+BROADEST = 44.0  # The largest width of a cell.
+DIGITS = 24.0  # A cell that is narrower than this shows no digits.
+LINE = 17.0  # The height of a line in the list of a box.
+OF_LETTER = 6.3  # The width of a digit.

@@ -22,8 +22,8 @@ from ipu_teach.show.shapes import Boxes, Outline, Raster, Shape, Stroke, Words
 
 POINT = 72 / 96  # points in a unit of the drawing, of which an inch has 96
 HATCH = {"": "", "/": "////", ".": "..", "-": "---", "|": "|||", "x": "xxx"}
-STEPS = 4  # a gif has this many pictures for each frame of the scene
-MOST_PICTURES = 400  # a gif has at most this many pictures
+STEPS = 4  # A gif has this many pictures for each frame of the scene.
+MOST_PICTURES = 400  # A gif has at most this many pictures.
 
 
 def figure(

@@ -66,10 +66,10 @@ from ipu_teach.show.stack import stacked_pixels
 from ipu_teach.show.zoom import paint_zoom
 from ipu_teach.types import Array
 
-WAITS = "waits for "  # the name of a box in which an IPU waits begins like this
-MOST_PIECES = 900  # a tape with more bars is drawn as a raster
-STRIP = (172, 16)  # a long run is drawn as a raster of this many columns and rows
-COLUMNS = 320  # the raster of a tape has this many columns
+WAITS = "waits for "  # The name of a box in which an IPU waits begins like this.
+MOST_PIECES = 900  # A tape with more bars than this is drawn as a raster.
+STRIP = (172, 16)  # A long run is drawn as a raster of this many columns and rows.
+COLUMNS = 320  # The raster of a tape has this many columns.
 
 
 def paint(
@@ -210,9 +210,13 @@ def _cell_labels(scene: Scene, mark: Cells, codes: Array) -> Iterator[Shape]:
 def _lanes(
     scene: Scene, mark: Lanes, still: Still, progress: float, is_whole: bool
 ) -> Iterator[Shape]:
-    drawing_number, start, stop = still.lanes[mark.name]
+    drawing_number, appears_from, appears_to = still.lanes[mark.name]
     drawing = scene.drawings[drawing_number]
-    shown_until = drawing.span if is_whole or mark.whole else start + progress * (stop - start)
+    shown_until = (
+        drawing.span
+        if is_whole or mark.whole
+        else appears_from + progress * (appears_to - appears_from)
+    )
     full_span = mark.axis or drawing.span  # in the unit of the drawing
     if mark.heading:
         yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
@@ -231,7 +235,7 @@ def _lanes(
         x = mark.x + mark.limit * scale
         yield Stroke(((x, mark.y - 3), (x, bottom + 3)), 2)
     if mark.whole and len(scene.frames) > 1:
-        x = mark.x + (start + stop) / 2 * scale
+        x = mark.x + (appears_from + appears_to) / 2 * scale
         yield Stroke(((x, mark.y - 3), (x, bottom + 3)), 1.5)
 
 
@@ -565,7 +569,7 @@ def _lane_boxes(
     """
     pitch = mark.height / mark.count
     gap = pitch * 0.08 if pitch > 5 else 0.0
-    lanes_inside_box: set[int] = set()  # lanes whose upper edge is inside a box
+    lanes_inside_box: set[int] = set()  # Lanes whose upper edge is inside a box.
     # The key is (whether it is drawn on top, code, number of lanes).
     boxes: dict[tuple[bool, int, int], list[tuple[float, float, float, float]]] = {}
     layers = [
@@ -785,9 +789,9 @@ def caption(scene: Scene, frame: int) -> Iterator[Shape]:
 
 
 LEGEND_ROW = 20.0
-TITLE_SIZE, TITLE_LINE, OF_TITLE = 16, 22.0, 76  # font size, height of a line, letters in a line
-LINE = 18.0  # the height of a line of text
-MOST_LINES = 3  # the note has at most this many lines
+TITLE_SIZE, TITLE_LINE, OF_TITLE = 16, 22.0, 76  # Font size, height of a line, letters in a line.
+LINE = 18.0  # The height of a line of text.
+MOST_LINES = 3  # The note has at most this many lines.
 
 
 def legend_words(scene: Scene, code: int) -> str:

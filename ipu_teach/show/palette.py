@@ -43,9 +43,9 @@ COMPUTE = Code("compute", "C", "#d55e00", "#e8792b", pattern="")
 LINKS = Code("exchange between IPUs", "L", "#0072b2", "#2a8fd0", pattern="x")
 HOST = Code("host exchange", "H", "#cc79a7", "#d48fb6", pattern="|")
 STREAMING = Code("streaming memory", "M", "#117733", "#3fae62", pattern=".")
-PHASES = (SYNC, EXCHANGE, COMPUTE, LINKS, HOST, STREAMING)  # their names are the kinds of phases
-STATES = (REST, SYNC, WAIT, EXCHANGE, COMPUTE, LINKS, HOST, STREAMING)  # the states of a tile
-STATE = {phase.name: STATES.index(phase) for phase in PHASES}  # the state for each kind of phase
+PHASES = (SYNC, EXCHANGE, COMPUTE, LINKS, HOST, STREAMING)  # Their names are the kinds of phases.
+STATES = (REST, SYNC, WAIT, EXCHANGE, COMPUTE, LINKS, HOST, STREAMING)  # The states of a tile.
+STATE = {phase.name: STATES.index(phase) for phase in PHASES}  # The state for each kind of phase.
 
 # Teal and lilac are for views whose subject has no colour of its own.
 SO = Code("", "", "#4db6ac", "#2f8f86", pattern="")

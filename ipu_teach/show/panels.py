@@ -38,11 +38,11 @@ from ipu_teach.show.shapes import LETTER, Boxes, Shape, Words, rectangles
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
-LEFT = 16.0  # the left edge of panels
-RIGHT = 704.0  # the right edge of panels
-TOP = 34.0  # the top of the first panel, with room for its heading above it
-ENDS = ("slowest", "fastest")  # the texts beside the first and the last of sorted lanes
-BROAD, NAMED = 52.0, 14.0  # an IPU that is BROAD has its number above it, which is NAMED high
+LEFT = 16.0  # The left edge of panels.
+RIGHT = 704.0  # The right edge of panels.
+TOP = 34.0  # The top of the first panel, with room for its heading above it.
+ENDS = ("slowest", "fastest")  # The texts beside the first and the last of sorted lanes.
+BROAD, NAMED = 52.0, 14.0  # An IPU that is BROAD has its number above it, which is NAMED high.
 
 # A cell is (row, column, code, texts, description). It shows the first text that has room in it.
 Cell = tuple[int, int, int, tuple[str, ...], str]
@@ -248,22 +248,22 @@ def flame(
     rows = [
         (
             row,
-            first,
-            last,
+            begin,
+            end,
             number_of_title.setdefault(label(title_text, 48), len(number_of_title)),
             code,
         )
-        for row, first, last, title_text, code in boxes
+        for row, begin, end, title_text, code in boxes
     ]
-    depth, first, last, title, code = np.array(rows, np.int64).reshape(-1, 5).T
+    depth, begins, ends, title, code = np.array(rows, np.int64).reshape(-1, 5).T
     return Flame(
         name,
         heading,
         pitch=pitch,
         count=len(rows),
         depth=depth,
-        first=first,
-        last=last,
+        first=begins,
+        last=ends,
         title=title,
         names=tuple(number_of_title),
         code=code,
@@ -284,10 +284,13 @@ def boxes_in_rows(
     """Return a mark with a box for each cell, and the names of the `rows` beside the boxes."""
     column_width = width / columns
     codes = np.array([cell[2] for cell in cells])
-    places = np.array(
-        [(c * column_width, r * pitch, 0.94 * column_width, 0.9 * pitch) for r, c, *_ in cells]
+    box_places = np.array(
+        [
+            (column_index * column_width, row_index * pitch, 0.94 * column_width, 0.9 * pitch)
+            for row_index, column_index, *_ in cells
+        ]
     )
-    shapes: list[Shape] = [Boxes(int(code), places[codes == code]) for code in np.unique(codes)]
+    shapes: list[Shape] = [Boxes(int(code), box_places[codes == code]) for code in np.unique(codes)]
     for row, column, code, texts, _ in cells:
         text = next((t for t in texts if has_room(t, column_width) and pitch > 10), "")
         text_position = (column + 0.47) * column_width, (row + 0.45) * pitch + 4
@@ -303,7 +306,7 @@ def boxes_in_rows(
         width,
         pitch * len(rows),
         pictures=[shapes],
-        places=places,
+        places=box_places,
         labels=cell_texts,
         say="{label}",
     )

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-HEAT_COLOURS = 48  # the number of colours of a scale for `heat`
-INK = "#777777"  # a title of this colour is readable on light and on dark pages
+HEAT_COLOURS = 48  # The number of colours of a scale for `heat`.
+INK = "#777777"  # A title of this colour is readable on light and on dark pages.
 
 
 class _Colours(TypedDict, total=False):

@@ -37,12 +37,12 @@ from ipu_teach.types import Array
 
 WIDTH = 720
 VERSION = 1
-LONGEST_LABEL = 80  # a label has at most this many characters
-MOST_COLUMNS = 172  # the strip of a long run has about this many columns
-MOST_PERIODS = 64  # the search for the period of a run tries at most this many
-WORDS = ("label", "note", "say")  # the texts of a still
-SHORT = 8  # a text of at most this length is stored again, not by its number
-FEW_FRAMES = 16  # a run of at most this many frames is drawn piece by piece
+LONGEST_LABEL = 80  # A label has at most this many characters.
+MOST_COLUMNS = 172  # The strip of a long run has about this many columns.
+MOST_PERIODS = 64  # The search for the period of a run tries at most this many.
+WORDS = ("label", "note", "say")  # The texts of a still.
+SHORT = 8  # A text of at most this length is stored again, not by its number.
+FEW_FRAMES = 16  # A run of at most this many frames is drawn piece by piece.
 WHOLE = re.compile(r"0|-?[1-9]\d{0,14}")
 
 Table = tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]  # headings, rows
@@ -619,25 +619,37 @@ class Scene:
         It is None unless a part of the run repeats itself. Then each repetition has the same
         number of columns, or each column the same number of repetitions.
         """
-        first, period, rounds = _rounds(self.frames)
-        if not rounds:
+        first_frame, period, num_rounds = _rounds(self.frames)
+        if not num_rounds:
             return None
-        round_starts = [self.begins[first + k * period] for k in range(rounds + 1)]
-        begin = round_starts[0]
-        end = round_starts[-1]
+        round_starts = [
+            self.begins[first_frame + round_number * period]
+            for round_number in range(num_rounds + 1)
+        ]
+        repetition_start = round_starts[0]
+        repetition_end = round_starts[-1]
         run_cycles = self.begins[-1] or 1
-        num_columns = max(1, round(MOST_COLUMNS * (end - begin) / run_cycles))
-        per_round, rounds_per_column = (
-            max(1, num_columns // rounds),
-            -(-rounds // num_columns),
-        )  # one of these is 1
-        cuts = [*round_starts[::rounds_per_column], end] if rounds_per_column > 1 else round_starts
-        parts = [np.linspace(start, stop, per_round + 1)[:-1] for start, stop in pairwise(cuts)]
-        for start, stop, position in ((0.0, begin, 0), (end, self.begins[-1], len(parts) + 1)):
-            num_parts = max(1, round(MOST_COLUMNS * (stop - start) / run_cycles))
-            parts.insert(position, np.linspace(start, stop, num_parts + 1)[:-1])
-        columns: Array = np.unique(np.append(np.concatenate(parts), self.begins[-1]))
-        return columns
+        num_columns = max(1, round(MOST_COLUMNS * (repetition_end - repetition_start) / run_cycles))
+        # A column holds several rounds, or a round has several columns: one of these numbers is 1.
+        columns_per_round = max(1, num_columns // num_rounds)
+        rounds_per_column = -(-num_rounds // num_columns)
+        edge_starts = (
+            [*round_starts[::rounds_per_column], repetition_end]
+            if rounds_per_column > 1
+            else round_starts
+        )
+        edges = [
+            np.linspace(start, stop, columns_per_round + 1)[:-1]
+            for start, stop in pairwise(edge_starts)
+        ]
+        for start, stop, position in (
+            (0.0, repetition_start, 0),
+            (repetition_end, self.begins[-1], len(edges) + 1),
+        ):
+            num_columns_outside = max(1, round(MOST_COLUMNS * (stop - start) / run_cycles))
+            edges.insert(position, np.linspace(start, stop, num_columns_outside + 1)[:-1])
+        all_edges: Array = np.unique(np.append(np.concatenate(edges), self.begins[-1]))
+        return all_edges
 
     @cached_property
     def legend(self) -> list[int]:
@@ -646,7 +658,7 @@ class Scene:
         Codes without a letter are left out, unless they are `listed`.
         """
         has_track = any(isinstance(mark, Track) for mark in self.marks)
-        codes_shown = {s.code for s in self.stills if has_track}
+        codes_shown = {still.code for still in self.stills if has_track}
         for still in self.stills:
             for code, _, second_code in still.cells.values():
                 codes_shown |= {second_code, *np.unique(code).tolist()}
@@ -654,7 +666,9 @@ class Scene:
             code, length = np.broadcast_arrays(bar.code, bar.length)
             codes_shown |= {bar.rest, *np.unique(code[length > 0]).tolist()}
         for mark in self.marks:
-            codes_shown |= {s.code for s in mark.series} if isinstance(mark, Curve) else set()
+            codes_shown |= (
+                {series.code for series in mark.series} if isinstance(mark, Curve) else set()
+            )
             codes_shown |= set(mark.code.tolist()) if isinstance(mark, Flame) else set()
             parts = mark.parts if isinstance(mark, Tree) else {}
             codes_shown |= {int(code) for code, part in parts.items() if part.any()}
@@ -671,9 +685,9 @@ class Scene:
                 has_nan = any(text == "nan" for text in self.numbers[mark.name].texts)
                 codes_shown |= {mark.unwritten + 1} if has_nan else set()
         return [
-            number
-            for number, code in enumerate(self.codes)
-            if number in codes_shown and (code.letter or code.listed)
+            code_number
+            for code_number, code in enumerate(self.codes)
+            if code_number in codes_shown and (code.letter or code.listed)
         ]
 
     def json(self) -> str:
@@ -728,15 +742,15 @@ def _rounds(frames: Array) -> tuple[int, int, int]:
     longest = (0, 0, 0)
     if not len(frames):
         return longest
-    places = np.flatnonzero(frames == frames[len(frames) // 2])[:MOST_PERIODS]
+    same_frames = np.flatnonzero(frames == frames[len(frames) // 2])[:MOST_PERIODS]
     frames_covered = 0
-    for period in (int(place - places[0]) for place in places[1:]):
+    for period in (int(later_frame - same_frames[0]) for later_frame in same_frames[1:]):
         repeats = np.append(frames[:-period] == frames[period:], False)
         changes = np.flatnonzero(np.diff(repeats, prepend=False))
-        for first, last in changes[: len(changes) // 2 * 2].reshape(-1, 2).tolist():
-            rounds = (last - first) // period + 1
+        for first_frame, end_frame in changes[: len(changes) // 2 * 2].reshape(-1, 2).tolist():
+            rounds = (end_frame - first_frame) // period + 1
             if rounds > 1 and rounds * period > frames_covered:
-                longest = (first, period, rounds)
+                longest = (first_frame, period, rounds)
                 frames_covered = rounds * period
     return longest
 
@@ -836,46 +850,50 @@ def _still(still: Still) -> dict[str, Any]:
         "code": still.code,
         "cycles": _numbers(still.cycles),
     }
-    items = {"note": still.note, "first": int(still.first), "say": still.say}
-    data |= {k: v for k, v in items.items() if v}
+    messages = {"note": still.note, "first": int(still.first), "say": still.say}
+    data |= {name: array for name, array in messages.items() if array}
     if still.source >= 0:
         data["source"] = still.source
     if still.at != 1:
         data["at"] = round(still.at, 4)
-    values = {k: pack(v) for k, v in still.values.items()}
+    values = {name: pack(array) for name, array in still.values.items()}
     # The end cycles of the first mark's cells are in `cells`, so they are left out of `values`.
     busy = next((_numbers(until) for _, until, _ in still.cells.values()), None)
     busy = busy if isinstance(busy, str) else None
     channels: dict[str, Mapping[str, Any]] = {
         "cells": {
-            k: [_numbers(code), _numbers(until), then]
-            for k, (code, until, then) in still.cells.items()
+            name: [_numbers(code), _numbers(until), then]
+            for name, (code, until, then) in still.cells.items()
         },
         "lanes": {
-            k: [n, _numbers(start), _numbers(stop)] for k, (n, start, stop) in still.lanes.items()
+            name: [drawing_number, _numbers(appears_from), _numbers(appears_to)]
+            for name, (drawing_number, appears_from, appears_to) in still.lanes.items()
         },
-        "flows": {k: _messages(ms) for k, ms in still.flows.items()},
-        "values": {k: v for k, v in values.items() if v != busy},
+        "flows": {name: _messages(ms) for name, ms in still.flows.items()},
+        "values": {name: array for name, array in values.items() if array != busy},
         "pictures": still.pictures,
         "about": {
-            k: [say, {n: pack(v) for n, v in values.items()}]
-            for k, (say, values) in still.about.items()
+            name: [say, {drawing_number: pack(array) for drawing_number, array in values.items()}]
+            for name, (say, values) in still.about.items()
         },
-        "touches": {k: [_listed(items) for items in both] for k, both in still.touches.items()},
+        "touches": {
+            name: [_listed(messages) for messages in read_and_written]
+            for name, read_and_written in still.touches.items()
+        },
         "origins": {
-            k: [
+            name: [
                 [
                     o.how,
                     int(o.element),
                     len(o.cell),
-                    *(pack(v) for v in (o.cell, o.name, o.index, o.tile)),
+                    *(pack(array) for array in (o.cell, o.name, o.index, o.tile)),
                 ]
-                for o in items
+                for o in messages
             ]
-            for k, items in still.origins.items()
+            for name, messages in still.origins.items()
         },
     }
-    return data | {k: v for k, v in channels.items() if v}
+    return data | {name: array for name, array in channels.items() if array}
 
 
 def _told_once(stills: list[dict[str, Any]]) -> list[str]:

@@ -26,9 +26,9 @@ from ipu_teach.show.scene import Bar, Drawing, number, quantiles
 from ipu_teach.types import Array
 
 WAIT = STATES.index(palette.WAIT)
-MOST_TOLD = 16  # a text lists at most this many IPUs
-MOST_NAMED = 4  # a text names at most this many tiles, steps or IPUs; of more, the first two
-MOST_ENDS = 8  # at most this many IPUs have their number beside their lanes
+MOST_TOLD = 16  # A text lists at most this many IPUs.
+MOST_NAMED = 4  # A text names at most this many tiles, steps or IPUs; of more, the first two.
+MOST_ENDS = 8  # At most this many IPUs have their number beside their lanes.
 
 
 def named_ipus(names: Sequence[str]) -> str:
@@ -87,10 +87,10 @@ class Segment:
                 if is_of_all
                 else ipu_of_tile == part.ipu
             )
-            start = part.start
+            start_cycle = part.start
             for phase in self.report.phases(part.step, part.ipu):
-                spans.append(Span(part, phase, start, tiles))
-                start += phase.cycles
+                spans.append(Span(part, phase, start_cycle, tiles))
+                start_cycle += phase.cycles
         return spans
 
     @property
@@ -235,13 +235,15 @@ def segments(report: Report, steps: int) -> tuple[list[Segment], Array]:
     number_by_key: dict[bytes, int] = {}
     stretches = []
     stretch_numbers = []
-    for first, last in zip(stretch_bounds[:-1].tolist(), stretch_bounds[1:].tolist(), strict=True):
-        key = step_numbers[first:last].tobytes()
+    for first_step, end_step in zip(
+        stretch_bounds[:-1].tolist(), stretch_bounds[1:].tolist(), strict=True
+    ):
+        key = step_numbers[first_step:end_step].tobytes()
         if key not in number_by_key:
             clocks = [0] * ipus
             stretch_parts = [
                 part
-                for step in step_numbers[first:last].tolist()
+                for step in step_numbers[first_step:end_step].tolist()
                 for part in parts(report, step, clocks)
             ]
             number_by_key[key] = len(stretches)
@@ -344,25 +346,29 @@ class LanesOf:
                     bar if merged_bar is None else _merged(merged_bar, bar, span.start)
                 )
         bars = list(bar_by_key.values())
-        for ipu, begin, until, _ in stretch.waits:
-            end = until if ipu == stretch.last else begin
-            bars.append(Bar(WAIT, begin, np.where(self._ipu == ipu, until - begin, 0), end))
+        for ipu, wait_start, wait_end, _ in stretch.waits:
+            bar_end = wait_end if ipu == stretch.last else wait_start
+            bars.append(
+                Bar(WAIT, wait_start, np.where(self._ipu == ipu, wait_end - wait_start, 0), bar_end)
+            )
         return Drawing(stretch.cycles, tuple(bars), "modelled cycles")
 
     def _bars(self, span: Span, is_last: bool) -> list[Bar]:
         """Return the bars of a phase. `is_last` is whether the last IPU, or all, execute it."""
         phase = span.phase
-        start = span.start
+        start_cycle = span.start
         code = STATE[phase.kind]
         busy_cycles = phase.cycles if phase.busy is None else self.of(phase.busy)
         is_in_phase = span.tiles[self._starts[self._ipu]]
         if is_in_phase.all():
-            rest = -1 if phase.busy is None else WAIT
-            return [Bar(code, start, busy_cycles, start + phase.cycles, rest=rest)]
-        end = start + (phase.cycles if is_last else 0)
-        bars = [Bar(code, start, np.where(is_in_phase, busy_cycles, 0), end)]
+            rest_code = -1 if phase.busy is None else WAIT
+            return [Bar(code, start_cycle, busy_cycles, start_cycle + phase.cycles, rest=rest_code)]
+        end_cycle = start_cycle + (phase.cycles if is_last else 0)
+        bars = [Bar(code, start_cycle, np.where(is_in_phase, busy_cycles, 0), end_cycle)]
         idle_cycles = np.where(is_in_phase, phase.cycles - busy_cycles, 0)
         if idle_cycles.any():
-            waiting_from = start + np.where(is_in_phase, busy_cycles, 0)
-            bars.append(Bar(WAIT, waiting_from, idle_cycles, start + int(np.max(busy_cycles))))
+            waiting_from = start_cycle + np.where(is_in_phase, busy_cycles, 0)
+            bars.append(
+                Bar(WAIT, waiting_from, idle_cycles, start_cycle + int(np.max(busy_cycles)))
+            )
         return bars

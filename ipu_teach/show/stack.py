@@ -11,8 +11,8 @@ from ipu_teach.show.scene import number
 from ipu_teach.show.shapes import Boxes, Raster, Shape, Stroke, Words, rectangles
 from ipu_teach.types import Array
 
-ROWS = 96  # the raster of many stacks has this many rows
-SMALLEST_BOX = 0.15  # a lower box cannot be seen
+ROWS = 96  # The raster of many stacks has this many rows.
+SMALLEST_BOX = 0.15  # A box that is lower than this cannot be seen.
 
 
 def stacks(
@@ -54,14 +54,14 @@ def stacks(
             shapes += [Boxes(code, boxes[is_visible], upright=True)] * bool(is_visible.any())
         level = np.zeros(count) if level is None else level
         first_stacks = np.flatnonzero(np.append(True, np.diff(level) != 0))
-        for first, last in zip(
+        for first_stack, end_stack in zip(
             first_stacks.tolist(), np.append(first_stacks[1:], count).tolist(), strict=True
         ):
-            y = height - float(level[first]) * scale
+            y = height - float(level[first_stack]) * scale
             level_line = Stroke(
-                ((first * pitch - 2, y), ((last - 1) * pitch + bar_width + 2, y)), 1.5
+                ((first_stack * pitch - 2, y), ((end_stack - 1) * pitch + bar_width + 2, y)), 1.5
             )
-            shapes += [level_line] * bool(level[first])  # at level 0 there is no line
+            shapes += [level_line] * bool(level[first_stack])  # at level 0 there is no line
     shapes.append(Stroke(((0, height), (width, height)), 1, "line"))
     if limit <= top:
         y = height - limit * scale

@@ -70,8 +70,8 @@ def svg(scene: Scene, frame: int | None = None) -> str:
     ).replace(" %", f"{NO_BREAK}%")
 
 
-NO_BREAK = "\u00a0"  # the space before a percent sign
-STROKE = {"ink": "k", "line": "l", "paper": "z"}  # the CSS classes of lines, by their role
+NO_BREAK = "\u00a0"  # The space before a percent sign.
+STROKE = {"ink": "k", "line": "l", "paper": "z"}  # The CSS classes of lines, by their role.
 # All patterns use these two elements.
 PATTERN = (
     '<rect id="g" width="6" height="6"/><pattern id="h" width="6" height="6" '
@@ -157,11 +157,11 @@ def _thick(shape: Boxes) -> str:
 
 def _together(shapes: list[Shape], codes: Sequence[Code]) -> str:
     """Return the elements of neighbouring shapes of the same kind, which share a style."""
-    first = shapes[0]
-    if isinstance(first, Boxes):
+    sample = shapes[0]
+    if isinstance(sample, Boxes):
         # A box is drawn as a thick stroke along its middle, which takes half as many characters as
         # its outline.
-        stroke_width = f'stroke-width="{_thick(first)}"'
+        stroke_width = f'stroke-width="{_thick(sample)}"'
         paths = [
             f'<path class="b{box_shape.code}"{dash} d="{_middles(boxes, box_shape.upright)}"/>'
             for box_shape in shapes
@@ -173,29 +173,29 @@ def _together(shapes: list[Shape], codes: Sequence[Code]) -> str:
             if len(paths) > 1
             else paths[0].replace(" d=", f" {stroke_width} d=")
         )
-    if isinstance(first, Stroke) and len(shapes) > 1:
+    if isinstance(sample, Stroke) and len(shapes) > 1:
         path_data = _path(*(line.points for line in shapes if isinstance(line, Stroke)))
-        return (
-            f'<path class="{STROKE[first.role]}" stroke-width="{_n(first.width)}" d="{path_data}"/>'
-        )
-    if isinstance(first, Outline) and not first.filled:
+        css_class = STROKE[sample.role]
+        return f'<path class="{css_class}" stroke-width="{_n(sample.width)}" d="{path_data}"/>'
+    if isinstance(sample, Outline) and not sample.filled:
         path_data = _path(
             *(outline.points.tolist() for outline in shapes if isinstance(outline, Outline))
         )
-        return f'<path class="b{first.code}" stroke-width="{_n(first.width)}" d="{path_data}"/>'
-    if not isinstance(first, Words):
-        return _shape(first, codes)
-    css_class = {"ink": "i", "soft": "s"}.get(str(first.ink), f"t{first.ink}")
-    css_class += {"start": "", "middle": " m", "end": " e"}[first.anchor] + (
-        " o" if isinstance(first.ink, int) else ""
+        return f'<path class="b{sample.code}" stroke-width="{_n(sample.width)}" d="{path_data}"/>'
+    if not isinstance(sample, Words):
+        return _shape(sample, codes)
+    css_class = {"ink": "i", "soft": "s"}.get(str(sample.ink), f"t{sample.ink}")
+    css_class += {"start": "", "middle": " m", "end": " e"}[sample.anchor] + (
+        " o" if isinstance(sample.ink, int) else ""
     )
-    css_class += " f" if first.size == 11 else ""
-    size = "" if first.size in (11, 12) else f' style="font-size:{_n(first.size)}px"'
-    words = groupby(
+    css_class += " f" if sample.size == 11 else ""
+    size_style = "" if sample.size in (11, 12) else f' style="font-size:{_n(sample.size)}px"'
+    texts_by_line = groupby(
         (text for text in shapes if isinstance(text, Words)),
         lambda text: (text.y, len(text.text) == 1 or id(text)),
     )
-    return f'<g class="{css_class}"{size}>{"".join(_line(list(line)) for _, line in words)}</g>'
+    lines = "".join(_line(list(line)) for _, line in texts_by_line)
+    return f'<g class="{css_class}"{size_style}>{lines}</g>'
 
 
 def _line(words: list[Words]) -> str:

@@ -23,9 +23,9 @@ from ipu_teach.graph.layouts import is_whole
 from ipu_teach.show.scene import WIDTH, Painted, Scene
 from ipu_teach.show.svg import svg
 
-MOST_ROWS = 24  # the table in a page shows at most this many rows
-MOST_BYTES = 150_000  # a scene may have this many bytes as JSON
-PLAIN = " !'()*+,-./:;<=>?@[]_{|}~"  # these need no escape in an address between double quotes
+MOST_ROWS = 24  # The table in a page shows at most this many rows.
+MOST_BYTES = 150_000  # A scene may have this many bytes as JSON.
+PLAIN = " !'()*+,-./:;<=>?@[]_{|}~"  # These need no escape in an address between double quotes.
 FORMATS = ("html", "svg", "png", "pdf", "gif")
 
 
