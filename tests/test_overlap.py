@@ -569,7 +569,9 @@ def test_the_timeline_has_a_row_for_each_ipu() -> None:
         220,
     ]
     told = scene.stills[int(scene.frames[2])]
-    assert told.note == "finished are IPU 0 after 380, IPU 1 after 530; IPU 1 longest with slow"
+    assert told.note == (
+        "IPU 0 finishes after 380, IPU 1 finishes after 530; IPU 1 longest with slow"
+    )
     assert told.values["compute"].tolist() == [60, 120, 300, 30]
     # Every lane is filled from the beginning to the end of each stretch, and nothing is drawn over
     # something else.

@@ -402,7 +402,7 @@ def _turns(answer: Callable[..., Program]) -> Passed:
     bars = Bars(round(1.03 * minimum), report.total_cycles, MODELLED)
     crossings = sum(kind == "cross" for kind, *_ in events)
     if crossings >= layers:
-        refused = refusing("09.3", partial(_as_long, layers, sorted(events), report))
+        refused = refusing("09.3", partial(_as_long, answer, layers, report))
         advice = "the result of the last layer stays where it is."
         raise refused(description, f"{crossings} crossings", f"{layers - 1}", advice)
     if bars.yours > bars.budget:

@@ -454,7 +454,7 @@ def gone_on(answer: Callable[..., StandIn]) -> list[tuple[int, State]]:
         weights = {name: np.full(3, value) for name, value in zip("wv", values, strict=True)}
         run = answer(cache_, make, batch, iterations, rate, weights)
         rate_used, w, v = (run.held.get(name) for name in ("rate", *weights))
-        state = (run.batch, run.iterations, rate_used, w, v)
+        state: State = (run.batch, run.iterations, rate_used, w, v)
         compiled.append((len(stand_ins), state))
     return compiled
 

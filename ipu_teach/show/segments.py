@@ -153,12 +153,12 @@ class Segment:
         ends = sorted(set(self.ends))
         if len(ends) == 1:
             return f"all {len(self.ends)} IPUs finish together"
-        groups = [
-            f"{named_ipus([n for n, e in zip(self.names, self.ends, strict=True) if e == end])} "
-            f"after {number(end)}"
-            for end in (*ends[: MOST_TOLD - 1], ends[-1])[: len(ends)]
-        ]
-        return f"finished are {', '.join(groups)}"
+        groups = []
+        for end in (*ends[: MOST_TOLD - 1], ends[-1])[: len(ends)]:
+            names = [n for n, e in zip(self.names, self.ends, strict=True) if e == end]
+            verb = "finishes" if len(names) == 1 else "finish"
+            groups.append(f"{named_ipus(names)} {verb} after {number(end)}")
+        return ", ".join(groups)
 
     def lasts(self, part: IPUStep) -> bool:
         """Return whether the part is executed by the last IPU, or by all IPUs together."""
