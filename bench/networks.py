@@ -152,7 +152,7 @@ class Network:
 
 
 class OfTorch:
-    """The same network as `Network`, in torch on one core, as a reference."""
+    """A reference in torch, on one core, with the layers of `Network`."""
 
     def __init__(self) -> None:
         import torch

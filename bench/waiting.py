@@ -21,7 +21,7 @@ _target = IPUModel().create_device().target
 def add_after_mat_mul(size: int = 1024) -> tuple[Work, Work]:
     """Return two works that build an addition of two tensors.
 
-    In the first, the tensors lie in blocks, as a matrix product lays out its result. In the
+    In the first, the tensors are mapped in blocks, as a matrix product maps its result. In the
     second, they are mapped linearly.
     """
     graph, prog = Graph(_target), Sequence()

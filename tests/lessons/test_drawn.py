@@ -51,7 +51,7 @@ CASES = [
     ("07.1", "downhill", r"slopes of weights", "The slopes of weights: yours, from"),
     ("07.4", "a negative", r"a pixel of", "The pixels of the batch: yours, from"),
     ("08.5", "only the first", r"keeping \[0\]: 12 inputs at once", "live at 24 steps of the programs, modelled: most at step 13"),
-    ("08.6", "another one backward", r"backward 2 drops others than forward 2", "forward 2 keeps 552 of 1,040; backward 2 keeps"),
+    ("08.6", "another one backward", r"backward 2 drops others than forward 2", "forward 2 keeps 804 of 1,560; backward 2 keeps"),
     ("04.3", "two vertices for one place", r"element \[0\] of 'a'", "Both touch 0,"),
     ("09.1", "counted before the store", r"row 0 ends with", "6 rows of 1 buffer move"),
     ("09.2", "two places for weights", r"16 take (?P<n>[\d,]+)", "{n}"),

@@ -187,7 +187,7 @@ def source_tile(rows, i, j):
 
 
 # %% 02.3: row by row
-# passed: 5 matrices
+# passed: 5 fixed matrices
 def place_beside(graph, a, b):
     for tile, pieces in enumerate(graph.get_tile_mapping(a)):
         for begin, end in pieces:
@@ -195,7 +195,7 @@ def place_beside(graph, a, b):
 
 
 # %% 02.3: element by element
-# passed: 5 matrices
+# passed: 5 fixed matrices
 def place_beside(graph, a, b):
     for i in range(a.shape[0]):
         for j in range(a.shape[1]):
@@ -204,7 +204,7 @@ def place_beside(graph, a, b):
 
 
 # %% 02.3: columns
-# passed: 5 matrices
+# passed: 5 fixed matrices
 def place_beside(graph, a, b):
     for i in range(a.shape[0]):
         tile = next(t for t, pieces in enumerate(graph.get_tile_mapping(a[i])) if pieces)
