@@ -152,7 +152,7 @@ def digits() -> Dataset:
         with zipfile.ZipFile(_DIGITS_FILE) as file:
             images, labels, train_rows, test_rows = (_member(file, name) for name in _DIGITS)
         if len(np.unique(np.concatenate([train_rows, test_rows]))) < len(images):
-            raise ValueError("train_index and test_index hold a number twice")
+            raise ValueError("train_index and test_index contain an image number twice")
     except FileNotFoundError:
         raise DatasetError(f"""The digits that come with the kit are not where they should be:
             digits8.npz is missing.
@@ -671,7 +671,7 @@ def _fetch(url: str, part_path: Path, timeout: float) -> None:
                 file.flush()
                 num_bytes += len(chunk)
                 bar.update(len(chunk))
-                # No file of MNIST is so long, so the check of the md5 will fail.
+                # Every file of MNIST is shorter. End the download; the check of its md5 will fail.
                 if num_bytes > _LARGEST_DOWNLOAD:
                     total_bytes = None
                     break

@@ -88,12 +88,13 @@ def set_stochastic_rounding(
 
 
 def get_hw_seeds(graph: Graph, prog: Sequence, debug_context: str = "get_hw_seeds") -> Tensor:
-    """Append a step to `prog` that reads the random seeds of all workers; return their tensor.
+    """Append a step to `prog` that reads the random seeds of all workers into a new tensor.
 
-    The tensor is UNSIGNED_INT[tiles, workers, 4], and the seeds of a tile are on that tile. If it
-    is passed to `set_hw_seeds` later, the generators produce the same numbers again as after this
-    step. The modelled cycles are assumed (see `GetHwSeeds`). Raises `PoplarTypeError` if `graph` is
-    no Graph, and `ControlProgramError` if `prog` is no Sequence.
+    Return the tensor, which is UNSIGNED_INT[tiles, workers, 4]. The seeds of a tile are on that
+    tile. Pass the tensor to `set_hw_seeds` to repeat the random numbers that followed this step.
+    The cycles of the step are an assumption of the model (see `GetHwSeeds`). Raises
+    `PoplarTypeError` if `graph` is not a Graph, and `ControlProgramError` if `prog` is not a
+    Sequence.
     """
     _check("get_hw_seeds", graph, prog)
     target = graph.target

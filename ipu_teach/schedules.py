@@ -67,10 +67,10 @@ def recompute(layers: int, keep: Collection[int]) -> list[Step]:
     is_array = isinstance(keep, np.ndarray) and not keep.ndim
     if not isinstance(keep, Collection) or isinstance(keep, (str, bytes)) or is_array:
         spacing = keep if is_whole(keep) and 1 <= keep <= layers else 2
-        raise InvalidOptionError(f"""recompute() was given keep={shown(keep)}, which names no
-            layers.
-            next:  list those whose inputs are kept; one in {spacing} is keep=range(0, {layers},
-            {spacing}).""")
+        raise InvalidOptionError(f"""recompute() was given keep={shown(keep)}, which is not a list
+            of layers.
+            next:  list the layers whose inputs are kept. To keep one layer in {spacing}, give
+            keep=range(0, {layers}, {spacing}).""")
     if not len(keep):
         raise InvalidOptionError(f"""recompute() was given an empty keep, but the input of layer
             0 is always kept.
@@ -570,8 +570,8 @@ def _check_stages(graph: Graph, stages: Sequence[Stage], training: bool) -> None
                 raise _no_work(stage_number, len(stages), name)
             for ipu in sorted({tile // tiles_per_ipu for tile in tiles if tile >= 0}):
                 if stage_of_ipu.setdefault(ipu, stage_number) != stage_number:
-                    raise InvalidOptionError(f"""Stage {stage_number} works on IPU {ipu}, which is
-                        the one of stage {stage_of_ipu[ipu]}.
+                    raise InvalidOptionError(f"""Stage {stage_number} uses IPU {ipu}, but stage
+                        {stage_of_ipu[ipu]} already uses this IPU.
                         next:  build each stage on IPUs of its own:
                         graph.create_virtual_graph({stage_number} * tiles, {stage_number + 1} *
                         tiles).""")

@@ -233,7 +233,7 @@ def header(text: str) -> bytes:
         (
             "test_index",
             lambda a: np.zeros_like(a),
-            "train_index and test_index hold a number twice",
+            "train_index and test_index contain an image number twice",
         ),
         (
             "labels",

@@ -549,7 +549,7 @@ VIEWS: list[Case] = [
     ("index by a short mask", lambda w: w.v[np.array([True, False])], PoplarIndexError, r"""
         The index array([ True, False]) does not fit a tensor of shape (3,).
           where: Tensor('v', FLOAT, shape (3,))
-          next:  give arrays of numbers whose shapes broadcast, or an array of bools as long as the dimension."""),
+          next:  give arrays of indices whose shapes broadcast, or a bool array that has the length of the indexed dimension."""),
     ("index by a name", lambda w: w.x["row"], PoplarIndexError, r"""
         A tensor cannot be indexed with 'row'.
           where: Tensor('x', FLOAT, shape (4, 3))

@@ -155,12 +155,17 @@ def test_what_is_no_collective_is_refused() -> None:
         ),
         (
             lambda: reduce(graph, [tensors[0], others[0]], "ADD", prog),
-            f"{name} was given data[1] on IPU 0, which already has one.",
+            f"{name} was given a list in which data[1] is on IPU 0, as is an earlier tensor of the "
+            "list.",
         ),
-        (lambda: reduce(graph, [both], "ADD", prog), f"{name} was given data[0] on IPUs 0 and 1."),
+        (
+            lambda: reduce(graph, [both], "ADD", prog),
+            f"{name} was given a list in which data[0] is on more than one IPU: 0 and 1.",
+        ),
         (
             lambda: reduce(graph, [tensors, others[::-1]], "ADD", prog),
-            f"{name} was given lists on the IPUs [0, 1, 2, 3] and [3, 2, 1, 0].",
+            f"{name} was given a list of tensors on IPUs [0, 1, 2, 3] and another on IPUs "
+            "[3, 2, 1, 0].",
         ),
         (lambda: reduce(graph, tensors[0], "ADD", prog), "give a list of tensors, one on each IPU"),
         (

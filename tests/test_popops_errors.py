@@ -372,7 +372,7 @@ reduce() has no option 'accumType.intertile'.
 
 popops.reduce(graph, labels, [0], prog, options={"accumType.interTile": HALF})
 reduce() was given an accumType for UNSIGNED_INT.
-  next:  leave the option out: it is only for FLOAT and HALF.
+  next:  leave out accumType, which is only for FLOAT and HALF.
 
 popops.reduce(graph, x, [0], [3])
 reduce() was given [3] as prog.
@@ -399,8 +399,8 @@ multi_slice() was given 3 as plan.
   next:  give what embedding_plan returns.
 
 popops.multi_slice(graph, x, labels.expand([1]), [0], [1], prog, plan=popops.embedding_plan(graph, FLOAT, 5, 3, [4]))
-multi_slice() was given a plan for [5, 3] of FLOAT on 5 tiles, sliced along dimension 0; the tensor is (4, 3) of FLOAT on \
-5, sliced along [0].
+multi_slice() was given a plan for another table. The plan is for a FLOAT table of shape (5, 3) on 5 tiles, sliced along \
+dimensions [0]. The table is a FLOAT tensor of shape (4, 3) on 5 tiles, sliced along dimensions [0].
   next:  make a plan for this table: popops.embedding_plan.
 
 popops.multi_slice(graph, x, labels.expand([1]), [0], [2], prog, plan=popops.embedding_plan(graph, FLOAT, 4, 3, [4]))
@@ -414,8 +414,8 @@ multi_update() has no option 'usedForUpdat'.
 planMinimisationTarget, indicesDistribution, indicesAreSorted.
 
 popops.create_sliceable_tensor(graph, FLOAT, (4, 3), [1], plan=popops.embedding_plan(graph, FLOAT, 4, 3, [4]))
-create_sliceable_tensor() was given a plan for [4, 3] of FLOAT on 5 tiles, sliced along dimension 0; the tensor is (4, 3) \
-of FLOAT on 5, sliced along [1].
+create_sliceable_tensor() was given a plan for another table. The plan is for a FLOAT table of shape (4, 3) on 5 tiles, \
+sliced along dimensions [0]. The table is a FLOAT tensor of shape (4, 3) on 5 tiles, sliced along dimensions [1].
   next:  make a plan for this table: popops.embedding_plan.
 
 popops.create_indices_tensor(graph, [0], -1)
@@ -464,9 +464,9 @@ factor_dims() was given the factors [3] from dimension 0 on.
   next:  give a list of whole numbers, each of which divides its dimension.
 
 poputil.unfactor_dims(x, 2, 0)
-unfactor_dims() was given 2 dimensions from 0 on.
+unfactor_dims() was given num_dims=2 and start_dim=0, which do not fit a tensor of 2 dimensions.
   where: Tensor('x', FLOAT, shape (4, 3))
-  next:  give num_dims dimensions from start_dim on that are followed by as many factors.
+  next:  give whole numbers for which start_dim + 2 * num_dims is at most 2: num_dims dimensions, and then num_dims factors.
 
 poputil.choose_mapping_offset(0, (3,))
 choose_mapping_offset() was given 0 as num_tiles.

@@ -94,7 +94,7 @@ def test_both_parts_and_the_controls_fit_a_window_600_pixels_high_where_they_are
     [
         ((8, {}), "show.recompute() was given {} as its choices.\n  next:  name one to 64 of them"),
         ((8, 4), "show.recompute() was given 4 as its choices."),
-        ((8, {"x": 4}), "recompute() was given keep=4, which names no layers."),
+        ((8, {"x": 4}), "recompute() was given keep=4, which is not a list of layers."),
         (
             (8, {"x": [0]}, {"y": 3}),
             "reports whose names are not those of its choices.\n  next:  give one",

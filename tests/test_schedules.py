@@ -119,10 +119,10 @@ def test_gradients_have_the_same_bits_and_memory_falls() -> None:
         (
             8,
             4,
-            "given keep=4, which names no layers.\n  next:  list those whose inputs are kept; "
-            "one in 4 is keep=range(0, 8, 4).",
+            "given keep=4, which is not a list of layers.\n  next:  list the layers whose inputs are "
+            "kept. To keep one layer in 4, give keep=range(0, 8, 4).",
         ),
-        (8, "03", "given keep='03', which names no layers."),
+        (8, "03", "given keep='03', which is not a list of layers."),
         (
             8,
             [],
@@ -299,7 +299,7 @@ def test_stages_without_work_or_on_an_ipu_of_anothers_are_refused() -> None:
     with pytest.raises(InvalidOptionError) as caught:
         pipeline(graph, same, ticks)
     assert str(caught.value) == (
-        "Stage 1 works on IPU 1, which is the one of stage 0.\n  next:  build each stage on IPUs "
+        "Stage 1 uses IPU 1, but stage 0 already uses this IPU.\n  next:  build each stage on IPUs "
         "of its own: graph.create_virtual_graph(1 * tiles, 2 * tiles)."
     )
 

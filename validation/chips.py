@@ -154,7 +154,7 @@ def peaks() -> list[Row]:
 
 
 def memories() -> list[Row]:
-    """Return the rows of the size and the bandwidth of the tiles' memory."""
+    """Return the rows of the tiles' memory: its size, its latency and its bandwidth."""
     ipu1, ipu2, bow, c600 = (machine(version) for version in ("ipu1", "ipu2", "bow", "c600"))
 
     def total_bytes(target: Target) -> int:

@@ -11,10 +11,10 @@ REPRODUCED, EXPLAINED, OUTSIDE = "reproduced", "explained", "outside"
 NOT_MODELLED, CALIBRATES = "not modelled", "calibrates"
 VERDICTS = (REPRODUCED, EXPLAINED, OUTSIDE, NOT_MODELLED, CALIBRATES)
 
-# Classes of work, and the error that each allows. The limits were set before any figure was
-# modelled.
+# The classes of rows. `TOLERANCES` has the relative error that the model may have in each class.
+# These limits were set before any figure was modelled.
 FORMATS, DATASHEETS, VERTICES, PROGRAMS = "number formats", "datasheets", "vertices", "programs"
-ALGORITHMS = "algorithms"  # an order of operations, which is equal or not
+ALGORITHMS = "algorithms"  # The row compares orders of operations, which are equal or not.
 TOLERANCES = {FORMATS: 0.0, ALGORITHMS: 0.0, DATASHEETS: 0.01, VERTICES: 0.10, PROGRAMS: 0.25}
 
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 Order = str | Sequence[str | int]  # letters of lines, or their numbers from 1 on
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 HELPED = "with help"
-LEAST = 3  # lines of an answer that has a puzzle
+LEAST = 3  # The minimum number of lines in an answer; a shorter answer has no puzzle.
 
 
 def statements_of(answer: str) -> list[str]:

@@ -74,14 +74,16 @@ def call_text(answer: object, arguments: Sequence[object]) -> str:
 
 
 def quoted(value: object) -> str:
-    """Return a value as a verdict quotes it, on one short line.
+    """Return a value as a verdict quotes it: one line of at most 80 characters.
 
-    Numbers, alone or in a row, have 4 significant digits.
+    Numbers, alone or in a list or a 1-D array, are in the format of `number`: whole numbers with
+    thousands separators, others with 4 significant digits. Anything else is `shown`.
     """
-    if isinstance(value, (int, float, np.number)) and not isinstance(value, (bool, complex)):
+    is_real = isinstance(value, (int, float, np.integer, np.floating))
+    if is_real and not isinstance(value, (bool, np.timedelta64)):
         try:
             return number(float(value))
-        except OverflowError:  # a whole number beyond all floats
+        except OverflowError:  # The whole number is larger than every float.
             return shown(value)
     if isinstance(value, (list, np.ndarray)) and _array(value).ndim == 1:
         text = f"[{', '.join(quoted(v) for v in value)}]"

@@ -37,7 +37,7 @@ from ipu_teach.errors import LessonError
 # the command that opens a lesson, and its environment
 Opening = Callable[[Path], tuple[list[str], dict[str, str]]]
 
-PORTS = range(8888, 8938)  # JupyterLab takes the first of these that is free
+PORTS = range(8888, 8938)  # JupyterLab tries the first five in this order, then ports at random.
 HOST = "localhost"  # as in the address that JupyterLab opens
 ROOM = 0.5  # GB for notebooks, the real MNIST and saved pages
 # seconds of each wait; a first start from a slow disk takes half a minute
@@ -155,9 +155,12 @@ def browser() -> str:
 
 
 def port() -> int:
-    """Return the port that JupyterLab would use.
+    """Return the first free port of `PORTS`, and check that this machine can connect to it.
 
-    :raises No: if no port is free, or this machine may not connect to itself.
+    JupyterLab opens this port if it is one of the first five. If all five are taken, JupyterLab
+    tries ports near them at random.
+
+    :raises No: if no port of `PORTS` is free, or this machine may not connect to itself.
     """
     for number in PORTS:
         with socket.socket() as door:

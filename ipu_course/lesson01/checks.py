@@ -374,11 +374,11 @@ def _all_placed(description: str, jobs: ByTile, tiles: int, placed: Sequence[int
         advice = (
             "tiles count from 0."
             if max(strays) == tiles
-            else "a job goes to one of the tiles there are."
+            else f"put each job on a tile from 0 to {tiles - 1}."
         )
         raise NotYet(
             description,
-            f"a job on tile {shown(strays[0])}",
+            f"the answer puts a job on tile {shown(strays[0])}, which does not exist",
             expected=f"tiles from 0 to {tiles - 1}",
             next_step=advice,
         )

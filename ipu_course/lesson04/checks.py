@@ -201,15 +201,16 @@ def six_workers_cycles(length: int) -> int:
     return 2 * SYNC + WORKERS * (largest + prefix)
 
 
-# lengths for which all ways to cut a row into six give the same pieces, so that other mistakes
-# show separately
+# All ways to cut a row of this length into six give the same pieces, so other mistakes show
+# separately.
 EVEN = 30
 
 
 def _six(length: int, draw: np.random.Generator, description: str = "") -> Trial:
-    """Return a trial with two rows of numbers, the second far below the first.
+    """Return a trial with two rows, in which every number of row 1 is far below all of row 0.
 
-    The second begins with the lowest FLOAT, so that values left over from the first run show.
+    Row 1 begins with the lowest FLOAT. If a maximum is left over from the run of row 0, it is
+    therefore larger than the right result for row 1, and the trial fails.
     """
     rows = _drawn(draw, 2, length)
     rows[1] = (rows[1] - np.float32(2 * np.abs(rows).max())) * np.float32(2) ** 110

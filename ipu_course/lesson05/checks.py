@@ -276,7 +276,8 @@ def _plans() -> dict[str, Plan]:
         f"drawn {i}, compiled": (*shape, compiled_dot, compiled_sum)
         for i, shape in enumerate(shapes)
     }
-    cases |= {  # here numbers take longer to come than to multiply, or to be added up
+    # In these cases, the exchange of the numbers takes longer than their products and sums.
+    cases |= {
         "drawn, a quick product": (3, 600, 6, 3, quick, quick),
         "drawn, many pieces": (40, 300, 60, 13, quick, quick),
     }

@@ -810,11 +810,10 @@ def _change_mistake(pair: ReportPair, actual: tuple[str, ...]) -> tuple[str, str
 
 ROW = 52  # FLOATs in a row
 WORK = 5_500  # modelled cycles that a worker thread takes for a row
-# seconds of a read, and more for each row; rows at most
-EACH_READ = 100e-6
-EACH_ROW = 0.2e-6
-AT_ONCE = 256
-STARVED = 0.05  # the largest share of time that the device may wait
+EACH_READ = 100e-6  # The seconds that a read takes, without its rows.
+EACH_ROW = 0.2e-6  # The seconds that each row adds to a read.
+AT_ONCE = 256  # The maximum number of rows in a read.
+STARVED = 0.05  # The device may wait for this share of the time at most.
 
 
 class Disc:
@@ -888,7 +887,8 @@ def _fed(feed: Feed, disc: Disc, description: str) -> _Fed:
     compute_set = graph.add_compute_set("settle")
     for tile in range(TILES):
         vertex = graph.add_vertex(compute_set, Layer, x=row[tile], y=row[tile], out=out[tile])
-        graph.set_perf_estimate(vertex, WORK)  # enough work that the host must keep up
+        # With this much work, the host keeps up if it reads many rows at once, but not row by row.
+        graph.set_perf_estimate(vertex, WORK)
         for mapped in (row[tile], out[tile], vertex):
             graph.set_tile_mapping(mapped, tile)
     rows = graph.add_host_to_device_fifo("rows", FLOAT, ROW)

@@ -352,17 +352,17 @@ def _too_early(description: str, error: UninitialisedReadError) -> NotYet:
 
 # --- 07.3 -----------------------------------------------------------------------------------------
 
-# about the accuracy of plain numpy; the order of the batches changed it by -0.03 to 0.007 in 100
-# random orders
+# An accuracy may be this much below and above that of plain numpy. In 100 random orders of the
+# batches, the accuracy differed by -0.03 to 0.007.
 LOW = 0.04
 HIGH = 0.02
-# largest share of turned labels classified correctly; a sound answer stays below 0.03 in any of
-# those orders
+# The maximum accuracy on test labels that are all wrong: `TURNED` was added to each. A right answer
+# stays below 0.03 in all 100 orders.
 LEAK = 0.1
 TURNED = 3
 EPOCHS = 12
-EVERY = 297  # test images
-FEWER = 263  # a smaller number of test images
+EVERY = 297  # The number of all test images.
+FEWER = 263  # A smaller number of test images.
 
 
 @cache

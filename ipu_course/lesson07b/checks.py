@@ -556,7 +556,7 @@ def _fault(
 
 
 def _too_few(watched: _Watched) -> tuple[str, str]:
-    """Return (why, next step) for a training after which too few images are read right."""
+    """Return (why, next step) for a training after which the network classifies too few images."""
     steps = len(watched.losses)
     if np.mean(watched.kinds) < 4:
         why = f"a batch had {np.mean(watched.kinds):.1f} kinds of digits: they were not shuffled."

@@ -602,7 +602,11 @@ def _run_of(transfers: Sequence[Transfer]) -> View:
 
 
 def _transfers(count: int, draw: np.random.Generator) -> list[Transfer]:
-    """Return random transfers: groups of one kind, in which names occur repeatedly."""
+    """Return `count` random transfers.
+
+    A transfer has the kind of the previous one with probability 0.77, so that groups of one kind
+    arise. There are only four names on each IPU and two buffers, so that transfers often conflict.
+    """
     transfers: list[Transfer] = []
     kind = "load"
     for _ in range(count):

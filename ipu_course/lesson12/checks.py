@@ -331,8 +331,9 @@ def _refuse_host(description: str, results: Sequence[Array | None], watched: Wat
     if watched.runs < count:
         raise NotYet(
             description,
-            f"{counted(count, 'product')}, and {counted(watched.runs, 'run')} of the engine",
-            expected="a run for each",
+            f"the answer returns {counted(count, 'product')} after "
+            f"{counted(watched.runs, 'run')} of the engine",
+            expected="a run of the engine for each product",
             why="the products are right, and not all of them are the device's.",
             next_step="write the pattern, run the engine, and read out.",
         )

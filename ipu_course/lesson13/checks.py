@@ -489,9 +489,10 @@ def _recompiled(answer: Callable[..., StandIn]) -> Passed:
 
 
 def kept_by(graph: ir.Ir) -> dict[str, int]:
-    """Return {name: bytes} of the tensors that the forward pass makes and the backward pass reads.
+    """Return {name: bytes} of the results of the forward pass that the backward pass reads.
 
-    It starts from the forward pass, and follows views.
+    A read of a view counts as a read of the tensor that the view shows. Inputs and variables are
+    no results, so they are not included.
     """
     ops = [op for op in graph.ops if op.part == "forward"]
     inputs = {v: v for op in ops if not ir.OPS[op.kind].view for v in op.outs}

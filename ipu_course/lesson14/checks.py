@@ -385,9 +385,10 @@ class Reach(Vertex):
 
 
 def _wave(graph: Graph, rows: Sequence[Sequence[int]], parts: Sequence[Tensor]) -> Program:
-    """Return the program of one wave.
+    """Return the program of one wave. `parts` is (distance, level, grew).
 
-    It reads a copy of all distances, and each tile writes those of its own vertices.
+    The program copies all distances to tile 0. Each tile reads this copy, and writes the distances
+    of its own vertices and its element of `grew`: the number of vertices that it has reached.
     """
     distance, level, grew = parts
     before = graph.add_variable(INT, distance.shape, "before")

@@ -355,10 +355,12 @@ IMAGES = ((12, 12, 16), (13, 9, 6), (7, 11, 4), (10, 10, 13), (1, 20, 5), (26, 2
 
 
 def blocks(height: int, width: int, tiles: int, maximum: int) -> Array:
-    """Return the tile of each pixel in the best division into one block per tile.
+    """Return int64[height, width]: the tile of each pixel in the best grid of blocks, one per tile.
 
-    The best division cuts the fewest pairs of neighbours. No block may have more than `maximum`
-    pixels.
+    Of the grids of `down` x `across` blocks with down * across == tiles and at most `maximum`
+    pixels in a block, the best one cuts the fewest pairs of neighbours. A block may be empty.
+
+    :raises ValueError: if there is no such grid.
     """
 
     def cut(down: int) -> Array:

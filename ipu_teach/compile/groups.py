@@ -145,7 +145,7 @@ class Grouper:
     def _group(self, table: FrozenTable, rows: Array) -> Group:
         """Return the group of the vertices in these rows.
 
-        Their codelet is traced if no earlier group had the same shapes.
+        Their codelet is traced if no earlier group had the same codelet and the same shapes.
         """
         row = int(rows[0])
         shapes: dict[str, RegionShape] = {}

@@ -1,11 +1,15 @@
-"""The cost of a program on silicon: cycles, exchanged bytes and memory, all of it modelled.
+"""A model of what a program costs on silicon: cycles, exchanged bytes and memory.
 
-Compared with `tiny`, which counts bytes and races with a simple model of time, this package has the
-cycles of a codelet from its trace, and those of a superstep on every tile. It models the exchange,
-the rearrangement of copies, and the links between IPUs and to the host. It counts the bytes of
-every tile at its peak, from the liveness of variables.
+The package models:
 
-Each constant has a source. The package reads compiled programs and runs nothing.
+* the cycles of a vertex, from the trace of its codelet;
+* the cycles of a superstep on every tile;
+* the exchange, and the copies within a tile that rearrange data for it;
+* the links between IPUs, and the link to the host;
+* the peak memory of every tile, from the liveness of variables.
+
+In comparison, `tiny` counts bytes and races, and has a simple model of time. Each constant has a
+source. The package reads compiled programs and never runs them.
 """
 
 from ipu_teach.cost.model import CostModel, Measured, StepCost

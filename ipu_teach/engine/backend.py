@@ -27,9 +27,9 @@ from ipu_teach.errors import InvalidOptionError, shown
 from ipu_teach.types import Array
 
 Axis = int | tuple[int, ...] | None
-# An operand is an argument of a kernel.
+# An operand is an array or a number that a function of the array module takes.
 Operand: TypeAlias = Array | np.generic | bool | int | float
-# A call is (function, usually of the array module, its arguments).
+# A call is (function, arguments). The function is usually one of the array module.
 Call = tuple[Function, Arguments]
 
 

@@ -338,7 +338,12 @@ class Definedness:
     # Delayed WriteUndefs
 
     def _meet(self, undef: int, number: int) -> None:
-        """Handle a delayed WriteUndef before a step that accesses the same variable."""
+        """Decide on the delayed WriteUndef `undef` before step `number`.
+
+        It is carried out now if the step reads a byte of its variable, or writes only some of them.
+        It becomes needless if the step overwrites all of them, and is delayed further if the step
+        accesses none. The decision is stored for each pair of steps.
+        """
         effect = self._meetings.get((undef, number))
         if effect is None:
             region = self._undefs[undef]
@@ -374,7 +379,11 @@ class Definedness:
         self._whole |= region.fills
 
     def _check(self, region: ByteSet, blame: Blame) -> None:
-        """Raise `UninitialisedReadError` if a byte of a region is not defined."""
+        """Raise `UninitialisedReadError` if a byte of a region is not defined.
+
+        `blame` is called only for the error. It returns the reader's intervals of bytes, and a
+        function that describes the reader of one interval.
+        """
         if not region.is_set(self.defined):
             starts, stops, reader = blame()
             interval = int(_holes(self.defined, starts, stops)[0])

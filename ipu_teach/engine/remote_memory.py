@@ -154,12 +154,13 @@ class RemoteRows:
 def host_values(
     call: str, values: ArrayLike, into: Tensor | RemoteBuffer, advice: str, replicas: int = 1
 ) -> Array:
-    """Return the host's values for a tensor or a row, flattened, in its dtype.
+    """Return the host's values for a tensor or a row of a remote buffer, flattened, in its dtype.
 
-    Values for one of `replicas` replicas are repeated for all. `call` and `advice` are for the
-    error.
+    `values` may have any shape with `into.num_elements` elements. If they are the values of one
+    replica, they are repeated for all `replicas` replicas. An error names `call`, and `advice` is
+    its next step.
 
-    :raises TensorIOStateError: if their number or type is wrong.
+    :raises TensorIOStateError: if the number of values is wrong, or the dtype cannot hold them.
     """
     host_array = to_host_array(values, into.dtype, call, TensorIOStateError)
     if host_array.size * replicas == into.num_elements:

@@ -884,7 +884,11 @@ class InferenceSession:
             self._run_callbacks(io)
 
     def _run_arrays(self, io: PyStepIO) -> None:
-        """Run the program with arrays as inputs and outputs."""
+        """Run the program with the arrays in `io` as its inputs, and copy its outputs into `io`.
+
+        An input may have any shape with the elements of all micro-batches. Inputs that the program
+        does not have are ignored. Each output array receives the rows that its anchor selects.
+        """
         run = self._ready
         input_arrays = {}
         for name, array in io.inputs.items():

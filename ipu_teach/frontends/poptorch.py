@@ -487,7 +487,8 @@ def trainingModel(
     if optimizer is None:
         if not any(parameter.requires_grad for parameter in module.parameters()):
             raise ModelError(f"""{type(module).__name__} has no parameter that requires a gradient.
-                next:  train a module with parameters; inferenceModel runs any.""")
+                next:  train a module with parameters, or run this module with
+                poptorch.inferenceModel.""")
         optimizer = optim.SGD(module.parameters(), lr=0.01)
     optimizers.groups_of(optimizer, module)
     return PoplarExecutor(module, options or Options(), optimizer)

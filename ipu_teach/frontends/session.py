@@ -183,10 +183,11 @@ def compile_graph(
 
 
 def select_outputs(rows: Array, mode: str, n: int = 1) -> Array:
-    """Return the rows that `mode` selects from `rows` [micro-batches, …], which are in order.
+    """Return the entries of `rows` along its first axis, in order of time, that `mode` selects.
 
-    The modes are "all", "final" for the last row, "everyn" for every n-th row, and "sum" for the
-    sum of all rows, which is one row.
+    The axis is kept. "all" is every row, "final" the last row, "everyn" the rows n - 1, 2n - 1,
+    ..., and "sum" one row, the sum of all rows, in the dtype of `rows` (HALF is added in FLOAT).
+    Only "everyn" uses `n`.
     """
     if mode == "sum":
         sum_dtype = np.float32 if rows.dtype == np.float16 else rows.dtype  # round HALF only once

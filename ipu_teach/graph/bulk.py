@@ -201,10 +201,12 @@ def _extend(
     state: Mapping[str, list[Any]],
     order: Array | None = None,
 ) -> None:
-    """Append checked columns for `num_vertices` vertices.
+    """Append `num_vertices` vertices, given as columns that have been checked, to `table`.
 
-    `edges` maps each edge to (offsets, layout ids). `order` contains the numbers of the vertices in
-    the compute set; by default they follow the existing ones.
+    `tile_numbers` are the tiles of the vertices. `edges` maps the name of each edge to (offsets,
+    layout ids), and `state` maps the name of each state field to its values. `order` contains the
+    number of each vertex in the compute set. By default, the vertices are numbered after those that
+    the compute set already has.
     """
     first_row = len(table)
     first_vertex = table.compute_set.num_vertices

@@ -35,7 +35,8 @@ def cut(tensor: Tensor, key: Key) -> tuple[int, Form]:
     if len(indices) > len(layout.shape):
         return _cut_rarely(tensor, key)
     offset = tensor.offset
-    # For each part: None for an integer, the length of a slice, or (length, step).
+    # The result has an entry for each index: None for an integer, the length of a slice of step 1,
+    # and (length, step) of any other slice.
     lengths: list[int | tuple[int, int] | None] = []
     for axis, (index, length, stride) in enumerate(
         zip(indices, layout.shape, layout.strides, strict=False)
@@ -172,8 +173,8 @@ def _cut_positions(tensor: Tensor, key: Key) -> tuple[int, Form]:
         raise PoplarIndexError(f"""The index {shown(key)} does not fit a tensor of shape
             {tensor.shape}.
             where: {tensor!r}
-            next:  give arrays of numbers whose shapes broadcast, or an array of bools as long
-            as the dimension.""") from None
+            next:  give arrays of indices whose shapes broadcast, or a bool array that has the
+            length of the indexed dimension.""") from None
     picked = tensor.graph.listed(tensor.dtype, tensor.offset + positions)
     return picked.offset, picked.form
 

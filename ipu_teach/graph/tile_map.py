@@ -251,7 +251,7 @@ def joined(start: Array, stop: Array) -> tuple[Array, Array]:
         stop = stop[is_nonempty]
     length = stop - start
     start = ascending(start)
-    # Regions of one shape end in the order in which they begin.
+    # If all intervals have the same length, they end in the order in which they begin.
     stop = start + length[:1] if np.all(length == length[:1]) else ascending(stop)
     gap = start[1:] > stop[:-1]
     return start[np.append(True, gap)[: len(start)]], stop[np.append(gap, True)[: len(stop)]]

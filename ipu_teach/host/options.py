@@ -30,7 +30,8 @@ from ipu_teach.target import PRICES
 ENVIRONMENT = "IPU_TEACH_ENGINE_OPTIONS"
 # The number of I/O tiles is an option of PopART, and an environment variable of Graphcore's gcl.
 IO_TILES, GCL_IO_TILES = "numIOTiles", "GCL_NUM_IO_TILES"
-# Errors suggest a name from this similarity. It is high, because many names begin with "debug.".
+# An error suggests an option if its name is at least this similar. The limit is high, because many
+# names begin with "debug.".
 CLOSE = 0.8
 Value: TypeAlias = bool | int | str | None
 Options: TypeAlias = Mapping[str, Value]

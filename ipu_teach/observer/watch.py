@@ -207,10 +207,10 @@ class Watch:
         return self._turn(head, sys._getframe(1).f_locals)
 
     def _watched_items(self, head: int, items: Iterable[Local]) -> Iterator[Local]:
-        """Yield the items of a `for`, and start an iteration with each.
+        """Yield the items of a `for` loop, and start an iteration before each item.
 
-        The loop requests the next item at the end of an iteration, when its variables still have
-        their values.
+        The loop asks for its next item at the end of an iteration. At this moment, the variables
+        still have the values of that iteration, so they can be recorded.
         """
         for item in items:
             self._turn(head, sys._getframe(1).f_locals)

@@ -1,14 +1,16 @@
 """PopLibs: libraries of functions that add variables, vertices and programs to a graph.
 
-Compared with `tiny`, where every vertex is written by hand, these libraries choose tile mappings
-for operands, weigh cycles against memory in plans, and use codelets with the modelled costs of
-their counterparts in PopLibs. They cover arithmetic on any shape, reductions, slices, sorting,
-matrix products, pooling, norms, losses, optimisers, random numbers, and collectives over several
-IPUs.
+The libraries choose tile mappings for operands, and plans that weigh cycles against memory. Their
+codelets have the modelled costs of their counterparts in PopLibs. (In `tiny`, every vertex is
+written by hand.) They cover:
+
+* arithmetic on any shape, reductions, slices and sorting;
+* dense and sparse matrix products, convolutions, pooling, norms, losses and optimisers;
+* random numbers, and collectives over several IPUs.
 
 Every function has the form `fn(graph, inputs…, prog, debug_context="")`. It appends programs to the
-Sequence `prog`, creates and maps its own temporaries, and returns the output tensor. No function
-runs anything: only an `Engine` runs the graph. Wrong arguments raise `PoplibsError`.
+Sequence `prog`, creates and maps its own temporaries, and returns the output tensor. The
+functions only build the graph, and an `Engine` runs it. Wrong arguments raise `PoplibsError`.
 """
 
 from sys import modules as _modules

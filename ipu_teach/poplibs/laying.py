@@ -157,7 +157,10 @@ class TileShares:
         return list(zip(begins, ends, strict=True))
 
     def column(self, flat: Tensor) -> Column:
-        """Return a column of edges: for one vertex per tile, the elements of `flat` on the tile."""
+        """Return a column of edges to `flat`, for a compute set with one vertex on each tile.
+
+        The edge of a vertex is to the elements of `flat` at the positions of its tile's intervals.
+        """
         strides = flat.layout.strides
         if strides is None:
             return self._listed(flat)
@@ -190,9 +193,11 @@ class TileShares:
 def shared(
     graph: Graph, operands: dict[str, Tensor], max_vertices: int, **state: Any
 ) -> Iterator[tuple[int, Edges]]:
-    """Yield (tile, edges) for at most `max_vertices` vertices that share the rows of all operands.
+    """Yield (tile, edges) for vertices that divide the rows of the operands evenly among them.
 
-    The vertices are spread evenly over the tiles. `state` is added to the edges of every vertex.
+    There are as many vertices as rows, but at most `max_vertices`, and they are spread evenly over
+    the tiles. `operands` maps each field to a tensor, and all tensors have the same number of rows.
+    A vertex has the same rows of each. `state` is added to the edges of every vertex.
     """
     num_rows = next(iter(operands.values())).shape[0]
     row_intervals = balanced_partition(num_rows, min(num_rows, max_vertices)) if num_rows else []

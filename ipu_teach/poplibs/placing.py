@@ -180,11 +180,11 @@ def unfactor_dims(tensor: Tensor, num_dims: int, start_dim: int) -> Tensor:
         )
     are_counts_valid = all(is_whole(n) and n >= 0 for n in (num_dims, start_dim))
     if not are_counts_valid or start_dim + 2 * num_dims > tensor.rank:
-        raise PoplibsError(f"""unfactor_dims() was given {shown(num_dims)} dimensions from
-            {shown(start_dim)} on.
+        raise PoplibsError(f"""unfactor_dims() was given num_dims={shown(num_dims)} and
+            start_dim={shown(start_dim)}, which do not fit a tensor of {tensor.rank} dimensions.
             where: {tensor!r}
-            next:  give num_dims dimensions from start_dim on that are followed by as many
-            factors.""")
+            next:  give whole numbers for which start_dim + 2 * num_dims is at most
+            {tensor.rank}: num_dims dimensions, and then num_dims factors.""")
     first_dim = int(start_dim)
     num_factors = int(num_dims)
     paired_dims = [

@@ -195,8 +195,8 @@ class TruncatedNormal(_Draw):
                 standardised,
                 generator.normal(streams, numbers_per_worker),
             )
-        # a number that is still outside after all draws is replaced by the sum of two uniform
-        # numbers, which has a triangular distribution within the bounds
+        # If a number is still out of bounds after all draws, the sum of two uniform numbers
+        # replaces it. This sum has a triangular distribution within the bounds.
         uniform_numbers = generator.uniform(streams, 2 * numbers_per_worker, -alpha / 2, alpha / 2)
         standardised = np.where(
             np.absolute(standardised) <= alpha,

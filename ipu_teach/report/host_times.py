@@ -26,14 +26,15 @@ from ipu_teach.report.host_trace import ENGINE, STREAMS, USER, HostTrace, Noted,
 
 __all__ = ["ENGINE", "STREAMS", "TIMELINE", "USER", "Counter", "Timeline", "counter", "tracepoint"]
 
-MOST_EVENTS = 100_000  # each channel keeps this many newest events, and this many values are kept
+# The number of events that each channel keeps, and the number of values that are kept: the newest.
+MOST_EVENTS = 100_000
 
 
 class Timeline:
-    """The events and values of the process.
+    """The times of events on the host, and the values of counters, recorded by this process.
 
-    During a run, an event is only appended, which is quick. Each channel keeps its newest events,
-    so that a million stream copies displace only older stream copies.
+    Recording only appends to a list, so it hardly delays a run. Each channel keeps its own newest
+    events, so that a million stream copies displace older stream copies, but no other events.
     """
 
     def __init__(self, most: int = MOST_EVENTS) -> None:

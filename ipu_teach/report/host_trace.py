@@ -208,7 +208,10 @@ class HostTrace:
         return Table(rows)
 
     def beside(self, buffers: Callable[[], Table[Any]]) -> HostTrace:
-        """Return a copy of the trace whose method `buffers` calls the function `buffers`."""
+        """Return a copy of this trace whose `buffers()` returns the result of `buffers()`.
+
+        The argument is a function that returns the table of the remote buffers.
+        """
         trace = copy(self)
         trace._buffers = buffers
         return trace

@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from ipu_teach.report.report import Report
 
 FULLEST = 5  # The largest number of tiles, copies or IPUs in the findings of one kind.
-# A rule gives its finding or its advice only above these limits.
-HALF_FULL = 0.5  # Share of a tile's memory: report the tile as full.
-NEARLY_FULL = 0.9  # Share of a tile's memory: advise to move data away from the tile.
-UNEVEN = 1.5  # Fullest tile over average tile: advise to map the variables evenly.
-WAITING = 0.1  # Share of the run: advise to give tiles, or IPUs, equal work.
-MOVING = 0.3  # Share of the run: advise to put data on the tiles that read it.
-SYNCING = 0.4  # Share of the run: advise to do more in each superstep.
-STREAMING = 0.5  # Share of the run: advise to transfer less to the host or streaming memory.
-GATHERING = 0.05  # Share of a step: report its copies within a tile.
+# A rule gives its finding or its advice only if the measured value is above its limit.
+HALF_FULL = 0.5  # Above this share of a tile's memory, the tile is reported as full.
+NEARLY_FULL = 0.9  # Above this share of a tile's memory, move data away from the tile.
+UNEVEN = 1.5  # Above this ratio of the fullest tile to the average, map the variables evenly.
+WAITING = 0.1  # If waiting takes more than this share of the run, give tiles or IPUs equal work.
+MOVING = 0.3  # If exchange takes more than this share of the run, put data on its readers' tiles.
+SYNCING = 0.4  # If syncs take more than this share of the run, do more in each superstep.
+STREAMING = 0.5  # Above this share of the run, transfer less to the host or streaming memory.
+GATHERING = 0.05  # Above this share of a step, its copies within a tile are reported.
 SIDE_BY_SIDE = (
     "let what a vertex or a Copy takes lie side by side on its tile: rows, not columns, or a copy "
     "transposed once."

@@ -267,7 +267,10 @@ class Report(WithoutSome):
 
     @property
     def rows_moved(self) -> Array:
-        """The rows that remote buffers copied, by number and in order: int64[recorded rows]."""
+        """The row numbers of copies with remote buffers, in the order in which they ran.
+
+        The array is int64[recorded rows].
+        """
         return self._ran.rows
 
     @cached_property

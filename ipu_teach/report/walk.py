@@ -174,7 +174,10 @@ class Walk:
                 self._enter(child, node.count if node.kind == "Repeat" else 1)
 
     def _taken(self, children: tuple[WalkPlace, ...]) -> WalkPlace | None:
-        """Return the branch that can begin with the next step, or else one that may run no step."""
+        """Return the first branch in `children` that can begin with the next recorded step.
+
+        If there is none, return the first branch that may run without a step, or None.
+        """
         next_step = self._steps[self._at] if self._at < self._end else -1
         return next(
             (child for child in children if next_step in child.first),

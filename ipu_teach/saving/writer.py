@@ -56,9 +56,10 @@ def _refuse(subject: str) -> NoReturn:
 def in_table(
     table: str, write: Callable[[s.Value, s.Columns], s.Json] = lambda value, _: value
 ) -> s.Codec:
-    """Return the codec of an entry of `table`, stored as its index.
+    """Return the codec of an entry of `table`, which the file stores as the entry's index.
 
-    `write(value, columns)` returns the index. Reading from an empty table is the error of the file.
+    `write(value, columns)` returns the index; without it, the value itself is the index. Reading
+    returns the entry. It raises the error of the file if the table is empty or too short.
     """
     index_codec = s.index(table)
 

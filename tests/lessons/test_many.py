@@ -3,6 +3,7 @@ from published rules and from the library."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -55,3 +56,15 @@ def test_the_least_slowest_stage_is_that_of_all_cuts(solution: Solution) -> None
 
 def test_rows_of_different_lengths_are_quoted() -> None:
     assert quoted([[1, 2], [3]]) == "[[1, 2], [3]]"
+
+
+def test_complex_numbers_are_quoted_with_both_parts() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert quoted(1 + 2j) == "(1+2j)"
+        assert quoted(np.complex64(1 + 2j)) == "np.complex64(1+2j)"
+        assert quoted(np.array([1 + 2j])) == "[np.complex128(1+2j)]"
+
+
+def test_a_duration_is_quoted_as_it_is_shown() -> None:
+    assert quoted(np.timedelta64(3, "s")) == "np.timedelta64(3,'s')"

@@ -304,7 +304,11 @@ class Arithmetic(Writer):
     def _python_int(
         self, op: str, left: str, right: str, bounds: list[int | None], node: ast.AST
     ) -> str:
-        """Return the text of an operator on Python's integers: int64 of at most 61 bits."""
+        """Return the text of an operation on two Python integers, which the text holds as int64.
+
+        `bounds` are the largest absolute values of the operands, or None. If the result may be
+        undefined or may need more than 61 bits, the text checks this and stops (see `bail`).
+        """
         if op in ("//", "%"):
             self.bail(f"{right} == 0", node)
             return _by_power(op, left, right) or f"{_DIVISION[op]}({left}, {right})"

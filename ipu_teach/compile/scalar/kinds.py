@@ -56,7 +56,10 @@ HELD = {"i": "np.int64", "u": "np.uint64", "f": "np.float32", "d": "np.float64",
 
 
 def kind_of(value: object) -> str:
-    """Return the type of a number; "no" for None, and "?" for anything else."""
+    """Return the code of a value's type, which is a key of `SAMPLES`.
+
+    The code is "no" for None, and "?" for a value that has none of these types.
+    """
     if value is None:
         return "no"
     # numpy's numbers are tested first, because np.float64 is also a float, but not weak.

@@ -152,7 +152,7 @@ class Fields:
         self.defined = {
             name: elements(defined, self.places[name].flat.itemsize) for name in code.marked
         }
-        # A mark has a bit for each worker.
+        # If workers share a vertex, a mark has a bit for each worker.
         mark_dtype: type[np.uint8 | np.uint64] = np.uint8 if len(group.workers) <= 8 else np.uint64
         self.marks = {name: self._marks(name, mark_dtype) for name in code.marked}
         self.reads = (
@@ -180,7 +180,13 @@ class Fields:
         return np.zeros(len(place.flat), self.defined[name].dtype)
 
     def arguments(self, vertex: int, vertex_floats: VertexFloats | None) -> list[TextArgument]:
-        """Return the arguments of CPython's text for a vertex: fields, marks, marks of reads."""
+        """Return the arguments of CPython's text for one vertex, in the order of its parameters.
+
+        They are the regions of all fields, then the marks of the elements that are stored, and
+        then, if workers share the vertex, the marks of the elements that are read. With
+        `vertex_floats`, each region is what its method `stored` returns. Marks of at most one
+        dimension are memoryviews, unless the text works on complete regions.
+        """
         arguments: list[TextArgument] = [
             place.view(place.flat, vertex) for place in self.places.values()
         ]
@@ -244,7 +250,11 @@ class Fields:
                 self.defined[name][stored] = mark_of(self.defined[name])
 
     def race(self) -> tuple[int, str, list[int], int, int] | None:
-        """Return (vertex, field, element, writers, readers) of a race between workers, or None."""
+        """Return (vertex, field, element, writers, readers) of a race between workers, or None.
+
+        `element` is the index of an element in the field. `writers` and `readers` are bit masks, in
+        which bit k stands for worker k.
+        """
         for name, written in self.marks.items() if self.code.multi else ():
             conflict = first_conflict(written, self.reads[name])
             if conflict is not None:

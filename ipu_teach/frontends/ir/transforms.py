@@ -322,11 +322,11 @@ def sharded(ir: Ir) -> Ir:
 
 
 def off_chip(ir: Ir, names: Collection[str] | None = None) -> Ir:
-    """Return the graph with the variables called `names` in streaming memory.
+    """Return a graph that keeps the variables `names` in streaming memory.
 
-    By default, these are the variables of the optimiser's state. Each section of the program (a
-    part, phase and stage) copies them to the tiles when it needs them. Raises `ModelError` for a
-    name that no variable has.
+    By default, these are the variables that hold the optimiser's state. Each section of the program
+    (a part, a phase or a stage) copies the variables that it uses to the tiles. Raises `ModelError`
+    if the graph has no variable of one of these names.
     """
     state_names = {value.name for op in ir.ops if op.kind in STATE for value in op.inputs[3:]}
     remote = state_names if names is None else set(names)

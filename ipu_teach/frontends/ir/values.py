@@ -318,7 +318,8 @@ class Ir:
     def _named(self, value: Value, among: dict[str, Value]) -> Value:
         """Add a variable or an input to `among`, which is `variables` or `inputs`; return it.
 
-        Raises `ModelError` if its name is empty or taken.
+        Raises `ModelError` if its name is empty or taken, or if it has more than `MAX_ELEMENTS`
+        elements.
         """
         self._check_size(value.name, value.shape)
         if not value.name:

@@ -323,9 +323,11 @@ class Model:
         return run
 
     def _factors(self, mode: str) -> dict[str, int]:
-        """Return the factors of the batches in a run: steps, accumulation and replicas.
+        """Return the factors whose product is the number of batches in a run.
 
-        Raises `ModelError` if `steps_per_execution` is not a multiple of an update.
+        They are called "steps" (the updates of a run), "accumulation" and "replicas". In every
+        `mode` except fit, all are 1. Raises `ModelError` if the model was not compiled, or if
+        `steps_per_execution` is not a multiple of the batches in an update.
         """
         if mode != FIT:
             return {"steps": 1, "accumulation": 1, "replicas": 1}

@@ -133,9 +133,11 @@ def _part(tensor: torch.Tensor, count: int) -> torch.Tensor:
 
 
 def has_tensor(value: object, depth: int = _DEPTH) -> bool:
-    """Return whether an object has a tensor among its elements or attributes.
+    """Return whether an object is a tensor, or contains one among its elements or attributes.
 
-    `depth` is the number of levels to search.
+    The values of a mapping, the elements of a list, tuple or set, and the attributes of other
+    objects are searched, down to `depth` levels. Classes, modules, texts and numpy arrays are not
+    searched.
     """
     if isinstance(value, torch.Tensor):
         return True

@@ -302,7 +302,10 @@ class Lowerer:
     # --- values ---
 
     def _read(self, argument: Argument) -> Argument:
-        """Return an argument of a node, in which the values of nodes replace the nodes."""
+        """Return `argument` with each node in it, also in lists and tuples, replaced by its value.
+
+        If forward changes a variable, the value is a copy that is made before the change.
+        """
         if isinstance(argument, torch.fx.Node):
             if argument in self.variables and self._is_changed(argument):
                 self._read_before_change(argument)
@@ -322,7 +325,7 @@ class Lowerer:
                 self.values[node] = self.graph.op("copy", self.variables[node])
 
     def _lift(self, argument: Argument) -> Argument:
-        """Return an argument, in which constants of the graph replace tensors."""
+        """Return `argument` with each tensor in it, also in lists and dicts, as a constant."""
         if isinstance(argument, torch.Tensor):
             return self._constant(argument)
         if isinstance(argument, list):

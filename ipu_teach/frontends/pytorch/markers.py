@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from ipu_teach.frontends.ir.attributes import Attribute
 
 Lowering = TypeVar("Lowering", bound=private.Function)
-LOWERINGS: dict[str, private.Function] = {}  # the learner's lowerings, by torch's names
+# The lowerings that the learner defined, by the names of the operations in torch.
+LOWERINGS: dict[str, private.Function] = {}
 LIBRARY = torch.library.Library("ipu_teach", "DEF")
 
 

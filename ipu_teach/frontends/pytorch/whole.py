@@ -93,9 +93,10 @@ torch.library.register_autograd(WHOLE, _backward, setup_context=_save, lib=_libr
 class Capture:
     """The undecomposed operations of one capture of a model."""
 
-    # each call of a learner's operation: (operation, flattened arguments, their structure)
+    # Each call of an operation that the learner defined: (operation, its arguments as a flat list,
+    # the structure from which they were flattened).
     calls: list[tuple[Operation, list[Argument], pytree.TreeSpec]] = field(default_factory=list)
-    # the kit's operations for each node; the key is the node's first result
+    # The kit's operations for each node, by the first result of the node.
     ops: dict[Value, list[Op]] = field(default_factory=dict)
 
     def lower(self, graph: Ir, name: str, args: Sequence[Argument]) -> list[Value]:

@@ -363,18 +363,18 @@ def _ipu_of_each(graph: Graph, tensors: Sequence[Tensor], previous: list[int]) -
             index
         ]
         if len(ipus) > 1 or ipus[0] in ipus_so_far:
-            place = f"IPU {ipus[0]}, which already has one"
+            fault = f"is on IPU {ipus[0]}, as is an earlier tensor of the list"
             if len(ipus) > 1:
-                place = f"IPUs {ipus[0]} and {ipus[1]}"
+                fault = f"is on more than one IPU: {ipus[0]} and {ipus[1]}"
             raise refused(
-                f"was given data[{index}] on {place}.",
+                f"was given a list in which data[{index}] {fault}.",
                 tensor,
-                "give one tensor on each IPU.",
+                "give a list with one tensor on each IPU.",
             )
         ipus_so_far += ipus
     if previous and ipus_so_far != previous:
         raise refused(
-            f"was given lists on the IPUs {previous} and {ipus_so_far}.",
+            f"was given a list of tensors on IPUs {previous} and another on IPUs {ipus_so_far}.",
             next_step="give the tensors of both lists in the same order of IPUs.",
         )
     return ipus_so_far

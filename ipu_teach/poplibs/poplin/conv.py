@@ -142,12 +142,15 @@ def plan_convolution(
     available_memory_proportion: float | str = MEMORY_PROPORTION,
     options: Options | None = None,
 ) -> ConvPlan:
-    """Return the plan of a pass of a convolution with the `params` of the forward pass.
+    """Return the plan for one pass of a convolution.
 
     `pass_` is "INFERENCE_FWD", "TRAINING_FWD", "TRAINING_BWD" (the gradient of the input) or
-    "TRAINING_WU" (the gradient of the weights). `options` are those of `mat_mul`; the keywords
-    `partials_type` and `available_memory_proportion` set two of them. Raises `PoplibsError` for
-    invalid arguments and if no plan fits on a tile, and `InvalidOptionError`.
+    "TRAINING_WU" (the gradient of the weights). In every pass, `params` describes the forward
+    convolution. `options` are the options of `mat_mul`; the keywords `partials_type` and
+    `available_memory_proportion` set two of these options.
+
+    :raises PoplibsError: if an argument is invalid, or if no plan fits on a tile.
+    :raises InvalidOptionError: if an option is invalid.
     """
     check_sizes(target, 0)
     if pass_ not in PASSES[1:]:

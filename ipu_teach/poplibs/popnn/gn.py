@@ -15,7 +15,7 @@ def group_norm_statistics() -> None:
 
     With the `grouping` "strided", PopLibs' default, channel c is in group c % num_groups. With
     "correct", as in torch, a group consists of neighbouring channels. Pass the same `grouping` to
-    all calls. Raises `PoplibsError`.
+    all calls that take it. Raises `PoplibsError`.
     """
 
 

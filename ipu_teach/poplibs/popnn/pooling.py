@@ -50,9 +50,11 @@ from ipu_teach.types import BOOL, FLOAT, HALF, UNSIGNED_INT, UNSIGNED_SHORT, Arr
 
 __all__ = ["PoolParams", "PoolingType", "pool", "pool_input_gradient"]
 
-_FAR = -(2**50)  # marks a missing element: every sum of distances that contains it is negative
+# This distance marks a missing element: the sum of it and any other distances is negative.
+_FAR = -(2**50)
 _TIES = ("all", "first")
-MOST_PLACES = 2**26  # in one dimension, kernel size times number of windows is at most this
+# The maximum of kernel size times number of windows in one dimension.
+MOST_PLACES = 2**26
 
 
 class PoolingType(Enum):

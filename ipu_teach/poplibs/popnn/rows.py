@@ -142,12 +142,14 @@ def best_parts(
 ) -> int:
     """Return the number of parts per row for which the model counts the fewest cycles.
 
-    It is 1 if complete rows are fastest. `whole(rows)` returns the cycles of a worker that gets
-    `rows` complete rows. `split(size, parts)` returns the cycles, in all supersteps, of a worker
-    that gets one of `parts` parts, with `size` elements. Parts need `more_supersteps` more
-    supersteps than complete rows; each costs a sync and the latency of two exchanges. The numbers
-    tried are powers of two, 1.5 times powers of two, and the number for which every worker gets a
-    part.
+    `shape` is (rows, columns). The numbers tried are 2, 3, 4, 6, 8, 12, ..., and the largest number
+    for which no worker gets two parts and no part is empty. The result is 1 if none of them is
+    faster than complete rows.
+
+    `whole(rows)` returns the cycles of a worker that gets `rows` complete rows. `split(size,
+    parts)` returns the cycles, in all supersteps, of a worker that gets one of `parts` parts, with
+    `size` elements. Parts need `more_supersteps` more supersteps than complete rows; each of these
+    costs a sync and the latency of two exchanges.
     """
     num_rows, num_columns = shape
     workers_per_tile = target.num_worker_contexts

@@ -226,11 +226,14 @@ def _parts(shape: tuple[int, ...], dtype: type[DType], target: Target) -> int:
 def softmax_cross_entropy(
     graph: Graph, scores: Tensor, expected: Tensor, prog: Program, debug_context: str = OWN
 ) -> list[Tensor]:
-    """Return [loss, gradient] for each row of `scores` [batch, classes], FLOAT or HALF.
+    """Return the list [loss, gradient] of two tensors, FLOAT[batch] and FLOAT[batch, classes].
 
-    The loss is a tensor [batch] and the gradient a tensor [batch, classes], both FLOAT. `expected`
-    [batch] (UNSIGNED_INT) contains class numbers, or `MASKED_LABEL_CODE` for a row that does not
-    count. The gradient is that of the sum over the batch. Raises `PoplibsError`.
+    `scores` is a FLOAT or HALF tensor [batch, classes]. `expected` is UNSIGNED_INT[batch] and
+    contains the class number of each row, or `MASKED_LABEL_CODE` for a row that does not count:
+    its loss and gradient are 0. For any other number that is no class, the loss is NaN. The
+    gradient is that of the sum of the losses over the batch.
+
+    :raises PoplibsError: if a shape or dtype is different, or if there are no classes.
     """
     check_matrix(graph, "scores", scores)
     check_labels(graph, scores, expected)

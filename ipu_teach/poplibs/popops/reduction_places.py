@@ -214,7 +214,14 @@ def placed_plan(
     inter_tile: type[DType],
     target: Target,
 ) -> PlacedPlan:
-    """Return the cheapest plan for the stages after the first, with the cycles of all stages."""
+    """Return the plan with the fewest modelled cycles for a reduction of `placement`.
+
+    In the first stage, each tile reduces its own elements. The numbers tried for the middle stage
+    are blocks of 4, 8, 16, ... columns, or all columns, and 2 to `MOST_BLOCKS` blocks of partial
+    results; without blocks, there is no middle stage. The last stage writes the result, in the
+    dtype `out`. Partial results are sent in the dtype `inter_tile`. The cycles of the plan are
+    those of all stages.
+    """
     first_stage_cycles, alone = _first_stage(placement, operation, dtype, inter_tile, target=target)
     second_operation = after(operation)
     num_columns = len(placement.counts)

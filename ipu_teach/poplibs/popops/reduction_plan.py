@@ -55,7 +55,7 @@ def accum_types(operation: str, dtype: type[DType], options: Options | None) -> 
     if (inter_tile, in_vertex) != (default_dtype, default_dtype) and dtype not in (FLOAT, HALF):
         raise refused(
             f"was given an accumType for {dtype.__name__}.",
-            next_step="leave the option out: it is only for FLOAT and HALF.",
+            next_step="leave out accumType, which is only for FLOAT and HALF.",
         )
     return AccumTypes(inter_tile, in_vertex)
 

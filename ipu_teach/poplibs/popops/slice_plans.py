@@ -253,11 +253,12 @@ def quicker_plan(
     cycles: int,
     elements_held: int,
 ) -> SlicePlan | None:
-    """Return the fastest plan for a table with any tile mapping, if it is faster than `cycles`.
+    """Return the fastest plan that takes fewer than `cycles` cycles, or None.
 
-    Otherwise return None. The plan is for slices or, if `slices` is false, for updates by addition.
-    `elements_held` is the number of elements of the table on the fullest tile. Temporary data is
-    limited to a quarter of a tile's memory.
+    The plan is for a table with any tile mapping, of which the fullest tile has `elements_held`
+    elements. `sizes` is (rows, columns, lookups). The plan is for slices or, if `slices` is false,
+    for updates by addition. Its temporary data is at most a quarter of a tile's memory. The result
+    is None without a search if `cycles` is at most that of two empty supersteps.
     """
     options: Settled = {
         "usedForSlice": slices,
@@ -449,10 +450,11 @@ def check_table(
     """Raise `PoplibsError` unless `plan` is for rows of a table of this dtype and shape."""
     table_facts = (dtype, tuple(shape), along, graph.target.num_tiles)
     if table_facts != (plan.dtype, (plan.entries, plan.columns), [0], plan.num_tiles):
-        raise refused(f"""was given a plan for [{plan.entries:,}, {plan.columns:,}] of
-            {plan.dtype.__name__} on {plan.num_tiles:,} tiles, sliced along dimension 0; the tensor
-            is {tuple(shape)} of {dtype.__name__} on {graph.target.num_tiles:,}, sliced along
-            {along}.
+        raise refused(f"""was given a plan for another table. The plan is for a
+            {plan.dtype.__name__} table of shape {(plan.entries, plan.columns)} on
+            {plan.num_tiles:,} tiles, sliced along dimensions [0]. The table is a {dtype.__name__}
+            tensor of shape {tuple(shape)} on {graph.target.num_tiles:,} tiles, sliced along
+            dimensions {along}.
             next:  make a plan for this table: popops.embedding_plan.""")
 
 

@@ -134,7 +134,7 @@ class SparseMatrix:
         """Return whether both matrices store the same blocks."""
         if not isinstance(other, SparseMatrix):
             raise PoplibsError(
-                f"same_pattern() was given {shown(other)} as other.",
+                f"same_pattern() was given {shown(other)}, which is not a sparse matrix.",
                 next_step="give a CSRMatrix or a COOMatrix.",
             )
         return (

@@ -503,7 +503,7 @@ def products(params, patterns, x):
 
 
 # %% 12.4: engine and numpy
-# not yet: 8 products, and 0 runs of the engine
+# not yet: the answer returns 8 products after 0 runs of the engine
 def products(params, patterns, x):
     engine = dynamic_engine(params)
     partitioner = dynamic.Partitioner(params, FLOAT, engine.device.target if hasattr(engine, "device") else device.target)
