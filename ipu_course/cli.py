@@ -28,7 +28,7 @@ from ipu_teach._support.places import NOT_KEPT, bundled, checkout, not_kept, pro
 from ipu_teach.errors import IPUTeachError, LessonError
 from ipu_teach.report import command as report_command
 
-STOPPED = 130  # the exit status that a shell reports for a program ended by Ctrl-C
+STOPPED = 130  # A shell reports this exit status for a program that Ctrl-C ended.
 
 
 def golden(words: Sequence[str]) -> int:

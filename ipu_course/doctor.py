@@ -19,7 +19,8 @@ from ipu_teach.errors import DatasetError, LessonError
 DoctorRow = tuple[str, str, str]  # ("ok", "note" or "FIX", subject, details)
 # packages that the kit can run without
 SPARED = {"numba": "; loops over elements run slower without it"}
-TORCH_WHEELS = "https://download.pytorch.org/whl/cpu"  # wheels without 5 GB of GPU libraries
+# These wheels have no GPU libraries, which would take 5 GB.
+TORCH_WHEELS = "https://download.pytorch.org/whl/cpu"
 
 
 def check_home() -> DoctorRow:

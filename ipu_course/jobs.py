@@ -68,7 +68,7 @@ SCRIPTS = {
     "size": "tests/size.py",
     "language": "tests/language.py",
 }
-BARE = ("size", "language")  # these run on any Python, without an environment
+BARE = ("size", "language")  # These jobs run on any Python, without an environment.
 # The extra in pyproject.toml that a job needs in addition to the lessons' packages. run.py installs
 # it into .venv before the job first runs, if one of these modules is missing.
 TEST_TOOLS = (

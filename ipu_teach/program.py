@@ -39,7 +39,7 @@ from ipu_teach.types import (
 PREDICATES = (BOOL, INT, UNSIGNED_INT, SHORT, UNSIGNED_SHORT, CHAR, UNSIGNED_CHAR)
 CONTROLS = (INT, UNSIGNED_INT)
 
-MOST_REPEATS = 10**12  # a step takes some microseconds, so a longer loop would run for weeks
+MOST_REPEATS = 10**12  # A step takes some microseconds, so a longer loop would run for weeks.
 
 
 class Program(WithoutSome):

@@ -27,7 +27,7 @@ from ipu_teach.graph.tile_map import joined
 from ipu_teach.program import Copy, Execute, Program, Repeat, Sequence as Programs
 
 FORWARD, RECOMPUTE, BACKWARD = "forward", "recompute", "backward"
-MOST = 2**20  # the largest number of layers, stages or micro-batches
+MOST = 2**20  # The maximum number of layers, stages or micro-batches.
 LIMITS = f"1 to {MOST:,}"
 SCHEDULES = GROUPED, INTERLEAVED, SEQUENTIAL = "grouped", "interleaved", "sequential"
 

@@ -18,9 +18,9 @@ from typing import Any, get_type_hints
 
 import numpy as np
 
-WORKERS = 6  # workers of a tile; they take turns, so each has every sixth cycle
-BYTES_PER_CYCLE = 4  # the rate at which a tile receives, and at which it sends
-SYNC_CYCLES = 100  # for all tiles to wait for each other
+WORKERS = 6  # The number of workers of a tile. They alternate, so each has every sixth cycle.
+BYTES_PER_CYCLE = 4  # A tile receives at this rate, and sends at this rate.
+SYNC_CYCLES = 100  # All tiles wait for each other during these cycles.
 FLOAT, HALF, INT, BOOL = (np.dtype(name) for name in ("float32", "float16", "int32", "bool"))
 
 

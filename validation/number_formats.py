@@ -26,7 +26,7 @@ F143 = QuarterFormat.F143
 F152 = QuarterFormat.F152
 NAN = Overflow.NAN
 SATURATE = Overflow.SATURATE
-NOT_A_NUMBER = 0x80  # the only code that is not a number
+NOT_A_NUMBER = 0x80  # The only code that is not a number.
 
 # (format, value, scale, overflow, the value read back at scale 0; None for not a number)
 VECTORS = [

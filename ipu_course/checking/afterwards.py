@@ -17,7 +17,7 @@ from ipu_course.checking.verdict_panel import Panel
 from ipu_course.checking.words import text, words as words_of
 from ipu_teach.errors import UnknownExerciseError
 
-BEYOND = ("solved", "with help")  # states after which nothing can be given away
+BEYOND = ("solved", "with help")  # In these states, nothing can be given away.
 
 
 def solution(name: str) -> Panel:

@@ -21,8 +21,8 @@ from ipu_course.checking.words import section, text
 from ipu_teach.errors import AnswerKindError, UnknownExerciseError, counted, did_you_mean, shown
 from ipu_teach.types import Array
 
-REFUSALS = 3  # number of refusals after which a puzzle is offered
-MOST = 1e15  # the largest number that can be predicted
+REFUSALS = 3  # A puzzle is offered after this many refusals.
+MOST = 1e15  # The largest number that can be predicted.
 Guess = str | int | float  # a valid value of a prediction
 NUMBER = re.compile(r"([+-]?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d*)?(?:e[+-]?\d+)?) ?(%|per ?cent)?")
 

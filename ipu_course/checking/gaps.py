@@ -27,7 +27,8 @@ from ipu_teach.errors import LessonSourceError, UnknownExerciseError, shown
 
 Names = dict[str, Any]  # the names that the cells of a notebook have bound
 BEGIN = re.compile(rf"^( *)# BEGIN SOLUTION ({EXERCISE}): (\S.*)$")
-WIDTH = 88  # characters of a comment, so that it fits into a cell on a small screen
+# A comment has at most this many characters, so that it fits into a cell on a small screen.
+WIDTH = 88
 MARK = re.compile(r"#\s*(BEGIN|END)\s+SOLUTION")
 END = re.compile(r"^ *# END SOLUTION$")
 CONFLICT = re.compile(r"^(<{7}|>{7})( |$)", re.MULTILINE)

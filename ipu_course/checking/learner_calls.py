@@ -37,10 +37,10 @@ _handed_out: dict[str, Any] = {}  # the reference answers that given() returned
 _shared: dict[str, Shared | None] = {}  # the lines of share() for the answers that passed
 
 
-DONE = ("solved", "with help", "given")  # states that no further attempt changes back
-MOST_REASONS = 8  # reasons for refusals stored per exercise
-IN_THE_GAP = "in place of the gap"  # heading of the hint that is code
-LONGEST_REASON = 160  # characters of a stored reason
+DONE = ("solved", "with help", "given")  # A further attempt does not change these states.
+MOST_REASONS = 8  # The maximum number of reasons for refusals that are stored for an exercise.
+IN_THE_GAP = "in place of the gap"  # The heading of the hint that is code.
+LONGEST_REASON = 160  # The maximum number of characters of a stored reason.
 SIGNS = {
     Kind.PASSED: "✓",
     Kind.NOT_YET: "✗",

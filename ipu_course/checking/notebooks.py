@@ -25,11 +25,11 @@ from ipu_teach.errors import LessonError
 COURSE = Path(__file__).resolve().parents[1]
 NOTEBOOKS = bundled("notebooks", COURSE)
 PAGES = bundled("docs", COURSE)
-INDEX = "index.ipynb"  # the map of the lessons
+INDEX = "index.ipynb"  # The notebook with the map of the lessons.
 # the numbered lessons, and the one-file machine
 PATTERNS = ("[0-9][0-9]_*.ipynb", "[0-9][0-9][a-z]_*.ipynb", "tiny.ipynb")
 ALIASES = {"mnist": "07", "cnn": "07b"}
-DEEPEST = 50  # nesting levels of lists and objects; a notebook has about ten
+DEEPEST = 50  # Lists and objects are nested at most this deep. A notebook has about ten levels.
 
 
 def lessons(solved: bool = False) -> list[Path]:

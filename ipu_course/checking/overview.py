@@ -13,7 +13,7 @@ from ipu_teach.errors import LessonError, UnknownExerciseError, counted, shown
 
 HEADS = ("exercise", "about", "done", "attempts", "hints")
 OPEN = "–"
-LONGEST_NAME = 60  # characters
+LONGEST_NAME = 60  # The maximum number of characters of a name.
 PREDICTED = "✓ predicted"
 SIGNS = {
     "solved": "✓ solved",

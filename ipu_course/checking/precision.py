@@ -22,8 +22,8 @@ from ipu_course.checking.time_limit import rebound
 from ipu_teach.types import FLOAT, DType
 from ipu_teach.types.dtypes import IN_DOUBLE
 
-ROOM = 8  # allowed error, as a multiple of the reference's own error
-NARROW = ("float16", "half", "float32", "single")  # numpy's names of narrow types
+ROOM = 8  # The allowed error, as a multiple of the reference's own error.
+NARROW = ("float16", "half", "float32", "single")  # Numpy's names of the narrow types.
 
 
 @contextmanager

@@ -16,7 +16,8 @@ from typing import TextIO, cast
 _handed_out: deque[_First] = deque(maxlen=256)
 
 MOST_LINES = 20
-MOST_CHARACTERS = 4000  # enough for the lines above, unless they are long
+# These characters are enough for the lines above, unless the lines are long.
+MOST_CHARACTERS = 4000
 
 
 class _First:

@@ -15,12 +15,12 @@ from ipu_teach.program import Program, Sequence as Steps
 from ipu_teach.types import Array
 
 TILES = 13
-OTHER = 7  # tiles of a second machine, so that nothing is right on 13 alone
-WORKERS = 6  # worker threads per tile
+OTHER = 7  # The tiles of a second machine, so that no answer passes that is right on 13 tiles only.
+WORKERS = 6  # The number of worker threads of a tile.
 Programs = Program | Sequence[Program]  # what Engine runs
-SYNC = 100  # cycles of a sync; Target.auto_sync_delay
-WIDTH = 78  # elements of a layer's input
-BATCH = 26  # inputs in a batch
+SYNC = 100  # The cycles of a sync, as in Target.auto_sync_delay.
+WIDTH = 78  # The number of elements of a layer's input.
+BATCH = 26  # The number of inputs in a batch.
 
 
 def device_of(tiles: int = TILES, ipus: int = 1, **machine: float | str) -> Device:

@@ -16,9 +16,9 @@ from ipu_teach.errors import LONGEST, IPUTeachError, counted, shown
 from ipu_teach.graph.source import in_words
 from ipu_teach.types import Array
 
-TOLERANCE = 1e-6  # default, relative to the largest number of the right answer
-LONGEST_CALL = 96  # characters of a call that a verdict quotes
-LONGEST_FULL = 280  # characters of a call in plain values that it quotes in full
+TOLERANCE = 1e-6  # By default, errors are relative to the largest number of the right answer.
+LONGEST_CALL = 96  # A verdict quotes at most this many characters of a call.
+LONGEST_FULL = 280  # A call in plain values is quoted in full up to this many characters.
 ELSEWHERE = tuple(
     {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
 )

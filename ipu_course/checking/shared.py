@@ -28,8 +28,8 @@ from ipu_teach.errors import LessonError, shown
 from ipu_teach.report import Report
 
 Code = Callable[..., object]  # a function or a class
-DIGITS = 12  # digits of a hash
-LONGEST_KEPT = 4000  # characters of an answer, with everything it needs
+DIGITS = 12  # The number of digits of a hash.
+LONGEST_KEPT = 4000  # The maximum number of characters of an answer, with everything that it needs.
 LINE = re.compile(
     rf"({EXERCISE}) (?:([\d.]+) ([a-z0-9 ]+), |)digest ([0-9a-f]{{12}}), code ([0-9a-f]{{12}})"
 )

@@ -24,10 +24,10 @@ from ipu_teach.errors import LessonError
 if TYPE_CHECKING:
     from nbformat import NotebookNode
 
-SENTENCES = 3  # the most sentences of a slide's text
-FEW = 3  # a lesson with fewer pictures has slides of printed outputs, too
+SENTENCES = 3  # The maximum number of sentences in a slide's text.
+FEW = 3  # If a lesson has fewer pictures, printed outputs get slides, too.
 HEADING = r"(?m)^#+ (.*)"
-AHA = "aha"  # the tag of the cell that the workshop's page discusses
+AHA = "aha"  # The tag of the cell that the workshop's page discusses.
 TEMPLATE = Path(__file__).with_name("slides.html")
 
 

@@ -29,8 +29,8 @@ from ipu_teach.graph.layouts import is_whole
 
 FORMAT = 1
 FILE = "progress.json"
-LARGEST = 1 << 20  # bytes of the largest file that is read; a whole course fills a twentieth of it
-MOST_COUNTED = 10**6  # the largest count of attempts, so that the file stays small
+LARGEST = 1 << 20  # A larger file is not read. A complete course fills a twentieth of these bytes.
+MOST_COUNTED = 10**6  # The largest count of attempts that is stored, so that the file stays small.
 
 Record = dict[str, Any]
 

@@ -39,9 +39,10 @@ BEGAN = ContextVar("begin of the current check", default=(0.0, 0.0))
 # seconds until the exception is raised again, if an answer continues after the first, and after
 # the second
 AGAIN = (0.7, 0.5)
-ASLEEP = 0.1  # below this share of processor time, an answer counts as waiting
-BURST = 0.2  # seconds of raising it at every chance, for an answer that catches everything
-PAUSE = 0.5  # seconds between such bursts
+ASLEEP = 0.1  # If an answer has less than this share of processor time, it counts as waiting.
+# The seconds in which the error is raised at every chance, for an answer that catches all.
+BURST = 0.2
+PAUSE = 0.5  # The seconds between two such bursts.
 
 # The modules that checks use: their bindings are restored after every call into an answer.
 OFTEN = {

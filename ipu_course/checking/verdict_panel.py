@@ -13,8 +13,8 @@ from html import escape
 from textwrap import fill
 from typing import Protocol
 
-WIDTH = 100  # characters of a line of the text form
-BAR = 30  # characters of a bar of the text form
+WIDTH = 100  # The number of characters in a line of the text form.
+BAR = 30  # The number of characters in a bar of the text form.
 
 FRAME = (
     "margin:.4em 0;padding:.5em .9em;border:1px "

@@ -18,9 +18,9 @@ from ipu_course.checking.shared import Shared
 from ipu_course.checking.time_limit import half_is_over
 from ipu_course.checking.verdict_panel import Bars, Picture, number
 
-ORDINARY = "drawn"  # prefix of the names of ordinary cases
+ORDINARY = "drawn"  # The names of ordinary cases have this prefix.
 MODELLED = "modelled cycles"
-MOST_DRAWN = 40_000  # bytes of the picture of a refusal; a larger one is left out
+MOST_DRAWN = 40_000  # The picture of a refusal is left out if it has more bytes.
 
 
 class Kind(Enum):

@@ -20,8 +20,8 @@ from ipu_course.classroom.roster import Learner, Roster, exercises, one_line
 from ipu_teach.errors import counted
 from ipu_teach.report.html import tabled
 
-HARDEST = 5  # number of exercises listed
-WIDEST = 90  # characters of a reason in the text table
+HARDEST = 5  # The number of exercises in the list.
+WIDEST = 90  # The maximum number of characters of a reason in the text table.
 
 BoardTable = tuple[str, tuple[str, ...], Sequence[tuple[str, ...]]]  # caption, heads, rows
 

@@ -23,7 +23,7 @@ from ipu_course.checking.shared import parsed
 from ipu_course.classroom.roster import Learner, Roster, exercises
 from ipu_teach.errors import LessonError
 
-LIMIT = 60.0  # seconds that a replay may take, the start of its process included
+LIMIT = 60.0  # A replay may take this many seconds, including the start of its process.
 NO_COST = "the line carries no cost"
 # the environment variables passed to an answer: those that Python needs, and no tokens of the user
 KEPT = ("PATH", "SYSTEMROOT", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZ")

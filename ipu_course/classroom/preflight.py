@@ -38,14 +38,15 @@ from ipu_teach.errors import LessonError
 Opening = Callable[[Path], tuple[list[str], dict[str, str]]]
 
 PORTS = range(8888, 8938)  # JupyterLab tries the first five in this order, then ports at random.
-HOST = "localhost"  # as in the address that JupyterLab opens
-ROOM = 0.5  # GB for notebooks, the real MNIST and saved pages
+HOST = "localhost"  # JupyterLab opens an address with this host.
+ROOM = 0.5  # The GB that notebooks, the real MNIST and saved pages need.
 # seconds of each wait; a first start from a slow disk takes half a minute
 LIMIT = 90
-BEAT = 2  # seconds between two progress dots
-IDLE = 2 * LIMIT  # seconds until the server ends by itself, if nothing stops it
-IN_TEXT = ("lynx", "w3m", "links", "elinks", "www-browser")  # browsers that show no pictures
-SCREENS = ("DISPLAY", "WAYLAND_DISPLAY")  # on Linux, one of these is set if there is a screen
+BEAT = 2  # The seconds between two progress dots.
+IDLE = 2 * LIMIT  # The seconds until the server ends by itself, if nothing stops it.
+IN_TEXT = ("lynx", "w3m", "links", "elinks", "www-browser")  # These browsers show no pictures.
+# On Linux, one of these variables is set if there is a screen.
+SCREENS = ("DISPLAY", "WAYLAND_DISPLAY")
 WORDS = f"{sys.executable} -m ipu_teach"
 
 
@@ -157,8 +158,8 @@ def browser() -> str:
 def port() -> int:
     """Return the first free port of `PORTS`, and check that this machine can connect to it.
 
-    JupyterLab opens this port if it is one of the first five. If all five are taken, JupyterLab
-    tries ports near them at random.
+    JupyterLab opens this port if it is one of the first five. If other programs use all five,
+    JupyterLab tries ports near them at random.
 
     :raises No: if no port of `PORTS` is free, or this machine may not connect to itself.
     """

@@ -21,9 +21,9 @@ from ipu_course.checking.overview import LONGEST_NAME
 from ipu_course.checking.state import FILE, NoProgress, Record, read, whole
 from ipu_teach.errors import LessonError
 
-DEPTH = 4  # levels of folders that are searched, as class/ada/kit/work
-ASIDE = "before-"  # prefix of folders with an earlier group's work
-WORK = "work"  # name of a work folder, unless IPU_TEACH_WORK sets another
+DEPTH = 4  # The levels of folders that are searched, such as class/ada/kit/work.
+ASIDE = "before-"  # The folders with an earlier group's work have this prefix.
+WORK = "work"  # The name of a work folder, unless IPU_TEACH_WORK sets another.
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from ipu_course.checking.verdicts import NotAttempted, NotYet, Passed, raise_fir
 from ipu_teach import FLOAT, HALF, Graph, Tensor, show
 from ipu_teach.errors import counted
 
-MEGA = 1_000_000  # bytes of a data sheet's MB; 1,048,576 would be a MiB
+MEGA = 1_000_000  # A data sheet's MB has this many bytes. A MiB would have 1,048,576.
 Spread = Callable[[Graph, Tensor], EllipsisType | None]  # maps a tensor; ... if still blank
 FROM = ("own memory", "neighbour", "one for all", "other chip", "host")
 

@@ -42,7 +42,7 @@ from ipu_teach.types import Array
 # per tile and direction; derived from the tests of Graphcore's tutorial 6, see
 # Target.exchange_bytes_per_cycle
 BYTES_PER_CYCLE = 4
-SLACK = 1.05  # budget, as a multiple of the reference's cost
+SLACK = 1.05  # The budget, as a multiple of the reference's cost.
 
 ByTile = Sequence[int]
 Superstep = tuple[list[int], list[int], list[int], int]  # work, bytes in, bytes out, sync cycles
@@ -598,7 +598,7 @@ def _explained(description: str, broken: Broken) -> Exception:
 
 # --- 01.5 -----------------------------------------------------------------------------------------
 
-THIRDS = 5  # vertices in that compute set
+THIRDS = 5  # The number of vertices in that compute set.
 INNOCENT = {
     "shift": (
         "its vertices read the same elements, and reading together is no race: nobody's value "

@@ -28,9 +28,9 @@ from ipu_teach.types import Array, DType
 
 # budget, as a multiple of a good answer's cost; with expr.Square the cost is a tenth more
 SLACK = 1.15
-MOST_SETS = 4  # for mean and variance: partial sums, their totals, and a step for each result
+MOST_SETS = 4  # Mean and variance need partial sums, their totals, and a step for each result.
 BY_HAND = "do a small row by hand, and look at what each call gives."
-ERRORS = 4  # standard errors that a share may be off
+ERRORS = 4  # A share may be off by this many standard errors.
 
 
 def _compute_sets(report: Report) -> int:

@@ -31,9 +31,9 @@ from ipu_teach.show.touched import touched
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
-SLACK = 1.15  # budget, as a multiple of the cycles that six workers need
-MANY = 600  # elements in the row whose cycles count
-NEAR = 0.1  # allowed error, relative to the engine's cycles
+SLACK = 1.15  # The budget, as a multiple of the cycles that six workers need.
+MANY = 600  # The number of elements in the row whose cycles count.
+NEAR = 0.1  # The allowed error, relative to the engine's cycles.
 
 LOWEST = np.finfo(np.float32).min
 
@@ -357,7 +357,7 @@ def _idle_workers(graph: Graph, report: Report) -> tuple[str, str]:
 
 # --- 04.3 -----------------------------------------------------------------------------------------
 
-STEPS = 4  # most steps of a repaired program: copy, compute, copy back, and one to spare
+STEPS = 4  # A repaired program has at most these steps: copy, compute, copy back, and one to spare.
 
 
 def _smoothed(row: Array) -> Array:

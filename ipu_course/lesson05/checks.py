@@ -34,10 +34,10 @@ from ipu_teach.poplibs import poplin
 from ipu_teach.program import Program, Sequence
 from ipu_teach.types import Array
 
-LARGER = 17  # number of tiles of a third machine
+LARGER = 17  # The number of tiles of a third machine.
 Price = Callable[[int], int]  # worker cycles of a vertex for this many elements
 Plan = tuple[int, int, int, int, Price, Price]  # rows, columns, pieces, tiles; dot, sum
-LATENCY = 69  # cycles until the first element of an exchange arrives; docs/model.md
+LATENCY = 69  # The cycles until the first element of an exchange arrives (see docs/model.md).
 
 
 def _product(rows: int, cols: int, description: str, *more: int) -> Trial:
@@ -560,8 +560,8 @@ def _two_halves(answer: Callable[..., Program]) -> Passed:
 M = 104
 K = 256
 N = 208
-SHARE_OF_BYTES = 0.55  # allowed share of the fastest plan's bytes
-SHARE_OF_CYCLES = 1.2  # allowed multiple of the fastest plan's cycles
+SHARE_OF_BYTES = 0.55  # The allowed share of the fastest plan's bytes.
+SHARE_OF_CYCLES = 1.2  # The allowed multiple of the fastest plan's cycles.
 
 
 def _matmul(m: int, k: int, n: int, description: str) -> tuple[Trial, Array]:

@@ -85,7 +85,7 @@ def _parts(result: Parted, description: str, expected: str, length: int) -> Part
 # --- 06.1 and 06.2: programs whose liveness is known ----------------------------------------------
 
 NAMES = ("pixels", "edges", "corners", "blobs", "tracks", "votes", "ranks", "labels")
-TABLE = "palette"  # the name of a constant
+TABLE = "palette"  # The name of a constant.
 # seeds for which each known mistake gives its own wrong result, as a test checks
 CLEAR = (401, 2762, 3302)
 
@@ -435,9 +435,10 @@ def _copied(answer: Callable[[Report, int], int]) -> Passed:
 
 # --- 06.3 -----------------------------------------------------------------------------------------
 
-SENSORS = 13  # number of sensors in the program that does not fit
-READINGS = 13_000  # number of readings of each sensor in that program
-LONGER = 1.2  # allowed cycles, as a multiple of those it would take if it did fit
+SENSORS = 13  # The number of sensors in the program that does not fit.
+READINGS = 13_000  # The number of readings of each sensor in that program.
+# The allowed cycles, as a multiple of the cycles that the program would take if it did fit.
+LONGER = 1.2
 
 
 def cycles_if_it_fitted(sensors: int, readings: int) -> int:
@@ -557,7 +558,7 @@ def _missummed(run: Ran, rows: Array) -> Reason:
 SIDES = ("weights", "limits", "scales", "offsets")
 STEPS = ("blend", "clip", "score", "rank")
 MAPPING, TYPE, SPLIT = KINDS = ("mapping", "type", "split")
-AS_MANY = 5  # the pair whose variable is on other tiles, but on the same number of tiles
+AS_MANY = 5  # The pair whose variable is on other tiles, but on the same number of tiles.
 
 
 @dataclass(frozen=True)
@@ -808,8 +809,8 @@ def _change_mistake(pair: ReportPair, actual: tuple[str, ...]) -> tuple[str, str
 
 # --- 06.5: a host that is slower than the device --------------------------------------------------
 
-ROW = 52  # FLOATs in a row
-WORK = 5_500  # modelled cycles that a worker thread takes for a row
+ROW = 52  # The number of FLOATs in a row.
+WORK = 5_500  # The modelled cycles that a worker thread takes for a row.
 EACH_READ = 100e-6  # The seconds that a read takes, without its rows.
 EACH_ROW = 0.2e-6  # The seconds that each row adds to a read.
 AT_ONCE = 256  # The maximum number of rows in a read.

@@ -53,7 +53,7 @@ RATE = 0.1
 
 # --- 07.1 -----------------------------------------------------------------------------------------
 
-STEP = 1e-5  # change of a weight; the differences below then have a relative error of at most 1e-9
+STEP = 1e-5  # A weight changes by this. The differences then have a relative error of at most 1e-9.
 SlopeCase = tuple[Array, Array, Array, Array]  # images, labels, weights, bias
 TwoSlopes = tuple[Array, Array]
 
@@ -707,7 +707,7 @@ def _share_of(description: str, result: float) -> float:
 
 # --- 07.4 -----------------------------------------------------------------------------------------
 
-LEVEL = 1 / 510  # half of a grey level: a smaller difference is no error
+LEVEL = 1 / 510  # Half of a grey level. A smaller difference is no error.
 
 
 def _feeding(batches: list[Array]) -> Callable[[Ran], None]:
@@ -891,8 +891,8 @@ def _misscaled(trial_run: Ran, run: int, batch: Array, place: tuple[int, ...]) -
 
 # --- 07.5 -----------------------------------------------------------------------------------------
 
-EXPOSED = 0.05  # the largest share of time that the device may wait
-MOST_READY = 16  # most transfers that may be ready, to limit the host's memory
+EXPOSED = 0.05  # The device may wait for this share of the time at most.
+MOST_READY = 16  # The maximum number of ready transfers, which limits the host's memory.
 # (batches that a read returns, steps that the next read takes)
 READERS = ((8, 4), (8, 7), (16, 11), (12, 3), (24, 5), (9, 1))
 

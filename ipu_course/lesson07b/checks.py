@@ -174,7 +174,7 @@ def _backward(answer: Callable[..., tuple[Tensor, Tensor, Tensor]]) -> Passed:
 
 
 MEDIUM = (2, 14, 14, 8, 8, 3, 1)
-NEAR = 1e-5  # allowed error of sums in FLOAT, relative to the largest
+NEAR = 1e-5  # The allowed error of sums in FLOAT, relative to the largest.
 
 
 def _normal(draw: np.random.Generator, shape: Shape) -> Array:
@@ -220,7 +220,7 @@ def products_cycles(layer: Shape) -> int:
 # --- 07b.3 ----------------------------------------------------------------------------------------
 
 MANY = 512
-WIDE = (4, 14, 14, 32)  # shape of the input of the layer that waits
+WIDE = (4, 14, 14, 32)  # The shape of the input of the layer that waits.
 
 
 def layer_report(around: Answer, tiles: int = MANY) -> tuple[Report, Array]:
@@ -339,8 +339,8 @@ def _pool(answer: Callable[..., Array]) -> Passed:
 
 # --- 07b.5 ----------------------------------------------------------------------------------------
 
-DEEP = 16  # rows of a panel on ipu2, if values and sums are HALF
-ACROSS = 16  # columns of such a panel
+DEEP = 16  # The rows of a panel on ipu2, if values and sums are HALF.
+ACROSS = 16  # The columns of such a panel.
 
 
 def units_busy(places: int, ins: int, outs: int, groups: int) -> float:
@@ -370,7 +370,7 @@ def _busy(answer: Callable[..., float]) -> Passed:
 EPOCHS = 2
 LOW = 0.94
 HIGH = 0.995
-TRAININGS = 3  # trainings of which the best counts, so that luck does not decide
+TRAININGS = 3  # The best of this many trainings counts, so that luck does not decide.
 
 
 @cache
@@ -516,7 +516,7 @@ def _training(
     return watched, None if share is None else float(share), right, on_images
 
 
-CLOSE = 0.85  # share of test images from which on a training may have been bad luck
+CLOSE = 0.85  # With at least this share of right test images, a training may have had bad luck.
 ANOTHER_RATE = "the digits were shuffled and the statistics kept: the rate remains."
 
 

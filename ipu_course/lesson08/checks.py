@@ -399,7 +399,7 @@ def _kept_of(saved: list[int], description: str, layers: int) -> list[int]:
 LAYERS = 24
 ROOM = 10
 NUMBERS = 1500
-BESIDES = 9000  # bytes of a tile for weights, code, stacks and gaps; less than two inputs
+BESIDES = 9000  # A tile's bytes for weights, code, stacks and gaps: fewer than for two inputs.
 MEMORY = 4 * NUMBERS * (ROOM + 1) + BESIDES  # bytes of a tile: for ROOM inputs and the gradient
 
 
@@ -507,7 +507,7 @@ def _fits(answer: Callable[..., list[int]]) -> Passed:
 # all apart
 DRAWING = (0, 1, 2, 8, 10, 16, 32, 64, 100)
 ORDER = [*((FORWARD, i) for i in DRAWING), (BACKWARD, 2), (RECOMPUTE, 0), (BACKWARD, 1)]
-SEEDS = ((8, 6), (9, 6), (8, 7), (6, 8), (8, 6))  # the last is the first once more
+SEEDS = ((8, 6), (9, 6), (8, 7), (6, 8), (8, 6))  # The last pair is equal to the first.
 
 
 def _drops(answer: Callable[..., Tensor]) -> Passed:

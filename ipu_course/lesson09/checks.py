@@ -62,7 +62,7 @@ from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
 REPLICAS = 4
-EACH = 26  # elements of a short row
+EACH = 26  # The number of elements of a short row.
 BYTES = "bytes to and from streaming memory"
 
 # --- What answers look like -----------------------------------------------------------------------
@@ -180,7 +180,7 @@ def _deep(description: str, layers: int) -> Trial:
     )
 
 
-LAYER = 4 * WIDTH * WIDTH // TILES  # bytes of a layer's weights on a tile
+LAYER = 4 * WIDTH * WIDTH // TILES  # The bytes of a layer's weights on a tile.
 # why memory is over budget, by how much another layer adds: nothing, less than its weights, or
 # more
 MORE_MEMORY = (

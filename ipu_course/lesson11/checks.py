@@ -30,11 +30,11 @@ from ipu_teach.types.quarter import numbers
 
 F143 = QuarterFormat.F143
 F152 = QuarterFormat.F152
-BITS = {F143: (3, 8), F152: (2, 16)}  # mantissa bits, and exponent bias
+BITS = {F143: (3, 8), F152: (2, 16)}  # The number of mantissa bits, and the exponent bias.
 
 # --- 11.1 -----------------------------------------------------------------------------------------
 
-THROWS = 10_000  # samples of each value
+THROWS = 10_000  # The number of samples of each value.
 # standard deviations allowed for these samples: a fair answer is refused about once in 140,000
 # verdicts
 SIGMAS = 5
@@ -253,8 +253,8 @@ def _hex(code: Number) -> str:
 # --- 11.4 -----------------------------------------------------------------------------------------
 
 PARTS = ("h", "y", "dh", "dw1", "dw2")
-LEAST = 0.5  # the smallest standard deviation allowed
-MOST = 2.0  # the largest one allowed
+LEAST = 0.5  # The smallest standard deviation that is allowed.
+MOST = 2.0  # The largest standard deviation that is allowed.
 
 
 @cache
@@ -459,8 +459,8 @@ def _chosen(answer: Callable[[Array, Array, float], type[DType]]) -> Passed:
 
 STEPS = 3
 RATE = 0.4
-SIZES = (1.0, 2.0**-9, 900.0)  # sizes of targets
-NEAR = 0.1  # allowed error, relative to the loss in double precision
+SIZES = (1.0, 2.0**-9, 900.0)  # The sizes of targets.
+NEAR = 0.1  # The allowed error, relative to the loss in double precision.
 
 
 class _Wrong(NotYet):

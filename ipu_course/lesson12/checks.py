@@ -102,7 +102,7 @@ def _by_hand(answer: type[Vertex]) -> Passed:
 
 # --- 12.2 -----------------------------------------------------------------------------------------
 
-NEAR = 1.1  # a multiple of the least that the fullest tile can have
+NEAR = 1.1  # The fullest tile may have this multiple of the minimum.
 
 
 @cache
@@ -240,8 +240,8 @@ def _break_even(answer: Callable[[int, int, int], float]) -> Passed:
 
 # --- 12.4 -----------------------------------------------------------------------------------------
 
-BUDGET = 12  # blocks
-TOO_MANY = (3, 8)  # the numbers of the patterns with more blocks
+BUDGET = 12  # The maximum number of blocks.
+TOO_MANY = (3, 8)  # The numbers of the patterns with more blocks.
 
 
 @cache

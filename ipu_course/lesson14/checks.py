@@ -50,7 +50,7 @@ from ipu_teach.types import Array
 
 Edges = Iterable[tuple[int, int]]
 PlateBlock = tuple[int, int, int, int]  # (top, bottom, left, right) of the part within the rim
-NEAR = 1.05  # a multiple of the least that all tiles can fetch in total
+NEAR = 1.05  # All tiles together may fetch this multiple of the minimum.
 
 
 def _ends(n: int, parts: int) -> list[tuple[int, int]]:
@@ -613,8 +613,8 @@ def _triangles(answer: type[Vertex]) -> Passed:
 # --- 14.5 -----------------------------------------------------------------------------------------
 
 Pieces = list[list[tuple[int, int, int]]]  # for each tile, (vertex, first edge, end) of its pieces
-FAIR = 1.1  # a multiple of the mean, or of the mean rounded up
-FEW = 1.6  # a multiple of a wave's cycles with the fewest cuts
+FAIR = 1.1  # A tile may have this multiple of the mean, or the mean rounded up if that is more.
+FEW = 1.6  # A wave may take this multiple of its cycles with the fewest cuts.
 
 
 @cache

@@ -115,7 +115,7 @@ def _apart(actual: Gaussian, right: Gaussian) -> str:
 
 # --- 15.2: messages on a tree ---------------------------------------------------------------------
 
-NEAR = 1e-5  # relative to the largest value: the error of float32 after that many rounds
+NEAR = 1e-5  # The error of float32 after that many rounds, relative to the largest value.
 
 
 def tensors_of(prior: Array, sides: int, stiff: Array, far: float, right: Array) -> dict[str, Var]:
@@ -349,8 +349,8 @@ def _drawn(answer: type[Vertex]) -> show.Picture:
 
 # --- 15.4: where factors and variables lie --------------------------------------------------------
 
-LIMIT = 1.1  # allowed multiple of the reference's bytes
-FULL = 1.5  # allowed multiple of an even share of the pixels
+LIMIT = 1.1  # The allowed multiple of the reference's bytes.
+FULL = 1.5  # The allowed multiple of an even share of the pixels.
 IMAGES = ((12, 12, 16), (13, 9, 6), (7, 11, 4), (10, 10, 13), (1, 20, 5), (26, 2, 7), (2, 3, 8))
 
 
@@ -541,9 +541,9 @@ def _layout(pixels: Array, tiles: int) -> View:
 
 # --- 15.5: the capstone ---------------------------------------------------------------------------
 
-WORDS = 20  # the fewest words of the paragraph
-LESS = 0.8  # at most this share of the earlier cycles or bytes counts as less
-EQUAL = 1e-4  # relative to the largest result: allows for sums in another order
+WORDS = 20  # The minimum number of words in the paragraph.
+LESS = 0.8  # The cycles or bytes count as fewer if they are at most this share of the earlier ones.
+EQUAL = 1e-4  # The tolerance for sums in another order, relative to the largest result.
 KEPT = "capstone.md"
 Measured = tuple[Report, dict[str, Array]]  # a report, and results by name
 Side = Measured | Callable[[Target], Measured]

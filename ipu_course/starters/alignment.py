@@ -21,7 +21,7 @@ from ipu_teach.program import Execute
 
 Data = dict[str, np.ndarray]
 DROP = 6
-NEVER = -(10**6)  # the score of dropped cells
+NEVER = -(10**6)  # The score of dropped cells.
 
 
 class Extend(Vertex):

@@ -23,7 +23,7 @@ CARRIED = "carried"  # the folder for such files in a package of a wheel
 FULL = (errno.ENOSPC, errno.EDQUOT)
 NOT_KEPT = (*FULL, errno.EACCES, errno.EPERM, errno.EROFS)
 MEMINFO = Path("/proc/meminfo")
-PROBE = 1 << 20  # this many bytes are written to test whether a folder can store data
+PROBE = 1 << 20  # To test whether a folder can store data, this many bytes are written.
 
 
 def free_memory() -> int | None:

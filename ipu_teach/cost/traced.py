@@ -118,7 +118,7 @@ _EACH = {"where": 5, "each": 3, LOOP: LOOP_START}
 # of rows, and for each of the n (n * n - 1) / 6 iterations of a loop over the rows after the first
 # of a pair. A name stands for an operation, "move" for the load or store of an element, "decide"
 # for a branch that depends on data.
-_UPDATE = "move move move multiply fused"  # m[i, j] -= f * m[k, j]
+_UPDATE = "move move move multiply fused"  # The operations of one step, m[i, j] -= f * m[k, j].
 _SWAP = "move move move move"
 # These are Householder's reflections: of one column and an element below it, of a column to its
 # right, or of both.

@@ -12,7 +12,7 @@ from ipu_teach.graph.source import caller
 # Bytes per tile and step for its exchange, compute and cost. Measured: 116 for copies only, 224 to
 # 271 for an all-reduce on 4 and on 16 full IPUs.
 COST_BYTES = 256
-LEAST = 1 << 25  # in bytes; the free memory is not checked for smaller needs
+LEAST = 1 << 25  # The free memory is not checked if fewer bytes are needed.
 
 
 def check_costs(compiled: Compiled) -> None:

@@ -18,8 +18,8 @@ from ipu_teach.engine.backend import Call, run_all
 from ipu_teach.engine.batch.last_use import only_numbers
 from ipu_teach.engine.scalar.run import ScalarRun
 
-LOOK = 0.05  # in CPU seconds of batches; then the compiled loop is first considered
-LEAST_OPS = 64  # in ops of a trace; with fewer, a batch has little to lose
+LOOK = 0.05  # After this many CPU seconds of batches, the compiled loop is first considered.
+LEAST_OPS = 64  # If a trace has fewer ops, a batch has little to lose.
 # The number of runs of the compiled loop before the faster of the two is chosen. The first run
 # waits for the compiler.
 TRIALS = 4

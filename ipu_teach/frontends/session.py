@@ -185,8 +185,8 @@ def compile_graph(
 def select_outputs(rows: Array, mode: str, n: int = 1) -> Array:
     """Return the entries of `rows` along its first axis, in order of time, that `mode` selects.
 
-    The axis is kept. "all" is every row, "final" the last row, "everyn" the rows n - 1, 2n - 1,
-    ..., and "sum" one row, the sum of all rows, in the dtype of `rows` (HALF is added in FLOAT).
+    The axis is kept. "all" is every row, "final" the last row, and "everyn" the rows n - 1, 2n - 1,
+    .... "sum" is one row, the sum of all rows, in the dtype of `rows` (HALF is added in FLOAT).
     Only "everyn" uses `n`.
     """
     if mode == "sum":

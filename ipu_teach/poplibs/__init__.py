@@ -1,8 +1,10 @@
 """PopLibs: libraries of functions that add variables, vertices and programs to a graph.
 
-The libraries choose tile mappings for operands, and plans that weigh cycles against memory. Their
-codelets have the modelled costs of their counterparts in PopLibs. (In `tiny`, every vertex is
-written by hand.) They cover:
+Compared with `tiny`, where you write every vertex by hand, the libraries choose the tile mappings
+of operands, and plans that weigh cycles against memory. Their codelets have the modelled costs of
+their counterparts in PopLibs.
+
+They cover:
 
 * arithmetic on any shape, reductions, slices and sorting;
 * dense and sparse matrix products, convolutions, pooling, norms, losses and optimisers;

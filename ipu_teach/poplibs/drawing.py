@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-_LONGEST = 150.0  # the longest side of a matrix has this many pixels
-_LEAST = 14.0  # every side has at least this many pixels
-_MOST_LINES = 40  # a matrix with more lines is shaded, because they would merge
+_LONGEST = 150.0  # The longest side of a matrix has this many pixels.
+_LEAST = 14.0  # Every side has at least this many pixels.
+_MOST_LINES = 40  # A matrix with more lines is shaded, because its lines would merge.
 _GAP = 16.0
 _MARGIN = 8.0
 

@@ -56,7 +56,8 @@ C = TypeVar("C", bound=type[Any])
 # the annotation of each parameter; Any, because the annotations have no type in common
 Hints = dict[str, Any]
 Arguments = dict[str, Any]  # the argument for each parameter, before it is checked
-OWN = "the function's name"  # as the default of `debug_context`, this stands for that name
+# As the default of `debug_context`, this text stands for the name of the function.
+OWN = "the function's name"
 NAMES = "name", "debug_context"
 NAME = "give a name: text, in quotes."
 MOST_SIZE = 2**63

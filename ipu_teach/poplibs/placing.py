@@ -22,7 +22,7 @@ from ipu_teach.types import Array, DType, as_dtype
 
 T = TypeVar("T")
 _SEED = 0x9E3779B9
-NEAR = 8  # _typical_strides examines up to 8 elements of each dimension of a view
+NEAR = 8  # `_typical_strides` examines at most this many elements of each dimension of a view.
 _64_BITS = (1 << 64) - 1
 
 

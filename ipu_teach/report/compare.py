@@ -17,7 +17,7 @@ from ipu_teach.errors import InvalidOptionError, shown
 from ipu_teach.report.report import Report
 from ipu_teach.report.table import Table, plain
 
-MOST_LINES = 12  # the text shows at most this many changes of each aspect
+MOST_LINES = 12  # The text shows at most this many changes of each aspect.
 ASPECTS = (
     "total",
     "machine",

@@ -37,7 +37,7 @@ SIDE_BY_SIDE = (
 )
 # The topics of advice. A course that teaches them enters its lessons in `LESSONS`.
 MAPPING, SUPERSTEPS = "mapping", "supersteps"
-LESSONS: dict[str, str] = {}  # from a topic to the number and title of its lesson
+LESSONS: dict[str, str] = {}  # The number and title of the lesson on each topic.
 
 
 @dataclass(frozen=True)

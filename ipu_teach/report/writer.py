@@ -44,7 +44,7 @@ REPORT = Format(
 # A table of places of the programs by tiles or variables may have at most this many cells, which a
 # laptop can still add up.
 MOST_CELLS = 2**28
-MOST_MESSAGES = 2**22  # an exchange may have at most this many messages
+MOST_MESSAGES = 2**22  # The maximum number of messages in an exchange.
 
 CODELETS = s.many(s.row(CodeletFacts))
 COMPUTE_SETS = s.many(s.row(ComputeSetFacts))

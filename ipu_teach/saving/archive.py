@@ -38,7 +38,7 @@ KINDS: dict[str, np.dtype[np.generic]] = {
     "uint32": np.dtype("<u4"),
     "float64": np.dtype("<f8"),
 }
-_DATE = (1980, 1, 1, 0, 0, 0)  # a fixed date, so that equal contents are equal files
+_DATE = (1980, 1, 1, 0, 0, 0)  # The date is fixed, so that equal contents give equal files.
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from ipu_teach.saving.archive import MOST_NODES
 from ipu_teach.saving.codelet_sources import resolve
 from ipu_teach.types import UNSIGNED_INT, Array, DType
 
-MOST_PIECES = 2**28  # a view may have this many elements that are checked one by one
+MOST_PIECES = 2**28  # The maximum number of elements of a view that are checked one by one.
 
 Options = TypeVar("Options")  # The type of the engine's options, which only the engine knows.
 # A function of this type gets any value of a file, and raises an error if it is not options.

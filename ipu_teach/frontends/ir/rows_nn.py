@@ -233,7 +233,7 @@ OPS |= {
 
 # --- pools ----------------------------------------------------------------------------------------
 
-MAX_FIELD = 4096  # elements along a dimension of a pooled field
+MAX_FIELD = 4096  # The maximum number of elements along a dimension of a pooled field.
 
 
 class PoolSizes(TypedDict):

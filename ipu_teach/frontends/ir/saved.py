@@ -34,10 +34,10 @@ MODEL = Format("model", 1, "ir.save", error=ModelLoadError, missing=ModelLoadErr
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-MAX_SIZE = 2**24  # a dimension has at most this length
+MAX_SIZE = 2**24  # The maximum length of a dimension.
 MAX_ELEMENTS = 2**32
 MAX_STAGES = 4096
-MAX_DEPTH = 4  # lists in an attribute, and graphs, are nested at most this deep
+MAX_DEPTH = 4  # The maximum depth of nested lists in an attribute, and of nested graphs.
 Json: TypeAlias = "str | float | list[Json] | dict[str, Json] | None"
 
 

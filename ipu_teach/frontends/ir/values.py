@@ -38,13 +38,13 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 Shape = tuple[int, ...]
-MADE = "made"  # the kind of a value that is the result of an operation
+MADE = "made"  # The kind of a value that is the result of an operation.
 VARIABLE = "variable"
 INPUT = "input"
 CONSTANT = "constant"
 FORWARD, BACKWARD, UPDATE = PARTS = "forward", "backward", "update"
 DTYPES: dict[str, type[DType]] = {d.__name__: d for d in (FLOAT, HALF, INT, UNSIGNED_INT, BOOL)}
-MAX_ELEMENTS = 2**32  # a value has at most this many elements; no machine has memory for more
+MAX_ELEMENTS = 2**32  # The maximum number of elements of a value. No machine has memory for more.
 CONTEXT: dict[str, Hint] = {
     "stage": Natural,
     "part": Annotated[str, Among(PARTS)],
@@ -226,7 +226,7 @@ class Row:
 
 
 OPS: dict[str, Row] = {}
-REGISTERED: set[str] = set()  # the names that `register` has added to OPS
+REGISTERED: set[str] = set()  # The names that `register` has added to OPS.
 FOLDS: dict[str, Callable[..., float]] = {
     "add": np.add,
     "sub": np.subtract,

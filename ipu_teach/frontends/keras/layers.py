@@ -48,7 +48,8 @@ rng = np.random.default_rng()
 Activated = Annotated[str, Among(ACTIVATIONS)]
 Padding = Annotated[str, Among(("valid", "same"))]
 Epsilon = Annotated[float, Between(0)]
-POLICIES = {"float32": FLOAT, "mixed_float16": HALF}  # dtypes in which layers compute
+# The dtype in which layers compute, by policy.
+POLICIES = {"float32": FLOAT, "mixed_float16": HALF}
 _policy = ["float32"]
 Policy = Annotated[str, Among(POLICIES)]
 

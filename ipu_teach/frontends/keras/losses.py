@@ -10,7 +10,7 @@ from ipu_teach.frontends.ir.values import misuse
 from ipu_teach.frontends.session import checked_name, input_of
 from ipu_teach.types import FLOAT, UNSIGNED_INT
 
-EPSILON = 1e-7  # the value of keras.backend.epsilon(): see Loss.clipped
+EPSILON = 1e-7  # The value of keras.backend.epsilon(), which `Loss.clipped` uses.
 
 
 class Loss:

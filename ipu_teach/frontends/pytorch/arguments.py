@@ -25,7 +25,7 @@ Layer = Annotated[
     Argument, Taken(lambda v: isinstance(v, torch.nn.Module), "give a torch.nn.Module.")
 ]
 Shapes = dict[str, tuple[tuple[int, ...], torch.dtype]]  # the shape and dtype of each tensor
-_DEPTH = 4  # objects are searched for tensors up to this number of levels
+_DEPTH = 4  # Objects are searched for tensors down to this number of levels.
 _INT = np.iinfo(np.int32)
 
 

@@ -22,8 +22,8 @@ from ipu_teach.frontends.pytorch import private
 from ipu_teach.frontends.pytorch.containers import elements, members
 from ipu_teach.types import Array
 
-LONGEST = 1000  # containers with more elements are compared by identity and length
-LARGEST = 1 << 16  # tensors with more elements are compared by identity and version
+LONGEST = 1000  # A container with more elements is compared by its identity and length.
+LARGEST = 1 << 16  # A tensor with more elements is compared by its identity and version.
 _FREQUENT = frozenset({bool, int, str, bytes, type(None)})
 _PLAIN = (bool, int, str, bytes, type(None), type(...), range, slice, Enum)
 _TORCH = (torch.dtype, torch.device, torch.layout, torch.memory_format)

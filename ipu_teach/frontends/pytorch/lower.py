@@ -40,7 +40,7 @@ _IGNORED_KEYWORDS = (
     "generator",
     "non_blocking",
 )
-_RESERVED = ("seed", "rate")  # names of variables that the kit adds
+_RESERVED = ("seed", "rate")  # The kit adds variables with these names.
 
 
 @dataclass

@@ -23,8 +23,8 @@ from ipu_teach.frontends.pytorch.containers import builtin_type, elements, membe
 from ipu_teach.frontends.pytorch.private import accumulation_hooks, gradient_hooks
 from ipu_teach.types import Array
 
-_LIMIT = 100_000  # the most objects to visit, and the most elements of a container to record
-_LARGEST = 1 << 24  # the most bytes of an array to copy
+_LIMIT = 100_000  # The maximum number of visited objects, and of recorded elements of a container.
+_LARGEST = 1 << 24  # The maximum number of bytes of an array that is copied.
 _LIBRARIES = {"torch", "numpy", "builtins", *sys.stdlib_module_names} - {"__main__"}
 # Learners do not use these attributes of a module, so the names of their members leave them out.
 _INNER = ("_modules", "_parameters", "_buffers")

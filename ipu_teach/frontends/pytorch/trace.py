@@ -27,7 +27,7 @@ from ipu_teach.frontends.pytorch.record import Recorder
 from ipu_teach.frontends.pytorch.rows import KEPT
 from ipu_teach.graph.source import NOWHERE, in_words
 
-_RESULT = torch.empty(0)  # the placeholder for a tensor in the output of forward
+_RESULT = torch.empty(0)  # This is the placeholder for a tensor in the output of forward.
 
 
 def _set_data(tensor: torch.Tensor, value: torch.Tensor) -> None:

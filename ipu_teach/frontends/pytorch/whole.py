@@ -40,7 +40,7 @@ from ipu_teach.frontends.pytorch.rows.registry import KEPT_IF, concatenate
 Tensors = Sequence[torch.Tensor]
 WHOLE = "ipu_teach::whole"
 BACKWARD = "ipu_teach::whole_backward"
-LEARNERS = "lowering "  # the name of a node begins with this if a learner lowers its operation
+LEARNERS = "lowering "  # A node has a name with this prefix if a learner lowers its operation.
 
 _library.define("whole(Tensor[] inputs, str name, str how, Tensor[] examples) -> Tensor[]")
 _library.define("whole_backward(Tensor[] gradients, Tensor[] inputs, Tensor[] outs) -> Tensor[]")

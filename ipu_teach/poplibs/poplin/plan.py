@@ -46,10 +46,11 @@ __all__ = ["MatMulPlan", "PlanningCache", "plan_mat_mul"]
 # on a machine with more tiles, the search tries only THINNED partitions of each dimension
 MOST_EXHAUSTIVE = 4096
 THINNED = 24
-MOST_STEPS = 256  # a plan has at most 256 consecutive steps, each of which is a compute set
+MOST_STEPS = 256  # The maximum number of consecutive steps in a plan. Each step is a compute set.
 # a step has at least one panel of the matrix-multiply units: 16 of the inner dimension, 16 columns
 LEAST_INNER, LEAST_COLUMNS = 16, 16
-METHODS = ("AMP", "HMAC")  # AMP: matrix-multiply units; HMAC: dot products on the workers
+# "AMP" uses matrix-multiply units, and "HMAC" dot products on the workers.
+METHODS = ("AMP", "HMAC")
 Costs = dict[str, Array]
 
 

@@ -72,8 +72,8 @@ def kind_of(kind: NonLinearityType | str) -> NonLinearityType:
 
 
 _ROOT = np.float32(np.sqrt(2 / np.pi))
-_CUBIC = np.float32(0.044715)  # Hendrycks and Gimpel, arXiv:1606.08415
-_FLAT = np.float32(1e6)  # if the square of x is at least this, tanh(x) rounds to 1 or -1
+_CUBIC = np.float32(0.044715)  # The constant is from Hendrycks and Gimpel, arXiv:1606.08415.
+_FLAT = np.float32(1e6)  # If the square of x is at least this, tanh(x) rounds to 1 or -1.
 # the coefficients of formula 7.1.26 of Abramowitz and Stegun, whose error is at most 1.5e-7
 _ERF = tuple(
     np.float32(c) for c in (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)

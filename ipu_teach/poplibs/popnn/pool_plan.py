@@ -22,8 +22,8 @@ from ipu_teach.poplibs.placing import balanced_partition, dealt, sensible_parts
 from ipu_teach.target import Target
 from ipu_teach.types import HALF, Array, DType
 
-_MOST = 8  # a group of channels has at most 8 vectors
-_MORE = 4 / 3  # a plan with the preferred groups may cost up to 4/3 of the best plan
+_MOST = 8  # A group of channels has at most this many vectors.
+_MORE = 4 / 3  # A plan with the preferred groups may cost this multiple of the best plan.
 Ranges = tuple[tuple[int, int], ...]
 
 

@@ -41,7 +41,7 @@ __all__ = [
     "softmax_input_gradient",
 ]
 
-SOFTMAX_SCALING = 62000.0  # near the largest HALF, 65504 (popnn/NonLinearityInternal.hpp)
+SOFTMAX_SCALING = 62000.0  # It is near 65504, the largest HALF (popnn/NonLinearityInternal.hpp).
 
 
 class SoftmaxInPlace(Vertex):

@@ -12,7 +12,7 @@ import numpy as np
 
 from ipu_teach.types import Array
 
-_LARGEST_ERF = 6.0  # beyond it, erf is 1 to the last bit of a float64
+_LARGEST_ERF = 6.0  # For larger numbers, erf is 1 to the last bit of a float64.
 _ERF_TERMS = 44
 
 

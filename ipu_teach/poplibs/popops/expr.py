@@ -30,7 +30,8 @@ from ipu_teach.types import (
     to_host_array,
 )
 
-MOST_TENSORS = 8  # an expression has at most 8 tensors; the codelet has a field for each
+# The maximum number of tensors in an expression: the codelet has a field for each.
+MOST_TENSORS = 8
 
 
 class Expr(ABC):

@@ -28,7 +28,7 @@ from ipu_teach.types import BOOL, FLOAT, HALF, INT, UNSIGNED_INT
 
 __all__ = ["MASKED_LABEL_CODE", "encode_one_hot", "fill", "iota", "zero"]
 
-MASKED_LABEL_CODE = 2**32 - 1  # a label that is no class (PopLibs' popops/EncodingConstants.hpp)
+MASKED_LABEL_CODE = 2**32 - 1  # This label is no class (from popops/EncodingConstants.hpp).
 
 
 class Fill(Vertex):

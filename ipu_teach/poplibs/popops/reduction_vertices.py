@@ -46,7 +46,7 @@ REDUCTIONS = tuple(UFUNCS)
 _SUMS = ("ADD", "SQUARE_ADD", "LOG_ADD")
 _STRIDED = ("ADD", "MAX", "MIN", "LOG_ADD")
 _FEW = ("ADD", "SQUARE_ADD", "MAX", "MIN")
-WORKERS = 6  # a tile has six workers
+WORKERS = 6  # The number of workers of a tile.
 # workers share rows if there are at most FEW columns, and at least LONG rows for each column
 FEW = 8
 LONG = 32

@@ -31,9 +31,9 @@ from ipu_teach.poplibs.popsparse.static_plan import (
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, Array, DType
 
-OVERSIZE = 0.3  # the default of PopLibs' option metaInfoBucketOversizeProportion
-EMPTY = 0xFFFF  # an empty slot has this part number
-PLACES = 3  # each block has 3 numbers: its part, and its row and column within the part
+OVERSIZE = 0.3  # The default of PopLibs' option metaInfoBucketOversizeProportion.
+EMPTY = 0xFFFF  # An empty slot has this part number.
+PLACES = 3  # Each block has 3 numbers: its part, and its row and column within the part.
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from ipu_teach.types import Array
 
 __all__ = ["COOMatrix", "CSRMatrix"]
 
-MOST_BLOCK = 2**15  # a block has at most this many rows and columns
+MOST_BLOCK = 2**15  # The maximum number of rows, and of columns, of a block.
 ORDER = (
     "put the blocks in order of rows, and of columns within a row: order = np.lexsort((columns, "
     "rows))."

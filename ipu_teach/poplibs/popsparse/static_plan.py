@@ -26,7 +26,7 @@ from ipu_teach.types import FLOAT, HALF, Array, DType
 
 MOST_PARTS = 32
 MOST_BANDS = 128
-MEMORY_PROPORTION = 0.6  # the default of PopLibs' option availableMemoryProportion
+MEMORY_PROPORTION = 0.6  # The default of PopLibs' option availableMemoryProportion.
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from ipu_teach.frontends.pytorch.rows.registry import Argument, Results, row
 from ipu_teach.poplibs.popops import MASKED_LABEL_CODE
 from ipu_teach.types import FLOAT, INT, UNSIGNED_INT
 
-IGNORED = -100  # torch's default for the class number that is ignored
+IGNORED = -100  # Torch's default for the class number of rows that do not count.
 
 
 def class_rows(graph: Ir, x: Value) -> Value:

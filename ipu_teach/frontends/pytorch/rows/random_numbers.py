@@ -21,7 +21,7 @@ from ipu_teach.frontends.pytorch.rows.registry import (
 from ipu_teach.types import BOOL, FLOAT, INT
 
 DRAWN = ("dropout_mask", "uniform", "normal")
-SMALLEST = 2.0**-26  # the least uniform random number above 0 is larger than this
+SMALLEST = 2.0**-26  # Every uniform random number above 0 is larger than this.
 
 
 def random_numbers(

@@ -30,11 +30,12 @@ Saved = dict[Value, tuple[Value, Value]]
 AnyRow = TypeVar("AnyRow", bound=RowFunction)
 
 ROWS: dict[str, RowFunction] = {}
-SAVING: set[str] = set()  # rows with a keyword `saved`, which gets a `Saved` for the backward pass
-KEPT: set[str] = set()  # rows of operations that torch must not decompose into simpler ones
+# The rows with a keyword `saved`, which gets a `Saved` for the backward pass.
+SAVING: set[str] = set()
+KEPT: set[str] = set()  # The rows of operations that torch must not decompose into simpler ones.
 # Rows of operations that torch must not decompose if this function of their arguments is true.
 KEPT_IF: dict[str, Callable[..., bool]] = {}
-MOVES: set[str] = set()  # rows that only move elements, whose integers need no wrapping
+MOVES: set[str] = set()  # The rows that only move elements. Their integers need no wrapping.
 
 
 class Results:
