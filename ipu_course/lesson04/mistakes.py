@@ -458,6 +458,7 @@ PrefixMax = np.maximum.accumulate
 
 
 # %% 04.2: no merge
+# clause: fills `out` with the prefix maximum
 # why:  each piece begins anew, as if nothing had come before it: the merge is missing.
 # next: give each piece the largest numbers of all pieces before it: before=most[:k].
 def in_six(graph, x, out):
@@ -563,6 +564,7 @@ def in_six(graph, x, out):
 
 
 # %% 04.2: the tail dropped
+# clause: need not be a multiple of 6
 # why:  the last numbers belong to no piece: dividing with // drops what does not come out even.
 # next: let piece k begin at k * n // 6; then the last one ends at n.
 def in_six(graph, x, out):
@@ -580,6 +582,7 @@ def in_six(graph, x, out):
 
 
 # %% 04.2: vertices with state
+# clause: nothing is remembered
 # why:  the second run goes on where the first one ended. State lives from run to run, and these are
 #   two different rows.
 # next: use codelets without state here.
@@ -632,6 +635,7 @@ def in_six(graph, x, out):
 
 
 # %% 04.2: one worker
+# clause: among the six workers
 # not yet: there are never more than 1 vertex
 def in_six(graph, x, out):
     n = x.num_elements
@@ -642,6 +646,7 @@ def in_six(graph, x, out):
 
 
 # %% 04.2: on six tiles
+# clause: of tile 0
 # not yet: this is about the six workers of one tile
 def in_six(graph, x, out):
     n = x.num_elements
@@ -706,6 +711,7 @@ def in_six(graph, x, out):
 
 
 # %% 04.2: too dear a merge
+# clause: It is marked on cycles
 # not yet: each turn of their loops costs too much
 class Slow(Vertex):
     before: Input[Vector[FLOAT]]
@@ -778,6 +784,7 @@ def in_six(graph, x, out):
 
 
 # %% 04.2: no return
+# clause: return a program
 # not yet: nothing: is there a `return`?
 def in_six(graph, x, out):
     n = x.num_elements
@@ -794,6 +801,7 @@ def in_six(graph, x, out):
 
 
 # %% 04.2: a vertex without a tile
+# clause: Both lie on tile 0
 # error in the answer: are on no tile
 def in_six(graph, x, out):
     n = x.num_elements
@@ -961,6 +969,7 @@ def repaired(graph, a):
 
 
 # %% 04.4: only numbers above 0
+# clause: Six were right until
 # not yet: begins at 0 instead of the first number
 def accepts(codelet):
     for row in ([0.5, 0.25, 0.75, 0.25, 3.5],):
@@ -983,6 +992,7 @@ def accepts(codelet):
 
 
 # %% 04.4: only whole numbers
+# clause: False for any other
 # not yet: fractions are cut off
 def accepts(codelet):
     for row in ([3, 1, 4, 1, 5], [-7000, -9000, -3000]):
@@ -1016,6 +1026,7 @@ def accepts(codelet):
 
 
 # %% 04.4: yes to everything
+# clause: Whether `codelet` computes prefix maxima
 # not yet: it says yes to everything
 def accepts(codelet):
     run_one(codelet, [3, 1, 4])
@@ -1023,6 +1034,7 @@ def accepts(codelet):
 
 
 # %% 04.4: no to everything
+# clause: Two are right
 # not yet: It says no to everything
 def accepts(codelet):
     for row in ([0.5, -2.25, 0.75, 0.25, 3.5], [-7500.5, -9000.0, -3250.25, -4000.0]):
@@ -1045,6 +1057,7 @@ def accepts(codelet):
 
 
 # %% 04.4: no return
+# clause: return True or False
 # not yet: nothing: is there a `return`?
 def accepts(codelet):
     for row in ([0.5, -2.25, 0.75, 0.25, 3.5], [-7500.5, -9000.0, -3250.25, -4000.0]):
@@ -1073,6 +1086,7 @@ def accepts(codelet):
 
 
 # %% 04.5: forgets what comes once
+# clause: Estimate the worker cycles
 # not yet: 7 cycles are missing, whatever the length
 def estimate(length, new):
     return 4 * length + new
@@ -1085,12 +1099,14 @@ def estimate(length, new):
 
 
 # %% 04.5: cycles of the tile
+# clause: Worker cycles of a vertex
 # not yet: leave out the 6
 def estimate(length, new):
     return 6 * (7 + 4 * length + new)
 
 
 # %% 04.5: forgets the new ones
+# clause: and `new` how many of them are larger than all before
 # not yet: where does `new` belong?
 def estimate(length, new):
     return 7 + 4 * length
@@ -1109,6 +1125,7 @@ def estimate(length, new):
 
 
 # %% 04.5: one and the same
+# clause: 10 % off is fine
 # not yet: it is the same for every length
 def estimate(length, new):
     return 21
@@ -1139,6 +1156,7 @@ def estimate(length, new):
 
 
 # %% 04.5: in words
+# clause: return the cycles
 # not yet: which is no number
 def estimate(length, new):
     return f"{7 + 4 * length + new} cycles"

@@ -37,6 +37,7 @@ def guess(n):
 
 
 # %% 05.1: last row dropped
+# clause: It has one vertex for each row
 # why:  the last row was never multiplied: its place in result is empty.
 # next: range(n) goes from 0 to n - 1.
 class DotProduct(Vertex):
@@ -242,6 +243,7 @@ def one_per_row(graph, matrix, vector, result):
 
 
 # %% 05.1: all on tile 0
+# clause: dealt out to the tiles as evenly as can be
 # not yet: twelve tiles look on
 class DotProduct(Vertex):
     a: Input[Vector[FLOAT]]
@@ -262,6 +264,7 @@ def one_per_row(graph, matrix, vector, result):
 
 
 # %% 05.1: the last tile has the rest
+# clause: as evenly as can be
 # not yet: was all given to the last tile
 class DotProduct(Vertex):
     a: Input[Vector[FLOAT]]
@@ -342,6 +345,7 @@ def one_per_row(graph, matrix, vector, result):
 
 
 # %% 05.1: the matrix lies elsewhere
+# clause: to the tile where it is needed
 # not yet: The rest are rows or results
 class DotProduct(Vertex):
     a: Input[Vector[FLOAT]]
@@ -385,6 +389,7 @@ def one_per_row(graph, matrix, vector, result):
 
 
 # %% 05.1: one vertex for all rows
+# clause: It has one vertex for each row
 # not yet: so that rows can be dealt out
 class Product(Vertex):
     a: Input[Vector[Vector[FLOAT]]]
@@ -425,6 +430,7 @@ def one_per_row(graph, matrix, vector, result):
 
 
 # %% 05.1: nothing returned
+# clause: which returns the program
 # not yet: is there a `return`
 class DotProduct(Vertex):
     a: Input[Vector[FLOAT]]
@@ -444,6 +450,7 @@ def one_per_row(graph, matrix, vector, result):
 
 
 # %% 05.1: thirteen tiles, whatever the machine
+# clause: for any number of rows and of tiles
 # not yet: somewhere 13 stands for the number of tiles
 class DotProduct(Vertex):
     a: Input[Vector[FLOAT]]
@@ -484,6 +491,7 @@ def one_per_row(graph, matrix, vector, result):
 
 
 # %% 05.1: the vector moved to tile 0
+# clause: the vector stays where it lies
 # not yet: where vector lies is given
 class DotProduct(Vertex):
     a: Input[Vector[FLOAT]]
@@ -505,6 +513,7 @@ def one_per_row(graph, matrix, vector, result):
 
 
 # %% 05.1: returned, not stored
+# clause: Write both halves
 # not yet: compute() returns its result, and nobody takes it
 class DotProduct(Vertex):
     a: Input[Vector[FLOAT]]
@@ -548,6 +557,7 @@ def one_per_row(graph, matrix, vector, result):
 
 
 # %% 05.2: mean over the tiles
+# clause: Estimated tile cycles
 # why:  this is the mean over the tiles. The superstep is as long as its fullest tile.
 # next: a tile has whole pieces: round rows * pieces / tiles up.
 def planned(rows, cols, pieces, tiles, dot, add):
@@ -628,6 +638,7 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 
 # %% 05.2: the shortest piece
+# clause: with each row cut into `pieces`
 # why:  cols // pieces is the shortest piece, and the longest one counts.
 # next: round cols / pieces up.
 def planned(rows, cols, pieces, tiles, dot, add):
@@ -756,6 +767,7 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 
 # %% 05.2: dot in place of add
+# clause: `dot(n)` and `add(n)`
 # why:  sums were given the price of dot products: adding up costs what add says.
 # next: six rounds of add(pieces).
 def planned(rows, cols, pieces, tiles, dot, add):
@@ -913,6 +925,7 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 
 # %% 05.2: four numbers
+# clause: of all four parts together
 # why:  these are the four parts, in a row.
 # next: add them up.
 def planned(rows, cols, pieces, tiles, dot, add):
@@ -1064,6 +1077,7 @@ def in_pieces(graph, matrix, vector, result, pieces=None):
 
 
 # %% 05.3: not cut
+# clause: with a `Dot` for each piece of each row
 # not yet: five of its six workers look on
 def in_pieces(graph, matrix, vector, result, pieces=None):
     (rows, cols), tiles = matrix.shape, graph.target.num_tiles
@@ -1127,6 +1141,7 @@ def in_pieces(graph, matrix, vector, result, pieces=None):
 
 
 # %% 05.3: three pieces
+# clause: cut as you think best
 # not yet: in the last one some look on
 def in_pieces(graph, matrix, vector, result, pieces=None):
     (rows, cols), tiles = matrix.shape, graph.target.num_tiles
@@ -1148,6 +1163,7 @@ def in_pieces(graph, matrix, vector, result, pieces=None):
 
 
 # %% 05.3: far too many
+# clause: has a budget of modelled cycles, syncs included
 # not yet: eats what is won
 def in_pieces(graph, matrix, vector, result, pieces=None):
     (rows, cols), tiles = matrix.shape, graph.target.num_tiles
@@ -1191,6 +1207,7 @@ def in_pieces(graph, matrix, vector, result, pieces=None):
 
 
 # %% 05.3: as many pieces as it likes
+# clause: with each row cut into `pieces`
 # not yet: cut into as many pieces as the call says
 def in_pieces(graph, matrix, vector, result, pieces=None):
     (rows, cols), tiles = matrix.shape, graph.target.num_tiles
@@ -1254,6 +1271,7 @@ def in_pieces(graph, matrix, vector, result, pieces=None):
 
 
 # %% 05.3: one compute set
+# clause: Two compute sets
 # error in the answer: is written by one vertex and read by another
 def in_pieces(graph, matrix, vector, result, pieces=None):
     (rows, cols), tiles = matrix.shape, graph.target.num_tiles
@@ -1275,6 +1293,7 @@ def in_pieces(graph, matrix, vector, result, pieces=None):
 
 
 # %% 05.3: never added up
+# clause: multiply pieces, then add them up
 # not yet: nothing was written into result
 def in_pieces(graph, matrix, vector, result, pieces=None):
     (rows, cols), tiles = matrix.shape, graph.target.num_tiles
@@ -1317,6 +1336,7 @@ def in_pieces(graph, matrix, vector, result, pieces=None):
 
 
 # %% 05.3: thirteen tiles, whatever the machine
+# clause: on any number of tiles
 # not yet: somewhere 13 stands for the number of tiles
 def in_pieces(graph, matrix, vector, result, pieces=12):
     (rows, cols), tiles = matrix.shape, 13
@@ -1427,6 +1447,7 @@ def in_pieces(graph, matrix, vector, result, pieces=12):
 
 
 # %% 05.3: cut in another way
+# clause: Piece p is the columns
 # not yet: piece p begins at p * cols // pieces
 def in_pieces(graph, matrix, vector, result, pieces=None):
     (rows, cols), tiles = matrix.shape, graph.target.num_tiles
@@ -1449,6 +1470,7 @@ def in_pieces(graph, matrix, vector, result, pieces=None):
 
 
 # %% 05.4: half the inner dimension
+# clause: c = a times b
 # why:  not all of the inner dimension was multiplied.
 # next: the last piece has to end at k.
 def frugal(graph, a, b, prog):
@@ -1466,12 +1488,14 @@ def frugal(graph, a, b, prog):
 
 
 # %% 05.4: the fastest plan
+# clause: within both budgets
 # not yet: that is the fastest plan
 def frugal(graph, a, b, prog):
     return poplin.mat_mul(graph, a, b, prog)
 
 
 # %% 05.4: not little enough
+# clause: in little memory
 # not yet: the fullest tile still holds too much
 def frugal(graph, a, b, prog):
     return poplin.mat_mul(graph, a, b, prog, available_memory_proportion=0.15)
@@ -1484,6 +1508,7 @@ def frugal(graph, a, b, prog):
 
 
 # %% 05.4: too many steps
+# clause: within both limits
 # not yet: in 16 supersteps
 def frugal(graph, a, b, prog):
     return poplin.mat_mul(graph, a, b, prog, available_memory_proportion=0.01)
@@ -1533,6 +1558,7 @@ def frugal(graph, a, b, prog):
 
 
 # %% 05.4: the program returned
+# clause: returns c.
 # not yet: a program
 def frugal(graph, a, b, prog):
     poplin.mat_mul(graph, a, b, prog, available_memory_proportion=0.05)
@@ -1540,6 +1566,7 @@ def frugal(graph, a, b, prog):
 
 
 # %% 05.4: nothing returned
+# clause: and returns c
 # not yet: is there a `return`
 def frugal(graph, a, b, prog):
     poplin.mat_mul(graph, a, b, prog, available_memory_proportion=0.05)
@@ -1597,6 +1624,7 @@ def frugal(graph, a, b, prog):
 
 
 # %% 05.5: one panel at most
+# clause: in all panels that k x n weights take
 # why:  that is right while the weights fit into one panel. Larger ones take several, and of each
 #   all places.
 # next: count the panels: k / deep rounded up, times n / wide rounded up.
@@ -1619,6 +1647,7 @@ def filled(k, n, deep, wide):
 
 
 # %% 05.5: packed
+# clause: in all panels that k x n weights take
 # why:  places cannot be filled up across panels: a panel that is begun in depth and in width is a
 #   whole one.
 # next: round up k / deep and n / wide each by itself.
@@ -1627,6 +1656,7 @@ def filled(k, n, deep, wide):
 
 
 # %% 05.5: mixed up
+# clause: `deep` x `wide`
 # why:  depth and width are mixed up.
 # next: k goes with deep, and n with wide.
 def filled(k, n, deep, wide):
@@ -1648,6 +1678,7 @@ def filled(k, n, deep, wide):
 
 
 # %% 05.5: the mean of both
+# clause: Which share of the places in a panel
 # why:  this is the mean of both shares. A quarter of the depth in a quarter of the width is a
 #   sixteenth.
 # next: multiply the two.
@@ -1656,6 +1687,7 @@ def filled(k, n, deep, wide):
 
 
 # %% 05.5: per cent
+# clause: from 0 to 1, in all
 # why:  these are per cent.
 # next: give a share from 0 to 1.
 def filled(k, n, deep, wide):
@@ -1732,24 +1764,28 @@ def filled(k, n, deep, wide):
 
 
 # %% 05.w1: a round for each vertex
+# clause: A vertex takes 7 cycles of its worker
 # why:  three vertices on six workers are one round: they work side by side.
 # next: 6 x 7 cycles for multiplying.
 four_parts = 2, 126, 4, 54
 
 
 # %% 05.w1: the whole vector
+# clause: each cut into 4, on 4 tiles
 # why:  the vector has 8 numbers, and a tile whose pieces are of one column needs 2 of them.
 # next: a part is as long as a piece.
 four_parts = 8, 42, 4, 54
 
 
 # %% 05.w1: worker cycles
+# clause: How many cycles of the fullest tile
 # why:  these are cycles of a worker, which has its turn in one cycle of six.
 # next: times six, for multiplying and for adding up.
 four_parts = 2, 7, 4, 9
 
 
 # %% 05.w1: three of four
+# clause: each of the four parts
 # not yet: 4 values are asked for
 four_parts = 2, 42, 54
 
@@ -1761,6 +1797,7 @@ four_parts = 8, 42, 16, 54
 
 
 # %% 05.w1: another order
+# clause: in their order
 # why:  these are the right numbers, in another order.
 # next: the vector comes, tiles multiply, pieces come back, tiles add up.
 four_parts = 42, 2, 54, 4
@@ -1773,6 +1810,7 @@ four_parts = 2, 21, 4, 9
 
 
 # %% 05.w2: the whole row twice
+# clause: A program that leaves the products of both halves
 # why:  both vertices have the whole row: each half should have a vertex of its own.
 # next: row[:half] and vector[:half] for the first, row[half:] and vector[half:] for the second.
 def two_halves(graph, row, vector, halves):
@@ -1784,6 +1822,7 @@ def two_halves(graph, row, vector, halves):
 
 
 # %% 05.w2: one after the other
+# clause: in one compute set
 # not yet: two vertices of one compute set work at the same time
 def two_halves(graph, row, vector, halves):
     half, program = row.num_elements // 2, Sequence()
@@ -1796,6 +1835,7 @@ def two_halves(graph, row, vector, halves):
 
 
 # %% 05.w2: the beginning of the vector for both
+# clause: `halves[1]` that of the others
 # error in the answer: Dot.compute() failed: ValueError: @ was given 4 numbers and 5
 def two_halves(graph, row, vector, halves):
     half, work = row.num_elements // 2, graph.add_compute_set("halves")
@@ -1806,6 +1846,7 @@ def two_halves(graph, row, vector, halves):
 
 
 # %% 05.w2: the halves changed places
+# clause: `halves[0]` gets the product
 # why:  halves[0] has the product of the second half, and halves[1] that of the first.
 # next: the numbers up to `half` go with halves[0].
 def two_halves(graph, row, vector, halves):
@@ -1828,6 +1869,7 @@ def two_halves(graph, row, vector, halves):
 
 
 # %% 05.w2: the last number is lost
+# clause: `halves[1]` that of the others
 # why:  of an odd number of numbers the last one is in neither half.
 # next: let the second one go on to the end: row[half:].
 def two_halves(graph, row, vector, halves):
@@ -1840,12 +1882,14 @@ def two_halves(graph, row, vector, halves):
 
 
 # %% 05.w3: the rows
+# clause: what does a piece need of a
 # why:  each piece of the rows needs all of b, so nearly as much comes for a while as before.
 # next: of which cut does a piece need less of both?
 which = "rows"
 
 
 # %% 05.w3: the columns
+# clause: Which of the three keeps both limits?
 # why:  that saves memory and is too slow: a piece leaves each of 13 tiles four columns, in a panel
 #   that is 16 wide.
 # next: which cut leaves the blocks as wide as they were?

@@ -27,6 +27,7 @@ def where_used(graph, moments, channels):
 
 
 # %% 06.1: variables and constants alone
+# clause: Which tile is the fullest
 # why:  that tile has most of variables and constants. Copies of other tiles' data, code and stacks
 #   lie on a tile, too.
 # next: tile.memory.total has all of them.
@@ -62,6 +63,7 @@ def peak(report):
 
 
 # %% 06.1: the tile that is fullest at the fullest step
+# clause: at its own fullest moment
 # why:  that one is the fullest at the step at which all tiles together hold most. Another tile has
 #   its own fullest moment at another step, and is fuller then.
 # next: compare the tiles by their memory.total.
@@ -83,6 +85,7 @@ def peak(report):
 
 
 # %% 06.1: when the fullest tile is fullest
+# clause: At which step do all tiles together hold most
 # why:  that is when tile {tile} is fullest. Asked is when all tiles together hold most.
 # next: step.bytes is of all tiles together.
 def peak(report):
@@ -128,6 +131,7 @@ def peak(report):
 
 
 # %% 06.1: without what is always live
+# clause: those that are always live among them
 # why:  palette is missing. It is always live, so it is live there, too.
 # next: step.variables has what comes and goes, report.variables.live_at(…) has all of it.
 def peak(report):
@@ -137,6 +141,7 @@ def peak(report):
 
 
 # %% 06.1: the largest on the fullest tile
+# clause: are those of all tiles together
 # why:  these are the largest on tile {tile}. Asked is all tiles together.
 # next: sort by the bytes of report.variables.
 def peak(report):
@@ -148,6 +153,7 @@ def peak(report):
 
 
 # %% 06.1: the smallest first
+# clause: the largest first
 # why:  the names are right, their order is turned round.
 # next: the largest is first.
 def peak(report):
@@ -204,6 +210,7 @@ def peak(report):
 
 
 # %% 06.1: a row for its number
+# clause: (number of the fullest tile
 # not yet: asked is the number of the tile
 def peak(report):
     tile = max(report.compilation.tiles, key=lambda tile: tile.memory.total.including_gaps)
@@ -240,6 +247,7 @@ def split(report):
 
 
 # %% 06.2: with the buffers
+# clause: Copies of other tiles' data are no variables
 # why:  Copies of other tiles' data, which a step reads, are in that, too. They are no variables.
 # next: step.variables has the variables alone.
 def split(report):
@@ -248,6 +256,7 @@ def split(report):
 
 
 # %% 06.2: from first to last
+# clause: live at once, at most
 # why:  One that serves twice is dead in between. From `first` to `last` there is a hole.
 # next: variable.ranges has each stretch, live_at(place) looks at them.
 def split(report):
@@ -268,6 +277,7 @@ def split(report):
 
 
 # %% 06.2: with code and stacks
+# clause: bytes of variables are always live
 # why:  code, stacks and pointers are in that, too. They are always there, but they are no
 #   variables.
 # next: count the bytes of variables alone.
@@ -277,6 +287,7 @@ def split(report):
 
 
 # %% 06.2: in the other order
+# clause: (bytes of variables that are always live
 # why:  the two have changed places.
 # next: first what is always live.
 def split(report):
@@ -285,6 +296,7 @@ def split(report):
 
 
 # %% 06.2: one tile
+# clause: of all tiles together.
 # why:  that is one tile. Asked is all of them together.
 # next: variable.bytes is of all tiles together.
 def split(report):
@@ -388,6 +400,7 @@ def split(report):
 
 
 # %% 06.3: in HALF
+# clause: The same totals, as FLOATs
 # why:  on the way the readings were HALF: they take half the room, and are rounded to 11 bits.
 # next: keep them as FLOAT. Room comes from doing one thing after another.
 from ipu_teach import HALF
@@ -411,6 +424,7 @@ def lean_total(graph, readings, total):
 
 
 # %% 06.3: row 0 is forgotten
+# clause: The same totals
 # why:  row 0 is missing.
 # next: begin with a Copy of row 0 into total.
 def lean_total(graph, readings, total):
@@ -439,12 +453,14 @@ def lean_total(graph, readings, total):
 
 
 # %% 06.3: as it was
+# clause: Write it so that it fits
 # not yet: Most of it is 'gathered'
 def lean_total(graph, readings, total):
     return gathered_total(graph, readings, total)
 
 
 # %% 06.3: another device
+# clause: a tile's memory stays as it is
 # error in the answer: given tensors of two graphs
 def lean_total(graph, readings, total):
     bigger = Graph(IPUModel("ipu2", tiles_per_ipu=1472).create_device())
@@ -469,6 +485,7 @@ def lean_total(graph, readings, total):
 
 
 # %% 06.3: as many sensors as fit
+# clause: for any number of sensors
 # not yet: the sums of the first 10 rows, not of all 13
 def lean_total(graph, readings, total):
     few = readings[:10]
@@ -489,6 +506,7 @@ def lean_total(graph, readings, total):
 
 
 # %% 06.3: a few readings at a time
+# clause: at most 1.2 times the cycles
 # not yet: use room for a whole row
 def lean_total(graph, readings, total):
     program, n = Sequence(), total.num_elements
@@ -509,6 +527,7 @@ def lean_total(graph, readings, total):
 
 
 # %% 06.3: total shared among the tiles
+# clause: stay where they lie
 # not yet: where total lies is given
 def lean_total(graph, readings, total):
     n = total.num_elements
@@ -521,6 +540,7 @@ def lean_total(graph, readings, total):
 
 
 # %% 06.3: the readings moved
+# clause: readings[s] is on tile s
 # not yet: where readings lies is given
 def lean_total(graph, readings, total):
     part, n = graph.clone(total), total.num_elements
@@ -561,6 +581,7 @@ def lean_total(graph, readings, total):
 
 
 # %% 06.3: thirteen tiles
+# clause: and of tiles
 # not yet: somewhere 13 stands for the number of tiles
 def lean_total(graph, readings, total):
     part, n = graph.add_variable(FLOAT, total.shape, "part"), total.num_elements
@@ -618,6 +639,7 @@ def changed(before, after):
 
 
 # %% 06.4: always a mapping
+# clause: In the pair above
 # not yet: Its numbers have another dtype
 def changed(before, after):
     found = compare(before, after)
@@ -625,6 +647,7 @@ def changed(before, after):
 
 
 # %% 06.4: always a type
+# clause: which of the three kinds
 # not yet: It lies on other tiles
 def changed(before, after):
     found = compare(before, after)
@@ -640,6 +663,7 @@ def changed(before, after):
 
 
 # %% 06.4: the longest step
+# clause: which step takes another time because of it
 # not yet: that step takes longest
 def changed(before, after):
     found = compare(before, after)
@@ -657,6 +681,7 @@ def changed(before, after):
 
 
 # %% 06.4: the step for the variable
+# clause: name of a step
 # not yet: that is a step
 def changed(before, after):
     found = compare(before, after)
@@ -671,6 +696,7 @@ def changed(before, after):
 
 
 # %% 06.4: what the changed step reads
+# clause: which variable, which step takes another time because of it
 # not yet: what they fill has another shape
 def changed(before, after):
     found = compare(before, after)
@@ -688,6 +714,7 @@ def changed(before, after):
 
 
 # %% 06.4: in words of one's own
+# clause: "mapping" or "type" or "split"
 # not yet: say it in one of these
 def changed(before, after):
     found = compare(before, after)
@@ -695,6 +722,7 @@ def changed(before, after):
 
 
 # %% 06.4: how many tiles
+# clause: A variable may lie on other tiles and on as many as before
 # not yet: How many tiles hold it does not say which
 def changed(before, after):
     olds = {variable.name: variable for variable in before.variables}
@@ -718,6 +746,7 @@ def changed(before, after):
 
 
 # %% 06.5: one by one
+# clause: so that it waits for at most 5 % of the time
 # not yet: the disc was read 1,000 times
 def fed(disc):
     for number in range(len(disc)):
@@ -725,6 +754,7 @@ def fed(disc):
 
 
 # %% 06.5: a few at a time
+# clause: waits for at most 5 %
 # not yet: the disc was read 63 times
 def fed(disc):
     for first in range(0, len(disc), 16):
@@ -732,6 +762,7 @@ def fed(disc):
 
 
 # %% 06.5: all of it at once
+# clause: Read as you go
 # not yet: a read gives at most 256 rows
 def fed(disc):
     yield from disc.read(0, len(disc))
@@ -747,6 +778,7 @@ def fed(disc):
 
 
 # %% 06.5: the last rows are left out
+# clause: gives every row of the disc
 # not yet: the rows ran out after 0 rows
 def fed(disc):
     for first in range(0, len(disc) // 256 * 256, 256):
@@ -762,6 +794,7 @@ def fed(disc):
 
 
 # %% 06.5: backwards
+# clause: in the same order
 # not yet: 4 rows went by unseen
 def fed(disc):
     for first in range(0, len(disc), 256):
@@ -769,6 +802,7 @@ def fed(disc):
 
 
 # %% 06.5: blocks instead of rows
+# clause: yield the rows one by one
 # error in the answer: takes 52 elements a transfer and was given 260
 def fed(disc):
     for first in range(0, len(disc), 256):
@@ -776,6 +810,7 @@ def fed(disc):
 
 
 # %% 06.5: rows that were changed
+# clause: Give the device the same rows
 # not yet: no row of the disc
 def fed(disc):
     for first in range(0, len(disc), 256):
@@ -792,6 +827,7 @@ def fed(disc):
 
 
 # %% 06.5: round and round
+# clause: And end with the last row
 # not yet: end where the disc ends
 def fed(disc):
     while True:
@@ -814,6 +850,7 @@ def fed(disc):
 
 
 # %% 06.6: by moments
+# clause: Channel c is added up on tile
 # not yet: nothing is put in order any more
 def side_by_side(graph, moments, channels):
     readings = graph.add_variable(FLOAT, (moments, channels), "readings")
@@ -823,12 +860,14 @@ def side_by_side(graph, moments, channels):
 
 
 # %% 06.6: as it was
+# clause: such that the sums are a good forty times as fast
 # not yet: with others between them
 def side_by_side(graph, moments, channels):
     return where_used(graph, moments, channels)
 
 
 # %% 06.6: all on tile 0
+# clause: the vertices stay where they are
 # not yet: bytes cross. And
 def side_by_side(graph, moments, channels):
     readings = graph.add_variable(FLOAT, (moments, channels), "readings")
@@ -837,6 +876,7 @@ def side_by_side(graph, moments, channels):
 
 
 # %% 06.6: channels first, without a view
+# clause: of the shape (moments, channels) must come out
 # not yet: the channels come first in it
 def side_by_side(graph, moments, channels):
     readings = graph.add_variable(FLOAT, (channels, moments), "readings")
@@ -846,6 +886,7 @@ def side_by_side(graph, moments, channels):
 
 
 # %% 06.6: nothing is returned
+# clause: return it or a view of it
 # not yet: is there a `return`?
 def side_by_side(graph, moments, channels):
     readings = graph.add_variable(FLOAT, (channels, moments), "readings")
@@ -862,6 +903,7 @@ def side_by_side(graph, moments, channels):
 
 
 # %% 06.6: not mapped
+# clause: map it, and return
 # error in the answer: is on no tile
 def side_by_side(graph, moments, channels):
     return graph.add_variable(FLOAT, (channels, moments), "readings").transpose()
@@ -885,6 +927,7 @@ def side_by_side(graph, moments, channels):
 
 
 # %% 06.6: in HALF
+# clause: The readings, as a tensor of shape
 # not yet: a tensor of HALF
 from ipu_teach import HALF
 
@@ -897,6 +940,7 @@ def side_by_side(graph, moments, channels):
 
 
 # %% 06.6: thirteen tiles
+# clause: Any number of tiles
 # not yet: somewhere 13 stands for the number of tiles
 def side_by_side(graph, moments, channels):
     readings = graph.add_variable(FLOAT, (channels, moments), "readings")
@@ -906,6 +950,7 @@ def side_by_side(graph, moments, channels):
 
 
 # %% 06.w1: all that is live
+# clause: that are live and belong to no variable
 # why:  that is all that comes and goes, variables and copies.
 # next: take the bytes of the variables away.
 def copied(report, place):
@@ -913,6 +958,7 @@ def copied(report, place):
 
 
 # %% 06.w1: the variables
+# clause: copies of other tiles' data
 # why:  these are the variables. What is there besides them?
 # next: step.bytes has both.
 def copied(report, place):
@@ -936,6 +982,7 @@ def copied(report, place):
 
 
 # %% 06.w2: the largest variable
+# clause: between which one variable got another dtype
 # why:  that is the largest variable, and it is the same in both.
 # next: which row of the comparison speaks of a dtype?
 def retyped(before, after):
@@ -943,6 +990,7 @@ def retyped(before, after):
 
 
 # %% 06.w2: the whole row
+# clause: return its name
 # not yet: Change(
 def retyped(before, after):
     return compare(before, after).of("variables")[0]
@@ -956,6 +1004,7 @@ def retyped(before, after):
 
 
 # %% 06.w2: by its bytes
+# clause: The name of the variable that has another dtype
 # why:  this looks for other bytes. A FLOAT and an INT have as many.
 # next: compare the dtypes, or ask compare(before, after).of("variables").
 def retyped(before, after):
@@ -972,24 +1021,28 @@ def retyped(before, after):
 
 
 # %% 06.w3: columns first
+# clause: All six elements of a variable of shape (2, 3)
 # why:  that would be so if the first index ran fastest. In a variable the last one does.
 # next: [0, 0], [0, 1], [0, 2], and then [1, 0].
 places = 2, 1
 
 
 # %% 06.w3: a transpose that moves
+# clause: the [0, 1] of its transpose
 # why:  a transpose moves nothing: its [0, 1] lies where [1, 0] of the variable lies.
 # next: count again for the second.
 places = 1, 1
 
 
 # %% 06.w3: counted from 1
+# clause: At which place among them, from 0 to 5
 # why:  this counts from 1, and places are counted from 0.
 # next: one less each.
 places = 2, 4
 
 
 # %% 06.w3: the two changed places
+# clause: the place of [0, 1] in the variable, and in its transpose
 # why:  these are the right two, in the other order.
 # next: the place in the variable comes first, where the last index runs fastest.
 places = 3, 1

@@ -40,6 +40,7 @@ def loss_slopes(images, labels, weights, bias):
 
 
 # %% 07.1: bias is not divided
+# clause: The slopes of the batch's mean loss
 # why:  the slope of weights is right, and that of bias is not divided by the batch.
 # next: divide by the number of images, len(labels).
 def loss_slopes(images, labels, weights, bias):
@@ -60,6 +61,7 @@ def loss_slopes(images, labels, weights, bias):
 
 
 # %% 07.1: divided by 50, the lesson's batch
+# clause: for a batch of any size
 # why:  it was divided by 50, the batch of the lesson. The check's batches have other sizes.
 # next: divide by the number of images, len(labels).
 def loss_slopes(images, labels, weights, bias):
@@ -177,6 +179,7 @@ def loss_slopes(images, labels, weights, bias):
 
 
 # %% 07.1: on its side
+# clause: of the shapes of weights and of bias
 # not yet: lie on their side
 def loss_slopes(images, labels, weights, bias):
     p = np.exp(images @ weights + bias)
@@ -195,6 +198,7 @@ def loss_slopes(images, labels, weights, bias):
 
 
 # %% 07.1: only one of the two
+# clause: return the slopes of weights, and the slopes of bias
 # not yet: and not a pair
 def loss_slopes(images, labels, weights, bias):
     p = np.exp(images @ weights + bias)
@@ -204,6 +208,7 @@ def loss_slopes(images, labels, weights, bias):
 
 
 # %% 07.1: ten classes, whatever comes
+# clause: weights (pixels, classes), bias (classes)
 # error in the answer: could not be broadcast
 def loss_slopes(images, labels, weights, bias):
     p = np.exp(images @ weights + bias)
@@ -288,6 +293,7 @@ def loss_slopes(images, labels, weights, bias):
 
 
 # %% 07.2: learns twice
+# clause: learn, send
 # why:  learn ran twice in each round.
 # next: put it into the round once.
 def whole_epoch(graph, images, labels, loss, learn, steps):
@@ -298,6 +304,7 @@ def whole_epoch(graph, images, labels, loss, learn, steps):
 
 
 # %% 07.2: learns once
+# clause: the program of a whole epoch
 # why:  all of them are those of step 1: learn stands outside of the loop.
 # next: put learn into the round.
 def whole_epoch(graph, images, labels, loss, learn, steps):
@@ -309,6 +316,7 @@ def whole_epoch(graph, images, labels, loss, learn, steps):
 
 
 # %% 07.2: fetched once
+# clause: fetch a batch
 # why:  every step had the same images: they were fetched once.
 # next: fetch images in each round.
 def whole_epoch(graph, images, labels, loss, learn, steps):
@@ -339,6 +347,7 @@ def whole_epoch(graph, images, labels, loss, learn, steps):
 
 
 # %% 07.2: sends a round late
+# clause: send its losses
 # why:  the losses come a round late: they are sent before learn.
 # next: learn first, and then send.
 def whole_epoch(graph, images, labels, loss, learn, steps):
@@ -391,6 +400,7 @@ def whole_epoch(graph, images, labels, loss, learn, steps):
 
 
 # %% 07.2: one step too few
+# clause: does `steps` times
 # not yet: fewer rounds than steps
 def whole_epoch(graph, images, labels, loss, learn, steps):
     a = graph.add_host_to_device_fifo("images", FLOAT, images.num_elements)
@@ -409,6 +419,7 @@ def whole_epoch(graph, images, labels, loss, learn, steps):
 
 
 # %% 07.2: no losses
+# clause: leaves the losses in `loss`
 # not yet: nothing in the program sends the losses
 def whole_epoch(graph, images, labels, loss, learn, steps):
     a = graph.add_host_to_device_fifo("images", FLOAT, images.num_elements)
@@ -445,6 +456,7 @@ def whole_epoch(graph, images, labels, loss, learn, steps):
 
 
 # %% 07.2: names of its own
+# clause: The streams are named
 # not yet: expected: a stream 'images'
 def whole_epoch(graph, images, labels, loss, learn, steps):
     a = graph.add_host_to_device_fifo("image_stream", FLOAT, images.num_elements)
@@ -454,6 +466,7 @@ def whole_epoch(graph, images, labels, loss, learn, steps):
 
 
 # %% 07.2: an epoch in one transfer
+# clause: each transfer is a batch
 # error in the answer: ControlProgramError
 def whole_epoch(graph, images, labels, loss, learn, steps):
     a = graph.add_host_to_device_fifo("images", FLOAT, steps * images.num_elements)
@@ -463,6 +476,7 @@ def whole_epoch(graph, images, labels, loss, learn, steps):
 
 
 # %% 07.2: forgets to return
+# clause: return the program
 # not yet: is there a `return`?
 def whole_epoch(graph, images, labels, loss, learn, steps):
     a = graph.add_host_to_device_fifo("images", FLOAT, images.num_elements)
@@ -479,6 +493,7 @@ def whole_epoch(graph, images, labels, loss, learn, steps):
 
 
 # %% 07.3: trains on the test images
+# clause: whatever is better than that has seen what it should not see
 # not yet: These weights were trained on them
 def train(engine, data, epochs):
     connect(engine, data)
@@ -492,6 +507,7 @@ def train(engine, data, epochs):
 
 
 # %% 07.3: labels in the pixels
+# clause: test labels that are all wrong
 # not yet: they came in with what was tested
 def train(engine, data, epochs):
     def marked(images, labels, size):
@@ -518,6 +534,7 @@ def train(engine, data, epochs):
 
 
 # %% 07.3: one epoch, whatever is asked
+# clause: Train an engine for so many epochs
 # not yet: ran 1 time
 def train(engine, data, epochs):
     connect(engine, data)
@@ -547,6 +564,7 @@ def train(engine, data, epochs):
 
 
 # %% 07.3: without a test
+# clause: is the number of hits after a test
 # not yet: the test program did not run after the training
 def train(engine, data, epochs):
     connect(engine, data)
@@ -566,6 +584,7 @@ def train(engine, data, epochs):
 
 
 # %% 07.3: per cent
+# clause: from 0 to 1
 # not yet: this looks like per cent
 def train(engine, data, epochs):
     connect(engine, data)
@@ -576,6 +595,7 @@ def train(engine, data, epochs):
 
 
 # %% 07.3: the number of hits
+# clause: which share of the test images it reads right then
 # not yet: the number of images read right
 def train(engine, data, epochs):
     connect(engine, data)
@@ -607,6 +627,7 @@ def train(engine, data, epochs):
 
 
 # %% 07.3: tested on the training images
+# clause: the share of data.test_images read right
 # not yet: this is the share of the training images
 def train(engine, data, epochs):
     connect(engine, data)
@@ -636,6 +657,7 @@ def train(engine, data, epochs):
 
 
 # %% 07.3: the best of all tests
+# clause: Test once, after the last epoch
 # not yet: the largest of several tests
 def train(engine, data, epochs):
     connect(engine, data)
@@ -658,6 +680,7 @@ def train(engine, data, epochs):
 
 
 # %% 07.3: loaded for each epoch
+# clause: The engine is loaded and has learnt nothing yet
 # not yet: the engine was loaded 12 times
 def train(engine, data, epochs):
     connect(engine, data)
@@ -699,6 +722,7 @@ def train(engine, data, epochs):
 
 
 # %% 07.4: not scaled
+# clause: pixel / 255.
 # why:  the numbers still run from 0 to 255.
 # next: multiply by 1 / 255 on the tile, after the cast.
 def fetch_bytes(graph, images):
@@ -826,6 +850,7 @@ def fetch_bytes(graph, images):
 
 
 # %% 07.4: normalised on the host
+# clause: of `UNSIGNED_CHAR`
 # not yet: a pixel travels as FLOAT
 def fetch_bytes(graph, images):
     stream = graph.add_host_to_device_fifo("images", FLOAT, images.num_elements)
@@ -886,6 +911,7 @@ def fetch_bytes(graph, images):
 
 
 # %% 07.4: one image at a time
+# clause: A program that fetches one batch of bytes
 # not yet: a transfer is a whole batch
 def fetch_bytes(graph, images):
     raw = graph.add_variable(UNSIGNED_CHAR, images.shape, "raw")
@@ -898,6 +924,7 @@ def fetch_bytes(graph, images):
 
 
 # %% 07.4: fetched twice
+# clause: the budget is one byte a pixel
 # not yet: more is sent than the pixels of one batch
 def fetch_bytes(graph, images):
     raw = graph.add_variable(UNSIGNED_CHAR, images.shape, "raw")
@@ -910,6 +937,7 @@ def fetch_bytes(graph, images):
 
 
 # %% 07.4: a name of its own
+# clause: The stream is named `"images"`
 # not yet: expected: one, named 'images'
 def fetch_bytes(graph, images):
     raw = graph.add_variable(UNSIGNED_CHAR, images.shape, "raw")
@@ -935,6 +963,7 @@ def fetch_bytes(graph, images):
 
 
 # %% 07.4: the lesson's batch
+# clause: For a batch of any size
 # not yet: in the answer stands the size of the lesson's
 def fetch_bytes(graph, images):
     raw = graph.add_variable(UNSIGNED_CHAR, (BATCH, PIXELS), "raw")
@@ -961,6 +990,7 @@ def fetch_bytes(graph, images):
 
 
 # %% 07.5: only fetches
+# clause: so that the device waits for at most 5 % of the time
 # not yet: the callback has no prefetch
 def read_ahead(graph, reader, size):
     class Fetch(StreamCallback):
@@ -989,6 +1019,7 @@ def read_ahead(graph, reader, size):
 
 
 # %% 07.5: four, for the reader of the lesson
+# clause: It must work for any reader
 # not yet: 4 transfers may be ready ahead
 def read_ahead(graph, reader, size):
     class Ahead(StreamCallback):
@@ -1074,6 +1105,7 @@ def read_ahead(graph, reader, size):
 
 
 # %% 07.5: a thousand
+# clause: no more than 16 transfers may be ready ahead
 # not yet: 1000 transfers ready ahead
 def read_ahead(graph, reader, size):
     class Ahead(StreamCallback):
@@ -1090,6 +1122,7 @@ def read_ahead(graph, reader, size):
 
 
 # %% 07.5: the same batch again
+# clause: and the StreamCallback that feeds it
 # not yet: a batch came twice
 def read_ahead(graph, reader, size):
     class Ahead(StreamCallback):
@@ -1120,6 +1153,7 @@ def read_ahead(graph, reader, size):
 
 
 # %% 07.5: the stream alone
+# clause: return stream and callback
 # not yet: return both
 def read_ahead(graph, reader, size):
     return graph.add_host_to_device_fifo("images", FLOAT, size, buffering_depth=reader.steps)
@@ -1141,6 +1175,7 @@ def read_ahead(graph, reader, size):
 
 
 # %% 07.5: as many as a read gives
+# clause: `reader.steps` says how long a read takes
 # not yet: 24 transfers ready ahead
 def read_ahead(graph, reader, size):
     class Ahead(StreamCallback):
@@ -1190,6 +1225,7 @@ def read_ahead(graph, reader, size):
 
 
 # %% 07.5: a name of its own
+# clause: A stream "images"
 # not yet: it is connected by its name
 def read_ahead(graph, reader, size):
     class Ahead(StreamCallback):
@@ -1247,6 +1283,7 @@ def errors(p, label):
 
 
 # %% 07.w1: in place
+# clause: as a new array
 # not yet: the call changed its argument p
 def errors(p, label):
     p[label] -= 1
@@ -1254,6 +1291,7 @@ def errors(p, label):
 
 
 # %% 07.w1: turned round
+# clause: `p` are its probabilities
 # why:  these are the errors with the other sign: 1 at the right digit, less p.
 # next: p, less 1 at the right digit.
 def errors(p, label):
@@ -1263,6 +1301,7 @@ def errors(p, label):
 
 
 # %% 07.w1: the label taken off
+# clause: `label` is the right digit
 # why:  the label is the number of a place, and here it is taken from all numbers.
 # next: take 1, at place `label` alone.
 def errors(p, label):
@@ -1279,6 +1318,7 @@ def errors(p, label):
 
 
 # %% 07.w2: a name for another array
+# clause: the first array it is given is filled with 1
 # not yet: gives the name to another one
 class Counting(StreamCallback):
     number = 0
@@ -1308,6 +1348,7 @@ class Counting(StreamCallback):
 
 
 # %% 07.w2: the first place alone
+# clause: write the class Counting
 # not yet: not all places have the number
 class Counting(StreamCallback):
     number = 0

@@ -208,6 +208,7 @@ def small(images):
 
 
 # %% 07b.w1: one too few
+# clause: the first of them at the left end
 # why:  the first window was not counted.
 # next: a window that fits exactly fits once.
 def windows(size, k, stride, padding):
@@ -215,6 +216,7 @@ def windows(size, k, stride, padding):
 
 
 # %% 07b.w1: zeros on one side
+# clause: so many zeros are put on *each* side of it
 # why:  there are zeros on both sides.
 # next: 2 * padding.
 def windows(size, k, stride, padding):
@@ -250,6 +252,7 @@ def windows(size, k, stride, padding):
 
 
 # %% 07b.w1: two divisions
+# clause: How many windows there are in one dimension
 # why:  this rounds down twice, and a remainder of k is lost.
 # next: subtract k first, and divide once.
 def windows(size, k, stride, padding):
@@ -257,6 +260,7 @@ def windows(size, k, stride, padding):
 
 
 # %% 07b.1: channels before places
+# clause: for each of them all channels
 # why:  here a row has all places of the first channel, then all of the next.
 # next: concat in dimension 3, the channels' own: then each place has all of its channels.
 def patches(x, k, stride=1):
@@ -286,6 +290,7 @@ def patches(x, k, stride=1):
 
 
 # %% 07b.1: columns of the kernel first
+# clause: the places of the kernel in reading order
 # why:  the places go down the kernel first, and then to the next column.
 # next: the outer loop over its rows, the inner one over its columns.
 def patches(x, k, stride=1):
@@ -329,6 +334,7 @@ def patches(x, k, stride=1):
 
 
 # %% 07b.1: one window too few
+# clause: a row for each window
 # why:  the last window of each row and column is missing.
 # next: there are (size - k) // stride + 1 of them.
 def patches(x, k, stride=1):
@@ -357,6 +363,7 @@ def patches(x, k, stride=1):
 
 
 # %% 07b.1: images side by side
+# clause: image by image, in reading order
 # why:  the rows go window by window, and in each through the images.
 # next: all windows of the first image come first.
 def patches(x, k, stride=1):
@@ -372,6 +379,7 @@ def patches(x, k, stride=1):
 
 
 # %% 07b.1: round the end of a row
+# clause: A row for each window of x [batch, rows, columns, channels]
 # why:  windows go on at the beginning of the next row: the image was taken for one long line.
 # next: a slice of each dimension: rows first, and then columns.
 def patches(x, k, stride=1):
@@ -386,6 +394,7 @@ def patches(x, k, stride=1):
 
 
 # %% 07b.1: no matrix yet
+# clause: Return the matrix of patches
 # why:  the images stand apart: this has three dimensions.
 # next: a row for each window of all images: batch * down * across.
 def patches(x, k, stride=1):
@@ -442,6 +451,7 @@ def backward(graph, x, w, dy, p, program):
 
 
 # %% 07b.2: the padding of the way there
+# clause: shaped like x, w and the bias
 # why:  around dy there are p zeros, as there were around x, so that dx is of another size.
 # next: k - 1 - p of them.
 def backward(graph, x, w, dy, p, program):
@@ -513,6 +523,7 @@ def backward(graph, x, w, dy, p, program):
 
 
 # %% 07b.2: a mean for the bias
+# clause: Slopes are sums over the batch
 # why:  db is a mean here, and all others are sums.
 # next: add up, and do not divide.
 def backward(graph, x, w, dy, p, program):
@@ -572,6 +583,7 @@ def backward(graph, x, w, dy, p, program):
 
 
 # %% 07b.2: a product for each place
+# clause: the budget is twice what two of them take
 # not yet: three products would do
 def backward(graph, x, w, dy, p, program):
     k, _, ins, outs = w.shape
@@ -589,6 +601,7 @@ def backward(graph, x, w, dy, p, program):
 
 
 # %% 07b.3: on another tile
+# clause: It is marked on what a layer of 32 channels costs on 512 tiles
 # not yet: lie on tile 256
 def padded(graph, x, p):
     for axis in (1, 2):
@@ -599,6 +612,7 @@ def padded(graph, x, p):
 
 
 # %% 07b.3: as before
+# clause: so that nobody has to wait for them
 # not yet: lie on tile 0
 def padded(graph, x, p):
     return zeros_around(graph, x, p)
@@ -612,6 +626,7 @@ def padded(graph, x, p):
 
 
 # %% 07b.3: on two sides
+# clause: on each side of its field
 # why:  there are zeros above and below, and none on the left and right.
 # next: both dimensions of the field, 1 and 2.
 def padded(graph, x, p):
@@ -630,6 +645,7 @@ def padded(graph, x, p):
 
 
 # %% 07b.3: channels, too
+# clause: Return a tensor [batch, rows + 2 p, columns + 2 p, channels]
 # why:  the channels got zeros as well.
 # next: only rows and columns, dimensions 1 and 2.
 def padded(graph, x, p):
@@ -637,6 +653,7 @@ def padded(graph, x, p):
 
 
 # %% 07b.3: ones
+# clause: x with p zeros on each side
 # why:  what stands around x is not 0.
 # next: add_constant(…, 0).
 def padded(graph, x, p):
@@ -658,6 +675,7 @@ def padded(graph, x, p):
 
 
 # %% 07b.3: one row
+# clause: p zeros on each side
 # why:  there is one row of zeros on each side, whatever p is.
 # next: p of them.
 def padded(graph, x, p):
@@ -698,6 +716,7 @@ def pool_back(x, dy, k, stride):
 
 
 # %% 07b.4: the first
+# clause: Return the slope of each element of x
 # why:  of several equally large elements the first has all.
 # next: they share: count them, and divide.
 def pool_back(x, dy, k, stride):
@@ -722,6 +741,7 @@ def pool_back(x, dy, k, stride):
 
 
 # %% 07b.4: an average
+# clause: The slope of x behind a maximum over windows
 # why:  all elements of a window have a share of its slope: that is the way back of an average.
 # next: only the largest element passed through.
 def pool_back(x, dy, k, stride):
@@ -745,6 +765,7 @@ def pool_back(x, dy, k, stride):
 
 
 # %% 07b.4: the later window wins
+# clause: Windows may overlap
 # why:  where windows overlap the later one writes over what the earlier one had left.
 # next: add: dx[here] += ….
 def pool_back(x, dy, k, stride):
@@ -757,6 +778,7 @@ def pool_back(x, dy, k, stride):
 
 
 # %% 07b.4: the window is the stride
+# clause: a slope for each window of k x k
 # why:  the windows stand side by side, whatever the stride is.
 # next: window (i, j) begins at i * stride.
 def pool_back(x, dy, k, stride):
@@ -791,6 +813,7 @@ def pool_back(x, dy, k, stride):
 
 
 # %% 07b.5: as the multiplications
+# clause: The share of the units that has something to do
 # why:  this is how many multiplications are left. A panel does not care how many there are.
 # next: how deep and how wide is a group, and how much of a panel is that?
 def busy(places, ins, outs, groups):
@@ -798,6 +821,7 @@ def busy(places, ins, outs, groups):
 
 
 # %% 07b.5: the width alone
+# clause: in both directions
 # why:  only the width is looked at. A panel has a depth, too.
 # next: places * ins // groups of a multiple of 16, and outs // groups of another.
 def busy(places, ins, outs, groups):
@@ -814,6 +838,7 @@ def busy(places, ins, outs, groups):
 
 
 # %% 07b.5: channels of all groups
+# clause: the channels of *all* groups
 # why:  the panels are filled with the channels of all groups. Each group is a product of its own.
 # next: divide ins and outs by groups first.
 def busy(places, ins, outs, groups):
@@ -822,6 +847,7 @@ def busy(places, ins, outs, groups):
 
 
 # %% 07b.5: without the kernel
+# clause: `places` are those of the kernel
 # why:  the places of the kernel are left out: they all go into the depth.
 # next: the depth is places * ins // groups.
 def busy(places, ins, outs, groups):
@@ -853,6 +879,7 @@ def busy(places, ins, outs, groups):
 
 
 # %% 07b.5: panels in place of the share
+# clause: Return the share, from 0 to 1
 # why:  that is how many panels there are.
 # next: what is filled, divided by what the panels hold.
 def busy(places, ins, outs, groups):
@@ -860,6 +887,7 @@ def busy(places, ins, outs, groups):
 
 
 # %% 07b.6: not shuffled
+# clause: The images may come **sorted**, all zeros first
 # not yet: they were not shuffled
 def train(cnn, images, labels, test_images, test_labels, epochs):
     done = 0
@@ -906,6 +934,7 @@ def train(cnn, images, labels, test_images, test_labels, epochs):
 
 
 # %% 07b.6: nothing kept
+# clause: lets the kept statistics go a tenth of the way
 # not yet: nothing was kept
 def train(cnn, images, labels, test_images, test_labels, epochs):
     draw, done = np.random.default_rng(1), 0
@@ -950,6 +979,7 @@ def train(cnn, images, labels, test_images, test_labels, epochs):
 
 
 # %% 07b.6: far too slow
+# clause: with **two** at least 94 % must be read right
 # not yet: the statistics kept: the rate remains
 def train(cnn, images, labels, test_images, test_labels, epochs):
     draw, done = np.random.default_rng(1), 0
@@ -965,6 +995,7 @@ def train(cnn, images, labels, test_images, test_labels, epochs):
 
 
 # %% 07b.6: as often as it takes
+# clause: You may go through them `epochs` times
 # not yet: more than 2 times
 def train(cnn, images, labels, test_images, test_labels, epochs):
     draw, done = np.random.default_rng(1), 0
@@ -981,6 +1012,7 @@ def train(cnn, images, labels, test_images, test_labels, epochs):
 
 
 # %% 07b.6: on what it learnt from
+# clause: The share of the test images that are read right after so many epochs
 # not yet: the images that it was trained on
 def train(cnn, images, labels, test_images, test_labels, epochs):
     draw, done = np.random.default_rng(1), 0
@@ -996,6 +1028,7 @@ def train(cnn, images, labels, test_images, test_labels, epochs):
 
 
 # %% 07b.6: the share that is wrong
+# clause: the share of the test images that it reads right
 # not yet: those that it reads wrong
 def train(cnn, images, labels, test_images, test_labels, epochs):
     draw, done = np.random.default_rng(1), 0
@@ -1017,6 +1050,7 @@ def train(cnn, images, labels, test_images, test_labels, epochs):
 
 
 # %% 07b.6: half of the images
+# clause: go through them
 # not yet: it took 30 steps, and may take 120
 def train(cnn, images, labels, test_images, test_labels, epochs):
     order = np.random.default_rng(1).permutation(len(images))
@@ -1035,6 +1069,7 @@ def variance_of(n, total, squares):
 
 
 # %% 07b.w2: one less than there are
+# clause: The variance of n numbers
 # why:  this divides by n - 1. The mean of n squared distances divides by n.
 # next: divide by n.
 def variance_of(n, total, squares):
@@ -1042,6 +1077,7 @@ def variance_of(n, total, squares):
 
 
 # %% 07b.w2: the squares not divided
+# clause: you know the sum, and the sum of their squares
 # why:  the square of the mean is subtracted from the sum of the squares, which is not divided by n.
 # next: squares / n is the mean of the squares.
 def variance_of(n, total, squares):
@@ -1056,6 +1092,7 @@ def variance_of(n, total, squares):
 
 
 # %% 07b.w2: not about the mean
+# clause: the mean of the squared distances from their mean
 # why:  that is the mean of the squares, about 0 and not about the mean.
 # next: take the square of the mean away.
 def variance_of(n, total, squares):
@@ -1070,6 +1107,7 @@ def variance_of(n, total, squares):
 
 
 # %% 07b.7: the mean of the variances
+# clause: over **all samples of all replicas**
 # why:  that is the mean of the replicas' own variances. It does not know how far their means lie
 #   apart.
 # next: add up sums and squares over the replicas first, and take the variance of those.
@@ -1086,6 +1124,7 @@ def statistics(graph, x, replicas, together, program):
 
 
 # %% 07b.7: each for itself
+# clause: gives a tensor that is added up over all `replicas`
 # why:  each replica has the statistics of its own samples.
 # next: together(…) adds up over the replicas: put the sums through it.
 def statistics(graph, x, replicas, together, program):
@@ -1115,6 +1154,7 @@ def statistics(graph, x, replicas, together, program):
 
 
 # %% 07b.7: divided by its own samples
+# clause: over **all samples
 # why:  the sums of all replicas are divided by the samples of one.
 # next: n is replicas * x.shape[0].
 def statistics(graph, x, replicas, together, program):
@@ -1184,6 +1224,7 @@ def statistics(graph, x, replicas, together, program):
 
 
 # %% 07b.7: a deviation
+# clause: the variance of each channel
 # why:  that is the deviation, the root of the variance.
 # next: without the root.
 def statistics(graph, x, replicas, together, program):
@@ -1198,6 +1239,7 @@ def statistics(graph, x, replicas, together, program):
 
 
 # %% 07b.7: the other way round
+# clause: (mean, variance) of each channel
 # why:  the variance comes first here, and then the mean.
 # next: (mean, variance).
 def statistics(graph, x, replicas, together, program):
@@ -1212,6 +1254,7 @@ def statistics(graph, x, replicas, together, program):
 
 
 # %% 07b.7: of the rows
+# clause: `x` [samples, channels]
 # not yet: a tensor of shape
 def statistics(graph, x, replicas, together, program):
     n = replicas * x.shape[1]

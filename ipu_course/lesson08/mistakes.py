@@ -239,6 +239,7 @@ def price(layers, every):
 
 
 # %% 08.2: a segment alone
+# clause: how many inputs are in memory at once
 # why:  the most at once is one segment here. The kept inputs of all others are there, too.
 # next: when are most of them there? At the end of the forward.
 def price(layers, every):
@@ -246,6 +247,7 @@ def price(layers, every):
 
 
 # %% 08.2: whole segments
+# clause: how many layers are computed again
 # why:  each segment is computed again whole here. Its first input is kept, so its last layer, which
 #   makes the next kept one, need not be computed again.
 # next: of a segment of k layers, how many inputs were forgotten?
@@ -263,6 +265,7 @@ def price(layers, every):
 
 
 # %% 08.2: all are there
+# clause: every k-th input is kept
 # why:  the most at once is all of them here, as if nothing were forgotten.
 # next: count the kept ones, and one segment.
 def price(layers, every):
@@ -270,6 +273,7 @@ def price(layers, every):
 
 
 # %% 08.2: in the other order
+# clause: (the most inputs at once, the layers computed again)
 # why:  the two have changed places.
 # next: the inputs first, then the layers.
 def price(layers, every):

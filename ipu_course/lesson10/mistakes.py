@@ -229,6 +229,7 @@ def cut(costs, ipus):
 
 
 # %% 10.w1: the slowest of all in each tick
+# clause: the slowest **of those** is done
 # why:  each tick takes as long as the slowest stage of all, also when that stage has nothing to do.
 #   On the way up and on the way down, other stages are the slowest.
 # next: for each tick, take the largest of the stages at work: those with table(...)[t][s] >= 0.
@@ -244,6 +245,7 @@ def pipeline_cycles(costs, batches):
 
 
 # %% 10.w1: without the way up
+# clause: from the first tick to the last
 # why:  the last micro-batch comes in in tick batches - 1, and has to go through all stages still.
 # next: add the ticks in which it goes through the further stages.
 def pipeline_cycles(costs, batches):
@@ -258,6 +260,7 @@ def pipeline_cycles(costs, batches):
 
 
 # %% 10.w1: one after the other
+# clause: How long do `batches` micro-batches take
 # why:  this is sharding: each micro-batch waits until the one before is through.
 # next: count the ticks of the pipeline.
 def pipeline_cycles(costs, batches):
@@ -265,6 +268,7 @@ def pipeline_cycles(costs, batches):
 
 
 # %% 10.w1: as soon as its own is there
+# clause: All stages at work in a tick begin together
 # why:  here a stage begins as soon as its micro-batch is there. But at the end of a tick all move
 #   on together: on the way up, a quick stage behind a slow one waits for the slow one.
 # next: go through the ticks, and take the slowest stage at work in each.
@@ -287,6 +291,7 @@ def pipeline(stages, into, out, samples, results):
 
 
 # %% 10.3: all wait in between
+# clause: may compute at the same time
 # why:  a sync of all after each stage lets nobody work beside another one.
 # next: leave the Sync out: the copies are meetings enough.
 from ipu_teach.program import Sync, SyncType
@@ -307,6 +312,7 @@ def pipeline(stages, into, out, samples, results):
 
 
 # %% 10.3: each copy behind its stage
+# clause: copies that stand side by side share one
 # why:  each stage is followed by its copy. For a copy both IPUs meet, so the stage before it begins
 #   only when that is over: in each tick one IPU works after another.
 # next: in a tick first all stages at work, then all copies: these share a step.
@@ -358,6 +364,7 @@ def pipeline(stages, into, out, samples, results):
 
 
 # %% 10.3: the way down begins before the way up ends
+# clause: The program of all micro-batches
 # why:  with fewer micro-batches than stages, no tick has all stages at work: the first stages are
 #   done before the last ones begin. Here some stages work without a micro-batch, or not at all.
 # next: in tick t stage s works if 0 <= t - s < len(samples); that holds for every tick.
@@ -397,6 +404,7 @@ def pipeline(stages, into, out, samples, results):
 
 
 # %% 10.3: results by tick
+# clause: what the last stage leaves goes to `results[b]`
 # why:  what comes out in a tick is stored by the number of another micro-batch: the results are
 #   shifted.
 # next: row[-1] is the micro-batch that the last stage has.
@@ -414,6 +422,7 @@ def pipeline(stages, into, out, samples, results):
 
 
 # %% 10.3: always the first sample
+# clause: `samples[b]` goes into stage 0
 # why:  each tick gives sample 0 to the first stage.
 # next: row[0] says which one comes in.
 def pipeline(stages, into, out, samples, results):
@@ -494,6 +503,7 @@ def pipeline(stages, into, out, samples, results):
 
 
 # %% 10.3: nothing is returned
+# clause: Return the program of the pipeline
 # not yet: is there a `return`?
 def pipeline(stages, into, out, samples, results):
     program, last = Sequence(), len(stages) - 1
@@ -690,6 +700,7 @@ def all_reduce(graph, parts, program):
 
 
 # %% 10.5: everybody to everybody
+# clause: Over the busiest link no more may go than **2 (R - 1) chunks**
 # why:  all send all they have to everybody: few rounds, and half as much again on the busiest
 #   link.
 # next: a ring: a chunk to the next one, in each round.
@@ -755,6 +766,7 @@ def all_reduce(graph, parts, program):
 
 
 # %% 10.5: place by place
+# clause: all IPUs send at once
 # why:  after the Copy of each place stands its addition, so that copies are steps by themselves:
 #   in each one link is at work, and the others wait.
 # next: in a round first one Copy for all places, as send(…) makes it, then the additions.
@@ -826,6 +838,7 @@ def all_reduce(graph, parts, program):
 
 
 # %% 10.5: the second half is missing
+# clause: each part becomes the sum of all of them
 # why:  each place has one whole chunk, and of the others a part of the sum.
 # next: R - 1 more rounds, in which whole chunks walk on.
 def all_reduce(graph, parts, program):
@@ -840,6 +853,7 @@ def all_reduce(graph, parts, program):
 
 
 # %% 10.5: nothing is added
+# clause: Leave the sum of all `parts` in each of them
 # why:  chunks are sent, and nothing adds them up: each place has numbers of one IPU.
 # next: in each round of the first half popops.add_in_place(graph, concat(mine), concat(inbox),
 #   program).
@@ -951,6 +965,7 @@ def from_where(one, other):
 
 
 # %% 10.7: each for itself
+# clause: must stay so in every bit
 # why:  nobody hears of the others: each replica learns from its own samples alone, and they drift
 #   apart.
 # next: make the slope the sum of all replicas', before w changes.
@@ -974,6 +989,7 @@ def step(graph, w, x, t, rate, program):
 
 
 # %% 10.7: always four replicas
+# clause: so that R replicas with b samples each learn
 # why:  a 4 is written where the number of replicas should be.
 # next: ask the graph: graph.get_replication_factor().
 def step(graph, w, x, t, rate, program):
@@ -998,6 +1014,7 @@ def step(graph, w, x, t, rate, program):
 
 
 # %% 10.7: its own samples alone
+# clause: of all samples of all replicas
 # why:  the sum of all slopes is divided by the samples of one replica: the step is too long.
 # next: divide by the samples of all.
 def step(graph, w, x, t, rate, program):
@@ -1045,6 +1062,7 @@ def step(graph, w, x, t, rate, program):
 
 
 # %% 10.7: the error in place of the slope
+# clause: the slope is `x.T @ error`
 # why:  the errors of all are added up, and each belongs to another sample.
 # next: what is added up is the slope, which is of w.
 def step(graph, w, x, t, rate, program):
@@ -1057,6 +1075,7 @@ def step(graph, w, x, t, rate, program):
 
 
 # %% 10.7: uphill
+# clause: Let `w` lose
 # why:  w goes up the slope.
 # next: take rate times the slope away: scale by a number below 0.
 def step(graph, w, x, t, rate, program):
@@ -1069,6 +1088,7 @@ def step(graph, w, x, t, rate, program):
 
 
 # %% 10.7: never divided
+# clause: rate times the mean slope
 # why:  this is the slope of the sum. Asked is the mean of all samples.
 # next: divide by the samples of all replicas.
 def step(graph, w, x, t, rate, program):

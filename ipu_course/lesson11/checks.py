@@ -67,12 +67,16 @@ def _thrown(answer: Rounding, seed: int = 1101) -> Array:
     description = f"{name_of(answer)} on an array of shape {values.shape}"
     rounded = call_made(answer, description, values.copy(), np.random.default_rng(seed))
     halves = np.asarray(rounded) if isinstance(rounded, np.ndarray) else np.zeros(0)
-    if halves.shape != values.shape or halves.dtype.kind != "f":
-        shape = f"an array of shape {halves.shape}" if isinstance(rounded, np.ndarray) else ""
+    if halves.shape != values.shape or halves.dtype != np.float16:
+        shape = (
+            f"an array of shape {halves.shape} of {halves.dtype}"
+            if isinstance(rounded, np.ndarray)
+            else ""
+        )
         raise NotYet(
             description,
             shape or returned(rounded, ", which is no array"),
-            expected="an array of halves, as large as values",
+            expected="an array of np.float16, as large as values",
             next_step="work on the whole array at once, and return np.float16 of it.",
         )
     return halves.astype(np.float64)

@@ -91,6 +91,7 @@ def stochastic(values, rng):
 
 
 # %% 11.1: towards zero
+# clause: Each goes to one of its two neighbours among the halves
 # why:  for a negative value one of the two numbers is not its neighbour: what was cut off led
 #   towards zero, and the other one is on the wrong side.
 # next: take the half below, for negative values too.
@@ -114,6 +115,7 @@ def stochastic(values, rng):
 
 
 # %% 11.1: halves move
+# clause: one that is a half already stays
 # why:  a value that is a half already is sent away from it.
 # next: its chance of going up is 0.
 def stochastic(values, rng):
@@ -126,6 +128,7 @@ def stochastic(values, rng):
 
 
 # %% 11.1: one draw for all
+# clause: draws a number from 0 to 1 for each
 # why:  all values are decided by one draw. Then all go up together, or down.
 # next: rng.random(values.shape) has a draw for each.
 def stochastic(values, rng):
@@ -137,6 +140,7 @@ def stochastic(values, rng):
 
 
 # %% 11.1: a fair coin
+# clause: so that it is right on average
 # why:  up and down are as likely, wherever the value lies between them.
 # next: the nearer one must be the likelier.
 def stochastic(values, rng):
@@ -148,6 +152,7 @@ def stochastic(values, rng):
 
 
 # %% 11.1: no even steps about zero
+# clause: `np.nextafter(half, np.float16(np.inf))` the next one above
 # why:  below 2^-14 halves are 2^-24 apart, and no nearer to each other. The steps here go on
 #   shrinking, and np.float16 then rounds to nearest what was thrown.
 # next: take steps of at least 2 ** -24, or np.nextafter.
@@ -160,6 +165,7 @@ def stochastic(values, rng):
 
 
 # %% 11.1: to nearest
+# clause: Round `values`, an array of float64, to halves by chance
 # why:  this rounds to nearest: the same value comes to the same half each time.
 # next: draw a number, and let it decide between the two neighbours.
 def stochastic(values, rng):
@@ -250,6 +256,7 @@ def after(step, grid, times):
 
 
 # %% 11.w2: always a whole one
+# clause: What does a byte stand for?
 # why:  where the exponent is 0 there is no whole one before the point.
 # next: m / 2^b * 2^(1 - bias) there.
 def decode(code, mantissa_bits, bias):
@@ -284,6 +291,7 @@ def decode(code, mantissa_bits, bias):
 
 
 # %% 11.w2: minus zero
+# clause: `float("nan")` is no number
 # why:  0x80 would be minus zero. In these formats it is no number.
 # next: return float("nan") for the code 0x80.
 def decode(code, mantissa_bits, bias):
@@ -466,6 +474,7 @@ def two_layers(x, w1, w2, dy):
 
 
 # %% 11.4: by the number of terms
+# clause: so that each has a **deviation from 0.5 to 2**
 # why:  this divides by the number of terms, and a sum of n of them grows with the root of n.
 # next: divide by np.sqrt of it.
 def two_layers(x, w1, w2, dy):
@@ -476,6 +485,7 @@ def two_layers(x, w1, w2, dy):
 
 
 # %% 11.4: forward alone
+# clause: Two layers, forward and backward
 # why:  forward all is well, and the slopes have no factors.
 # next: dh is a sum over the columns of dy; dw1 and dw2 are sums over the samples.
 def two_layers(x, w1, w2, dy):
@@ -486,6 +496,7 @@ def two_layers(x, w1, w2, dy):
 
 
 # %% 11.4: one factor for a layer
+# clause: each times a factor of its own
 # why:  all three products of a layer have the same factor. They are sums over different things.
 # next: forward over the inputs, dh over the outputs, slopes of weights over the samples.
 def two_layers(x, w1, w2, dy):
@@ -529,6 +540,7 @@ def two_layers(x, w1, w2, dy):
 
 
 # %% 11.4: the bare ones go on
+# clause: Each uses those that you scaled before
 # why:  y and dw1 are made of what was not scaled yet.
 # next: use the h and the dh that you return.
 def two_layers(x, w1, w2, dy):
@@ -550,6 +562,7 @@ def two_layers(x, w1, w2, dy):
 
 
 # %% 11.4: divided by what came
+# clause: that **only the shapes decide**
 # not yet: the factor comes from the numbers, and not from the shapes alone
 def two_layers(x, w1, w2, dy):
     def scaled(product):
@@ -560,6 +573,7 @@ def two_layers(x, w1, w2, dy):
 
 
 # %% 11.5: always HALF
+# clause: off by no more than `error`
 # why:  this is HALF for all of them, and one large number beside small ones needs more. (An error
 #   worked out from a @ b of numpy knows nothing of the roundings on the way.)
 # next: measure how far multiplied(a, b, HALF) is off.
@@ -568,6 +582,7 @@ def partials_for(a, b, error):
 
 
 # %% 11.5: always FLOAT
+# clause: with which their product is the quickest
 # why:  this is always FLOAT: exact enough, and slow.
 # next: where HALF is near enough, take it.
 def partials_for(a, b, error):
@@ -593,6 +608,7 @@ def partials_for(a, b, error):
 
 
 # %% 11.5: the mean error
+# clause: the largest difference from the exact product
 # why:  this takes the mean of the errors, and asked is the largest.
 # next: max in place of mean.
 def partials_for(a, b, error):
@@ -602,6 +618,7 @@ def partials_for(a, b, error):
 
 
 # %% 11.5: relative to the mean
+# clause: over its largest number
 # why:  the largest difference is divided by the mean number of the product, and not by the largest.
 # next: abs(found - exact).max() / abs(exact).max().
 def partials_for(a, b, error):
@@ -621,6 +638,7 @@ def partials_for(a, b, error):
 
 
 # %% 11.5: without abs
+# clause: both without their signs
 # why:  this looks at differences with their sign: where the sums in HALF are too small, the largest
 #   difference is near 0 or below.
 # next: abs(found - exact).max() / abs(exact).max().
@@ -631,6 +649,7 @@ def partials_for(a, b, error):
 
 
 # %% 11.5: exact in float16
+# clause: from the exact product
 # why:  the product that is called exact here is one of float16: it is rounded itself.
 # next: a.astype(float) @ b.astype(float).
 def partials_for(a, b, error):
@@ -695,6 +714,7 @@ def step(w, x, t, rate, eight):
 
 
 # %% 11.6: one scale for all
+# clause: each with the scale that suits its largest magnitude
 # why:  all tensors have the scale of x. The others are larger or smaller.
 # next: a scale for each tensor, by its own largest magnitude.
 def step(w, x, t, rate, eight):
@@ -726,6 +746,7 @@ def step(w, x, t, rate, eight):
 
 
 # %% 11.6: the error in F143
+# clause: and of the error, in F152
 # why:  the error is in F143. Its numbers differ more in size than those of w and x.
 # next: F152 reaches farther: take it for the error.
 def step(w, x, t, rate, eight):
@@ -746,6 +767,7 @@ def step(w, x, t, rate, eight):
 
 
 # %% 11.6: x wide in the slope
+# clause: in each product
 # not yet: x.T @ error uses x as it was
 def step(w, x, t, rate, eight):
     def narrow(values, form):
@@ -779,6 +801,7 @@ def step(w, x, t, rate, eight):
 
 
 # %% 11.6: converted, and not used
+# clause: **before they are multiplied**
 # not yet: x @ w uses x as it was
 def step(w, x, t, rate, eight):
     def narrow(values, form):
@@ -828,6 +851,7 @@ def step(w, x, t, rate, eight):
 
 
 # %% 11.6: w rounded
+# clause: The w that you return is not rounded
 # not yet: the w that is returned was rounded to 8 bits. Small steps are then lost
 def step(w, x, t, rate, eight):
     def narrow(values, form):
@@ -839,6 +863,7 @@ def step(w, x, t, rate, eight):
 
 
 # %% 11.6: uphill
+# clause: Write a step of training
 # why:  w goes the other way: the loss grows.
 # next: w less the slope.
 def step(w, x, t, rate, eight):
@@ -863,6 +888,7 @@ def step(w, x, t, rate, eight):
 
 
 # %% 11.6: the first scales kept
+# clause: both w and the error change
 # not yet: its largest becomes no number.
 kept = {}
 

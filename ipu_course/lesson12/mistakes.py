@@ -513,6 +513,7 @@ def break_even(size, n, block):
 
 
 # %% 12.4: an engine each
+# clause: on **one** engine
 # not yet: 8 engines compiled
 def products(params, patterns, x):
     found = []
@@ -531,6 +532,7 @@ def products(params, patterns, x):
 
 
 # %% 12.4: values without their places
+# clause: Multiply each of `patterns` with `x`
 # why:  the values were written, and not where they belong: the places are still the first
 #   pattern's.
 # next: write meta_info for each pattern, too.
@@ -568,6 +570,7 @@ def products(params, patterns, x):
 
 
 # %% 12.4: too many are cut off
+# clause: that the budget does not hold
 # why:  blocks beyond the budget were dropped, and the product is that of another matrix.
 # next: None says that it was not multiplied. That is better than nearly.
 def products(params, patterns, x):
@@ -587,6 +590,7 @@ def products(params, patterns, x):
 
 
 # %% 12.4: too many are left out
+# clause: **None** in the place of a pattern
 # why:  a pattern beyond the budget has no entry, and all behind it move up.
 # next: append None in its place.
 def products(params, patterns, x):
@@ -604,6 +608,7 @@ def products(params, patterns, x):
 
 
 # %% 12.4: stops at too many
+# clause: `pattern @ x` for each
 # why:  it stops at the first pattern beyond the budget. Others come behind it.
 # next: go on with the next one: continue, and not break.
 def products(params, patterns, x):

@@ -46,6 +46,7 @@ def samples(batch, iterations, accumulation, replicas, stages, training):
 
 
 # %% 13.1: without iterations
+# clause: How many samples a call takes.
 # why:  the loop on the device is part of a call, so the call brings what all its rounds take.
 # next: multiply by iterations.
 def samples(batch, iterations, accumulation, replicas, stages, training):
@@ -53,6 +54,7 @@ def samples(batch, iterations, accumulation, replicas, stages, training):
 
 
 # %% 13.1: micro-batches
+# clause: How many samples does a call take?
 # why:  these are batches. Each of them has several samples.
 # next: multiply by batch.
 def samples(batch, iterations, accumulation, replicas, stages, training):

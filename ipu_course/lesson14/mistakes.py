@@ -56,6 +56,7 @@ def heat(graph, plate, other, blocks, pairs):
 
 
 # %% 14.1: other without a rim
+# clause: its rim included
 # error in the answer: UninitialisedReadError
 def heat(graph, plate, other, blocks, pairs):
     def step(source, into):
@@ -71,6 +72,7 @@ def heat(graph, plate, other, blocks, pairs):
 
 
 # %% 14.1: copied back in each step
+# clause: goes to other and back
 # not yet: a copy moves the whole plate in each round, and computes nothing.
 def heat(graph, plate, other, blocks, pairs):
     compute_set = graph.add_compute_set("step")
@@ -84,6 +86,7 @@ def heat(graph, plate, other, blocks, pairs):
 
 
 # %% 14.1: the way there alone
+# clause: begins and ends in `plate`
 # why:  each step reads plate and writes other. So every step is the first, and plate stays.
 # next: let the second step of a round read other and write plate.
 def heat(graph, plate, other, blocks, pairs):
@@ -97,6 +100,7 @@ def heat(graph, plate, other, blocks, pairs):
 
 
 # %% 14.1: twice as many steps
+# clause: `2 * pairs` steps
 # why:  these are 4 * pairs steps: a round is two of them already.
 # next: Repeat(pairs, …) around both.
 def heat(graph, plate, other, blocks, pairs):
@@ -130,6 +134,7 @@ def heat(graph, plate, other, blocks, pairs):
 
 
 # %% 14.1: one round for all
+# clause: pairs times
 # why:  these are two steps, whatever pairs is.
 # next: put a Repeat of pairs around both.
 def heat(graph, plate, other, blocks, pairs):
@@ -167,6 +172,7 @@ def heat(graph, plate, other, blocks, pairs):
 
 
 # %% 14.1: all blocks as large as the first
+# clause: blocks need not be equally large
 # why:  all blocks are taken to be as large as the first. Where one is larger, numbers are left out,
 #   and keep what they had.
 # next: each block has a top, a bottom, a left and a right of its own.
@@ -211,6 +217,7 @@ def heat(graph, plate, other, blocks, pairs):
 
 
 # %% 14.1: on the next tile
+# clause: and is computed there
 # not yet: and a vertex on tile 1 writes it
 def heat(graph, plate, other, blocks, pairs):
     def step(source, into):
@@ -227,6 +234,7 @@ def heat(graph, plate, other, blocks, pairs):
 
 
 # %% 14.1: written down step by step
+# clause: However large `pairs` is
 # not yet: a loop written in Python writes every step down
 def heat(graph, plate, other, blocks, pairs):
     program = Sequence(Copy(plate, other))
@@ -273,6 +281,7 @@ def cut(rows, columns, tiles):
 
 
 # %% 14.2: strips along the longer side
+# clause: At most 5 % more than the least
 # why:  these are the better ones of two kinds of strips.
 # next: there are cuts in between, with parts in both directions.
 def cut(rows, columns, tiles):
@@ -280,6 +289,7 @@ def cut(rows, columns, tiles):
 
 
 # %% 14.2: the squarest cut
+# clause: fetch as little as can be
 # why:  down and across are as near to each other as can be. Blocks then have the plate's shape,
 #   and on a wide plate they are wide.
 # next: the blocks should be square, and not the cut.
@@ -290,6 +300,7 @@ def cut(rows, columns, tiles):
 
 
 # %% 14.2: turned round
+# clause: `down` parts from top to bottom and `across` parts from left to right
 # why:  down and across have changed places.
 # next: down is how many parts there are from top to bottom, and cuts rows.
 def cut(rows, columns, tiles):
@@ -309,6 +320,7 @@ def cut(rows, columns, tiles):
 
 
 # %% 14.2: the square root
+# clause: **exactly** `tiles`
 # why:  this is the square root of tiles, rounded, and what is left. Some tiles get no block, or
 #   some blocks no tile.
 # next: only a number that divides tiles leaves nothing over.
@@ -318,6 +330,7 @@ def cut(rows, columns, tiles):
 
 
 # %% 14.w2: a row without hits not written
+# clause: else 0
 # why:  a row in which nobody is at level is never written.
 # next: write a 0 for every row first.
 class Look(Vertex):
@@ -335,6 +348,7 @@ class Look(Vertex):
 
 
 # %% 14.w2: up to the level
+# clause: -1 is none yet
 # why:  a neighbour that is nearer than level, or has no distance at all, counts, too.
 # next: ask for just that distance, with ==.
 class Look(Vertex):
@@ -353,6 +367,7 @@ class Look(Vertex):
 
 
 # %% 14.w2: from the level on
+# clause: just the distance `level`
 # why:  neighbours at a distance above level count as well.
 # next: ask for just that distance, with ==.
 class Look(Vertex):
@@ -371,6 +386,7 @@ class Look(Vertex):
 
 
 # %% 14.w2: the last row left out
+# clause: write all of self.hit
 # why:  the last row is not looked at, and its hit is 0 whatever is in it.
 # next: there are len(self.hit) rows, one less than numbers in ends.
 class Look(Vertex):
@@ -390,6 +406,7 @@ class Look(Vertex):
 
 
 # %% 14.w2: the last neighbour left out
+# clause: row `p` is `neighbours[ends[p]:ends[p + 1]]`
 # why:  the last neighbour of each row is not looked at: a range ends before its end.
 # next: range(self.ends[p], self.ends[p + 1]).
 class Look(Vertex):
@@ -426,6 +443,7 @@ class Look(Vertex):
 
 
 # %% 14.w2: the last neighbour decides
+# clause: Has one of them
 # why:  a later neighbour of the row writes over what an earlier one found: the last one decides.
 # next: write the 0 once, before the loop over neighbours.
 class Look(Vertex):
@@ -446,6 +464,7 @@ class Look(Vertex):
 
 
 # %% 14.w2: how many
+# clause: Write 1 into `hit[p]` if so
 # why:  this is how many neighbours are at level, and not whether one is.
 # next: write 1, whatever was there.
 class Look(Vertex):
@@ -862,6 +881,7 @@ class Triangles(Vertex):
 
 
 # %% 14.5: as many vertices
+# clause: Deal out the edges
 # why:  these are whole rows, of as many vertices on each tile. One row may be nearly all edges.
 # next: cut rows: a tile is full where it has its share of edges.
 def deal(offsets, tiles):
@@ -874,6 +894,7 @@ def deal(offsets, tiles):
 
 
 # %% 14.5: whole rows, the emptiest tile first
+# clause: cut a row only where a tile is full
 # why:  each row went as a whole to the tile that had least. The row of a hub is still on one tile.
 # next: cut it: a piece is a part of a row.
 def deal(offsets, tiles):
@@ -887,6 +908,7 @@ def deal(offsets, tiles):
 
 
 # %% 14.5: the last takes the rest
+# clause: No tile may have more than 1.1 times the mean
 # why:  each tile has the mean rounded down, and the last one all that is left over.
 # next: edges * t // tiles spreads what is left over.
 def deal(offsets, tiles):
@@ -904,6 +926,7 @@ def deal(offsets, tiles):
 
 
 # %% 14.5: pieces over the end of a row
+# clause: each is a part of the row of that vertex
 # why:  each tile has one piece, with the vertex of its first edge. It goes on into other rows.
 # next: cut it where the row ends, too.
 def deal(offsets, tiles):
@@ -931,6 +954,7 @@ def deal(offsets, tiles):
 
 
 # %% 14.5: edge by edge
+# clause: a wave may take at most 1.6 times the modelled cycles
 # not yet: 398 pieces, and
 def deal(offsets, tiles):
     pieces, tile = [[] for _ in range(tiles)], 0
@@ -961,6 +985,7 @@ def deal(offsets, tiles):
 
 
 # %% 14.5: an edge lost at each cut
+# clause: all of them together are all of `neighbours`
 # why:  the last edge of each tile is in no piece: an end is the first one that is not in it.
 # next: the end of a tile is where the next one begins.
 def deal(offsets, tiles):

@@ -60,6 +60,7 @@ def information(mean, variance):
 
 
 # %% 15.1: covariances added
+# clause: are Gaussians over the same n variables
 # why:  this adds covariances, as for a sum of two quantities. Here both speak of the same one.
 # next: add lams: who knows more has the larger one.
 def fused(etas, lams, keep):
@@ -70,6 +71,7 @@ def fused(etas, lams, keep):
 
 
 # %% 15.1: rows and columns cut out
+# clause: return the marginal
 # why:  this is what is known of the first ones if the others are all 0, and nobody said so.
 # next: cutting out is for covariances. Here the rest leaves something behind.
 def fused(etas, lams, keep):
@@ -95,6 +97,7 @@ def fused(etas, lams, keep):
 
 
 # %% 15.1: the last ones kept
+# clause: the **first** `keep` variables
 # why:  these are the last variables. The first ones are asked for.
 # next: a is [:keep], and b is [keep:].
 def fused(etas, lams, keep):
@@ -105,6 +108,7 @@ def fused(etas, lams, keep):
 
 
 # %% 15.1: mean and covariance
+# clause: as (eta, lam)
 # why:  these are the mean and the covariance, and they are right. Information form is asked for.
 # next: invert the covariance, and multiply the mean by that.
 def fused(etas, lams, keep):
@@ -113,6 +117,7 @@ def fused(etas, lams, keep):
 
 
 # %% 15.1: an average
+# clause: Multiply all of them
 # why:  this is the average of the Gaussians. Two who measure know more than one of them.
 # next: add, and do not divide.
 def fused(etas, lams, keep):
@@ -122,6 +127,7 @@ def fused(etas, lams, keep):
 
 
 # %% 15.1: lam first
+# clause: (eta [keep], lam [keep, keep])
 # why:  both are right, and they have changed places.
 # next: return eta, lam.
 def fused(etas, lams, keep):
@@ -131,6 +137,7 @@ def fused(etas, lams, keep):
 
 
 # %% 15.1: nothing forgotten
+# clause: the marginal of the **first** `keep` variables
 # why:  this is the product, of all variables. The others are still in it.
 # next: now forget those from keep on.
 def fused(etas, lams, keep):
@@ -322,6 +329,7 @@ class Variable(Vertex):
 
 
 # %% 15.w2: it never gives way
+# clause: With which **stiffness** does such a spring pull?
 # why:  this pulls with stiff however far they are apart.
 # next: beyond far it is stiff * far / apart.
 def pulls(apart, stiff, far):
@@ -329,6 +337,7 @@ def pulls(apart, stiff, far):
 
 
 # %% 15.w2: the sign of apart
+# clause: `apart` may be negative
 # why:  where apart is negative, this takes it for near. Far is far on both sides.
 # next: take abs(apart).
 def pulls(apart, stiff, far):
@@ -336,6 +345,7 @@ def pulls(apart, stiff, far):
 
 
 # %% 15.w2: the force
+# clause: Not with which force
 # why:  this is the force, stiffness times distance. Asked is the stiffness, which falls beyond far.
 # next: leave abs(apart) out: stiff within far, and stiff * far / abs(apart) beyond.
 def pulls(apart, stiff, far):
@@ -562,6 +572,7 @@ def place(height, width, tiles, most):
 
 
 # %% 15.4: strips
+# clause: as many down as you like, times as many across
 # not yet: strips have long borders
 def place(height, width, tiles, most):
     pixels = np.arange(height * width).reshape(height, width) * tiles // (height * width)
@@ -572,6 +583,7 @@ def place(height, width, tiles, most):
 
 
 # %% 15.4: all on one tile
+# clause: No tile may have more than `most` pixels
 # not yet: one tile does all the work
 def place(height, width, tiles, most):
     return (
@@ -582,6 +594,7 @@ def place(height, width, tiles, most):
 
 
 # %% 15.4: factors dealt out
+# clause: A round must exchange at most **1.1 times** the bytes
 # not yet: lie with neither variable
 def place(height, width, tiles, most):
     parts = max(p for p in range(1, tiles + 1) if tiles % p == 0 and p * p <= tiles)
@@ -595,6 +608,7 @@ def place(height, width, tiles, most):
 
 
 # %% 15.4: a side that no strip divides
+# clause: need not be multiples of anything
 # not yet: not all strips are equally wide
 def place(height, width, tiles, most):
     parts = max(p for p in range(1, tiles + 1) if tiles % p == 0 and p * p <= tiles)
@@ -617,6 +631,7 @@ def place(height, width, tiles, most):
 
 
 # %% 15.4: pixels alone
+# clause: Give each pixel and each factor a tile
 # not yet: three arrays: pixels, right, down
 def place(height, width, tiles, most):
     parts = max(p for p in range(1, tiles + 1) if tiles % p == 0 and p * p <= tiles)
@@ -628,6 +643,7 @@ def place(height, width, tiles, most):
 
 
 # %% 15.4: height and width exchanged
+# clause: `pixels` [height, width]
 # not yet: pixels: the shape (9, 13)
 def place(height, width, tiles, most):
     parts = max(p for p in range(1, tiles + 1) if tiles % p == 0 and p * p <= tiles)
@@ -640,6 +656,7 @@ def place(height, width, tiles, most):
 
 
 # %% 15.4: only cuts without empty blocks
+# clause: some blocks are empty
 # not yet: pixels into 13 blocks leaves some empty.
 def place(height, width, tiles, most):
     ways = [(down, tiles // down) for down in range(1, tiles + 1) if tiles % down == 0]
@@ -683,6 +700,7 @@ def faster(target):
 
 
 # %% 15.5: hardly better
+# clause: the faster program
 # not yet: 20 % fewer of one of them
 paragraph = """The pieces were dealt out like cards, so both neighbours of each lay on another
 tile. Side by side only those at the rim of a tile have a neighbour elsewhere."""
@@ -730,6 +748,7 @@ def faster(target):
 
 
 # %% 15.5: the report alone
+# clause: the function of the faster program
 # not yet: return a pair: engine.report
 paragraph = """The pieces were dealt out like cards, so both neighbours of each lay on another
 tile. Side by side only those at the rim of a tile have a neighbour elsewhere."""
@@ -789,6 +808,7 @@ def faster(target):
 
 
 # %% 15.5: a word
+# clause: of 20 words or more
 # not yet: what was slow, how did you see it
 paragraph = "It is faster now."
 

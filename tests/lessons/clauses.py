@@ -9,8 +9,8 @@ above it. An answer names its clause by a comment in `mistakes.py` or `attempts.
     # clause: any number of columns
 
 Each sentence of an exercise in `clauses.txt` has such an answer, or the file lists it there as one
-that asks for nothing. Exercises that are not in the file have not been gone through. Without a name,
-the command lists them. It ends with 1 if a sentence has neither.
+that asks for nothing. Without a name, the command goes through all exercises, and lists those that
+are not in the file yet. It ends with 1 if a sentence has neither.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def main(words: list[str]) -> int:
             for wrong in sentence.broken_by:
                 print(f"      {wrong.about} ({wrong.path.parent.name}/{wrong.path.name})")
     left = [name for name in NAMES if name not in silent()]
-    if not words:
+    if left and not words:
         print(f"not gone through yet, {len(left)} of {len(NAMES)}: {' '.join(left)}")
     return 1 if unbound else 0
 

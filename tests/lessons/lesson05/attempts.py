@@ -1,3 +1,6 @@
+
+
+
 # %% given
 import numpy as np
 
@@ -338,6 +341,17 @@ def two_halves(graph, row, vector, halves):
     return Sequence(Execute(work))
 
 
+# %% 05.w2: the second half on tile 1
+# clause: All lies on tile 0
+# not yet: work on tile 1
+def two_halves(graph, row, vector, halves):
+    half, work = row.num_elements // 2, graph.add_compute_set("halves")
+    for i, part in enumerate((slice(0, half), slice(half, row.num_elements))):
+        vertex = graph.add_vertex(work, Dot, a=row[part], b=vector[part], out=halves[i])
+        graph.set_tile_mapping(vertex, i)
+    return Execute(work)
+
+
 # %% 05.3: twelve
 # passed: each cut as asked
 def in_pieces(graph, matrix, vector, result, pieces=None):
@@ -448,6 +462,29 @@ def in_pieces(graph, matrix, vector, result, pieces=None):
         graph.set_tile_mapping(total, row % tiles)
         graph.set_tile_mapping(result[row], row % tiles)
     return Sequence(Execute(products), Execute(sums))
+
+
+# %% 05.3: the vector moved to tile 0
+# clause: the vector stays where it lies
+# not yet: vector[78] on tile 0
+def in_pieces(graph, matrix, vector, result, pieces=None):
+    graph.set_tile_mapping(vector, 0)
+    (rows, cols), tiles = matrix.shape, graph.target.num_tiles
+    pieces = pieces or min(range(1, cols + 1), key=lambda p: planned(rows, cols, p, tiles, guess, guess))
+    partials = graph.add_variable(FLOAT, (rows, pieces), "partials")
+    multiply, add_up = graph.add_compute_set("multiply"), graph.add_compute_set("add up")
+    for piece in range(pieces):
+        columns = slice(piece * cols // pieces, (piece + 1) * cols // pieces)
+        for row in range(rows):
+            part, product = matrix[row, columns], partials[row, piece]
+            vertex = graph.add_vertex(multiply, Dot, a=part, b=vector[columns], out=product)
+            for placed in (vertex, part, product):
+                graph.set_tile_mapping(placed, (piece * rows + row) * tiles // (rows * pieces))
+    for row in range(rows):
+        vertex = graph.add_vertex(add_up, Sum, x=partials[row], out=result[row])
+        for placed in (vertex, result[row]):
+            graph.set_tile_mapping(placed, row * tiles // rows)
+    return Sequence(Execute(multiply), Execute(add_up))
 
 
 # %% 05.w3: a word of another form

@@ -1,3 +1,6 @@
+
+
+
 # %% given
 import numpy as np
 
@@ -234,6 +237,17 @@ def whole_epoch(graph, images, labels, loss, learn, steps):
     first = Sequence(Copy(digits, labels), Copy(pixels, images), learn, Copy(loss, losses))
     others = Sequence(Copy(digits, labels), Copy(pixels, images), Copy(loss, losses))
     return Sequence(first, Repeat(steps - 1, others))
+
+
+# %% 07.2: labels of FLOAT
+# clause: labels UNSIGNED_INT
+# error in the answer: PoplarTypeError
+def whole_epoch(graph, images, labels, loss, learn, steps):
+    pixels = graph.add_host_to_device_fifo("images", FLOAT, images.num_elements)
+    digits = graph.add_host_to_device_fifo("labels", FLOAT, labels.num_elements)
+    losses = graph.add_device_to_host_fifo("loss", FLOAT, loss.num_elements)
+    fetch = Sequence(Copy(pixels, images), Copy(digits, labels))
+    return Repeat(steps, Sequence(fetch, learn, Copy(loss, losses)))
 
 
 # %% 07.3: shuffled, with its own streams

@@ -1,3 +1,6 @@
+
+
+
 # %% given
 """Mistakes of lesson 10 written otherwise."""
 
@@ -483,6 +486,25 @@ def all_reduce(graph, parts, program):
         popops.add_in_place(graph, mine, concat(boxes), program)
 
 
+# %% 10.5: equal chunks alone
+# clause: n need not be a multiple of R
+# not yet: parts[0][28]: 66
+def all_reduce(graph, parts, program):
+    R = len(parts)
+    size = parts[0].num_elements // R
+    places = range(R)
+    part = [[parts[ipu][size * k : size * (k + 1)] for k in places] for ipu in around(R)]
+    for k in range(R - 1):
+        sent = [part[p][(p - k) % R] for p in places]
+        mine = [part[(p + 1) % R][(p - k) % R] for p in places]
+        inbox = [graph.clone(each) for each in mine]
+        send(program, sent, inbox)
+        popops.add_in_place(graph, concat(mine), concat(inbox), program)
+    for k in range(R - 1):
+        sent = [part[p][(p + 1 - k) % R] for p in places]
+        send(program, sent, [part[(p + 1) % R][(p + 1 - k) % R] for p in places])
+
+
 # %% 10.6: with a division and a floor
 # passed: sets of numbers
 def from_where(one, other):
@@ -588,6 +610,32 @@ def step(graph, w, x, t, rate, program):
     slope = poplin.mat_mul(graph, x.transpose(), error, program)
     total = gcl.all_reduce_cross_replica(graph, slope, "ADD", program)
     popops.scaled_add_to(graph, w, total, -rate, program)
+
+
+# %% 10.7: the error turned round
+# clause: the error is `x @ w - t`
+# not yet: w goes up the slope
+def step(graph, w, x, t, rate, program):
+    error = poplin.mat_mul(graph, x, w, program)
+    error = popops.sub(graph, t, error, program)
+    slope = poplin.mat_mul(graph, x.transpose(), error, program)
+    gcl.all_reduce_in_place_cross_replica(graph, slope, "ADD", program)
+    samples = graph.get_replication_factor() * x.shape[0]
+    popops.scaled_add_to(graph, w, slope, -rate / samples, program)
+
+
+# %% 10.7: a program returned
+# clause: Appends a step of training to the program
+# not yet: w[0, 0] on replica 0: -1.075
+def step(graph, w, x, t, rate, program):
+    program = Sequence()
+    error = poplin.mat_mul(graph, x, w, program)
+    popops.sub_in_place(graph, error, t, program)
+    slope = poplin.mat_mul(graph, x.transpose(), error, program)
+    gcl.all_reduce_in_place_cross_replica(graph, slope, "ADD", program)
+    samples = graph.get_replication_factor() * x.shape[0]
+    popops.scaled_add_to(graph, w, slope, -rate / samples, program)
+    return program
 
 
 # %% 10.8: a table

@@ -1,3 +1,6 @@
+
+
+
 # %% given
 """Mistakes of lesson 11 written otherwise."""
 
@@ -91,6 +94,17 @@ def stochastic(values, rng):
     return ((whole + (rng.random(values.shape) < values / step - whole)) * step).astype(np.float16)
 
 
+# %% 11.1: in float64
+# clause: `values` as float16
+# not yet: float64
+def stochastic(values, rng):
+    half = np.float16(values)
+    below = np.where(half > values, np.nextafter(half, np.float16(-np.inf)), half)
+    above = np.nextafter(below, np.float16(np.inf)).astype(float)
+    up = rng.random(values.shape) < (values - below) / (above - below)
+    return np.where(up, above, below)
+
+
 # %% 11.2: the mean of squares
 # passed: sets of numbers
 def after(step, grid, times):
@@ -152,6 +166,17 @@ def decode(code, mantissa_bits, bias):
     if e == 0:
         return sign * m * 2.0 ** (1 - bias - mantissa_bits)
     return sign * (m + 2**mantissa_bits) * 2.0 ** (e - bias - mantissa_bits)
+
+
+# %% 11.w2: codes below 128 alone
+# clause: `code` is from 0 to 255
+# not yet: decode(129, 2, 16)
+def decode(code, mantissa_bits, bias):
+    if code == 0x80:
+        return float("nan")
+    exponent, mantissa = divmod(code, 2**mantissa_bits)
+    whole = 1 if exponent else 0
+    return (whole + mantissa / 2**mantissa_bits) * 2.0 ** (max(exponent, 1) - bias)
 
 
 # %% 11.3: by steps
@@ -312,6 +337,27 @@ def two_layers(x, w1, w2, dy):
     return [h, h.dot(w2), dh, x.T.dot(dh), h.T.dot(dy)]
 
 
+# %% 11.4: weights smaller than 1
+# clause: have deviation 1
+# not yet: h: a standard deviation of 12.3
+def two_layers(x, w1, w2, dy):
+    h = x @ w1
+    y = h @ w2
+    dh = dy @ w2.T
+    return h, y, dh, x.T @ dh / np.sqrt(len(x)), h.T @ dy / np.sqrt(len(x))
+
+
+# %% 11.4: the slopes first
+# clause: (h, y, dh, dw1, dw2)
+# not yet: h: shape (150, 700)
+def two_layers(x, w1, w2, dy):
+    (batch, fan_in), (hidden, fan_out) = x.shape, w2.shape
+    h = x @ w1 / np.sqrt(fan_in)
+    y = h @ w2 / np.sqrt(hidden)
+    dh = dy @ w2.T / np.sqrt(fan_out)
+    return x.T @ dh / np.sqrt(batch), h.T @ dy / np.sqrt(batch), h, y, dh
+
+
 # %% 11.5: added up in sixteens
 # like: sixteen after sixteen in numpy
 def partials_for(a, b, error):
@@ -388,6 +434,16 @@ def partials_for(a, b, error):
     exact = a.astype(float) @ b.astype(float)
     single = np.float16(a.astype(np.float32) @ b.astype(np.float32))
     return FLOAT if np.max(abs(single - exact)) > error * np.max(abs(exact)) else HALF
+
+
+# %% 11.5: a dtype of numpy
+# clause: HALF or FLOAT.
+# not yet: numpy.float16
+def partials_for(a, b, error):
+    exact = a.astype(float) @ b.astype(float)
+    halves, _ = multiplied(a, b, HALF)
+    off = np.abs(halves - exact).max() / np.abs(exact).max()
+    return np.float16 if off <= error else np.float32
 
 
 # %% 11.6: scales by a logarithm

@@ -1,3 +1,6 @@
+
+
+
 # %% given
 """Mistakes of lesson 14 written otherwise."""
 
@@ -282,6 +285,15 @@ def cut(rows, columns, tiles):
     return min(ways, key=lambda w: (w[0] - 1) * columns + (w[1] - 1) * rows)
 
 
+# %% 14.2: blocks without a row
+# clause: every block has a row and a column at least
+# not yet: 12 x 1
+def cut(rows, columns, tiles):
+    ways = [(down, tiles // down) for down in range(1, tiles + 1) if tiles % down == 0]
+    lines = [(min(d, rows) - 1) * columns + (min(a, columns) - 1) * rows for d, a in ways]
+    return ways[lines.index(min(lines))]
+
+
 # %% 14.w2: with any
 # passed: 5 rows
 class Look(Vertex):
@@ -358,6 +370,7 @@ class Look(Vertex):
 
 
 # %% 14.w2: .any()
+# clause: a codelet cannot index an array by another array
 # error in the answer: `row`, which is not a single number
 class Look(Vertex):
     ends: Input[Vector[INT]]
@@ -407,6 +420,7 @@ class Look(Vertex):
 
 
 # %% 14.w2: ends begin at 0
+# clause: A tile has some rows of neighbours
 # not yet: hit[0]: 1, not 0
 class Look(Vertex):
     ends: Input[Vector[INT]]
@@ -857,4 +871,37 @@ def deal(offsets, tiles):
             part = min(many, most - load[tile])
             pieces[tile].append((vertex, begin, begin + part))
             load[tile], begin, many = load[tile] + part, begin + part, many - part
+    return pieces
+
+
+# %% 14.5: edges dealt twice
+# clause: once
+# not yet: neighbours[30] is in 2 pieces
+def deal(offsets, tiles):
+    edges, pieces = offsets[-1], []
+    for tile in range(tiles):
+        begin, end = edges * tile // tiles, min(edges * (tile + 1) // tiles + 1, edges)
+        mine = []
+        for vertex in range(len(offsets) - 1):
+            first, last = max(begin, offsets[vertex]), min(end, offsets[vertex + 1])
+            if first < last:
+                mine.append((vertex, first, last))
+        pieces.append(mine)
+    return pieces
+
+
+# %% 14.5: no list for an idle tile
+# clause: A list of pieces for each tile
+# not yet: 6 lists
+def deal(offsets, tiles):
+    edges, pieces = offsets[-1], []
+    for tile in range(tiles):
+        begin, end = edges * tile // tiles, edges * (tile + 1) // tiles
+        mine = []
+        for vertex in range(len(offsets) - 1):
+            first, last = max(begin, offsets[vertex]), min(end, offsets[vertex + 1])
+            if first < last:
+                mine.append((vertex, first, last))
+        if mine:
+            pieces.append(mine)
     return pieces

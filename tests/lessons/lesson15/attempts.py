@@ -1,3 +1,6 @@
+
+
+
 # %% given
 """Mistakes of lesson 15 written otherwise."""
 
@@ -99,6 +102,17 @@ def fused(etas, lams, keep):
     inv = np.linalg.inv(lam[keep:, keep:])
     ab = lam[:keep, keep:]
     return lam[:keep,:keep] - ab @ inv @ ab.T, eta[:keep] - ab @ inv @ eta[keep:]
+
+
+# %% 15.1: each inverted by itself
+# clause: One of them may know nothing, and is all zeros
+# error in the answer: Singular matrix
+def fused(etas, lams, keep):
+    means = [np.linalg.inv(lam) @ eta for eta, lam in zip(etas, lams, strict=True)]
+    eta = sum(lam @ mean for lam, mean in zip(lams, means, strict=True))
+    lam = lams.sum(axis=0)
+    left = lam[:keep, keep:] @ np.linalg.inv(lam[keep:, keep:])
+    return eta[:keep] - left @ eta[keep:], lam[:keep, :keep] - left @ lam[keep:, :keep]
 
 
 # %% 15.2: as arrays
@@ -563,6 +577,42 @@ def place(height, width, tiles, most):
         if best is None or cut < best[0]:
             best = cut, pixels
     pixels = best[1]
+    return pixels, pixels[:, :-1], pixels[:-1]
+
+
+# %% 15.4: right and down exchanged
+# clause: (pixels, right, down)
+# not yet: right: the shape (11, 12)
+def place(height, width, tiles, most):
+    best = None
+    for parts in range(1, tiles + 1):
+        if tiles % parts == 0:
+            rows, columns = np.arange(height) * parts // height, np.arange(width)
+            columns = columns * (tiles // parts) // width
+            pixels = rows[:, None] * (tiles // parts) + columns
+            cut = width * np.count_nonzero(np.diff(rows))
+            cut += height * np.count_nonzero(np.diff(columns))
+            if np.bincount(pixels.ravel()).max() <= most and (best is None or cut < best[0]):
+                best = cut, pixels
+    pixels = best[1]
+    return pixels, pixels[:-1], pixels[:, :-1]
+
+
+# %% 15.4: tiles that are no whole numbers
+# clause: whole numbers
+# not yet: (12, 12) of float64
+def place(height, width, tiles, most):
+    best = None
+    for parts in range(1, tiles + 1):
+        if tiles % parts == 0:
+            rows, columns = np.arange(height) * parts // height, np.arange(width)
+            columns = columns * (tiles // parts) // width
+            pixels = rows[:, None] * (tiles // parts) + columns
+            cut = width * np.count_nonzero(np.diff(rows))
+            cut += height * np.count_nonzero(np.diff(columns))
+            if np.bincount(pixels.ravel()).max() <= most and (best is None or cut < best[0]):
+                best = cut, pixels
+    pixels = best[1] + 0.25
     return pixels, pixels[:, :-1], pixels[:-1]
 
 
