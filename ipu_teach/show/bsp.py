@@ -477,10 +477,11 @@ class _Builder:
         main = self._span_of(number, stills_of)
         if main.phase.busy is not None and main.phase.kind in (COMPUTE, EXCHANGE):
             name = self._name(main.part)
+            name = name if "'" in name else f"{name!r}" * bool(name)  # copies have names in quotes
             title = waits_title(main.phase, main.tiles)
             if main.phase.kind == EXCHANGE:
-                return f"{title} in the exchange" + (f" of {name!r}" if name else "")
-            return title + (f" in {name!r}" if name else "")
+                return f"{title} in the exchange" + f" of {name}" * bool(name)
+            return title + f" in {name}" * bool(name)
         kind, cycles = cycles_by_kind(self.report).most_common(1)[0]
         share = 100 * cycles / self.report.total_cycles
         return f"{kind.capitalize()} takes {share:.1f} % of the run; no tile computes"

@@ -256,19 +256,14 @@ class _Run:
 
     @cached_property
     def live(self) -> list[str]:
-        """A text for each step: the largest variables that come and go, and the buffers, each with
-        its bytes."""
+        """The largest variables that come and go, with their bytes, as a text for each step."""
         texts = list[str]()
         for step in range(self.num_steps):
             bytes_by_name = self.report.memory.live_at(step)
             sizes = list(bytes_by_name.values())
             groups = folded(list(bytes_by_name), sizes)
             rows = [(name, sum(sizes[i] for i in group)) for name, group in groups]
-            text = self._largest_text(sorted(rows, key=lambda row: -row[1]))
-            for category, per_tile in self.report.memory.passing[step].items():
-                size = int(per_tile.sum())
-                text += f"; {palette.MEMORY[category].name} {size:,}" if size else ""
-            texts.append(text)
+            texts.append(self._largest_text(sorted(rows, key=lambda row: -row[1])))
         return texts
 
     @staticmethod
@@ -278,7 +273,7 @@ class _Run:
         rest = ""
         if len(sizes) > MOST_NAMED:
             remaining = sum(size for _, size in sizes[MOST_NAMED:])
-            rest = f" and {len(sizes) - MOST_NAMED} more of {remaining:,}"
+            rest = f" and {len(sizes) - MOST_NAMED} more, {remaining:,} bytes"
         return largest + rest or "none"
 
     def ranges(self, count: int) -> list[tuple[str, int, list[tuple[int, int]]]]:
@@ -550,6 +545,8 @@ def _still(runs: list[_Run], steps: tuple[int, ...], lanes: bool) -> Still:
             f"{each}{'' if run.always else ', without what is always live'}; of what comes and "
             f"goes: {run.live[step]}"
         )
+        buffers = int(run.bytes[0][BUFFER, step])
+        text += f"; buffers of the step {buffers:,}" if buffers else ""
         texts.append(f"{'ab'[run_number]}: {text}" if len(runs) > 1 else text)
         name = name or run.names[step]
     begin, end = float(max(a for a, _ in spans)), float(min(b for _, b in spans))

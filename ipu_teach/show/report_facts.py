@@ -438,7 +438,7 @@ def longest_wait(stretch: Segment) -> IPUWait | None:
         end,
         longest,
         sum(cycles for _, cycles in waits),
-        step_name(stretch.report, *steps, 2000) if len(steps) == 1 else "",
+        step_name(stretch.report, min(steps), 2000) if len(steps) == 1 else "",
     )
 
 
