@@ -226,7 +226,7 @@ class _Run:
             last = max(filter(stretch.lasts, stretch.parts), key=lambda part: part.cycles)
             most = (
                 f"for {self.slowest(lost)}, longest with "
-                f"{label(self.report.step_cost(last.step).name, 40)}; {stretch.finish_text()}"
+                f"{short_name(self.report.step_cost(last.step).name, 40)}; {stretch.finish_text()}"
             )
         else:
             last_tiles, ipus = self.tied(lost, span)

@@ -322,6 +322,15 @@ class _Executed(NamedTuple):
     phases: Sequence[Phase]
 
 
+def _late(still: Still) -> Still:
+    """Return the still of a phase at rest when only its last cells are still at work."""
+    busy = still.values.get("busy", np.zeros(0, np.int64))
+    if not still.flows or busy.min() == busy.max():
+        return still
+    last_but_one = busy[busy < busy.max()].max()
+    return replace(still, at=float(last_but_one + busy.max()) / 2 / still.cycles)
+
+
 @dataclass
 class _Channels:
     """The fields of a still that depend on the tiles; see `Still` for their meaning."""
@@ -393,6 +402,8 @@ class _Builder:
             raise no_time("bsp")
         frames = self._frames(stills_of, panels, max_frames)
         poster, title = self._finding(stills, stills_of, frames)
+        if not self.has_several:
+            stills[frames[poster]] = _late(stills[frames[poster]])
         shown = sum(stills[i].cycles for i in frames.tolist())
         title += part_of_run(shown, self.report)
         self._put(panels)

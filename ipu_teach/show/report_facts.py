@@ -260,6 +260,8 @@ def short_name(name: str, longest: int) -> str:
     if len(name) <= longest:
         return label(name, longest)
     kind, _, rest = name.partition(" ")
+    if name.startswith("'"):  # the name of a copy, without its kind
+        kind, rest = "copy", name
     source, _, destination = rest.rpartition(" to ")
     to_destination = f"{kind} to {destination}"
     if source and len(to_destination) <= longest:
@@ -490,7 +492,7 @@ def ipus_at_work(report: Report) -> str:
     if not longest_held.held_cycles:
         return f"In the whole run, at work are {shares}{rest}: none waits for another."
     by = (
-        f"{sets[longest_held.ipu]}, while it is in {label(longest_held.held_by, 40)}"
+        f"{sets[longest_held.ipu]}, while it is in {short_name(longest_held.held_by, 40)}"
         if longest_held.held_by
         else sets[longest_held.ipu]
     )

@@ -425,7 +425,7 @@ class _Maker:
         """Return (title, note) of a stretch in which several IPUs execute steps of their own."""
         note = "takes no time"
         if longest is not None:
-            name = label(self.report.step_cost(longest.step).name, 40)
+            name = short_name(self.report.step_cost(longest.step).name, 40)
             note = f"{stretch.finish_text()}; {stretch.names[stretch.last]} longest with {name}"
         return stretch.summary, note
 
