@@ -264,7 +264,7 @@ def short_name(name: str, longest: int) -> str:
         kind, rest = "copy", name
     source, _, destination = rest.rpartition(" to ")
     to_destination = f"{kind} to {destination}"
-    if source and len(to_destination) <= longest:
+    if source and " copies: " not in source and len(to_destination) <= longest:
         return label(to_destination, longest)
     words = name[: longest - 2].rpartition(" ")[0].split()
     while words and words[-1] == "to":
