@@ -538,8 +538,8 @@ def test_headings_say_that_a_lane_is_a_mean() -> None:
 
 def test_no_tile_waits_where_a_title_says_that_all_take_equally_long() -> None:
     graph = Graph(IPUModel("ipu2", tiles_per_ipu=4).create_device())
-    x = graph.add_variable(FLOAT, (16,), "x")
-    y = graph.add_variable(FLOAT, (16,), "y")
+    x = graph.add_variable(FLOAT, (256,), "x")
+    y = graph.add_variable(FLOAT, (256,), "y")
     for tensor in (x, y):
         poputil.map_tensor_linearly(graph, tensor)
         graph.set_initial_value(tensor, 1.0)
@@ -667,6 +667,8 @@ def test_a_stretch_is_explained_where_it_is_counted() -> None:
             "Copy 6 copies: 'pipeline/stored0' to 'a long name of x', …",
             "Copy 6 copies: 'pipeline/stored0' …",
         ),
+        ("Copy a view of 'y' to a view of 'all_reduce/out'", "Copy to a view of 'all_reduce/out'"),
+        (f"Copy a view of 'y' to a view of '{30 * 'x'}'", "Copy a view of 'y' …"),
         ("Execute " + 50 * "x", "Execute " + 31 * "x" + "…"),
     ],
 )

@@ -45,6 +45,7 @@ from ipu_teach.show.report_facts import (
     phase_cycles,
     refuse_at_of_two,
     run_of,
+    short_name,
     slowest,
     state_of,
     titled,
@@ -402,7 +403,7 @@ class _Builder:
             raise no_time("bsp")
         frames = self._frames(stills_of, panels, max_frames)
         poster, title = self._finding(stills, stills_of, frames)
-        if not self.has_several:
+        if not any(stretch.waits for stretch in self.stretches):
             stills[frames[poster]] = _late(stills[frames[poster]])
         shown = sum(stills[i].cycles for i in frames.tolist())
         title += part_of_run(shown, self.report)
@@ -487,7 +488,7 @@ class _Builder:
         tiles do."""
         main = self._span_of(number, stills_of)
         if main.phase.busy is not None and main.phase.kind in (COMPUTE, EXCHANGE):
-            name = self._name(main.part)
+            name = short_name(self.report.step_cost(main.part.step).name, 48)
             name = name if "'" in name else f"{name!r}" * bool(name)  # copies have names in quotes
             title = waits_title(main.phase, main.tiles)
             if main.phase.kind == EXCHANGE:

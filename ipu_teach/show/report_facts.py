@@ -267,7 +267,7 @@ def short_name(name: str, longest: int) -> str:
     if source and " copies: " not in source and len(to_destination) <= longest:
         return label(to_destination, longest)
     words = name[: longest - 2].rpartition(" ")[0].split()
-    while words and words[-1] == "to":
+    while words and words[-1] in ("to", "a", "view", "of"):
         words.pop()
     return label(f"{' '.join(words).rstrip(',:')} …" if len(words) > 1 else name, longest)
 
