@@ -669,6 +669,7 @@ def test_a_stretch_is_explained_where_it_is_counted() -> None:
         ),
         ("Copy a view of 'y' to a view of 'all_reduce/out'", "Copy to a view of 'all_reduce/out'"),
         (f"Copy a view of 'y' to a view of '{30 * 'x'}'", "Copy a view of 'y' …"),
+        ("a view of 'y' to a view of 'all_reduce/output'", "copy to a view of 'all_reduce/output'"),
         ("Execute " + 50 * "x", "Execute " + 31 * "x" + "…"),
     ],
 )

@@ -260,7 +260,7 @@ def short_name(name: str, longest: int) -> str:
     if len(name) <= longest:
         return label(name, longest)
     kind, _, rest = name.partition(" ")
-    if name.startswith("'"):  # the name of a copy, without its kind
+    if name.startswith(("'", "a view of ")):  # the name of a copy, without its kind
         kind, rest = "copy", name
     source, _, destination = rest.rpartition(" to ")
     to_destination = f"{kind} to {destination}"
