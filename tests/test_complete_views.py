@@ -13,16 +13,19 @@ import numpy as np
 import pytest
 from all_reduces import all_reduce_report
 from programs import replicas
+from unpacking import unpack
 from view_programs import pipeline_training
 
 from ipu_teach import FLOAT, Engine, Graph, Input, IPUModel, Output, Report, Vector, Vertex, show
 from ipu_teach.cost.phases import LINKS
-from ipu_teach.poplibs import gcl, poputil
+from ipu_teach.poplibs import gcl, popops, poputil
 from ipu_teach.program import Copy, Execute, Repeat, Sequence
 from ipu_teach.report import Recording
 from ipu_teach.show import palette
 from ipu_teach.show.paint import paint
+from ipu_teach.show.report_facts import short_name
 from ipu_teach.show.scene import Board, Lanes, Matrix, Sheet, Still, Track, Tree, Zoom
+from ipu_teach.show.segments import at_work
 from ipu_teach.show.shapes import Boxes, Stroke
 from tests.browser import programs
 from tests.browser.every_view import VIEWS
@@ -472,15 +475,14 @@ def test_how_long_tiles_wait_is_said_where_the_question_asks_it() -> None:
     for report in (programs.uneven(), stencil(64, 24, 1).report, programs.some_wait(1472)):
         scene = show.bsp(report).scene
         rest = scene.stills[int(scene.frames[scene.poster])]
+        kinds = ("compute", "exchange")
         phase = max(
-            (p for s in report.steps() for p in report.phases(s.step) if p.kind == "compute"),
-            key=lambda p: p.cycles,
+            (p for s in report.steps() for p in report.phases(s.step) if p.kind in kinds),
+            key=lambda p: (p.cycles - p.busy).sum(),
         )
         waits = (phase.cycles - phase.busy)[phase.busy < phase.cycles].tolist()
-        if not waits:
-            assert rest.note == "all tiles are equally fast"
-            assert scene.title.startswith("All tiles take equally long")
-            continue
+        assert waits and rest.code == palette.STATE[phase.kind]
+        assert ("in the exchange of" in scene.title) == (phase.kind == "exchange")
         up_to = "up to " if len(set(waits)) > 1 else ""
         assert f" {len(waits):,} others wait {up_to}{max(waits):,} cycles" in scene.title
         said = (
@@ -507,7 +509,11 @@ def test_ties_are_said() -> None:
     slowest = np.flatnonzero(exchange.busy == exchange.busy.max()).tolist()
     assert len(slowest) == 4
     said = f"tiles {', '.join(map(str, slowest[:-1]))} and {slowest[-1]}"
-    assert f" for {said} in Execute blur" in waiting.title and f"{said} take " in waiting.sentence
+    where = "the 3 executions of superstep 1, Execute blur"
+    assert (
+        f"50 % of it, for {said} in {where}" in waiting.title
+        and f"{said} take " in waiting.sentence
+    )
 
 
 def test_a_share_that_is_called_the_largest_part_is_that_part() -> None:
@@ -520,10 +526,159 @@ def test_a_share_that_is_called_the_largest_part_is_that_part() -> None:
     assert f"in stretch {scene.poster + 1}" in scene.title and lost[scene.poster] == max(lost)
 
 
+def test_headings_say_that_a_lane_is_a_mean() -> None:
+    chip = programs.some_wait(1472)
+    views = (show.bsp, "lanes"), (show.balance, "lanes"), (show.balance, "run")
+    for view, mark in (*views, (show.timeline, "tiles")):
+        heading = view(chip).scene.mark(mark).heading
+        assert "each lane is the mean of 23 tiles" in heading and "mean" not in (
+            view(programs.uneven()).scene.mark(mark).heading
+        )
+
+
+def test_no_tile_waits_where_a_title_says_that_all_take_equally_long() -> None:
+    graph = Graph(IPUModel("ipu2", tiles_per_ipu=4).create_device())
+    x = graph.add_variable(FLOAT, (256,), "x")
+    y = graph.add_variable(FLOAT, (256,), "y")
+    for tensor in (x, y):
+        poputil.map_tensor_linearly(graph, tensor)
+        graph.set_initial_value(tensor, 1.0)
+    body = Sequence()
+    popops.map_in_place(graph, popops.expr.Add(popops.expr._1, popops.expr._2), [x, y], body)
+    engine = Engine(graph, body)
+    engine.load_and_run(IPUModel("ipu2", tiles_per_ipu=4).create_device())
+    for still in show.bsp(engine.report).scene.stills:
+        assert "others wait" not in still.note
+    assert show.bsp(engine.report).scene.title.startswith("All tiles take equally long")
+
+
+def test_an_exchange_rests_while_only_its_last_tiles_work() -> None:
+    scene = show.bsp(stencil(64, 24, 1).report).scene
+    still = scene.stills[int(scene.frames[scene.poster])]
+    busy = still.values["busy"]
+    at_work = np.flatnonzero(busy > still.at * still.cycles)
+    assert at_work.tolist() == np.flatnonzero(busy == busy.max()).tolist() == [44, 45, 46, 47]
+    assert scene.title.startswith("Tiles 44, 45, 46 and 47 make 60 others wait ")
+
+
+@pytest.mark.parametrize("name", ["stencil", "replicas", "pipeline"])
+def test_the_executions_that_a_share_of_waiting_counts_are_said(name: str) -> None:
+    if name == "stencil":
+        report = stencil(64, 24, 1).report
+    elif name == "pipeline":
+        report = pipeline_training("grouped", 4, 8)[0]
+    else:
+        report = replicas.main(4, 6).report
+    scene = show.balance(report).scene
+    frames = scene.frames.tolist()
+    waits = [scene.stills[i].about["tiles of run"][1]["waits"].sum() for i in frames]
+    of_one = waits[scene.poster]
+    executions = frames.count(frames[scene.poster])
+    said = re.search(
+        r"largest part, (\d+) % of it, .* in (?:the (\d+) executions of )?", scene.title
+    )
+    assert said and int(said[2] or 1) == executions
+    assert int(said[1]) == round(100 * executions * of_one / sum(waits))
+
+
+def test_the_shares_of_a_timeline_are_those_of_all_ipus() -> None:
+    for report in (pipeline_training("grouped", 4, 8)[0], replicas.main(4, 6).report):
+        ipus = report.target.num_ipus
+        spent: Counter[str] = Counter()
+        for part in report.steps():
+            has_part = np.flatnonzero(at_work(report, part.step)).tolist()
+            for ipu in has_part:
+                for phase in report.phases(part.step, ipu):
+                    spent[phase.kind] += phase.cycles
+        kind, cycles = spent.most_common(1)[0]
+        most = 100 * cycles / (ipus * report.total_cycles)
+        share = 100 - 100 * spent.total() / (ipus * report.total_cycles)
+        start = f"{share:.1f} % of the IPUs' time is waiting, {most:.1f} % is {kind}: "
+        assert share > 1 and show.timeline(report).scene.title.startswith(start)
+
+
+def test_steps_of_one_name_count_together_on_several_ipus() -> None:
+    report = replicas.main(4, 6).report
+    scene = show.program(report).scene
+    cycles = [
+        int(row["modelled cycles"].replace(",", ""))
+        for row in show.program(report).data
+        if re.fullmatch(r"Execute \d of 3: sum", row["part"])
+    ]
+    share = 100 * sum(cycles) / report.total_cycles
+    assert len(cycles) == 3
+    assert scene.title == f"Execute sum takes most, {share:.1f} % of the cycles in 3 steps"
+    # children that overlap: their cycles add up to more than those of the part
+    pipeline = show.program(pipeline_training("grouped", 4, 8)[0])
+    first, *rows = [int(r["modelled cycles"].replace(",", "")) for r in pipeline.data]
+    depths = [int(r["depth"]) for r in pipeline.data][1:]
+    assert sum(n for n, depth in zip(rows, depths, strict=True) if depth == 1) > first
+    assert pipeline.scene.mark("tree").heading == "program; parts on different IPUs overlap"
+    assert "the parts in it can add up to more" in pipeline.scene.stills[0].note
+    one = show.program(programs.uneven()).scene
+    assert one.mark("tree").heading == "program" and "add up" not in one.stills[0].note
+
+
+def test_live_variables_of_one_name_have_one_row_with_their_number() -> None:
+    report = pipeline_training("grouped", 4, 8)[0]
+    scene = show.liveness(report).scene
+    [[_, rows, rest, buffers]] = scene.data["live"]
+    passing = unpack(buffers, len(scene.frames)).tolist()
+    for place in (0, scene.poster, len(scene.frames) - 1):
+        live = [row for row in rows if any(a <= place < b for a, b in row[2])]
+        base = [name.partition(", ")[0] for name, *_ in live]
+        assert len(base) == len(set(base))
+        _, others = rest.get(place, (0, 0))
+        still = scene.stills[int(scene.frames[place])]
+        total = sum(size for _, size, _ in live) + others + passing[place]
+        assert still.note.startswith(f"{total:,} bytes on all tiles")
+        said = f"; buffers of the step {passing[place]:,}"
+        assert still.note.endswith(said) if passing[place] else "buffers" not in still.note
+        more = re.search(r"goes: (.*) and \d+ more, ([\d,]+) bytes", still.note)
+        if more:
+            named = sum(int(n.replace(",", "")) for n in re.findall(r" ([\d,]*\d)(?:,|$)", more[1]))
+            coming = total - passing[place] - int(report.memory.always_live_bytes_per_tile.sum())
+            assert named + int(more[2].replace(",", "")) == coming
+    stored = [
+        v.bytes for v in report.variables.live_at(scene.poster) if v.name == "pipeline/stored0"
+    ]
+    sizes = {name: size for name, size, _ in rows}
+    assert sizes[f"pipeline/stored0, {len(stored)} of them"] == sum(stored) and len(stored) > 9
+
+
+def test_a_stretch_is_explained_where_it_is_counted() -> None:
+    several, one = replicas.main(4, 6).report, programs.uneven()
+    for view, mark in ((show.bsp, "lanes"), (show.balance, "run"), (show.timeline, "tiles")):
+        text = "a stretch is the steps between two meetings of all IPUs"
+        assert view(several).scene.mark(mark).heading.endswith(text)
+        assert "stretch" not in view(one).scene.mark(mark).heading
+        assert view(several).scene.title.endswith(
+            ", in Copy to 'inbox'" if view is not show.balance else ", Copy to 'inbox'"
+        )
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("Execute product", "Execute product"),
+        ("Copy 'backward/out, replica 3 of 4' to 'inbox'", "Copy to 'inbox'"),
+        ("'backward/out, replica 3 of 4' to 'the inbox'", "copy to 'the inbox'"),
+        (
+            "Copy 6 copies: 'pipeline/stored0' to 'a long name of x', …",
+            "Copy 6 copies: 'pipeline/stored0' …",
+        ),
+        ("Copy a view of 'y' to a view of 'all_reduce/out'", "Copy to a view of 'all_reduce/out'"),
+        (f"Copy a view of 'y' to a view of '{30 * 'x'}'", "Copy a view of 'y' …"),
+        ("a view of 'y' to a view of 'all_reduce/output'", "copy to a view of 'all_reduce/output'"),
+        ("Execute " + 50 * "x", "Execute " + 31 * "x" + "…"),
+    ],
+)
+def test_a_short_name_ends_in_a_word(name: str, shown: str) -> None:
+    assert short_name(name, 40) == shown
+
+
 def test_headings_say_what_a_square_a_lane_and_a_colour_stand_for() -> None:
     chip = programs.some_wait(1472)
-    for view, mark in ((show.bsp, "lanes"), (show.balance, "lanes")):
-        assert "23 tiles a lane" in view(chip).scene.mark(mark).heading
     assert show.memory(chip).scene.mark("stack").heading.endswith("each column is 8.6 tiles")
     graph = Graph(IPUModel("ipu2", num_ipus=4).create_device())
     x = graph.add_variable(FLOAT, (5888, 4), "x")

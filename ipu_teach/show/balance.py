@@ -25,13 +25,22 @@ from ipu_teach.show.report_facts import (
     linked,
     longest_wait,
     no_time,
+    short_name,
     state_of,
     tiles_named,
     tiles_of,
     titled,
 )
 from ipu_teach.show.scene import Lanes, Scene, Still, Tape, label, number
-from ipu_teach.show.segments import LanesOf, Segment, Span, cuts, named_ipus, segments
+from ipu_teach.show.segments import (
+    STRETCH,
+    LanesOf,
+    Segment,
+    Span,
+    cuts,
+    named_ipus,
+    segments,
+)
 from ipu_teach.show.stack import stack_places, stacks
 from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
@@ -217,7 +226,7 @@ class _Run:
             last = max(filter(stretch.lasts, stretch.parts), key=lambda part: part.cycles)
             most = (
                 f"for {self.slowest(lost)}, longest with "
-                f"{label(self.report.step_cost(last.step).name, 40)}; {stretch.finish_text()}"
+                f"{short_name(self.report.step_cost(last.step).name, 40)}; {stretch.finish_text()}"
             )
         else:
             last_tiles, ipus = self.tied(lost, span)
@@ -293,6 +302,7 @@ def _scene(runs: list[_Run], max_steps: int) -> Scene:
             f"{100 * run.waiting:.1f} % waiting of {number(run.cycles)} modelled cycles, "
             f"{tiles_of(report)}"
         )
+        heading += f"; {lanes.mean_text}" * bool(lanes.mean_text) + f"; {STRETCH}" * run.several
         text = f"{name}: {heading}" if len(runs) > 1 else titled(report, heading)
         tape = Tape(name, text, count=count, span=span, ends=lanes.ends)
         panels.put(tape, left=64, high=100)
@@ -300,8 +310,7 @@ def _scene(runs: list[_Run], max_steps: int) -> Scene:
         panels.notes += lanes.notes
     heading = f"the {runs[0].group}, slowest first" + ", IPU by IPU" * runs[0].several
     if len(runs) == 1 and count < runs[0].tiles:
-        heading = "slowest first" + " in each IPU" * runs[0].several
-        heading += f", {number(runs[0].tiles / count)} tiles a lane"
+        heading = lanes_of[0].mean_text
     ends = lanes_of[0].ends if len(set(set_counts)) == 1 else ()
     panels.put(Lanes("lanes", heading, count=count, ends=ends), left=64, right=424, high=240)
     ends = ("0", "the slowest")
@@ -410,9 +419,14 @@ def _title(runs: list[_Run], place: int, worst: _Lost) -> str:
         return title
     last = run.waits_for(worst)
     whom = f"for {last} " if last else ""
-    where = label(run.title(worst.stretch), 40)
-    if run.several:  # a stretch has no name of its own
-        where = f"stretch {place + 1:,}" + (f", {where}" if len(worst.stretch.steps) == 1 else "")
+    name = run.title(worst.stretch)
+    where = short_name(name, 40)
+    has_namesake = sum(run.title(lost.stretch) == name for lost in run.all) > 1
+    if run.several or has_namesake:
+        step = f", {where}" if len(worst.stretch.steps) == 1 else ""
+        where = f"{run.group} {place + 1:,}{step}"
+    if worst.runs > 1:  # the share is of all of them, the picture shows one
+        where = f"the {worst.runs:,} executions of {where}"
     part = worst.runs * worst.mean / (run.waiting * run.cycles)
     largest = "all of it" if part > 0.9995 else f"the largest part, {100 * part:.0f} % of it,"
     return f"{title}, {largest} {whom}in {where}"

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ipu_teach._support.flags import flagged
-from ipu_teach.cost.phases import COMPUTE, HOST, STREAMING, SYNC, Phase
+from ipu_teach.cost.phases import COMPUTE, EXCHANGE, HOST, STREAMING, SYNC, Phase
 from ipu_teach.cost.transfers import Transfers
 from ipu_teach.errors import InvalidOptionError, counted
 from ipu_teach.report import Recording, Report, Why
@@ -45,6 +45,7 @@ from ipu_teach.show.report_facts import (
     phase_cycles,
     refuse_at_of_two,
     run_of,
+    short_name,
     slowest,
     state_of,
     titled,
@@ -66,6 +67,7 @@ from ipu_teach.show.scene import (
     number,
 )
 from ipu_teach.show.segments import (
+    STRETCH,
     WAIT,
     IPUStep,
     LanesOf,
@@ -121,9 +123,10 @@ def bsp(
     `paired` puts the lanes of a tile in two runs below each other. `why` is a chain of causes,
     `report.why(…)`; its tiles get one colour. `at` is where the picture of one run rests: the
     number of a superstep from 0 on, the name of a step, or a kind of phase such as "exchange". By
-    default it rests at the end of the longest compute phase. On several IPUs, it rests in the
-    longest waiting of IPUs, by the sum over those that wait. The title is about the place at which
-    the picture rests.
+    default it rests in the compute or exchange phase with the most waiting of tiles, or if no tile
+    waits, in the longest compute phase. On several IPUs, it rests in the longest waiting of IPUs.
+    Waiting is the sum over those that wait. The title is about the place at which the picture
+    rests.
 
     :raises InvalidOptionError: if `run` or `other` is not a report or contains no step, if `paired`
         comes without a second run on as many tiles, or if the picture does not show `at`.
@@ -320,6 +323,15 @@ class _Executed(NamedTuple):
     phases: Sequence[Phase]
 
 
+def _late(still: Still) -> Still:
+    """Return the still of a phase at rest when only its last cells are still at work."""
+    busy = still.values.get("busy", np.zeros(0, np.int64))
+    if not still.flows or busy.min() == busy.max():
+        return still
+    last_but_one = busy[busy < busy.max()].max()
+    return replace(still, at=float(last_but_one + busy.max()) / 2 / still.cycles)
+
+
 @dataclass
 class _Channels:
     """The fields of a still that depend on the tiles; see `Still` for their meaning."""
@@ -391,6 +403,8 @@ class _Builder:
             raise no_time("bsp")
         frames = self._frames(stills_of, panels, max_frames)
         poster, title = self._finding(stills, stills_of, frames)
+        if not any(stretch.waits for stretch in self.stretches):
+            stills[frames[poster]] = _late(stills[frames[poster]])
         shown = sum(stills[i].cycles for i in frames.tolist())
         title += part_of_run(shown, self.report)
         self._put(panels)
@@ -431,7 +445,8 @@ class _Builder:
     ) -> tuple[int, str]:
         """Return (the frame at which the picture rests, a title about that frame).
 
-        It is at the end of the longest waiting of IPUs, else at the longest compute phase.
+        It is at the end of the longest waiting of IPUs, else in the phase with the most waiting of
+        tiles, else in the longest compute phase.
         """
         numbers: list[int] = frames.tolist()
 
@@ -443,23 +458,42 @@ class _Builder:
             last = max(k for k, begin in enumerate(edges[:-1]) if begin < ipu_wait.end)
             return firsts[place] + last, ipu_wait.text(place)
 
-        def rank(frame: int) -> tuple[bool, bool, float]:
+        waits = {still: self._lost_in(still, stills_of) for still in set(numbers)}
+
+        def rank(frame: int) -> tuple[int, bool, bool, float]:
             still = stills[numbers[frame]]
-            return still.code == STATE[COMPUTE], still.code != STATE[SYNC], still.cycles
+            is_compute = still.code == STATE[COMPUTE]
+            return waits[numbers[frame]], is_compute, still.code != STATE[SYNC], still.cycles
 
-        frame = max(range(len(numbers)), key=rank)  # that computes longest; else not a sync
-        return frame, self._title(stills, stills_of, numbers[frame])
+        frame = max(range(len(numbers)), key=rank)
+        return frame, self._title(stills_of, numbers[frame])
 
-    def _title(self, stills: list[Still], stills_of: list[range], number: int) -> str:
-        """Return a title about still `number`: which tiles make how many others wait, or what the
-        tiles do."""
+    def _lost_in(self, number: int, stills_of: list[range]) -> int:
+        """Return the sum of the cycles for which tiles wait in the phase of still `number`; 0 if it
+        is neither compute nor exchange."""
+        phase = self._span_of(number, stills_of).phase
+        if phase.busy is None or phase.kind not in (COMPUTE, EXCHANGE):
+            return 0
+        members = self._span_of(number, stills_of).tiles
+        return int((phase.cycles - phase.busy[members]).sum())
+
+    def _span_of(self, number: int, stills_of: list[range]) -> Span:
+        """Return the phase that still `number` is about."""
         which = next(i for i, numbers in enumerate(stills_of) if number in numbers)
         stretch = self.stretches[which]
-        begin = self._edges(stretch)[number - stills_of[which].start]
-        main = self._main(stretch, begin)
-        if main.phase.busy is not None and main.phase.kind == COMPUTE:
-            name = self._name(main.part)
-            return waits_title(main.phase, main.tiles) + (f" in {name!r}" if name else "")
+        return self._main(stretch, self._edges(stretch)[number - stills_of[which].start])
+
+    def _title(self, stills_of: list[range], number: int) -> str:
+        """Return a title about still `number`: which tiles make how many others wait, or what the
+        tiles do."""
+        main = self._span_of(number, stills_of)
+        if main.phase.busy is not None and main.phase.kind in (COMPUTE, EXCHANGE):
+            name = short_name(self.report.step_cost(main.part.step).name, 48)
+            name = name if "'" in name else f"{name!r}" * bool(name)  # copies have names in quotes
+            title = waits_title(main.phase, main.tiles)
+            if main.phase.kind == EXCHANGE:
+                return f"{title} in the exchange" + f" of {name}" * bool(name)
+            return title + f" in {name}" * bool(name)
         kind, cycles = cycles_by_kind(self.report).most_common(1)[0]
         share = 100 * cycles / self.report.total_cycles
         return f"{kind.capitalize()} takes {share:.1f} % of the run; no tile computes"
@@ -500,13 +534,15 @@ class _Builder:
         panels.marks.append(Flows("messages", "tiles"))
         ends = self.ends_of(SIDE)
         if self.is_sorted:
-            tiles_per_lane = number(self.by_tile.tiles / self.lanes)
             in_each = " in each IPU" if self.has_several else ""
-            heading = f"slowest first{in_each}, {tiles_per_lane} tiles a lane"
-            lanes = Lanes("lanes", heading, count=self.lanes, ends=ends)
+            heading = f"slowest first{in_each}, {self.by_tile.mean_text}"
         else:
             heading = f"the {self.group}, tile by tile"
+        heading += f"; {STRETCH}" * self.has_several
+        if not self.is_sorted:
             lanes = Lanes("lanes", heading, count=self.lanes, key=cells, ends=ends)
+        else:
+            lanes = Lanes("lanes", heading, count=self.lanes, ends=ends)
         panels.put(lanes, left=LANES_X, high=SIDE)
         if self.beyond:
             say = " and ".join(self.beyond).replace("host", "the host")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from itertools import pairwise
 from math import ceil
 
 import numpy as np
@@ -30,6 +31,7 @@ from ipu_teach.show.report_facts import (
     no_time,
     refuse_at_of_two,
     rests,
+    short_name,
     tiles_named,
 )
 from ipu_teach.show.scene import Bar, Curve, Drawing, Lanes, Scene, Series, Still, Table, label
@@ -149,7 +151,9 @@ class _Run:
     @cached_property
     def names(self) -> list[str]:
         """The kind and name of each step."""
-        return [label(f"{n.kind} {n.name}".strip(), 48) for n in self.report.memory.liveness.places]
+        return [
+            short_name(f"{n.kind} {n.name}".strip(), 48) for n in self.report.memory.liveness.places
+        ]
 
     @cached_property
     def fullest(self) -> Array:
@@ -266,7 +270,10 @@ class _Run:
     def _largest_text(sizes: list[tuple[str, int]]) -> str:
         """Return the first entries of `sizes` (name, bytes) as a text, and how many remain."""
         largest = ", ".join(f"{label(name, 24)} {size:,}" for name, size in sizes[:MOST_NAMED])
-        rest = f" and {len(sizes) - MOST_NAMED} more" if len(sizes) > MOST_NAMED else ""
+        rest = ""
+        if len(sizes) > MOST_NAMED:
+            remaining = sum(size for _, size in sizes[MOST_NAMED:])
+            rest = f" and {len(sizes) - MOST_NAMED} more, {remaining:,} bytes"
         return largest + rest or "none"
 
     def ranges(self, count: int) -> list[tuple[str, int, list[tuple[int, int]]]]:
@@ -288,7 +295,8 @@ class _Run:
         """Return (rows, rest, buffers): the list below the picture, for the player.
 
         `rows` are [name, bytes, ranges of columns] of the largest variables, and of everything else
-        that is always live. `rest` has, by column, the number and the bytes of the variables
+        that is always live. Variables of one name that are live in the same column have one row
+        there, with their number. `rest` has, by column, the number and the bytes of the variables
         without a row. `buffers` are the bytes of buffers in each of `count` columns, packed. A
         column is `per_column` steps or cycles wide. The bytes of a column are the sum of all three.
         """
@@ -299,29 +307,45 @@ class _Run:
             if per_tile.any() and category not in (VARIABLES, *LISTED, BUFFERS, LANDING):
                 always = f"{palette.MEMORY[category].name}, always"
                 rows.append((always, int(per_tile.sum()), [(0, count)]))
-        num_categories = len(rows)
+        names: dict[str, tuple[Array, Array]] = {}  # the variables live by column, and their bytes
         for row in (v for v in self.report.variables.folded().largest("bytes", 10**9) if v.bytes):
             step_ranges = ((0, self.num_steps),) if row.always_live else row.ranges
-            columns = [
-                (
-                    int(self.edges[first] / per_column + 1e-6),
-                    ceil(self.edges[last] / per_column - 1e-6),
-                )
-                for first, last in step_ranges
-            ]
+            is_live: Array = np.zeros(count, np.int64)
+            for first, last in step_ranges:
+                begin = int(self.edges[first] / per_column + 1e-6)
+                is_live[begin : ceil(self.edges[last] / per_column - 1e-6)] = 1
             name = label(row.name, 40) + ", always" * row.always_live
-            same_row = next((i for i, r in enumerate(rows) if (r[0], r[2]) == (name, columns)), -1)
-            if same_row >= 0:  # variables of one name, live at the same time
-                rows[same_row] = (name, rows[same_row][1] + row.bytes, columns)
+            if name in names or len(names) < MOST_LISTED:
+                numbers, sizes = names.get(name, (0, 0))
+                names[name] = numbers + is_live, sizes + row.bytes * is_live
                 continue
-            if step_ranges and len(rows) < MOST_LISTED + num_categories:
-                rows.append((name, row.bytes, columns))
-                continue
-            for column in {column for first, last in columns for column in range(first, last)}:
+            for column in np.flatnonzero(is_live).tolist():
                 num_variables, size = rest.get(column, (0, 0))
                 rest[column] = [num_variables + 1, size + row.bytes]
+        for name, live in names.items():
+            rows += _rows_of(name, *live)
         rows.sort(key=lambda row: -row[1])
         return rows, rest, pack(_at(self.bytes[0][BUFFER], self.shown(0, per_column, count)))
+
+
+def _rows_of(name: str, numbers: Array, sizes: Array) -> list[tuple[str, int, list[Range]]]:
+    """Return (name, bytes, ranges of columns) for each set of variables of one name that are live
+    together.
+
+    `numbers` and `sizes` are int64[columns]: how many are live, and their bytes.
+    """
+    pairs = np.stack((numbers, sizes), axis=1)
+    edges = [0, *(np.flatnonzero((pairs[1:] != pairs[:-1]).any(axis=1)) + 1).tolist(), len(pairs)]
+    ranges_of: dict[tuple[int, int], list[Range]] = {}
+    for begin, end in pairwise(edges):
+        if numbers[begin]:
+            key = int(numbers[begin]), int(sizes[begin])
+            ranges_of.setdefault(key, []).append((begin, end))
+    base, always, _ = name.partition(", always")
+    return [
+        (f"{base}, {num_live} of them{always}" if num_live > 1 else name, size, ranges)
+        for (num_live, size), ranges in ranges_of.items()
+    ]
 
 
 def _at(values: Array, steps: Array) -> Array:
@@ -329,6 +353,7 @@ def _at(values: Array, steps: Array) -> Array:
     return np.where(steps < 0, 0, values[steps])
 
 
+Range = tuple[int, int]  # from the first column to behind the last
 # the name of a variable, its bytes, its ranges of steps, and the number of its run
 Lane = tuple[str, int, list[tuple[int, int]], int]
 
@@ -520,6 +545,8 @@ def _still(runs: list[_Run], steps: tuple[int, ...], lanes: bool) -> Still:
             f"{each}{'' if run.always else ', without what is always live'}; of what comes and "
             f"goes: {run.live[step]}"
         )
+        buffers = int(run.bytes[0][BUFFER, step])
+        text += f"; buffers of the step {buffers:,}" if buffers else ""
         texts.append(f"{'ab'[run_number]}: {text}" if len(runs) > 1 else text)
         name = name or run.names[step]
     begin, end = float(max(a for a, _ in spans)), float(min(b for _, b in spans))

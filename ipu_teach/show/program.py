@@ -19,7 +19,7 @@ from ipu_teach.report import Report
 from ipu_teach.report.walk import Walk, WalkPlace
 from ipu_teach.show import palette
 from ipu_teach.show.panels import Panels
-from ipu_teach.show.report_facts import checked, linked, run_names, titled
+from ipu_teach.show.report_facts import checked, linked, run_names, short_name, titled
 from ipu_teach.show.scene import Scene, Still, Tree, label, number
 from ipu_teach.show.segments import at_work
 from ipu_teach.show.view import View
@@ -93,7 +93,7 @@ def _scene(report: Report, walk: Walk, all_places: list[WalkPlace]) -> Scene:
     panels = Panels()
     tree = Tree(
         "tree",
-        "program",
+        "program; parts on different IPUs overlap" if several else "program",
         pitch=PITCH,
         count=len(places),
         depth=depth,
@@ -135,6 +135,11 @@ def _scene(report: Report, walk: Walk, all_places: list[WalkPlace]) -> Scene:
         )
     programs = counted(len(walk.roots), "program")
     note = f"{counted(len(all_places), 'part')}, {number(total)} modelled cycles"
+    if several and total:
+        note += (
+            "; IPUs work at the same time: a part has the cycles of the IPU with the most work in "
+            "it, so the parts in it can add up to more"
+        )
     ipus = list(report.target.sets) * several
     rows = tuple(
         (
@@ -274,7 +279,7 @@ CyclesOf = Mapping[WalkPlace, Sequence[float]]  # the cycles of each place on ea
 
 
 class Spent(NamedTuple):
-    """A step, or on one IPU all steps of one name.
+    """All steps of one name.
 
     `cycles` are those on each IPU, and `places` those of the steps in the tree, the one with the
     most cycles first.
@@ -287,15 +292,14 @@ class Spent(NamedTuple):
 
 
 def _by_title(places: Sequence[WalkPlace], spent: CyclesOf) -> list[Spent]:
-    """Return the steps with their cycles; on one IPU, the steps of one name count together."""
-    by_title: dict[object, Spent] = {}
+    """Return the cycles of the steps; those of one name count together, on each IPU."""
+    by_title: dict[str, Spent] = {}
     for place in places:
         if place.node.step >= 0:
             cycles = np.array(spent[place])
-            key: object = place.title if len(cycles) == 1 else place
-            known = by_title.get(key, Spent(place.title, 0 * cycles, 0, ()))
+            known = by_title.get(place.title, Spent(place.title, 0 * cycles, 0, ()))
             same_name = sorted((*known.places, place), key=lambda p: -max(spent[p]))
-            by_title[key] = Spent(
+            by_title[place.title] = Spent(
                 place.title, known.cycles + cycles, known.runs + place.runs, tuple(same_name)
             )
     return list(by_title.values())
@@ -317,7 +321,7 @@ def _path_to(target: WalkPlace, places: Sequence[WalkPlace]) -> Array:
 def _title(largest: Spent, share: float) -> str:
     """Return the title of a run in which one step takes the share `share`, in per cent."""
     places = f" in {len(largest.places):,} steps" if len(largest.places) > 1 else ""
-    return f"{label(largest.title, 48)} takes most, {share:.1f} % of the cycles{places}"
+    return f"{short_name(largest.title, 48)} takes most, {share:.1f} % of the cycles{places}"
 
 
 def _sentence(

@@ -251,6 +251,27 @@ def step_name(report: Report, step: int, longest: int = 48) -> str:
     return label(f"{cost.kind} {cost.name}".strip(), longest)
 
 
+def short_name(name: str, longest: int) -> str:
+    """Return the kind and name of a step in at most `longest` characters.
+
+    A copy that is too long is named by its destination. Any other name ends in a complete word,
+    unless its first name is too long.
+    """
+    if len(name) <= longest:
+        return label(name, longest)
+    kind, _, rest = name.partition(" ")
+    if name.startswith(("'", "a view of ")):  # the name of a copy, without its kind
+        kind, rest = "copy", name
+    source, _, destination = rest.rpartition(" to ")
+    to_destination = f"{kind} to {destination}"
+    if source and " copies: " not in source and len(to_destination) <= longest:
+        return label(to_destination, longest)
+    words = name[: longest - 2].rpartition(" ")[0].split()
+    while words and words[-1] in ("to", "a", "view", "of"):
+        words.pop()
+    return label(f"{' '.join(words).rstrip(',:')} …" if len(words) > 1 else name, longest)
+
+
 def state_of(phases: Sequence[Phase]) -> int:
     """Return the code of the longest phase, or the code of rest if there are no phases."""
     return STATE[max(phases, key=lambda phase: phase.cycles).kind] if phases else 0
@@ -384,7 +405,7 @@ class IPUWait:
         who = named_ipus(self.last)
         verb = "makes" if len(self.last) == 1 else "make"
         up_to = "up to " if self.longest * self.waiting != self.cycles else ""
-        step = f", in {label(self.name, 40)}" if self.name else ""
+        step = f", in {short_name(self.name, 40)}" if self.name else ""
         return (
             f"{who} {verb} {counted(self.waiting, 'other')} wait {up_to}{number(self.longest)} "
             f"cycles in stretch {place + 1:,}{step}"
@@ -419,7 +440,7 @@ def longest_wait(stretch: Segment) -> IPUWait | None:
         end,
         longest,
         sum(cycles for _, cycles in waits),
-        step_name(stretch.report, *steps) if len(steps) == 1 else "",
+        step_name(stretch.report, min(steps), 2000) if len(steps) == 1 else "",
     )
 
 
@@ -471,7 +492,7 @@ def ipus_at_work(report: Report) -> str:
     if not longest_held.held_cycles:
         return f"In the whole run, at work are {shares}{rest}: none waits for another."
     by = (
-        f"{sets[longest_held.ipu]}, while it is in {label(longest_held.held_by, 40)}"
+        f"{sets[longest_held.ipu]}, while it is in {short_name(longest_held.held_by, 40)}"
         if longest_held.held_by
         else sets[longest_held.ipu]
     )

@@ -28,6 +28,7 @@ from ipu_teach.types import Array
 WAIT = STATES.index(palette.WAIT)
 MOST_TOLD = 16  # A text lists at most this many IPUs.
 MOST_NAMED = 4  # A text names at most this many tiles, steps or IPUs; of more, the first two.
+STRETCH = "a stretch is the steps between two meetings of all IPUs"
 MOST_ENDS = 8  # At most this many IPUs have their number beside their lanes.
 
 
@@ -298,6 +299,13 @@ class LanesOf:
                 target.sets if target.num_sets <= MOST_ENDS else (target.sets[0], self.ends[-1])
             )
         self._ipu = np.repeat(np.arange(target.num_sets), self._lanes)
+
+    @property
+    def mean_text(self) -> str:
+        """A text that says that each lane is the mean of several tiles; "" if it is one tile."""
+        if self.count >= self.tiles:
+            return ""
+        return f"each lane is the mean of {number(self.tiles / self.count)} tiles"
 
     @property
     def notes(self) -> list[str]:

@@ -41,6 +41,7 @@ from ipu_teach.show.report_facts import (
     refuse_at_of_two,
     resting,
     run_of,
+    short_name,
     slowest,
     sources,
     state_of,
@@ -48,7 +49,7 @@ from ipu_teach.show.report_facts import (
     titled,
 )
 from ipu_teach.show.scene import Flame, Mark, Scene, Still, Table, Tape, Track, label, number
-from ipu_teach.show.segments import WAIT, IPUStep, LanesOf, Segment, at_work, segments
+from ipu_teach.show.segments import STRETCH, WAIT, IPUStep, LanesOf, Segment, at_work, segments
 from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
 
@@ -424,17 +425,20 @@ class _Maker:
         """Return (title, note) of a stretch in which several IPUs execute steps of their own."""
         note = "takes no time"
         if longest is not None:
-            name = label(self.report.step_cost(longest.step).name, 40)
+            name = short_name(self.report.step_cost(longest.step).name, 40)
             note = f"{stretch.finish_text()}; {stretch.names[stretch.last]} longest with {name}"
         return stretch.summary, note
 
     def _heading(self) -> str:
         """Return the heading of the lanes."""
+        stretch = f"; {STRETCH}" * self.several
         if not self.lanes.is_sorted:
-            return "the tiles, each by its number"
+            return f"the tiles, each by its number{stretch}"
         return (
             f"{self.lanes.tiles:,} tiles in {self.lanes.count} lanes, slowest first"
             + ", IPU by IPU" * self.several
+            + f"; {self.lanes.mean_text}"
+            + stretch
         )
 
     def _notes(self, panels: Panels, blocks: Blocks | None) -> None:
@@ -476,7 +480,10 @@ class _Maker:
             lengths = [stretch.cycles for stretch in self.stretches]
             ipu_cycles = self.report.target.num_sets * sum(lengths[i] for i in order)
             share = 100 * sum(waited[i] for i in order) / ipu_cycles
-            return place, f"{share:.1f} % of the IPUs' time is waiting: {ipu_wait.text(place)}"
+            kind, cycles = self._ipu_cycles().most_common(1)[0]
+            title = f"{share:.1f} % of the IPUs' time is waiting, "
+            title += f"{100 * cycles / ipu_cycles:.1f} % is {kind}"
+            return place, f"{title}: {ipu_wait.text(place)}"
         spent_by_name, _ = self._by_name
         worst, cycles = spent_by_name.most_common(1)[0]
         share = 100 * cycles / spent_by_name.total()
@@ -484,7 +491,19 @@ class _Maker:
         is_worst = [_full_name(self.report, s.parts[0].step) == worst for s in self.stretches]
         lengths = [s.cycles * named for s, named in zip(self.stretches, is_worst, strict=True)]
         place = int(np.argmax(np.array(lengths)[self.order]))
-        return place, f"{share:.1f} % of the time goes to {label(worst, 48)}"
+        return place, f"{share:.1f} % of the time goes to {short_name(worst, 48)}"
+
+    def _ipu_cycles(self) -> Counter[str]:
+        """Return the cycles that all IPUs together spend in each kind of phase, without waiting."""
+        spent = Counter[str]()
+        runs = np.bincount(self.order, minlength=len(self.stretches)).tolist()
+        for stretch, times in zip(self.stretches, runs, strict=True):
+            for span in stretch.spans:
+                ipus = 1
+                if span.part.ipu is None:
+                    ipus = len(stretch.ends) - len(span.part.idle)
+                spent[span.phase.kind] += times * ipus * span.phase.cycles
+        return spent
 
     def _title_at(self, place: int, name: str) -> str:
         """Return the title of a picture that rests at a chosen place: its share of the time."""

@@ -99,8 +99,12 @@ EXTRA.liveness = (kit) => {
     list.textContent = scene.live.map(([title, rows, less, buffers]) => {
       const here = rows.filter(([, , from]) => from.some(([a, b]) => a <= at && at < b));
       const [few, all] = less[at] || [0, 0], passing = of(array(rows, 0, buffers, scene.frames[0]), at);
-      const lines = [...here, [`in ${few} more`, all], ["buffers of the step", passing]]
-        .filter(([, size]) => size).map(([name, size]) => `${words(size).padStart(13)}  ${name}`);
+      const sizes = [...here, ["buffers of the step", passing], [`in ${few} more`, all]]
+        .filter(([, size]) => size).sort((a, b) => b[1] - a[1]);
+      const lines = sizes.map(([name, size]) => `${words(size).padStart(13)}  ${name}`);
+      // the box has room for seven lines; the sum of those below is one of them
+      const below = sizes.slice(5).reduce((sum, [, size]) => sum + size, 0);
+      if (sizes.length > 6) lines.splice(5, 0, `${words(below).padStart(13)}  in ${sizes.length - 5} more lines, below`);
       return [`${title} at ${where(at)}, bytes:`, ...lines].join("\n");
     }).join("\n");
   }
