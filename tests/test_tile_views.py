@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 from pages import SVG, Tags, contrast
+from programs import replicas
 from recorded_programs import kept_recording
 from view_programs import (
     Alone,
@@ -991,3 +992,23 @@ def test_views_follow_what_if() -> None:
         slowest
     ] and f"= 4 x {int(max(free)) // 4:,}, its" in repr(made)
     assert len(made.scene.stills[0].values["busy"]) == 4
+
+
+def test_the_rows_of_code_say_how_many_codelets_they_leave_out() -> None:
+    report = replicas.main(4, 6).report
+    vertices = show.tile(report, 0).data
+    codelets = {row["codelet"] for row in vertices}
+    assert len(codelets) == 5
+    (tree,) = (mark for mark in show.tile(report, 0).scene.marks if isinstance(mark, Tree))
+    assert tree.heading == "its code: a vertex of each of the costliest 3 of 5 codelets"
+    shown_ = {text.split(",")[0] for text in tree.labels if ", vertex " in text}
+    slowest = {
+        name: max(
+            cycles(row["cycles"]) / (1 if row["worker"] == "all" else 6)
+            for row in vertices
+            if row["codelet"] == name
+        )
+        for name in codelets - {c for c in codelets if c.split(",")[0] in shown_}
+    }
+    assert len(slowest) == 2 and tree.labels[-1] == "2 more codelets, a vertex of each"
+    assert tuple(tree.cells[-3:]) == ("2", f"{sum(slowest.values()):,.0f}", "")
