@@ -146,10 +146,37 @@ def test_a_recorded_run_draws_every_message_or_says_how_much_it_leaves_out(name:
         if not links:  # between tiles with boxes all of it
             boxes = set(board.tiles)
             assert all(drawn[e] == n for e, n in expected.items() if set(e) <= boxes)
+            reason = "are not drawn: they go from or to tiles without a box; "
+            assert (reason in still.note) == (left > 0)
         seen += len(drawn)
     assert seen
     if name == "64 tiles":
         assert max(len(s.flows.get("messages", ())) for s in scene.stills) == 126
+
+
+def test_a_note_says_why_bytes_are_not_drawn_and_which_message_is_the_largest() -> None:
+    device = IPUModel("ipu2", tiles_per_ipu=3).create_device()
+    graph = Graph(device.target)
+    x, hidden = (graph.add_variable(FLOAT, (3, 5), name) for name in ("x", "hidden"))
+    y = graph.add_variable(FLOAT, (3, 10), "y")
+    for tile in range(3):
+        for tensor in (x, hidden, y):
+            graph.set_tile_mapping(tensor[tile], tile)
+    graph.set_initial_value(x, 1.0)
+    graph.set_initial_value(hidden, 2.0)
+    shifts = Copy(x[0, :3], y[1, :3]), Copy(x[1], y[2, :5]), Copy(hidden[0], y[1, 5:])
+    engine = Engine(graph, Sequence(*shifts))
+    recording = engine.record(x, y, hidden)
+    engine.load_and_run(device)
+    (note,) = (s.note for s in show.run(recording).scene.stills if s.flows)
+    assert note.startswith(
+        "52 bytes arrive; 2 messages are drawn, 52 bytes together, the largest of 32, y[1, 0] and 7 "
+        "more from tile 0 to tile 1; tile "
+    )
+    (note,) = (s.note for s in show.run(recording, x).scene.stills if "arrive" in s.note)
+    assert note.startswith(
+        "52 bytes arrive; 52 of them are not drawn: they are of tensors that are not shown; tile "
+    )
 
 
 def test_every_message_of_a_busy_exchange_is_an_arrow() -> None:
