@@ -831,6 +831,8 @@ def test_no_two_tiles_look_alike_but_neighbours(tiles: int) -> None:
     ]
     if tiles <= 14:
         assert len(set(looks)) == tiles and scene.legend == []
+        for is_dark in (False, True):  # small cells have no pattern
+            assert len({scene.codes[c].colour(is_dark) for c in set(code.tolist())}) == tiles
     else:  # ranges of neighbours, each named in the legend
         runs = sum(a != b for a, b in zip(looks, looks[1:], strict=False)) + 1
         assert (
