@@ -203,10 +203,7 @@ def _figures(target: Target) -> dict[str, str]:
             f"{rate(exchange)} a tile, each way "
             f"({target.exchange_bytes_per_cycle:,.10g} bytes a cycle)"
         ),
-        "links": (
-            f"{rung} a rung, {rail} a rail, each way ({target.link_bytes_per_cycle:,.10g} and "
-            f"{target.rail_bytes_per_cycle:,.10g} bytes a cycle)"
-        ),
+        "links": f"{rung} a rung, {rail} a rail, each way",
         "host": f"{rate(target.host_bytes_per_second)} an IPU",
     }
 

@@ -143,6 +143,7 @@ class _Maker:
         self.sources: dict[str, int] = {}
         # for each still, whether tiles send to tiles in it, and the bytes of its messages
         self.moved: dict[int, tuple[bool, int]] = {}
+        self.undrawn: dict[int, int] = {}  # by still, the bytes that are in no message
         # for a still with which a step of a Repeat begins, that step
         self.rounds: dict[int, int] = {}
         self._choose_cells(per)
@@ -459,8 +460,8 @@ class _Maker:
             messages = tuple(message for message, _ in carried)
             if phase.exchange >= 0:
                 arrive = f"{cost.exchange[phase.exchange].total:,} bytes arrive; "
-                arrive += self._largest(phase, carried)
-                note = arrive + self._undrawn(step, phase, messages, does.by_host) + note
+                arrive += self._undrawn(step, phase, messages, does.by_host)
+                note = arrive + self._largest(phase, carried) + note
             self.moved[len(self.stills)] = (
                 phase.kind in (EXCHANGE, LINKS) and bool(messages),
                 sum(m.size for m in messages),
@@ -602,6 +603,7 @@ class _Maker:
         undrawn_bytes = arrives - drawn_bytes
         if undrawn_bytes <= 0:
             return ""
+        self.undrawn[len(self.stills)] = undrawn_bytes
         hidden, boxless = "are of tensors that are not shown", "go from or to tiles without a box"
         why = f"they {hidden}, or {boxless}"
         if by_host:
@@ -787,7 +789,11 @@ class _Maker:
             return f"In {name} {numbers}{marked}; none moves between {tiles}"
         is_far = self.ipus > 1 and still.code == STATE[LINKS]
         where = "from IPU to IPU" if is_far else "from tile to tile"
-        size = counted(sum(message.size for message in moved), "byte")
+        drawn_bytes = sum(message.size for message in moved)
+        number_of_still = next(i for i, s in enumerate(self.stills) if s is still)
+        undrawn_bytes = self.undrawn.get(number_of_still, 0)
+        size = f"{drawn_bytes:,} of " * (undrawn_bytes > 0)
+        size += counted(drawn_bytes + undrawn_bytes, "byte")
         go = "goes" if len(moved) == 1 else "go"
         messages = f"{counted(len(moved), 'message')}, {size}, {go} {where} in {name}"
         return f"{messages}; then {numbers}{marked}"
