@@ -51,7 +51,7 @@ from ipu_teach.errors import IPUTeachError, shown
 from ipu_teach.poplibs import poplin, popops, poputil
 from ipu_teach.program import Copy, Execute, Sequence
 from ipu_teach.show import palette
-from ipu_teach.show.code import CODES, WORST, _terms
+from ipu_teach.show.code import CODES, WORST, formula_terms
 from ipu_teach.show.formula import formula_of
 from ipu_teach.show.paint import bar_width, paint
 from ipu_teach.show.report_facts import model_of
@@ -313,7 +313,7 @@ def test_every_formula_gives_the_cycles_of_its_vertex() -> None:
             if formula is not None:
                 assert {eval(formula.text, {"ceil": ceil})} == set(spent.tolist()), codelet
                 assert formula.named_sizes
-                terms = list(_terms(ast.parse(formula.text, mode="eval").body))
+                terms = list(formula_terms(ast.parse(formula.text, mode="eval").body))
                 assert sum(value for _, value in terms) == formula.cycles
                 for text, value in terms:
                     assert eval(text, {"ceil": ceil}) == value

@@ -737,7 +737,12 @@ def test_every_element_shows_its_tile() -> None:
     ("tiles", "ipus", "shape", "headings"),
     [
         (13, 1, (8, 8), ("x, 8 x 8 FLOAT", "13 tiles", "bytes, tile by tile")),
-        (64, 1, (8, 8), ("x, 8 x 8 FLOAT", "64 tiles; each colour is 8 tiles", "bytes, tile by tile")),
+        (
+            64,
+            1,
+            (8, 8),
+            ("x, 8 x 8 FLOAT", "64 tiles; each colour is 8 tiles", "bytes, tile by tile"),
+        ),
         (
             128,
             2,

@@ -273,28 +273,28 @@ def _largest_term(formula: Formula) -> str:
 
     Products of sums are multiplied out. The text is "" if there is only one term.
     """
-    terms = list(_terms(ast.parse(formula.text, mode="eval").body))
+    terms = list(formula_terms(ast.parse(formula.text, mode="eval").body))
     if len(terms) < 2:
         return ""
     text, cycles = max(terms, key=lambda term: term[1])
     return f", of which {text} is {cycles:,}"
 
 
-def _terms(node: ast.expr) -> Iterator[tuple[str, int]]:
+def formula_terms(node: ast.expr) -> Iterator[tuple[str, int]]:
     """Yield (text, value) of each term of an expression, multiplied out."""
     match node:
         case ast.BinOp(left, ast.Add(), right):
-            yield from _terms(left)
-            yield from _terms(right)
+            yield from formula_terms(left)
+            yield from formula_terms(right)
         case ast.BinOp(left, ast.Sub(), right):
-            yield from _terms(left)
-            yield from ((f"-{text}", -value) for text, value in _terms(right))
+            yield from formula_terms(left)
+            yield from ((f"-{text}", -value) for text, value in formula_terms(right))
         case ast.BinOp(left, ast.Mult(), right) if any(
             isinstance(side, ast.BinOp) and isinstance(side.op, ast.Add | ast.Sub)
             for side in (left, right)
         ):
-            for first, a in _terms(left):
-                yield from ((f"{first} * {second}", a * b) for second, b in _terms(right))
+            for first, a in formula_terms(left):
+                yield from ((f"{first} * {second}", a * b) for second, b in formula_terms(right))
         case _:
             yield ast.unparse(node), round(_value(node))
 
