@@ -283,6 +283,15 @@ def test_a_codelet_has_its_place_its_share_and_the_largest_term_of_its_formula()
     assert show.code(report).scene.title == show.code(report, order[0]).scene.title
 
 
+@pytest.mark.parametrize(
+    "text", ["6 * (53 // 2 + 4 - 7 % 4) + 2", "(3 + 4) * (5 - ceil(9 / 2))", "-(3 // 2) * (2 + 1)"]
+)
+def test_terms_of_a_formula_add_up_to_it(text: str) -> None:
+    terms = list(formula_terms(ast.parse(text, mode="eval").body))
+    assert len(terms) > 1 and sum(value for _, value in terms) == eval(text, {"ceil": ceil})
+    assert [eval(term, {"ceil": ceil}) for term, _ in terms] == [value for _, value in terms]
+
+
 def test_every_formula_gives_the_cycles_of_its_vertex() -> None:
     """The text of each formula is computed again, by Python."""
     device = IPUModel("ipu2", tiles_per_ipu=4).create_device()

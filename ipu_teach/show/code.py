@@ -295,6 +295,8 @@ def formula_terms(node: ast.expr) -> Iterator[tuple[str, int]]:
         ):
             for first, a in formula_terms(left):
                 yield from ((f"{first} * {second}", a * b) for second, b in formula_terms(right))
+        case ast.BinOp(_, ast.FloorDiv() | ast.Mod(), _):  # a factor before it needs the brackets
+            yield f"({ast.unparse(node)})", round(_value(node))
         case _:
             yield ast.unparse(node), round(_value(node))
 

@@ -143,7 +143,8 @@ class _Maker:
         self.sources: dict[str, int] = {}
         # for each still, whether tiles send to tiles in it, and the bytes of its messages
         self.moved: dict[int, tuple[bool, int]] = {}
-        self.undrawn: dict[int, int] = {}  # by still, the bytes that are in no message
+        # The bytes of each still that no message contains.
+        self.undrawn: dict[int, int] = {}
         # for a still with which a step of a Repeat begins, that step
         self.rounds: dict[int, int] = {}
         self._choose_cells(per)
