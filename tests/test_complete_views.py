@@ -149,10 +149,37 @@ def test_a_recorded_run_draws_every_message_or_says_how_much_it_leaves_out(name:
         if not links:  # between tiles with boxes all of it
             boxes = set(board.tiles)
             assert all(drawn[e] == n for e, n in expected.items() if set(e) <= boxes)
+            reason = "are not drawn: they go from or to tiles without a box; "
+            assert (reason in still.note) == (left > 0)
         seen += len(drawn)
     assert seen
     if name == "64 tiles":
         assert max(len(s.flows.get("messages", ())) for s in scene.stills) == 126
+
+
+def test_a_note_says_why_bytes_are_not_drawn_and_which_message_is_the_largest() -> None:
+    device = IPUModel("ipu2", tiles_per_ipu=3).create_device()
+    graph = Graph(device.target)
+    x, hidden = (graph.add_variable(FLOAT, (3, 5), name) for name in ("x", "hidden"))
+    y = graph.add_variable(FLOAT, (3, 10), "y")
+    for tile in range(3):
+        for tensor in (x, hidden, y):
+            graph.set_tile_mapping(tensor[tile], tile)
+    graph.set_initial_value(x, 1.0)
+    graph.set_initial_value(hidden, 2.0)
+    shifts = Copy(x[0, :3], y[1, :3]), Copy(x[1], y[2, :5]), Copy(hidden[0], y[1, 5:])
+    engine = Engine(graph, Sequence(*shifts))
+    recording = engine.record(x, y, hidden)
+    engine.load_and_run(device)
+    (note,) = (s.note for s in show.run(recording).scene.stills if s.flows)
+    assert note.startswith(
+        "52 bytes arrive; 2 messages are drawn, 52 bytes together, the largest of 32, y[1, 0] and 7 "
+        "more from tile 0 to tile 1; tile "
+    )
+    (note,) = (s.note for s in show.run(recording, x).scene.stills if "arrive" in s.note)
+    assert note.startswith(
+        "52 bytes arrive; 52 of them are not drawn: they are of tensors that are not shown; tile "
+    )
 
 
 def test_every_message_of_a_busy_exchange_is_an_arrow() -> None:
@@ -241,7 +268,10 @@ def test_a_run_rests_where_its_title_says_what_moves_and_what_changes(case: str)
         for element in elements
     ]
     size = sum(message.size for message in messages)
-    between = f"{len(messages)} messages, {size:,} bytes, go from "
+    left_out = re.search(r"([\d,]+) of them are not drawn: ", still.note)
+    total = size + (int(left_out[1].replace(",", "")) if left_out else 0)
+    of_bytes = f"{size:,} of {total:,}" if left_out else f"{size:,}"
+    between = f"{len(messages)} messages, {of_bytes} bytes, go from "
     assert scene.title.startswith(between), scene.title
     assert f"; then {len(changed):,} numbers change (thick lines" in scene.title
     # the picture at rest marks the cells whose numbers the superstep then changes
@@ -344,6 +374,10 @@ def test_lanes_of_one_name_and_the_words_sum_the_same_variables() -> None:
 def test_a_constant_that_was_set_has_no_published_source() -> None:
     usual = show.machine(IPUModel("ipu2").create_device())
     changed = show.machine(IPUModel("ipu2", host_bytes_per_second=1e15).create_device())
+    assert "host" not in changed.scene.title  # a finding is not about a figure that was set
+    assert changed.scene.title.endswith(
+        ": the memory of 1,472 tiles together is 2 times as fast as their exchange"
+    )
     sources: Any = [{row["pipe"]: row["source"] for row in view.data} for view in (usual, changed)]
     assert sources[1]["host"] == "set for this machine" != sources[0]["host"]
     assert {p: s for p, s in sources[0].items() if p != "host"} == {
@@ -709,11 +743,11 @@ def test_a_machine_says_what_is_of_a_tile_of_an_ipu_and_of_all() -> None:
         *[True] * 4,
     ]
     units = [figure.partition(";")[0] for figure in zoom.figures]
-    assert [unit.partition(" ")[2] for unit in units] == [
-        "bits a cycle and tile",
-        "bytes a cycle and tile, each way",
-        "bytes a cycle and IPU, each way",
-        "bytes a second and IPU",
+    assert units == [
+        "10.6 GB/s a tile (64 bits a cycle)",
+        "5.32 GB/s a tile, each way (4 bytes a cycle)",
+        "81.4 GB/s a rung, 40.7 GB/s a rail, each way",
+        "8 GB/s an IPU",
     ]
 
 

@@ -16,6 +16,7 @@ from pages import option_error
 
 from ipu_course.lesson06 import checks as lesson06
 from ipu_teach import FLOAT, HALF, INT, Engine, Graph, InOut, IPUModel, Report, Vertex, show
+from ipu_teach.cost.links import link_rate, links_of
 from ipu_teach.errors import PoplarTypeError
 from ipu_teach.program import Copy, Execute, Repeat, Sequence
 from ipu_teach.report.host_trace import HostTrace
@@ -603,7 +604,7 @@ def test_a_machine_is_as_wide_as_its_figures() -> None:
     assert pipes(target, 4) == [
         4 * 1472 * 8 * 1_330_000_000,
         4 * 1472 * 4 * 1_330_000_000,
-        round(4 * 61.2 * 1.33e9),
+        round((2 * 61.2 + 2 * 30.6) * 1.33e9),
         32_000_000_000,
     ]
     view = show.machine(target)
@@ -614,9 +615,11 @@ def test_a_machine_is_as_wide_as_its_figures() -> None:
     rows = {(row["machine"], row["pipe"]): row for row in view.data}
     assert (
         len(rows) == 2 + 3 + 3 * 4
-        and rows["16 IPUs", "links"]["bandwidth"] == rate(16 * 61.2 * 1.33e9) == "1.3 TB/s"
+        and rows["16 IPUs", "links"]["bandwidth"]
+        == rate((8 * 61.2 + 14 * 30.6) * 1.33e9)
+        == "1.22 TB/s"
     )
-    assert rows["a tile", "exchange"]["figure"] == "4 bytes a cycle and tile, each way"
+    assert rows["a tile", "exchange"]["figure"] == "5.32 GB/s a tile, each way (4 bytes a cycle)"
     assert rows["a tile", "exchange"]["source"].startswith("derived from tut6")
     # of each size a picture, its pipes as wide as their bandwidth
     for level, ipus in enumerate((0, 1, 4, 16, 64)):
@@ -634,7 +637,7 @@ def test_a_machine_is_as_wide_as_its_figures() -> None:
         isinstance(zoom, Zoom) and zoom.counts == (6, 1472, 4, 16, 64) and len(zoom.told) == 5 * 4
     )
     assert zoom.told[5] == (
-        "an IPU, exchange: 7.83 TB/s, modelled; 4 bytes a cycle and tile, each way; derived from "
+        "an IPU, exchange: 7.83 TB/s, modelled; 5.32 GB/s a tile, each way (4 bytes a cycle); derived from "
         "tut6: its planner costs come out only with 4."
     )
     assert zoom.told[2] == "a tile, links: none."
@@ -698,6 +701,12 @@ def test_a_machine_of_several_ipus_has_its_links_and_what_a_run_sends_over_them(
         if isinstance(shape, Boxes)
         for box in shape.boxes.tolist()
     }
+    assert mark.heading == (
+        "2 rungs of 81.4 GB/s and 2 rails of 40.7 GB/s, together 244 GB/s, each way; %: time busy"
+    )
+    assert ", links 244 GB/s," in view.scene.stills[view.scene.poster].note
+    each_way = [link_rate(link, device.target) * 1.33 for link in links_of(device.target)[::2]]
+    assert sum(each_way) == pytest.approx(244, abs=0.5)
     names = [drawn[x, y] for x, y in mark.places[:, :2].tolist()]
     busiest, middle, least, none = (
         *(f"a link busy {much} of the busiest's time" for much in ("more than 2/3", "up to 2/3")),

@@ -917,19 +917,25 @@ LIKEWISE = [
         "neighbours",
         64,
         lambda t: [d for d in (t - 16, t + 16) if 0 <= d < 64],
-        "to the tiles of the same number on the IPUs next to theirs",
+        "to the tiles at the same places on the IPUs next to theirs",
     ),
     (
         "shift",
         64,
         lambda t: [t + 16] if t < 48 else [],
-        "to the tile of the same number 1 IPU further on",
+        "to the tile at the same place on the next IPU",
+    ),
+    (
+        "shift",
+        64,
+        lambda t: [t - 16] if t > 15 else [],
+        "to the tile at the same place on the previous IPU",
     ),
     (
         "shift",
         64,
         lambda t: [t - 32] if t > 31 else [],
-        "to the tile of the same number 2 IPUs further back",
+        "to the tile at the same place 2 IPUs further back",
     ),
     ("ring over IPUs 0, 1, 2, 3", 64, lambda t: [(t + 16) % 64], "each IPU sends to the next one"),
     (
@@ -1007,7 +1013,7 @@ def test_messages_are_told_beside_the_pairs_of_tiles() -> None:
             graph.set_tile_mapping(part, t)
     note = show.exchange(run(graph, Execute(compute_set))).scene.stills[0].note
     assert (
-        "64 bytes arrive from 8 messages of 32 bytes in all, some to several tiles, between 12 pairs of "
+        "64 bytes arrive from 8 messages (32 bytes together, some to several tiles), between 12 pairs of "
         "tiles; most arrive from 4 tiles, 16 each, and at 4 tiles, 16 each;"
     ) in note
 
@@ -1020,7 +1026,7 @@ def test_all_figures_of_an_exchange_count_the_bytes_that_arrive() -> None:
     assert delivered.tolist() == table.sum(axis=0).tolist() == [100, 20, 0, 0, 0, 0]
     assert received.tolist() == table.sum(axis=1).tolist() == [0, 20, 40, 20, 20, 20]
     assert (
-        "120 bytes arrive from 2 messages of 40 bytes in all, some to several tiles" in still.note
+        "120 bytes arrive from 2 messages (40 bytes together, some to several tiles)" in still.note
     )
     assert "most arrive from tile 0, 100, and at tile 2, 40;" in still.note
     words = [s.text for s in paint(scene, scene.poster) if isinstance(s, Words)]

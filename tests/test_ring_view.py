@@ -260,12 +260,16 @@ def test_the_heading_explains_the_texts_in_boxes_and_a_note_the_frames() -> None
     assert "frame" not in mark.heading and len(set(scene.notes)) == len(scene.notes)
     fractions = [s.text for s in mark.pictures[0] if isinstance(s, Words) and "/" in s.text]
     assert Counter(f.split(": ")[1] for f in fractions) == {"1/4": 4, "2/4": 4, "3/4": 4, "4/4": 12}
+    rounds = [s.text for s in mark.pictures[0] if isinstance(s, Words) and "round" in s.text]
+    assert rounds == [f"round {k}" for k in range(1, 7)]
     scene = show.ring(all_reduce_report(8, 624, "clockwise_ring", tiles=2)).scene
     mark = scene.mark("rounds")
     assert isinstance(mark, Painted)
     assert mark.heading == "all rounds; 7/8: the sum of 7 of 8 IPUs"  # the boxes are narrower
     in_boxes = {s.text for s in mark.pictures[0] if isinstance(s, Words) and s.anchor == "middle"}
     assert in_boxes == {f"{i}/8" for i in range(1, 9)}
+    columns = [s.text for s in mark.pictures[0] if isinstance(s, Words) and s.anchor == "start"]
+    assert columns == [f"{k}" for k in range(1, 15)]  # no room for "round"
 
 
 def test_data_that_is_not_summed_has_the_colour_of_the_ipu_on_which_it_began() -> None:

@@ -515,7 +515,7 @@ def test_a_vertex_of_a_library_is_told_in_a_sentence_and_its_source_is_not_shown
     engine.run()
     told = "\n".join(show.run(recording).scene.sources)
     assert "popops::BinaryOp1D<ADD,float>: out = a op b, element by element." in told
-    assert "<ADD,float>: out = the rows of x, reduced one after the other." in told
+    assert "<ADD,float>: Set `out` to the rows of x, reduced first to last." in told
     assert "self" not in told and "def " not in told
 
 

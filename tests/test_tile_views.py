@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 from pages import SVG, Tags, contrast
+from programs import replicas
 from recorded_programs import kept_recording
 from view_programs import (
     Alone,
@@ -50,7 +51,7 @@ from ipu_teach.errors import IPUTeachError, shown
 from ipu_teach.poplibs import poplin, popops, poputil
 from ipu_teach.program import Copy, Execute, Sequence
 from ipu_teach.show import palette
-from ipu_teach.show.code import CODES, WORST
+from ipu_teach.show.code import CODES, WORST, formula_terms
 from ipu_teach.show.formula import formula_of
 from ipu_teach.show.paint import bar_width, paint
 from ipu_teach.show.report_facts import model_of
@@ -241,9 +242,9 @@ def test_a_formula_of_the_library_is_said_instead_of_lines() -> None:
     expression, each = re.fullmatch(r" +(.*) = ([\d,]+) cycles", formula["line"]).groups()  # type: ignore[union-attr]
     assert eval(expression, {"ceil": ceil}) == cycles(each)
     assert cycles(each) * int(size["times"]) == cycles(size["cycles"])
-    assert f"{expression} = {each} each." in repr(made).splitlines()[0]
+    assert f"{expression} = {each} each, of which " in repr(made).splitlines()[0]
     assert made.scene.title == (
-        f"{name} has no Python lines: a formula gives a vertex {each} modelled cycles"
+        f"{name}, the only codelet, takes 100.0 % of all vertex cycles: {each} a vertex, by a formula"
     )
     assert "line" not in {made.scene.codes[i].name for i in made.scene.legend}
     every = report.cycles_by_codelet()
@@ -260,6 +261,35 @@ def test_a_formula_of_the_library_is_said_instead_of_lines() -> None:
     assert sum(every.values()) >= cycles(head["cycles"])
     (codelet,) = (row for row in show.tile(report, 0).scene.marks if isinstance(row, Tree))
     assert any(expression[:40] in text for text in codelet.labels)
+
+
+def test_a_codelet_has_its_place_its_share_and_the_largest_term_of_its_formula() -> None:
+    report = replicas.main(4, 6).report
+    every = report.cycles_by_codelet()
+    order = sorted(every, key=lambda name: -every[name])
+    assert len(order) == 5 and len(set(every.values())) == 5
+    for place, name in enumerate(order, 1):
+        scene = show.code(report, name).scene
+        rank = "the costliest" if place == 1 else f"number {place}"
+        share = f"{100 * every[name] / sum(every.values()):.1f} %"
+        assert scene.title.startswith(
+            f"{name}, {rank} of 5 codelets, takes {share} of all vertex cycles: "
+        )
+        assert f"; it is {rank} of 5 codelets, with {share} of the cycles of" in scene.sentence
+    sentence = show.code(report, "popops::BinaryOp1DInPlace<ADD,float>").scene.sentence
+    assert (
+        "6 * (58 + ceil(ceil(40 / 6) / 2) * 3) + 11 = 431 each, of which 6 * 58 is 348." in sentence
+    )
+    assert show.code(report).scene.title == show.code(report, order[0]).scene.title
+
+
+@pytest.mark.parametrize(
+    "text", ["6 * (53 // 2 + 4 - 7 % 4) + 2", "(3 + 4) * (5 - ceil(9 / 2))", "-(3 // 2) * (2 + 1)"]
+)
+def test_terms_of_a_formula_add_up_to_it(text: str) -> None:
+    terms = list(formula_terms(ast.parse(text, mode="eval").body))
+    assert len(terms) > 1 and sum(value for _, value in terms) == eval(text, {"ceil": ceil})
+    assert [eval(term, {"ceil": ceil}) for term, _ in terms] == [value for _, value in terms]
 
 
 def test_every_formula_gives_the_cycles_of_its_vertex() -> None:
@@ -292,6 +322,10 @@ def test_every_formula_gives_the_cycles_of_its_vertex() -> None:
             if formula is not None:
                 assert {eval(formula.text, {"ceil": ceil})} == set(spent.tolist()), codelet
                 assert formula.named_sizes
+                terms = list(formula_terms(ast.parse(formula.text, mode="eval").body))
+                assert sum(value for _, value in terms) == formula.cycles
+                for text, value in terms:
+                    assert eval(text, {"ceil": ceil}) == value
                 checked[codelet.__name__.partition("<")[0]] += 1
     assert len(checked) >= 6, checked
 
@@ -991,3 +1025,23 @@ def test_views_follow_what_if() -> None:
         slowest
     ] and f"= 4 x {int(max(free)) // 4:,}, its" in repr(made)
     assert len(made.scene.stills[0].values["busy"]) == 4
+
+
+def test_the_rows_of_code_say_how_many_codelets_they_leave_out() -> None:
+    report = replicas.main(4, 6).report
+    vertices = show.tile(report, 0).data
+    codelets = {row["codelet"] for row in vertices}
+    assert len(codelets) == 5
+    (tree,) = (mark for mark in show.tile(report, 0).scene.marks if isinstance(mark, Tree))
+    assert tree.heading == "its code: a vertex of each of the costliest 3 of 5 codelets"
+    shown_ = {text.split(",")[0] for text in tree.labels if ", vertex " in text}
+    slowest = {
+        name: max(
+            cycles(row["cycles"]) / (1 if row["worker"] == "all" else 6)
+            for row in vertices
+            if row["codelet"] == name
+        )
+        for name in codelets - {c for c in codelets if c.split(",")[0] in shown_}
+    }
+    assert len(slowest) == 2 and tree.labels[-1] == "2 more codelets, a vertex of each"
+    assert tuple(tree.cells[-3:]) == ("2", f"{sum(slowest.values()):,.0f}", "")

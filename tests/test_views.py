@@ -743,14 +743,19 @@ def test_every_element_shows_its_tile() -> None:
     ("tiles", "ipus", "shape", "headings"),
     [
         (13, 1, (8, 8), ("x, 8 x 8 FLOAT", "13 tiles", "bytes, tile by tile")),
-        (64, 1, (8, 8), ("x, 8 x 8 FLOAT", "64 tiles; a colour is 8 tiles", "bytes, tile by tile")),
+        (
+            64,
+            1,
+            (8, 8),
+            ("x, 8 x 8 FLOAT", "64 tiles; each colour is 8 tiles", "bytes, tile by tile"),
+        ),
         (
             128,
             2,
             (256, 200),
             (
                 "x, 256 x 200 FLOAT; a square is 4 x 4 elements",
-                "128 tiles on 2 IPUs; a colour is 16 tiles",
+                "128 tiles on 2 IPUs; each colour is 16 tiles",
                 "bytes of a tile, fullest first; a lane is 2 tiles",
             ),
         ),
@@ -837,6 +842,8 @@ def test_no_two_tiles_look_alike_but_neighbours(tiles: int) -> None:
     ]
     if tiles <= 14:
         assert len(set(looks)) == tiles and scene.legend == []
+        for is_dark in (False, True):  # small cells have no pattern
+            assert len({scene.codes[c].colour(is_dark) for c in set(code.tolist())}) == tiles
     else:  # ranges of neighbours, each named in the legend
         runs = sum(a != b for a, b in zip(looks, looks[1:], strict=False)) + 1
         assert (

@@ -5,9 +5,11 @@ For a vertex of a library, it shows the formula that gives the cycles.
 
 from __future__ import annotations
 
+import ast
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from math import ceil
 from textwrap import wrap
 from typing import NamedTuple
 
@@ -154,6 +156,10 @@ def _of_run(report: Report, codelet: type[Vertex] | str | None) -> View:
         head += f" {target.codelet_prices}" + (
             "" if totals[0] is None else f", {number(totals[0])} {other_prices}"
         )
+    rank = _rank(spent, chosen)
+    share = percent(total / (sum(spent.values()) or 1))
+    head += f"; it is {rank}, with {share} of the cycles of all vertices"
+    rank += f", takes {share} of all vertex cycles"
     rows = [
         row(0, name, runs, total, total, PART, *totals),
         *line_rows(chosen, lines, start, total, others=others),
@@ -169,8 +175,18 @@ def _of_run(report: Report, codelet: type[Vertex] | str | None) -> View:
         for depth, text, cycles in texts
         if cycles
     ]
-    view = _view(name, head, columns, rows, by_size=by_size, tail=tail)
+    view = _view(name, head, columns, rows, by_size=by_size, tail=tail, rank=rank)
     return View(linked(view.scene, report, (), shown_by[chosen]), repr(view))
+
+
+def _rank(spent: Mapping[type[Vertex], int], chosen: type[Vertex]) -> str:
+    """Return the place of a codelet among all that ran, by the cycles of their vertices."""
+    place = 1 + sum(cycles > spent[chosen] for cycles in spent.values())
+    if len(spent) == 1:
+        return "the only codelet"
+    if place == 1:
+        return f"the costliest of {len(spent)} codelets"
+    return f"number {place} of {len(spent)} codelets"
 
 
 def has_estimate(group: Group) -> Array:
@@ -252,6 +268,65 @@ def formula_rows(by_size: Mapping[Formula, BySize], total: float) -> Iterator[Co
         yield row(1, counted(len(rest), "other size"), runs, cycles, total, PART)
 
 
+def _largest_term(formula: Formula) -> str:
+    """Return the term of a formula with the most cycles, as the end of a sentence.
+
+    Products of sums are multiplied out. The text is "" if there is only one term.
+    """
+    terms = list(formula_terms(ast.parse(formula.text, mode="eval").body))
+    if len(terms) < 2:
+        return ""
+    text, cycles = max(terms, key=lambda term: term[1])
+    return f", of which {text} is {cycles:,}"
+
+
+def formula_terms(node: ast.expr) -> Iterator[tuple[str, int]]:
+    """Yield (text, value) of each term of an expression, multiplied out."""
+    match node:
+        case ast.BinOp(left, ast.Add(), right):
+            yield from formula_terms(left)
+            yield from formula_terms(right)
+        case ast.BinOp(left, ast.Sub(), right):
+            yield from formula_terms(left)
+            yield from ((f"-{text}", -value) for text, value in formula_terms(right))
+        case ast.BinOp(left, ast.Mult(), right) if any(
+            isinstance(side, ast.BinOp) and isinstance(side.op, ast.Add | ast.Sub)
+            for side in (left, right)
+        ):
+            for first, a in formula_terms(left):
+                yield from ((f"{first} * {second}", a * b) for second, b in formula_terms(right))
+        case ast.BinOp(_, ast.FloorDiv() | ast.Mod(), _):  # a factor before it needs the brackets
+            yield f"({ast.unparse(node)})", round(_value(node))
+        case _:
+            yield ast.unparse(node), round(_value(node))
+
+
+def _value(node: ast.expr) -> float:
+    """Return the value of an expression of a formula."""
+    match node:
+        case ast.Constant(int(value)):
+            return value
+        case ast.UnaryOp(ast.USub(), operand):
+            return -_value(operand)
+        case ast.Call(ast.Name("ceil"), [argument]):
+            return ceil(_value(argument))
+    assert isinstance(node, ast.BinOp)
+    a, b = _value(node.left), _value(node.right)
+    match node.op:
+        case ast.Add():
+            return a + b
+        case ast.Sub():
+            return a - b
+        case ast.Mult():
+            return a * b
+        case ast.Div():
+            return a / b
+        case ast.FloorDiv():
+            return a // b
+    assert isinstance(node.op, ast.Mod)
+    return a % b
+
+
 def _priced(groups_run: GroupsRun, target: Target) -> tuple[int, LineCosts]:
     """Return (the cycles of starting vertices, the costs of each line).
 
@@ -301,8 +376,12 @@ def _view(
     rows: list[CodeRow],
     by_size: Mapping[Formula, BySize] | None = None,
     tail: str = "",
+    rank: str = "",
 ) -> View:
-    """Return the view of these rows. `head` and `tail` begin and end its sentence."""
+    """Return the view of these rows. `head` and `tail` begin and end its sentence.
+
+    `rank` is the place of a codelet among all that ran, and its share, as part of a title.
+    """
     mark = tree(name, columns, rows)
     rows = [(n, t.replace(INDENT, ""), cells, share, c) for n, t, cells, share, c in rows]
     worst = next((one for one in rows if one[4] == CODES.index(WORST)), None)
@@ -313,13 +392,14 @@ def _view(
         costliest = next(iter(by_size))
         worst_line = (
             f"; most with {costliest.named_sizes}: {costliest.text} = {costliest.cycles:,} each"
+            f"{_largest_term(costliest)}"
         )
         each = sorted({formula.cycles for formula in by_size})
         cycles = f"{each[0]:,}" if len(each) == 1 else f"{each[0]:,} to {each[-1]:,}"
-        title = f"{name} has no Python lines: a formula gives a vertex {cycles} modelled cycles"
+        title = f"{name}, {rank}: {cycles} a vertex, by a formula"
     else:
         worst_line = f", {rows[1][1]}"
-        title = f"{name}: its cycles have no lines"
+        title = f"{name}, {rank}: its cycles have no lines"
     sentence = f"{head}{worst_line}.{tail}"
     notes = (FORMULAS,) if by_size else ()
     table = tuple(("  " * depth + text, *cells) for depth, text, cells, *_ in rows)

@@ -256,9 +256,12 @@ def _far(distances: list[int], tiles_per_ipu: int) -> str:
     if same:
         if len(distances) > 1:
             which = "next to theirs" if far == ["1"] else f"{' and '.join(far)} away"
-            return f"the tiles of the same number on the IPUs {which}"
+            return f"the tiles at the same places on the IPUs {which}"
+        if far == ["1"]:
+            which = "next" if distances[0] > 0 else "previous"
+            return f"the tile at the same place on the {which} IPU"
         way = "further on" if distances[0] > 0 else "further back"
-        return f"the tile of the same number {far[0]} IPU{'s' * (far[0] != '1')} {way}"
+        return f"the tile at the same place {far[0]} IPUs {way}"
     if len(distances) > 1:
         return "the tiles " + ("next to them" if far == ["1"] else f"{' and '.join(far)} away")
     return f"the tile {far[0]} {'further on' if distances[0] > 0 else 'further back'}"
@@ -408,8 +411,11 @@ def _note(exchange: Exchange, per_ipu: int) -> str:
     over = exchange.between(per_ipu)
     how_many = "all" if over == exchange.total else f"{over:,} of them"
     sent = int(transfers.size.sum())
-    to_several = " to" if len(transfers) == 1 else " in all, some to"
-    of_bytes = f" of {counted(sent, 'byte')}{to_several} several tiles"
+    of_bytes = (
+        f" of {counted(sent, 'byte')} to several tiles"
+        if len(transfers) == 1
+        else f" ({counted(sent, 'byte')} together, some to several tiles)"
+    )
     of_bytes *= sent < exchange.total
     last = exchange.slowest_tiles
     who = f"tile {last[0]} is" if len(last) == 1 else f"{len(last):,} tiles are"

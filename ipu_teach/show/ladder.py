@@ -13,7 +13,6 @@ from dataclasses import replace
 import numpy as np
 
 from ipu_teach.cost.links import Link, around, busy_cycles, link_load, link_rate, links_of
-from ipu_teach.errors import counted
 from ipu_teach.report import Report
 from ipu_teach.show import palette
 from ipu_teach.show.panels import painted
@@ -93,8 +92,8 @@ class Ladder:
     def _share(self, link: Link) -> str:
         return f"{100 * self.busy[link] / (self.total or 1):.2g} %"
 
-    def mark(self, first: int, plain: int, ipu: int) -> Painted:
-        """Return the picture of the ladder.
+    def mark(self, heading: str, first: int, plain: int, ipu: int) -> Painted:
+        """Return the picture of the ladder, with `heading` above it.
 
         `first` is the number of the code `LOADS[0]`, `plain` that of a link without a run, and
         `ipu` that of an IPU.
@@ -142,23 +141,16 @@ class Ladder:
                 if is_inside
                 else Words(x, y_beside, name, 10, anchor="middle", ink="soft")
             )
-        rates = [f"{link_rate(link, self.target):,.4g}" for link in self.links]
         ends_of_links = np.array(self.links).T
         template = "IPU {from} to IPU {to}: {bytes} bytes in the run, {busy} modelled cycles busy"
         values = {"from": ends_of_links[0], "to": ends_of_links[1]}
         for name, count_by_link in (("bytes", self.bytes), ("busy", self.busy)) if self.ran else ():
             values[name] = np.array([count_by_link[link] for link in self.links])
-        heading = (
-            f"{counted(len(self.links) // 2, 'link')}, each way: rungs {rates[0]}"
-            + (f", rails {rates[-1]}" if self.target.num_ipus > 2 else "")
-            + " bytes a cycle"
-            + "; %: time busy" * self.ran
-        )
         say = template if self.ran else "IPU {from} to IPU {to}"
         mark_height = 2 * (self._top + HIGH) + BETWEEN
         return painted(
             "links",
-            heading,
+            heading + "; %: time busy" * self.ran,
             WIDE,
             mark_height,
             pictures=[shapes],

@@ -20,7 +20,7 @@ from ipu_teach.show.measures import SIDE
 from ipu_teach.show.panels import Panels
 from ipu_teach.show.scene import Scene, Still, Zoom
 from ipu_teach.show.view import View
-from ipu_teach.target import GIVEN, MACHINES, Target, ground, source
+from ipu_teach.target import GIVEN, MACHINES, TORUS, Target, ground, source
 
 CODES = (
     palette.VARIABLES.lettered("M", "memory of the tiles"),
@@ -37,8 +37,6 @@ PIPES = {  # the figure that gives the width of each pipe
     "links": "link_bytes_per_cycle",
     "host": "host_bytes_per_second",
 }
-# the unit of a pipe's figure ends with this
-WHOSE = {"memory": " a cycle and tile", "host": " and IPU"}
 SIZES = (0, 1, 4, 16, 64)  # IPUs; 0 is a tile
 
 
@@ -69,9 +67,16 @@ def pipes(target: Target, num_ipus: int) -> list[int]:
     tiles = max(1, num_ipus * target.tiles_per_ipu)
     memory = tiles * target.data_path_width / 8 * clock
     exchange = tiles * target.exchange_bytes_per_cycle * clock
-    links = num_ipus * target.link_bytes_per_cycle * clock if num_ipus > 1 else 0.0
+    rungs, rails = rungs_and_rails(target, num_ipus)
+    links = (rungs * target.link_bytes_per_cycle + rails * target.rail_bytes_per_cycle) * clock
     host = num_ipus * target.host_bytes_per_second
     return [round(rate) for rate in (memory, exchange, links, host)]
+
+
+def rungs_and_rails(target: Target, num_ipus: int) -> tuple[int, int]:
+    """Return the numbers of rungs and rails in a ladder of `num_ipus` IPUs."""
+    is_ring = target.ipu_link_topology == TORUS and num_ipus > 4
+    return num_ipus // 2, max(0, num_ipus - 2) + 2 * is_ring
 
 
 def rate(bytes_a_second: float) -> str:
@@ -94,11 +99,9 @@ def _scene(target: Target, report: Report | None) -> Scene:
         f"{caption if i == 0 else names[i + 1]}; each bandwidth is that of all together"
         for i, caption in enumerate(captions[1:])
     ]
-    figures = {
-        pipe: f"{getattr(target, figure):,.10g} {unit(figure)}{WHOSE.get(pipe, '')}"
-        for pipe, figure in PIPES.items()
-    }
+    figures = _figures(target)
     sources = {pipe: _source(target, figure) for pipe, figure in PIPES.items()}
+    sources["links"] = f"rung {sources['links']}"
     stills = []
     rows = list[tuple[str, ...]]()
     rates = list[str]()
@@ -152,7 +155,8 @@ def _scene(target: Target, report: Report | None) -> Scene:
         ladder = Ladder(target, report)
         sentence = ladder.sentence()
         panels.below()
-        panels.put(ladder.mark(first=len(CODES) - len(LOADS), plain=2, ipu=4))
+        heading = _ladder_heading(target)
+        panels.put(ladder.mark(heading, first=len(CODES) - len(LOADS), plain=2, ipu=4))
         for link in ladder.links:
             figure = "link_bytes_per_cycle" if link[0] ^ link[1] == 1 else "rail_bytes_per_cycle"
             bandwidth = rate(link_rate(link, target) * target.tile_clock_frequency)
@@ -169,10 +173,9 @@ def _scene(target: Target, report: Report | None) -> Scene:
             )
     called = f"A {MACHINES[target.machine][0]}" if target.machine else "A machine"
     title = f"{called} of {target.ipu_version}, from a tile to {names[-1]}"
-    memory_rate, *_, host_rate = pipes(target, target.num_ipus)
     return panels.scene(
         "machine",
-        f"{called} of {target.ipu_version}: {_finding(memory_rate, host_rate, target)}",
+        f"{called} of {target.ipu_version}: {_finding(target)}",
         f"{title}. {'; '.join(f'{n}: {note}' for n, note in zip(names, notes, strict=True))}."
         + sentence,
         foot=16,
@@ -190,17 +193,66 @@ def _scene(target: Target, report: Report | None) -> Scene:
     )
 
 
-def _finding(memory: int, host: int, target: Target) -> str:
-    """Return a title that compares the bandwidths of all tiles' memory and of all host links."""
-    fast = max(memory, host)
-    slow = max(1, min(memory, host))
-    times = f"{fast / slow:,.0f}" if fast >= 10 * slow else f"{fast / slow:.2g}"
-    tiles = f"the memory of {counted(target.num_tiles, 'tile')} together"
-    links = counted(target.num_ipus, "host link")
-    links = f"{links} together" if target.num_ipus > 1 else "its host link"
-    if memory >= host:
-        return f"{tiles} is {times} times as fast as {links}"
-    return f"{links} {'are' if target.num_ipus > 1 else 'is'} {times} times as fast as {tiles}"
+def _figures(target: Target) -> dict[str, str]:
+    """Return the bandwidth of one tile, link or IPU by the name of its pipe, as text."""
+    memory, exchange, *_ = pipes(target, 0)
+    rung, rail = _link_rates(target)
+    return {
+        "memory": f"{rate(memory)} a tile ({target.data_path_width:,.10g} bits a cycle)",
+        "exchange": (
+            f"{rate(exchange)} a tile, each way "
+            f"({target.exchange_bytes_per_cycle:,.10g} bytes a cycle)"
+        ),
+        "links": f"{rung} a rung, {rail} a rail, each way",
+        "host": f"{rate(target.host_bytes_per_second)} an IPU",
+    }
+
+
+def _link_rates(target: Target) -> tuple[str, str]:
+    """Return the bandwidths of a rung and a rail, each way, as texts."""
+    clock = target.tile_clock_frequency
+    return (
+        rate(target.link_bytes_per_cycle * clock),
+        rate(target.rail_bytes_per_cycle * clock),
+    )
+
+
+def _ladder_heading(target: Target) -> str:
+    """Return the numbers and the bandwidths of rungs and rails, and their sum."""
+    rungs, rails = rungs_and_rails(target, target.num_ipus)
+    rung, rail = _link_rates(target)
+    parts = [f"{counted(rungs, 'rung')} of {rung}"]
+    parts += [f"{counted(rails, 'rail')} of {rail}"] if rails else []
+    total = rate(pipes(target, target.num_ipus)[2])
+    together = f", together {total}" if rungs + rails > 1 else ""
+    return f"{' and '.join(parts)}{together}, each way"
+
+
+def _finding(target: Target) -> str:
+    """Return a title that compares two bandwidths of all tiles or host links.
+
+    They are the memory's and the host's, if the user has set neither.
+    """
+    rates = dict(zip(PIPES, pipes(target, target.num_ipus), strict=True))
+    tiles = counted(target.num_tiles, "tile")
+    is_single = target.num_ipus == 1
+    links = "its host link" if is_single else f"{target.num_ipus} host links together"
+    names = {
+        "memory": f"the memory of {tiles} together",
+        "exchange": f"the exchange of {tiles} together",
+        "host": links,
+    }
+    pairs = [("memory", "host"), ("memory", "exchange"), ("exchange", "host")]
+    published = [
+        pair for pair in pairs if all(ground(target, PIPES[name]) != GIVEN for name in pair)
+    ]
+    slow, fast = sorted((published or pairs)[0], key=lambda name: rates[name])
+    ratio = rates[fast] / max(1, rates[slow])
+    times = f"{ratio:,.0f}" if ratio >= 10 else f"{ratio:.2g}"
+    if "host" not in (fast, slow):
+        names[slow] = f"their {slow}"
+    verb = "are" if fast == "host" and not is_single else "is"
+    return f"{names[fast]} {verb} {times} times as fast as {names[slow]}"
 
 
 def _source(target: Target, figure: str) -> str:

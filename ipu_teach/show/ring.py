@@ -31,7 +31,7 @@ from ipu_teach.show.palette import REST, Code, of_tiles
 from ipu_teach.show.panels import Cell, Panels, boxes_in_rows, has_room, painted
 from ipu_teach.show.report_facts import checked, model_of
 from ipu_teach.show.scene import Scene, Still, label, number
-from ipu_teach.show.shapes import Boxes, Shape, Stroke, Words, rectangles
+from ipu_teach.show.shapes import LETTER, Boxes, Shape, Stroke, Words, rectangles
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
@@ -364,7 +364,12 @@ class _RingScene:
             for row, k in complete
             for shape in rim(k * wide, row * pitch, 0.94 * wide, 0.9 * pitch, thick=1.5)
         ]
-        pictures = tuple((*table.pictures[0], *borders, cursor) for cursor in cursors)
+        names = [f"round {k + 1}" for k in range(shown)]
+        if not has_room(names[-1], wide):
+            names = [f"{k + 1}" for k in range(shown)]
+        every = int(np.ceil((len(names[-1]) + 0.5) * LETTER / wide))  # columns to one name
+        under = [Words(k * wide, low + 16, names[k], 11) for k in range(0, shown, every)]
+        pictures = tuple((*table.pictures[0], *borders, *under, cursor) for cursor in cursors)
         if any(number >= 0 for number, _ in self._keys):
             panels.notes.append(
                 "A chunk is a part of the tensor that is summed. Chunks are numbered in the order "
@@ -377,7 +382,7 @@ class _RingScene:
                 f"{counted(self.left_out, 'superstep')} in which IPUs send to each other without a "
                 "ring are left out; show.exchange(report) has them."
             )
-        panels.put(replace(table, height=low + 4, pictures=pictures), left=LEFT)
+        panels.put(replace(table, height=low + 20, pictures=pictures), left=LEFT)
 
     def _count(self, pair: Pair) -> int:
         """Return the number of IPUs in the collective of a pair."""

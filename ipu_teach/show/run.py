@@ -60,9 +60,12 @@ from ipu_teach.show.segments import at_work, parts
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
-BEATS = (*STATES, palette.CHANGE)
+BEATS = (
+    *STATES,
+    replace(palette.CHANGE, name="values change (thick line: written by the superstep)"),
+)
 WAIT = BEATS.index(palette.WAIT)
-CHANGE = BEATS.index(palette.CHANGE)
+CHANGE = len(STATES)
 UNWRITTEN = len(BEATS)
 STEPS = UNWRITTEN + 2  # the first code of the values
 
@@ -140,6 +143,8 @@ class _Maker:
         self.sources: dict[str, int] = {}
         # for each still, whether tiles send to tiles in it, and the bytes of its messages
         self.moved: dict[int, tuple[bool, int]] = {}
+        # The bytes of each still that no message contains.
+        self.undrawn: dict[int, int] = {}
         # for a still with which a step of a Repeat begins, that step
         self.rounds: dict[int, int] = {}
         self._choose_cells(per)
@@ -452,10 +457,12 @@ class _Maker:
             note = "every tile waits for the last one" if phase.kind == SYNC else ""
             if phase.busy is not None:
                 note = waited_for(phase, own_cells)
-            messages = tuple(self._messages(phase, does))
+            carried = list(self._messages(phase, does))
+            messages = tuple(message for message, _ in carried)
             if phase.exchange >= 0:
                 arrive = f"{cost.exchange[phase.exchange].total:,} bytes arrive; "
-                note = arrive + self._undrawn(step, phase, messages) + note
+                arrive += self._undrawn(step, phase, messages, does.by_host)
+                note = arrive + self._largest(phase, carried) + note
             self.moved[len(self.stills)] = (
                 phase.kind in (EXCHANGE, LINKS) and bool(messages),
                 sum(m.size for m in messages),
@@ -505,8 +512,8 @@ class _Maker:
         sent = np.unique(np.concatenate([message.cells for message in messages]))
         return {"board": (sent, self._drawn(does.writes))}
 
-    def _messages(self, phase: Phase, does: Step) -> Iterator[Message]:
-        """Yield the messages of a phase, with the cells that each carries.
+    def _messages(self, phase: Phase, does: Step) -> Iterator[tuple[Message, Array]]:
+        """Yield the messages of a phase with the drawn cells of each, and the elements of each.
 
         There is one message for each pair of tiles of an IPU, and one for each pair of IPUs, from
         first box to first box.
@@ -535,7 +542,7 @@ class _Maker:
             is_drawn = self._drawn(cells)
             size = int(self.size[cells].sum())
             end = phase.cycles if phase.busy is None else int(phase.busy[tiles[to]])
-            yield Message(
+            message = Message(
                 source,
                 np.array([to]),
                 size,
@@ -545,27 +552,70 @@ class _Maker:
                 count=len(cells),
                 after=after,
             )
+            yield message, cells
 
-    def _undrawn(self, step: int, phase: Phase, messages: tuple[Message, ...]) -> str:
+    def _largest(self, phase: Phase, carried: list[tuple[Message, Array]]) -> str:
+        """Return a text with the bytes of all messages of a phase, and the largest message.
+
+        `carried` has each message with its elements. With a single message, the text is "".
+        """
+        if len(carried) < 2 or phase.kind not in (EXCHANGE, LINKS):
+            return ""
+        message, elements = max(carried, key=lambda pair: pair[0].size)
+        sizes = [message.size for message, _ in carried]
+        address = self.elements.address[elements]
+        names, index = self.elements.named(address[[0, -1]])
+        ends = [
+            self.names.element(name, i)
+            for name, i in zip(names.tolist(), index.tolist(), strict=True)
+        ]
+        what = " to ".join(dict.fromkeys(ends))
+        if names[0] != names[-1] or np.any(np.diff(address) != self.size[elements[0]]):
+            what = f"{ends[0]} and {len(elements) - 1:,} more"
+        tiles = [int(self.tiles[box]) for box in (message.source, int(message.receivers[0]))]
+        if phase.kind == LINKS:
+            tiles = [tile // self.per_ipu for tile in tiles]
+        whose = "IPU" if phase.kind == LINKS else "tile"
+        way = f"from {whose} {tiles[0]} to {whose} {tiles[1]}"
+        drawn = f"{len(carried):,} messages are drawn, {sum(sizes):,} bytes together"
+        if min(sizes) == max(sizes):
+            return f"{drawn}, {sizes[0]:,} each, such as {what} {way}; "
+        return f"{drawn}, the largest of {message.size:,}, {what} {way}; "
+
+    def _undrawn(
+        self, step: int, phase: Phase, messages: tuple[Message, ...], by_host: bool
+    ) -> str:
         """Return a text with the bytes that arrive in a phase and are in none of its `messages`.
 
-        They were not recorded, or one of their ends is a tile without a box.
+        They are of tensors that are not shown, or one of their ends is a tile without a box.
+        `by_host` is whether the step copies from or to the host.
         """
         sent = self.report.transfers(step)[phase.exchange] if phase.exchange >= 0 else ()
         if not isinstance(sent, Transfers) or phase.kind not in (EXCHANGE, LINKS):
             return ""
         links = phase.kind == LINKS
-        arrives = 0
+        arrives = boxed = 0  # bytes in all, and those from and to tiles with boxes
         for source, size, to in zip(sent.source, sent.size, sent.receivers, strict=True):
             away = to // self.per_ipu != source // self.per_ipu
             arrives += int(size) * int(np.count_nonzero(away == links))
-        undrawn_bytes = arrives - sum(message.size for message in messages)
+            has_boxes = np.isin(to, self.tiles) & np.isin(source, self.tiles)
+            boxed += int(size) * int(np.count_nonzero((away == links) & has_boxes))
+        drawn_bytes = sum(message.size for message in messages)
+        undrawn_bytes = arrives - drawn_bytes
         if undrawn_bytes <= 0:
             return ""
-        return (
-            f"{undrawn_bytes:,} of them are not drawn: they were not recorded, or go to or from a "
-            "tile without a box; "
-        )
+        self.undrawn[len(self.stills)] = undrawn_bytes
+        hidden, boxless = "are of tensors that are not shown", "go from or to tiles without a box"
+        why = f"they {hidden}, or {boxless}"
+        if by_host:
+            why = "they are on their way from or to the host"
+        elif boxed == arrives:
+            why = f"they {hidden}"
+        elif not links:
+            others = boxed - drawn_bytes
+            why = f"{others:,} {hidden}, and {arrives - boxed:,} {boxless}"
+            why = why if others else f"they {boxless}"
+        return f"{undrawn_bytes:,} of them are not drawn: {why}; "
 
     def _drawn(self, elements: Array) -> Array:
         """Return the cells of those elements that are drawn."""
@@ -740,7 +790,11 @@ class _Maker:
             return f"In {name} {numbers}{marked}; none moves between {tiles}"
         is_far = self.ipus > 1 and still.code == STATE[LINKS]
         where = "from IPU to IPU" if is_far else "from tile to tile"
-        size = counted(sum(message.size for message in moved), "byte")
+        drawn_bytes = sum(message.size for message in moved)
+        number_of_still = next(i for i, s in enumerate(self.stills) if s is still)
+        undrawn_bytes = self.undrawn.get(number_of_still, 0)
+        size = f"{drawn_bytes:,} of " * (undrawn_bytes > 0)
+        size += counted(drawn_bytes + undrawn_bytes, "byte")
         go = "goes" if len(moved) == 1 else "go"
         messages = f"{counted(len(moved), 'message')}, {size}, {go} {where} in {name}"
         return f"{messages}; then {numbers}{marked}"

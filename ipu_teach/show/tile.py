@@ -235,6 +235,9 @@ def _scene(
             codelet = vertex.group.table.codelet.__name__
             table.append((name, who, f"{vertex.number}", codelet, f"{vertex.start:,}", spent))
     rows = _code(model, used, every)
+    codelets = "a vertex of each codelet"
+    if len(used) > MOST_CODELETS:
+        codelets = f"a vertex of each of the costliest {MOST_CODELETS} of {len(used)} codelets"
     heading = f"its memory: {bytes_:,} of {limit:,} bytes"
     labels = tuple(f"worker {i}" for i in range(workers))
     lanes_ = Lanes("workers", "its workers, in turn", count=workers, labels=labels)
@@ -244,7 +247,7 @@ def _scene(
     panels.put(held_, left=200, high=15.0 * len(names))
     panels.below(46)
     if rows:
-        panels.put(tree("its code: a vertex of each codelet", COLUMNS, rows))
+        panels.put(tree(f"its code: {codelets}", COLUMNS, rows))
     panels.notes.append("Cycles and bytes are modelled.")
     if len(taken) < of:
         panels.notes.append(
@@ -413,7 +416,10 @@ def _blocks(report: Report, tile: int) -> tuple[tuple[str, ...], Array, Array]:
 
 
 def _code(model: CostModel, used: list[Any], vertices_held: list[Held]) -> list[CodeRow]:
-    """Return the rows of the codelets that take longest, each for its slowest vertex."""
+    """Return the rows of the codelets that take longest, each for its slowest vertex.
+
+    The last row has the slowest vertices of the other codelets together.
+    """
     slowest = [
         max(
             (vertex for vertex in vertices_held if vertex.group.table.codelet is codelet),
@@ -421,13 +427,17 @@ def _code(model: CostModel, used: list[Any], vertices_held: list[Held]) -> list[
         )
         for codelet in used
     ]
+
+    def worker_cycles(vertex: Held) -> int:
+        workers = 1 if vertex.worker < 0 else model.target.num_worker_contexts
+        return max(0, vertex.cycles) // workers
+
+    slowest.sort(key=lambda vertex: -vertex.cycles)
     rows: list[CodeRow] = []
-    for vertex in sorted(slowest, key=lambda vertex: -vertex.cycles)[:MOST_CODELETS]:
+    for vertex in slowest[:MOST_CODELETS]:
         codelet = vertex.group.table.codelet
         lines = line_cycles(vertex.group, vertex.row, model.target)
-        total = max(0, vertex.cycles) // (
-            1 if vertex.worker < 0 else model.target.num_worker_contexts
-        )
+        total = worker_cycles(vertex)
         rows.append(row(0, f"{codelet.__name__}, vertex {vertex.number}", 1, total, total, PART))
         rows_of_codelet = line_rows(codelet, lines, start_of(codelet, model.target), total)
         counted_ = [
@@ -440,4 +450,9 @@ def _code(model: CostModel, used: list[Any], vertices_held: list[Held]) -> list[
             rows[-1] = row(1, formula.named_sizes, None, total, total, PART)
             text = f"{formula.text} = {total:,} cycles"
             rows.append((2, text, ("",) * len(COLUMNS), 0.0, CODES.index(PART)))
+    others = slowest[MOST_CODELETS:]
+    if others:
+        text = f"{counted(len(others), 'more codelet')}, a vertex of each"
+        cells = f"{len(others)}", f"{sum(map(worker_cycles, others)):,}", ""
+        rows.append((0, text, cells, 0.0, CODES.index(PART)))
     return rows

@@ -48,6 +48,16 @@ LARGEST = 36.0  # side of a cell
 PANEL_HEIGHT = 230.0
 _NOTHING = replace(palette.REST, name="tiles without any of it", listed=True)
 LONGEST_HEADING = 64  # characters
+# Small cells have a colour but no pattern, so the tiles after the seventh have other shades.
+SHADES = (
+    ("#1f6fa3", "#9fd3f2"),
+    ("#8a5f00", "#f4cd7f"),
+    ("#005c43", "#7fd8bb"),
+    ("#9a8f00", "#f6efa0"),
+    ("#8a3a66", "#eac1d8"),
+    ("#7a3500", "#f5b38a"),
+    ("#56606b", "#ced6dd"),
+)
 TILES = 190.0  # side of the square that holds the tiles
 
 
@@ -90,6 +100,10 @@ def _scene(tensors: list[Tensor]) -> Scene:
     """Return the scene of one tensor, or of two side by side."""
     target = tensors[0].graph.target
     colours, tiles_per_colour = palette.of_tiles(target.num_tiles)
+    if tiles_per_colour == 1:
+        first, rest = colours[: len(SHADES)], colours[len(SHADES) :]
+        shaded = zip(rest, SHADES, strict=False)
+        colours = (*first, *(replace(c, light=light, dark=dark) for c, (light, dark) in shaded))
     panels = Panels()
     room = (WIDTH - 32 - 24 * (len(tensors) - 1)) / len(tensors)
     channels: dict[str, tuple[int | Array, float | Array, int]] = {}
