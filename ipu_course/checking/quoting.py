@@ -79,8 +79,9 @@ def quoted(value: object) -> str:
     Numbers, alone or in a list or a 1-D array, are in the format of `number`: whole numbers with
     thousands separators, others with 4 significant digits. Anything else is `shown`.
     """
-    is_real = isinstance(value, (int, float, np.integer, np.floating))
-    if is_real and not isinstance(value, (bool, np.timedelta64)):
+    if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(
+        value, (bool, np.timedelta64)
+    ):
         try:
             return number(float(value))
         except OverflowError:  # The whole number is larger than every float.
