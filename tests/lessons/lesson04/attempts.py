@@ -1,3 +1,6 @@
+
+
+
 # %% given
 import numpy as np
 
@@ -400,6 +403,23 @@ def in_six(graph, x, out):
 # like: one piece late
 def in_six(graph, x, out):
     return lifted(graph, x, out, lambda k: range(k - 1) if k > 1 else [])
+
+
+# %% 04.2: a step of a sixth
+# clause: may be less than 6
+# error in the answer: range() arg 3 must not be zero
+def in_six(graph, x, out):
+    n = x.num_elements
+    largest, prefix = graph.add_compute_set("largest"), graph.add_compute_set("prefix")
+    most = graph.add_variable(FLOAT, (6,), "most")
+    graph.set_tile_mapping(most, 0)
+    for k, begin in enumerate(range(0, n, n // 6)[:6]):
+        piece = slice(begin, begin + n // 6 if k < 5 else n)
+        first = graph.add_vertex(largest, Largest, x=x[piece], out=most[k])
+        second = graph.add_vertex(prefix, PrefixFrom, before=most[:k], x=x[piece], out=out[piece])
+        graph.set_tile_mapping(first, 0)
+        graph.set_tile_mapping(second, 0)
+    return Sequence(Execute(largest), Execute(prefix))
 
 
 # %% 04.3: into a second variable, and back
