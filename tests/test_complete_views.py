@@ -718,9 +718,9 @@ def test_headings_say_what_a_square_a_lane_and_a_colour_stand_for() -> None:
     x = graph.add_variable(FLOAT, (5888, 4), "x")
     poputil.map_tensor_linearly(graph, x)
     tiles = show.tiles(x).scene
-    assert tiles.mark("elements 0").heading.endswith(", 92 x 1 to a square")
+    assert tiles.mark("elements 0").heading.endswith("; a square is 92 x 1 elements")
     assert tiles.mark("tiles").heading == "5,888 tiles on 4 IPUs; each colour is 736 tiles"
-    assert tiles.mark("bytes").heading.endswith("92 tiles a lane")
+    assert tiles.mark("bytes").heading.endswith("; a lane is 92 tiles")
     graph.set_initial_value(x, 1.0)
     y = graph.clone(x)
     engine = Engine(graph, Copy(x, y))

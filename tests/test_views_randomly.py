@@ -166,14 +166,23 @@ def times_of(report: Report) -> tuple[set[float], set[float]]:
     total = report.total_cycles
     amounts, shares = set[float](), set[float]()
     whole: dict[str, float] = {}
+    of_ipus = Counter[str]()  # the cycles of all IPUs together, by kind of phase
+    ipus = report.target.num_ipus
     for stretch in stretches(report):
+        of_ipus["waiting"] += sum(stretch.cycles - end for end in stretch.ends)
+        for n, ipu, _ in stretch.parts:
+            own = takes_part(report, n).reshape(-1, report.target.tiles_per_ipu)[:, 0].sum()
+            for phase in report.phases(n, ipu):
+                of_ipus[phase.kind] += phase.cycles * (int(own) if ipu is None else 1)
         kinds, long = spent(report, stretch), stretch.cycles
         for kind, cycles in kinds.items():
             whole[kind] = whole.get(kind, 0) + cycles
         amounts |= {long, *stretch.ends, round(long - kinds["waiting"]), len(stretch.parts)}
         amounts |= {float(len({n for n, *_ in stretch.parts}))}
+        amounts |= {float(long - end) for end in stretch.ends}  # how long each IPU waits
         shares |= {kinds["waiting"] / long, long / total}
     shares |= {part / total for part in whole.values()}
+    shares |= {part / total / ipus for part in of_ipus.values()}
     amounts.add(len(stretches(report)))
     for row in report.ipus:
         amounts |= {row.busy_cycles, row.waiting_cycles, row.held_cycles}
@@ -227,6 +236,9 @@ def facts(report: Report) -> set[float]:
                 lost += waits
                 amounts |= {phase.cycles, times * phase.cycles, *busy.tolist()}
                 amounts |= {float(np.median(busy)), float((busy == busy.max()).sum() - 1)}
+                # how long the tiles wait for the slowest: the longest and the shortest wait
+                behind = busy.max() - busy[busy < busy.max()]
+                amounts |= {float(behind.max(initial=0)), float(behind.min(initial=busy.max()))}
                 shares |= {
                     part / whole
                     for part in (phase.cycles, times * phase.cycles, waits)

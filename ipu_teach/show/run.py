@@ -62,7 +62,7 @@ from ipu_teach.types import Array
 
 BEATS = (
     *STATES,
-    replace(palette.CHANGE, name="values change (thick line: written by the superstep)"),
+    replace(palette.CHANGE, name="values change (thick line: written)"),
 )
 WAIT = BEATS.index(palette.WAIT)
 CHANGE = len(STATES)
