@@ -302,7 +302,9 @@ def test_a_run_without_messages_says_so_in_its_title() -> None:
     recording = engine.record(x, y)
     engine.load_and_run(IPUModel("ipu2", tiles_per_ipu=2).create_device())
     title = show.run(recording).scene.title
-    assert title == "In Copy 'x' to 'y' 4 numbers change (thick lines); none moves between tiles"
+    assert title == (
+        "In Copy 'x' to 'y' 4 numbers change (thick lines); no drawn number moves between tiles"
+    )
 
 
 @pytest.mark.parametrize("count", [2, 4])

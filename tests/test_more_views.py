@@ -1158,8 +1158,8 @@ def test_the_balance_is_the_reports(tiles: int) -> None:
         who = f"tiles {', '.join(map(str, named))} and {rest} take "
     assert still.note == (
         f"{100 * share:.1f} % of the tiles' time in this superstep is waiting, most in compute: "
-        f"{who}{int(worst.cycles):,}, the median tile 0; tile {first} executes Total on "
-        f"{with_work:,} of {tiles:,} tiles; at the mean of all tiles it would take "
+        f"{who}{int(worst.cycles):,}, the median tile 0; tile {first} executes Total (on "
+        f"{with_work:,} of {tiles:,} tiles); at the mean of all tiles it would take "
         f"{round(report.total_cycles * (1 - share)):,} instead of {report.total_cycles:,.0f}"
     )
     tape = scene.marks[0]

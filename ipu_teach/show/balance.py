@@ -259,12 +259,8 @@ class _Run:
             )
             return f"; tile {tile} receives {received}, and sends {sent}"
         codelets = codelets_on(self.report, step, tile)[:2]
-        names = [f"{name} on {num_tiles:,}" for name, num_tiles in codelets]
-        return (
-            f"; tile {tile} executes {' and '.join(names)} of {self.tiles:,} tiles"
-            if codelets
-            else ""
-        )
+        names = [f"{name} (on {count:,} of {self.tiles:,} tiles)" for name, count in codelets]
+        return f"; tile {tile} executes {' and '.join(names)}" if codelets else ""
 
 
 def _scene(runs: list[_Run], max_steps: int) -> Scene:

@@ -81,16 +81,17 @@ def _scene(report: Report, max_steps: int) -> Scene:
     )
     longest = max(links, key=lambda link: link[-1])[0]
     sentences = [trace.sentence()] if trace.events else []
-    if trace.starved_share:
-        note += (
-            f"; the device waits {100 * trace.starved_share:.1f} % of the "
-            f"{'modelled' if trace.modelled else 'measured'} time for functions of the host"
-        )
     share = _share(sum(link[-1] for link in links), total)
     memory = " or streaming memory" if report.streaming_bytes else ""
+    title = f"{share[:1].upper()}{share[1:]} of the run is transfer with the host{memory}"
+    if trace.starved_share:
+        clock = "modelled" if trace.modelled else "measured"
+        share = f"{100 * trace.starved_share:.1f} %"
+        note += f"; the device waits {share} of the {clock} time for functions of the host"
+        title = f"The device waits {share} of the {clock} time for functions of the host"
     return panels.scene(
         "host",
-        f"{share[:1].upper()}{share[1:]} of the run is transfer with the host{memory}",
+        title,
         " ".join([f"The host beside the device: {transfers}.", *sentences]),
         foot=22,
         codes=CODES,

@@ -786,8 +786,7 @@ class _Maker:
         marked = f"; {drawn:,} are drawn" if drawn < changing else ""
         marked = f" (thick lines{marked})" if drawn else ""
         if not moved:
-            tiles = "the drawn tiles" if len(self.held) > len(self.tiles) else "tiles"
-            return f"In {name} {numbers}{marked}; none moves between {tiles}"
+            return f"In {name} {numbers}{marked}; no drawn number moves between tiles"
         is_far = self.ipus > 1 and still.code == STATE[LINKS]
         where = "from IPU to IPU" if is_far else "from tile to tile"
         drawn_bytes = sum(message.size for message in moved)
@@ -797,7 +796,7 @@ class _Maker:
         size += counted(drawn_bytes + undrawn_bytes, "byte")
         go = "goes" if len(moved) == 1 else "go"
         messages = f"{counted(len(moved), 'message')}, {size}, {go} {where} in {name}"
-        return f"{messages}; then {numbers}{marked}"
+        return f"{messages}; then {numbers}{marked}" if changing else messages
 
     def _changing(self, place: int) -> tuple[int, int]:
         """Return how many recorded numbers a step changes, by its place; how many are drawn."""
