@@ -38,7 +38,7 @@ from ipu_teach.show.segments import (
     Segment,
     Span,
     cuts,
-    named_ipus,
+    listed_names,
     segments,
 )
 from ipu_teach.show.stack import stack_places, stacks
@@ -211,7 +211,7 @@ class _Run:
         span = self.longest(lost)
         if span is None:
             wait = longest_wait(lost.stretch)
-            return named_ipus(wait.last) if wait else ""
+            return listed_names(wait.last) if wait else ""
         return tiles_named(np.flatnonzero(self.tied(lost, span)[0])).partition(" ")[2]
 
     def reason(self, lost: _Lost) -> str:

@@ -74,7 +74,7 @@ from ipu_teach.show.segments import (
     Segment,
     Span,
     cuts,
-    named_ipus,
+    listed_names,
     parts,
     segments,
 )
@@ -471,11 +471,11 @@ class _Builder:
     def _lost_in(self, number: int, stills_of: list[range]) -> int:
         """Return the sum of the cycles for which tiles wait in the phase of still `number`; 0 if it
         is neither compute nor exchange."""
-        phase = self._span_of(number, stills_of).phase
+        span = self._span_of(number, stills_of)
+        phase = span.phase
         if phase.busy is None or phase.kind not in (COMPUTE, EXCHANGE):
             return 0
-        members = self._span_of(number, stills_of).tiles
-        return int((phase.cycles - phase.busy[members]).sum())
+        return int((phase.cycles - phase.busy[span.tiles]).sum())
 
     def _span_of(self, number: int, stills_of: list[range]) -> Span:
         """Return the phase that still `number` is about."""
@@ -699,7 +699,7 @@ class _Builder:
         if len(active) == 1 and len(working) == 1:
             ipus_of.clear()  # the label of the frame tells that work
         for work, ipus in list(ipus_of.items())[:MOST_TOLD]:
-            who = named_ipus([names[ipu] for ipu in sorted(ipus)])
+            who = listed_names([names[ipu] for ipu in sorted(ipus)])
             texts.append(f"{'all IPUs' if len(ipus) == len(names) > 1 else who}: {work}")
         untold = sum(len(ipus) for ipus in list(ipus_of.values())[MOST_TOLD:])
         if untold:

@@ -18,7 +18,7 @@ from ipu_teach.report.compiled import CompiledProfile
 from ipu_teach.show.pack import pack
 from ipu_teach.show.palette import CAUSE, STATE
 from ipu_teach.show.scene import Box, Cells, Scene, Still, label, number
-from ipu_teach.show.segments import MOST_NAMED, Segment, cuts, named_ipus
+from ipu_teach.show.segments import MOST_NAMED, Segment, cuts, listed_names
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
@@ -301,12 +301,8 @@ def run_of(report: Report) -> str:
 def tiles_named(tiles: Array, noun: str = "tile") -> str:
     """Return numbers as a text, all of up to four: "tile 3", "tiles 3 and 4", "tiles 3, 4 and 60
     others"."""
-    numbers = [f"{n:,}" for n in tiles.tolist()]
-    if len(numbers) == 1:
-        return f"{noun} {numbers[0]}"
-    if len(numbers) > MOST_NAMED:
-        numbers = [*numbers[:2], f"{len(numbers) - 2:,} others"]
-    return f"{noun}s {', '.join(numbers[:-1])} and {numbers[-1]}"
+    names = listed_names([f"{n:,}" for n in tiles.tolist()])
+    return f"{noun} {names}" if len(tiles) == 1 else f"{noun}s {names}"
 
 
 def slowest(busy: Array) -> tuple[str, bool]:
@@ -402,7 +398,7 @@ class IPUWait:
     def text(self, place: int) -> str:
         """Return which IPUs make how many others wait, and how long, in stretch `place` of the
         run, counted from 0."""
-        who = named_ipus(self.last)
+        who = listed_names(self.last)
         verb = "makes" if len(self.last) == 1 else "make"
         up_to = "up to " if self.longest * self.waiting != self.cycles else ""
         step = f", in {short_name(self.name, 40)}" if self.name else ""

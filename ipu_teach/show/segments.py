@@ -32,9 +32,8 @@ STRETCH = "a stretch is the steps between two meetings of all IPUs"
 MOST_ENDS = 8  # At most this many IPUs have their number beside their lanes.
 
 
-def named_ipus(names: Sequence[str]) -> str:
-    """Return the names of IPUs as a text; of more than four, the first two and the number of the
-    others."""
+def listed_names(names: Sequence[str]) -> str:
+    """Return names as a text; of more than four, the first two and the number of the others."""
     listed = [*names]
     if len(listed) == 1:
         return listed[0]
@@ -158,7 +157,7 @@ class Segment:
         for end in (*ends[: MOST_TOLD - 1], ends[-1])[: len(ends)]:
             names = [n for n, e in zip(self.names, self.ends, strict=True) if e == end]
             verb = "finishes" if len(names) == 1 else "finish"
-            groups.append(f"{named_ipus(names)} {verb} after {number(end)}")
+            groups.append(f"{listed_names(names)} {verb} after {number(end)}")
         return ", ".join(groups)
 
     def lasts(self, part: IPUStep) -> bool:

@@ -419,35 +419,20 @@ def _best(product: Product, target: Target, proportion: float) -> MatMulPlan:
         for inner_steps, column_steps in step_counts:
             block_sizes = _sizes(product, partitions, inner_steps, column_steps)
             temporary_bytes = _temporary_bytes(product, block_sizes)
-            is_within_limit = temporary_bytes <= byte_limit
-            if not is_within_limit.any():
-                smallest_index = int(np.argmin(temporary_bytes))
-                if smallest_plan is None or temporary_bytes[smallest_index] < smallest_plan[0]:
-                    is_within_limit = temporary_bytes == temporary_bytes[smallest_index]
-                    smallest_plan = (
-                        int(temporary_bytes[smallest_index]),
-                        _cheapest(
-                            product,
-                            target,
-                            partitions,
-                            block_sizes,
-                            is_within_limit,
-                            inner_steps,
-                            column_steps,
-                        ),
-                    )
-                continue
-            plans.append(
-                _cheapest(
-                    product,
-                    target,
-                    partitions,
-                    block_sizes,
-                    is_within_limit,
-                    inner_steps,
-                    column_steps,
-                )
+            within_limit = temporary_bytes <= byte_limit
+            fits = bool(within_limit.any())
+            if not fits:
+                least_bytes = temporary_bytes.min()
+                if smallest_plan is not None and least_bytes >= smallest_plan[0]:
+                    continue
+                within_limit = temporary_bytes == least_bytes
+            plan = _cheapest(
+                product, target, partitions, block_sizes, within_limit, inner_steps, column_steps
             )
+            if fits:
+                plans.append(plan)
+            else:
+                smallest_plan = int(least_bytes), plan
         if plans:
             return min(plans, key=lambda plan: plan.cycles)
     assert smallest_plan is not None, "one block is always possible"
@@ -606,13 +591,13 @@ def _cheapest(
     target: Target,
     partitions: Costs,
     block_sizes: Costs,
-    is_within_limit: Array,
+    within_limit: Array,
     inner_steps: int,
     column_steps: int,
 ) -> MatMulPlan:
     """Return the plan of the partition with the fewest cycles, among those within the limit."""
-    partitions = {name: values[is_within_limit] for name, values in partitions.items()}
-    block_sizes = {name: values[is_within_limit] for name, values in block_sizes.items()}
+    partitions = {name: values[within_limit] for name, values in partitions.items()}
+    block_sizes = {name: values[within_limit] for name, values in block_sizes.items()}
     temporary_bytes = _temporary_bytes(product, block_sizes)
     best_choice: tuple[int, int, str, Costs] | None = None
     for method in METHODS[: 1 if issubclass(product.dtype, QUARTER) else None]:
