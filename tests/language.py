@@ -61,11 +61,17 @@ VAGUE = {
 
 
 class Text(NamedTuple):
-    """A text that people read: its kind, its place (file:line or notebook[cell]) and its words."""
+    """A text that people read.
+
+    `place` is "file:line" or "notebook[cell]". `beside` is the code that a reader sees with the
+    text: the signature above a docstring, the line of a comment, the statement that raises an
+    error; "" for other texts.
+    """
 
     kind: str
     place: str
     words: str
+    beside: str = ""
 
     @property
     def file(self) -> str:
@@ -155,8 +161,8 @@ def texts(root: Path = ROOT) -> Iterator[Text]:
             if cell["cell_type"] == "markdown":
                 for _, words in paragraphs("".join(cell["source"])):
                     yield Text("lesson", f"{path.relative_to(root).as_posix()}[{number}]", words)
-    for line in _git(root, "log", f"-{COMMITS}", "--no-merges", "--format=%h %s").splitlines():
-        yield Text("commit", *line.split(" ", 1))
+    for subject in _git(root, "log", f"-{COMMITS}", "--no-merges", "--format=%h %s").splitlines():
+        yield Text("commit", *subject.split(" ", 1))
 
 
 def python_files(root: Path, folders: Iterable[str]) -> list[Path]:
@@ -190,15 +196,28 @@ def _texts_of_module(place: str, source: str) -> Iterator[Text]:
     visited: set[tuple[int, str]] = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, documented) and not is_mistakes and (doc := ast.get_docstring(node)):
-            yield Text("docstring", f"{place}:{getattr(node, 'lineno', 1)}", " ".join(doc.split()))
+            at = f"{place}:{getattr(node, 'lineno', 1)}"
+            yield Text("docstring", at, " ".join(doc.split()), _signature(node))
         for line, words in _error_texts(node):
             if len(words.split()) > 3 and (line, words) not in visited:
                 visited.add((line, words))
-                yield Text("error", f"{place}:{line}", " ".join(words.split()))
+                yield Text("error", f"{place}:{line}", " ".join(words.split()), ast.unparse(node))
         if has_verdicts and len((words := _literal(node)).split()) > 4 and "\n\n" not in words:
             yield Text("verdict", f"{place}:{getattr(node, 'lineno', 1)}", " ".join(words.split()))
-    for line, words in _comments(source):
-        yield Text("verdict" if is_mistakes else "comment", f"{place}:{line}", words)
+    for line, words, code in _comments(source):
+        kind = "verdict" if is_mistakes else "comment"
+        yield Text(kind, f"{place}:{line}", words, "" if is_mistakes else code)
+
+
+def _signature(node: ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> str:
+    """Return the first statement line of a class or function, without decorators and body."""
+    if isinstance(node, ast.Module):
+        return "module"
+    if isinstance(node, ast.ClassDef):
+        bases = ", ".join(ast.unparse(base) for base in node.bases)
+        return f"class {node.name}({bases})" if bases else f"class {node.name}"
+    returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
+    return f"def {node.name}({ast.unparse(node.args)}){returns}"
 
 
 def _error_texts(node: ast.AST) -> Iterator[tuple[int, str]]:
@@ -222,24 +241,30 @@ def _literal(node: ast.AST) -> str:
     return ""
 
 
-def _comments(source: str) -> Iterator[tuple[int, str]]:
-    """Yield first line and words of each comment; lines directly below each other are one."""
-    start, last, words = 0, -9, ""
+def _comments(source: str) -> Iterator[tuple[int, str, str]]:
+    """Yield first line, words and code line of each comment.
+
+    Adjacent comment lines are one comment; a comment behind code is one for itself.
+    """
+    lines = source.split("\n")
+    rows = list[list[tuple[int, str]]]()  # the lines of each comment
+    ends = True
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         is_tool = re.match(r"# (?:type:|noqa|---|%%|pragma|fmt|clause:)|#!", token.string)
         if token.type != tokenize.COMMENT or is_tool:
             continue
-        line, text = token.start[0], token.string.lstrip("# ")
+        line = token.start[0]
+        is_behind_code = bool(token.line[: token.start[1]].strip())
         is_label = re.match(r"# (?:why|next):", token.string)
-        if words and line == last + 1 and not is_label:
-            words += " " + text
-        else:
-            if words:
-                yield start, words
-            start, words = line, text
-        last = line
-    if words:
-        yield start, words
+        if ends or is_behind_code or is_label or line != rows[-1][-1][0] + 1:
+            rows.append([])
+        rows[-1].append((line, token.string.lstrip("# ")))
+        ends = is_behind_code
+    for comment in rows:
+        first, last = comment[0][0], comment[-1][0]
+        code = lines[first - 1].partition("# ")[0].strip()
+        code = code or next((text.strip() for text in lines[last:] if text.strip()), "")
+        yield first, " ".join(words for _, words in comment), code
 
 
 class Added:
@@ -389,7 +414,7 @@ def main() -> None:
             print(f"{kind:10} {len(of_kind):6} texts {count:8} words")
         else:
             for text in generator.sample(of_kind, min(words.count, len(of_kind))):
-                print(*text, sep="\t")
+                print(text.kind, text.place, text.beside, text.words, sep="\t")
 
 
 if __name__ == "__main__":
