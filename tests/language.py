@@ -194,10 +194,13 @@ def _texts_of_module(place: str, source: str) -> Iterator[Text]:
     has_verdicts = re.match(r"ipu_course/.*(?:warmups|checks)", place)
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     visited: set[tuple[int, str]] = set()
-    for node in ast.walk(ast.parse(source)):
+    tree = ast.parse(source)
+    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    owners = {id(member): f"{cls.name}." for cls in classes for member in cls.body}
+    for node in ast.walk(tree):
         if isinstance(node, documented) and not is_mistakes and (doc := ast.get_docstring(node)):
             at = f"{place}:{getattr(node, 'lineno', 1)}"
-            yield Text("docstring", at, " ".join(doc.split()), _signature(node))
+            yield Text("docstring", at, " ".join(doc.split()), _signature(node, owners))
         for line, words in _error_texts(node):
             if len(words.split()) > 3 and (line, words) not in visited:
                 visited.add((line, words))
@@ -209,15 +212,21 @@ def _texts_of_module(place: str, source: str) -> Iterator[Text]:
         yield Text(kind, f"{place}:{line}", words, "" if is_mistakes else code)
 
 
-def _signature(node: ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> str:
-    """Return the first statement line of a class or function, without decorators and body."""
+def _signature(
+    node: ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef, owners: dict[int, str]
+) -> str:
+    """Return the line that opens a class or function: `def Tensor.slice(self, ...)`.
+
+    `owners` maps the id of each member of a class to the name of the class and a dot.
+    """
     if isinstance(node, ast.Module):
         return "module"
+    name = owners.get(id(node), "") + node.name
     if isinstance(node, ast.ClassDef):
         bases = ", ".join(ast.unparse(base) for base in node.bases)
-        return f"class {node.name}({bases})" if bases else f"class {node.name}"
+        return f"class {name}({bases})" if bases else f"class {name}"
     returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
-    return f"def {node.name}({ast.unparse(node.args)}){returns}"
+    return f"def {name}({ast.unparse(node.args)}){returns}"
 
 
 def _error_texts(node: ast.AST) -> Iterator[tuple[int, str]]:
