@@ -60,6 +60,10 @@ VAGUE = {
 }
 
 
+VERDICTS = {"NotYet", "Still"}  # what a check raises is read by a learner as its verdict
+LABELS = {"next_step": "next"}  # how an error's message names its keyword arguments
+
+
 class Text(NamedTuple):
     """A text that people read.
 
@@ -230,15 +234,33 @@ def _signature(
 
 
 def _error_texts(node: ast.AST) -> Iterator[tuple[int, str]]:
-    """Yield line and words of the literals in a raise statement or a call of an error's class."""
-    is_raise = isinstance(node, ast.Raise) and node.exc is not None
-    is_error = isinstance(node, ast.Call) and "Error" in ast.unparse(node.func)[-20:]
-    if is_raise or is_error:
-        formatted = [part for part in ast.walk(node) if isinstance(part, ast.JoinedStr)]
-        inner = {id(part) for text in formatted for part in ast.walk(text) if part is not text}
-        for part in ast.walk(node):
-            if id(part) not in inner and (words := _literal(part)):
-                yield getattr(part, "lineno", 1), words
+    """Yield line and words of a raise statement or of a call of an error's class.
+
+    The words are those of all its literals in order, each keyword's behind its name. A verdict is
+    no error: `_texts_of_module` reads the literals of the checks one by one.
+    """
+    call = node.exc if isinstance(node, ast.Raise) else node
+    if not isinstance(call, ast.Call):
+        return
+    name = ast.unparse(call.func)
+    is_error = isinstance(node, ast.Raise) or "Error" in name[-20:]
+    if not is_error or name in VERDICTS:
+        return
+    words = [text for argument in call.args if (text := _literals(argument))]
+    for keyword in call.keywords:
+        if text := _literals(keyword.value):
+            words.append(f"{LABELS.get(label := keyword.arg or '', label)}: {text}")
+    if words:
+        yield call.lineno, " ".join(words)
+
+
+def _literals(node: ast.AST) -> str:
+    """Return the words of all literals of an expression, in order."""
+    formatted = [part for part in ast.walk(node) if isinstance(part, ast.JoinedStr)]
+    inner = {id(part) for text in formatted for part in ast.walk(text) if part is not text}
+    outer = [part for part in ast.walk(node) if id(part) not in inner and _literal(part)]
+    outer.sort(key=lambda part: (getattr(part, "lineno", 0), getattr(part, "col_offset", 0)))
+    return " ".join(_literal(part) for part in outer)
 
 
 def _literal(node: ast.AST) -> str:
