@@ -106,40 +106,14 @@ def _scene(report: Report, walk: Walk, all_places: list[WalkPlace]) -> Scene:
         values={"runs": np.array([p.runs for p in places]), "below": counts},
     )
     steps = _by_title(all_places, spent)
-    largest = max(steps, key=lambda step: float(step.cycles.max()), default=None)
-    share = 100 * float(largest.cycles.max()) / total if largest is not None and total else 0.0
-    if largest is not None and share >= SMALL_SHARE:
-        title = _title(largest, share)
-        unfolded = replace(tree, open=opened | _path_to(largest.places[0], places))
-        if len(unfolded.visible()) <= MOST_UNFOLDED:
-            tree = unfolded
-    else:
-        parts = [cycles_of[places[row]] for row in tree.visible() if not opened[row]]
-        noun = "part"
-        if len(parts) == 1 or len(places) < len(all_places):
-            parts, noun = [max(step.cycles.tolist()) for step in steps], "step"
-        title = "Nothing that takes time has run"
-        if total:
-            title = f"The cycles are spread over {counted(len(parts), noun)}: none takes more than "
-            title += f"{100 * max(parts) / total:.1f} %"
+    tree, title = _finding(
+        tree, places, len(all_places), opened=opened, steps=steps, cycles_of=cycles_of, total=total
+    )
     panels.put(tree)
     panels.first(len(places), len(all_places), "parts")
-    if walk.unplaced:
-        panels.notes.append(
-            f"{counted(walk.unplaced, 'step')} of the run belong to no program as it was compiled."
-        )
-    if several and total:
-        panels.notes.append(
-            "IPUs work at the same time: a part has the cycles of the IPU that has most to do in "
-            "it, and what share they are of that IPU's clock."
-        )
+    panels.notes += _notes(walk, several and total > 0)
     programs = counted(len(walk.roots), "program")
-    note = f"{counted(len(all_places), 'part')}, {number(total)} modelled cycles"
-    if several and total:
-        note += (
-            "; IPUs work at the same time: a part has the cycles of the IPU with the most work in "
-            "it, so the parts in it can add up to more"
-        )
+    note = _still_note(len(all_places), total, several and total > 0)
     ipus = list(report.target.sets) * several
     rows = tuple(
         (
@@ -160,6 +134,65 @@ def _scene(report: Report, walk: Walk, all_places: list[WalkPlace]) -> Scene:
         stills=(Still(programs, note, 0, 0, first=True),),
         table=(("part", "depth", *columns, *kind_names, *ipus), rows),
     )
+
+
+def _finding(
+    tree: Tree,
+    places: list[WalkPlace],
+    num_places: int,
+    *,
+    opened: Array,
+    steps: list[Spent],
+    cycles_of: dict[WalkPlace, int],
+    total: int,
+) -> tuple[Tree, str]:
+    """Return (`tree`, unfolded to the step that takes longest, and the picture's title).
+
+    `places` are those that are drawn, of `num_places`.
+    """
+    largest = max(steps, key=lambda step: float(step.cycles.max()), default=None)
+    share = 100 * float(largest.cycles.max()) / total if largest is not None and total else 0.0
+    if largest is not None and share >= SMALL_SHARE:
+        title = _title(largest, share)
+        unfolded = replace(tree, open=opened | _path_to(largest.places[0], places))
+        if len(unfolded.visible()) <= MOST_UNFOLDED:
+            tree = unfolded
+    else:
+        parts = [cycles_of[places[row]] for row in tree.visible() if not opened[row]]
+        noun = "part"
+        if len(parts) == 1 or len(places) < num_places:
+            parts, noun = [max(step.cycles.tolist()) for step in steps], "step"
+        title = "Nothing that takes time has run"
+        if total:
+            title = f"The cycles are spread over {counted(len(parts), noun)}: none takes more than "
+            title += f"{100 * max(parts) / total:.1f} %"
+    return tree, title
+
+
+def _notes(walk: Walk, has_overlap: bool) -> list[str]:
+    """Return the notes; `has_overlap` is whether several IPUs work at the same time."""
+    notes = []
+    if walk.unplaced:
+        notes.append(
+            f"{counted(walk.unplaced, 'step')} of the run belong to no program as it was compiled."
+        )
+    if has_overlap:
+        notes.append(
+            "IPUs work at the same time: a part has the cycles of the IPU that has most to do in "
+            "it, and what share they are of that IPU's clock."
+        )
+    return notes
+
+
+def _still_note(num_places: int, total: int, has_overlap: bool) -> str:
+    """Return the number of parts and their modelled cycles, and how these add up."""
+    note = f"{counted(num_places, 'part')}, {number(total)} modelled cycles"
+    if has_overlap:
+        note += (
+            "; IPUs work at the same time: a part has the cycles of the IPU with the most work in "
+            "it, so the parts in it can add up to more"
+        )
+    return note
 
 
 def _numbered(places: Sequence[WalkPlace]) -> dict[int, str]:
