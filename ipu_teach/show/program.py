@@ -143,8 +143,8 @@ def _finding(
     *,
     opened: Array,
     steps: list[Spent],
-    cycles_of: dict[WalkPlace, int],
-    total: int,
+    cycles_of: dict[WalkPlace, float],
+    total: float,
 ) -> tuple[Tree, str]:
     """Return (`tree`, unfolded to the step that takes longest, and the picture's title).
 
@@ -184,7 +184,7 @@ def _notes(walk: Walk, has_overlap: bool) -> list[str]:
     return notes
 
 
-def _still_note(num_places: int, total: int, has_overlap: bool) -> str:
+def _still_note(num_places: int, total: float, has_overlap: bool) -> str:
     """Return the number of parts and their modelled cycles, and how these add up."""
     note = f"{counted(num_places, 'part')}, {number(total)} modelled cycles"
     if has_overlap:
