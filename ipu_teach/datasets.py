@@ -610,17 +610,31 @@ def _fetch(url: str, part_path: Path, timeout: float) -> None:
     If the server does not support that, `part_path` is written from its beginning. Raises
     `_OfflineError`, `_DroppedError` or, if another attempt is useless, `DatasetError`.
     """
+    num_bytes = part_path.stat().st_size if part_path.exists() else 0
+    with _response(url, part_path, num_bytes, timeout) as response:
+        is_partial = response.status == 206
+        if is_partial and not response.headers.get("Content-Range", "").startswith(
+            f"bytes {num_bytes}-"
+        ):
+            part_path.unlink(missing_ok=True)
+            raise _DroppedError("the server sent another range than the one it was asked for")
+        if not is_partial:
+            num_bytes = 0
+        with open(part_path, "ab" if is_partial else "wb") as file:
+            _receive(response, file, url=url, num_bytes=num_bytes, timeout=timeout)
+
+
+def _response(url: str, part_path: Path, num_bytes: int, timeout: float) -> HTTPResponse:
+    """Return the server's answer to a request for the file `url` from byte `num_bytes`.
+
+    Raises the errors of `_fetch`.
+    """
     import http.client
     import urllib.error
     import urllib.request
 
-    from tqdm import tqdm
-
-    name = url.rpartition("/")[2]
-    num_bytes = part_path.stat().st_size if part_path.exists() else 0
-    request = urllib.request.Request(
-        url, headers={"Range": f"bytes={num_bytes}-"} if num_bytes else {}
-    )
+    headers = {"Range": f"bytes={num_bytes}-"} if num_bytes else {}
+    request = urllib.request.Request(url, headers=headers)
     try:
         response: HTTPResponse = urllib.request.urlopen(request, timeout=timeout)
     except urllib.error.HTTPError as error:
@@ -631,6 +645,7 @@ def _fetch(url: str, part_path: Path, timeout: float) -> None:
             raise _DroppedError(
                 "what an earlier download had left was longer than the file"
             ) from None
+        name = url.rpartition("/")[2]
         raise DatasetError(f"""The server refused to send {name}: {error.code} {error.reason}.
             where: {url}
             next:  Check the address in IPU_TEACH_MNIST_URL (unset it to use the default); or use
@@ -641,40 +656,41 @@ def _fetch(url: str, part_path: Path, timeout: float) -> None:
         raise _stalled(url, num_bytes, timeout) from None
     except (OSError, http.client.HTTPException) as error:
         raise _DroppedError(_one_line(error)) from None
+    return response
 
-    with response:
-        is_partial = response.status == 206
-        if is_partial and not response.headers.get("Content-Range", "").startswith(
-            f"bytes {num_bytes}-"
-        ):
-            part_path.unlink(missing_ok=True)
-            raise _DroppedError("the server sent another range than the one it was asked for")
-        if not is_partial:
-            num_bytes = 0
-        content_length = response.headers.get("Content-Length", "")
-        total_bytes = num_bytes + int(content_length) if content_length.isdecimal() else None
-        with (
-            open(part_path, "ab" if is_partial else "wb") as file,
-            tqdm(desc=name, total=total_bytes, initial=num_bytes, unit="B", unit_scale=True) as bar,
-        ):
-            while total_bytes is None or num_bytes < total_bytes:
-                try:
-                    chunk = response.read1(_CHUNK)
-                except TimeoutError:
-                    raise _stalled(url, num_bytes, timeout) from None
-                except (OSError, http.client.HTTPException) as error:
-                    raise _DroppedError(_one_line(error)) from None
-                if not chunk:
-                    break
-                file.write(chunk)
-                # The time of the last write shows other programs that this download is running.
-                file.flush()
-                num_bytes += len(chunk)
-                bar.update(len(chunk))
-                # Every file of MNIST is shorter. End the download; the check of its md5 will fail.
-                if num_bytes > _LARGEST_DOWNLOAD:
-                    total_bytes = None
-                    break
+
+def _receive(
+    response: HTTPResponse, file: IO[bytes], *, url: str, num_bytes: int, timeout: float
+) -> None:
+    """Append the content of a response to `file`, which has `num_bytes` bytes, with a progress bar.
+
+    Raises `_DroppedError` if the content is shorter than the server said.
+    """
+    import http.client
+
+    from tqdm import tqdm
+
+    content_length = response.headers.get("Content-Length", "")
+    total_bytes = num_bytes + int(content_length) if content_length.isdecimal() else None
+    name = url.rpartition("/")[2]
+    with tqdm(desc=name, total=total_bytes, initial=num_bytes, unit="B", unit_scale=True) as bar:
+        while total_bytes is None or num_bytes < total_bytes:
+            try:
+                chunk = response.read1(_CHUNK)
+            except TimeoutError:
+                raise _stalled(url, num_bytes, timeout) from None
+            except (OSError, http.client.HTTPException) as error:
+                raise _DroppedError(_one_line(error)) from None
+            if not chunk:
+                break
+            file.write(chunk)
+            # The time of the last write shows other programs that this download is running.
+            file.flush()
+            num_bytes += len(chunk)
+            bar.update(len(chunk))
+            # Every file of MNIST is shorter. End the download; the check of its md5 will fail.
+            if num_bytes > _LARGEST_DOWNLOAD:
+                return
     if total_bytes is not None and num_bytes < total_bytes:
         raise _DroppedError(f"the connection closed after {num_bytes:,} of {total_bytes:,} bytes")
 

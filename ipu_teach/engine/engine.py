@@ -122,20 +122,19 @@ class Engine(WithoutSome):
         self._made = time.perf_counter_ns()
         _check_threads(threads)
         self._backend = choose_backend(backend)
-        if isinstance(graph, Executable):
-            if options is None and isinstance(programs, Mapping):
-                programs, options = None, programs
-            self._executable = _compiled_already(
-                graph, programs, strict=strict, merge_copies=merge_copies
-            )
-        else:
-            self._executable = compile_graph(
+        if isinstance(graph, Executable) and options is None and isinstance(programs, Mapping):
+            programs, options = None, programs
+        self._executable = (
+            _compiled_already(graph, programs, strict=strict, merge_copies=merge_copies)
+            if isinstance(graph, Executable)
+            else compile_graph(
                 graph,
                 programs,  # type: ignore[arg-type]
                 options,
                 strict=True if strict is None else strict,
                 merge_copies=merge_copies,
             )
+        )
         self._options: Options = effective(parsed(options), self._executable.given_options)
         checks = checks_of(self._executable.checks, self._options)
         self._mode = RunMode(

@@ -361,10 +361,8 @@ class Machine(BoundSteps):
     ) -> None:
         self.compiled = compiled
         self._cost = cost
-        rows_of_step = [
-            sum(copy_step.rows for copy_step in p.remote(step)) for step in compiled.steps
-        ]
-        self.log = StepLog(len(compiled.steps), moves=np.array(rows_of_step, np.int64))
+        rows = [sum(copy.rows for copy in p.remote(step)) for step in compiled.steps]
+        self.log = StepLog(len(compiled.steps), moves=np.array(rows, np.int64))
         self.memory = Memory(compiled.graph, backend)
         buffers = compiled.remote_buffers
         checks = mode.checks_reads
@@ -381,11 +379,12 @@ class Machine(BoundSteps):
         self._changing = any(
             group.is_bulk for groups in compiled.groups.values() for group in groups
         )
-        self._registers: Registers | None = None  # It stays None if all registers stay zero.
-        if mode.behaviour or self._changing:
-            self._registers = Registers(
-                target.num_tiles, target.num_worker_contexts, mode.behaviour, mode.seed
-            )
+        # Without registers, all of them are zero throughout the run.
+        self._registers = (
+            Registers(target.num_tiles, target.num_worker_contexts, mode.behaviour, mode.seed)
+            if mode.behaviour or self._changing
+            else None
+        )
         self.interrupts = Interrupts()
         self._pool = ThreadPoolExecutor(self.mode.threads) if self.mode.threads > 1 else None
         # `_cycles` has, by step and group, (cycles of each vertex in the last execution, rows of

@@ -52,23 +52,14 @@ class ArrayFunctions(Arrays):
         try:
             with np.errstate(all="ignore"):
                 sample = function(
-                    *(sample_or_text for _, sample_or_text in positional),
-                    **{
-                        keyword: sample_or_text for keyword, (_, sample_or_text) in keywords.items()
-                    },
+                    *(value for _, value in positional),
+                    **{keyword: value for keyword, (_, value) in keywords.items()},
                 )
                 sample = sample[0] if function is np.linalg.qr and not named else sample
         except Exception as error:
             self.refuse(node, str(error))
-        text = ", ".join(
-            [
-                *(sample_or_text for sample_or_text, _ in positional),
-                *(
-                    f"{keyword}={sample_or_text}"
-                    for keyword, (sample_or_text, _) in keywords.items()
-                ),
-            ]
-        )
+        texts = [text for text, _ in positional]
+        texts += [f"{keyword}={text}" for keyword, (text, _) in keywords.items()]
         prefix = "np.linalg." if getattr(function, "__module__", "") == "numpy.linalg" else "np."
         name = self.new("a")
         type_code = sample.dtype.str[1:] if isinstance(sample, np.ndarray) else kind_of(sample)
@@ -80,35 +71,30 @@ class ArrayFunctions(Arrays):
             return self._factors(args[0], type_code, node)
         if function in DENSE:
             return self._dense(function, args, name=name, type_code=type_code, node=node)
-        self.emit(None, f"{name} = {prefix}{function.__name__}({text})")
-        sizes = [f"np.size({argument.py})" for argument in args if isinstance(argument, (Arr, Vec))]
-        largest_argument = Vec(
-            ("1",),
-            type_code,
-            lambda keyword: "",
-            "",
-            size=f"max({', '.join(sizes)})" if len(sizes) > 1 else "".join(sizes),
-        )
-        if not sizes:
-            self.priced(
-                function.__name__,
-                {type_code: ""},
-                any(isinstance(argument, Num) and argument.data for argument in args),
-            )
-        else:
-            # A function that is elementwise or an ufunc has its own price.
-            has_price = function in ELEMENTWISE or isinstance(function, np.ufunc)
-            self.spend_on_all(
-                "vec", largest_argument, function.__name__ if has_price else "each", type_code
-            )
-        if sizes:
-            self.end_loop()
+        self.emit(None, f"{name} = {prefix}{function.__name__}({', '.join(texts)})")
+        self._spend_on_call(function, args, type_code)
         self.temporaries[name] = self.loops_over
         if isinstance(sample, np.ndarray) and sample.ndim:
             return Arr(
                 name, type_code, dims=(("-1", "1"),) * sample.ndim, off="0", py=name, local=True
             )
         return Num({type_code: ZERO[SLOT[type_code]]}, name, data=True, bound=reach([type_code]))
+
+    def _spend_on_call(self, function: Function, args: list[Any], type_code: str) -> None:
+        """Count the cost of a call of a numpy function, by the size of its largest array."""
+        sizes = [f"np.size({argument.py})" for argument in args if isinstance(argument, (Arr, Vec))]
+        if not sizes:
+            has_data = any(isinstance(argument, Num) and argument.data for argument in args)
+            self.priced(function.__name__, {type_code: ""}, has_data)
+            return
+        size = f"max({', '.join(sizes)})" if len(sizes) > 1 else sizes[0]
+        largest_argument = Vec(("1",), type_code, lambda keyword: "", "", size=size)
+        # A function that is elementwise or an ufunc has its own price.
+        has_price = function in ELEMENTWISE or isinstance(function, np.ufunc)
+        self.spend_on_all(
+            "vec", largest_argument, function.__name__ if has_price else "each", type_code
+        )
+        self.end_loop()
 
     def _dense(
         self, function: Function, operands: list[Vec], name: str, type_code: str, node: ast.AST

@@ -339,30 +339,7 @@ class Arrays(Regions):
         name = self.new("a")
         self.emit(None, f"{name} = {py}")
         result = Vec(dims, result_type, lambda k: "", name, size=f"np.size({name})")
-        for vec, field in ((left_vec, left), (right_vec, right)):
-            # A vector field is read again for each number of the result.
-            if dims and len(vec.dims) == 1 and isinstance(field, Arr) and not field.local:
-                self.spend_on_all(
-                    "loads",
-                    vec,
-                    OF_PRODUCT,
-                    vec.type,
-                    times=(f"({result.n} - 1) * ", f"({result.size} - 1) * "),
-                )
-        inner_vec = Vec(
-            left_vec.dims[-1:],
-            result_type,
-            left_vec.item,
-            left_vec.py,
-            size=f"{left_vec.py}.shape[-1]" if len(left_vec.dims) > 1 else left_vec.size,
-        )
-        self.spend_on_all(
-            "vec",
-            inner_vec,
-            PRODUCT,
-            result_type,
-            times=(f"{result.n} * ", f"{result.size} * ") if dims else ("", ""),
-        )
+        self._spend_on_product(((left_vec, left), (right_vec, right)), result)
         self.end_loop(result if dims else None)
         self.temporaries[name] = self.loops_over
         letter = np.dtype(result_type).char
@@ -392,6 +369,35 @@ class Arrays(Regions):
             off="0",
             py=name,
             local=True,
+        )
+
+    def _spend_on_product(self, operands: Sequence[tuple[Vec, Value]], result: Vec) -> None:
+        """Count the cost of a product of two operands, each as (vector, the value it is of)."""
+        left_vec = operands[0][0]
+        dims = result.dims
+        for vec, field in operands:
+            # A vector field is read again for each number of the result.
+            if dims and len(vec.dims) == 1 and isinstance(field, Arr) and not field.local:
+                self.spend_on_all(
+                    "loads",
+                    vec,
+                    OF_PRODUCT,
+                    vec.type,
+                    times=(f"({result.n} - 1) * ", f"({result.size} - 1) * "),
+                )
+        inner_vec = Vec(
+            left_vec.dims[-1:],
+            result.type,
+            left_vec.item,
+            left_vec.py,
+            size=f"{left_vec.py}.shape[-1]" if len(left_vec.dims) > 1 else left_vec.size,
+        )
+        self.spend_on_all(
+            "vec",
+            inner_vec,
+            PRODUCT,
+            result.type,
+            times=(f"{result.n} * ", f"{result.size} * ") if dims else ("", ""),
         )
 
     def _emit_product(

@@ -57,13 +57,7 @@ class Loops(Statements):
         )
         # There is a cached state if the loop was walked before with the same knowledge.
         if cached is not None:
-            entry_state = {
-                name_at_head: state_before[name_at_head]
-                if name_at_head in state_before
-                and is_same_knowledge(knowledge, state_before[name_at_head])
-                else knowledge
-                for name_at_head, knowledge in cached.items()
-            }
+            entry_state = _with_known(cached, state_before)
         was_parted = scope.parted
         was_dry = self.dry
         lenient = True
@@ -76,14 +70,7 @@ class Loops(Statements):
             merged = (
                 self.joined(entry_state, state_after) if state_after is not None else entry_state
             )
-            for name, knowledge in merged.items():  # The loop drops bounds that grow.
-                entry_knowledge = entry_state.get(name)
-                if (
-                    isinstance(knowledge, Num)
-                    and isinstance(entry_knowledge, Num)
-                    and knowledge.bound != entry_knowledge.bound
-                ):
-                    merged[name] = replace(knowledge, bound=None)
+            _drop_growing_bounds(merged, entry_state)
             is_settled = is_same_state(merged, entry_state)
             if is_settled and (was_dry or not lenient or self.missed == counters_before[2]):
                 break
@@ -397,3 +384,25 @@ def numbered(sequence: LoopSequence, start: str) -> LoopSequence:
 
 def _returns(body: list[ast.stmt]) -> bool:
     return any(isinstance(n, ast.Return) for s in body for n in ast.walk(s))
+
+
+def _with_known(at_head: State, state: State) -> State:
+    """Return the state `at_head` of a loop, with the values of `state` where knowledge is equal."""
+    return {
+        name: state[name]
+        if name in state and is_same_knowledge(knowledge, state[name])
+        else knowledge
+        for name, knowledge in at_head.items()
+    }
+
+
+def _drop_growing_bounds(state: State, entry_state: State) -> None:
+    """Drop the bounds of numbers in `state` that differ from those at the entry of the loop."""
+    for name, knowledge in state.items():
+        entry_knowledge = entry_state.get(name)
+        if (
+            isinstance(knowledge, Num)
+            and isinstance(entry_knowledge, Num)
+            and knowledge.bound != entry_knowledge.bound
+        ):
+            state[name] = replace(knowledge, bound=None)

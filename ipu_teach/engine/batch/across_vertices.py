@@ -31,79 +31,82 @@ def bind_across_vertices(sites: Sequence[Site]) -> list[Call] | None:
 
     Return None if the regions are not adjacent, or the codelet is not elementwise.
     """
-    groups = [first_site.group for first_site in sites]
     first_site = sites[0]
-    first_trace = groups[0].trace
-    can_run = first_site.memory.backend.runs
-    if any(
-        group.way != "batch"
-        or group.workers
-        or not _elementwise(group.trace)
-        or not can_run(group.trace)
-        for group in groups
-    ):
-        return None
-    if (
-        any(_steps(group.trace) != _steps(first_trace) for group in groups)
-        or not first_trace.regions
-    ):
+    groups = [site.group for site in sites]
+    trace = groups[0].trace
+    if not _can_join(sites):
         return None
     regions_by_group = [
         {
-            region_id: Region(group, first_site.graph, *first_trace.regions[region_id])
-            for region_id in first_trace.regions
+            number: Region(group, first_site.graph, *trace.regions[number])
+            for number in trace.regions
         }
         for group in groups
     ]
-    array_ids = [
-        region_id for region_id in first_trace.regions if np.ndim(first_trace.samples[region_id])
-    ]
-    scalar_ids = [region_id for region_id in first_trace.regions if region_id not in array_ids]
+    arrays = [number for number in trace.regions if np.ndim(trace.samples[number])]
+    scalars = [number for number in trace.regions if number not in arrays]
     starts = {
-        region_id: np.concatenate([regions[region_id].starts for regions in regions_by_group])
-        for region_id in first_trace.regions
+        number: np.concatenate([regions[number].starts for regions in regions_by_group])
+        for number in trace.regions
     }
-    if not array_ids or not all(
-        regions[region_id].contiguous for regions in regions_by_group for region_id in array_ids
-    ):
+    is_contiguous = all(
+        regions[number].contiguous for regions in regions_by_group for number in arrays
+    )
+    has_own_scalars = any(np.any(starts[number] != starts[number][0]) for number in scalars)
+    if not arrays or not is_contiguous or has_own_scalars:
         return None
-    if any(np.any(starts[region_id] != starts[region_id][0]) for region_id in scalar_ids):
-        return None
-    elements_of_vertex = np.concatenate(
+    sizes = np.concatenate(
         [
-            np.full(len(group.rows), regions[array_ids[0]].size)
+            np.full(len(group.rows), regions[arrays[0]].size)
             for group, regions in zip(groups, regions_by_group, strict=True)
         ]
     )
-    memory_order = np.argsort(starts[array_ids[0]], kind="stable")
-    elements_of_vertex = elements_of_vertex[memory_order]
-    starts_of_arrays = np.stack([starts[region_id][memory_order] for region_id in array_ids])
-    gap_positions = (
-        np.flatnonzero(
-            np.any(
-                starts_of_arrays[:, 1:] != starts_of_arrays[:, :-1] + elements_of_vertex[:-1],
-                axis=0,
-            )
-        )
-        + 1
-    )
-    if len(gap_positions) + 1 > max(1, len(elements_of_vertex) // LEAST_RUN):
+    runs = _adjacent_runs(np.stack([starts[number] for number in arrays]), sizes)
+    if runs is None:
         return None
-    run_begins = np.concatenate(([0], gap_positions))
-    run_lengths = np.add.reduceat(elements_of_vertex, run_begins)
     pieces = _Pieces(
-        first_site,
-        {region_id: regions_by_group[0][region_id] for region_id in [*array_ids, *scalar_ids]},
+        first_site, {number: regions_by_group[0][number] for number in [*arrays, *scalars]}
     )
-    for array_starts, run_length in zip(
-        starts_of_arrays[:, run_begins].T, run_lengths.tolist(), strict=True
-    ):
+    shared_starts = [starts[number][0] for number in scalars]
+    for array_starts, length in zip(runs[0].T, runs[1].tolist(), strict=True):
         pieces.bind(
-            np.concatenate((array_starts, [starts[region_id][0] for region_id in scalar_ids])),
-            [1] * len(array_ids) + [0] * len(scalar_ids),
-            run_length,
+            np.concatenate((array_starts, shared_starts)),
+            [1] * len(arrays) + [0] * len(scalars),
+            length,
         )
     return pieces.calls
+
+
+def _can_join(sites: Sequence[Site]) -> bool:
+    """Return whether all groups run the same elementwise operations as batches."""
+    trace = sites[0].group.trace
+    can_run = sites[0].memory.backend.runs
+    groups = [site.group for site in sites]
+    return bool(trace.regions) and all(
+        group.way == "batch"
+        and not group.workers
+        and _elementwise(group.trace)
+        and can_run(group.trace)
+        and _steps(group.trace) == _steps(trace)
+        for group in groups
+    )
+
+
+def _adjacent_runs(starts: Array, sizes: Array) -> tuple[Array, Array] | None:
+    """Return `(starts, lengths)` of the joined regions, or None if they would be too short.
+
+    `starts` is int64[arrays, vertices], and `sizes` int64[vertices] has the elements of each
+    vertex's regions. The vertices whose regions are adjacent in every array become one run: the
+    returned starts are int64[arrays, runs], and the lengths int64[runs].
+    """
+    memory_order = np.argsort(starts[0], kind="stable")
+    starts, sizes = starts[:, memory_order], sizes[memory_order]
+    is_gap = np.any(starts[:, 1:] != starts[:, :-1] + sizes[:-1], axis=0)
+    gap_positions = np.flatnonzero(is_gap) + 1
+    if len(gap_positions) + 1 > max(1, len(sizes) // LEAST_RUN):
+        return None
+    run_begins = np.concatenate(([0], gap_positions))
+    return starts[:, run_begins], np.add.reduceat(sizes, run_begins)
 
 
 class _Pieces:

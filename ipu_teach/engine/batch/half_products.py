@@ -52,69 +52,61 @@ class HalfProducts:
         # With only one column, rearranging costs more than numpy's own loop.
         if self._exact and num_columns < 2:
             return [(np.matmul, (left, right, out))]
-        calls: list[Call] = []
         # Along an axis on which no operand depends, the product is computed once.
         lead_shape = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
-        products_per_block = max(
-            1,
-            BLOCK_BYTES
-            // (
-                4 * (num_rows * inner_length + inner_length * num_columns + num_rows * num_columns)
-                or 1
-            ),
-        )
+        elements = num_rows * inner_length + inner_length * num_columns + num_rows * num_columns
+        products_per_block = max(1, BLOCK_BYTES // (4 * elements or 1))
         # `shared` has the copies of operands that all vertices share, by (number of the operand,
         # method).
         shared: dict[tuple[int, str], Array] = {}
-        for block in _blocks(lead_shape, products_per_block):
-            block_result = out[_within(lead_shape, block)]
-            method = self._way(
-                num_columns,
-                prod(
-                    np.broadcast_shapes(
-                        *(
-                            operand_array[_within(operand_array.shape, block)].shape[:-2]
-                            for operand_array in (left, right)
-                        )
-                    )
-                ),
-            )
-            operands = []
-            for operand_number, operand in enumerate((left, right)):
-                copy = shared.get((operand_number, method))
-                if copy is None:
-                    is_shared = prod(operand.shape[:-2]) == 1
-                    copy, call = self._copy(
-                        f"{method} {operand_number}",
-                        operand[_within(operand.shape, block)],
-                        method,
-                        is_shared,
-                    )
-                    calls.append(call)
-                    if is_shared:
-                        shared[operand_number, method] = copy
-                operands.append(copy)
-            block_result = _turned(block_result, method)
-            lead_shapes = [
-                operand_array.shape[2:] if method == "vertices" else operand_array.shape[:-2]
-                for operand_array in operands
-            ]
-            matrix_shape = (
-                block_result.shape[:2] if method == "vertices" else block_result.shape[-2:]
-            )
-            product_shape = np.broadcast_shapes(*lead_shapes)
-            result = self._buffer(
-                "out",
-                (*matrix_shape, *product_shape)
-                if method == "vertices"
-                else (*product_shape, *matrix_shape),
-            )
-            if method == "blas":
-                calls.append((np.matmul, (*operands, result)))
-            else:
-                calls.append((sum_products, (_SUMS[method], *operands, result)))
-            calls.append((np.copyto, (block_result, result, "same_kind")))
+        return [
+            call
+            for block in _blocks(lead_shape, products_per_block)
+            for call in self._block_calls((left, right), out, block, shared)
+        ]
+
+    def _block_calls(
+        self,
+        operands: tuple[Array, Array],
+        out: Array,
+        block: tuple[slice, ...],
+        shared: dict[tuple[int, str], Array],
+    ) -> list[Call]:
+        """Return the calls for one block of the leading axes: copies, products, and their store.
+
+        New copies that all blocks share are added to `shared`.
+        """
+        parts = [operand[_within(operand.shape, block)] for operand in operands]
+        num_products = prod(np.broadcast_shapes(*(part.shape[:-2] for part in parts)))
+        method = self._way(out.shape[-1], num_products)
+        calls: list[Call] = []
+        copies = []
+        for number, (operand, part) in enumerate(zip(operands, parts, strict=True)):
+            copy = shared.get((number, method))
+            if copy is None:
+                is_shared = prod(operand.shape[:-2]) == 1
+                copy, call = self._copy(f"{method} {number}", part, method, is_shared)
+                calls.append(call)
+                if is_shared:
+                    shared[number, method] = copy
+            copies.append(copy)
+        lead_shape = np.broadcast_shapes(*(operand.shape[:-2] for operand in operands))
+        block_result = _turned(out[_within(lead_shape, block)], method)
+        result = self._result_buffer(copies, block_result, method)
+        if method == "blas":
+            calls.append((np.matmul, (*copies, result)))
+        else:
+            calls.append((sum_products, (_SUMS[method], *copies, result)))
+        calls.append((np.copyto, (block_result, result, "same_kind")))
         return calls
+
+    def _result_buffer(self, copies: list[Array], block_result: Array, method: str) -> Array:
+        """Return the memory for the products of a block in single precision."""
+        if method == "vertices":
+            lead_shape = np.broadcast_shapes(*(copy.shape[2:] for copy in copies))
+            return self._buffer("out", (*block_result.shape[:2], *lead_shape))
+        lead_shape = np.broadcast_shapes(*(copy.shape[:-2] for copy in copies))
+        return self._buffer("out", (*lead_shape, *block_result.shape[-2:]))
 
     def _way(self, n: int, count: int) -> str:
         """Return the innermost axis, "columns" or "vertices", or "blas" for any order."""
