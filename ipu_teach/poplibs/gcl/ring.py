@@ -118,16 +118,11 @@ def scatter(
         inboxes = list[Tensor]()
         sum_pairs = list[tuple[Tensor, Tensor]]()
         for paths in ways(method, num_places):
-            moves = []
-            for part_number, direction, hops in paths:
-                for ring in rings if round_number < hops else []:
-                    for position, home in enumerate(ring):
-                        source = ring[(position - direction * (hops - round_number)) % num_places]
-                        target = ring[
-                            (position - direction * (hops - round_number - 1)) % num_places
-                        ]
-                        if local(part_number, home, target).num_elements:
-                            moves.append((part_number, home, source, target))
+            moves = [
+                (part_number, home, source, target)
+                for part_number, home, source, target in _moves(rings, paths, round_number)
+                if local(part_number, home, target).num_elements
+            ]
             if not moves:
                 continue
             sources += [local(part_number, home, source) for part_number, home, source, _ in moves]
@@ -154,6 +149,21 @@ def scatter(
         concat([local(part_number, home, home) for part_number in range(parts_per_chunk)])
         for home in range(len(chunks))
     ]
+
+
+def _moves(
+    rings: list[list[int]], paths: list[tuple[int, int, int]], round_number: int
+) -> list[tuple[int, int, int, int]]:
+    """Return (part, home, source, target) for each part that moves between places in a round."""
+    moves = []
+    for part_number, direction, hops in paths:
+        remaining_hops = hops - round_number
+        for ring in rings if remaining_hops > 0 else []:
+            for position, home in enumerate(ring):
+                source = ring[(position - direction * remaining_hops) % len(ring)]
+                target = ring[(position - direction * (remaining_hops - 1)) % len(ring)]
+                moves.append((part_number, home, source, target))
+    return moves
 
 
 def gather(

@@ -78,9 +78,7 @@ def gather(
     window_dims = [d for d in range(x.rank) if d not in collapsed_dims]
     result_rank = len(batch_shape) + len(window_dims)
     window_places = _axes("offset_dims", offset_dims, result_rank, len(window_dims))
-    for dim, size in enumerate(slice_shape):
-        if dim not in indexed_dims:
-            x = x.slice(0, size, dim)
+    x = _limited(x, slice_shape, indexed_dims)
     indexed_lengths = [slice_shape[d] for d in indexed_dims]
     possible_slices, num_positions = windows(x, indexed_dims, indexed_lengths)
     if indexed_dims:
@@ -140,9 +138,7 @@ def scatter(
     batch_dims = [d for d in range(updates.rank) if d not in window_places]
     _check_updates(x, updates, batch_shape, batch_dims)
     slice_shape = _slice_shape(x, updates, list(zip(window_places, window_dims, strict=True)))
-    for dim, size in enumerate(slice_shape):
-        if dim not in indexed_dims:
-            x = x.slice(0, size, dim)
+    x = _limited(x, slice_shape, indexed_dims)
     indexed_lengths = [slice_shape[d] for d in indexed_dims]
     new_slices = updates.dim_shuffle([*batch_dims, *window_places]).reshape(
         [index_rows.shape[0], *slice_shape]
@@ -159,17 +155,7 @@ def scatter(
     )
     if update_computation is None:
         x_rows = rows_of(x, indexed_dims)
-        flat_numbers = numbers.flatten()
-        update_rows(
-            graph,
-            x_rows,
-            new_rows,
-            flat_numbers,
-            scale=None,
-            operation="",
-            prog=prog,
-            name=debug_context,
-        )
+        _replace_rows(graph, x_rows, new_rows, numbers.flatten(), prog=prog, name=debug_context)
         return
     slice_window = _Window(x, indexed_dims, indexed_lengths, [slice_shape[d] for d in window_dims])
     _one_by_one(
@@ -181,6 +167,24 @@ def scatter(
         prog=prog,
         name=debug_context,
     )
+
+
+def _limited(x: Tensor, slice_shape: Sequence[int], indexed_dims: list[int]) -> Tensor:
+    """Return the part of x that slices can reach.
+
+    In the dimensions that are not indexed, all slices begin at 0, and have the sizes `slice_shape`.
+    """
+    for dim, size in enumerate(slice_shape):
+        if dim not in indexed_dims:
+            x = x.slice(0, size, dim)
+    return x
+
+
+def _replace_rows(
+    graph: Graph, x_rows: Tensor, new_rows: Tensor, numbers: Tensor, prog: Program, name: str
+) -> None:
+    """Append the program that writes row i of `new_rows` to row `numbers[i]` of `x_rows`."""
+    update_rows(graph, x_rows, new_rows, numbers, scale=None, operation="", prog=prog, name=name)
 
 
 def _check_updates(
@@ -289,16 +293,9 @@ def _one_by_one(
             raise PoplibsError(f"""The update_computation of scatter() returned {shown(new_value)}.
                 next:  return a tensor of {window.x.dtype.__name__} of shape
                 {tuple(window.shape)}.""")
-        update_rows(
-            graph,
-            rows_of(window.x, window.along),
-            window.rows(new_value),
-            current_numbers,
-            scale=None,
-            operation="",
-            prog=body,
-            name=name,
-        )
+        x_rows = rows_of(window.x, window.along)
+        changed_rows = window.rows(new_value)
+        _replace_rows(graph, x_rows, changed_rows, current_numbers, prog=body, name=name)
         return body
 
     prog.add(counted_loop(graph, 0, num_slices, 1, body=iteration, debug_context=name))

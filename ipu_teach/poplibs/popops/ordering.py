@@ -201,33 +201,57 @@ class Ordering:
         `tiles_of_rows` contains the tiles that work on each row.
         """
         first_column = run_spans[0][0]
-        longest_run = max(run_end - run_begin for run_begin, run_end in run_spans)
-        num_columns = run_spans[-1][1] - first_column
+        end_column = run_spans[-1][1]
+        num_columns = end_column - first_column
         num_retained = min(self.k, num_columns)
-        run_spans = [
-            (run_begin - first_column, run_end - first_column) for run_begin, run_end in run_spans
-        ]
-        rows = {
-            field: tensor[:, first_column : first_column + num_columns]
-            for field, tensor in rows.items()
-        }
+        run_spans = [(begin - first_column, end - first_column) for begin, end in run_spans]
+        rows = {field: tensor[:, first_column:end_column] for field, tensor in rows.items()}
         vertex_cuts = cuts(
             len(run_spans),
-            longest_run,
+            max(run_end - run_begin for run_begin, run_end in run_spans),
             num_retained,
             len(tiles_of_rows[0]),
             target=self.graph.target,
         )
-        counts = self.graph.add_variable(
-            UNSIGNED_INT,
-            (len(tiles_of_rows), len(run_spans) - 1, num_columns),
-            f"{self.name}/counts",
+        ranks = self._ranks_of(
+            rows["keys"], run_spans, vertex_cuts, tiles_of_rows, compute_sets=compute_sets[:2]
         )
-        ranks = self._new_ranks(len(tiles_of_rows), num_columns)
-        is_reversed = is_last and self.descending != self.largest
+        results = {}
+        for field, tensor in rows.items():
+            results[field] = self._new(field, tensor.dtype, (len(tiles_of_rows), num_retained))
+            self._place(
+                tensor,
+                ranks,
+                results[field],
+                run_spans,
+                vertex_cuts=vertex_cuts,
+                is_reversed=is_last and self.descending != self.largest,
+                tiles_of_rows=tiles_of_rows,
+                compute_sets=compute_sets[2:],
+            )
+        return results
+
+    def _ranks_of(
+        self,
+        keys: Tensor,
+        run_spans: Spans,
+        vertex_cuts: Cuts,
+        tiles_of_rows: list[range],
+        compute_sets: list[ComputeSet],
+    ) -> Tensor:
+        """Add the vertices that compute the rank of each key in its row; return UNSIGNED_INT ranks.
+
+        The ranks have the shape of `keys`, [rows, n]. The first compute set counts, and the second
+        one adds the counts.
+        """
+        num_rows, num_columns = keys.shape
+        counts = self.graph.add_variable(
+            UNSIGNED_INT, (num_rows, len(run_spans) - 1, num_columns), f"{self.name}/counts"
+        )
+        ranks = self.graph.add_variable(UNSIGNED_INT, (num_rows, num_columns), f"{self.name}/ranks")
         for row_number, row_tiles in enumerate(tiles_of_rows):
             self._count(
-                rows["keys"][row_number],
+                keys[row_number],
                 counts[row_number],
                 run_spans,
                 row_tiles,
@@ -241,37 +265,46 @@ class Ordering:
                 tiles=row_tiles,
                 compute_set=compute_sets[1],
             )
-        results = {}
-        for field, tensor in rows.items():
-            bits_dtype = _BITS[tensor.dtype.size]
-            result = self._new(field, tensor.dtype, (len(tiles_of_rows), num_retained))
-            spread = self.graph.add_variable(
-                bits_dtype,
-                (len(tiles_of_rows), len(run_spans), num_retained),
-                f"{self.name}/spread",
+        return ranks
+
+    def _place(
+        self,
+        tensor: Tensor,
+        ranks: Tensor,
+        result: Tensor,
+        run_spans: Spans,
+        vertex_cuts: Cuts,
+        is_reversed: bool,
+        tiles_of_rows: list[range],
+        compute_sets: list[ComputeSet],
+    ) -> None:
+        """Add the vertices that write the elements of `tensor` to `result`, ordered by their ranks.
+
+        The first compute set spreads each run by ranks, and the second one combines the runs.
+        """
+        bits_dtype = _BITS[tensor.dtype.size]
+        num_rows, num_retained = result.shape
+        spread = self.graph.add_variable(
+            bits_dtype, (num_rows, len(run_spans), num_retained), f"{self.name}/spread"
+        )
+        for row_number, row_tiles in enumerate(tiles_of_rows):
+            self._spread(
+                tensor[row_number].reinterpret(bits_dtype),
+                ranks[row_number],
+                spread[row_number],
+                run_spans,
+                vertex_cuts=vertex_cuts,
+                tiles=row_tiles,
+                compute_set=compute_sets[0],
             )
-            for row_number, row_tiles in enumerate(tiles_of_rows):
-                row_bits = tensor[row_number].reinterpret(bits_dtype)
-                result_bits = result[row_number].reinterpret(bits_dtype)
-                self._spread(
-                    row_bits,
-                    ranks[row_number],
-                    spread[row_number],
-                    run_spans,
-                    vertex_cuts=vertex_cuts,
-                    tiles=row_tiles,
-                    compute_set=compute_sets[2],
-                )
-                self._combine(
-                    spread[row_number],
-                    result_bits,
-                    vertex_cuts,
-                    is_reversed,
-                    tiles=row_tiles,
-                    compute_set=compute_sets[3],
-                )
-            results[field] = result
-        return results
+            self._combine(
+                spread[row_number],
+                result[row_number].reinterpret(bits_dtype),
+                vertex_cuts,
+                is_reversed,
+                tiles=row_tiles,
+                compute_set=compute_sets[1],
+            )
 
     def _count(
         self, keys: Tensor, counts: Tensor, run_spans: Spans, tiles: range, compute_set: ComputeSet
@@ -385,9 +418,6 @@ class Ordering:
 
     def _new(self, field: str, dtype: type[DType], shape: tuple[int, ...]) -> Tensor:
         return self.graph.add_variable(dtype, shape, f"{self.name}/{OUTPUTS[field]}")
-
-    def _new_ranks(self, num_rows: int, num_columns: int) -> Tensor:
-        return self.graph.add_variable(UNSIGNED_INT, (num_rows, num_columns), f"{self.name}/ranks")
 
     def _places(
         self,

@@ -133,40 +133,10 @@ def lying(graph: Graph, matrix: Tensor) -> Lying | None:
     cell_starts = np.flatnonzero(np.diff(cell_keys, prepend=-1))
     if len(cell_starts) == len(cell_keys):
         return None
-    cell_tiles, cell_columns = np.divmod(cell_keys[cell_starts], num_columns)
     cell_lengths = np.diff(cell_starts, append=len(cell_keys))
-    # a cell is the part of a column on a tile; mark cells with the rows of the previous column
-    element_before = np.arange(len(cell_keys)) - np.repeat(cell_lengths, cell_lengths)
-    has_rows_of_previous = np.logical_and.reduceat(
-        element_rows == element_rows[element_before], cell_starts
-    )
-    has_rows_of_previous[1:] &= (
-        (np.diff(cell_keys[cell_starts]) == 1)
-        & (np.diff(cell_lengths) == 0)
-        & (cell_columns[1:] > 0)
-    )
-    has_rows_of_previous[0] = False
-    group_begins = np.flatnonzero(~has_rows_of_previous)
-    columns_per_group = np.diff(group_begins, append=len(cell_starts))
-    group_starts = cell_starts[group_begins]
-    # count the contiguous pieces of a group, read column by column and row by row
-    begins_piece = np.diff(positions, prepend=-2) != 1
-    begins_piece[cell_starts] = True
-    pieces_by_column = np.add.reduceat(begins_piece, group_starts, dtype=np.int64)
-    begins_piece = (positions - positions[element_before] != 1) | np.repeat(
-        ~has_rows_of_previous, cell_lengths
-    )
-    pieces_by_row = np.add.reduceat(begins_piece, group_starts, dtype=np.int64)
-    pieces_by_column[pieces_by_column == columns_per_group] = 0
-    pieces_by_row[pieces_by_row == cell_lengths[group_begins]] = 0
-    groups = Groups(
-        *(cell_tiles[group_begins], columns_per_group, cell_lengths[group_begins], group_starts),
-        *(
-            group_begins,
-            pieces_by_column < pieces_by_row,
-            np.minimum(pieces_by_column, pieces_by_row),
-        ),
-    )
+    cell_keys = cell_keys[cell_starts]
+    groups = _groups(cell_keys, cell_lengths, num_columns, element_rows, positions=positions)
+    cell_tiles, cell_columns = np.divmod(cell_keys, num_columns)
     by_column = np.lexsort((element_rows[cell_starts], cell_columns))
     results_per_column = np.bincount(cell_columns, minlength=num_columns)
     return Lying(
@@ -177,6 +147,48 @@ def lying(graph: Graph, matrix: Tensor) -> Lying | None:
         lengths=cell_lengths,
         by_column=by_column,
         counts=results_per_column,
+    )
+
+
+def _groups(
+    cell_keys: Array, cell_lengths: Array, num_columns: int, rows: Array, positions: Array
+) -> Groups:
+    """Return the groups of neighbouring cells that contain the same rows.
+
+    A cell is the part of a column on a tile. Its key is tile * `num_columns` + column, and its
+    length is its number of elements. `rows` and `positions` contain the row and the position in
+    memory of each element, ordered by cell and row.
+    """
+    cell_starts = np.cumsum(cell_lengths) - cell_lengths
+    cell_tiles, cell_columns = np.divmod(cell_keys, num_columns)
+    # Mark each cell that has the same rows as the cell of the previous column on the same tile.
+    element_before = np.arange(len(rows)) - np.repeat(cell_lengths, cell_lengths)
+    has_rows_of_previous = np.logical_and.reduceat(rows == rows[element_before], cell_starts)
+    has_rows_of_previous[1:] &= (
+        (np.diff(cell_keys) == 1) & (np.diff(cell_lengths) == 0) & (cell_columns[1:] > 0)
+    )
+    has_rows_of_previous[0] = False
+    group_begins = np.flatnonzero(~has_rows_of_previous)
+    columns_per_group = np.diff(group_begins, append=len(cell_keys))
+    group_starts = cell_starts[group_begins]
+    # Count the contiguous pieces of memory in a group, read column by column and row by row.
+    begins_piece = np.diff(positions, prepend=-2) != 1
+    begins_piece[cell_starts] = True
+    pieces_by_column = np.add.reduceat(begins_piece, group_starts, dtype=np.int64)
+    begins_piece = (positions - positions[element_before] != 1) | np.repeat(
+        ~has_rows_of_previous, cell_lengths
+    )
+    pieces_by_row = np.add.reduceat(begins_piece, group_starts, dtype=np.int64)
+    pieces_by_column[pieces_by_column == columns_per_group] = 0
+    pieces_by_row[pieces_by_row == cell_lengths[group_begins]] = 0
+    return Groups(
+        tile=cell_tiles[group_begins],
+        columns=columns_per_group,
+        rows=cell_lengths[group_begins],
+        first=group_starts,
+        result=group_begins,
+        across=pieces_by_column < pieces_by_row,
+        pieces=np.minimum(pieces_by_column, pieces_by_row),
     )
 
 

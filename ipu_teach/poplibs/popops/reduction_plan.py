@@ -184,6 +184,10 @@ def check_operation(operation: str) -> None:
         )
 
 
+# The work of a stage: its operation, the dtype of its input and the dtype of its result.
+Work = tuple[str, type[DType], type[DType]]
+
+
 @lru_cache(maxsize=512)
 def planned(
     rows: int,
@@ -223,54 +227,50 @@ def reduce_stages(
     Every element is assumed to come from another tile.
     """
     partials_type = inter_tile or partials_dtype(operation, dtype)
-    results_per_tile = share_of(columns, dtype, target)
-    tiles_used = -(-columns // results_per_tile) if results_per_tile else 0
-    stages: list[ReduceStage] = []
-    remaining_rows = rows
-    rows_dtype = dtype
-    stage_operation = operation
-    if blocks > 1:
-        rows_per_block = -(-rows // blocks)
-        shares = shares_of(operation, columns, rows_per_block, dtype)
-        cycles = stage_cycles(
-            operation,
-            columns,
-            rows_per_block,
-            dtype,
-            out=partials_type,
-            target=target,
-            shares=shares,
-        )
-        cycles += target.internal_sync_cycles
-        received_bytes = rows_per_block * columns * dtype.size
-        cycles += int(exchange_cycles(received_bytes, target))
-        name = "InToIntermediate"
-        stage = ReduceStage(
-            name, blocks, rows_per_block, columns, exchange_bytes=received_bytes, cycles=cycles
-        )
-        stages.append(stage)
-        remaining_rows = blocks
-        rows_dtype = partials_type
-        stage_operation = after(operation)
-    received_bytes = remaining_rows * results_per_tile * rows_dtype.size
-    shares = shares_of(stage_operation, columns, remaining_rows, rows_dtype)
-    cycles = int(exchange_cycles(received_bytes, target)) + stage_cycles(
-        stage_operation,
-        results_per_tile,
-        remaining_rows,
-        rows_dtype,
-        out=dtype,
-        target=target,
-        shares=shares,
+    if blocks <= 1:
+        only_stage = _last_stage(rows, columns, (operation, dtype, dtype), target, "InToOutput")
+        return ReducePlan(blocks, only_stage.cycles, (only_stage,))
+    first_stage = _first_stage(rows, columns, blocks, (operation, dtype, partials_type), target)
+    last_stage = _last_stage(
+        blocks, columns, (after(operation), partials_type, dtype), target, "IntermediateToOutput"
     )
-    name = "IntermediateToOutput" if stages else "InToOutput"
-    stage = ReduceStage(
-        name,
-        tiles_used,
-        remaining_rows,
-        results_per_tile,
+    return ReducePlan(blocks, first_stage.cycles + last_stage.cycles, (first_stage, last_stage))
+
+
+def _first_stage(rows: int, columns: int, blocks: int, work: Work, target: Target) -> ReduceStage:
+    """Return the stage that reduces `blocks` blocks of rows in parallel."""
+    operation, dtype, out = work
+    rows_per_block = -(-rows // blocks)
+    received_bytes = rows_per_block * columns * dtype.size
+    shares = shares_of(operation, columns, rows_per_block, dtype)
+    cycles = stage_cycles(
+        operation, columns, rows_per_block, dtype, out=out, target=target, shares=shares
+    )
+    cycles += target.internal_sync_cycles + int(exchange_cycles(received_bytes, target))
+    return ReduceStage(
+        "InToIntermediate",
+        blocks,
+        rows_per_block,
+        columns,
         exchange_bytes=received_bytes,
         cycles=cycles,
     )
-    stages.append(stage)
-    return ReducePlan(blocks, sum(s.cycles for s in stages), tuple(stages))
+
+
+def _last_stage(rows: int, columns: int, work: Work, target: Target, name: str) -> ReduceStage:
+    """Return the stage that reduces `rows` rows to the result, each column on its result's tile."""
+    operation, dtype, out = work
+    results_per_tile = share_of(columns, out, target)
+    received_bytes = rows * results_per_tile * dtype.size
+    shares = shares_of(operation, columns, rows, dtype)
+    cycles = stage_cycles(
+        operation, results_per_tile, rows, dtype, out=out, target=target, shares=shares
+    )
+    return ReduceStage(
+        name,
+        -(-columns // results_per_tile) if results_per_tile else 0,
+        rows,
+        results_per_tile,
+        exchange_bytes=received_bytes,
+        cycles=cycles + int(exchange_cycles(received_bytes, target)),
+    )

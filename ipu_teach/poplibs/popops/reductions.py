@@ -475,71 +475,91 @@ def _add_by_group(
     operation = job.params.operation
     dtype = job.matrix.dtype
     groups = plan.lying.groups
-    columns_per_path = graph.target.get_vector_width(dtype)
-    # each vertex gets columns that fill complete data paths
-    num_vertices_of_group = np.maximum(plan.alone, 1)
-    paths_of_group = -(-groups.columns // columns_per_path)
-    group_of_vertex, number_in_group = expand(
-        np.zeros_like(num_vertices_of_group), num_vertices_of_group
-    )
-    begin_in_group, end_in_group = (
-        (number_in_group + i)
-        * paths_of_group[group_of_vertex]
-        // num_vertices_of_group[group_of_vertex]
-        * columns_per_path
-        for i in (0, 1)
-    )
-    num_columns = np.minimum(end_in_group, groups.columns[group_of_vertex]) - begin_in_group
-    num_rows = groups.rows[group_of_vertex]
-    is_alone = plan.alone[group_of_vertex] > 0
-    across = groups.across[group_of_vertex]
-    first_element = groups.first[group_of_vertex] + begin_in_group * num_rows
-    first_result = groups.result[group_of_vertex] + begin_in_group
-
-    shape_number, vertex_shapes = numbered(num_columns, num_rows, across)
+    vertices = _vertices_of_groups(plan, graph.target.get_vector_width(dtype))
+    shape_number, vertex_shapes = numbered(vertices.columns, vertices.rows, vertices.across)
     x_column = listed_column(
         graph,
         dtype,
-        len(group_of_vertex),
+        len(vertices.group),
         (
-            (vertices, _elements(plan.lying.places, first_element[vertices], *shape))
-            for vertices, shape in zip(
+            (selected, _elements(plan.lying.places, vertices.first_element[selected], *shape))
+            for selected, shape in zip(
                 members(shape_number, len(vertex_shapes)), vertex_shapes, strict=True
             )
         ),
     )
-    length_number, result_lengths = numbered(num_columns)
+    length_number, result_lengths = numbered(vertices.columns)
     result_forms = [partials[:length].form for (length,) in result_lengths]
-    out_column = Column(partials.offset + first_result, length_number, result_forms)
+    out_column = Column(partials.offset + vertices.first_result, length_number, result_forms)
     size_number, group_sizes = numbered(groups.columns, groups.rows)
     shares = np.array(
         [
             shares_of(operation, group_columns, group_rows, dtype)
             for group_columns, group_rows in group_sizes
         ]
-    )[size_number][group_of_vertex]
-    kind_number, codelet_kinds = numbered(is_alone, np.where(is_alone, 1, shares), across)
-    vertex_number = compute_set.num_vertices + np.arange(len(group_of_vertex))
+    )[size_number][vertices.group]
+    is_alone = plan.alone[vertices.group] > 0
+    kind_number, codelet_kinds = numbered(is_alone, np.where(is_alone, 1, shares), vertices.across)
+    vertex_number = compute_set.num_vertices + np.arange(len(vertices.group))
     for (reads_alone, num_shares, is_across), selected in zip(
         codelet_kinds, members(kind_number, len(codelet_kinds)), strict=True
     ):
-        base_codelet = ReduceRowsAlone if reads_alone else ReduceRows
-        vertex_dtype = job.types.in_vertex
-        transposed = bool(is_across)
         codelet = reduction_codelet(
-            base_codelet,
+            ReduceRowsAlone if reads_alone else ReduceRows,
             operation,
             dtype,
             partials.dtype,
-            carried=vertex_dtype,
+            carried=job.types.in_vertex,
             shares=num_shares,
-            across=transposed,
+            across=bool(is_across),
         )
         edges = {"x": x_column.at(selected), "out": out_column.at(selected)}
-        tiles = groups.tile[group_of_vertex[selected]]
+        tiles = groups.tile[vertices.group[selected]]
         graph.add_columns(
             compute_set, codelet, tiles, edges, fields={}, order=vertex_number[selected]
         )
+
+
+@dataclass(frozen=True)
+class _GroupVertices:
+    """The vertices that reduce the groups of columns of a plan, as parallel arrays.
+
+    Attributes:
+        group: the number of each vertex's group.
+        columns: the number of columns that the vertex reduces.
+        rows: the number of rows that it reduces.
+        across: `Groups.across` of the vertex's group.
+        first_element: the index of the vertex's first element in `Lying.places`.
+        first_result: the number of the vertex's first partial result.
+    """
+
+    group: Array
+    columns: Array
+    rows: Array
+    across: Array
+    first_element: Array
+    first_result: Array
+
+
+def _vertices_of_groups(plan: PlacedPlan, vector_width: int) -> _GroupVertices:
+    """Divide the columns of each group between its vertices, in multiples of `vector_width`."""
+    groups = plan.lying.groups
+    vertices_of_group = np.maximum(plan.alone, 1)
+    vectors_of_group = -(-groups.columns // vector_width)
+    group, number_in_group = expand(np.zeros_like(vertices_of_group), vertices_of_group)
+    begin_in_group, end_in_group = (
+        (number_in_group + i) * vectors_of_group[group] // vertices_of_group[group] * vector_width
+        for i in (0, 1)
+    )
+    num_rows = groups.rows[group]
+    return _GroupVertices(
+        group=group,
+        columns=np.minimum(end_in_group, groups.columns[group]) - begin_in_group,
+        rows=num_rows,
+        across=groups.across[group],
+        first_element=groups.first[group] + begin_in_group * num_rows,
+        first_result=groups.result[group] + begin_in_group,
+    )
 
 
 def _elements(places: Array, first: Array, columns: int, rows: int, across: int) -> Array:

@@ -351,11 +351,10 @@ def _multiplied(
     graph: Graph, lhs: SparseTensor, x: Tensor, is_transposed: bool, prog: Program, name: str
 ) -> Tensor:
     cut = lhs.cut
-    params = lhs.cut.params
     b = lhs.cut.b
-    sides = [(params.k, cut.columns), (params.m, cut.rows)]
+    sides = [(cut.params.k, cut.columns), (cut.params.m, cut.rows)]
     (num_x_rows, x_parts), (num_out_rows, out_parts) = sides[::-1] if is_transposed else sides
-    _check_dense(lhs, "the dense side", x, (num_x_rows, params.n))
+    _check_dense(lhs, "the dense side", x, (num_x_rows, cut.params.n))
     max_columns = cut.n_parts[0][1]
     rings = [
         _ring(graph, cut, UNSIGNED_SHORT, (PLACES * cut.slots,), name=name),
@@ -391,15 +390,33 @@ def _multiplied(
         by_bucket = source.reshape((cut.num_buckets, 1, ring_bucket.shape[2]))
         prog.add(Copy(by_bucket.broadcast(len(cut.n_parts), 1), ring_bucket))
     _go_round(graph, lhs, step_sets, rings, num_places=-1, prog=prog, name=name)
+    out = (x.dtype, num_out_rows, out_parts)
+    return _sums_of_tiles(graph, cut, partials, out, is_transposed, prog=prog, name=name)
+
+
+def _sums_of_tiles(
+    graph: Graph,
+    cut: Cut,
+    partials: Tensor,
+    out: tuple[type[DType], int, list[tuple[int, int]]],
+    is_transposed: bool,
+    prog: Program,
+    name: str,
+) -> Tensor:
+    """Append the reduction of a product's `partials`; return the product [rows, n].
+
+    `partials` is [buckets, parts of n, rows of a part, columns of a part]. `out` is (dtype, number
+    of rows, intervals of blocks of rows) of the result.
+    """
+    out_dtype, num_out_rows, out_parts = out
+    b = cut.b
     reduction = graph.add_compute_set(f"{name}/reduce")
     results = []
-    sum_codelet = adder(FLOAT, x.dtype, False)
+    sum_codelet = adder(FLOAT, out_dtype, False)
     for n_part, (column_begin, column_end) in enumerate(cut.n_parts):
-        results.append(
-            graph.add_variable(
-                x.dtype, (num_out_rows, column_end - column_begin), f"{name}/out/{n_part}"
-            )
-        )
+        num_columns = column_end - column_begin
+        result = graph.add_variable(out_dtype, (num_out_rows, num_columns), f"{name}/out/{n_part}")
+        results.append(result)
         for out_part, (out_begin, out_end) in enumerate(out_parts):
             num_parts = cut.column_parts
             out_buckets = (
@@ -408,15 +425,14 @@ def _multiplied(
                 else slice(out_part * num_parts, (out_part + 1) * num_parts)
             )
             partial_sums = partials[
-                out_buckets, n_part, : (out_end - out_begin) * b, : column_end - column_begin
+                out_buckets, n_part, : (out_end - out_begin) * b, :num_columns
             ].flatten(1, 3)
-            out = results[-1][out_begin * b : out_end * b].flatten()
             add_shared(
                 graph,
                 reduction,
                 sum_codelet,
                 partial_sums,
-                out=out,
+                out=result[out_begin * b : out_end * b].flatten(),
                 tiles=cut.tiles[out_buckets, n_part].tolist(),
             )
     prog.add(Execute(reduction))

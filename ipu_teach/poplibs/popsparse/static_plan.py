@@ -95,16 +95,8 @@ def expected(
         (row_probability * bands + _deviation(row_probability, bands)) * band_depth / tile_depth
     )
     tiles_per_row = np.maximum(tiles_per_row, 1).astype(np.int64)
-    arriving_bytes = ceil_div(num_sums * sums_dtype.size * (tiles_per_row - 1), tiles_per_row)
-    reduction_cycles = static_reduction(
-        ceil_div(num_sums, tiles_per_row), tiles_per_row, sums_dtype, dtype, target=target
-    )
-    cycles = (
-        cycles
-        + np.ceil(arriving_bytes / bytes_per_cycle)
-        + np.where(tiles_per_row > 1, reduction_cycles, 0)
-    )
-    cycles = cycles + ceil_div(m * n * dtype.size, num_tiles)
+    arriving_bytes, reduction_cycles = _reduction(num_sums, tiles_per_row, types, target)
+    cycles = cycles + reduction_cycles + ceil_div(m * n * dtype.size, num_tiles)
     temporary_bytes = np.maximum(x_bytes + left_bytes, arriving_bytes) + num_sums * sums_dtype.size
     best_index = fitting(cycles, temporary_bytes, proportion * target.bytes_per_tile)
     return Expected(
@@ -122,6 +114,23 @@ def _grid(max_parts: int, max_bands: int, num_tiles: int) -> tuple[Array, Array]
     parts, bands = (grid.ravel() for grid in np.meshgrid(parts, bands, indexing="ij"))
     is_sensible = parts * bands <= max(1, num_tiles // 2)
     return parts[is_sensible], bands[is_sensible]
+
+
+def _reduction(
+    num_sums: Array, tiles_per_row: Array, types: tuple[type[DType], type[DType]], target: Target
+) -> tuple[Array | int, Array]:
+    """Return (bytes that arrive on a tile, cycles) of the reduction of a row's sums.
+
+    `num_sums` is the number of sums on a tile, `tiles_per_row` the number of tiles whose sums are
+    added, and `types` is (dtype of the operands, dtype of the sums).
+    """
+    dtype, sums_dtype = types
+    arriving_bytes = ceil_div(num_sums * sums_dtype.size * (tiles_per_row - 1), tiles_per_row)
+    add_cycles = static_reduction(
+        ceil_div(num_sums, tiles_per_row), tiles_per_row, sums_dtype, dtype, target=target
+    )
+    exchange_cycles = np.ceil(arriving_bytes / target.exchange_bytes_per_cycle)
+    return arriving_bytes, exchange_cycles + np.where(tiles_per_row > 1, add_cycles, 0)
 
 
 def _likely_count(probability: Array | float, count: Array | int) -> Array:
