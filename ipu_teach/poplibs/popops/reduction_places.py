@@ -1,8 +1,8 @@
-"""Plans of reductions in which each tile first reduces the elements that it already holds.
+"""Plans of reductions in which each tile first reduces its own elements.
 
-The first stage moves no data. It is useless on a tile that has at most one element of each column,
-and expensive on a tile whose elements are scattered, which needs a vertex for every piece. The cost
-model takes both into account.
+The first stage moves no data. It is useless on a tile that has at most one element of each column.
+It is expensive on a tile whose elements are scattered in memory, because the tile must first gather
+them. The cost model takes both into account.
 """
 
 from __future__ import annotations
@@ -25,23 +25,24 @@ from ipu_teach.poplibs.popops.reduction_vertices import (
 from ipu_teach.target import Target
 from ipu_teach.types import Array, DType
 
-# the best number of blocks is about the square root of the number of results per column
+# The best number of blocks is about the square root of the number of partial results per column, so
+# 64 blocks are enough for 4,096 results.
 MOST_BLOCKS = 64
 
 
 @dataclass(frozen=True)
 class Groups:
-    """Groups of neighbouring columns of which one tile has the same rows, as parallel arrays.
+    """Groups of neighbouring columns of which a tile has the same rows, as parallel arrays.
 
     Attributes:
         tile: the tile of each group.
         columns: the number of columns.
         rows: the number of rows.
-        first: the index of the group's first element in `Lying.places`, which contains the group
-            column by column, with ascending rows.
+        first: the index of the group's first element in `Lying.places`, which contains the group column
+            by column, with ascending rows.
         result: the number of the group's first partial result.
-        across: whether elements of a column, rather than of a row, are neighbours in memory.
-        pieces: the number of contiguous pieces that must be gathered; 0 if none.
+        across: whether neighbours in memory are elements of the same column, and not of the same row.
+        pieces: the number of contiguous regions of memory that must be gathered; 0 if none.
     """
 
     tile: Array
@@ -55,16 +56,16 @@ class Groups:
 
 @dataclass(frozen=True)
 class Lying:
-    """The tile mapping of a matrix that is reduced, and its partial results.
+    """The tile mapping of a matrix that is reduced, and the numbering of its partial results.
 
-    There is a partial result for each tile and each column of which the tile has elements.
+    There is a partial result for each column of each tile that has elements of the column.
 
     Attributes:
         groups: the groups of columns.
         places: the positions of all elements in memory, ordered by groups.
         tiles: the tile of each partial result.
         columns: the column of each partial result.
-        lengths: the number of rows of each partial result.
+        lengths: the number of rows that each partial result combines.
         by_column: the numbers of the partial results, ordered by column and then by first row.
         counts: the number of partial results of each column.
     """
@@ -80,18 +81,18 @@ class Lying:
     def elsewhere(self, owners: Array) -> int:
         """Return the greatest number of elements that a tile must fetch from other tiles.
 
-        `owners` contains the tile that reduces each column.
+        `owners` contains, for each column, the tile that reduces it.
         """
         owner_of_result: Array = owners[self.columns]
         fetched_elements = np.where(owner_of_result == self.tiles, 0, self.lengths)
-        return int(
-            np.bincount(owner_of_result + 1, fetched_elements).max()
-        )  # a later check reports unmapped elements
+        # The tile of an unmapped element is -1. A later check raises the error for it.
+        return int(np.bincount(owner_of_result + 1, fetched_elements).max())
 
     def of_columns(self, begin: int, end: int) -> Array:
-        """Return int64[results per column, columns]: the numbers of partial results.
+        """Return the numbers of the partial results of columns: int64[results per column, columns].
 
-        The columns from `begin` to `end` must have equally many.
+        `begin` and `end` are the interval of columns, which must have equal numbers of partial
+        results.
         """
         first_result = int(self.counts[:begin].sum())
         num_columns = end - begin
@@ -104,7 +105,10 @@ class Lying:
         return result_numbers
 
     def even(self, width: int) -> list[tuple[int, int]]:
-        """Return intervals of at most `width` columns that have equally many partial results."""
+        """Return intervals (begin, end) of columns that have equal numbers of partial results.
+
+        The intervals contain at most `width` columns; together they contain all columns, in order.
+        """
         interval_ends = [*(np.flatnonzero(np.diff(self.counts)) + 1).tolist(), len(self.counts)]
         return [
             (i, min(i + width, end))
@@ -114,7 +118,7 @@ class Lying:
 
 
 def lying(graph: Graph, matrix: Tensor) -> Lying | None:
-    """Return the tile mapping of `matrix`, for reductions of its rows.
+    """Return the tile mapping of `matrix`, for a reduction of its rows in which tiles reduce first.
 
     Return None if some elements are unmapped, or if no tile has two elements of a column.
     """
@@ -198,12 +202,12 @@ class PlacedPlan:
 
     Attributes:
         lying: the tile mapping of the elements.
-        alone: for each group, the number of workers between which its columns are divided, each
-            with complete vectors; 0 if all six workers share the rows of the group.
+        alone: for each group of columns, the number of workers that divide its columns between them, in
+            whole vectors; 0 if all six workers together reduce the group by rows.
         blocks: the number of blocks of partial results that are reduced in parallel before the last
-            step; 1 if there is no such step.
+            stage; 1 if there is no such stage.
         width: the maximum number of columns of a block.
-        cycles: the modelled cycles of all steps.
+        cycles: the modelled cycles of all stages.
     """
 
     lying: Lying
@@ -228,11 +232,10 @@ def placed_plan(
 ) -> PlacedPlan:
     """Return the plan with the fewest modelled cycles for a reduction of `placement`.
 
-    In the first stage, each tile reduces its own elements. The numbers tried for the middle stage
-    are blocks of 4, 8, 16, ... columns, or all columns, and 2 to `MOST_BLOCKS` blocks of partial
-    results; without blocks, there is no middle stage. The last stage writes the result, in the
-    dtype `out`. Partial results are sent in the dtype `inter_tile`. The cycles of the plan are
-    those of all stages.
+    In the first stage, each tile reduces its own elements, and converts the partial results to the
+    dtype `inter_tile`. A middle stage may reduce blocks of partial results. The function compares
+    plans without a middle stage, and with blocks of 4, 8, 16, ... columns or all columns, and 2 to
+    `MOST_BLOCKS` blocks of partial results. The last stage writes the result, in the dtype `out`.
     """
     first_stage_cycles, alone = _first_stage(placement, operation, dtype, inter_tile, target=target)
     second_operation = after(operation)
@@ -241,7 +244,10 @@ def placed_plan(
 
     @cache
     def step(block_columns: int, num_rows: int, result_dtype: type[DType]) -> int:
-        """Return the cycles of a vertex that reduces partial results, including their exchange."""
+        """Return the cycles of a vertex that reduces partial results, including their exchange.
+
+        The vertex reduces a matrix [num_rows, block_columns] to results of `result_dtype`.
+        """
         shares = shares_of(second_operation, block_columns, num_rows, inter_tile)
         exchange = int(exchange_cycles(num_rows * block_columns * inter_tile.size, target))
         return exchange + stage_cycles(
@@ -285,7 +291,10 @@ def placed_plan(
 def _first_stage(
     placement: Lying, operation: str, dtype: type[DType], out: type[DType], target: Target
 ) -> tuple[int, Array]:
-    """Return (cycles of the busiest tile, `PlacedPlan.alone`) for the first stage."""
+    """Return `(cycles, alone)` of the first stage.
+
+    `cycles` are those of the busiest tile, and `alone` is the array `PlacedPlan.alone`.
+    """
     num_workers = target.num_worker_contexts
     groups = placement.groups
     group_tiles = groups.tile
@@ -293,7 +302,12 @@ def _first_stage(
 
     @cache
     def costs_of_group(columns: int, rows: int, across: bool, groups: int) -> tuple[int, int, int]:
-        """Return (tile cycles on all workers, parts of a group, worker cycles of a part)."""
+        """Return the costs of a group of columns with the two ways to use the workers of its tile.
+
+        The result is (cycles of the tile if all workers reduce the group together, number of parts
+        if the columns are divided between workers, cycles of a worker for a part). `groups` is the
+        number of groups on the tile.
+        """
         vector_width = target.get_vector_width(dtype)
         num_vectors = -(-columns // vector_width)
         num_parts = max(1, min(num_workers // groups, num_vectors))

@@ -1,4 +1,4 @@
-"""Plans of reductions that assume nothing about the tiles of the elements: blocks of rows.
+"""Plans of reductions by blocks of rows, which do not depend on the tile mapping of the elements.
 
 `plan_reduce` chooses the number of blocks by the cost model.
 """
@@ -35,7 +35,7 @@ OPTIONS = (Option("accumType.interTile", FLOAT), Option("accumType.inVertex", FL
 class AccumTypes:
     """The dtypes in which a reduction accumulates.
 
-    `inter_tile` is the dtype of the partial results between the stages, and `in_vertex` the dtype
+    `inter_tile` is the dtype of the partial results between two stages, and `in_vertex` the dtype
     in which a vertex accumulates.
     """
 
@@ -44,27 +44,31 @@ class AccumTypes:
 
 
 def accum_types(operation: str, dtype: type[DType], options: Options | None) -> AccumTypes:
-    """Return the dtypes that `options` set; the default is FLOAT for sums of HALF, else `dtype`.
+    """Return the accumulation dtypes that `options` set for a reduction of elements of `dtype`.
 
-    Raises `InvalidOptionError`, and `PoplibsError` for options with a `dtype` that is neither FLOAT
-    nor HALF.
+    The default is FLOAT for sums of HALF, and otherwise `dtype`.
+
+    :raises InvalidOptionError: if an option is wrong.
+    :raises PoplibsError: if `options` set another dtype, and `dtype` is neither FLOAT nor HALF.
     """
     valid_options = settled(OPTIONS, options)
     default_dtype = partials_dtype(operation, dtype)
     inter_tile, in_vertex = (valid_options[option.name] or default_dtype for option in OPTIONS)
     if (inter_tile, in_vertex) != (default_dtype, default_dtype) and dtype not in (FLOAT, HALF):
         raise refused(
-            f"was given an accumType for {dtype.__name__}.",
-            next_step="leave out accumType, which is only for FLOAT and HALF.",
+            f"was given an accumType option for {dtype.__name__}.",
+            next_step="leave the option out; it is only for FLOAT and HALF.",
         )
     return AccumTypes(inter_tile, in_vertex)
 
 
 @dataclass(frozen=True)
 class ReduceStage:
-    """A compute set of a plan: `vertices` vertices, each of which reduces at most [rows, columns].
+    """A stage of a plan, which is one compute set.
 
-    `exchange_bytes` are the bytes that the busiest tile receives, and `cycles` its cycles.
+    It has `vertices` vertices, and each reduces a matrix of at most [rows, columns].
+    `exchange_bytes` is the number of bytes that the busiest tile receives, and `cycles` the
+    modelled cycles of the stage.
     """
 
     name: str
@@ -77,10 +81,10 @@ class ReduceStage:
 
 @dataclass(frozen=True)
 class ReducePlan:
-    """The plan of a reduction: the number of blocks of rows, and the modelled cycles.
+    """The plan of a reduction: the number of blocks of rows, the modelled cycles and the stages.
 
-    The blocks are reduced in parallel; then their partial results are reduced. Print the plan, or
-    show it in a notebook, which draws the blocks and shows the stages as a table.
+    The blocks are reduced in parallel; then their partial results are reduced. To see the plan,
+    print it, or show it in a notebook, which draws the blocks and shows a table of the stages.
     """
 
     row_blocks: int
@@ -155,11 +159,13 @@ def plan_reduce(
     operation: str = "ADD",
     options: Options | None = None,
 ) -> ReducePlan:
-    """Return the cheapest plan to reduce `rows` x `columns` elements of `dtype` to one row.
+    """Return the cheapest plan to reduce `rows` x `columns` elements of `dtype` to a single row.
 
-    The cost model assumes that every element comes from another tile. `reduce` knows the tiles of
-    its elements, and may find a cheaper plan. `options` are those of `reduce`. Raises
-    `PoplibsError` and `InvalidOptionError`.
+    The cost model assumes that every element is received from another tile. `reduce` knows the
+    tiles of its elements, and may therefore find a cheaper plan. `options` are those of `reduce`.
+
+    :raises PoplibsError: if an argument is wrong.
+    :raises InvalidOptionError: if an option is wrong.
     """
     check_sizes(target, 0, rows=rows, columns=columns)
     check_operation(operation)
@@ -176,7 +182,7 @@ def plan_reduce(
 
 
 def check_operation(operation: str) -> None:
-    """Raise `PoplibsError` unless `operation` is the name of a reduction, as in `REDUCTIONS`."""
+    """Raise `PoplibsError` unless `operation` is the name of a reduction, an entry of `REDUCTIONS`."""
     if not isinstance(operation, str) or operation not in REDUCTIONS:
         raise refused(
             f"was given the operation {shown(operation)}.",
@@ -197,7 +203,11 @@ def planned(
     operation: str,
     inter_tile: type[DType],
 ) -> ReducePlan:
-    """Return the plan with the fewest cycles; among equal plans, the one with the fewest blocks."""
+    """Return the plan with the fewest modelled cycles; among equal plans, with the fewest blocks.
+
+    `rows`, `columns` and `dtype` describe the matrix that is reduced; `inter_tile` is the dtype of
+    the results of the blocks.
+    """
     max_parts = min(rows, target.num_tiles) if columns else 1
     plans = (
         reduce_stages(
@@ -209,7 +219,7 @@ def planned(
 
 
 def share_of(columns: int, dtype: type[DType], target: Target) -> int:
-    """Return how many of `columns` results the fullest tile has in a linear tile mapping."""
+    """Return how many of `columns` results the fullest tile has if they are mapped linearly."""
     return max(-(-columns // target.num_tiles), min(columns, MIN_BYTES_PER_TILE // dtype.size))
 
 
@@ -222,9 +232,10 @@ def reduce_stages(
     operation: str = "ADD",
     inter_tile: type[DType] | None = None,
 ) -> ReducePlan:
-    """Return the plan with `blocks` blocks of rows, and its modelled cycles.
+    """Return the plan with `blocks` blocks of rows, including its modelled cycles.
 
-    Every element is assumed to come from another tile.
+    Every element is assumed to be received from another tile. `inter_tile` is the dtype of the
+    results of the blocks; by default, it is FLOAT for sums of HALF, and otherwise `dtype`.
     """
     partials_type = inter_tile or partials_dtype(operation, dtype)
     if blocks <= 1:
