@@ -42,7 +42,7 @@ def product(a: DrawnMatrix, b: DrawnMatrix, c: DrawnMatrix, caption: str) -> str
 
 
 def row(matrices: Sequence[DrawnMatrix], caption: str) -> str:
-    """Return HTML of a picture of matrices side by side, each computed from the matrix to its left."""
+    """Return HTML of a picture of matrices side by side, each computed from that to its left."""
     scale = _scale(matrices)
     x = _MARGIN
     marks = []

@@ -90,7 +90,7 @@ def _check_name(kind: str, name: str) -> None:
 
 
 class _GraphFunction:
-    """The base class of functions: a signature, clones of its tensors, and a body that uses them."""
+    """The base of the functions: a signature, clones of its tensors, and a body that uses them."""
 
     @library
     def __init__(

@@ -39,7 +39,7 @@ def balanced_partition(count: int, parts: int) -> list[tuple[int, int]]:
 
 
 def dealt(parts: Sequence[T], tiles: int) -> list[tuple[int, T]]:
-    """Return a pair (tile, part) for each of `parts`, distributed evenly over `tiles` tiles from 0."""
+    """Return (tile, part) for each of `parts`, distributed evenly over `tiles` tiles from 0."""
     return [(index * tiles // len(parts), part) for index, part in enumerate(parts)]
 
 

@@ -100,7 +100,7 @@ class _Draw(_Stream):
 
     @property
     def each(self) -> int:
-        """The number of random numbers that each worker generates: its share of `out`, rounded up."""
+        """The count of numbers that each worker generates: its share of `out`, rounded up."""
         workers: int = self.registers.generators.shape[-2]
         return -(-int(self.out.shape[-1]) // workers)
 

@@ -244,7 +244,7 @@ class Operator(Expr):
         self.operands = tuple(as_expr(x, f"{node}()") for x in operands)
 
     def _operands(self) -> tuple[Expr, ...]:
-        """Return the operands that must have the same dtype: all except the condition of a Select."""
+        """Return the operands that must have the same dtype: all but the condition of a Select."""
         return self.operands[:2] if self.operation.name == "SELECT" else self.operands
 
     @property

@@ -42,8 +42,8 @@ class ElementwiseOperation:
         asks: whether the result is BOOL, as for comparisons and tests.
         exact: whether numpy's float16 function returns the exact result, rounded once.
         wide: whether FLOAT is also computed in float64, and rounded once.
-        like: the name of the operation whose cycles the model uses instead, if PopLibs has no estimate
-            for this operation.
+        like: the name of the operation whose cycles the model uses, if PopLibs has no estimate for
+            this operation.
     """
 
     name: str

@@ -38,10 +38,10 @@ class Groups:
         tile: the tile of each group.
         columns: the number of columns.
         rows: the number of rows.
-        first: the index of the group's first element in `Lying.places`, which contains the group column
-            by column, with ascending rows.
+        first: the index of the group's first element in `Lying.places`, which contains the group
+            column by column, with ascending rows.
         result: the number of the group's first partial result.
-        across: whether neighbours in memory are elements of the same column, and not of the same row.
+        across: whether neighbours in memory are elements of the same column, not of the same row.
         pieces: the number of contiguous regions of memory that must be gathered; 0 if none.
     """
 
@@ -202,8 +202,8 @@ class PlacedPlan:
 
     Attributes:
         lying: the tile mapping of the elements.
-        alone: for each group of columns, the number of workers that divide its columns between them, in
-            whole vectors; 0 if all six workers together reduce the group by rows.
+        alone: for each group of columns, the number of workers that divide its columns between
+            them, in whole vectors; 0 if all six workers together reduce the group by rows.
         blocks: the number of blocks of partial results that are reduced in parallel before the last
             stage; 1 if there is no such stage.
         width: the maximum number of columns of a block.

@@ -182,7 +182,7 @@ def plan_reduce(
 
 
 def check_operation(operation: str) -> None:
-    """Raise `PoplibsError` unless `operation` is the name of a reduction, an entry of `REDUCTIONS`."""
+    """Raise `PoplibsError` unless `operation` is an entry of `REDUCTIONS`."""
     if not isinstance(operation, str) or operation not in REDUCTIONS:
         raise refused(
             f"was given the operation {shown(operation)}.",

@@ -8,8 +8,8 @@ accumulate in the dtype of the rows. The cycles are PopLibs' estimates:
   workers. The estimate is that of Reduce's strided version if this version supports the operation,
   and otherwise that of its general version.
 * If there are few columns, the workers divide the rows between them, and then the workers' results
-  are reduced, first to last. This costs two Reduce vertices, in the version for scalars, the strided
-  or the general version.
+  are reduced, first to last. This costs two Reduce vertices, in the version for scalars, the
+  strided or the general version.
 * If the rows of a column are contiguous in memory, the estimate is that of the version for
   contiguous regions.
 
@@ -58,7 +58,7 @@ R = TypeVar("R")
 
 
 def partials_dtype(operation: str, dtype: type[DType]) -> type[DType]:
-    """Return the dtype in which results are accumulated: FLOAT for sums of HALF, otherwise `dtype`."""
+    """Return the dtype in which results accumulate: FLOAT for sums of HALF, otherwise `dtype`."""
     return FLOAT if dtype is HALF and operation in _SUMS else dtype
 
 

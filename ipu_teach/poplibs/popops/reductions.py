@@ -5,8 +5,8 @@ the columns. The cost model chooses between these methods:
 
 * In one stage, every tile that has results reads all rows of their columns.
 * In two stages, blocks of rows are reduced in parallel on different tiles, and then the results of
-  the blocks. If possible, a block is reduced on the tile of its first element. `plan_reduce` chooses
-  the number of blocks.
+  the blocks. If possible, a block is reduced on the tile of its first element. `plan_reduce`
+  chooses the number of blocks.
 * Each tile first reduces the rows that it has of each column, without an exchange. The partial
   results are then reduced in one stage or in two.
 """
@@ -134,14 +134,14 @@ def reduce(
     operation's neutral element; MIN and MAX raise an error in this case.
 
     The reduced dimensions form the rows of a matrix, and the other dimensions its columns. The cost
-    model chooses between two methods by the tile mapping of x; each has one to three compute sets:
+    model chooses between two methods by the tile mapping of x:
 
-    * By blocks: the rows are reduced in the blocks that `plan_reduce` plans, first to last within a
-      block. Then the results of the blocks are reduced, first to last.
-    * By tiles: each tile reduces the rows that it has of a column, first to last. The results of
-      the
-      tiles are then reduced in the order of the tiles' first rows, either first to last, or in blocks
-      whose results are reduced in another step.
+    * By blocks, in one or two compute sets: the rows are reduced in the blocks that `plan_reduce`
+      plans, first to last within a block. Then the results of the blocks are reduced, first to
+      last.
+    * By tiles, in two or three compute sets: each tile reduces the rows that it has of a column,
+      first to last. The results of the tiles are then reduced in the order of the tiles' first
+      rows, either first to last, or in blocks whose results are reduced in another step.
 
     A tile has six workers. Up to 8 long columns are divided between them by rows, as
     `poputil.balanced_partition` divides, and the workers' results are reduced first to last. A
