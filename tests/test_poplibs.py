@@ -1264,9 +1264,9 @@ scaled_add_to() was given two shapes that differ: (4, 3) and (4,).
   next:  slice one of them, or use poputil.broadcast_to_match.
 
 popops.scaled_add_to(graph, x, y, x, prog)
-scaled_add_to() needs k as one element of FLOAT; it was given 12 of FLOAT.
+scaled_add_to() needs k as a tensor of 1 element of FLOAT, but was given 12 of FLOAT.
   where: Tensor('x', FLOAT, shape (4, 3))
-  next:  give a number, or a tensor of one element; popops.mul takes a factor for each element.
+  next:  give a number, or a tensor of one element; for a factor per element, use popops.mul.
 
 popops.scaled_add_to(graph, x, y, "1", prog)
 scaled_add_to() was given '1' as k.
@@ -1457,12 +1457,12 @@ calc_linear_tile_mapping() was given the shape 'ab'.
   next:  a shape is a tuple of whole numbers, none negative, as in (26, 64).
 
 poputil.calc_linear_tile_mapping(graph, 3, FLOAT, -1)
-A linear mapping was asked for with grain 2 and at least -1 elements a tile.
-  next:  give whole numbers: a grain of 1 or more, and elements of 0 or more.
+A linear tile mapping was requested with grain_size=2 and min_elements_per_tile=-1.
+  next:  give whole numbers: 1 or more as grain_size, and 0 or more as min_elements_per_tile.
 
 poputil.calc_linear_tile_mapping(graph, 3, FLOAT, 1, 0)
-A linear mapping was asked for with grain 0 and at least 1 elements a tile.
-  next:  give whole numbers: a grain of 1 or more, and elements of 0 or more.
+A linear tile mapping was requested with grain_size=0 and min_elements_per_tile=1.
+  next:  give whole numbers: 1 or more as grain_size, and 0 or more as min_elements_per_tile.
 
 poputil.map_tensor_linearly(graph, 3)
 map_tensor_linearly() was given 3 as tensor.

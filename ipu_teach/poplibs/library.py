@@ -378,8 +378,7 @@ def check_tensor(graph: Graph, argument: str, tensor: object, ranks: tuple[int, 
             f"{ranks[0]} to {ranks[-1]}" if is_range else " or ".join(str(rank) for rank in ranks)
         )
         plural = "" if rank_text == "1" else "s"
-        raise refused(f"""needs {argument} with {rank_text} dimension{plural}, but it has
-            {tensor.rank}.
+        raise refused(f"""needs {argument} with {rank_text} dimension{plural}; it has {tensor.rank}.
             where: {tensor!r}
             next:  reshape, flatten or index the tensor.""")
 
@@ -393,8 +392,8 @@ def check_mapped(graph: Graph, argument: str, tensor: Tensor) -> None:
         raise InvalidTileMappingError(f"""{calling()}() was given {argument} with
             {num_unmapped:,} of its {tensor.num_elements:,} elements on no tile.
             where: {tensor!r}
-            next:  map it: graph.set_tile_mapping(tensor, tile), or
-            poputil.map_tensor_linearly(graph, tensor).""")
+            next:  graph.set_tile_mapping(tensor, tile), or poputil.map_tensor_linearly(graph,
+            tensor).""")
 
 
 def check_same(kinds: str, a: object, b: object, where: str, advice: str) -> None:

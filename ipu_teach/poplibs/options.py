@@ -123,7 +123,7 @@ def settled(known: tuple[Option, ...], argument: object) -> Settled:
             )
         if option.name in given_names:
             raise InvalidOptionError(f"""{calling()}() was given the option {option.name!r} twice.
-                next:  give the option once; both spellings mean the same.""")
+                next:  give it once: both spellings mean the same.""")
         given_names.add(option.name)
         values[option.name] = option.value(argument_value)
     return values

@@ -56,8 +56,8 @@ def accum_types(operation: str, dtype: type[DType], options: Options | None) -> 
     inter_tile, in_vertex = (valid_options[option.name] or default_dtype for option in OPTIONS)
     if (inter_tile, in_vertex) != (default_dtype, default_dtype) and dtype not in (FLOAT, HALF):
         raise refused(
-            f"was given an accumType option for {dtype.__name__}.",
-            next_step="leave the option out; it is only for FLOAT and HALF.",
+            f"was given an accumType for {dtype.__name__}.",
+            next_step="leave accumType out; it is only for FLOAT and HALF.",
         )
     return AccumTypes(inter_tile, in_vertex)
 

@@ -23,7 +23,7 @@ from ipu_teach.cost.vertices.parts import ceil_div
 from ipu_teach.cost.vertices.popsparse import dynamic_product, static_reduction, zeroing
 from ipu_teach.poplibs.library import as_given, check_sizes, is_count, library, refused
 from ipu_teach.poplibs.placing import balanced_partition, sensible_parts
-from ipu_teach.poplibs.popsparse.matrices import COOMatrix, CSRMatrix, square
+from ipu_teach.poplibs.popsparse.matrices import COOMatrix, CSRMatrix, checked_sizes, square
 from ipu_teach.poplibs.popsparse.static_plan import (
     MEMORY_PROPORTION,
     check_types,
@@ -53,6 +53,7 @@ class MatMulParams:
     num_blocks: int
 
     @classmethod
+    @library
     def create_with_nz_ratio(
         cls, m: int, k: int, n: int, nz_ratio: float, block: Sequence[int] = (1, 1)
     ) -> MatMulParams:
@@ -65,6 +66,7 @@ class MatMulParams:
         return _params(m, k, n, nz_ratio, num_nz=None, block=block)
 
     @classmethod
+    @library
     def create_with_num_non_zero_values(
         cls, m: int, k: int, n: int, num_nz: int, block: Sequence[int] = (1, 1)
     ) -> MatMulParams:
@@ -77,15 +79,14 @@ class MatMulParams:
         return _params(m, k, n, None, num_nz=num_nz, block=block)
 
 
-@library
 def _params(
     m: int, k: int, n: int, ratio: float | None, num_nz: int | None, block: Sequence[int]
 ) -> MatMulParams:
     for name, size in (("m", m), ("k", k), ("n", n)):
         if not is_count(size, 1):
             raise as_given(size, name, "give a whole number of 1 or more.")
-    shape = CSRMatrix.from_dense(np.zeros((0, 0)), block)  # This call also checks the block.
-    b = square(shape.block)
+    _, valid_block = checked_sizes((0, 0), block)
+    b = square(valid_block)
     if m % b or k % b:
         raise refused(f"""was given a matrix of {m} x {k}, which blocks of {b} x {b} do not divide.
             next:  enlarge the matrix with zeros, or use smaller blocks.""")
@@ -98,7 +99,7 @@ def _params(
         if num_nz is None or not is_count(num_nz, 1) or num_nz > m * k:
             raise as_given(num_nz, "num_nz", f"give a whole number from 1 to {m * k:,}.")
         num_blocks = -(-num_nz // (b * b))
-    return MatMulParams(int(m), int(k), int(n), shape.block, num_blocks=int(num_blocks))
+    return MatMulParams(int(m), int(k), int(n), valid_block, num_blocks=int(num_blocks))
 
 
 @dataclass(frozen=True)
@@ -362,10 +363,10 @@ class Partitioner:
                 blocks of {params.block[0]} x {params.block[1]}.
                 next:  give a matrix of that shape in blocks of that size.""")
         if csr.num_blocks > params.num_blocks:
-            raise refused(f"""was given {csr.num_blocks:,} blocks, but the parameters allow at most
+            raise refused(f"""was given {csr.num_blocks:,} blocks; the parameters allow
                 {params.num_blocks:,}.
                 where: {csr}
-                next:  create parameters for more blocks, or remove the smallest blocks.""")
+                next:  make the parameters with a larger ratio, or drop the smallest blocks.""")
         owners = []
         for block_places, intervals in ((csr.rows, self.cut.rows), (csr.columns, self.cut.columns)):
             begins = np.array([begin for begin, _ in intervals])

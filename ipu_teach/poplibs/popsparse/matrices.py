@@ -50,7 +50,7 @@ class SparseMatrix:
 
         :raises PoplibsError: if an argument is wrong.
         """
-        self.shape, self.block = _sizes(shape, block)
+        self.shape, self.block = checked_sizes(shape, block)
         self.rows = rows
         self.columns = _numbers("columns", columns)
         if len(self.rows) != len(self.columns):
@@ -176,6 +176,7 @@ class COOMatrix(SparseMatrix):
         self._fill(shape, _numbers("rows", rows), columns, values, block=block)
 
     @classmethod
+    @library
     def from_dense(cls, array: ArrayLike, block: Sequence[int] = (1, 1)) -> COOMatrix:
         """Return a sparse matrix with the blocks of `array` that contain a nonzero value."""
         dense = np.asarray(array)
@@ -207,7 +208,7 @@ class CSRMatrix(SparseMatrix):
         values: ArrayLike,
         block: Sequence[int] = (1, 1),
     ) -> None:
-        valid_shape, (block_height, _) = _sizes(shape, block)
+        valid_shape, (block_height, _) = checked_sizes(shape, block)
         offsets = _numbers("row_offsets", row_offsets)
         num_blocks = _numbers("columns", columns).size
         num_rows = valid_shape[0] // block_height
@@ -226,9 +227,11 @@ class CSRMatrix(SparseMatrix):
         self._fill(shape, rows, columns, values, block=block)
 
     @classmethod
+    @library
     def from_dense(cls, array: ArrayLike, block: Sequence[int] = (1, 1)) -> CSRMatrix:
         """Return a sparse matrix with the blocks of `array` that contain a nonzero value."""
-        return COOMatrix.from_dense(array, block).to_csr()
+        dense = np.asarray(array)
+        return COOMatrix(dense.shape, *_found(dense, block), block).to_csr()
 
     def to_coo(self) -> COOMatrix:
         """Return a matrix in coordinate form that stores the same blocks."""
@@ -250,7 +253,9 @@ def _numbers(name: str, values: ArrayLike) -> Array:
     return array.astype(np.int64)
 
 
-def _sizes(shape: Sequence[int], block: Sequence[int]) -> tuple[tuple[int, int], tuple[int, int]]:
+def checked_sizes(
+    shape: Sequence[int], block: Sequence[int]
+) -> tuple[tuple[int, int], tuple[int, int]]:
     """Return `(shape, block)` as pairs of integers.
 
     :raises PoplibsError: if an argument is wrong, or the block does not divide the shape.
@@ -269,10 +274,9 @@ def _sizes(shape: Sequence[int], block: Sequence[int]) -> tuple[tuple[int, int],
     return (valid_shape[0], valid_shape[1]), (height, width)
 
 
-@library
 def _found(array: Array, block: Sequence[int]) -> tuple[Array, Array, Array]:
     """Return `(rows, columns, values)` of the blocks of `array` that contain a nonzero value."""
-    (num_rows, num_columns), (height, width) = _sizes(array.shape, block)
+    (num_rows, num_columns), (height, width) = checked_sizes(array.shape, block)
     blocks = array.reshape(num_rows // height, height, num_columns // width, width).transpose(
         0, 2, 1, 3
     )
