@@ -533,7 +533,7 @@ def planned_reduction(
             parts = in_blocks(list(rows), plan.row_blocks, size[1], True)
             result = stage(parts, len(parts), size[1]) if len(parts) > 1 else parts[0]
             return np.asarray(result.reshape(shape).astype(x.dtype))
-        found = plan.lying
+        found = plan.placement
         tiles = graph.tile_map().at(job.matrix.positions() * dtype.size)
         alone = set(found.groups.tile[plan.alone > 0].tolist())
         sums = [list[Array]() for _ in range(size[1])]
@@ -546,13 +546,13 @@ def planned_reduction(
             sums[c].append(
                 one_after_the_other(part, ufunc) if tile in alone else stage(part, len(part), wide)
             )
-        for begin, end in found.even(plan.width) if plan.blocks > 1 else []:
+        for begin, end in found.equal_intervals(plan.width) if plan.blocks > 1 else []:
             for c in range(begin, end):
                 sums[c] = in_blocks(sums[c], plan.blocks, end - begin, False)
         whole = size[1] if plan.blocks > 1 else 0
         results = [
             stage(sums[c], len(sums[c]), whole or end - begin)
-            for begin, end in found.even(size[1])
+            for begin, end in found.equal_intervals(size[1])
             for c in range(begin, end)
         ]
     return np.array(results).reshape(shape).astype(x.dtype)

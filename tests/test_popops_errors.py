@@ -419,7 +419,7 @@ sliced along dimensions [0]. The table is a FLOAT tensor of shape (4, 3) on 5 ti
   next:  create a plan for this table with popops.embedding_plan.
 
 popops.create_indices_tensor(graph, [0], -1)
-create_indices_tensor() was given the dimensions [0] and -1 as num_indices.
+create_indices_tensor() was given dims=[0] and num_indices=-1.
   next:  give a list of dimensions, and a whole number of 0 or more as num_indices.
 
 popops.CircBuf(graph, FLOAT, 0, (3,))

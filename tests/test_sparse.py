@@ -251,7 +251,7 @@ def test_what_a_partitioner_does_not_take_is_refused() -> None:
     layer = Trained((16, 16), 2, 0.25)
     for csr, says in (
         (blocks((16, 16), 1), "encode() was given 16 blocks; the parameters allow 4."),
-        (blocks((16, 20), 0.1), "for a product of 16 x 16 in blocks of 4 x 4."),
+        (blocks((16, 20), 0.1), "but its parameters are for 16 x 16 in blocks of 4 x 4."),
         (blocks((16, 16), 0.1, block=(8, 8)), "in blocks of 4 x 4."),
     ):
         with pytest.raises(PoplibsError) as caught:

@@ -299,13 +299,19 @@ def copy_to_ipu(
 
 @library
 def dim_is_split_over_tiles(graph: Graph, tensor: Tensor, dim: int) -> bool:
-    """Return whether elements that differ only in their index in `dim` are on different tiles."""
+    """Return whether elements that differ only in their index in `dim` are on different tiles.
+
+    A single pair of such elements is enough.
+    """
     return _split(graph, tensor, dim, 1)
 
 
 @library
 def dim_is_split_over_ipus(graph: Graph, tensor: Tensor, dim: int) -> bool:
-    """Return whether elements that differ only in their index in `dim` are on different IPUs."""
+    """Return whether elements that differ only in their index in `dim` are on different IPUs.
+
+    A single pair of such elements is enough.
+    """
     return _split(graph, tensor, dim, graph.target.tiles_per_ipu)
 
 

@@ -217,7 +217,7 @@ class Ranks(ABC, Generic[V]):
         return result
 
     def _joined(self, values: Sequence[V]) -> list[Tensor]:
-        """Return, for each rank, a concatenation of its rows of all values."""
+        """Return, for each rank, its rows of all values, concatenated."""
         return [concat(list(same_rows)) for same_rows in zip(*map(self.rows, values), strict=True)]
 
     def _combined(
@@ -257,9 +257,9 @@ class Ranks(ABC, Generic[V]):
         )
 
     def _by_home(self, chunk: Callable[[int, int], Tensor]) -> list[dict[int, Tensor]]:
-        """Return a dict for each rank: from each rank in its group to `chunk(rank, member)`.
+        """Return a dict for each rank: from each home in its group to `chunk(rank, member)`.
 
-        `member` is the position of that rank, in the group.
+        `member` is the position of the home in the group.
         """
         ranks_with_group = sorted((rank, group) for group in self.groups for rank in group)
         return [

@@ -46,8 +46,8 @@ def normalise_image(
         raise refused(f"""needs an image [..., 3] of UNSIGNED_CHAR or {offsets.dtype.__name__}, but
             was given shape {image.shape} of {image.dtype.__name__}.
             where: {image!r}
-            next:  reorder its dimensions with dim_shuffle so that the 3 channels are the last one,
-            or cast it with popops.cast.""")
+            next:  reorder its dimensions with dim_shuffle so that the last dimension has the 3
+            channels, or cast it with popops.cast.""")
     valid_scale = float(check_number("scale", scale, offsets.dtype))
     check_finite("scale", valid_scale)
     if image.dtype is UNSIGNED_CHAR:

@@ -38,8 +38,8 @@ class Groups:
         tile: the tile of each group.
         columns: the number of columns.
         rows: the number of rows.
-        first: the index of the group's first element in `Lying.places`, which contains the group
-            column by column, with ascending rows.
+        first: the index of the group's first element in `Placement.places`, which contains the
+            group column by column, with ascending rows.
         result: the number of the group's first partial result.
         across: whether neighbours in memory are elements of the same column, not of the same row.
         pieces: the number of contiguous regions of memory that must be gathered; 0 if none.
@@ -55,7 +55,7 @@ class Groups:
 
 
 @dataclass(frozen=True)
-class Lying:
+class Placement:
     """The tile mapping of a matrix that is reduced, and the numbering of its partial results.
 
     There is a partial result for each column of each tile that has elements of the column.
@@ -78,7 +78,7 @@ class Lying:
     by_column: Array
     counts: Array
 
-    def elsewhere(self, owners: Array) -> int:
+    def max_fetched(self, owners: Array) -> int:
         """Return the greatest number of elements that a tile must fetch from other tiles.
 
         `owners` contains, for each column, the tile that reduces it.
@@ -104,7 +104,7 @@ class Lying:
         )
         return result_numbers
 
-    def even(self, width: int) -> list[tuple[int, int]]:
+    def equal_intervals(self, width: int) -> list[tuple[int, int]]:
         """Return intervals (begin, end) of columns that have equal numbers of partial results.
 
         The intervals contain at most `width` columns; together they contain all columns, in order.
@@ -117,7 +117,7 @@ class Lying:
         ]
 
 
-def lying(graph: Graph, matrix: Tensor) -> Lying | None:
+def placement_of(graph: Graph, matrix: Tensor) -> Placement | None:
     """Return the tile mapping of `matrix`, for a reduction of its rows in which tiles reduce first.
 
     Return None if some elements are unmapped, or if no tile has two elements of a column.
@@ -143,7 +143,7 @@ def lying(graph: Graph, matrix: Tensor) -> Lying | None:
     cell_tiles, cell_columns = np.divmod(cell_keys, num_columns)
     by_column = np.lexsort((element_rows[cell_starts], cell_columns))
     results_per_column = np.bincount(cell_columns, minlength=num_columns)
-    return Lying(
+    return Placement(
         groups,
         positions,
         cell_tiles,
@@ -201,7 +201,7 @@ class PlacedPlan:
     """The plan of a reduction in which each tile first reduces its own elements.
 
     Attributes:
-        lying: the tile mapping of the elements.
+        placement: the tile mapping of the elements.
         alone: for each group of columns, the number of workers that divide its columns between
             them, in whole vectors; 0 if all six workers together reduce the group by rows.
         blocks: the number of blocks of partial results that are reduced in parallel before the last
@@ -210,7 +210,7 @@ class PlacedPlan:
         cycles: the modelled cycles of all stages.
     """
 
-    lying: Lying
+    placement: Placement
     alone: Array
     blocks: int
     width: int
@@ -223,7 +223,7 @@ class PlacedPlan:
 
 
 def placed_plan(
-    placement: Lying,
+    placement: Placement,
     operation: str,
     dtype: type[DType],
     out: type[DType],
@@ -262,7 +262,7 @@ def placed_plan(
 
     columns_per_tile = share_of(num_columns, dtype, target)
     largest_count = int(placement.counts.max())
-    even_intervals = placement.even(num_columns)
+    even_intervals = placement.equal_intervals(num_columns)
     last_stage_cycles = np.zeros(-(-num_columns // columns_per_tile), np.int64)
     for begin, end in even_intervals:
         for tile in range(begin // columns_per_tile, -(-end // columns_per_tile)):
@@ -289,7 +289,7 @@ def placed_plan(
 
 
 def _first_stage(
-    placement: Lying, operation: str, dtype: type[DType], out: type[DType], target: Target
+    placement: Placement, operation: str, dtype: type[DType], out: type[DType], target: Target
 ) -> tuple[int, Array]:
     """Return `(cycles, alone)` of the first stage.
 

@@ -43,7 +43,7 @@ from ipu_teach.poplibs.library import (
 from ipu_teach.poplibs.options import Options
 from ipu_teach.poplibs.placing import balanced_partition, dealt
 from ipu_teach.poplibs.popops.operands import check_operand, check_output
-from ipu_teach.poplibs.popops.reduction_places import PlacedPlan, lying, placed_plan
+from ipu_teach.poplibs.popops.reduction_places import PlacedPlan, placed_plan, placement_of
 from ipu_teach.poplibs.popops.reduction_plan import (
     AccumTypes,
     ReducePlan,
@@ -387,7 +387,7 @@ def _run(graph: Graph, jobs: list[_Job], prog: Into, name: str) -> None:
         operation = job.params.operation
         matrices = [(0, job.matrix)]
         if isinstance(plan, PlacedPlan):
-            matrices = _reduce_where_it_lies(graph, compute_sets, job, plan, name=name)
+            matrices = _reduce_by_tiles(graph, compute_sets, job, plan, name=name)
         elif plan.row_blocks > 1:
             matrices = [
                 (0, _reduce_blocks(graph, compute_sets[0], job, plan.row_blocks, name=name))
@@ -417,7 +417,7 @@ def _plan(graph: Graph, job: _Job) -> ReducePlan | PlacedPlan:
     matrix_dtype = job.matrix.dtype
     types = job.types
     plan = planned(*_size(job.matrix), matrix_dtype, graph.target, operation, types.inter_tile)
-    placement = lying(graph, job.matrix)
+    placement = placement_of(graph, job.matrix)
     if placement is None:
         return plan
     placed_alternative = placed_plan(
@@ -435,7 +435,7 @@ def _plan(graph: Graph, job: _Job) -> ReducePlan | PlacedPlan:
         bytes_moved = np.array(
             [
                 plan.stages[0].exchange_bytes,
-                placement.elsewhere(owners) * matrix_dtype.size,
+                placement.max_fetched(owners) * matrix_dtype.size,
             ]
         )
         planned_cycles, actual_cycles = exchange_cycles(bytes_moved, graph.target).tolist()
@@ -443,7 +443,7 @@ def _plan(graph: Graph, job: _Job) -> ReducePlan | PlacedPlan:
     return placed_alternative if placed_alternative.cycles < cycles else plan
 
 
-def _reduce_where_it_lies(
+def _reduce_by_tiles(
     graph: Graph, compute_sets: list[ComputeSet], job: _Job, plan: PlacedPlan, name: str
 ) -> list[tuple[int, Tensor]]:
     """Add the vertices that reduce each tile's own rows, and the vertices of the middle stage.
@@ -451,7 +451,7 @@ def _reduce_where_it_lies(
     Return a list of pairs (first column, tensor [results, columns]): the partial results that
     remain to be reduced, for each group of columns with equal numbers of results.
     """
-    placement = plan.lying
+    placement = plan.placement
     second_operation = after(job.params.operation)
     partials_dtype = job.types.inter_tile
     vertex_dtype = job.types.in_vertex
@@ -460,7 +460,7 @@ def _reduce_where_it_lies(
     _add_by_group(graph, compute_sets[0], job, plan, partials=partials)
     matrices = [
         (first_column, partials[placement.of_columns(first_column, end_column)])
-        for first_column, end_column in placement.even(plan.width)
+        for first_column, end_column in placement.equal_intervals(plan.width)
     ]
     if plan.blocks == 1:
         return matrices
@@ -502,7 +502,7 @@ def _add_by_group(
     """
     operation = job.params.operation
     dtype = job.matrix.dtype
-    groups = plan.lying.groups
+    groups = plan.placement.groups
     vertices = _vertices_of_groups(plan, graph.target.get_vector_width(dtype))
     shape_number, vertex_shapes = numbered(vertices.columns, vertices.rows, vertices.across)
     x_column = listed_column(
@@ -510,7 +510,7 @@ def _add_by_group(
         dtype,
         len(vertices.group),
         (
-            (selected, _elements(plan.lying.places, vertices.first_element[selected], *shape))
+            (selected, _elements(plan.placement.places, vertices.first_element[selected], *shape))
             for selected, shape in zip(
                 members(shape_number, len(vertex_shapes)), vertex_shapes, strict=True
             )
@@ -557,7 +557,7 @@ class _GroupVertices:
         columns: the number of columns that the vertex reduces.
         rows: the number of rows that the vertex reduces.
         across: `Groups.across` of the vertex's group.
-        first_element: the index of the vertex's first element in `Lying.places`.
+        first_element: the index of the vertex's first element in `Placement.places`.
         first_result: the number of the vertex's first partial result.
     """
 
@@ -574,7 +574,7 @@ def _vertices_of_groups(plan: PlacedPlan, vector_width: int) -> _GroupVertices:
 
     The number of vertices of a group is its entry in `plan.alone`, or 1 if that is 0.
     """
-    groups = plan.lying.groups
+    groups = plan.placement.groups
     vertices_of_group = np.maximum(plan.alone, 1)
     vectors_of_group = -(-groups.columns // vector_width)
     group, number_in_group = expand(np.zeros_like(vertices_of_group), vertices_of_group)

@@ -239,7 +239,7 @@ def row_numbers(
     """Return a tensor [slices]: each slice's offset as the number of a position in a grid.
 
     `offsets` is [slices, dims], and `counts` the shape of the grid, whose positions are numbered in
-    row- major order. For an offset outside the grid, the number is outside the grid, too; if
+    row-major order. For an offset outside the grid, the number is outside the grid, too; if
     `clamped` is true, it is the number of the nearest position instead.
     """
     if len(counts) == 1 and not clamped:

@@ -487,7 +487,6 @@ def create_indices_tensor(
     :raises PoplibsError: if an argument is wrong.
     """
     if not isinstance(dims, (list, tuple)) or not is_whole(num_indices) or num_indices < 0:
-        raise refused(f"""was given the dimensions {shown(dims)} and {shown(num_indices)} as
-            num_indices.
+        raise refused(f"""was given dims={shown(dims)} and num_indices={shown(num_indices)}.
             next:  give a list of dimensions, and a whole number of 0 or more as num_indices.""")
     return linear(graph, UNSIGNED_INT, (int(num_indices), len(dims)), name)

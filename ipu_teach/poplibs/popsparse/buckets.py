@@ -359,9 +359,9 @@ class Partitioner:
         """Return `(parts, (rows, columns))` of the blocks; rows and columns count within a part."""
         params = self.cut.params
         if (csr.shape, csr.block) != ((params.m, params.k), params.block):
-            raise refused(f"""was given {csr} for a product of {params.m:,} x {params.k:,} in
-                blocks of {params.block[0]} x {params.block[1]}.
-                next:  give a matrix of that shape in blocks of that size.""")
+            raise refused(f"""was given {csr}, but its parameters are for
+                {params.m:,} x {params.k:,} in blocks of {params.block[0]} x {params.block[1]}.
+                next:  give a matrix with this shape and block size.""")
         if csr.num_blocks > params.num_blocks:
             raise refused(f"""was given {csr.num_blocks:,} blocks; the parameters allow
                 {params.num_blocks:,}.
