@@ -1297,7 +1297,7 @@ reduce() was given the dimensions '0'.
   next:  give a list, as in [0].
 
 popops.reduce(graph, x, [0, -2], prog)
-reduce() was given the dimensions [0, -2], one of them twice.
+reduce() was given the dimensions [0, -2], which name a dimension twice.
   where: Tensor('x', FLOAT, shape (4, 3))
   next:  name each dimension once.
 
@@ -1312,7 +1312,7 @@ reduce() was given the operation [1].
 popops.reduce(graph, empty, [0], prog, "MAX")
 reduce() with MAX was given no elements.
   where: Tensor(empty tensor, FLOAT, shape (0, 3))
-  next:  give at least one element, or use another operation than MAX and MIN.
+  next:  give a tensor with at least one element, or use an operation other than MAX and MIN.
 
 popops.reduce(graph, flag, [0], prog)
 reduce() works on numbers, but x is BOOL.
