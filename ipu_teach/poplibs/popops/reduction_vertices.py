@@ -10,7 +10,7 @@ accumulate in the dtype of the rows. The cycles are PopLibs' estimates:
 * If there are few columns, the workers divide the rows between them, and then the workers' results
   are reduced, first to last. This costs two Reduce vertices, in the version for scalars, the
   strided or the general version.
-* If the rows of a column are contiguous in memory, the estimate is that of the version for
+* If the elements of a column are contiguous in memory, the estimate is that of the version for
   contiguous regions.
 
 PopLibs has no separate estimates for scaling and updating in these vertices. The model assumes one
@@ -123,7 +123,7 @@ def stage_cycles(
     """Return a tile's cycles to reduce a tensor [rows, columns] of `dtype` to [columns] of `out`.
 
     The rows are divided into `shares` groups, which the workers reduce in parallel. If `across` is
-    true, the rows of a column are contiguous in memory.
+    true, the elements of a column are contiguous in memory.
     """
     num_workers = target.num_worker_contexts
     if shares > 1:
@@ -171,8 +171,8 @@ def worker_cycles(
     """Return the cycles of a worker in the fastest version of PopLibs' Reduce for this reduction.
 
     The worker reduces `rows` rows of `columns` columns, from `dtype` to `out`. Two successive rows
-    begin `stride` elements apart, or `columns` if `stride` is 0. If `across` is true, the rows of a
-    column are contiguous in memory instead.
+    begin `stride` elements apart, or `columns` if `stride` is 0. If `across` is true, the elements
+    of a column are contiguous in memory instead.
     """
     dtype, out = (FLOAT if kind is BOOL else kind for kind in (dtype, out))
     if columns == 1 and operation in _FEW and stride < 2:

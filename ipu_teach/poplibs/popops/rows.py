@@ -128,9 +128,9 @@ def slice_rows(
     name: str,
     plan: SlicePlan | None = None,
 ) -> Tensor:
-    """Return a tensor [numbers, columns]: the rows with these numbers of the matrix `rows`.
+    """Return a tensor [numbers, columns]: the rows of the matrix `rows` with the given numbers.
 
-    If there is no row with a number, the result is zero. If a plan divides the rows into parts,
+    For a number without a row, the result is 0. If a plan divides the rows into parts,
     every part looks up all numbers, and the results of the parts are added. At most one of these
     results is not zero, so their bits are added as integers.
     """
@@ -173,10 +173,11 @@ def update_rows(
     plan: SlicePlan | None = None,
     is_unplanned: bool = False,
 ) -> None:
-    """Combine `updates` [numbers, columns] with the rows of these numbers of the matrix `rows`.
+    """Append the update of rows of the matrix `rows`, with the given numbers, by `updates`.
 
-    If `operation` is "", the updates replace the rows. Otherwise the updates are multiplied by
-    `scale`, and combined with the rows by `operation`. Numbers without a row are skipped.
+    `updates` is [numbers, columns]. If `operation` is "", the updates replace the rows. Otherwise
+    the updates are multiplied by `scale`, and combined with the rows by `operation`. Numbers
+    without a row are skipped.
 
     If a plan divides the numbers into parts, the updates of each part are summed first (in FLOAT if
     the rows are HALF), and then the sums are added to the rows, first to last. If `is_unplanned` is

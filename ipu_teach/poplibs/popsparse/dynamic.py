@@ -102,7 +102,10 @@ class _OfBucket(SupervisorVertex):
         return slots, block_places[slots, 1], block_places[slots, 2]
 
     def blocks(self) -> int:
-        """Return the number of blocks for which the cycles are modelled."""
+        """Return the number of blocks for which the cycles are modelled.
+
+        It is the number of slots in the first step, and the bucket's reserve in further steps.
+        """
         num_slots = len(self.meta) // PLACES
         return num_slots if self.first else int(spare(num_slots))
 

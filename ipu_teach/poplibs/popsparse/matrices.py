@@ -193,8 +193,8 @@ class COOMatrix(SparseMatrix):
 class CSRMatrix(SparseMatrix):
     """A sparse matrix in row form: row r has the blocks `row_offsets[r]` to `row_offsets[r + 1]`.
 
-    The last block, number `row_offsets[r + 1]`, is not included. The other parameters and the
-    errors are those of `COOMatrix`.
+    Block number `row_offsets[r + 1]` is the first block of the next row. The other parameters and
+    the errors are those of `COOMatrix`.
     """
 
     row_offsets: Array
