@@ -82,6 +82,7 @@ AnyNumber = float  # a number; NaN and the infinities are permitted
 Rows = Annotated[Tensor, Wants(tuple(range(2, 10)))]  # a tensor of two dimensions or more
 Loose = Annotated[Tensor, Wants(mapped=False)]  # a tensor that need not be mapped to tiles
 Free = Annotated[Tensor, None]  # a tensor that the function checks itself
+
 # The built-in exceptions that a function's body may raise for an argument of the wrong type.
 PYTHONS = (TypeError, ValueError, ArithmeticError, LookupError, AttributeError)
 
@@ -399,7 +400,7 @@ def check_mapped(graph: Graph, argument: str, tensor: Tensor) -> None:
 def check_same(kinds: str, a: object, b: object, where: str, advice: str) -> None:
     """Raise `PoplibsError` unless `a` and `b`, such as two dtypes or two shapes, are equal.
 
-    `kinds` is the plural of what they are, such as "shapes". `where` and `advice` are the other two
+    `kinds` is their plural in the error, such as "shapes". `where` and `advice` are the other two
     lines of the error.
     """
     if a != b:

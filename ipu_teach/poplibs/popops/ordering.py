@@ -146,7 +146,7 @@ class Ordering:
         """Sort each interval of columns in `input_spans`, on one tile for each row and interval.
 
         Return the first k elements of each interval, and the intervals of columns that they occupy
-        in the result. Within an interval, each group of `sorted_length` columns is sorted already.
+        in the result. Each group of `sorted_length` columns is sorted already.
         """
         output_spans = _spans(
             [min(self.k, column_end - column_begin) for column_begin, column_end in input_spans]

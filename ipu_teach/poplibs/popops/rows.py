@@ -179,8 +179,8 @@ def update_rows(
     the updates are multiplied by `scale`, and combined with the rows by `operation`. Numbers
     without a row are skipped.
 
-    If a plan divides the numbers into parts, the updates of each part are summed first (in FLOAT if
-    the rows are HALF), and then the sums are added to the rows, first to last. If `is_unplanned` is
+    If a plan divides the numbers into parts, the updates of each part are summed first, in FLOAT if
+    the rows are HALF. Then the sums are added to the rows, first to last. If `is_unplanned` is
     true, the rows are not mapped as the plan assumes: they are copied to other tiles for the last
     step, and back.
     """

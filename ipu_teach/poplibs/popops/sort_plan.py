@@ -104,7 +104,7 @@ def cuts(runs: int, length: int, retained: int, tiles: int, target: Target) -> C
     """Return the numbers of vertices for a ranking of `runs` runs on `tiles` tiles.
 
     A run has at most `length` elements, and the result has `retained` elements. The numbers are
-    limited such that every vertex has an element for each of its workers.
+    limited, so that every vertex has an element for each of its workers.
     """
     num_workers = target.num_worker_contexts
     tiles_per_run = max(1, tiles // runs)
