@@ -135,7 +135,7 @@ def test_what_is_no_collective_is_refused() -> None:
     for call, words in (
         (
             lambda: reduce(graph, tensors, "SQUARE_ADD", prog),
-            f"{name} was given SQUARE_ADD, which PopLibs also refuses",
+            f"{name} was given SQUARE_ADD, which PopLibs rejects, too",
         ),
         (
             lambda: reduce(graph, tensors, "SUB", prog),
@@ -143,7 +143,7 @@ def test_what_is_no_collective_is_refused() -> None:
         ),
         (
             lambda: reduce(graph, tensors, "LOGICAL_OR", prog),
-            f"{name} was given tensors of FLOAT, and LOGICAL_OR works on BOOL.",
+            f"{name} was given tensors of FLOAT, but LOGICAL_OR works on BOOL.",
         ),
         (
             lambda: reduce(graph, [tensors[0], short], "ADD", prog),
@@ -170,7 +170,8 @@ def test_what_is_no_collective_is_refused() -> None:
         (lambda: reduce(graph, tensors[0], "ADD", prog), "give a list of tensors, one on each IPU"),
         (
             lambda: reduce(graph, tensors, "ADD", prog, gcl.CommGroup(CONSECUTIVE, 3)),
-            f"{name} was given groups of 3 for 4, which do not divide them.\n"
+            f"{name} was given a group size of 3, which does not divide the number of replicas or "
+            "IPUs, 4.\n"
             "  next:  give a group size of 1, 2, 4.",
         ),
         (lambda: reduce(graph, tensors, "ADD", prog, 2), f"{name} was given 2 as group."),
@@ -180,15 +181,15 @@ def test_what_is_no_collective_is_refused() -> None:
         ),
         (
             lambda: gcl.all_gather_within_replica(graph, [tensors, others], prog),
-            "give one tensor; all_reduce takes several.",
+            "give one tensor; only all_reduce takes several.",
         ),
         (
             lambda: gcl.all_to_all_within_replica(graph, tensors[:3], prog),
-            "was given 8 elements for 3 parts.",
+            "was given 8 elements, which cannot be divided into 3 equal parts.",
         ),
         (
             lambda: gcl.CommGroup(gcl.CommGroupType.ALL, 2),
-            "CommGroup() was given <CommGroupType.ALL: 'ALL'> and the size 2.",
+            "CommGroup() was given the kind <CommGroupType.ALL: 'ALL'> and the size 2.",
         ),
         (
             lambda: gcl.all_reduce_cross_replica(graph, [], "ADD", prog),

@@ -218,7 +218,7 @@ REFUSED: list[tuple[str, Callable[[World], Any], str]] = [
         lambda w: graphfn.input("a"),
         """
         input() was given 'a'.
-          next:  give a tensor with the shape and dtype of those in the calls.""",
+          next:  give a tensor with the shape and dtype that the calls will use.""",
     ),
     (
         "no name",
@@ -268,13 +268,13 @@ REFUSED: list[tuple[str, Callable[[World], Any], str]] = [
         lambda w: built(w, lambda args, prog: args.__setitem__(slice(2), [w.variable("b")] * 2)),
         """
         The function of VoidFunction replaced its argument 'a', which is input.
-          next:  append a program that writes into the tensor of the list, or declare the argument as created().""",
+          next:  append a program that writes to the tensor in the list, or declare the argument as created().""",
     ),
     (
         "changed the list",
         lambda w: built(w, lambda args, prog: args.pop()),
         """
-        The function of VoidFunction was handed 2 arguments and left 1.
+        The function of VoidFunction changed the length of its list of arguments from 2 to 1.
           next:  change only the entries of created arguments: args[2] = tensor.""",
     ),
     (
@@ -302,24 +302,24 @@ REFUSED: list[tuple[str, Callable[[World], Any], str]] = [
         "arity",
         lambda w: made(w)([w.variable("x")], w.prog),
         """
-        VoidFunction takes 2 arguments and was given 1 argument.
+        VoidFunction takes 2 arguments, but was given 1 argument.
           where: its signature is [input('a'), created('made')]
-          next:  give a list with a tensor for each argument, or None for a created one.""",
+          next:  give a list with a tensor for each argument; a created argument may be None.""",
     ),
     (
         "no list",
         lambda w: made(w)(w.variable("x"), w.prog),
         """
-        VoidFunction takes 2 arguments and was given Tensor('x', FLOAT, shape (5,)).
+        VoidFunction takes 2 arguments, but was given Tensor('x', FLOAT, shape (5,)).
           where: its signature is [input('a'), created('made')]
-          next:  give a list with a tensor for each argument, or None for a created one.""",
+          next:  give a list with a tensor for each argument; a created argument may be None.""",
     ),
     (
         "a tuple",
         lambda w: made(w)((w.variable("x"), None), w.prog),
         """
-        VoidFunction makes 'made', and was given a tuple, which cannot receive it.
-          next:  give a list; the new tensor takes the place of None.""",
+        VoidFunction cannot store the new tensor 'made' in its arguments, which are a tuple.
+          next:  give a list; the new tensor replaces None.""",
     ),
     (
         "none",
@@ -334,7 +334,7 @@ REFUSED: list[tuple[str, Callable[[World], Any], str]] = [
         """
         VoidFunction() was given two shapes that differ: (5,) and (5, 1).
           where: argument 'a'
-          next:  create another function for this shape and dtype; a body works only on its own.""",
+          next:  create another function for this shape and dtype; a function has only one of each.""",
     ),
     (
         "dtype",
@@ -342,7 +342,7 @@ REFUSED: list[tuple[str, Callable[[World], Any], str]] = [
         """
         VoidFunction() was given two dtypes that differ: FLOAT and INT.
           where: argument 'a'
-          next:  create another function for this shape and dtype; a body works only on its own.""",
+          next:  create another function for this shape and dtype; a function has only one of each.""",
     ),
     (
         "no prog",

@@ -242,9 +242,9 @@ Call = Callable[[Graph, Tensor, Tensor, Sequence], object]
         ),
         (
             lambda g, w, d, p: optim.adamw(g, w, d, w, p),
-            "adamw() needs rate as one element of FLOAT; it was given 4 of FLOAT.\n"
+            "adamw() needs rate as a tensor of 1 element of FLOAT, but was given 4 of FLOAT.\n"
             "  where: Tensor('w', FLOAT, shape (4,))\n"
-            "  next:  give a number, or a tensor of one element; popops.mul takes a factor for each element.",
+            "  next:  give a number, or a tensor of one element; for a factor per element, use popops.mul.",
         ),
     ],
 )

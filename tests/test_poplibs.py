@@ -533,7 +533,7 @@ def planned_reduction(
             parts = in_blocks(list(rows), plan.row_blocks, size[1], True)
             result = stage(parts, len(parts), size[1]) if len(parts) > 1 else parts[0]
             return np.asarray(result.reshape(shape).astype(x.dtype))
-        found = plan.lying
+        found = plan.placement
         tiles = graph.tile_map().at(job.matrix.positions() * dtype.size)
         alone = set(found.groups.tile[plan.alone > 0].tolist())
         sums = [list[Array]() for _ in range(size[1])]
@@ -546,13 +546,13 @@ def planned_reduction(
             sums[c].append(
                 one_after_the_other(part, ufunc) if tile in alone else stage(part, len(part), wide)
             )
-        for begin, end in found.even(plan.width) if plan.blocks > 1 else []:
+        for begin, end in found.equal_intervals(plan.width) if plan.blocks > 1 else []:
             for c in range(begin, end):
                 sums[c] = in_blocks(sums[c], plan.blocks, end - begin, False)
         whole = size[1] if plan.blocks > 1 else 0
         results = [
             stage(sums[c], len(sums[c]), whole or end - begin)
-            for begin, end in found.even(size[1])
+            for begin, end in found.equal_intervals(size[1])
             for c in range(begin, end)
         ]
     return np.array(results).reshape(shape).astype(x.dtype)
@@ -1264,9 +1264,9 @@ scaled_add_to() was given two shapes that differ: (4, 3) and (4,).
   next:  slice one of them, or use poputil.broadcast_to_match.
 
 popops.scaled_add_to(graph, x, y, x, prog)
-scaled_add_to() needs k as one element of FLOAT; it was given 12 of FLOAT.
+scaled_add_to() needs k as a tensor of 1 element of FLOAT, but was given 12 of FLOAT.
   where: Tensor('x', FLOAT, shape (4, 3))
-  next:  give a number, or a tensor of one element; popops.mul takes a factor for each element.
+  next:  give a number, or a tensor of one element; for a factor per element, use popops.mul.
 
 popops.scaled_add_to(graph, x, y, "1", prog)
 scaled_add_to() was given '1' as k.
@@ -1297,7 +1297,7 @@ reduce() was given the dimensions '0'.
   next:  give a list, as in [0].
 
 popops.reduce(graph, x, [0, -2], prog)
-reduce() was given the dimensions [0, -2], one of them twice.
+reduce() was given the dimensions [0, -2], which name a dimension twice.
   where: Tensor('x', FLOAT, shape (4, 3))
   next:  name each dimension once.
 
@@ -1312,7 +1312,7 @@ reduce() was given the operation [1].
 popops.reduce(graph, empty, [0], prog, "MAX")
 reduce() with MAX was given no elements.
   where: Tensor(empty tensor, FLOAT, shape (0, 3))
-  next:  give at least one element, or use another operation than MAX and MIN.
+  next:  give a tensor with at least one element, or use an operation other than MAX and MIN.
 
 popops.reduce(graph, flag, [0], prog)
 reduce() works on numbers, but x is BOOL.
@@ -1457,12 +1457,12 @@ calc_linear_tile_mapping() was given the shape 'ab'.
   next:  a shape is a tuple of whole numbers, none negative, as in (26, 64).
 
 poputil.calc_linear_tile_mapping(graph, 3, FLOAT, -1)
-A linear mapping was asked for with grain 2 and at least -1 elements a tile.
-  next:  give whole numbers: a grain of 1 or more, and elements of 0 or more.
+A linear tile mapping was requested with grain_size=2 and min_elements_per_tile=-1.
+  next:  give whole numbers: 1 or more as grain_size, and 0 or more as min_elements_per_tile.
 
 poputil.calc_linear_tile_mapping(graph, 3, FLOAT, 1, 0)
-A linear mapping was asked for with grain 0 and at least 1 elements a tile.
-  next:  give whole numbers: a grain of 1 or more, and elements of 0 or more.
+A linear tile mapping was requested with grain_size=0 and min_elements_per_tile=1.
+  next:  give whole numbers: 1 or more as grain_size, and 0 or more as min_elements_per_tile.
 
 poputil.map_tensor_linearly(graph, 3)
 map_tensor_linearly() was given 3 as tensor.

@@ -627,7 +627,7 @@ mat_mul() was given available_memory_proportion='much'.
 
 poplin.mat_mul(graph, x, x, prog, options={"partialType": "float"})
 mat_mul() has no option 'partialType'.
-  next:  did you mean 'partialsType'? It has availableMemoryProportion, partialsType, use128BitConvUnitLoad, enableFastReduce, \
+  next:  did you mean 'partialsType'? Its options are availableMemoryProportion, partialsType, use128BitConvUnitLoad, enableFastReduce, \
 fullyConnectedPass, inputRHSIsPreArranged, enableMultiStageReduce, remapOutputTensor.
 
 poplin.mat_mul(graph, x, x, prog, options={"fullyConnectedPass": "FWD"})

@@ -44,14 +44,14 @@ bitwise_and() works on integers, but its first operand is FLOAT.
   next:  cast it with popops.cast.
 
 popops.gt_in_place(graph, x, y, prog)
-gt_in_place() gives BOOL, and its first operand is FLOAT.
+gt_in_place() cannot write its result, BOOL, to its first operand, FLOAT.
   where: Tensor('x', FLOAT, shape (4, 3))
-  next:  use gt(), which makes a new tensor.
+  next:  use gt(), which returns a new tensor.
 
 popops.lt_in_place(graph, x, 1, prog)
-lt_in_place() gives BOOL, and its first operand is FLOAT.
+lt_in_place() cannot write its result, BOOL, to its first operand, FLOAT.
   where: Tensor('x', FLOAT, shape (4, 3))
-  next:  use lt(), which makes a new tensor.
+  next:  use lt(), which returns a new tensor.
 
 popops.add_with_output(graph, x, y, v, prog)
 add_with_output() was given two shapes that differ: (4,) and (4, 3).
@@ -64,8 +64,8 @@ exp_with_output() was given two dtypes that differ: HALF and FLOAT.
   next:  give an out of FLOAT.
 
 popops.map(graph, expr._1 + expr._2, [x], prog)
-The expression names _2, and 1 tensors were given.
-  next:  give as many tensors as the expression names; _1 is the first tensor.
+The expression contains _2, but the list of tensors has only 1.
+  next:  add the missing tensors to the list; _1 is its first tensor.
 
 popops.map(graph, expr._1 + expr._2, [x, h], prog)
 Add was given two dtypes: _1 is FLOAT, and _2 is HALF.
@@ -73,12 +73,12 @@ Add was given two dtypes: _1 is FLOAT, and _2 is HALF.
   next:  convert one of them: expr.Cast(_1, HALF).
 
 popops.map(graph, expr.Exp(expr._1), [count], prog)
-Exp works on FLOAT and HALF; it was given INT.
+Exp works on FLOAT and HALF, but was given INT.
   where: in Exp(_1)
   next:  convert the operand: expr.Cast(_1, FLOAT).
 
 popops.map(graph, expr.Select(expr._1, expr._1, expr._1), [x], prog)
-Select chooses by BOOL, but _1 is FLOAT.
+Select needs a condition of BOOL, but _1 is FLOAT.
   where: in Select(_1, _1, _1)
   next:  give the condition last, as in expr.Select(_1, _2, _3 > 0).
 
@@ -96,7 +96,7 @@ map() was given shapes (3, 4) and (4, 3), which do not broadcast.
   next:  dimensions are compared from the last; each must be equal, 1, or missing.
 
 popops.map_in_place(graph, expr._1 > 0, [x], prog)
-map_in_place() gives BOOL of shape (4, 3), and its first tensor is FLOAT of shape (4, 3).
+map_in_place() cannot write its result, BOOL of shape (4, 3), to its first tensor, which is FLOAT of shape (4, 3).
   where: Gt(_1, 0) of Tensor('x', FLOAT, shape (4, 3))
   next:  use map(), which returns a new tensor, or convert with expr.Cast.
 
@@ -105,20 +105,20 @@ PlaceHolder() was given 9.
   next:  give a number from 1 to 8.
 
 expr.Add(expr._1)
-Add() was given 1 operands.
-  next:  give 2: it computes a + b.
+Add() was given 1 operands, but needs 2.
+  next:  give 2: Add computes a + b.
 
 bool(expr._1 > 0)
 Python asked whether the expression Gt(_1, 0) is true.
   next:  use expr.Select, expr.And or expr.Or, which decide for each element; an expression has no value while the graph is built.
 
 popops.select(graph, x, y, v, prog)
-select() chooses by BOOL, but its third operand is FLOAT.
+select() needs a mask of BOOL, but its third operand is FLOAT.
   where: Tensor('v', FLOAT, shape (4,))
   next:  compare first: popops.gt(graph, x, 0, prog).
 
 popops.select(graph, 1, 2, flag, prog)
-select() was given two numbers.
+select() was given two numbers as a and b.
   where: 1 and 2
   next:  give a tensor as a or b.
 
@@ -138,25 +138,25 @@ reduce() with LOG_ADD works on FLOAT and HALF, but x is UNSIGNED_INT.
   next:  cast it with popops.cast.
 
 popops.reduce(graph, x, [0], prog, out_type=INT)
-reduce() reduces FLOAT to FLOAT, but was asked for INT.
+reduce() cannot reduce FLOAT to INT; it converts only HALF and FLOAT.
   where: Tensor('x', FLOAT, shape (4, 3))
-  next:  convert the result with popops.cast; a reduction converts only HALF and FLOAT.
+  next:  leave out_type out, and convert the result with popops.cast.
 
 popops.reduce(graph, x, [0], prog, ReduceParams("MAX", scale=2))
 reduce() with MAX was given scale.
-  next:  leave scale out: only ADD and SQUARE_ADD take scale and update.
+  next:  leave scale out; only ADD and SQUARE_ADD have a scale and an update.
 
 popops.reduce(graph, x, [0], prog, ReduceParams("ADD", update=True))
-reduce() was given update, but no output to which to add the result.
+reduce() was given update=True, but no output to which the result is added.
   next:  use reduce_with_output, or give outputs to reduce_many.
 
 popops.reduce(graph, x, [0], prog, ReduceParams("ADD", scale=x))
-reduce() needs scale as a number, or as a FLOAT tensor of one element.
+reduce() was given a scale that is neither a number nor a FLOAT tensor of one element.
   where: Tensor('x', FLOAT, shape (4, 3))
   next:  create the tensor with graph.add_variable(FLOAT, ()).
 
 popops.reduce(graph, labels, [0], prog, ReduceParams("ADD", scale=2))
-reduce() scales FLOAT and HALF, but x is UNSIGNED_INT.
+reduce() can scale FLOAT and HALF, but x is UNSIGNED_INT.
   where: Tensor('labels', UNSIGNED_INT, shape (4,))
   next:  leave scale out.
 
@@ -174,13 +174,13 @@ reduce_many() was given 1 reduction and the outputs [].
   next:  give a list with one tensor for each reduction, or leave outputs out.
 
 popops.scaled_subtract_from(graph, x, y, h, prog)
-scaled_subtract_from() needs k as one element of FLOAT; it was given 12 of HALF.
+scaled_subtract_from() needs k as a tensor of 1 element of FLOAT, but was given 12 of HALF.
   where: Tensor('h', HALF, shape (4, 3))
-  next:  give a number, or a tensor of one element; popops.mul takes a factor for each element.
+  next:  give a number, or a tensor of one element; for a factor per element, use popops.mul.
 
 popops.scaled_add_to(graph, x, y, 1, prog, options={"optimiseForSpeed": True})
 scaled_add_to() has no option 'optimiseForSpeed'.
-  next:  did you mean 'optimizeForSpeed'? It has optimizeForSpeed, scaleFloatToHalfTolerance.
+  next:  did you mean 'optimizeForSpeed'? Its options are optimizeForSpeed, scaleFloatToHalfTolerance.
 
 popops.scaled_add_to(graph, x, y, 1, prog, options={"optimizeForSpeed": "yes"})
 scaled_add_to() was given the option 'optimizeForSpeed' as 'yes'.
@@ -227,25 +227,25 @@ has_nan() works on FLOAT and HALF, but x is UNSIGNED_INT.
   next:  cast it with popops.cast.
 
 popops.pad(graph, x, [1], [1, 1])
-pad() was given lower [1] for 2 dimensions.
+pad() was given [1] as lower for 2 dimensions.
   where: Tensor('x', FLOAT, shape (4, 3))
   next:  give a list with a whole number for each dimension.
 
 popops.pad(graph, x, [0, 3], [0, 0], popops.PaddingType.REFLECT)
-pad() with REFLECT was given 3 and 0 for dimension 1 of 3 elements.
+pad() with REFLECT was given lower 3 and upper 0 for dimension 1 of 3 elements.
   where: Tensor('x', FLOAT, shape (4, 3))
-  next:  remove at most all elements; EDGE needs at least one element, and REFLECT more elements than it adds on a side.
+  next:  remove at most all elements; EDGE needs at least one element, and REFLECT more elements than it adds before or after them.
 
 popops.pad(graph, x, [0, 0], [0, 0], "EDGE")
 pad() was given 'EDGE' as padding.
   next:  use PaddingType.CONSTANT, EDGE or REFLECT.
 
 popops.counted_loop(graph, 0, 5, -1, print)
-counted_loop() was asked to count from 0 to 5 in steps of -1.
+counted_loop() was given begin=0, end=5 and step=-1.
   next:  give a step that leads from begin to end.
 
 popops.counted_loop(graph, 0, 5, 0, print)
-counted_loop() was asked to count from 0 to 5 in steps of 0.
+counted_loop() was given begin=0, end=5 and step=0.
   next:  give a step that leads from begin to end.
 
 popops.counted_loop(graph, 0, 5, 1, prog)
@@ -265,14 +265,14 @@ create_sliceable_tensor() was given the dimensions [2] for the shape (4, 3).
   next:  give a list of different dimensions, as in [0].
 
 popops.counted_for_loop(graph, count, 0, one, 1, prog)
-counted_for_loop() needs counter and limit as one element each, both INT or both UNSIGNED_INT.
+counted_for_loop() needs tensors of one element as counter and limit, both INT or both UNSIGNED_INT.
   where: counter Tensor('count', INT, shape ()) and limit Tensor('one', FLOAT, shape (1,))
   next:  create both tensors with graph.add_variable(INT, ()).
 
 popops.dynamic_slice(graph, x, v, [0], [1], prog)
-dynamic_slice() needs offset as 1 element of UNSIGNED_INT, one for each dimension; it was given 4 of FLOAT.
+dynamic_slice() needs an offset of 1 element of UNSIGNED_INT, but was given 4 of FLOAT.
   where: Tensor('v', FLOAT, shape (4,))
-  next:  cast offset with popops.cast, or reshape it.
+  next:  give an element for each dimension in dims, and cast it with popops.cast.
 
 popops.dynamic_slice(graph, x, labels[:1], [0], [5], prog)
 dynamic_slice() was given the sizes [5] for dimensions of 4.
@@ -287,7 +287,7 @@ dynamic_slice() was given the dimensions [].
 popops.dynamic_update(graph, x, y, labels[:1], [0], [2], prog)
 dynamic_update() was given two shapes that differ: (2, 3) and (4, 3).
   where: x Tensor('x', FLOAT, shape (4, 3)) and update Tensor('y', FLOAT, shape (4, 3))
-  next:  give an update of the shape of the slice.
+  next:  give an update with the shape of the slice.
 
 popops.multi_slice(graph, x, labels, [0], [1], prog)
 multi_slice() needs offsets with 2 dimensions; it has 1.
@@ -295,14 +295,14 @@ multi_slice() needs offsets with 2 dimensions; it has 1.
   next:  reshape, flatten or index the tensor.
 
 popops.multi_slice(graph, x, v.expand([1]), [0], [1], prog)
-multi_slice() needs offsets [slices, 1] of UNSIGNED_INT or INT, a number for each dimension; it was given (4, 1) of FLOAT.
+multi_slice() needs offsets [slices, 1] of UNSIGNED_INT or INT, but was given shape (4, 1) of FLOAT.
   where: Tensor('v', FLOAT, shape (4, 1))
-  next:  for one dimension give shape (slices, 1): offsets.expand([1]).
+  next:  give a number for each dimension in dims; for one dimension, write offsets.expand([1]).
 
 popops.multi_update_add(graph, x, x.expand([1]), labels.expand([1]), x, [0], [1], prog)
-multi_update_add() needs scale as one element of FLOAT; it was given 12 of FLOAT.
+multi_update_add() needs scale as a tensor of 1 element of FLOAT, but was given 12 of FLOAT.
   where: Tensor('x', FLOAT, shape (4, 3))
-  next:  give a number, or a tensor of one element; popops.mul takes a factor for each element.
+  next:  give a number, or a tensor of one element; for a factor per element, use popops.mul.
 
 popops.gather(graph, x, labels, 1, [1], [1, 9], [0], [0], prog)
 gather() was given [1, 9] as slice_sizes.
@@ -310,9 +310,9 @@ gather() was given [1, 9] as slice_sizes.
   next:  give a size for each dimension of x, from 1 to its length, and 1 for the dimensions in collapsed_slice_dims.
 
 popops.gather(graph, x, v, 1, [1], [1, 3], [0], [0], prog)
-gather() works on indices of INT and UNSIGNED_INT; they are FLOAT.
+gather() works on indices of INT and UNSIGNED_INT, but was given FLOAT.
   where: Tensor('v', FLOAT, shape (4,))
-  next:  cast them with popops.cast.
+  next:  cast indices with popops.cast.
 
 popops.gather(graph, x, labels, 2, [1], [1, 3], [0], [0], prog)
 gather() was given 2 as index_vector_dim.
@@ -326,21 +326,21 @@ gather() was given [5] as offset_dims.
 popops.scatter(graph, x, labels, y[:2], 1, [1], [0], [0], prog)
 scatter() was given two shapes that differ: (4,) and (2,).
   where: x Tensor('x', FLOAT, shape (4, 3)) and updates Tensor(a view of 'y', FLOAT, shape (2, 3))
-  next:  updates has the dimensions of indices without index_vector_dim, and those of a slice.
+  next:  give updates the dimensions of indices without index_vector_dim, and those of a slice.
 
 popops.select_scalar_from_rows(graph, x, labels[:2], prog)
-select_scalar_from_rows() needs indices as 4 column numbers (UNSIGNED_INT); it was given 2 of UNSIGNED_INT.
+select_scalar_from_rows() needs indices of 4 UNSIGNED_INT, but was given 2 of UNSIGNED_INT.
   where: Tensor(a view of 'labels', UNSIGNED_INT, shape (2,))
-  next:  give one index for each row, and cast indices with popops.cast.
+  next:  give one index for each row of x, and cast indices with popops.cast.
 
 popops.top_k(graph, 3, x, prog)
 top_k() was given 3 as params.
   next:  give TopKParams(k).
 
 popops.top_k(graph, TopKParams(4), x, prog)
-top_k() was asked for 4 of 3 elements a row.
+top_k() was given k=4 for rows of 3 elements.
   where: Tensor('x', FLOAT, shape (4, 3))
-  next:  give a k from 0 to the length of the last dimension.
+  next:  give a k from 0 to 3, the length of the last dimension.
 
 popops.top_k(graph, TopKParams(2, True, "up"), x, prog)
 TopKParams() was given 'up' as sort_order.
@@ -349,12 +349,12 @@ TopKParams() was given 'up' as sort_order.
 popops.top_k_key_value(graph, TopKParams(2), x, v, prog)
 top_k_key_value() was given two shapes that differ: (4, 3) and (4,).
   where: keys Tensor('x', FLOAT, shape (4, 3)) and values Tensor('v', FLOAT, shape (4,))
-  next:  give a value beside each key.
+  next:  give a value for each key.
 
 popops.arg_max(graph, empty.transpose(), prog)
 arg_max() was given rows without elements.
   where: Tensor(empty tensor, FLOAT, shape (3, 0))
-  next:  give a tensor with a last dimension.
+  next:  give rows of at least one element.
 
 popops.sort(graph, flag, 0, prog)
 sort() works on numbers, but x is BOOL.
@@ -362,17 +362,17 @@ sort() works on numbers, but x is BOOL.
   next:  cast it with popops.cast.
 
 popops.normalise_image(graph, x, 1, v, v, prog)
-normalise_image() needs offsets and scales as 3 numbers each, both FLOAT or both HALF; offsets has shape (4,) of FLOAT.
+normalise_image() needs offsets and scales of shape (3,), both FLOAT or both HALF, but offsets has shape (4,) and dtype FLOAT.
   where: Tensor('v', FLOAT, shape (4,))
   next:  give tensors with a number for each channel.
 
 popops.reduce(graph, x, [0], prog, options={"accumType.intertile": FLOAT})
 reduce() has no option 'accumType.intertile'.
-  next:  did you mean 'accumType.interTile'? It has accumType.interTile, accumType.inVertex.
+  next:  did you mean 'accumType.interTile'? Its options are accumType.interTile, accumType.inVertex.
 
 popops.reduce(graph, labels, [0], prog, options={"accumType.interTile": HALF})
 reduce() was given an accumType for UNSIGNED_INT.
-  next:  leave out accumType, which is only for FLOAT and HALF.
+  next:  leave accumType out; it is only for FLOAT and HALF.
 
 popops.reduce(graph, x, [0], [3])
 reduce() was given [3] as prog.
@@ -401,7 +401,7 @@ multi_slice() was given 3 as plan.
 popops.multi_slice(graph, x, labels.expand([1]), [0], [1], prog, plan=popops.embedding_plan(graph, FLOAT, 5, 3, [4]))
 multi_slice() was given a plan for another table. The plan is for a FLOAT table of shape (5, 3) on 5 tiles, sliced along \
 dimensions [0]. The table is a FLOAT tensor of shape (4, 3) on 5 tiles, sliced along dimensions [0].
-  next:  make a plan for this table: popops.embedding_plan.
+  next:  create a plan for this table with popops.embedding_plan.
 
 popops.multi_slice(graph, x, labels.expand([1]), [0], [2], prog, plan=popops.embedding_plan(graph, FLOAT, 4, 3, [4]))
 multi_slice() was given a plan and the sizes [2].
@@ -410,17 +410,17 @@ multi_slice() was given a plan and the sizes [2].
 
 popops.multi_update(graph, x, x.expand([1]), labels.expand([1]), [0], [1], prog, options={"usedForUpdat": True})
 multi_update() has no option 'usedForUpdat'.
-  next:  did you mean 'usedForUpdate'? It has usedForSlice, usedForUpdate, operationForUpdate, availableMemoryProportion, \
+  next:  did you mean 'usedForUpdate'? Its options are usedForSlice, usedForUpdate, operationForUpdate, availableMemoryProportion, \
 planMinimisationTarget, indicesDistribution, indicesAreSorted.
 
 popops.create_sliceable_tensor(graph, FLOAT, (4, 3), [1], plan=popops.embedding_plan(graph, FLOAT, 4, 3, [4]))
 create_sliceable_tensor() was given a plan for another table. The plan is for a FLOAT table of shape (4, 3) on 5 tiles, \
 sliced along dimensions [0]. The table is a FLOAT tensor of shape (4, 3) on 5 tiles, sliced along dimensions [1].
-  next:  make a plan for this table: popops.embedding_plan.
+  next:  create a plan for this table with popops.embedding_plan.
 
 popops.create_indices_tensor(graph, [0], -1)
-create_indices_tensor() was given the dimensions [0] and -1 as num_indices.
-  next:  give a list of dimensions, and a whole number.
+create_indices_tensor() was given dims=[0] and num_indices=-1.
+  next:  give a list of dimensions, and a whole number of 0 or more as num_indices.
 
 popops.CircBuf(graph, FLOAT, 0, (3,))
 CircBuf() was given 0 as size.
@@ -432,9 +432,9 @@ sequence_slice() was given two dtypes that differ: FLOAT and HALF.
   next:  cast one of them with popops.cast.
 
 popops.sequence_slice(graph, x, y, labels, labels[:2], labels, False, prog)
-sequence_slice() needs n, in_offset and out_offset of UNSIGNED_INT, equally long; in_offset has 2 of UNSIGNED_INT.
+sequence_slice() needs n, in_offset and out_offset of UNSIGNED_INT and of equal length, but in_offset has 2 of UNSIGNED_INT.
   where: Tensor(a view of 'labels', UNSIGNED_INT, shape (2,))
-  next:  give all three an element for each run, and cast them with popops.cast.
+  next:  give each of the three an element per group of rows, and cast it with popops.cast.
 
 popops.sequence_slice(graph, x, x.transpose(), labels, labels, labels, False, prog)
 sequence_slice() was given two shapes of a row that differ: (3,) and (4,).
@@ -443,7 +443,7 @@ sequence_slice() was given two shapes of a row that differ: (3,) and (4,).
 
 popops.create_host_sliceable_tensor(graph, FLOAT, (3,), True)
 create_host_sliceable_tensor() was given the shape (3,).
-  next:  give (rows, length of a row).
+  next:  give a shape (rows, length of a row).
 
 popops.dynamic_slice_with_output(graph, x, y, labels[:1], [0], [2], prog)
 dynamic_slice_with_output() was given two shapes that differ: (4, 3) and (2, 3).
@@ -459,7 +459,7 @@ TensorUseTracker.add() was given tile 5 of 5.
   next:  give a tile from 0 to 4.
 
 poputil.factor_dims(x, [3], 0)
-factor_dims() was given the factors [3] from dimension 0 on.
+factor_dims() was given the factors [3] and start_dim=0.
   where: Tensor('x', FLOAT, shape (4, 3))
   next:  give a list of whole numbers, each of which divides its dimension.
 
@@ -474,7 +474,7 @@ choose_mapping_offset() was given 0 as num_tiles.
 
 popops.map(graph, expr._1, [x], prog, options={"enableGenerateCodelets": False})
 map() has no option 'enableGenerateCodelets'.
-  next:  did you mean 'enableGenerateCodelet'? It has enableGenerateCodelet.
+  next:  did you mean 'enableGenerateCodelet'? Its options are enableGenerateCodelet.
 
 popops.add_codelets(3)
 add_codelets() was given 3 as its graph.
@@ -486,15 +486,15 @@ plan_reduce() was given the operation 'MEAN'.
 
 poputil.clone_to_ipu(graph, x, 1)
 clone_to_ipu() was given IPU 1 of 1.
-  next:  count IPUs from 0, or make a device with more IPUs: IPUModel(num_ipus=2).
+  next:  count IPUs from 0, or create a device with more IPUs: IPUModel(num_ipus=2).
 
 poputil.expand_to_match_ranks(x, 3)
 expand_to_match_ranks() was given 3 as b.
   next:  give a tensor.
 
 poputil.split_regions([(3, 1)], 1, 2)
-split_regions() was given [(3, 1)], grain 1, 2 parts and at least 0 elements.
-  next:  give a list of (begin, end) intervals, and whole numbers; grain and parts are 1 or more.
+split_regions() was given regions=[(3, 1)], grain_size=1, max_parts=2 and min_elements_per_part=0.
+  next:  give a list of (begin, end) intervals, and whole numbers; grain_size and max_parts are 1 or more.
 
 poputil.clone_n(graph, x, 0)
 clone_n() was given 0 as n.

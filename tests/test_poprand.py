@@ -315,7 +315,7 @@ def test_a_program_may_change_the_seed_between_runs() -> None:
 
 REFUSED = """
 poprand.uniform(graph, x, 1, x, FLOAT, 0, 1, prog)
-uniform() needs two UNSIGNED_INT as seed; it was given 6 of FLOAT.
+uniform() needs a tensor of two UNSIGNED_INT as seed, but was given 6 of FLOAT.
   where: Tensor('x', FLOAT, shape (6,))
   next:  create the seed with graph.add_variable(UNSIGNED_INT, (2,)) and graph.set_initial_value.
 
@@ -338,10 +338,10 @@ log_uniform() was given min_val 2 and max_val 1.
 poprand.shaped_dropout(graph, seed, 1, x, x[:2], 0.5, 2, prog)
 shaped_dropout() cannot broadcast a mask of shape (2,) over x of shape (6,).
   where: x Tensor('x', FLOAT, shape (6,)) and reference Tensor(a view of 'x', FLOAT, shape (2,))
-  next:  give a reference whose lengths, from the last on, are x's or 1.
+  next:  give a reference whose last dimensions have the lengths of x, or 1.
 
 poprand.set_seed(graph, x, 1, prog)
-set_seed() needs two UNSIGNED_INT as master_seed; it was given 6 of FLOAT.
+set_seed() needs a tensor of two UNSIGNED_INT as master_seed, but was given 6 of FLOAT.
   where: Tensor('x', FLOAT, shape (6,))
   next:  create the seed with graph.add_variable(UNSIGNED_INT, (2,)) and graph.set_initial_value.
 

@@ -430,14 +430,14 @@ tensor.reinterpret(UNSIGNED_CHAR).""",
         lambda b: popops.add(b.graph, b.variable(SMALL), b.variable(SMALL), b.prog),
         PoplibsError,
         """\
-popops::BinaryOp1D does not compute with QUARTER[F143, -2].
+popops::BinaryOp1D cannot compute with QUARTER[F143, -2].
   next:  convert to HALF or FLOAT with popops.cast first.""",
     ),
     (
         lambda b: popops.fill(b.graph, b.variable(SMALL), b.prog, 1),
         PoplibsError,
         """\
-popops::Fill does not compute with QUARTER[F143, -2].
+popops::Fill cannot compute with QUARTER[F143, -2].
   next:  convert to HALF or FLOAT with popops.cast first.""",
     ),
     (

@@ -895,7 +895,7 @@ def test_a_reduction_is_carried_in_the_types_of_its_options(
 ) -> None:
     """Begun where the rows lie, and in blocks of rows."""
     if in_blocks:
-        monkeypatch.setattr(reductions, "lying", lambda *_: None)
+        monkeypatch.setattr(reductions, "placement_of", lambda *_: None)
     rows, options = (
         700,
         {"accumType.inVertex": inside, "accum_type.inter_tile": between.__name__.lower()},

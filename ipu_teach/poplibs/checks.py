@@ -1,4 +1,4 @@
-"""The function `add_codelets`, which several libraries share."""
+"""The function `add_codelets`, which several library packages contain."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ipu_teach.poplibs.library import library
 
 @library
 def add_codelets(graph: Graph) -> None:
-    """Do nothing; it exists for programs ported from C++, where a library's codelets must be added.
+    """Do nothing; the function exists for programs ported from C++, which must add codelets.
 
     Here, every library call adds its own codelets.
     """

@@ -1,4 +1,4 @@
-"""Draw a plan: the matrices of an operation, with lines where they are partitioned."""
+"""Pictures of plans: the matrices of an operation, with lines between the parts of each matrix."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-_LONGEST = 150.0  # The longest side of a matrix has this many pixels.
-_LEAST = 14.0  # Every side has at least this many pixels.
-_MOST_LINES = 40  # A matrix with more lines is shaded, because its lines would merge.
+_LONGEST = 150.0  # the length of the longest side of a matrix, in pixels
+_LEAST = 14.0  # the minimum length of a side, in pixels
+_MOST_LINES = 40  # If a matrix has more lines, it is shaded, because the lines would merge.
 _GAP = 16.0
 _MARGIN = 8.0
 
 
 @dataclass(frozen=True)
 class DrawnMatrix:
-    """A matrix in a picture: its size, and its numbers of blocks.
+    """A matrix in a picture, with its size and its number of blocks.
 
-    There are `across` blocks along a row and `down` blocks along a column.
+    There are `across` blocks along each row and `down` blocks along each column.
     """
 
     name: str
@@ -29,7 +29,7 @@ class DrawnMatrix:
 
 
 def product(a: DrawnMatrix, b: DrawnMatrix, c: DrawnMatrix, caption: str) -> str:
-    """Return HTML of a picture of C = A B, with A to the left of C, and B above it."""
+    """Return HTML of a picture of the product C = A B, with A to the left of C and B above C."""
     scale = _scale((a, b, c))
     m, k, n = (_side(size, scale) for size in (c.rows, a.columns, c.columns))
     c_left = c_top = _MARGIN + k + _GAP
@@ -42,7 +42,7 @@ def product(a: DrawnMatrix, b: DrawnMatrix, c: DrawnMatrix, caption: str) -> str
 
 
 def row(matrices: Sequence[DrawnMatrix], caption: str) -> str:
-    """Return HTML of a picture of matrices side by side, each computed from the one to its left."""
+    """Return HTML of a picture of matrices side by side, each computed from that to its left."""
     scale = _scale(matrices)
     x = _MARGIN
     marks = []
@@ -74,9 +74,9 @@ def _picture(marks: Sequence[str], width: float, height: float, caption: str) ->
 
 
 def _matrix(matrix: DrawnMatrix, x: float, y: float, width: float, height: float) -> list[str]:
-    """Return the SVG marks of a rectangle with lines between its blocks.
+    """Return the SVG elements of a rectangle with lines between its blocks.
 
-    With more than `_MOST_LINES` blocks in a direction, the rectangle is shaded instead.
+    If a direction has more than `_MOST_LINES` blocks, the rectangle is shaded instead.
     """
     across = matrix.across
     down = matrix.down

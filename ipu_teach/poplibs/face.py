@@ -1,6 +1,6 @@
-"""The public names of a library package, and errors for names that it lacks.
+"""The public names of the library packages, and errors for names that they do not have.
 
-Each module lists its public names in `__all__`; its package has the names of all its modules.
+Each module lists its public names in `__all__`. A package has the public names of all its modules.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ NOT_HERE = {
 
 
 def offered(scope: Mapping[str, object], *modules: str) -> list[str]:
-    """Return the sorted public names in a package's `globals()`.
+    """Return the public names in the `globals()` of a package, sorted.
 
-    Names of modules are left out, except for those in `modules`.
+    Modules are left out, except for those whose names are in `modules`.
     """
     return sorted(
         name
@@ -55,7 +55,10 @@ def offered(scope: Mapping[str, object], *modules: str) -> list[str]:
 
 
 def answer(library: ModuleType) -> None:
-    """Make `library` raise an error for names that it lacks; the error says what to use instead."""
+    """Make `library` raise an error for names that it does not have.
+
+    The error says what to use instead.
+    """
 
     def raise_not_here(name: str) -> NoReturn:
         public = vars(library).get("__all__", dir(library))

@@ -4,10 +4,10 @@
     scale([a, b], prog)      # copies a in, calls the body, copies its result out to b
     scale([c, d], prog)      # calls the same body: its vertices exist once
 
-The tensors of the signature only determine shapes, dtypes and tile mappings: the body works on
-clones of them. When the function is created, `fn` is called once, with a list of these clones. A
-call of the function then appends copies and a `Call`. With `inlined`, every call of the function
-instead calls `fn` again, with the tensors of that call.
+The tensors of the signature only determine shapes, dtypes and tile mappings; the body works on
+clones of them. The constructor calls `fn` once, with a list of these clones, and `fn` builds the
+body. A call of the function then appends copies and a `Call` of the body. If the function is
+`inlined`, every call of the function calls `fn` again instead, with the tensors of that call.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from ipu_teach.poplibs.library import check_name, check_same, check_tensor, libr
 from ipu_teach.program import Call, Copy, Program, Sequence as Steps
 
 Args = Sequence[Tensor | None]
-Body = Callable[..., Tensor | Program | None]  # fn(args, prog), or for a ProgramFunction fn(args)
+# The function that builds a body: fn(args, prog), or fn(args) for a ProgramFunction.
+Body = Callable[..., Tensor | Program | None]
 
 
 @dataclass(frozen=True)
@@ -41,12 +42,12 @@ class Argument:
 
 
 def input(tensor: Tensor, name: str = "") -> Argument:
-    """Return an argument that the body reads: a call copies the caller's tensor in."""
+    """Return an argument that the body reads: a call copies the caller's tensor to the body."""
     return _argument("input", tensor, name)
 
 
 def output(tensor: Tensor, name: str = "") -> Argument:
-    """Return an argument that the body writes: a call copies it out to the caller's tensor.
+    """Return an argument that the body writes: a call copies the result to the caller's tensor.
 
     The body must write every element.
     """
@@ -54,14 +55,18 @@ def output(tensor: Tensor, name: str = "") -> Argument:
 
 
 def inout(tensor: Tensor, name: str = "") -> Argument:
-    """Return an argument that the body reads and writes: a call copies it in and out."""
+    """Return an argument that the body reads and writes.
+
+    A call copies the caller's tensor to the body's tensor, and afterwards the result back.
+    """
     return _argument("inout", tensor, name)
 
 
 def created(name: str = "") -> Argument:
-    """Return an argument whose tensor `fn` creates and stores at this position in its list.
+    """Return an argument whose tensor `fn` creates; `fn` stores it at this position in its list.
 
-    If a call has None at this position, the call replaces it by a new tensor with the result.
+    If the list of a call contains None at this position, the call replaces None by a new tensor
+    with the result.
     """
     _check_name("created", name)
     return Argument("created", None, name)
@@ -71,7 +76,7 @@ def _argument(kind: str, tensor: Tensor, name: str) -> Argument:
     if not isinstance(tensor, Tensor):
         raise PoplibsError(
             f"{kind}() was given {shown(tensor)}.",
-            next_step="give a tensor with the shape and dtype of those in the calls.",
+            next_step="give a tensor with the shape and dtype that the calls will use.",
         )
     _check_name(kind, name)
     return Argument(kind, tensor, name)
@@ -111,8 +116,8 @@ class _GraphFunction:
         self._graph = graph
         self.signature = tuple(signature)
         self._inlined = fn if inlined else None
-        # a call's tensors must have the shapes and dtypes of these; the entry for an argument that
-        # an inlined function creates is None
+        # The tensors of a call must have the shapes and dtypes of these tensors. The entry is None
+        # for an argument that an inlined function creates.
         self._models: list[Tensor | None]
         argument_names = [self._name(number) for number in range(len(signature))]
         for name, argument in zip(argument_names, signature, strict=True):
@@ -134,9 +139,10 @@ class _GraphFunction:
         self._call = Call(graph.add_function(body, label))
 
     def _build(self, fn: Body, body_args: list[Tensor | None], body: Steps) -> Tensor | None:
-        """Call `fn`, which appends to the body.
+        """Call `fn`, which appends programs to `body`.
 
-        Return the tensor of which every call returns a copy, or None if calls return nothing.
+        Return the tensor that contains the function's result, or None if the function has no
+        result.
         """
         fn(body_args, body)
         return None
@@ -147,13 +153,14 @@ class _GraphFunction:
     def _filled(self, clones: list[Tensor | None], body_args: list[Tensor | None]) -> list[Tensor]:
         """Return the body's tensor for each argument, after the call of `fn`.
 
-        `clones` is the list before the call, and `body_args` the list after it, in which `fn` has
-        replaced None by new tensors. Raises `PoplibsError` if `fn` did not create a tensor, or
-        replaced another one.
+        `clones` is the list of arguments before the call. `body_args` is the list after the call,
+        in which `fn` has replaced each None by a new tensor.
+
+        :raises PoplibsError: if `fn` left a None, or replaced another tensor.
         """
         if len(body_args) != len(clones):
-            raise PoplibsError(f"""The function of {self._kind} was handed
-                {counted(len(clones), "argument")} and left {len(body_args)}.
+            raise PoplibsError(f"""The function of {self._kind} changed the length of its list of
+                arguments from {len(clones)} to {len(body_args)}.
                 next:  change only the entries of created arguments: args[2] = tensor.""")
         body_tensors: list[Tensor] = []
         for number, (clone, body_tensor) in enumerate(zip(clones, body_args, strict=True)):
@@ -165,7 +172,7 @@ class _GraphFunction:
             if clone is not None and body_tensor is not clone:
                 raise PoplibsError(f"""The function of {self._kind} replaced its argument {name!r},
                     which is {self.signature[number].kind}.
-                    next:  append a program that writes into the tensor of the list, or declare the
+                    next:  append a program that writes to the tensor in the list, or declare the
                     argument as created().""")
             check_tensor(self._graph, name, body_tensor)
             assert body_tensor is not None
@@ -173,10 +180,12 @@ class _GraphFunction:
         return body_tensors
 
     def _append(self, args: Args, prog: Steps) -> Tensor | None:
-        """Append a call: copies of the arguments, the body, and copies of the results.
+        """Append a call to `prog`: copies of the arguments, the body, and copies of the results.
 
-        Return the tensor for the result, or None. Raises `PoplibsError` unless the arguments fit
-        the signature.
+        Return the tensor that contains the function's result, or None if the function has no
+        result.
+
+        :raises PoplibsError: if the arguments do not fit the signature.
         """
         kind = self._kind
         if not isinstance(args, (list, tuple)) or len(args) != len(self.signature):
@@ -185,26 +194,27 @@ class _GraphFunction:
                 if isinstance(args, (list, tuple))
                 else shown(args)
             )
-            raise PoplibsError(f"""{kind} takes {counted(len(self.signature), "argument")} and was
+            raise PoplibsError(f"""{kind} takes {counted(len(self.signature), "argument")}, but was
                 given {received}.
                 where: its signature is {list(self.signature)}
-                next:  give a list with a tensor for each argument, or None for a created one.""")
+                next:  give a list with a tensor for each argument; a created argument may be
+                None.""")
         for number, (argument, body_tensor, tensor) in enumerate(
             zip(self.signature, self._models, args, strict=True)
         ):
             name = self._name(number)
             if argument.kind == "created" and tensor is None:
                 if not isinstance(args, list):
-                    raise PoplibsError(f"""{kind} makes {name!r}, and was given a tuple, which
-                        cannot receive it.
-                        next:  give a list; the new tensor takes the place of None.""")
+                    raise PoplibsError(f"""{kind} cannot store the new tensor {name!r} in its
+                        arguments, which are a tuple.
+                        next:  give a list; the new tensor replaces None.""")
                 continue
             check_tensor(self._graph, name, tensor)
             assert tensor is not None
             if body_tensor is None:
                 continue
             advice = (
-                "create another function for this shape and dtype; a body works only on its own."
+                "create another function for this shape and dtype; a function has only one of each."
             )
             context = f"argument {name!r}"
             check_same("shapes", body_tensor.shape, tensor.shape, context, advice=advice)
@@ -233,7 +243,7 @@ class _GraphFunction:
         return result
 
     def _build_in(self, fn: Body, args: Args, prog: Steps) -> Tensor | None:
-        """Append a new body that works on the call's own tensors; return its result, or None."""
+        """Append a new body for the tensors of the call; return the function's result, or None."""
         body_args = list(args)
         body = Steps()
         result = self._build(fn, body_args, body)
@@ -259,10 +269,12 @@ class _GraphFunction:
 class VoidFunction(_GraphFunction):
     """A function whose body works on its arguments: `VoidFunction(graph, signature, fn)`.
 
-    `signature` is a list of results of `input`, `output`, `inout` and `created`. `fn(args, prog)`
-    appends the body to the Sequence `prog`. `debug_context` is the name of the body and a prefix of
-    the clones' names. With `inlined`, calls do not share a body: each builds a new one that works
-    on the call's own tensors, which takes more code but no copies. Raises `PoplibsError`.
+    `signature` is a list of arguments that `input`, `output`, `inout` and `created` return.
+    `fn(args, prog)` appends the body to the Sequence `prog`. `debug_context` is the name of the
+    body and a prefix of the clones' names. If `inlined` is true, calls do not share a body: each
+    call builds a new body for its own tensors, which takes more code but no copies.
+
+    :raises PoplibsError: if an argument is wrong.
     """
 
     @library
@@ -277,9 +289,9 @@ class VoidFunction(_GraphFunction):
 class TensorFunction(_GraphFunction):
     """A function with a result: `TensorFunction(graph, signature, fn)`.
 
-    `fn(args, prog)` returns the tensor that contains the result. Each call returns a new tensor
-    with the same tile mapping, into which the result is copied. The other parameters are those of
-    `VoidFunction`.
+    `fn(args, prog)` returns the tensor that contains the result. Each call of the function returns
+    a new tensor with the same tile mapping, to which the result is copied. The other parameters are
+    those of `VoidFunction`.
     """
 
     def _build(self, fn: Body, body_args: list[Tensor | None], body: Steps) -> Tensor | None:
@@ -292,16 +304,17 @@ class TensorFunction(_GraphFunction):
 
     @library
     def __call__(self, args: Args, prog: Steps) -> Tensor:
-        """Append a call of the body with the tensors `args` to `prog`; return its result."""
+        """Append a call of the body with the tensors `args`; return a tensor with the result."""
         result = self._append(args, prog)
         assert result is not None
         return result
 
 
 class ProgramFunction(_GraphFunction):
-    """A function whose body `fn` returns as a program: `ProgramFunction(graph, signature, fn)`.
+    """A function whose `fn` returns the body as a program: `ProgramFunction(graph, signature, fn)`.
 
-    `fn(args)` returns a program, such as a Sequence. The arguments are those of `VoidFunction`.
+    `fn(args)` returns a program, such as a Sequence. The other parameters are those of
+    `VoidFunction`.
     """
 
     def _build(self, fn: Body, body_args: list[Tensor | None], body: Steps) -> Tensor | None:

@@ -1,4 +1,8 @@
-"""Helpers with which the libraries build codelets, vertices, variables and constants."""
+"""Helpers with which the libraries create codelets, vertices, variables and constants.
+
+An *edge* connects a field of a vertex to the tensor elements that the vertex reads or writes.
+`Edges` is a dict from the fields of a vertex to tensors and numbers.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +20,9 @@ from ipu_teach.poplibs.poputil import map_tensor_linearly, take, take_each, tile
 from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.types import Array, DType
 
-Edges = dict[str, Any]  # a vertex's tensors and numbers; the keys are its fields
-Word = type[DType] | str | None  # a part of a codelet's name; "" and None are left out
-Field = TypeVar("Field")  # a dtype in the declaration of a codelet, which `typed` replaces
+Edges = dict[str, Any]  # the tensor or number for each field of a vertex
+Word = type[DType] | str | None  # a word in a codelet's name; "" and None are left out
+Field = TypeVar("Field")  # a dtype in the field annotations of a codelet; `typed` replaces it
 _CODELETS: dict[tuple[object, ...], type[Vertex]] = {}
 
 
@@ -32,10 +36,10 @@ def typed(
 ) -> type[Vertex]:
     """Return the codelet `base` for these dtypes and constants; equal calls return the same class.
 
-    `dtypes` maps the dtypes in the declaration of `base` to those of its fields. `constants` become
-    class attributes. The class is named as in PopLibs' profiles, such as
+    `dtypes` maps each dtype in the field annotations of `base` to the dtype that replaces it.
+    `constants` become class attributes. The class is named as in PopLibs' profiles, for example
     `popops::ScaledAdd<half,fast>`. `words` are the dtypes and texts in the angle brackets; empty
-    ones are left out. `name` replaces the name of `base`.
+    words are left out. `name` replaces the name of `base`.
     """
     library = base.__module__.split(".")[2]
     parameter_text = ",".join(
@@ -51,7 +55,7 @@ def typed(
 def put(
     graph: Graph, into: ComputeSet, tile: int, codelet: type[Vertex], edges: Edges, *results: Tensor
 ) -> None:
-    """Add a vertex of the class `codelet` on `tile`, and map its `results` to the same tile."""
+    """Add a vertex of the class `codelet` on `tile`, and map the tensors `results` to this tile."""
     graph.set_tile_mapping(graph.add_vertex(into, codelet, edges), tile)
     for tensor in results:
         graph.set_tile_mapping(tensor, tile)
@@ -65,9 +69,10 @@ def step(
     work: Iterable[tuple[int, Edges]],
     results: Sequence[str] = (),
 ) -> None:
-    """Append a compute set with a vertex for each (tile, edges) in `work`.
+    """Append a compute set with a vertex for each pair (tile, edges) in `work`.
 
-    `results` names the fields whose tensors are new: they are mapped to the vertex's tile.
+    `results` contains the names of fields whose tensors are new: these tensors are mapped to the
+    tile of the vertex.
     """
     compute_set = graph.add_compute_set(name)
     for tile, edges in work:
@@ -78,10 +83,10 @@ def step(
 def pieces_of(
     graph: Graph, placed: Tensor, operands: dict[str, Tensor], **state: Any
 ) -> Iterator[tuple[int, Edges]]:
-    """Yield (tile, edges) for each tile that holds elements of `placed`.
+    """Yield a pair (tile, edges) for each tile that has elements of `placed`.
 
-    For each operand, the edges contain the elements that correspond to the tile's elements of
-    `placed`. `state` is added to the edges of every tile.
+    The operands have the shape of `placed`. For each operand, `edges` contains the elements at the
+    positions of the tile's elements of `placed`. `state` is added to the edges of every tile.
     """
     flat_operands = {field: tensor.flatten() for field, tensor in operands.items()}
     for tile, intervals in tile_pieces(graph, placed):
@@ -100,17 +105,21 @@ def add_per_tile(
     operands: dict[str, Tensor],
     **state: Any,
 ) -> None:
-    """Add a vertex for each (tile, edges) that `pieces_of` would yield, all in one call."""
+    """Add a vertex on each tile that has elements of `placed`, all vertices in one call.
+
+    The edges of the vertices are those that `pieces_of` yields for the same arguments.
+    """
     shares = TileShares(*graph.mapped_pieces(placed))
     columns = {field: shares.column(tensor.flatten()) for field, tensor in operands.items()}
     graph.add_columns(into, codelet, shares.tile, columns, state)
 
 
 class TileShares:
-    """The intervals of a flat tensor that each tile holds.
+    """The intervals of a flattened tensor that are on each tile.
 
-    They are computed from pieces that begin at `begin`, have `count` elements and are on `tile`,
-    three parallel arrays int64[pieces]. The attributes have an entry for each tile with elements.
+    The tensor is described by contiguous pieces, as three arrays int64[pieces]: the first element
+    of each piece (`begin`), its number of elements (`count`) and its tile (`tile`). The attributes
+    are arrays with an entry for each tile that has elements.
 
     Attributes:
         tile: the tiles, ascending.
@@ -133,7 +142,7 @@ class TileShares:
         self.first = self._begin[first_intervals]
         pattern_numbers: dict[bytes | int, int] = {}
         self.pattern = np.zeros(len(first_intervals), np.int64)
-        self._examples: list[int] = []  # the index of a tile with each pattern
+        self._examples: list[int] = []  # for each pattern, the index of a tile that has it
         has_several = np.diff(self._bounds) > 1
         first_lengths = (self._end[first_intervals] - self.first).tolist()
         for tile_index, is_several in enumerate(has_several.tolist()):
@@ -157,9 +166,9 @@ class TileShares:
         return list(zip(begins, ends, strict=True))
 
     def column(self, flat: Tensor) -> Column:
-        """Return a column of edges to `flat`, for a compute set with one vertex on each tile.
+        """Return the edges to `flat` of a compute set with one vertex on each tile, as a `Column`.
 
-        The edge of a vertex is to the elements of `flat` at the positions of its tile's intervals.
+        A vertex is connected to the elements of `flat` at the positions of its tile's intervals.
         """
         strides = flat.layout.strides
         if strides is None:
@@ -193,11 +202,11 @@ class TileShares:
 def shared(
     graph: Graph, operands: dict[str, Tensor], max_vertices: int, **state: Any
 ) -> Iterator[tuple[int, Edges]]:
-    """Yield (tile, edges) for vertices that divide the rows of the operands evenly among them.
+    """Yield pairs (tile, edges) for vertices that divide the operands' rows evenly among them.
 
-    There are as many vertices as rows, but at most `max_vertices`, and they are spread evenly over
-    the tiles. `operands` maps each field to a tensor, and all tensors have the same number of rows.
-    A vertex has the same rows of each. `state` is added to the edges of every vertex.
+    `operands` maps fields to tensors, which all have the same number of rows; a vertex has the same
+    rows of every tensor. There are as many vertices as rows, but at most `max_vertices`, and they
+    are distributed evenly over the tiles. `state` is added to the edges of every vertex.
     """
     num_rows = next(iter(operands.values())).shape[0]
     row_intervals = balanced_partition(num_rows, min(num_rows, max_vertices)) if num_rows else []
@@ -206,14 +215,14 @@ def shared(
 
 
 def linear(graph: Graph, dtype: type[DType], shape: Sequence[int], name: str | None) -> Tensor:
-    """Return a new variable with a linear tile mapping."""
+    """Return a new variable whose elements are distributed over the tiles in order."""
     variable = graph.add_variable(dtype, shape, name)
     map_tensor_linearly(graph, variable)
     return variable
 
 
 def scalar(graph: Graph, dtype: type[DType], value: Tensor | ArrayLike, name: str) -> Tensor:
-    """Return `value` if it is a tensor, and otherwise a new constant on tile 0."""
+    """Return `value` if it is a tensor, and otherwise a new constant with this value on tile 0."""
     if isinstance(value, Tensor):
         return value
     constant = graph.add_constant(dtype, (), value, name)
@@ -222,7 +231,7 @@ def scalar(graph: Graph, dtype: type[DType], value: Tensor | ArrayLike, name: st
 
 
 def beside(graph: Graph, x: Tensor, dtype: type[DType], values: ArrayLike, name: str) -> Tensor:
-    """Return a constant with the shape and tile mapping of `x`, to which `values` are broadcast."""
+    """Return a new constant with the shape and tile mapping of `x`, to which `values` broadcast."""
     constant = graph.add_constant(dtype, x.shape, np.broadcast_to(values, x.shape), name)
     graph.map_pieces(constant, *graph.mapped_pieces(x))
     return constant

@@ -1,4 +1,4 @@
-"""The decorator of library functions: it checks every call's arguments and names it in errors.
+"""The decorator of library functions: it checks every call's arguments and names them in errors.
 
     @library
     def transpose(graph: Graph, x: Matrix, prog: Program, debug_context: str = OWN) -> Tensor: ...
@@ -11,10 +11,11 @@ The annotations in the signature decide what is checked before the body runs, in
 * each Tensor is mapped to tiles (except for `Loose`);
 * each argument annotated with an `advised` class is an instance of it.
 
-If the body raises one of Python's own errors, the error names the first argument that does not fit
-its annotation. During a call, `calling()` returns the function's name for checks and errors. A
-nested call of another library function replaces this name until it returns. All arguments are
-checked before the call changes the graph, so a caught error leaves the graph unchanged.
+If the body raises a built-in exception, the error names the first argument that does not fit its
+annotation. During a call, `calling()` returns the function's name for checks and errors. If the
+function calls another library function, that function's name replaces it until the inner call
+returns. All arguments are checked before the call changes the graph, so a caught error leaves the
+graph unchanged.
 """
 
 from __future__ import annotations
@@ -53,10 +54,10 @@ P = ParamSpec("P")
 R = TypeVar("R")
 A = TypeVar("A")
 C = TypeVar("C", bound=type[Any])
-# the annotation of each parameter; Any, because the annotations have no type in common
+# The annotation of each parameter. Annotations have no type in common, hence Any.
 Hints = dict[str, Any]
-Arguments = dict[str, Any]  # the argument for each parameter, before it is checked
-# As the default of `debug_context`, this text stands for the name of the function.
+Arguments = dict[str, Any]  # The argument for each parameter; its type is not checked yet.
+# `library` replaces the default `OWN` of a parameter `debug_context` by the function's name.
 OWN = "the function's name"
 NAMES = "name", "debug_context"
 NAME = "give a name: text, in quotes."
@@ -65,10 +66,10 @@ _calling = ContextVar("calling", default="")
 
 
 class Wants(NamedTuple):
-    """The requirements on a tensor argument, which must also belong to the call's graph.
+    """The requirements on a tensor argument, in addition to belonging to the call's graph.
 
     `ranks` contains the permitted numbers of dimensions; if it is empty, any number is permitted.
-    `mapped` is whether every element must be mapped to a tile.
+    `mapped` is true if every element must be mapped to a tile.
     """
 
     ranks: tuple[int, ...] = ()
@@ -77,11 +78,12 @@ class Wants(NamedTuple):
 
 Row = Annotated[Tensor, Wants((1,))]
 Matrix = Annotated[Tensor, Wants((2,))]
-AnyNumber = float  # a number; NaN and infinities are permitted
+AnyNumber = float  # a number; NaN and the infinities are permitted
 Rows = Annotated[Tensor, Wants(tuple(range(2, 10)))]  # a tensor of two dimensions or more
 Loose = Annotated[Tensor, Wants(mapped=False)]  # a tensor that need not be mapped to tiles
 Free = Annotated[Tensor, None]  # a tensor that the function checks itself
-# the errors of Python that a function's body may raise for an argument of the wrong type
+
+# The built-in exceptions that a function's body may raise for an argument of the wrong type.
 PYTHONS = (TypeError, ValueError, ArithmeticError, LookupError, AttributeError)
 
 
@@ -109,15 +111,16 @@ def described(kind: C) -> C:
 
 
 def calling() -> str:
-    """Return the name of the library function that is being called, or "" outside of calls."""
+    """Return the name of the library function that is running, or "" outside of library calls."""
     return _calling.get()
 
 
 def refused(says: str, where: object = "", next_step: str = "") -> PoplibsError:
-    """Return an error for the current call; raise it: `raise refused("needs …", x, "give …")`.
+    """Return an error whose text begins with the name of the current call, for example "reduce()".
 
-    `says` continues the sentence that begins with the function's name; it may also contain the
-    lines that begin with `where:` and `next:`. `where` is a tensor or text.
+    Raise it: `raise refused("needs …", x, "give …")`. `says` continues the sentence after the
+    function's name. It may also contain the lines that begin with `where:` and `next:`. `where` is
+    a tensor or text.
     """
     return PoplibsError(
         f"{calling()}() {says}",
@@ -127,7 +130,7 @@ def refused(says: str, where: object = "", next_step: str = "") -> PoplibsError:
 
 
 def as_given(value: object, argument: str, next_step: str) -> PoplibsError:
-    """Return an error for a wrong argument of the current call, with its value and name.
+    """Return an error that names a wrong argument of the current call and its value.
 
     Example: `raise as_given(plan, "plan", "give what embedding_plan returns.")`.
     """
@@ -135,9 +138,9 @@ def as_given(value: object, argument: str, next_step: str) -> PoplibsError:
 
 
 def library(function: Callable[P, R]) -> Callable[P, R]:
-    """Return `function` with its arguments checked at every call.
+    """Return a function that checks its arguments and then calls `function`.
 
-    A default of `OWN` for `debug_context` becomes the function's name.
+    If the default of `debug_context` is `OWN`, the default becomes the function's name.
     """
     name = function.__qualname__
     signature = inspect.signature(function)
@@ -155,14 +158,15 @@ def library(function: Callable[P, R]) -> Callable[P, R]:
         for parameter in parameters
         if parameter.kind is parameter.POSITIONAL_OR_KEYWORD
     ]
-    # an `__init__` is reported under the name of its class
+    # Errors of an `__init__` name the class instead of the function.
     is_special = function.__name__.startswith("__")
-    # the hints are evaluated at the first call, because a module may define types after functions
+    # The hints are evaluated at the first call, because a module may define a type after a function
+    # that uses it.
     requirements = cache(lambda: _wants(get_type_hints(function, include_extras=True)))
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        # Signature.bind would take several times as long as all checks of a small operation
+        # `Signature.bind` is not used, because it takes several times as long as all other checks.
         arguments = {**defaults, **dict(zip(positional_names, args, strict=False)), **kwargs}
         has_overlap = kwargs and not kwargs.keys().isdisjoint(positional_names[: len(args)])
         previous_name = _calling.set(type(args[0]).__name__ if is_special else name)
@@ -172,7 +176,7 @@ def library(function: Callable[P, R]) -> Callable[P, R]:
                 or len(args) > len(positional_names)
                 or arguments.keys() != parameter_names
             ):
-                # Python's own error names the argument that does not fit
+                # The call fails with Python's own TypeError, which names the wrong argument.
                 return function(*args, **kwargs)
             _check(arguments, *requirements())
             with working(f"build {name}"):
@@ -197,7 +201,7 @@ def library(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _misfit_of(arguments: Arguments, hints: Hints) -> tuple[object, str, str] | None:
-    """Return (value, name, advice) for the first argument that does not fit its annotation.
+    """Return `(value, name, advice)` for the first argument that does not fit its annotation.
 
     Return None if all arguments fit.
     """
@@ -209,9 +213,10 @@ def _misfit_of(arguments: Arguments, hints: Hints) -> tuple[object, str, str] | 
 
 
 def _as_seen(parameter: inspect.Parameter, name: str) -> inspect.Parameter:
-    """Return a parameter as help() shows it.
+    """Return `parameter` in the form in which help() should show it.
 
-    Annotations of checked tensors become Tensor, and the default `OWN` becomes `name`.
+    Annotations for checked tensors, such as `Row`, become `Tensor`. The default `OWN` becomes
+    `name`, the name of the function.
     """
     if parameter.annotation in ("Row", "Matrix", "Rows", "Loose", "Free"):
         parameter = parameter.replace(annotation="Tensor")
@@ -223,7 +228,7 @@ def variant(
 ) -> Callable[[Callable[[], None]], Callable[P, R]]:
     """Return a decorator that creates a library function: `core` with its first argument `fixed`.
 
-    The function has the name and docstring of the decorated stub. Its signature lacks the first
+    The new function has the name and docstring of the decorated stub. Its signature lacks the first
     parameter of `core` and the parameters listed in `without`, which must have defaults.
     """
     signature = inspect.signature(core)
@@ -234,11 +239,11 @@ def variant(
 
     def named(stub: Callable[[], None]) -> Callable[P, R]:
         def function(*args: P.args, **kwargs: P.kwargs) -> R:
-            # `library` passes all arguments by keyword if they fit the signature
+            # If the arguments fit the signature, `library` passes all of them by keyword.
             if args or kwargs.keys() != signature.parameters.keys():
                 try:
                     signature.bind(*args, **kwargs)
-                except TypeError as error:  # Python's own error would name `core`
+                except TypeError as error:  # Without this, Python's error would name `core`.
                     raise TypeError(f"{stub.__name__}() {error}") from None
             return core(fixed, *args, **kwargs)
 
@@ -252,11 +257,12 @@ def variant(
 
 
 def _wants(hints: Hints) -> tuple[bool, list[str], dict[str, Wants], Arguments]:
-    """Return the requirements of a signature, from its annotations.
+    """Return the requirements `(appends, flags, tensors, classes)` in a signature's annotations.
 
-    They are four values: whether the function appends to a Sequence; the names of its flags; the
-    `Wants` of each tensor; and (class, advice) for each argument of an advised class, and for the
-    function's `name` or `debug_context`.
+    `appends` is whether the function appends to a Sequence, `flags` contains the names of its
+    flags, and `tensors` the `Wants` of each tensor. `classes` contains `(class, advice)` for each
+    argument that must be an instance of an advised class, and for the function's `name` or
+    `debug_context`.
     """
     hints = {parameter: hint for parameter, hint in hints.items() if parameter != "return"}
     wants_of_tensors = {
@@ -287,7 +293,7 @@ def _wants(hints: Hints) -> tuple[bool, list[str], dict[str, Wants], Arguments]:
 
 
 def _advice(hint: Any) -> str:
-    """Return the advice for the class in `hint` that `advised` decorates, or "" if there is none.
+    """Return the advice that `advised` gave to the class in `hint`, or "" if there is none.
 
     The class may be part of a union, such as `Kind | None`.
     """
@@ -342,7 +348,7 @@ def check_graph(graph: object) -> None:
 
 
 def check_prog(prog: object) -> None:
-    """Raise `PoplibsError` unless `prog` is a Sequence, to which library calls append."""
+    """Raise `PoplibsError` unless `prog` is a Sequence."""
     if not isinstance(prog, Program):
         raise as_given(prog, "prog", "give a Sequence; the call appends to it.")
 
@@ -354,9 +360,10 @@ def check_name(name: object, argument: str = "debug_context") -> None:
 
 
 def check_tensor(graph: Graph, argument: str, tensor: object, ranks: tuple[int, ...] = ()) -> None:
-    """Raise `PoplibsError` unless `tensor` is a tensor of `graph` with one of the `ranks`.
+    """Raise `PoplibsError` unless `tensor` is a tensor of `graph` with a permitted rank.
 
-    An empty tuple of `ranks` permits any number of dimensions.
+    `ranks` contains the permitted numbers of dimensions; if it is empty, any number is permitted.
+    `argument` is the tensor's name in the error.
     """
     if not isinstance(tensor, Tensor):
         raise as_given(tensor, argument, "give a tensor.")
@@ -393,7 +400,8 @@ def check_mapped(graph: Graph, argument: str, tensor: Tensor) -> None:
 def check_same(kinds: str, a: object, b: object, where: str, advice: str) -> None:
     """Raise `PoplibsError` unless `a` and `b`, such as two dtypes or two shapes, are equal.
 
-    `kinds` is their plural in the message, such as "shapes".
+    `kinds` is their plural in the error, such as "shapes". `where` and `advice` are the other two
+    lines of the error.
     """
     if a != b:
         raise refused(f"was given two {kinds} that differ: {a} and {b}.", where, advice)
@@ -405,11 +413,12 @@ def check_alike(
     shape: Shape | None = None,
     **two: Tensor,
 ) -> None:
-    """Raise `PoplibsError` unless two tensors, passed as keywords, have the same shape and dtype.
+    """Raise `PoplibsError` unless two tensors have the same shape and dtype.
 
-    `shapes` is the advice in the error for different shapes, and `dtypes` that for different
-    dtypes. If `dtypes` is "", the dtypes may differ. `shape` is the required shape of the second
-    tensor, by default the shape of the first.
+    The tensors are passed as keywords, whose names the error uses. `shapes` is the advice in the
+    error for different shapes, and `dtypes` the advice for different dtypes. If `dtypes` is "", the
+    dtypes may differ. `shape` is the required shape of the second tensor, by default the shape of
+    the first.
     """
     (first_name, first_tensor), (second_name, second_tensor) = two.items()
     context = f"{first_name} {first_tensor!r} and {second_name} {second_tensor!r}"
@@ -427,10 +436,10 @@ def check_alike(
 def check_number(
     argument: str, value: object, dtype: type[DType], advice: str = "give a number."
 ) -> Any:
-    """Return `value` as a numpy number of `dtype`.
+    """Return `value` as a numpy number of `dtype`; `argument` is its name in errors.
 
-    Raises `PoplibsError` if `value` is not a number, and `TensorCreationError` if it is out of
-    range.
+    :raises PoplibsError: if `value` is not a number.
+    :raises TensorCreationError: if `value` is out of range.
     """
     numbers = (int, float, np.integer, np.floating, *((np.bool_,) if dtype is BOOL else ()))
     if not isinstance(value, numbers) or (isinstance(value, bool) and dtype is not BOOL):
@@ -441,7 +450,8 @@ def check_number(
 def check_sizes(target: object, minimum: int, **sizes: object) -> None:
     """Raise `PoplibsError` unless `target` is a Target and all `sizes` are valid.
 
-    A valid size is an integer of at least `minimum` and below 2**63.
+    A valid size is an integer of at least `minimum` and below 2**63. The keywords are the names of
+    the sizes in errors.
     """
     if not isinstance(target, Target):
         raise as_given(target, "its target", "give graph.target.")
@@ -453,7 +463,10 @@ def check_sizes(target: object, minimum: int, **sizes: object) -> None:
 
 
 def check_shape(argument: object) -> Shape:
-    """Return `argument` as a tuple of sizes. Raises `PoplibsError` if it is not a shape."""
+    """Return `argument`, which must be a shape, as a tuple of sizes.
+
+    :raises PoplibsError: if it is not a shape.
+    """
     shape = as_shape(argument)
     if shape is None:
         raise refused(f"""was given the shape {shown(argument)}.

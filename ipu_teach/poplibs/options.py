@@ -4,8 +4,8 @@
     popops.reduce(graph, x, [0], prog, options={"accum_type.inter_tile": "half"})    # the same
 
 Values are Python objects, or text as in PopLibs: "true", "0.5", "half". Unknown options and values
-raise an error. Some options choose between implementations of which this kit has only one. Such
-options are checked but have no effect; their `Option.effect` is False.
+raise an error. Some options of PopLibs select an implementation, and this kit has only one of them.
+Such options are checked but have no effect; their `Option.effect` is False.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from ipu_teach.errors import InvalidOptionError, did_you_mean, shown
 from ipu_teach.poplibs.library import calling
 from ipu_teach.types import FLOAT, HALF, DType
 
-Options = Mapping[str, object]  # the options as users pass them
+Options = Mapping[str, object]  # the options that a user passes
 Value = bool | float | str | type[DType] | None
-Settled = dict[str, Any]  # the value of each option, of a type that depends on `Option.kind`
+Settled = dict[str, Any]  # the value of each option; `Option.kind` determines its type
 _BOOLS: dict[str, Value] = {"true": True, "false": False}
 _DTYPES: dict[str, Value] = {"float": FLOAT, "half": HALF}
 
@@ -30,9 +30,9 @@ _DTYPES: dict[str, Value] = {"float": FLOAT, "half": HALF}
 class Option:
     """An option of a library call.
 
-    `kind` tells which values are permitted: bool; float, for a number from `minimum` to `maximum`;
-    FLOAT, for the dtypes FLOAT and HALF; or a tuple of texts. `effect` is False if the option
-    changes nothing in this kit.
+    `kind` determines the permitted values. It is bool, or float for a number from `minimum` to
+    `maximum`, or FLOAT for the dtypes FLOAT and HALF, or a tuple of the permitted texts. `effect`
+    is False if the option is accepted but changes nothing in this kit.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Option:
 
     @property
     def takes(self) -> str:
-        """A text for errors that names the permitted values."""
+        """A description of the permitted values for errors, such as "True or False"."""
         if self.kind is float:
             if self.maximum == float("inf"):
                 return f"a number of {self.minimum:g} or more"
@@ -59,9 +59,9 @@ class Option:
         return "True or False" if self.kind is bool else "FLOAT or HALF"
 
     def value(self, argument: object) -> Value:
-        """Return `argument`, which may be text, as a value of this option.
+        """Return `argument` as a value of this option; texts such as "true" are converted.
 
-        Raises `InvalidOptionError` if it is not permitted.
+        :raises InvalidOptionError: if the value is not permitted.
         """
         if isinstance(self.kind, tuple):
             if isinstance(argument, str) and argument in self.kind:
@@ -82,7 +82,7 @@ class Option:
 
 
 def as_number(argument: object) -> float | None:
-    """Return `argument` as a float if it is a number or the text of a number, else None."""
+    """Return `argument` as a float if it is a number or the text of a number, otherwise None."""
     if isinstance(argument, bool):
         return None
     try:
@@ -92,10 +92,12 @@ def as_number(argument: object) -> float | None:
 
 
 def settled(known: tuple[Option, ...], argument: object) -> Settled:
-    """Return a dict from the PopLibs name of each known option to its value.
+    """Return the values of all known options: a dict from the name in PopLibs to the value.
 
-    `argument` is a mapping, or None. Options that are not in it have their default. Raises
-    `InvalidOptionError` for unknown options and for values that are not permitted.
+    `argument` is the mapping that the user passed, or None. Options that it does not contain have
+    their default.
+
+    :raises InvalidOptionError: if an option is unknown, or a value is not permitted.
     """
     values = {option.name: option.default for option in known}
     if argument is None:
@@ -117,7 +119,7 @@ def settled(known: tuple[Option, ...], argument: object) -> Settled:
             )
             raise InvalidOptionError(
                 f"{calling()}() has no option {shown(key)}.",
-                next_step=f"{suggestion}It has {option_list}.",
+                next_step=f"{suggestion}Its options are {option_list}.",
             )
         if option.name in given_names:
             raise InvalidOptionError(f"""{calling()}() was given the option {option.name!r} twice.

@@ -1,8 +1,8 @@
-"""Suggest the right order of arguments when a call follows the order of another library.
+"""Suggest the right order of arguments when a call uses the order of another library.
 
-C++ libraries have other orders of operands, dtypes and parameters. If a call is refused, each of
-its arguments is assigned to the first free parameter of its type. If that works for all arguments,
-the error shows the call in that order.
+C++ libraries have other orders of operands, dtypes and parameters. If a call raises an error, this
+module assigns each argument to the first free parameter of its type. If that works for all
+arguments, the error shows the call in that order.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from ipu_teach.graph.tensor import Tensor
 def in_order(
     name: str, signature: Signature, hints: Mapping[str, Hint], args: Sequence[object]
 ) -> str:
-    """Return the text of a call of `name` with `args` in the order of the signature.
+    """Return the text of a call of the function `name` with `args` in the order of the signature.
 
-    The text is empty if `args` are in that order already, if an argument fits no free parameter, or
-    if a required parameter gets no argument.
+    The text is empty in three cases: `args` are in that order already, an argument fits no free
+    parameter, or a required parameter gets no argument.
     """
     parameters: list[Parameter] = list(signature.parameters.values())
     free = list(parameters)
@@ -37,7 +37,7 @@ def in_order(
             return ""
         free.remove(parameter_for_value)
         assigned[parameter_for_value.name] = value
-    # all operands count as one kind, because exchanging two of them changes the result
+    # All operands have the same kind, so the suggested call never exchanges two operands.
     first_tensors = [value for value in args if isinstance(value, Tensor)][:1]
     kind_of_parameter = {
         parameter.name: "operand"
@@ -65,9 +65,10 @@ def in_order(
 
 
 def _in_words(name: str, value: object) -> str:
-    """Return the text of a dtype, a text or a number in code, and for other values `name`.
+    """Return the text of an argument in a suggested call: its value if simple, otherwise `name`.
 
-    `name` is the name of the value's parameter. Lists and dataclasses of such values count, too.
+    The value is shown if it is a dtype, a text or a number, or a list or dataclass of such values.
+    `name` is the name of the parameter.
     """
     values = value if isinstance(value, (list, tuple)) else [value]
     if is_dataclass(value) and not isinstance(value, (type, Tensor)):

@@ -1,4 +1,4 @@
-"""Partition elements, and choose a tensor's tiles by their use of it, or by a first tile.
+"""Functions that partition elements, and that choose the tiles of a tensor.
 
 Users call these functions through `poputil`.
 """
@@ -39,15 +39,15 @@ def balanced_partition(count: int, parts: int) -> list[tuple[int, int]]:
 
 
 def dealt(parts: Sequence[T], tiles: int) -> list[tuple[int, T]]:
-    """Return (tile, part) for each part, with the parts spread evenly over `tiles` tiles from 0."""
+    """Return (tile, part) for each of `parts`, distributed evenly over `tiles` tiles from 0."""
     return [(index * tiles // len(parts), part) for index, part in enumerate(parts)]
 
 
 def sensible_parts(size: int, limit: int) -> Array:
-    """Return int[n]: the numbers of parts worth trying for `size` elements, ascending.
+    """Return the numbers of parts that are worth comparing for `size` elements: int[n], ascending.
 
-    A number is at most `limit`. Where several numbers give a largest part of the same size, only
-    the smallest number is returned.
+    Each number is at most `limit`. If several numbers lead to equally large largest parts, the
+    result contains only the smallest of these numbers.
     """
     counts: Array = np.unique(-(-size // -(-size // np.arange(1, max(1, min(size, limit)) + 1))))
     return counts
@@ -62,9 +62,10 @@ def split_regions(
     """Distribute intervals (begin, end), in order, over at most `max_parts` parts.
 
     Return a list of intervals for each part. Groups of `grain_size` consecutive elements, counted
-    over all regions, stay together, and the parts differ by at most one group. A part has at least
-    `min_elements_per_part` elements, unless there are fewer in total. Raises `PoplibsError` for
-    invalid arguments.
+    over all regions, stay together, and the sizes of the parts differ by at most one group. A part
+    has at least `min_elements_per_part` elements, unless there are fewer in total.
+
+    :raises PoplibsError: if an argument is wrong.
     """
     valid_regions = (
         [as_shape(region) for region in regions] if isinstance(regions, (list, tuple)) else [None]
@@ -78,11 +79,11 @@ def split_regions(
         or not is_count(max_parts, 1)
         or not is_count(min_elements_per_part, 0)
     ):
-        raise PoplibsError(f"""split_regions() was given {shown(regions)}, grain
-            {shown(grain_size)}, {shown(max_parts)} parts and at least
-            {shown(min_elements_per_part)} elements.
-            next:  give a list of (begin, end) intervals, and whole numbers; grain and parts are 1
-            or more.""")
+        raise PoplibsError(f"""split_regions() was given regions={shown(regions)},
+            grain_size={shown(grain_size)}, max_parts={shown(max_parts)} and
+            min_elements_per_part={shown(min_elements_per_part)}.
+            next:  give a list of (begin, end) intervals, and whole numbers; grain_size and
+            max_parts are 1 or more.""")
     num_elements = sum(end - begin for begin, end in regions)
     num_grains = -(-num_elements // grain_size)
     min_grains = max(-(-min_elements_per_part // grain_size), 1)
@@ -91,7 +92,7 @@ def split_regions(
     for grain_begin, grain_end in balanced_partition(num_grains, num_parts) if num_parts else []:
         element_begin = grain_begin * grain_size
         element_end = grain_end * grain_size
-        elements_before = 0  # counted over all regions
+        elements_before = 0  # the number of elements in all earlier regions
         part = []
         for begin, end in regions:
             begin_in_region = max(element_begin - elements_before, 0)
@@ -107,9 +108,11 @@ def split_regions(
 def choose_mapping_offset(num_tiles: int, shape: Sequence[int], seed: int = _SEED) -> int:
     """Return a first tile from 0 to `num_tiles` - 1, chosen by a hash of the shape.
 
-    Pass it to `map_tensor_linearly_with_offset` as the offset: tensors of different shapes then
-    mostly begin on different tiles, instead of all on tile 0. The hash is the one in PopLibs (a
-    64-bit MurmurHash step for each size; poputil/TileMapping.hpp). Raises `PoplibsError`.
+    Pass it to `map_tensor_linearly_with_offset` as the offset. Tensors of different shapes then
+    mostly begin on different tiles, instead of all on tile 0. The hash is that of PopLibs: a 64-bit
+    MurmurHash step for each size (poputil/TileMapping.hpp).
+
+    :raises PoplibsError: if an argument is wrong.
     """
     sizes = check_shape(shape)
     for argument_name, argument, minimum in (("num_tiles", num_tiles, 1), ("seed", seed, 0)):
@@ -124,12 +127,13 @@ def choose_mapping_offset(num_tiles: int, shape: Sequence[int], seed: int = _SEE
 
 
 def factor_dims(tensor: Tensor, factors: Sequence[int], start_dim: int) -> Tensor:
-    """Return a view that splits `len(factors)` dimensions, beginning with `start_dim`.
+    """Return a view in which `len(factors)` dimensions from `start_dim` on are each split in two.
 
-    A dimension of size s with factor f becomes two dimensions, s / f and f; the factors follow all
-    quotients. For example, shape (4, 6, 4) with factors (1, 2) from dimension 0 becomes (4, 3, 1,
-    2, 4): the elements of each 1 x 2 block are neighbours. Raises `PoplibsError` if a factor does
-    not divide its dimension.
+    A dimension of size s with the factor f becomes two dimensions, s / f and f. The dimensions of
+    size s / f come first, then those of size f. For example, shape (4, 6, 4) with factors (1, 2)
+    from dimension 0 becomes (4, 3, 1, 2, 4): the elements of each 1 x 2 block are neighbours.
+
+    :raises PoplibsError: if a factor does not divide its dimension.
     """
     if not isinstance(tensor, Tensor):
         raise PoplibsError(
@@ -146,8 +150,8 @@ def factor_dims(tensor: Tensor, factors: Sequence[int], start_dim: int) -> Tenso
         or len(sizes) != num_factors
         or any(size % factor for size, factor in zip(sizes, factors, strict=True))
     ):
-        raise PoplibsError(f"""factor_dims() was given the factors {shown(factors)} from dimension
-            {shown(start_dim)} on.
+        raise PoplibsError(f"""factor_dims() was given the factors {shown(factors)} and
+            start_dim={shown(start_dim)}.
             where: {tensor!r}
             next:  give a list of whole numbers, each of which divides its dimension.""")
     split_shape = [
@@ -169,10 +173,12 @@ def factor_dims(tensor: Tensor, factors: Sequence[int], start_dim: int) -> Tenso
 
 
 def unfactor_dims(tensor: Tensor, num_dims: int, start_dim: int) -> Tensor:
-    """Return a view that undoes `factor_dims`: each dimension is merged with its factor.
+    """Return a view that reverses `factor_dims`: each dimension is merged with its factor.
 
     The factors are the `num_dims` dimensions after the `num_dims` dimensions that begin with
-    `start_dim`. Raises `PoplibsError` if the tensor has fewer dimensions.
+    `start_dim`.
+
+    :raises PoplibsError: if the tensor has too few dimensions.
     """
     if not isinstance(tensor, Tensor):
         raise PoplibsError(
@@ -203,15 +209,15 @@ def unfactor_dims(tensor: Tensor, num_dims: int, start_dim: int) -> Tensor:
 
 
 class TensorUseTracker:
-    """A record of which tiles use which elements of tensors, from which a tile mapping is derived.
+    """A record of which tiles use which elements, from which a tile mapping is computed.
 
         uses = poputil.TensorUseTracker(graph.target.num_tiles)
         for tile, part in enumerate(parts):
             uses.add(graph, tile, part)
         uses.map_tensors_by_use(graph, grain_size=2, min_elements_per_tile=1)
 
-    Every element is mapped to one of the tiles that use it. Elements with several users are
-    distributed evenly among these tiles, in multiples of the grain size.
+    Every element is mapped to a tile that uses it. Elements that several tiles use are distributed
+    evenly over these tiles, in multiples of the grain size.
     """
 
     def __init__(self, num_tiles: int) -> None:
@@ -223,14 +229,14 @@ class TensorUseTracker:
 
     @property
     def empty(self) -> bool:
-        """Whether no use was recorded."""
+        """Whether no use has been recorded."""
         return not self._uses
 
     @library
     def add(self, graph: Graph, tile: int, tensor: Loose) -> None:
         """Record that `tile` uses all elements of `tensor`.
 
-        Raises `PoplibsError` for an unknown tile.
+        :raises PoplibsError: if there is no such tile.
         """
         if not is_whole(tile) or not 0 <= tile < self._num_tiles:
             raise refused(
@@ -245,8 +251,10 @@ class TensorUseTracker:
         """Map every recorded element to a tile that uses it.
 
         Elements that are used by the same tiles are distributed over these tiles, in whole groups
-        of `grain_size` elements, and at least `min_elements_per_tile` on a tile if there are as
-        many. Raises `PoplibsError`.
+        of `grain_size` elements. A tile gets at least `min_elements_per_tile` of these elements,
+        unless there are fewer.
+
+        :raises PoplibsError: if an argument is wrong.
         """
         for users, use_runs in self._by_users().items():
             run_bounds = [(0, end - begin_in_tensor) for _, begin_in_tensor, end in use_runs]
@@ -266,9 +274,9 @@ class TensorUseTracker:
                     )
 
     def _by_users(self) -> dict[tuple[int, ...], list[tuple[Tensor, int, int]]]:
-        """Return a dict from each group of tiles to the elements that exactly these tiles use.
+        """Return a dict from each tuple of tiles to the elements that exactly these tiles use.
 
-        Elements are given as intervals (flat tensor, begin, end).
+        The elements are given as a list of intervals (flat tensor, begin, end).
         """
         if not self._uses:
             return {}
@@ -309,11 +317,12 @@ class TensorUseTracker:
 def create_broadcast_operand(
     graph: Graph, full_tensor: Tensor, dtype: type[DType], dim: int, name: str = "broadcast_operand"
 ) -> Tensor:
-    """Create a variable that is broadcast to `full_tensor` along dimension `dim`, such as a bias.
+    """Return a new variable, such as a bias, that will be broadcast to `full_tensor` along `dim`.
 
     The variable has the shape [full_tensor.shape[dim]]. Each of its elements is mapped to a tile
-    that holds elements of `full_tensor` with the same index in that dimension. Raises
-    `PoplibsError`.
+    that has elements of `full_tensor` with the same index in that dimension.
+
+    :raises PoplibsError: if an argument is wrong.
     """
     axis = full_tensor._axis(dim)
     operand_dtype = as_dtype(dtype, "create_broadcast_operand()")
@@ -334,7 +343,7 @@ def create_broadcast_operand(
 
 
 def in_memory_order(tensor: Tensor) -> list[int]:
-    """Return the dimensions of a tensor by descending stride."""
+    """Return the dimensions of a tensor in descending order of their absolute strides."""
     strides = tensor.layout.strides or _typical_strides(tensor)
     return sorted(range(tensor.rank), key=lambda d: -abs(strides[d]))
 
@@ -342,10 +351,10 @@ def in_memory_order(tensor: Tensor) -> list[int]:
 def _typical_strides(tensor: Tensor) -> list[int]:
     """Estimate the strides of a view without regular strides, from its first elements.
 
-    A view may interleave several tensors, as the input gradient of a convolution with a stride
-    does. An element's neighbour in memory is then a few elements away in the view. The estimate for
-    a dimension is therefore the smallest median distance in memory, over steps of 1 element up to
-    half of the examined elements.
+    A view may interleave several tensors; an example is the input gradient of a convolution with a
+    stride. An element's neighbour in memory is then a few elements away in the view. The estimate
+    for a dimension is therefore the smallest median distance in memory between elements that are 1,
+    2, … indices apart, up to half of the examined elements.
     """
     corner_positions = tensor.layout.positions[(slice(NEAR),) * tensor.rank]
     strides = []

@@ -1,17 +1,20 @@
 """Random numbers and dropout, from the random number generators of the tiles.
 
-A function draws a number for each element of a *reference* tensor, on the element's tile. Every
-tile has a stream of random numbers for each of its six workers. A stream depends only on the
-`seed`, the `seed_modifier`, the tile and the worker. The tile's elements, in the order of the
-reference, are distributed over the workers in blocks. Equal seeds, modifiers and tile mappings
-therefore give equal numbers, in every run and on a machine of any size, so a mask can be drawn
-again for the backward pass. Give each call in a program a different modifier.
+A function generates a random number for each element of a *reference* tensor, on the element's
+tile. Every tile has a stream of random numbers for each of its six workers. A stream depends only
+on the `seed`, the `seed_modifier`, the tile and the worker. The tile's elements, in the order of
+the reference, are distributed over the workers in blocks. Equal seeds, modifiers and tile mappings
+therefore give equal numbers, in every run and on a machine of any size. The backward pass can thus
+generate the dropout mask of the forward pass again. Give each call in a program a different
+modifier.
 
 `seed` is a tensor of two UNSIGNED_INT, which a program may change between runs. If `seed` is None,
-the workers continue their own streams, which `set_seed`, `set_hw_seeds` or the option prng.seed
-began. The module `types.generator` implements the generator. How PopLibs derives streams from a
-seed is not published (see docs/numbers.md), so the numbers are not those of a chip. Cycles are
-PopLibs' estimates (poprandCycleEstimators.cpp), plus the cycles of setting the seed.
+the workers continue their own streams, which begin with `set_seed`, `set_hw_seeds` or the option
+prng.seed. The module `types.generator` implements the generator.
+
+How PopLibs derives streams from a seed is not published (see docs/numbers.md), so the numbers are
+not those of a chip. Cycles are PopLibs' estimates (poprandCycleEstimators.cpp), plus the cycles of
+setting the seed.
 """
 
 from __future__ import annotations
@@ -47,14 +50,14 @@ from ipu_teach.program import Sequence as Program
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, INT, UNSIGNED_INT, Array, DType, as_dtype, generator
 
-# log10 of the probability that a truncated normal number is still outside after all its draws
+# log10 of the probability that a truncated normal number is out of bounds after all attempts
 FAILURES = -4.0
 
 
 class _Stream(RegisterVertex):
-    """The base of vertices with a seed: its fields determine the streams of random numbers.
+    """The base of vertices that use random numbers; its fields determine the workers' streams.
 
-    If `seed` is empty, the workers' own streams continue.
+    If `seed` has no elements, the workers continue their own streams.
     """
 
     seed: Input[Vector[UNSIGNED_INT]]
@@ -64,7 +67,8 @@ class _Stream(RegisterVertex):
     def streams(self) -> Array:
         """Return the state of a generator for each worker: uint64[..., workers, 2].
 
-        It is derived from the seed; without a seed, it is the state of the worker's own generator.
+        The state is derived from the seed. Without a seed, it is the state of the worker's own
+        generator.
         """
         generators = self.registers.generators
         if not self.seed.shape[-1]:
@@ -73,12 +77,12 @@ class _Stream(RegisterVertex):
         return generator.keyed(*(key[..., None] for key in keys), np.arange(generators.shape[-2]))
 
     def set_up(self, target: Target) -> int:
-        """Return the tile cycles for setting the seed; 0 if there is none."""
+        """Return the cycles of a tile for setting the seed, or 0 if there is no seed."""
         return int(vertices.set_seed(target) if self.seed.shape[-1] else 0)
 
 
 class SetSeed(_Stream):
-    """Set the generators of the tile's workers to those that the seed determines."""
+    """Set the generators of the tile's workers to the states that the seed determines."""
 
     def compute(self) -> None:
         self.registers.generators[...] = self.streams()
@@ -88,20 +92,20 @@ class SetSeed(_Stream):
 
 
 class _Draw(_Stream):
-    """The base of all vertices that draw random numbers into `out`."""
+    """The base of vertices that write random numbers to `out`."""
 
     out: Output[Vector[HALF]]
-    # returns the tile cycles to draw n numbers, without those of setting the seed
+    # A function that returns a tile's cycles for n numbers, without the cycles of setting the seed.
     drawing: ClassVar[Callable[..., Size]]
 
     @property
     def each(self) -> int:
-        """The count of numbers that each worker draws: its share of `out`, rounded up."""
+        """The count of numbers that each worker generates: its share of `out`, rounded up."""
         workers: int = self.registers.generators.shape[-2]
         return -(-int(self.out.shape[-1]) // workers)
 
     def in_order(self, drawn: Array) -> Array:
-        """Return `drawn` [..., workers, numbers] in the shape of `out`, worker by worker."""
+        """Return `drawn` [..., workers, numbers] in the shape of `out`, in order of workers."""
         ordered: Array = drawn.reshape(*drawn.shape[:-2], -1)[..., : self.out.shape[-1]].reshape(
             self.out.shape
         )
@@ -139,7 +143,7 @@ class LogUniform(_Draw):
         self.out = self.in_order(np.clip(powers, low, high))
 
     def drawing(self, n: int, dtype: type[DType], target: Target) -> Size:
-        """Return the tile cycles for `n` numbers: PopLibs' Uniform and an exponential in FLOAT."""
+        """Return a tile's cycles for `n` numbers: PopLibs' Uniform and an exponential in FLOAT."""
         power = vertices.unary_op_1d("EXPONENT", n, FLOAT, target, in_place=True)
         return vertices.uniform(n, FLOAT, target) + power
 
@@ -164,7 +168,7 @@ class UniformWhole(_Draw):
 
 
 class Normal(_Draw):
-    """Set `out` to normally distributed numbers."""
+    """Set `out` to normally distributed numbers with this mean and standard deviation."""
 
     mean: FLOAT
     deviation: FLOAT
@@ -178,7 +182,7 @@ class Normal(_Draw):
 
 
 class TruncatedNormal(_Draw):
-    """Set `out` to normally distributed numbers within `alpha` standard deviations of `mean`."""
+    """Set `out` to normally distributed numbers within `alpha` standard deviations of the mean."""
 
     mean: FLOAT
     deviation: FLOAT
@@ -243,9 +247,10 @@ class Dropout(_Draw):
 
 
 def _draws(alpha: float) -> int:
-    """Return how often a truncated normal must be drawn to leave at most 1 in 10,000 outside.
+    """Return how often a truncated normal number must be generated.
 
-    A number is outside if it is more than `alpha` standard deviations from the mean.
+    After that many attempts, the probability that all numbers were more than `alpha` standard
+    deviations from the mean is at most 1 in 10,000.
     """
     outside = erfc(alpha / sqrt(2))
     return max(1, ceil(FAILURES / log10(outside))) if outside < 1 else 1
@@ -256,8 +261,8 @@ def _check_seed(graph: Graph, argument: str, seed: Tensor | None, modifier: int)
         return
     check_tensor(graph, argument, seed)
     if seed.dtype is not UNSIGNED_INT or seed.shape != (2,):
-        raise refused(f"""needs two UNSIGNED_INT as {argument}; it was given {seed.num_elements} of
-            {seed.dtype.__name__}.
+        raise refused(f"""needs a tensor of two UNSIGNED_INT as {argument}, but was given
+            {seed.num_elements} of {seed.dtype.__name__}.
             where: {seed!r}
             next:  create the seed with graph.add_variable(UNSIGNED_INT, (2,)) and
             graph.set_initial_value.""")
@@ -268,7 +273,7 @@ def _check_seed(graph: Graph, argument: str, seed: Tensor | None, modifier: int)
 
 
 class _Call:
-    """The arguments that all drawing functions share, with a checked seed."""
+    """The arguments that all functions for random numbers share; the seed is checked."""
 
     def __init__(
         self,
@@ -296,11 +301,11 @@ class _Call:
         /,
         **state: float,
     ) -> Tensor:
-        """Add a vertex of the class `base` on every tile of the reference; return their results.
+        """Add a vertex of the class `base` on each tile of the reference; return the numbers.
 
         The result has the dtype `dtype`, and the shape and tile mapping of the reference.
-        `constants` are values for the class. `x` is an operand of the reference's shape, and
-        `state` contains the other fields.
+        `constants` are class attributes of the codelet. `x` is an operand with the shape of the
+        reference, and `state` contains the values of the other fields.
         """
         graph = self.graph
         name = self.name
@@ -322,11 +327,13 @@ class _Call:
 def set_seed(
     graph: Graph, master_seed: Tensor, seed_modifier: int, prog: Program, debug_context: str = OWN
 ) -> None:
-    """Seed the generators of all workers of all tiles.
+    """Seed the random number generators of all workers of all tiles.
 
-    Draws without a seed, and stochastic rounding, use these generators. Each stream depends on
-    `master_seed`, `seed_modifier`, the tile and the worker, but not on the number of tiles; no two
-    streams are equal. Cycles are PopLibs' estimate for SetSeed. Raises `PoplibsError`.
+    Stochastic rounding and random numbers without a seed use these generators. Each stream depends
+    on `master_seed`, `seed_modifier`, the tile and the worker, but not on the number of tiles. No
+    two streams are equal. Cycles are PopLibs' estimate for SetSeed.
+
+    :raises PoplibsError: if an argument is wrong.
     """
     _check_seed(graph, "master_seed", master_seed, seed_modifier)
     state = {"seed": master_seed, "modifier": int(seed_modifier)}
@@ -348,10 +355,12 @@ def uniform(
 ) -> Tensor:
     """Return uniformly distributed numbers of the dtype `out_type`.
 
-    It is FLOAT, HALF, INT or UNSIGNED_INT. FLOAT numbers are at least `min_val` and below
-    `max_val`; HALF numbers are rounded from FLOAT, so they may be `max_val`. Integers are from
-    `min_val` to `max_val`, both included. The result has the shape and tile mapping of `reference`.
-    Raises `PoplibsError`.
+    `out_type` is FLOAT, HALF, INT or UNSIGNED_INT. FLOAT numbers are at least `min_val` and below
+    `max_val`. HALF numbers are rounded from FLOAT, so they may be equal to `max_val`. Integers are
+    from `min_val` to `max_val`, both included. The result has the shape and tile mapping of
+    `reference`.
+
+    :raises PoplibsError: if an argument is wrong.
     """
     call = _Call(graph, seed, seed_modifier, reference, prog=prog, name=debug_context)
     dtype = _out_type(out_type, (FLOAT, HALF, INT, UNSIGNED_INT))
@@ -377,8 +386,10 @@ def log_uniform(
 ) -> Tensor:
     """Return numbers from `min_val` to `max_val` whose logarithms are uniformly distributed.
 
-    Both bounds are above 0. `out_type` is FLOAT or HALF; numbers are drawn in FLOAT and rounded at
-    the end. The result has the shape and tile mapping of `reference`. Raises `PoplibsError`.
+    Both bounds are above 0. `out_type` is FLOAT or HALF; the numbers are generated in FLOAT and
+    rounded at the end. The result has the shape and tile mapping of `reference`.
+
+    :raises PoplibsError: if an argument is wrong.
     """
     call = _Call(graph, seed, seed_modifier, reference, prog=prog, name=debug_context)
     dtype = _out_type(out_type, (FLOAT, HALF))
@@ -403,9 +414,11 @@ def normal(
 ) -> Tensor:
     """Return normally distributed numbers; `out_type` is FLOAT or HALF.
 
-    The result has the shape and tile mapping of `reference`. As on the hardware, the distance from
-    the mean is a multiple of 1/32 of the standard deviation, and at most 5.8 standard deviations.
-    Raises `PoplibsError`.
+    `mean` is the mean and `std_dev` the standard deviation. As on the hardware, the distance of a
+    number from the mean is a multiple of 1/32 of the standard deviation, and at most 5.8 standard
+    deviations. The result has the shape and tile mapping of `reference`.
+
+    :raises PoplibsError: if an argument is wrong.
     """
     call = _Call(graph, seed, seed_modifier, reference, prog=prog, name=debug_context)
     dtype = _out_type(out_type, (FLOAT, HALF))
@@ -428,9 +441,11 @@ def truncated_normal(
 ) -> Tensor:
     """Return normally distributed numbers within `alpha` standard deviations of the mean.
 
-    The other parameters are as for `normal`. Numbers outside are drawn again, until at most 1 in
-    10,000 is left outside; these are replaced by numbers with a triangular distribution. `alpha` is
-    from 0.1 to 5.8. Raises `PoplibsError`.
+    The other parameters are those of `normal`. `alpha` is from 0.1 to 5.8. Numbers outside the
+    bounds are generated again, until at most 1 in 10,000 is outside. The remaining numbers are
+    replaced by numbers with a triangular distribution.
+
+    :raises PoplibsError: if an argument is wrong.
     """
     call = _Call(graph, seed, seed_modifier, reference, prog=prog, name=debug_context)
     dtype = _out_type(out_type, (FLOAT, HALF))
@@ -474,11 +489,13 @@ def dropout(
 ) -> Tensor:
     """Return x with each element multiplied by `scale`, or replaced by 0.
 
-    An element is kept with the probability `keep_probability`. A `scale` of 1 / keep_probability
-    preserves the mean. x and the result are FLOAT or HALF. `reference` has the shape of x, and the
-    result has its tile mapping. The mask depends only on the seed, the modifier and the tile
-    mapping of `reference`, so the backward pass can draw the same mask again. Raises
-    `PoplibsError`.
+    An element is kept with the probability `keep_probability`. With a `scale` of 1 /
+    keep_probability, the mean of the elements is preserved. x and the result are FLOAT or HALF.
+    `reference` has the shape of x, and its tile mapping is that of the result. The mask depends
+    only on the seed, the modifier and the tile mapping of `reference`, so the backward pass can
+    generate the same mask again.
+
+    :raises PoplibsError: if an argument is wrong.
     """
     call = _Call(graph, seed, seed_modifier, reference, prog=prog, name=debug_context)
     check_dtype("x", x, FLOAT, HALF)
@@ -500,12 +517,15 @@ def shaped_dropout(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """Apply dropout with a mask of the shape of `reference`, which is broadcast to the shape of x.
+    """Return x times a random mask of the shape of `reference`, which is broadcast to x.
 
-    For example, complete rows are then kept or replaced by 0. x and the result are FLOAT or HALF,
-    and the result has the tile mapping of x. The mask depends only on the seed, the modifier and
-    the tile mapping of `reference`. As in PopLibs, there are two compute sets, for the mask and for
-    the product. Raises `PoplibsError`.
+    For example, whole rows are then multiplied by `scale` or replaced by 0. A mask element keeps
+    its elements with the probability `keep_probability`. x and the result are FLOAT or HALF, and
+    the result has the tile mapping of x. The mask depends only on the seed, the modifier and the
+    tile mapping of `reference`. As in PopLibs, there are two compute sets, for the mask and for the
+    product.
+
+    :raises PoplibsError: if an argument is wrong.
     """
     call = _Call(graph, seed, seed_modifier, reference, prog=prog, name=f"{debug_context}/mask")
     check_dtype("x", x, FLOAT, HALF)
@@ -516,7 +536,7 @@ def shaped_dropout(
         raise refused(f"""cannot broadcast a mask of shape {reference.shape} over x of shape
             {x.shape}.
             where: x {x!r} and reference {reference!r}
-            next:  give a reference whose lengths, from the last on, are x's or 1.""")
+            next:  give a reference whose last dimensions have the lengths of x, or 1.""")
     valid_keep = _finite("keep_probability", keep_probability, 0, 1)
     factor = _finite("scale", scale)
     mask = call.draw(Bernoulli, x.dtype, probability=valid_keep)
@@ -543,9 +563,9 @@ def _out_type(out_type: type[DType], allowed: tuple[type[DType], ...]) -> type[D
 def _finite(
     argument: str, value: float, minimum: float = -np.inf, maximum: float = np.inf
 ) -> float:
-    """Return `value` as a float.
+    """Return `value` as a float; `argument` is its name in the error.
 
-    Raises `PoplibsError` unless it is finite and from `minimum` to `maximum`.
+    :raises PoplibsError: if it is not finite, or not from `minimum` to `maximum`.
     """
     number = float(check_number(argument, value, FLOAT))
     if not np.isfinite(number) or not minimum <= number <= maximum:

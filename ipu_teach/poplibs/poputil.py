@@ -1,4 +1,8 @@
-"""Helpers for building graphs: mapping tensors to tiles, broadcasting, and dividing work."""
+"""Helpers for building graphs: mapping tensors to tiles, broadcasting, and dividing work.
+
+In this module, a *linear* tile mapping distributes the elements of a tensor over the tiles in order
+and as evenly as possible. An interval (begin, end) of elements does not include `end`.
+"""
 
 from __future__ import annotations
 
@@ -80,13 +84,14 @@ def calc_linear_tile_mapping(
     min_elements_per_tile: int | None = None,
     grain_size: int | None = None,
 ) -> Mapping:
-    """Return a linear tile mapping of `shape` elements without applying it.
+    """Return the linear tile mapping of a tensor of `shape`; do not apply it.
 
     The result contains, for each tile, a list of intervals (begin, end). Elements keep their order
-    and are distributed as evenly as possible. Groups of `grain_size` elements stay together; by
+    and are distributed as evenly as possible. Groups of `grain_size` elements stay on one tile; by
     default, a group is one vector of the data path, 2 FLOAT or 4 HALF. A tile gets at least
     `min_elements_per_tile` elements (default: 128 bytes), so that small tensors use fewer tiles.
-    Raises `PoplibsError`.
+
+    :raises PoplibsError: if an argument is wrong.
     """
     mapping = _linear_mapping(
         graph, check_shape(shape), dtype, min_elements_per_tile, grain_size=grain_size
@@ -101,16 +106,20 @@ def _linear_mapping(
     min_elements_per_tile: int | None,
     grain_size: int | None,
 ) -> Mapping:
-    """Return the result of `calc_linear_tile_mapping` without the empty tiles at the end."""
+    """Return a linear tile mapping, without the tiles at the end that have no elements.
+
+    The parameters are those of `calc_linear_tile_mapping`.
+    """
     dtype = as_dtype(dtype, "calc_linear_tile_mapping()")
     num_elements = prod(shape)
     target = graph.target
     grain_elements = target.get_vector_width(dtype) if grain_size is None else grain_size
     min_elements = least_elements(dtype) if min_elements_per_tile is None else min_elements_per_tile
     if not is_count(grain_elements, 1) or not is_count(min_elements, 0):
-        raise PoplibsError(f"""A linear mapping was asked for with grain {shown(grain_elements)}
-            and at least {shown(min_elements)} elements a tile.
-            next:  give whole numbers: a grain of 1 or more, and elements of 0 or more.""")
+        raise PoplibsError(f"""A linear tile mapping was requested with
+            grain_size={shown(grain_elements)} and min_elements_per_tile={shown(min_elements)}.
+            next:  give whole numbers: 1 or more as grain_size, and 0 or more as
+            min_elements_per_tile.""")
     return linear_mapping(num_elements, target.num_tiles, int(grain_elements), int(min_elements))
 
 
@@ -121,7 +130,10 @@ def map_tensor_linearly(
     min_elements_per_tile: int | None = None,
     grain_size: int | None = None,
 ) -> None:
-    """Distribute a tensor over the tiles in element order, as in `calc_linear_tile_mapping`."""
+    """Distribute a tensor over the tiles in element order.
+
+    The mapping and the other parameters are those of `calc_linear_tile_mapping`.
+    """
     graph.set_tile_mapping(
         tensor,
         _linear_mapping(
@@ -144,8 +156,10 @@ def broadcast_to_match(
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Return a view of `tensor` in a larger shape, by numpy's broadcasting rules.
 
-    Missing dimensions and dimensions of size 1 repeat their elements. If `shape` is a tensor,
-    return views of both tensors in their common shape. Raises `PoplibsError`.
+    The elements of missing dimensions and of dimensions of size 1 are repeated. If `shape` is a
+    tensor, return a tuple of views of both tensors in their common shape.
+
+    :raises PoplibsError: if the tensor does not broadcast to the shape.
     """
     if not isinstance(tensor, Tensor):
         raise as_given(tensor, "tensor", "give a tensor.")
@@ -158,7 +172,7 @@ def broadcast_to_match(
 
 
 def seen_in(tensor: Tensor, shape: Shape) -> Tensor:
-    """Return `broadcast_to_match(tensor, shape)`, without checking the arguments' types."""
+    """Return a view of `tensor` broadcast to `shape`, without checking the arguments' types."""
     num_new_dims = len(shape) - tensor.rank
     is_broadcastable = num_new_dims >= 0 and all(
         size in (1, wanted_size)
@@ -176,7 +190,7 @@ def seen_in(tensor: Tensor, shape: Shape) -> Tensor:
 
 
 def expand_to_match_ranks(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    """Return views of both tensors with equal ranks: dimensions of size 1 are added in front."""
+    """Return views of `a` and `b` with equal ranks; dimensions of size 1 are added in front."""
     for name, tensor in (("a", a), ("b", b)):
         if not isinstance(tensor, Tensor):
             raise PoplibsError(
@@ -193,8 +207,8 @@ def get_tile_imbalance(
 ) -> int:
     """Return how many more elements the fullest tile has than in a balanced mapping, at least 0.
 
-    In a balanced mapping, a tile has an equal share of the elements, rounded up to a multiple of
-    `grain_size`, or `min_elements_per_tile` if that is more.
+    In a balanced mapping, each tile has an equal share of the elements, rounded up to a multiple of
+    `grain_size`, or `min_elements_per_tile` elements if that is more.
     """
     check_sizes(graph.target, 0, min_elements_per_tile=min_elements_per_tile, grain_size=grain_size)
     elements_by_tile = [
@@ -211,9 +225,10 @@ def get_tile_imbalance(
 def map_tensor_linearly_with_offset(
     graph: Graph, tensor: Loose, offset: int = 0, ascending_order: bool = True
 ) -> None:
-    """Map a tensor as `map_tensor_linearly` does, beginning on tile `offset` and wrapping around.
+    """Map a tensor linearly, beginning on tile `offset`; after the last tile, continue on tile 0.
 
-    If `ascending_order` is False, tile 0 counts as the last tile, and the last tile as tile 0.
+    The elements are distributed as in `map_tensor_linearly`. If `ascending_order` is False, the
+    tiles are numbered from the last tile to tile 0 instead.
     """
     check_sizes(graph.target, 0, offset=offset)
     mapping = calc_linear_tile_mapping(graph, tensor.shape, tensor.dtype)
@@ -224,9 +239,9 @@ def map_tensor_linearly_with_offset(
 
 @library
 def duplicate(graph: Graph, tensor: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """Return a new variable like `tensor`, and append a copy of its elements into it.
+    """Return a new variable like `tensor`, and append a copy of the elements of `tensor` to it.
 
-    The variable has the tile mapping of `tensor`.
+    The variable has the shape, dtype and tile mapping of `tensor`.
     """
     copy = like(graph, tensor, debug_context)
     prog.add(Copy(tensor, copy))
@@ -237,21 +252,21 @@ def duplicate(graph: Graph, tensor: Tensor, prog: Program, debug_context: str = 
 def clone_n(
     graph: Graph, tensor: Tensor, n: int, name: str = "clones", dtype: type[DType] | None = None
 ) -> Tensor:
-    """Return a tensor [n, *shape] of `n` new variables like `tensor`, each with its tile mapping.
+    """Return a tensor [n, *shape] that consists of `n` new variables like `tensor`.
 
-    `dtype` replaces the dtype of `tensor`.
+    Each variable has the shape and tile mapping of `tensor`, and its dtype unless `dtype` is given.
     """
     check_sizes(graph.target, 1, n=n)
     if n > 10**6:
-        raise refused(f"was asked for {n:,} clones.", next_step="ask for 1,000,000 at most.")
+        raise refused(f"was given {n:,} as n.", next_step="give at most 1,000,000.")
     return concat([like(graph, tensor, f"{name}/{i}", dtype).expand([0]) for i in range(int(n))])
 
 
 @library
 def clone_to_ipu(graph: Graph, tensor: Tensor, ipu: int, name: str = "clone_to_ipu") -> Tensor:
-    """Return a new variable like `tensor` on IPU number `ipu`.
+    """Return a new variable like `tensor` on the IPU with the number `ipu`.
 
-    Elements are mapped to the same tile numbers within the IPU as in `tensor`.
+    Each element has the same tile number within its IPU as in `tensor`.
     """
     return _on_ipu(graph, tensor, ipu, name)
 
@@ -260,7 +275,7 @@ def _on_ipu(graph: Graph, tensor: Tensor, ipu: int, name: str) -> Tensor:
     target = graph.target
     if not is_count(ipu, 0) or ipu >= target.num_ipus:
         raise refused(f"""was given IPU {shown(ipu)} of {target.num_ipus}.
-            next:  count IPUs from 0, or make a device with more IPUs: IPUModel(num_ipus=2).""")
+            next:  count IPUs from 0, or create a device with more IPUs: IPUModel(num_ipus=2).""")
     copy_of_tensor = graph.add_variable(tensor.dtype, tensor.shape, name)
     mapping: Mapping = [[] for _ in range(target.num_tiles)]
     for tile, intervals in tile_pieces(graph, tensor):
@@ -273,7 +288,10 @@ def _on_ipu(graph: Graph, tensor: Tensor, ipu: int, name: str) -> Tensor:
 def copy_to_ipu(
     graph: Graph, tensor: Tensor, ipu: int, prog: Program, debug_context: str = OWN
 ) -> Tensor:
-    """Return a new variable as `clone_to_ipu` does, and append a copy of `tensor` into it."""
+    """Return a new variable like `tensor` on IPU number `ipu`, and append a copy to it.
+
+    Each element has the same tile number within its IPU as in `tensor`.
+    """
     copy = _on_ipu(graph, tensor, ipu, debug_context)
     prog.add(Copy(tensor, copy))
     return copy
@@ -281,13 +299,19 @@ def copy_to_ipu(
 
 @library
 def dim_is_split_over_tiles(graph: Graph, tensor: Tensor, dim: int) -> bool:
-    """Return whether elements that differ only in their index in `dim` are on different tiles."""
+    """Return whether elements that differ only in their index in `dim` are on different tiles.
+
+    A single pair of such elements is enough.
+    """
     return _split(graph, tensor, dim, 1)
 
 
 @library
 def dim_is_split_over_ipus(graph: Graph, tensor: Tensor, dim: int) -> bool:
-    """Return whether elements that differ only in their index in `dim` are on different IPUs."""
+    """Return whether elements that differ only in their index in `dim` are on different IPUs.
+
+    A single pair of such elements is enough.
+    """
     return _split(graph, tensor, dim, graph.target.tiles_per_ipu)
 
 
@@ -308,7 +332,11 @@ def split_regions_between_workers(
     grain_size: int,
     min_elements_per_worker: int = 0,
 ) -> list[list[tuple[int, int]]]:
-    """Return the result of `split_regions` for at most one part per worker thread of a tile."""
+    """Distribute intervals (begin, end), in order, over the worker threads of a tile.
+
+    Return a list of intervals for each worker that gets elements. `split_regions` describes how the
+    elements are divided.
+    """
     check_sizes(target, 0)
     return split_regions(regions, grain_size, target.num_worker_contexts, min_elements_per_worker)
 
@@ -317,15 +345,16 @@ def split_regions_between_workers(
 def clone(graph: Graph, tensor: Tensor, name: str, dtype: type[DType] | None = None) -> Tensor:
     """Return a new variable with the shape and tile mapping of `tensor`.
 
-    `dtype` replaces the dtype of `tensor`.
+    Its dtype is that of `tensor` unless `dtype` is given.
     """
     return like(graph, tensor, name, dtype)
 
 
 def like(graph: Graph, tensor: Tensor, name: str, dtype: type[DType] | None = None) -> Tensor:
-    """Return the result of `clone`, without checking the arguments.
+    """Return a new variable like `tensor`, without checking the arguments.
 
-    The elements of the new variable have the same order in memory as those of `tensor`.
+    The variable has the shape, the tile mapping and the order of elements in memory of `tensor`.
+    Its dtype is that of `tensor` unless `dtype` is given.
     """
     memory_order = in_memory_order(tensor)
     original = tensor.dim_shuffle(memory_order)
@@ -336,19 +365,22 @@ def like(graph: Graph, tensor: Tensor, name: str, dtype: type[DType] | None = No
 
 
 def tile_pieces(graph: Graph, tensor: Tensor) -> list[tuple[int, list[tuple[int, int]]]]:
-    """Return (tile, intervals of the flat tensor) for each tile that holds elements of `tensor`."""
+    """Return a pair (tile, intervals) for each tile that has elements of `tensor`.
+
+    The intervals (begin, end) contain positions in the flattened tensor.
+    """
     return list(graph.held_by_tile(tensor).items())
 
 
 def take(flat: Tensor, pieces: Sequence[tuple[int, int]]) -> Tensor:
-    """Return a view of the elements in some intervals of a one-dimensional tensor, concatenated."""
+    """Return a view that concatenates the intervals `pieces` of a one-dimensional tensor."""
     return take_each([flat], pieces)[0]
 
 
 def take_each(flats: Iterable[Tensor], pieces: Sequence[tuple[int, int]]) -> list[Tensor]:
     """Return `take(flat, pieces)` for each tensor in `flats`.
 
-    The layout of the view is stored once for all calls whose intervals have the same pattern.
+    The layout of a view is cached, and used again for intervals with the same pattern.
     """
     first_begin = pieces[0][0]
     if len(pieces) == 1:
@@ -371,11 +403,13 @@ def take_each(flats: Iterable[Tensor], pieces: Sequence[tuple[int, int]]) -> lis
 
 
 def template_vertex(name: str, *dtypes: type[DType]) -> str:
-    """Return the name of a codelet template's instance, such as "Scale<float>".
+    """Return the name of an instance of a codelet template, such as "Scale<float>".
 
     `template_vertex("Scale", FLOAT)` is a name for `graph.add_vertex` after
-    `graph.add_codelets(Scale)`. Raises `PoplibsError` if `name` is not text or there are no
-    `dtypes`, and `PoplarTypeError` if one of the `dtypes` is not a dtype.
+    `graph.add_codelets(Scale)`.
+
+    :raises PoplibsError: if `name` is not text, or there are no `dtypes`.
+    :raises PoplarTypeError: if one of the `dtypes` is not a dtype.
     """
     if not isinstance(name, str) or not dtypes:
         raise PoplibsError(f"""template_vertex() was given {shown(name)} and {len(dtypes)} dtypes.

@@ -1,10 +1,10 @@
 """Unit scaling: factors that keep weights, activations and gradients at standard deviation 1.
 
 If all operands have a standard deviation of 1, a product that sums k terms has a standard deviation
-of sqrt(k), and a factor of 1 / sqrt(k) restores 1. The two passes need separate factors, because
-they sum over different dimensions. HALF and 8-bit values then stay in the middle of their range
-from the first step, without loss scaling. Source: Blake, Orr and Luschi, "Unit Scaling:
-Out-of-the-Box Low-Precision Training" (arXiv:2303.11257).
+of sqrt(k), and a factor of 1 / sqrt(k) restores 1. The forward and the backward pass need separate
+factors, because they sum over different dimensions. From the first step on, HALF and 8-bit values
+then stay in the middle of their range, without loss scaling. Source: Blake, Orr and Luschi, "Unit
+Scaling: Out-of-the-Box Low-Precision Training" (arXiv:2303.11257).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ipu_teach.graph.layouts import is_whole
 from ipu_teach.poplibs.library import library, refused
 from ipu_teach.poplibs.popnn.kinds import FUNCTIONS, SLOPES, NonLinearityType, kind_of
 
-# the range and number of sampling points of the normal distribution, for numerical integration
+# The numerical integration samples the normal distribution from -_RANGE to _RANGE.
 _RANGE = 12.0
 _POINTS = 240_001
 
@@ -30,8 +30,9 @@ _POINTS = 240_001
 class LinearScales:
     """The scaling factors of the three matrix products of a linear layer.
 
-    `output` is for inputs times weights, `input_gradient` for the output gradient times the
-    transposed weights, and `weight_gradient` for the transposed inputs times the output gradient.
+    `output` is the factor for inputs times weights, `input_gradient` for the output gradient times
+    the transposed weights, and `weight_gradient` for the transposed inputs times the output
+    gradient.
     """
 
     output: float
@@ -41,10 +42,10 @@ class LinearScales:
 
 @dataclass(frozen=True)
 class NonLinearityScales:
-    """The scaling factors of a non-linearity, for its output and for the gradient of its input.
+    """The scaling factors of a non-linearity: for its output, and for the gradient of its input.
 
-    `output` scales the difference of the output from its mean, because a factor cannot remove the
-    mean.
+    `output` brings the standard deviation to 1. The mean of the output is not removed, because a
+    factor cannot do that.
     """
 
     output: float
@@ -55,11 +56,14 @@ class NonLinearityScales:
 def linear_scales(
     batch: int, fan_in: int, fan_out: int, *, constrained: bool = False
 ) -> LinearScales:
-    """Return the factors for inputs [batch, fan_in] and weights [fan_in, fan_out].
+    """Return the scaling factors of a linear layer with inputs [batch, fan_in].
 
-    They are for operands with a standard deviation of 1. With `constrained`, the output and the
-    input gradient have the same factor, the geometric mean of their two factors. Use it if the
-    gradient must be exact, and not only up to a factor. Raises `PoplibsError` for sizes below 1.
+    The weights are [fan_in, fan_out]. The factors are right for operands with a standard deviation
+    of 1. If `constrained` is true, the output and the input gradient have the same factor, the
+    geometric mean of their two factors. Use it if the gradient must be exact, and not only exact up
+    to a factor.
+
+    :raises PoplibsError: if a size is below 1.
     """
     for name, size in (("batch", batch), ("fan_in", fan_in), ("fan_out", fan_out)):
         if not is_whole(size) or size < 1:
@@ -74,10 +78,12 @@ def linear_scales(
 
 @library
 def non_linearity_scales(kind: NonLinearityType | str) -> NonLinearityScales:
-    """Return the factors for a non-linearity whose input and output gradient are standard normal.
+    """Return the scaling factors of a non-linearity for standard normal input and output gradients.
 
-    Numerical integration computes them. Raises `PoplibsError` for SOFTMAX and its variants, whose
-    elements depend on each other, and for unknown names.
+    Numerical integration computes the factors.
+
+    :raises PoplibsError: if `kind` is unknown, or is SOFTMAX or a variant of it, whose elements
+        depend on each other.
     """
     valid_kind = kind_of(kind)
     if valid_kind.by_row:

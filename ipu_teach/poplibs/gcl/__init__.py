@@ -1,8 +1,8 @@
 """gcl: collectives, which combine or exchange the values of several IPUs or replicas.
 
-Every function appends to the Sequence `prog` and runs nothing; the programs consist of copies and
-popops alone. `ring` contains the rounds of the ring algorithms, `ranks` the collectives built from
-them, and `groups` the sets of replicas that take part.
+Every function appends its program to the Sequence `prog`; the programs consist of copies and
+functions of popops. The module `ring` contains the rounds of the ring algorithms, `ranks` the
+collectives built from them, and `groups` the sets of replicas that take part.
 """
 
 import typing as _typing

@@ -1,13 +1,14 @@
-"""The collectives, over the IPUs of one replica and over replicas.
+"""The collectives over the IPUs of one replica, and over the replicas of a graph.
 
     gcl.all_reduce_cross_replica(graph, gradient, "ADD", prog)
     gcl.all_reduce_within_replica(graph, [on_ipu_0, on_ipu_1], "ADD", prog)
 
-Across replicas, `data` is a tensor of a replicated graph; within a replica, it is a list of
-tensors, one on each IPU. Results are new tensors of the same form. All replicas or IPUs of a group
-get the same bits, because each chunk of the data is combined in one place. `group` is a
-`CommGroup`, and `op` a `CollectiveOperator` or its name. `options` may contain "method", which is
-"auto" or a method of `ring.METHODS`.
+For functions across replicas, `data` is a tensor of a replicated graph. For functions within a
+replica, it is a list of tensors, one on each IPU. The results have the same form, and are new
+tensors unless the function works in place. All replicas or IPUs of a group get the same bits,
+because each chunk of the data is combined on a single replica or IPU. `group` is a `CommGroup`, and
+`op` a `CollectiveOperator` or its name. `options` may contain "method", which is "auto" or a method
+of `ring.METHODS`.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ __all__ = [
     "reduce_scatter_within_replica",
 ]
 Data = Tensor | Sequence[Tensor] | Sequence[Sequence[Tensor]]
-Result = Any  # it has the form of `data`, but the decorator `variant` cannot relate the two types
+Result = (
+    Any  # A result has the form of `data`, but the decorator `variant` cannot relate the two types.
+)
 Kind = type[Ipus] | type[Replicas]
 ALL = CommGroup()
 
@@ -88,30 +91,42 @@ def all_reduce_cross_replica() -> None:
     """Return a new tensor: the values of `data` in all replicas of a group, combined elementwise.
 
     `data` may also be a list of tensors; they are concatenated and reduced together, and the result
-    is a list. On a ring of R replicas, n bytes take 2 (R - 1) rounds, and each link transfers 2 (R
-    - 1) / R * n bytes. Raises `PoplibsError`.
+    is a list. On a ring of R replicas, n bytes take 2 (R - 1) rounds, or 2 (R // 2) with the
+    method "meet_in_middle_ring". Each link transfers 2 (R - 1) / R * n bytes.
+
+    :raises PoplibsError: if an argument is wrong.
     """
 
 
 @variant(_combining, (Replicas, Ranks.all_reduce_in_place))
 def all_reduce_in_place_cross_replica() -> None:
-    """Reduce as `all_reduce_cross_replica` does, and write the result into `data`."""
+    """Combine the values of `data` in all replicas of a group, and write the result to `data`.
+
+    The arguments and rounds are those of `all_reduce_cross_replica`.
+
+    :raises PoplibsError: if an argument is wrong.
+    """
 
 
 @variant(_combining, (Replicas, Ranks.reduce_scatter))
 def reduce_scatter_cross_replica() -> None:
     """Return a new tensor [ceil(n / R)]: share i of the reduced data on replica i of a group of R.
 
-    The n elements of `data` are combined over the group, and divided into R shares; the last one is
-    padded with zeros. There are R - 1 rounds. Raises `PoplibsError`.
+    The n elements of `data` are combined elementwise over the group, and divided into R shares. The
+    last shares are padded with zeros. There are R - 1 rounds, or R // 2 with the method
+    "meet_in_middle_ring".
+
+    :raises PoplibsError: if an argument is wrong.
     """
 
 
 @variant(_moving, (Replicas, Ranks.all_gather))
 def all_gather_cross_replica() -> None:
-    """Return a new tensor [R, …] on each replica of a group of R: `data` of all replicas, stacked.
+    """Return a new tensor [R, …] that stacks `data` of all replicas of a group of R replicas.
 
-    There are R - 1 rounds. Raises `PoplibsError`.
+    There are R - 1 rounds, or R // 2 with the method "meet_in_middle_ring".
+
+    :raises PoplibsError: if an argument is wrong.
     """
 
 
@@ -120,7 +135,9 @@ def all_to_all_cross_replica() -> None:
     """Return a new tensor of the shape of `data`, with a part from each replica of a group of R.
 
     `data` is divided into R equal parts. Part i of the result on replica j is part j of `data` on
-    replica i. There is one exchange. Raises `PoplibsError` if the parts cannot be equal.
+    replica i. There is one exchange.
+
+    :raises PoplibsError: if the parts cannot be equal, or an argument is wrong.
     """
 
 
@@ -128,7 +145,9 @@ def all_to_all_cross_replica() -> None:
 def broadcast_cross_replica() -> None:
     """Return a new tensor like `data`, with the values of replica `root_replica` of its group.
 
-    The values are copied in one exchange. Raises `PoplibsError`.
+    The values are copied in one exchange.
+
+    :raises PoplibsError: if an argument is wrong.
     """
 
 
@@ -136,37 +155,61 @@ def broadcast_cross_replica() -> None:
 def all_reduce_within_replica() -> None:
     """Return a new tensor on each IPU: the tensors of all IPUs of a group, combined elementwise.
 
-    For several tensors per IPU, `data` is a list of such lists. The rounds are as for
-    `all_reduce_cross_replica`. Raises `PoplibsError`.
+    `data` is a list with a tensor on each IPU. To reduce several tensors per IPU, give a list of
+    such lists. The number of rounds is that of `all_reduce_cross_replica`.
+
+    :raises PoplibsError: if an argument is wrong.
     """
 
 
 @variant(_combining, (Ipus, Ranks.all_reduce_in_place))
 def all_reduce_in_place_within_replica() -> None:
-    """Reduce as `all_reduce_within_replica` does, and write the results into `data`."""
+    """Combine the tensors of all IPUs of a group elementwise, and write the results to `data`.
+
+    The arguments and rounds are those of `all_reduce_within_replica`.
+
+    :raises PoplibsError: if an argument is wrong.
+    """
 
 
 @variant(_combining, (Ipus, Ranks.reduce_scatter))
 def reduce_scatter_within_replica() -> None:
-    """Return a new tensor [ceil(n / R)] on each of R IPUs: a share of the reduced data.
+    """Return a new tensor [ceil(n / R)] on each of R IPUs: share i of the reduced data on IPU i.
 
-    It is computed as by `reduce_scatter_cross_replica`. Raises `PoplibsError`.
+    The n elements are combined elementwise over the IPUs, and divided into R shares. The last
+    shares are padded with zeros. There are R - 1 rounds, or R // 2 with the method
+    "meet_in_middle_ring".
+
+    :raises PoplibsError: if an argument is wrong.
     """
 
 
 @variant(_moving, (Ipus, Ranks.all_gather))
 def all_gather_within_replica() -> None:
-    """Return a new tensor [R, …] on each of R IPUs, as `all_gather_cross_replica` does."""
+    """Return a new tensor [R, …] on each of R IPUs, which stacks the tensors of all IPUs.
+
+    There are R - 1 rounds, or R // 2 with the method "meet_in_middle_ring".
+
+    :raises PoplibsError: if an argument is wrong.
+    """
 
 
 @variant(_moving, (Ipus, Ranks.all_to_all))
 def all_to_all_within_replica() -> None:
-    """Return a new tensor with parts from all IPUs on each, as `all_to_all_cross_replica` does."""
+    """Return a new tensor on each of R IPUs, with a part from the tensor of each IPU.
+
+    Each tensor is divided into R equal parts. Part i of the result on IPU j is part j of the tensor
+    on IPU i. There is one exchange.
+
+    :raises PoplibsError: if the parts cannot be equal, or an argument is wrong.
+    """
 
 
 @variant(_from_root, Ipus)
 def broadcast_within_replica() -> None:
-    """Return a new tensor on each IPU with the values of tensor number `root_replica` in `data`.
+    """Return a new tensor on each IPU, with the values of tensor number `root_replica` in `data`.
 
-    The values are copied in one exchange. Raises `PoplibsError`.
+    The values are copied in one exchange.
+
+    :raises PoplibsError: if an argument is wrong.
     """

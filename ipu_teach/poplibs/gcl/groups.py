@@ -17,7 +17,7 @@ __all__ = ["CollectiveOperator", "CommGroup", "CommGroupType"]
 class CollectiveOperator(Enum):
     """The operation that combines the values of replicas.
 
-    MEAN is the result of ADD, divided by the number of replicas.
+    MEAN divides the result of ADD by the number of replicas in the group.
     """
 
     ADD = "ADD"
@@ -33,10 +33,11 @@ class CollectiveOperator(Enum):
 class CommGroupType(Enum):
     """The way in which replicas are divided into groups.
 
-    * ALL is one group of all replicas.
-    * CONSECUTIVE groups have neighbouring replicas: for 8 replicas in groups of 4, they are 0 1 2 3
-      and 4 5 6 7.
-    * ORTHOGONAL groups have replicas at equal distances: in the same example, 0 2 4 6 and 1 3 5 7.
+    * ALL is a single group of all replicas.
+    * CONSECUTIVE groups contain neighbouring replicas: for 8 replicas in groups of 4, the groups
+      are 0 1 2 3 and 4 5 6 7.
+    * ORTHOGONAL groups contain replicas at equal distances: in the same example, 0 2 4 6 and 1 3 5
+      7.
     """
 
     ALL = "ALL"
@@ -49,8 +50,10 @@ class CommGroupType(Enum):
 class CommGroup:
     """The division of replicas into independent groups of `size` replicas.
 
-    A size of 0 means one group of all replicas. `kind` tells which replicas form a group. Raises
-    `PoplibsError` for an unknown kind, a negative size, or a size for ALL.
+    `kind` determines which replicas form a group. A size of 0 means a single group of all replicas.
+
+    :raises PoplibsError: if the kind is unknown, the size is negative, or the kind is ALL and a
+        size is given.
     """
 
     kind: CommGroupType = CommGroupType.ALL
@@ -59,26 +62,26 @@ class CommGroup:
     def __post_init__(self) -> None:
         is_valid = isinstance(self.kind, CommGroupType) and is_whole(self.size) and self.size >= 0
         if not is_valid or (self.kind is CommGroupType.ALL and self.size):
-            raise PoplibsError(f"""CommGroup() was given {shown(self.kind)} and the size
+            raise PoplibsError(f"""CommGroup() was given the kind {shown(self.kind)} and the size
                 {shown(self.size)}.
-                next:  write CommGroup(), or CommGroup(CommGroupType.CONSECUTIVE, 2), or
-                ORTHOGONAL.""")
+                next:  write CommGroup() for all replicas, or CommGroup(CommGroupType.CONSECUTIVE,
+                2); ORTHOGONAL needs a size, too.""")
 
     def __repr__(self) -> str:
         return f"CommGroup({f'{self.kind.name}, {self.size}' if self.size else ''})"
 
     def of(self, replicas: int) -> list[list[int]]:
-        """Return the replica numbers of each group, for `replicas` replicas in total.
+        """Return a list of replica numbers for each group, for `replicas` replicas in total.
 
-        Raises `PoplibsError` unless the group size divides this number.
+        :raises PoplibsError: unless the group size divides the number of replicas.
         """
         size = self.size or replicas
         if replicas % size:
             valid_sizes = ", ".join(
                 f"{candidate}" for candidate in range(1, replicas + 1) if replicas % candidate == 0
             )
-            raise refused(f"""was given groups of {size} for {replicas}, which do not divide
-                them.
+            raise refused(f"""was given a group size of {size}, which does not divide the number of
+                replicas or IPUs, {replicas}.
                 next:  give a group size of {valid_sizes}.""")
         num_groups = replicas // size
         if self.kind is CommGroupType.ORTHOGONAL:
@@ -92,7 +95,7 @@ class CommGroup:
         ]
 
 
-# for each operator, the function that combines two tensors in place
+# For each operator, the popops function that combines two tensors in place.
 STEPS = {
     CollectiveOperator.ADD: popops.add_in_place,
     CollectiveOperator.MEAN: popops.add_in_place,
@@ -105,16 +108,16 @@ STEPS = {
 
 
 def operator_of(operator: CollectiveOperator | str, dtype: type[DType]) -> CollectiveOperator:
-    """Return the operator that `operator`, a `CollectiveOperator` or its name, stands for.
+    """Return `operator`, which is a `CollectiveOperator` or its name, as a `CollectiveOperator`.
 
-    Raises `PoplibsError` if there is no such operator, or if it does not work on `dtype`.
+    :raises PoplibsError: if there is no such operator, or it does not work on `dtype`.
     """
     op = CollectiveOperator.__members__.get(operator) if isinstance(operator, str) else operator
     if not isinstance(op, CollectiveOperator):
         raise as_given(operator, "op", f"use one of {', '.join(known.name for known in STEPS)}.")
     if op is CollectiveOperator.SQUARE_ADD:
         raise refused(
-            "was given SQUARE_ADD, which PopLibs also refuses: each IPU on the ring would square "
+            "was given SQUARE_ADD, which PopLibs rejects, too: each IPU on the ring would square "
             "the partial sum again.",
             next_step="square with popops.square first, and then use ADD.",
         )
@@ -128,7 +131,7 @@ def operator_of(operator: CollectiveOperator | str, dtype: type[DType]) -> Colle
         elif op is op.MEAN:
             allowed_dtypes = "FLOAT and HALF"
         raise refused(
-            f"was given tensors of {dtype.__name__}, and {op.name} works on {allowed_dtypes}.",
+            f"was given tensors of {dtype.__name__}, but {op.name} works on {allowed_dtypes}.",
             next_step="cast them with popops.cast, or use another operator.",
         )
     return op

@@ -1,7 +1,7 @@
-"""The ranks of a collective, and the collectives' operations.
+"""The collectives, for the participants of any kind.
 
-The ranks are the IPUs of a replica, or the replicas of a graph. The row of a rank is the flat
-tensor that it contributes to a collective.
+The participants of a collective are called ranks: they are the IPUs of a replica, or the replicas
+of a graph. The row of a rank is the flattened tensor that the rank contributes.
 """
 
 from __future__ import annotations
@@ -30,16 +30,18 @@ from ipu_teach.poplibs.poputil import like, take, tile_pieces
 from ipu_teach.program import Sequence as Program
 
 __all__: list[str] = []
-# an argument or result of a collective: a list of tensors, or a tensor of a replicated graph
+# The type of a collective's argument and result: a list of tensors, one on each IPU, or a tensor of
+# a replicated graph.
 V = TypeVar("V")
 
 
 class Ranks(ABC, Generic[V]):
-    """The ranks of a collective, in groups that work independently.
+    """The participants of a collective, in groups that work independently.
 
     `values` contains the caller's data: one value, or more if `several` is true. `ipus` contains
-    the first IPU of each rank, and `each` is the number of IPUs of a rank. A collective divides
-    rows into chunks; the home of a chunk is the rank of the group that combines it.
+    the first IPU of each rank, and `each` is the number of IPUs of a rank. A collective divides the
+    rank's row of data into chunks. The home of a chunk is the rank of the group that combines this
+    chunk.
     """
 
     def __init__(
@@ -69,30 +71,33 @@ class Ranks(ABC, Generic[V]):
 
     @abstractmethod
     def rows(self, value: V) -> list[Tensor]:
-        """Return the row of each rank: its part of `value` as a flat tensor."""
+        """Return the row of each rank: the flattened tensor of `value` on this rank."""
 
     @abstractmethod
     def like(self, value: V) -> V:
-        """Return new tensors like `value`, with the same tile mapping."""
+        """Return new tensors with the shape, dtype and tile mapping of `value`."""
 
     @abstractmethod
     def linear(self, value: V, count: int) -> V:
-        """Return new tensors of `count` elements, mapped linearly to all tiles of each rank."""
+        """Return new tensors of `count` elements, mapped linearly to the tiles of each rank."""
 
     @abstractmethod
     def stacked(self, values: list[V]) -> V:
-        """Return the values stacked along a new first dimension."""
+        """Return the values, stacked along a new first dimension."""
 
     def one(self) -> V:
-        """Return the only value of `values`. Raises `PoplibsError` if there are several."""
+        """Return the only element of `values`.
+
+        :raises PoplibsError: if there are several.
+        """
         if self.several:
-            raise as_given(self.values, "data", "give one tensor; all_reduce takes several.")
+            raise as_given(self.values, "data", "give one tensor; only all_reduce takes several.")
         return self.values[0]
 
     def all_reduce(
         self, op: CollectiveOperator | str, prog: Program, in_place: bool = False
     ) -> V | Sequence[V]:
-        """Combine the values of all ranks of a group; return the results for every rank.
+        """Combine the values of all ranks of each group; return the results for every rank.
 
         A chunk contains a share of each tile's elements, so that all tiles send at the same time.
         """
@@ -120,13 +125,15 @@ class Ranks(ABC, Generic[V]):
         return results if self.several else results[0]
 
     def all_reduce_in_place(self, op: CollectiveOperator | str, prog: Program) -> None:
-        """Combine the values as `all_reduce` does, in place."""
+        """Combine the values of all ranks of each group, and write the results to `values`."""
         self.all_reduce(op, prog, True)
 
     def reduce_scatter(self, op: CollectiveOperator | str, prog: Program) -> V:
-        """Combine the value over each group; return, for each rank, one share of the result.
+        """Combine the value over each group; return, for each rank, a share of the result.
 
-        The last shares are padded with zeros. Raises `PoplibsError` for several values.
+        The last shares are padded with zeros.
+
+        :raises PoplibsError: if there are several values.
         """
         rows = self.rows(value := self.one())
         collective = operator_of(op, rows[0].dtype)
@@ -153,7 +160,7 @@ class Ranks(ABC, Generic[V]):
     def all_gather(self, prog: Program) -> V:
         """Return, for each rank, the values of all ranks of its group, stacked.
 
-        Raises `PoplibsError` for several values.
+        :raises PoplibsError: if there are several values.
         """
         rows = self.rows(value := self.one())
         results = [self.like(value) for _ in range(self.size)]
@@ -163,16 +170,18 @@ class Ranks(ABC, Generic[V]):
         return self.stacked(results)
 
     def all_to_all(self, prog: Program) -> V:
-        """Exchange parts in each group: part j of rank i becomes part i of rank j.
+        """Exchange parts within each group: part j of rank i becomes part i of rank j.
 
-        Raises `PoplibsError` if the elements cannot be divided into equal parts.
+        :raises PoplibsError: if the elements cannot be divided into equal parts, or there are
+            several values.
         """
         rows = self.rows(value := self.one())
         part_length, num_left_over = divmod(rows[0].num_elements, self.size)
         if num_left_over:
-            raise refused(f"""was given {rows[0].num_elements:,} elements for {self.size} parts.
-                next:  pad the data to a multiple of {self.size} elements; rank i of a group gets
-                part i.""")
+            raise refused(f"""was given {rows[0].num_elements:,} elements, which cannot be divided
+                into {self.size} equal parts.
+                next:  pad the data to a multiple of {self.size} elements, for example with
+                popops.pad.""")
         result_rows = self.rows(result := self.like(value))
         side_by_side(
             [
@@ -193,9 +202,9 @@ class Ranks(ABC, Generic[V]):
         return result
 
     def broadcast(self, root: int, prog: Program) -> V:
-        """Return, for each rank, the value of the rank with the number `root` in its group.
+        """Return, for each rank, the value of rank number `root` in its group.
 
-        Raises `PoplibsError` if a group has no such rank.
+        :raises PoplibsError: if a group has no such rank, or there are several values.
         """
         if not is_whole(root) or not 0 <= root < self.size:
             raise as_given(root, "root_replica", f"give a number from 0 to {self.size - 1}.")
@@ -208,7 +217,7 @@ class Ranks(ABC, Generic[V]):
         return result
 
     def _joined(self, values: Sequence[V]) -> list[Tensor]:
-        """Return the rows of several values, concatenated for each rank."""
+        """Return, for each rank, its rows of all values, concatenated."""
         return [concat(list(same_rows)) for same_rows in zip(*map(self.rows, values), strict=True)]
 
     def _combined(
@@ -219,9 +228,10 @@ class Ranks(ABC, Generic[V]):
         prog: Program,
         in_place: bool = False,
     ) -> list[Tensor]:
-        """Return, for each rank, the chunk of which it is the home, combined over its group.
+        """Return, for each rank, the chunk of which it is the home, combined over the rank's group.
 
-        `chunks` contains a dict for each rank, from the homes in its group to chunks of its row.
+        `chunks` contains a dict for each rank: from the homes in its group to chunks of the rank's
+        row.
         """
         method = self._method(row)
         name = self.name
@@ -247,9 +257,9 @@ class Ranks(ABC, Generic[V]):
         )
 
     def _by_home(self, chunk: Callable[[int, int], Tensor]) -> list[dict[int, Tensor]]:
-        """Return, for each rank, a dict from each home in its group to `chunk(rank, member)`.
+        """Return a dict for each rank: from each home in its group to `chunk(rank, member)`.
 
-        `member` is the number of the home in the group.
+        `member` is the position of the home in the group.
         """
         ranks_with_group = sorted((rank, group) for group in self.groups for rank in group)
         return [
@@ -259,7 +269,7 @@ class Ranks(ABC, Generic[V]):
 
 
 class Ipus(Ranks[Sequence[Tensor]]):
-    """The IPUs of a replica; a value is a list with a tensor on each IPU, in that order."""
+    """The IPUs of a replica; a value is a list with a tensor on each IPU, in the order of ranks."""
 
     # The argument is checked here, so it may be anything.
     def __init__(
@@ -347,8 +357,10 @@ class Replicas(Ranks[Tensor]):
 def _ipu_of_each(graph: Graph, tensors: Sequence[Tensor], previous: list[int]) -> list[int]:
     """Return the IPU of each tensor in a list.
 
-    `previous` is the result for another list, which must be the same; it is empty for the first
-    list. Raises `PoplibsError`.
+    `previous` is the result for an earlier list, which must be equal, or an empty list.
+
+    :raises PoplibsError: unless each tensor is on an IPU of its own, and all have the same dtype
+        and length.
     """
     if not isinstance(tensors, (list, tuple)) or not tensors:
         raise as_given(tensors, "data", "give a list of tensors, one on each IPU.")
@@ -391,9 +403,10 @@ def _share(
 
 
 def _shares(graph: Graph, row: Tensor, num_chunks: int) -> list[list[tuple[int, int]]]:
-    """Return, for each chunk, intervals (begin, end) of a row: a share of each tile's elements.
+    """Return the intervals (begin, end) of each chunk: a share of the elements of every tile.
 
-    If the elements of a tile cannot be divided evenly, other chunks get more on the next tile.
+    If the elements of a tile cannot be divided evenly, other chunks get more elements of the next
+    tile.
     """
     shares: list[list[tuple[int, int]]] = [[] for _ in range(num_chunks)]
     intervals = [

@@ -26,16 +26,17 @@ CLOCKWISE, ANTICLOCKWISE, PAIR, MEET = METHODS = (
     "meet_in_middle_ring",
 )
 METHOD = (Option("method", ("auto", *METHODS), "auto"),)
-# For the method "auto" of a scatter: pairs (number of places, bytes). Rings of up to this number of
-# places use PAIR from this number of bytes on, and MEET below it. PopLibs' authors measured them
-# (lib/popops/Collectives.cpp). For a gather, the threshold is half as many bytes.
+# Pairs (number of places, bytes) for the method "auto" of a scatter. Rings of up to that number of
+# places use PAIR for that number of bytes or more, and MEET for fewer bytes. PopLibs' authors
+# measured the thresholds (lib/popops/Collectives.cpp). For a gather, they are half as many bytes.
 THRESHOLDS = ((4, 1_245_184), (8, 4_980_736), (2**62, 39_845_888))
 
 
 def choose(method: str, count: int, num_bytes: int, ipus: int = 1, gather: bool = False) -> str:
-    """Return `method`, or the method that "auto" stands for.
+    """Return `method`, or if it is "auto" the method that is faster for this amount of data.
 
     The ring has `count` places of `ipus` IPUs each, and each place contributes `num_bytes` bytes.
+    The method is for the gather half if `gather` is true, and otherwise for the scatter half.
     """
     if method != "auto":
         return method
@@ -51,8 +52,8 @@ def ways(method: str, count: int) -> list[list[tuple[int, int, int]]]:
     """Return the paths of chunks on a ring of `count` places: lists of (part, direction, hops).
 
     `part` is the number of a part of the chunk; with PAIR there are two parts, and otherwise one.
-    `direction` is 1 or -1. The paths of one inner list never bring the same part of a chunk to the
-    same place twice.
+    `direction` is 1 or -1, and `hops` is the length of the path. The paths of one inner list never
+    bring the same part of a chunk to the same place twice.
     """
     max_hops = count - 1
     return {
@@ -64,7 +65,7 @@ def ways(method: str, count: int) -> list[list[tuple[int, int, int]]]:
 
 
 def part(tensor: Tensor, number: int, of: int) -> Tensor:
-    """Return part `number` of a tensor that is divided into `of` nearly equal parts."""
+    """Return part number `number` of a tensor that is divided into `of` nearly equal parts."""
     num_elements = tensor.num_elements
     return (
         tensor
@@ -95,15 +96,15 @@ def scatter(
     name: str,
     in_place: bool,
 ) -> list[Tensor]:
-    """Append the scatter half; return, for each place, its complete chunk.
+    """Append the scatter half of an all-reduce; return, for each place, its complete chunk.
 
     `chunks[place][home]` is the tensor that a place contributes to the chunk of a home. These
-    tensors are unchanged, and sums are computed in new tensors where data arrives. With `in_place`,
-    the last sum at the home is computed in `chunks[home][home]`.
+    tensors are not changed, because sums are computed in new tensors where data arrives. If
+    `in_place` is true, the last sum at the home is computed in `chunks[home][home]` instead.
     """
     num_places = len(rings[0])
     parts_per_chunk = 2 if method == PAIR else 1
-    partial_sums: dict[tuple[int, int, int], Tensor] = {}  # the key is (part, home, place)
+    partial_sums: dict[tuple[int, int, int], Tensor] = {}  # the keys are (part, home, place)
 
     def local(part_number: int, home: int, place: int) -> Tensor:
         partial_sum = partial_sums.get((part_number, home, place))
@@ -118,16 +119,11 @@ def scatter(
         inboxes = list[Tensor]()
         sum_pairs = list[tuple[Tensor, Tensor]]()
         for paths in ways(method, num_places):
-            moves = []
-            for part_number, direction, hops in paths:
-                for ring in rings if round_number < hops else []:
-                    for position, home in enumerate(ring):
-                        source = ring[(position - direction * (hops - round_number)) % num_places]
-                        target = ring[
-                            (position - direction * (hops - round_number - 1)) % num_places
-                        ]
-                        if local(part_number, home, target).num_elements:
-                            moves.append((part_number, home, source, target))
+            moves = [
+                (part_number, home, source, target)
+                for part_number, home, source, target in _moves(rings, paths, round_number)
+                if local(part_number, home, target).num_elements
+            ]
             if not moves:
                 continue
             sources += [local(part_number, home, source) for part_number, home, source, _ in moves]
@@ -145,15 +141,31 @@ def scatter(
             )
         if sources:
             prog.add(Copy(concat(sources), concat(inboxes)))
-        for (
-            augend,
-            addend,
-        ) in sum_pairs:  # one after the other, because two sums may be in the same place
+        # The sums are separate steps, because two of them may be in the same tensor.
+        for augend, addend in sum_pairs:
             combine(graph, augend, addend, prog, f"{name}/round{round_number}")
     return [
         concat([local(part_number, home, home) for part_number in range(parts_per_chunk)])
         for home in range(len(chunks))
     ]
+
+
+def _moves(
+    rings: list[list[int]], paths: list[tuple[int, int, int]], round_number: int
+) -> list[tuple[int, int, int, int]]:
+    """Return a tuple (part, home, source, target) for each part of a chunk that moves in a round.
+
+    `source` and `target` are places on the same ring; `paths` is a list that `ways` returns.
+    """
+    moves = []
+    for part_number, direction, hops in paths:
+        remaining_hops = hops - round_number
+        for ring in rings if remaining_hops > 0 else []:
+            for position, home in enumerate(ring):
+                source = ring[(position - direction * remaining_hops) % len(ring)]
+                target = ring[(position - direction * (remaining_hops - 1)) % len(ring)]
+                moves.append((part_number, home, source, target))
+    return moves
 
 
 def gather(
@@ -164,10 +176,10 @@ def gather(
     method: str,
     in_place: bool = False,
 ) -> None:
-    """Append the gather half: copy the chunk of each place to all places of its ring.
+    """Append the gather half of an all-reduce: copy each place's chunk to all places of its ring.
 
-    The destinations are `to[place][home]`. With `in_place`, `to[home][home]` contains the chunk
-    already.
+    The chunk of a home is copied to `to[place][home]` on every place. If `in_place` is true,
+    `to[home][home]` contains the chunk already.
     """
     num_places = len(rings[0])
     parts_per_chunk = 2 if method == PAIR else 1

@@ -1,18 +1,32 @@
 """popops: elementwise operations, reductions, slices, sorting, constants and casts.
 
-Every function appends to the Sequence `prog` and runs nothing. Its docstring, or that of its
-module, describes on which tiles the result is, and what it costs. The modules:
+Every function appends its program to the Sequence `prog`; an `Engine` runs it later. The docstring
+of the function or of its module describes the tile mapping of the result and the cost.
 
-    elementwise, ternary   operations with one, two and three operands; their table is in
-                           `operations`, and their common part in `forms`
+Terms that the package uses throughout:
+
+* A *codelet* is a vertex class. Some codelets are templates, whose dtypes are type variables.
+* An *edge* connects a field of a vertex to the tensor elements that it reads or writes.
+* The *rows* of a tensor are the result of viewing it as a matrix: a slice or a reduction along some
+  dimensions then works on rows, and the other dimensions together form the columns.
+* A tensor is mapped *linearly* if its elements are distributed over the tiles in order, in about
+  equal numbers.
+
+The modules:
+
+    elementwise, ternary   operations with one, two and three operands; `operations` contains the
+                           table of them, and `forms` the code that they share
     expr, fused            `map`: expressions of several operations in one vertex
     reductions             `reduce` and its plans
     scaled                 a = a + k b, in place
     casts, fills           conversions; constants, ranges of numbers, one-hot rows
-    dynamic, multi         slices whose offsets are data; their common part is in `rows`
+    dynamic, multi         slices whose offsets are known only at run time; `rows` contains the code
+                           that they share
     gathering              `gather` and `scatter`, with XLA's dimension numbers
     sorting, extremes      order along a dimension: planned by `sort_plan`, built by `ordering`
-    questions, padding, loops, rearranging, images
+    questions              tests of all elements of a tensor
+    padding, rearranging   larger tensors and other memory orders
+    loops, images          counted loops, and functions of images
 """
 
 import typing as _typing

@@ -1,7 +1,7 @@
-"""Elementwise functions of arrays that numpy lacks, or computes differently from C.
+"""Elementwise functions of arrays that numpy does not have, or computes differently from C.
 
-They are composed of numpy's own functions, so that a codelet that calls them can be traced once for
-all vertices.
+They consist of numpy's own functions, so that a codelet that calls them can be traced once for all
+vertices.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import numpy as np
 
 from ipu_teach.types import Array
 
-_LARGEST_ERF = 6.0  # For larger numbers, erf is 1 to the last bit of a float64.
+_LARGEST_ERF = 6.0  # For larger x, erf(x) is 1 in float64.
 _ERF_TERMS = 44
 
 
 def _erf_coefficients() -> list[float]:
-    """Return the Chebyshev coefficients of erf(x) / x as a function of x squared.
+    """Return the coefficients of a Chebyshev series for erf(x) / x as a function of x squared.
 
-    The interval is from 0 to the square of `_LARGEST_ERF`.
+    The interval of x squared is from 0 to the square of `_LARGEST_ERF`.
     """
     nodes = np.cos(np.pi * (np.arange(_ERF_TERMS) + 0.5) / _ERF_TERMS)
     x_values = np.sqrt((nodes + 1) / 2) * _LARGEST_ERF
@@ -48,25 +48,25 @@ def erf(x: Array) -> Array:
 
 
 def gelu_erf(x: Array) -> Array:
-    """Return x times the probability that a standard normal number is below x; float64."""
+    """Return x times the probability that a standard normal number is below x, in float64."""
     result: Array = 0.5 * x * (1 + erf(x * math.sqrt(0.5)))
     return result
 
 
 def sigmoid(x: Array) -> Array:
-    """Return 1 / (1 + exp(-x)); float64."""
+    """Return 1 / (1 + exp(-x)), in float64."""
     result: Array = 1 / (1 + np.exp(-x))
     return result
 
 
 def rsqrt(x: Array) -> Array:
-    """Return 1 / sqrt(x); float64."""
+    """Return 1 / sqrt(x), in float64."""
     result: Array = 1 / np.sqrt(x)
     return result
 
 
 def round_away(x: Array) -> Array:
-    """Return x, rounded to integers; halves are rounded away from zero, as by C's round()."""
+    """Return x, rounded to the nearest integer; halves are rounded away from zero, as in C."""
     truncated = np.trunc(x)
     return np.where(
         np.abs(x - truncated) >= 0.5, truncated + np.copysign(x.dtype.type(1), x), truncated
@@ -74,7 +74,7 @@ def round_away(x: Array) -> Array:
 
 
 def divide(a: Array, b: Array) -> Array:
-    """Return a / b. Integers are truncated towards zero, as in C, and divided by 0 give 0."""
+    """Return a / b; integer quotients are truncated towards zero, as in C, and are 0 if b is 0."""
     if a.dtype.kind == "f":
         quotient: Array = np.divide(a, b)
         return quotient
@@ -85,7 +85,8 @@ def divide(a: Array, b: Array) -> Array:
 def power(a: Array, b: Array) -> Array:
     """Return a to the power of b.
 
-    An integer to a negative power is truncated towards zero: the result is 0 unless a is 1 or -1.
+    If a and b are integers and b is negative, the result is truncated towards zero: it is 0 unless
+    a is 1 or -1.
     """
     if a.dtype.kind == "f":
         powers: Array = np.power(a, b)
@@ -93,7 +94,9 @@ def power(a: Array, b: Array) -> Array:
     result = np.ones(a.shape, a.dtype) * np.ones(b.shape, b.dtype)
     base = a * np.ones(b.shape, b.dtype)
     exponent = b
-    for _ in range(8 * a.dtype.itemsize - (a.dtype.kind == "i")):  # for each bit; products wrap
+    for _ in range(
+        8 * a.dtype.itemsize - (a.dtype.kind == "i")
+    ):  # For each bit of b; products wrap around.
         result = np.where(np.bitwise_and(exponent, b.dtype.type(1)) == 1, result * base, result)
         base = base * base
         exponent = np.right_shift(exponent, b.dtype.type(1))
@@ -107,7 +110,7 @@ def power(a: Array, b: Array) -> Array:
 
 
 def bitwise_xnor(a: Array, b: Array) -> Array:
-    """Return an integer whose bits are 1 where those of a and b are equal."""
+    """Return an integer whose bits are 1 where the bits of a and b are equal."""
     result: Array = np.invert(np.bitwise_xor(a, b))
     return result
 
@@ -117,25 +120,25 @@ def _unsigned(x: Array) -> Array:
 
 
 def shift_left(a: Array, b: Array) -> Array:
-    """Return a, shifted left by b bits; 0 if b is at least the number of bits of a."""
+    """Return a, shifted left by b bits, or 0 if b is at least the number of bits of a."""
     shifted: Array = np.left_shift(_unsigned(a), _unsigned(b))
     return shifted.astype(a.dtype)
 
 
 def shift_right(a: Array, b: Array) -> Array:
-    """Return a, shifted right by b bits; zeros are shifted in, whatever the sign."""
+    """Return a, shifted right by b bits; zeros are shifted in, also if a is negative."""
     shifted: Array = np.right_shift(_unsigned(a), _unsigned(b))
     return shifted.astype(a.dtype)
 
 
 def popcount(x: Array) -> Array:
-    """Return the number of bits that are 1."""
+    """Return the number of bits of x that are 1."""
     count: Array = np.bitwise_count(_unsigned(x))
     return count.astype(x.dtype)
 
 
 def count_leading_zeros(x: Array) -> Array:
-    """Return the number of bits that are 0 before the highest 1."""
+    """Return the number of bits of x that are 0 before the highest bit that is 1."""
     num_bits = 8 * x.dtype.itemsize
     bits_below = _unsigned(x)
     for step in (1, 2, 4, 8, 16, 32):
@@ -148,23 +151,23 @@ def count_leading_zeros(x: Array) -> Array:
 
 
 def inv_std_dev_to_variance(x: Array, epsilon: Array) -> Array:
-    """Return 1 / (x squared) - epsilon; float64."""
+    """Return 1 / (x squared) - epsilon, in float64."""
     variance: Array = 1 / (x * x) - epsilon
     return variance
 
 
 def variance_to_inv_std_dev(x: Array, epsilon: Array) -> Array:
-    """Return 1 / sqrt(x + epsilon); float64."""
+    """Return 1 / sqrt(x + epsilon), in float64."""
     inverse: Array = 1 / np.sqrt(x + epsilon)
     return inverse
 
 
 def select(a: Array, b: Array, mask: Array) -> Array:
-    """Return a where `mask` is true, else b."""
+    """Return the elements of a where `mask` is true, and otherwise those of b."""
     return np.where(mask, a, b)
 
 
 def clamp(x: Array, low: Array, high: Array) -> Array:
-    """Return x, limited to the range from `low` to `high`; `high` if `low` is above it."""
+    """Return x, limited to the range from `low` to `high`, or `high` where `low` is above it."""
     limited: Array = np.minimum(np.maximum(x, low), high)
     return limited

@@ -33,7 +33,10 @@ __all__ = ["cast", "cast_with_output"]
 
 
 class Cast1D(SupervisorVertex):
-    """Set `out` to x, converted. FLOAT stands for the dtype of x, and HALF for that of `out`."""
+    """Set `out` to x, converted to another dtype.
+
+    In the field annotations, FLOAT stands for the dtype of x, and HALF for the dtype of `out`.
+    """
 
     x: Input[Vector[FLOAT]]
     out: Output[Vector[HALF]]
@@ -48,12 +51,12 @@ class Cast1D(SupervisorVertex):
 
 
 class ToQuarter(RegisterVertex):
-    """Set `out` to the codes of x as 8-bit floats of the dtype `quarter`.
+    """Set `out` to the 8-bit encodings of x in the 8-bit float dtype `quarter`.
 
-    FLOAT stands for the dtype of x. The tile's control register decides whether numbers that are
-    too large become NaN (NANOO) or the largest number, and whether rounding is stochastic (ESR).
-    For stochastic rounding, each worker draws random words for its part of the elements, as in
-    `poprand`.
+    In the field annotations, FLOAT stands for the dtype of x. The tile's control register contains
+    two settings: whether numbers that are too large become NaN or the largest number (NANOO), and
+    whether rounding is stochastic (ESR). For stochastic rounding, each worker generates random
+    words for its share of the elements, as in `poprand`.
     """
 
     x: Input[Vector[FLOAT]]
@@ -69,7 +72,7 @@ class ToQuarter(RegisterVertex):
         self.out = np.where(control & np.uint32(NANOO), to_nan, to_largest)
 
     def _words(self) -> Array:
-        """Return a random 32-bit word for each element."""
+        """Return a random 32-bit word for each element of `out`."""
         generators = self.registers.generators
         num_elements = self.out.shape[-1]
         drawn = generator.draw(generators, -(-num_elements // generators.shape[-2])) >> np.uint64(
@@ -94,9 +97,9 @@ class ToQuarter(RegisterVertex):
 
 
 class FromQuarter(RegisterVertex):
-    """Set `out` to the numbers that the codes x encode as 8-bit floats of the dtype `quarter`.
+    """Set `out` to the numbers whose 8-bit encodings in the dtype `quarter` are x.
 
-    HALF stands for the dtype of `out`.
+    In the field annotations, HALF stands for the dtype of `out`.
     """
 
     x: Input[Vector[UNSIGNED_CHAR]]
@@ -118,14 +121,16 @@ def cast(
 ) -> Tensor:
     """Return x converted to `dtype`, with the tile mapping of x.
 
-    Floats are rounded to the nearest value; to an integer dtype they are truncated towards zero. If
-    x is a view that repeats elements, the result is mapped linearly.
+    Conversions between floats round to the nearest value. Conversions of floats to an integer dtype
+    truncate towards zero. If x is a view that repeats elements, the result is mapped linearly.
 
-    Only HALF and FLOAT convert to and from an 8-bit float, `QUARTER[format, scale]`. A number that
-    is too large for the 8-bit float becomes the largest one. With the option debug.nanOverflowMode
-    or `FloatingPointBehaviour(nanoo=True)`, it becomes NaN instead; infinities always become NaN.
-    Stochastic rounding, if enabled, applies to conversions to HALF and to 8-bit floats. Raises
-    `PoplibsError`.
+    Only HALF and FLOAT can be converted to and from an 8-bit float, `QUARTER[format, scale]`. A
+    number that is too large for the 8-bit float becomes the largest number. With the option
+    debug.nanOverflowMode or `FloatingPointBehaviour(nanoo=True)`, it becomes NaN instead.
+    Infinities always become NaN. Stochastic rounding, if enabled, applies to conversions to HALF
+    and to 8-bit floats.
+
+    :raises PoplibsError: if an argument is wrong, or there is no such conversion.
     """
     dtype = as_dtype(dtype, "cast()")
     vertex = _codelet(x, dtype)
@@ -138,7 +143,12 @@ def cast(
 def cast_with_output(
     graph: Graph, x: Tensor, out: Tensor, prog: Program, debug_context: str = OWN
 ) -> None:
-    """Write x, converted to the dtype of `out` as `cast` converts, to `out` of the same shape."""
+    """Write x, converted to the dtype of `out`, to `out`, which has the shape of x.
+
+    `cast` describes how values are converted.
+
+    :raises PoplibsError: if an argument is wrong, or there is no such conversion.
+    """
     check_output(out, x.shape, out.dtype)
     _write(graph, _codelet(x, out.dtype), x, out, prog=prog, name=debug_context)
 

@@ -19,7 +19,10 @@ __all__ = ["CircBuf"]
 
 
 class CircBufIncrIndex(Vertex):
-    """index = (index + 1) mod size. Costs PopLibs' CircBufIncrIndex (popopsCycleEstimators.cpp)."""
+    """Set `index` to (index + 1) mod size.
+
+    The cycles are those of PopLibs' CircBufIncrIndex (popopsCycleEstimators.cpp).
+    """
 
     index: InOut[UNSIGNED_INT]
     size: UNSIGNED_INT
@@ -32,7 +35,10 @@ class CircBufIncrIndex(Vertex):
 
 
 class CircOffset(Vertex):
-    """place = (index + offset) mod size. Costs PopLibs' CircOffset (popopsCycleEstimators.cpp)."""
+    """Set `place` to (index + offset) mod size.
+
+    The cycles are those of PopLibs' CircOffset (popopsCycleEstimators.cpp).
+    """
 
     index: Input[UNSIGNED_INT]
     place: Output[UNSIGNED_INT]
@@ -53,10 +59,12 @@ CircOffset.__name__ = "popops::CircOffset"
 class CircBuf:
     """A circular buffer that keeps the last `size` tensors that were added.
 
-    They have the dtype `dtype` and the shape `shape`. `add` overwrites the oldest entry, and
-    `prev(i)` reads the entry that is i additions old. The buffer is mapped like a tensor of
-    `create_sliceable_tensor`. If the added tensor has the same tile mapping, adding and reading
-    exchange only the index. All entries are initially 0. Raises `PoplibsError`.
+    The tensors have the dtype `dtype` and the shape `shape`. `add` overwrites the oldest entry, and
+    `prev(i)` reads the entry that was newest `i` additions ago. All entries are initially 0. The
+    buffer is mapped like a tensor of `create_sliceable_tensor`. If the added tensor has the same
+    tile mapping, `add` and `prev` exchange only the index.
+
+    :raises PoplibsError: if an argument is wrong.
     """
 
     @library
@@ -83,10 +91,11 @@ class CircBuf:
 
     @library
     def add(self, tensor: Tensor, prog: Program, debug_context: str = "circ_buf_add") -> None:
-        """Overwrite the oldest entry by `tensor`, which becomes the newest.
+        """Overwrite the oldest entry by `tensor`, which becomes the newest entry.
 
-        It must have the shape and dtype of the entries. There are two compute sets. Raises
-        `PoplibsError`.
+        `tensor` must have the shape and dtype of the entries. The call adds two compute sets.
+
+        :raises PoplibsError: if an argument is wrong.
         """
         advice = "give a tensor of the shape for which the buffer was created."
         check_same("shapes", tensor.shape, self._shape, repr(tensor), advice=advice)
@@ -107,14 +116,16 @@ class CircBuf:
 
     @library
     def prev(self, i: int, prog: Program, debug_context: str = "circ_buf_prev") -> Tensor:
-        """Return a copy of the entry that is `i` additions old, from 0 (newest) to size - 1.
+        """Return a copy of the entry that was newest `i` additions ago.
 
-        There are two compute sets. Raises `PoplibsError`.
+        `i` is from 0, for the newest entry, to size - 1. The call adds two compute sets.
+
+        :raises PoplibsError: if there is no such entry.
         """
         if not is_whole(i) or not 0 <= i < self.size:
             raise refused(
-                f"was asked for entry {shown(i)} of {self.size:,}.",
-                next_step=f"give a number from 0, the newest, to {self.size - 1:,}.",
+                f"was given {shown(i)} as i, but the buffer has size {self.size:,}.",
+                next_step=f"give a number from 0, the newest entry, to {self.size - 1:,}.",
             )
         place = self._graph.add_variable(UNSIGNED_INT, (1,), f"{debug_context}/place")
         edges = {"index": self.index[0], "offset": self.size - int(i), "size": self.size}

@@ -1,6 +1,6 @@
-"""Evaluate an expression by a library call for each operation.
+"""Evaluation of an expression by a separate library call for each operation.
 
-`popops.map` does so if its option "enableGenerateCodelet" is False.
+`popops.map` uses it if its option "enableGenerateCodelet" is False.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class _Number(NamedTuple):
-    """A constant of an expression, or a number that is computed only from constants."""
+    """A constant of an expression, or a number that is computed from constants alone."""
 
     value: Array
     dtype: type[DType]
@@ -39,9 +39,9 @@ def walk(
 ) -> T:
     """Return the value of an expression, computed on a stack.
 
-    `code` contains the steps of the expression, as `Expr.code` returns them, joined by spaces.
-    `number(value, dtype)`, `cast(operand, dtype, place)` and `apply(operation, operands, place)`
-    compute the value of a step; `step_number` is its position in the code.
+    `code` contains the steps of the expression, separated by spaces, as returned by `Expr.code`.
+    `number(value, dtype)`, `cast(operand, dtype, step_number)` and `apply(operation, operands,
+    step_number)` compute the value of a step; `step_number` is its position in the code.
     """
     stack: list[T] = []
     for step_number, step in enumerate(code.split()):
@@ -93,7 +93,7 @@ def compose(graph: Graph, code: str, tensors: Sequence[Tensor], prog: Program, n
 def write(
     graph: Graph, code: str, tensors: Sequence[Tensor], out: Tensor, prog: Program, name: str
 ) -> None:
-    """Write the result of an expression into `out`: a compute set for each step, and a copy."""
+    """Write the result of an expression to `out`, with a compute set for each step and a copy."""
     result = compose(graph, code, tensors, prog, name=name)
     if result is not out:
         prog.add(Copy(seen_in(result, out.shape), out))
@@ -108,7 +108,11 @@ def new(
     prog: Program,
     name: str,
 ) -> Tensor:
-    """Return the result of an expression in a new tensor of `shape` and `dtype`."""
+    """Return the result of an expression, of the given `shape` and `dtype`.
+
+    There is a compute set for each step. If the last compute set does not produce the shape, the
+    result is copied to a new tensor.
+    """
     result = compose(graph, code, tensors, prog, name=name)
     if result.shape == shape and "@" in code:
         return result

@@ -1,4 +1,4 @@
-"""Single slices at an offset in a tensor, known only at run time."""
+"""Reading and writing one slice of a tensor at an offset that is known only at run time."""
 
 from __future__ import annotations
 
@@ -54,11 +54,13 @@ def create_sliceable_tensor(
     debug_context: str = "sliceable",
     plan: SlicePlan | None = None,
 ) -> Tensor:
-    """Return a variable of `shape`, mapped for slices along `dims`.
+    """Return a variable of `shape`, mapped for slices along the dimensions `dims`.
 
     Elements that differ only in their indices in `dims` are on the same tile. The positions in the
-    other dimensions are distributed linearly over the tiles. A `plan` from `embedding_plan` instead
-    determines the tile of each element. Raises `PoplibsError`.
+    other dimensions are distributed linearly over the tiles. With a `plan` from `embedding_plan`,
+    the plan determines the tile of each element instead.
+
+    :raises PoplibsError: if an argument is wrong, or the plan is for another shape.
     """
     valid_shape = check_shape(shape)
     are_dims_valid = isinstance(dims, (list, tuple)) and all(
@@ -91,15 +93,17 @@ def create_slice_tensor(
     num_slices: int,
     debug_context: str = "slices",
 ) -> Tensor:
-    """Return a variable for `num_slices` slices of `tensor`, mapped to the tiles that slice it.
+    """Return a variable for `num_slices` slices of `tensor`, on the tiles of the sliced elements.
 
-    Its shape is [num_slices, *shape]; `shape` is the shape of `tensor`, with the sizes `sizes` in
-    the dimensions `dims`. Raises `PoplibsError`.
+    Its shape is [num_slices, *slice_shape]. `slice_shape` is the shape of `tensor`, but with size
+    `sizes[i]` in dimension `dims[i]`.
+
+    :raises PoplibsError: if an argument is wrong.
     """
     along = dims_of(tensor, dims)
     lengths = sizes_of(tensor, along, sizes)
     if not is_whole(num_slices) or num_slices < 0:
-        raise as_given(num_slices, "num_slices", "give a whole number.")
+        raise as_given(num_slices, "num_slices", "give a whole number of 0 or more.")
     slice_tensor = graph.add_variable(
         tensor.dtype, (int(num_slices), *sliced(tensor, along, lengths)), debug_context
     )
@@ -118,13 +122,17 @@ def dynamic_slice(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """Return a slice of x: in dimension dims[i], sizes[i] elements beginning with number offset[i].
+    """Return a slice of x: `sizes[i]` elements in dimension `dims[i]`, beginning at `offset[i]`.
 
-    It is complete in the other dimensions. `offset` is UNSIGNED_INT, with an element for each
-    dimension in `dims`. As in PopLibs' codelet, a slice that reaches over the end continues at the
-    beginning, and an offset beyond the end counts as 0. There is a compute set for each dimension
-    in `dims`. An element of the result is on the tile that slices it: the tile of x's elements with
-    the same indices in the other dimensions, if they are all on one tile. Raises `PoplibsError`.
+    The slice contains all elements of the other dimensions. `offset` is UNSIGNED_INT, with an
+    element for each dimension in `dims`. As in PopLibs' codelet, a slice that reaches beyond the
+    end of x continues at the beginning, and an offset beyond the end counts as 0. The call adds one
+    compute set for each dimension in `dims`.
+
+    An element of the result is on the tile of the elements of x with the same indices in the other
+    dimensions, provided that these are all on one tile.
+
+    :raises PoplibsError: if an argument is wrong.
     """
     along, lengths = check_slice(x, offset, dims, sizes)
     return _sliced(graph, x, offset, along, lengths=lengths, prog=prog, name=debug_context)
@@ -141,9 +149,11 @@ def dynamic_slice_with_output(
     prog: Program,
     debug_context: str = OWN,
 ) -> None:
-    """Write the result of `dynamic_slice` to `out`, which keeps its tile mapping.
+    """Write the slice of x that `dynamic_slice` would return to `out`.
 
-    `out` has the shape of the slice and the dtype of x. Raises `PoplibsError`.
+    `out` has the shape of the slice and the dtype of x, and keeps its tile mapping.
+
+    :raises PoplibsError: if an argument is wrong.
     """
     along, lengths = check_slice(x, offset, dims, sizes)
     check_output(out, sliced(x, along, lengths), x.dtype)
@@ -163,13 +173,14 @@ def dynamic_update(
 ) -> None:
     """Replace the slice of x that `dynamic_slice` would return by `update`.
 
-    `update` has the shape of that slice and the dtype of x. With n dimensions in `dims`, slices
-    along all but the last dimension are read, updated and written back, so there are 2 n - 1
-    compute sets. Raises `PoplibsError`.
+    `update` has the shape of that slice and the dtype of x. If `dims` has n dimensions, there are 2
+    n - 1 compute sets: n - 1 read slices along all dimensions but the last, and n write them back.
+
+    :raises PoplibsError: if an argument is wrong.
     """
     along, lengths = check_slice(x, offset, dims, sizes)
     shape = sliced(x, along, lengths)
-    check_alike("give an update of the shape of the slice.", shape=shape, x=x, update=update)
+    check_alike("give an update with the shape of the slice.", shape=shape, x=x, update=update)
     _update(
         graph,
         x,
@@ -212,7 +223,11 @@ def _sliced(
     name: str,
     out: Tensor | None = None,
 ) -> Tensor:
-    """Return x, sliced along one dimension after another; `out` receives the last result."""
+    """Return the slice of x, which is sliced in one dimension after another.
+
+    `along` contains the dimensions and `lengths` the size of the slice in each dimension. If `out`
+    is given, the last compute set writes the slice to it.
+    """
     for dim_number, (dim, length) in enumerate(zip(along, lengths, strict=True)):
         step_out = out if dim_number == len(along) - 1 else None
         x = _slice(

@@ -1,15 +1,17 @@
-"""Operations with one and with two operands, each in three forms.
+"""Elementwise operations with one operand and with two operands, each in three forms.
 
-    out = popops.exp(graph, x, prog)                  # a new tensor, mapped like x
-    popops.exp_in_place(graph, x, prog)               # into x itself
-    popops.exp_with_output(graph, x, out, prog)       # into an existing tensor
+    out = popops.exp(graph, x, prog)                  # returns a new tensor, mapped like x
+    popops.exp_in_place(graph, x, prog)               # writes the result to x itself
+    popops.exp_with_output(graph, x, out, prog)       # writes the result to an existing tensor
 
-There is one compute set with one vertex per tile. Each vertex computes the result's elements on its
-tile, so operands on other tiles are exchanged. Two operands broadcast as in numpy; one may be a
-number. A new tensor has the tile mapping of the operand of its shape. If both have that shape,
-PopLibs chooses the one with fewer elements on its fullest tile. A view that repeats elements does
-not count, and without an operand of its shape the result is mapped linearly. For dtypes, values and
-costs, see `ipu_teach.poplibs.popops.operations`.
+A call adds one compute set with one vertex per tile. Each vertex computes the elements of the
+result that are on its tile, so operands on other tiles are exchanged. Two operands broadcast as in
+numpy, and one of the two may be a number.
+
+A new tensor has the tile mapping of the operand that has its shape. If both operands have that
+shape, the mapping is that of the operand with fewer elements on its fullest tile, as in PopLibs.
+Views that repeat elements are not considered. If no operand remains, the result is mapped linearly.
+The module `ipu_teach.poplibs.popops.operations` describes dtypes, values and costs.
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ _KINDS = {
 
 
 class UnaryFunction(Protocol):
-    """The form `exp(graph, x, prog)`, which returns a new tensor."""
+    """The signature of a function such as `exp(graph, x, prog)`, which returns a new tensor."""
 
     def __call__(
         self, graph: Graph, a: Tensor, prog: Program, debug_context: str = ...
@@ -56,7 +58,7 @@ class UnaryFunction(Protocol):
 
 
 class UnaryInPlace(Protocol):
-    """The form `exp_in_place(graph, x, prog)`."""
+    """The signature of a function such as `exp_in_place(graph, x, prog)`, which overwrites x."""
 
     def __call__(
         self, graph: Graph, a: Tensor, prog: Program, debug_context: str = ...
@@ -64,7 +66,7 @@ class UnaryInPlace(Protocol):
 
 
 class UnaryWithOutput(Protocol):
-    """The form `exp_with_output(graph, x, out, prog)`."""
+    """The signature of a function such as `exp_with_output(graph, x, out, prog)`."""
 
     def __call__(
         self, graph: Graph, a: Tensor, out: Tensor, prog: Program, debug_context: str = ...
@@ -72,7 +74,7 @@ class UnaryWithOutput(Protocol):
 
 
 class BinaryFunction(Protocol):
-    """The form `add(graph, a, b, prog)`, which returns a new tensor."""
+    """The signature of a function such as `add(graph, a, b, prog)`, which returns a new tensor."""
 
     def __call__(
         self, graph: Graph, a: Operand, b: Operand, prog: Program, debug_context: str = ...
@@ -80,7 +82,7 @@ class BinaryFunction(Protocol):
 
 
 class BinaryInPlace(Protocol):
-    """The form `add_in_place(graph, a, b, prog)`."""
+    """The signature of a function such as `add_in_place(graph, a, b, prog)`, which overwrites a."""
 
     def __call__(
         self, graph: Graph, a: Tensor, b: Operand, prog: Program, debug_context: str = ...
@@ -88,7 +90,7 @@ class BinaryInPlace(Protocol):
 
 
 class BinaryWithOutput(Protocol):
-    """The form `add_with_output(graph, a, b, out, prog)`."""
+    """The signature of a function such as `add_with_output(graph, a, b, out, prog)`."""
 
     def __call__(
         self,
@@ -117,7 +119,10 @@ def _dtypes(operation: ElementwiseOperation) -> str:
 
 
 def _unary(name: str, op: str) -> tuple[UnaryFunction, UnaryInPlace, UnaryWithOutput]:
-    """Return the three forms of an operation with one operand."""
+    """Return three functions for the operation `op` with one operand.
+
+    Their names are `name`, and `name` followed by `_in_place` and by `_with_output`.
+    """
     operation = UNARY[op]
     place = f"{name}_in_place"
     fill = f"{name}_with_output"
@@ -146,7 +151,10 @@ def _unary(name: str, op: str) -> tuple[UnaryFunction, UnaryInPlace, UnaryWithOu
 
 
 def _binary(name: str, op: str) -> tuple[BinaryFunction, BinaryInPlace, BinaryWithOutput]:
-    """Return the three forms of an operation with two operands."""
+    """Return three functions for the operation `op` with two operands.
+
+    Their names are `name`, and `name` followed by `_in_place` and by `_with_output`.
+    """
     operation = BINARY[op]
     place = f"{name}_in_place"
     fill = f"{name}_with_output"
@@ -164,7 +172,7 @@ def _binary(name: str, op: str) -> tuple[BinaryFunction, BinaryInPlace, BinaryWi
         check_operand(graph, ORDINALS[0], a, operation)
         operands = checked(graph, operation, a, b)
         if isinstance(b, Tensor):
-            seen_in(b, a.shape)  # raises an error that names b
+            seen_in(b, a.shape)  # If b does not broadcast to a, this raises an error that names b.
         forms.in_place(graph, operation, operands, prog, name=debug_context)
 
     def with_output(
@@ -267,7 +275,7 @@ tan, tan_in_place, tan_with_output = _unary("tan", "TAN")
 tanh, tanh_in_place, tanh_with_output = _unary("tanh", "TANH")
 trunc, trunc_in_place, trunc_with_output = _unary("trunc", "TRUNC")
 
-if not TYPE_CHECKING:  # mypy would not see any name in a list that is computed
+if not TYPE_CHECKING:  # mypy cannot evaluate this `__all__`, and would see no public names.
     __all__ = [
         n
         for n, f in globals().items()

@@ -1,8 +1,9 @@
-"""The codelets of elementwise operations, and a function that adds them to every tile.
+"""The codelets of elementwise operations, and a function that adds a codelet to every tile.
 
-They are declared with FLOAT operands and HALF results, which `codelet` replaces by other dtypes.
-Each codelet has a form that works in place, and a derived form that writes to `out`. A vertex uses
-all six workers of its tile; its cycles are PopLibs' estimate for the vertex of the same name.
+The field annotations have FLOAT for the operands and HALF for the results; the function `codelet`
+replaces both by the actual dtypes. Each codelet has a form that works in place, and a derived form
+that writes to `out`. A vertex uses all six workers of its tile. Its cycles are PopLibs' estimate
+for the vertex of the same name.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from ipu_teach.types import BOOL, FLOAT, HALF, QUARTER, DType
 
 
 class UnaryOp1DInPlace(SupervisorVertex):
-    """a = op a, element by element."""
+    """Replace each element of `a` by `op a`, where `op` is the operation."""
 
     a: InOut[Vector[FLOAT]]
     operation: ClassVar[str]
@@ -47,7 +48,7 @@ class UnaryOp1DInPlace(SupervisorVertex):
 
 
 class UnaryOp1D(UnaryOp1DInPlace):
-    """out = op a, element by element."""
+    """Set each element of `out` to `op a`, where `op` is the operation."""
 
     a: Input[Vector[FLOAT]]
     out: Output[Vector[HALF]]
@@ -58,7 +59,7 @@ class UnaryOp1D(UnaryOp1DInPlace):
 
 
 class BinaryOp1DInPlace(SupervisorVertex):
-    """a = a op b, element by element."""
+    """Replace each element of `a` by `a op b`, where `op` is the operation."""
 
     a: InOut[Vector[FLOAT]]
     b: Input[Vector[FLOAT]]
@@ -74,7 +75,7 @@ class BinaryOp1DInPlace(SupervisorVertex):
 
 
 class BinaryOp1D(BinaryOp1DInPlace):
-    """out = a op b, element by element."""
+    """Set each element of `out` to `a op b`, where `op` is the operation."""
 
     a: Input[Vector[FLOAT]]
     out: Output[Vector[HALF]]
@@ -85,7 +86,7 @@ class BinaryOp1D(BinaryOp1DInPlace):
 
 
 class BroadcastScalar1DInPlace(SupervisorVertex):
-    """a = a op b for a single number b."""
+    """Replace each element of `a` by `a op b`; `op` is the operation and `b` a single number."""
 
     a: InOut[Vector[FLOAT]]
     b: FLOAT
@@ -100,7 +101,7 @@ class BroadcastScalar1DInPlace(SupervisorVertex):
 
 
 class BroadcastScalar1D(BroadcastScalar1DInPlace):
-    """out = a op b for a single number b."""
+    """Set each element of `out` to `a op b`; `op` is the operation and `b` a single number."""
 
     a: Input[Vector[FLOAT]]
     out: Output[Vector[HALF]]
@@ -110,9 +111,9 @@ class BroadcastScalar1D(BroadcastScalar1DInPlace):
 
 
 class SelectInPlace(SupervisorVertex):
-    """a = a where mask is true, else b.
+    """Replace the elements of `a` for which `mask` is false by those of `b`.
 
-    PopLibs' estimator is for one worker; the workers divide the elements.
+    PopLibs' cycle estimate is for one worker; the model divides the elements between the workers.
     """
 
     a: InOut[Vector[FLOAT]]
@@ -127,7 +128,7 @@ class SelectInPlace(SupervisorVertex):
 
 
 class Select(SelectInPlace):
-    """out = a where mask is true, else b."""
+    """Set `out` to the elements of `a` where `mask` is true, and otherwise to those of `b`."""
 
     a: Input[Vector[FLOAT]]
     out: Output[Vector[FLOAT]]
@@ -137,9 +138,10 @@ class Select(SelectInPlace):
 
 
 class ClampInPlace(SupervisorVertex):
-    """x = x, at least low and at most high.
+    """Limit each element of `x` to the range from `low` to `high`.
 
-    PopLibs' estimator of Clamp is for one worker; the workers divide the elements.
+    PopLibs' cycle estimate of Clamp is for one worker; the model divides the elements between the
+    workers.
     """
 
     x: InOut[Vector[FLOAT]]
@@ -154,7 +156,7 @@ class ClampInPlace(SupervisorVertex):
 
 
 class Clamp(ClampInPlace):
-    """out = x, at least low and at most high."""
+    """Set `out` to the elements of `x`, limited to the range from `low` to `high`."""
 
     x: Input[Vector[FLOAT]]
     out: Output[Vector[FLOAT]]
@@ -164,7 +166,7 @@ class Clamp(ClampInPlace):
 
 
 def clamp_cycles(n: int, dtype: type[DType], target: Target) -> int:
-    """Return the tile cycles of a Clamp of `n` elements, divided among the workers."""
+    """Return the cycles of a tile for a Clamp of `n` elements, divided between its workers."""
     return target.num_worker_contexts * int(vertices.clamp([_share(n, target)], dtype, target))
 
 
@@ -173,9 +175,12 @@ def _share(n: int, target: Target) -> int:
 
 
 def refuse_quarter(vertex: str, dtype: type[DType]) -> None:
-    """Raise `PoplibsError` for QUARTER, which no elementwise vertex computes with."""
+    """Raise `PoplibsError` if `dtype` is an 8-bit float, because no vertex computes with these.
+
+    `vertex` is the name of the vertex in the error.
+    """
     if issubclass(dtype, QUARTER):
-        raise PoplibsError(f"""popops::{vertex} does not compute with {dtype}.
+        raise PoplibsError(f"""popops::{vertex} cannot compute with {dtype}.
             next:  convert to HALF or FLOAT with popops.cast first.""")
 
 
@@ -184,7 +189,9 @@ def codelet(
 ) -> type[Vertex]:
     """Return the codelet `base` for operands of `dtype`, and for the operation `op`, if any.
 
-    `result` is the dtype of the results, by default `dtype`. Raises `PoplibsError` for QUARTER.
+    `result` is the dtype of the results, by default `dtype`.
+
+    :raises PoplibsError: if `dtype` is an 8-bit float.
     """
     refuse_quarter(base.__name__, dtype)
     constants = {"operation": op} if op else {}
@@ -197,8 +204,8 @@ def vertex_of(
 ) -> type[Vertex]:
     """Return the codelet of an operation; its fields are the operands in order, and then `out`.
 
-    With `scalar`, the second of two operands is a number. With `in_place`, the codelet has no field
-    `out`, and writes to its first field.
+    If `scalar` is true, the second of two operands is a single number. If `in_place` is true, the
+    codelet has no field `out`, and writes to its first field.
     """
     pair: tuple[type[Vertex], type[Vertex]]
     if operation.arity == 1:
@@ -223,10 +230,11 @@ def per_tile(
     name: str,
     **state: Any,
 ) -> None:
-    """Append a compute set with a vertex on every tile that holds elements of `placed`.
+    """Append a compute set with a vertex on every tile that has elements of `placed`.
 
-    For each operand, a vertex gets the elements that correspond to the tile's elements of `placed`,
-    in the memory order of `placed`. In another order, a tile would have to gather them one by one.
+    The operands have the shape of `placed`. For each operand, a vertex gets the elements at the
+    positions of the tile's elements of `placed`. They are in the order of `placed` in memory, so
+    that a tile need not gather them one by one.
     """
     memory_order = in_memory_order(placed)
     ordered_operands = {

@@ -30,12 +30,12 @@ from ipu_teach.types import (
     to_host_array,
 )
 
-# The maximum number of tensors in an expression: the codelet has a field for each.
+# The maximum number of tensors in an expression; the codelet has a field for each tensor.
 MOST_TENSORS = 8
 
 
 class Expr(ABC):
-    """An expression of tensors and numbers. Profiles show its `str()`."""
+    """An expression of tensors and numbers; profiles show it in the form of `str(expression)`."""
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -62,7 +62,8 @@ class Expr(ABC):
 
         A step is `_1` (push the first tensor), `FLOAT:2` (push a number), `CAST:HALF` (convert the
         top of the stack) or `ADD@FLOAT` (replace the operands by the result of an operation).
-        `inputs` are the dtypes of the tensors. A constant without a dtype becomes `wanted`.
+        `inputs` are the dtypes of the tensors. A constant without a dtype becomes a constant of the
+        dtype `wanted`.
         """
 
     def __add__(self, other: ExprLike) -> Expr:
@@ -142,7 +143,7 @@ ExprLike = Expr | float | int | bool
 
 
 class PlaceHolder(Expr):
-    """The tensor with this number, counted from 1, in the list of tensors for `map`."""
+    """A tensor in an expression: the tensor with this number, from 1, in the list for `map`."""
 
     def __init__(self, number: int) -> None:
         if not is_whole(number) or not 1 <= int(number) <= MOST_TENSORS:
@@ -152,9 +153,9 @@ class PlaceHolder(Expr):
 
     def dtype(self, inputs: Sequence[type[DType]]) -> type[DType]:
         if self.number > len(inputs):
-            raise PoplibsError(f"""The expression names {self}, and {len(inputs)} tensors were
-                given.
-                next:  give as many tensors as the expression names; _1 is the first tensor.""")
+            raise PoplibsError(f"""The expression contains {self}, but the list of tensors has only
+                {len(inputs)}.
+                next:  add the missing tensors to the list; _1 is its first tensor.""")
         return inputs[self.number - 1]
 
     def code(self, inputs: Sequence[type[DType]], wanted: type[DType]) -> list[str]:
@@ -165,7 +166,7 @@ class PlaceHolder(Expr):
 
 
 class Const(Expr):
-    """A number of `dtype`, or of the other operand's dtype if `dtype` is None."""
+    """A constant of `dtype`, or of the other operand's dtype if `dtype` is None."""
 
     def __init__(self, value: float | int | bool, dtype: type[DType] | None = None) -> None:
         self.given = None if dtype is None else as_dtype(dtype, "Const()")
@@ -191,9 +192,10 @@ class Const(Expr):
 
 
 def _kind(value: float) -> type[DType]:
-    """Return the dtype of a number that no other operand determines.
+    """Return the dtype of a constant for which no other operand determines the dtype.
 
-    It is BOOL, FLOAT, or the first of INT, LONGLONG and UNSIGNED_LONGLONG that contains the number.
+    The dtype is BOOL for a bool and FLOAT for a float. For an int, it is the first of INT, LONGLONG
+    and UNSIGNED_LONGLONG that can represent the number.
     """
     if not is_whole(value):
         return BOOL if isinstance(value, bool) else FLOAT
@@ -205,7 +207,8 @@ def _kind(value: float) -> type[DType]:
 class Cast(Expr):
     """An expression, converted to `dtype`.
 
-    Floats are rounded to the nearest value; to an integer dtype they are truncated towards 0.
+    Conversions between floats round to the nearest value. Conversions of floats to an integer dtype
+    truncate towards 0.
     """
 
     def __init__(self, of: ExprLike, dtype: type[DType]) -> None:
@@ -235,12 +238,13 @@ class Operator(Expr):
         self.operation = OPERATIONS[name]
         self.node = node
         if len(operands) != self.operation.arity:
-            raise PoplibsError(f"""{node}() was given {len(operands)} operands.
-                next:  give {self.operation.arity}: it computes {self.operation.says}.""")
+            raise PoplibsError(f"""{node}() was given {len(operands)} operands, but needs
+                {self.operation.arity}.
+                next:  give {self.operation.arity}: {node} computes {self.operation.says}.""")
         self.operands = tuple(as_expr(x, f"{node}()") for x in operands)
 
     def _operands(self) -> tuple[Expr, ...]:
-        """Return the operands that must have the same dtype: all except the mask of a Select."""
+        """Return the operands that must have the same dtype: all but the condition of a Select."""
         return self.operands[:2] if self.operation.name == "SELECT" else self.operands
 
     @property
@@ -251,7 +255,10 @@ class Operator(Expr):
         return FLOAT if FLOAT in dtypes else dtypes[0]
 
     def _common(self, inputs: Sequence[type[DType]]) -> type[DType] | None:
-        """Return the dtype of the operands, or None if all are constants without a dtype."""
+        """Return the common dtype of the operands, or None if all are constants without a dtype.
+
+        :raises PoplibsError: if two operands have different dtypes.
+        """
         typed_operands = [
             (operand, operand_dtype)
             for operand in self._operands()
@@ -267,7 +274,7 @@ class Operator(Expr):
 
     def _check(self, dtype: type[DType]) -> None:
         if not self.operation.accepts(dtype):
-            raise PoplibsError(f"""{self.node} works on {self.operation.takes}; it was given
+            raise PoplibsError(f"""{self.node} works on {self.operation.takes}, but was given
                 {dtype.__name__}.
                 where: in {self}
                 next:  convert the operand: expr.Cast(_1, FLOAT).""")
@@ -279,7 +286,8 @@ class Operator(Expr):
         for mask in self.operands[len(self._operands()) :]:
             mask_dtype = mask.dtype(inputs) or mask.own
             if mask_dtype is not BOOL:
-                raise PoplibsError(f"""Select chooses by BOOL, but {mask} is {mask_dtype.__name__}.
+                raise PoplibsError(f"""Select needs a condition of BOOL, but {mask} is
+                    {mask_dtype.__name__}.
                     where: in {self}
                     next:  give the condition last, as in expr.Select(_1, _2, _3 > 0).""")
         return BOOL if self.operation.asks else dtype
@@ -303,7 +311,9 @@ class Operator(Expr):
 def as_expr(value: ExprLike, subject: str) -> Expr:
     """Return `value` as an expression; a number becomes a constant.
 
-    Raises `PoplibsError` for anything else; `subject` is the name of the call in the error.
+    `subject` is the name of the call in errors.
+
+    :raises PoplibsError: if `value` is neither an expression nor a number.
     """
     if isinstance(value, Expr):
         return value

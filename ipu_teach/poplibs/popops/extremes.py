@@ -1,9 +1,11 @@
-"""Find the largest or smallest element of each row, and its position.
+"""Search for the largest or smallest element of each row, and its position.
 
-A worker takes 3 cycles per element, by PopLibs' estimate. The workers of a tile share a row if that
-is faster. A long row is divided into chunks on different tiles, and a tree of vertices combines
-their results; `sort_plan` plans it as a selection of one element. Among equal elements, the first
-is found. If a row contains NaN, the first NaN is found.
+By PopLibs' estimate, a worker takes 3 cycles per element. The workers of a tile divide a row
+between them if that is faster. A long row is divided into chunks on different tiles, and a tree of
+vertices combines the results of the chunks. The module `sort_plan` plans the tree, as for the
+selection of one element.
+
+The first of several equal elements is returned. If a row contains NaN, the first NaN is returned.
 """
 
 from __future__ import annotations
@@ -26,9 +28,9 @@ K = TypeVar("K")
 
 
 class Extreme(SupervisorVertex, Generic[K]):
-    """Set `best` to the largest or smallest element of each row, and `place` to its column.
+    """Set `best` to the largest or smallest element of each row of x, and `place` to its column.
 
-    If several elements are equal, the first one counts.
+    The first of several equal elements is selected.
     """
 
     x: Input[Vector[Vector[K]]]
@@ -50,7 +52,11 @@ class Extreme(SupervisorVertex, Generic[K]):
 
 
 class ExtremeOfChunk(SupervisorVertex, Generic[K]):
-    """Set `place` and `best` as `Extreme` does, for chunks that begin in column `begin`."""
+    """Set `best` to the largest or smallest element of each row of x, and `place` to its column.
+
+    x contains the columns of a larger matrix from column `begin` on; `place` counts columns of that
+    matrix. The first of several equal elements is selected.
+    """
 
     x: Input[Vector[Vector[K]]]
     begin: UNSIGNED_INT
@@ -68,9 +74,10 @@ class ExtremeOfChunk(SupervisorVertex, Generic[K]):
 
 
 class ExtremeOfChunks(SupervisorVertex, Generic[K]):
-    """Set `place` and `best` as `Extreme` does, for elements x of the columns `places`.
+    """Set `best` to the largest or smallest element of each row of x, and `place` to its column.
 
-    Columns ascend, so that the first of several equal elements has the lowest column.
+    x contains selected elements of a larger matrix, and `places` the columns of these elements. The
+    columns of a row ascend, so that the first of several equal elements has the lowest column.
     """
 
     x: Input[Vector[Vector[K]]]
@@ -90,7 +97,10 @@ class ExtremeOfChunks(SupervisorVertex, Generic[K]):
 
 
 def _cycles(shape: Shape, dtype: type[DType], target: Target) -> int:
-    """Return the tile cycles if the workers share each row of a matrix of this shape and dtype."""
+    """Return the cycles of a tile whose workers divide each row of the matrix between them.
+
+    `shape` and `dtype` are those of the matrix.
+    """
     num_rows, row_length = shape
     return vertices.sort_rows(
         num_rows, row_length, 1, 1, dtypes=(dtype, UNSIGNED_INT), target=target
@@ -100,7 +110,11 @@ def _cycles(shape: Shape, dtype: type[DType], target: Target) -> int:
 def add_extremes(
     graph: Graph, x: Tensor, largest: bool, prog: Program, name: str
 ) -> tuple[Tensor, Tensor]:
-    """Return (positions, values) of the extremes of the rows of x [rows, n], both [rows]."""
+    """Append the search in the rows of x [rows, n]; return `(positions, values)`, both [rows].
+
+    `positions` contains the column of each row's largest element, or smallest element if not
+    `largest`, and `values` the element itself.
+    """
     num_rows, row_length = x.shape
     plan = (
         planned(num_rows, row_length, 1, (x.dtype, UNSIGNED_INT), target=graph.target)

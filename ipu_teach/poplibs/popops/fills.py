@@ -1,6 +1,6 @@
-"""Tensors that a program fills itself: with one value, a range of numbers, or one-hot rows.
+"""Tensors that a program fills on the device: with one value, a range of numbers, or one-hot rows.
 
-Each function is one compute set, with one vertex on every tile that holds elements of the tensor.
+Each function adds one compute set, with one vertex on every tile that has elements of the tensor.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from ipu_teach.types import BOOL, FLOAT, HALF, INT, UNSIGNED_INT
 
 __all__ = ["MASKED_LABEL_CODE", "encode_one_hot", "fill", "iota", "zero"]
 
-MASKED_LABEL_CODE = 2**32 - 1  # This label is no class (from popops/EncodingConstants.hpp).
+MASKED_LABEL_CODE = 2**32 - 1  # A label without a class (see popops/EncodingConstants.hpp).
 
 
 class Fill(Vertex):
-    """out = value."""
+    """Set every element of `out` to `value`."""
 
     value: FLOAT
     out: Output[Vector[FLOAT]]
@@ -45,9 +45,10 @@ class Fill(Vertex):
 
 
 class Iota(SupervisorVertex):
-    """Set `out` to start + places; `places` are the elements' positions in the full tensor.
+    """Set each element of `out` to `start` plus its entry in `places`.
 
-    PopLibs' cycle estimate for Iota is for one worker; here all workers divide the elements.
+    `places` contains the elements' positions in the full tensor. PopLibs' cycle estimate for Iota
+    applies to one worker; the model divides the elements between all workers.
     """
 
     places: Input[Vector[FLOAT]]
@@ -67,10 +68,10 @@ class Iota(SupervisorVertex):
 class EncodeOneHot(SupervisorVertex):
     """Set an element of `out` to `on` if its class is the label of its row, and otherwise to `off`.
 
-    FLOAT stands for the dtype of the output, and HALF for the dtype of the labels. PopLibs'
-    EncodeOneHot writes single elements into rows that were filled before, so its estimate (100
-    cycles per label) has no cost per element. The model assumes the cycles of a comparison of two
-    regions of integers.
+    In the field annotations, FLOAT stands for the dtype of the output, and HALF for the dtype of
+    the labels. PopLibs' EncodeOneHot writes single elements into rows that were filled before, so
+    its estimate (100 cycles per label) contains no cost per element. The model assumes the cycles
+    of a comparison of two regions of integers.
     """
 
     labels: Input[Vector[HALF]]
@@ -92,7 +93,9 @@ def fill(
 ) -> None:
     """Write `value`, which may be NaN or infinite, to every element of x.
 
-    The cycles are those of PopLibs' Fill, on one worker of each tile.
+    The modelled cycles are those of PopLibs' Fill, which uses one worker of each tile.
+
+    :raises PoplibsError: if an argument is wrong.
     """
     number = check_number("value", value, x.dtype)
     per_tile(
@@ -104,17 +107,21 @@ def fill(
 def zero(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> None:
     """Write 0, or False for BOOL, to every element of x.
 
-    The cycles are those of PopLibs' Fill, on one worker of each tile.
+    The modelled cycles are those of PopLibs' Fill, which uses one worker of each tile.
+
+    :raises PoplibsError: if an argument is wrong.
     """
     fill(graph, x, prog, False if x.dtype is BOOL else 0, debug_context=debug_context)
 
 
 @library
 def iota(graph: Graph, x: Row, start: int, prog: Program, debug_context: str = OWN) -> None:
-    """Write start, start + 1, … to the elements of x, a vector of INT or UNSIGNED_INT.
+    """Write `start`, `start` + 1, … to the elements of x, a vector of INT or UNSIGNED_INT.
 
-    Numbers that are too large for the dtype wrap around. The position of each element is a constant
-    on the element's tile. Raises `PoplibsError`.
+    Numbers that are too large for the dtype wrap around. The call adds a constant with the position
+    of each element, on the element's tile.
+
+    :raises PoplibsError: if an argument is wrong.
     """
     check_dtype("x", x, INT, UNSIGNED_INT)
     first_number = check_number("start", start, x.dtype)
@@ -136,10 +143,11 @@ def encode_one_hot(
 ) -> None:
     """Write `on` to column indices[i] of row i of `encoded` [rows, classes], and `off` elsewhere.
 
-    `indices` [rows] is INT or UNSIGNED_INT. If an index is not a column, such as
-    `MASKED_LABEL_CODE`, the complete row is `off`. `encoded` may have any dtype and keeps its tile
-    mapping; each tile receives the indices of the rows of which it has elements. Raises
-    `PoplibsError`.
+    `indices` [rows] is INT or UNSIGNED_INT. If an index is not the number of a column (such as
+    `MASKED_LABEL_CODE`), its whole row is `off`. `encoded` may have any dtype and keeps its tile
+    mapping; each tile receives the indices of the rows of which it has elements.
+
+    :raises PoplibsError: if an argument is wrong.
     """
     check_dtype("indices", indices, INT, UNSIGNED_INT)
     rows, classes = encoded.shape

@@ -1,8 +1,8 @@
-"""The three forms of an elementwise operation: into a new tensor, in place, into an existing one.
+"""The three forms of an elementwise operation: with a new tensor, in place, and with an output.
 
-Each form adds one compute set with one vertex per tile, which computes the result's elements on its
-tile. Operands are the tensors and numbers that `checked` returns. The requirements of each form are
-checked before the graph is changed.
+Each form adds one compute set with one vertex per tile, which computes the elements of the result
+that are on its tile. Operands are the tensors and numbers that `checked` returns. Each form checks
+its requirements before it changes the graph.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ COMMUTATIVE = {
 def checked(graph: Graph, operation: ElementwiseOperation, *operands: Operand) -> list[Checked]:
     """Return the checked operands; numbers are converted to the dtype of the tensors.
 
-    Raises `PoplibsError` unless at least one operand is a tensor, and all tensors have the same
-    dtype, which the operation accepts.
+    :raises PoplibsError: unless at least one operand is a tensor, and all tensors have the same
+        dtype, which the operation accepts.
     """
     if operation.arity == 1:
         return [check_operand(graph, "its operand", operands[0], operation)]
@@ -91,7 +91,7 @@ def new(
     prog: Program,
     name: str,
 ) -> Tensor:
-    """Return the result in a new tensor, mapped as `result_like` decides."""
+    """Append the operation; return the result in a new tensor, mapped by `result_like`."""
     tensors = tensors_of(operands)
     shape = common_shape(tensors)
     dtype = tensors[0].dtype
@@ -108,7 +108,7 @@ def in_place(
     prog: Program,
     name: str,
 ) -> None:
-    """Write the result to the first operand."""
+    """Append the operation, which writes its result to the first operand."""
     tensors = tensors_of(operands)
     check_in_place(graph, tensors[0], operation, common_shape(tensors))
     write(graph, operation, operands, None, prog=prog, name=name)
@@ -122,7 +122,7 @@ def into(
     prog: Program,
     name: str,
 ) -> None:
-    """Write the result to `out`."""
+    """Append the operation, which writes its result to `out`."""
     tensors = tensors_of(operands)
     check_output(out, common_shape(tensors), operation.result(tensors[0].dtype))
     write(graph, operation, operands, out, prog=prog, name=name)

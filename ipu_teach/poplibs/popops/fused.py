@@ -1,15 +1,17 @@
 """`map`: an expression of several operations in one compute set, with one vertex per tile.
 
-Each operation rounds its result to its dtype, so the values are those of separate operations. The
-advantage is that intermediate results are neither stored nor loaded, and that there is one
-superstep instead of one for each operation. PopLibs generates a codelet for the expression, and has
-no cycle estimate for it. The model assumes the sum of:
+Each operation rounds its result to its dtype, so the values are equal to those of separate
+operations. Fusing has two advantages: intermediate results are neither stored nor loaded, and there
+is one superstep instead of one for each operation.
+
+PopLibs generates a codelet for the expression, and has no cycle estimate for it. The model assumes
+the sum of:
 
 * PopLibs' inner loop of every operation, without the loop's own instructions;
 * one load of each tensor and one store of the result: a vector per cycle, and two loads at a time;
-* for each conversion, the loop of PopLibs' Cast1D. It includes the load of a tensor that is only
-  converted, and the store if the conversion is the last step. The cycles before the loop count only
-  once for all conversions.
+* for each conversion, the loop of PopLibs' Cast1D. This loop includes the load of a tensor that is
+  only converted, and the store if the conversion is the last step. The cycles before the loop are
+  counted only once for all conversions.
 """
 
 from __future__ import annotations
@@ -51,13 +53,16 @@ from ipu_teach.types import QUARTER, Array, DType, dtype_named
 __all__ = ["map", "map_in_place", "map_with_output"]
 
 OPTIONS = (Option("enableGenerateCodelet", bool, True),)
-# the cycles of the supervisor, and of a worker outside its loop, as in PopLibs' UnaryOp1D
+# The cycles of the supervisor, and those of a worker outside its loop, in PopLibs' UnaryOp1D.
 _SUPERVISOR = 20
 _WORKER = 17
 
 
 def run(code: str, inputs: Sequence[Array]) -> Array:
-    """Return the value of an expression for arrays; `code` is its steps, joined by spaces."""
+    """Return the value of an expression for numpy arrays, element by element.
+
+    `code` contains the steps of the expression, separated by spaces.
+    """
 
     def cast(operand: Array, dtype: type[DType], step_number: int) -> Array:
         return operand.astype(np.dtype(dtype.numpy))
@@ -71,9 +76,10 @@ def run(code: str, inputs: Sequence[Array]) -> Array:
 def loop_cycles(
     code: str, inputs: Sequence[type[DType]], out: type[DType], n: int, target: Target
 ) -> int:
-    """Return the worker cycles of an expression's loop over `n` elements.
+    """Return the cycles of a worker in an expression's loop over `n` elements.
 
-    The module's docstring explains the model. `inputs` and `out` are dtypes.
+    `code` contains the steps of the expression, separated by spaces. `inputs` and `out` are the
+    dtypes of the tensors and of the result. The module's docstring explains the model.
     """
     steps = code.split()
     loop_starts = [0]
@@ -82,7 +88,7 @@ def loop_cycles(
     def convert(
         operand: type[DType] | None, dtype: type[DType], step_number: int
     ) -> type[DType] | None:
-        if operand is None:  # the compiler converts a constant
+        if operand is None:  # A constant is converted at compile time, without cycles.
             return None
         start, loop = vertices.cast_loop(n, operand, dtype, target)
         loop_starts.append(int(start))
@@ -97,7 +103,7 @@ def loop_cycles(
 
     operands: list[type[DType] | None] = list(inputs)
     composed.walk(code, operands, number=lambda value, dtype: None, cast=convert, apply=apply)
-    # the loop of a conversion already includes the load of its operand and the store of its result
+    # The loop of a conversion already contains the load of its operand and the store of its result.
     loaded_steps = {
         step for step, following in pairwise([*steps, ""]) if not following.startswith("CAST")
     }
@@ -117,7 +123,7 @@ def loop_cycles(
 def _operation_cycles(operation: str, dtype: type[DType], n: int, target: Target) -> int:
     """Return the worker cycles of an operation on `n` elements, without loads and stores."""
     if operation == "SELECT":
-        return 5 * n  # the cost of PopLibs' Select
+        return 5 * n  # PopLibs' Select takes 5 cycles per element.
     if operation == "CLAMP":
         return int(vertices.clamp_loop(n, dtype, target))
     rate_table = rates.UNARY if OPERATIONS[operation].arity == 1 else rates.BINARY
@@ -129,7 +135,7 @@ def _operation_cycles(operation: str, dtype: type[DType], n: int, target: Target
 class _Map(SupervisorVertex):
     """The base of vertices that evaluate an expression element by element.
 
-    `code` contains the steps of the expression, as `Expr.code` returns them.
+    `code` contains the steps of the expression, separated by spaces, as returned by `Expr.code`.
     """
 
     code: ClassVar[str]
@@ -146,7 +152,7 @@ class _Map(SupervisorVertex):
 
 
 class _MapNew(_Map):
-    """Set `out` to the expression of all other fields."""
+    """Set `out` to the value of the expression for the tensors `x1`, `x2`, …."""
 
     def compute(self) -> None:
         inputs = [getattr(self, name) for name in self.fields if name != "out"]
@@ -154,7 +160,7 @@ class _MapNew(_Map):
 
 
 class _MapInPlace(_Map):
-    """Replace `x1` by the expression of all fields."""
+    """Replace `x1` by the value of the expression for the tensors `x1`, `x2`, …."""
 
     def compute(self) -> None:
         setattr(self, "x1", run(self.code, [getattr(self, name) for name in self.fields]))  # noqa: B010
@@ -166,7 +172,10 @@ _RESULT = _open("Result")
 
 
 def _base(count: int, in_place: bool) -> type[Vertex]:
-    """Return a codelet for expressions of `count` tensors, whose dtypes are type variables."""
+    """Return a codelet for expressions of `count` tensors; their dtypes are type variables.
+
+    The codelet writes its result to the first tensor if `in_place`, and otherwise to a field `out`.
+    """
     vector: Any = Vector
     fields: dict[str, Any] = {f"x{n + 1}": Input[vector[_DTYPES[n]]] for n in range(count)}
     if in_place:
@@ -193,7 +202,8 @@ def _codelet(
 ) -> type[Vertex]:
     """Return the codelet of an expression for tensors of the dtypes `inputs`.
 
-    `text` is the text of the expression. If `out` is None, the codelet works in place.
+    `code` contains the steps of the expression, separated by spaces; `text` is the expression as
+    the user sees it. `out` is the dtype of the result; if it is None, the codelet works in place.
     """
     dtypes = dict(zip(_DTYPES, inputs, strict=False))
     if out is not None:
@@ -213,15 +223,17 @@ def map(
 ) -> Tensor:
     """Return the value of `expression` for the tensors, element by element, in a new tensor.
 
-    There is one compute set, with one vertex per tile. `expression` is built with `popops.expr`.
-    `tensors` contains 1 to 8 tensors, which are broadcast to a common shape. The expression
-    determines the dtype of the result. As in PopLibs, the result is mapped like the tensor of its
-    shape that has the fewest elements on its fullest tile, or linearly if there is none.
+    `expression` is built with `popops.expr`, and determines the dtype of the result. `tensors`
+    contains 1 to 8 tensors, which are broadcast to a common shape. The call adds one compute set
+    with one vertex per tile. As in PopLibs, the result is mapped like the tensor of its shape that
+    has the fewest elements on its fullest tile, or linearly if no tensor has that shape.
 
     `options` may contain "enableGenerateCodelet" (default True). If it is False, each operation is
     a separate library call with its own compute set and intermediate tensor. The results have the
-    same bits, and the profile shows what fusing saves. Raises `PoplibsError` and
-    `InvalidOptionError`.
+    same bits, and the profile shows how much time and memory fusing saves.
+
+    :raises PoplibsError: if an argument is wrong.
+    :raises InvalidOptionError: if an option is wrong.
     """
     dtype, shape, code = _checked(graph, expression, tensors)
     if not settled(OPTIONS, options)["enableGenerateCodelet"]:
@@ -240,13 +252,20 @@ def map_in_place(
     debug_context: str = OWN,
     options: Options | None = None,
 ) -> None:
-    """Replace the first tensor by the value of `expression` for all tensors, as by `map`."""
+    """Replace the first tensor by the value of `expression` for all tensors, element by element.
+
+    The value and the arguments are those of `map`. The value must have the dtype and shape of the
+    first tensor.
+
+    :raises PoplibsError: if an argument is wrong.
+    :raises InvalidOptionError: if an option is wrong.
+    """
     dtype, shape, code = _checked(graph, expression, tensors)
     is_fused = settled(OPTIONS, options)["enableGenerateCodelet"]
     first_tensor = tensors[0]
     if dtype is not first_tensor.dtype or shape != first_tensor.shape:
-        raise refused(f"""gives {dtype.__name__} of shape {shape}, and its first tensor is
-            {first_tensor.dtype.__name__} of shape {first_tensor.shape}.
+        raise refused(f"""cannot write its result, {dtype.__name__} of shape {shape}, to its first
+            tensor, which is {first_tensor.dtype.__name__} of shape {first_tensor.shape}.
             where: {expression} of {first_tensor!r}
             next:  use map(), which returns a new tensor, or convert with expr.Cast.""")
     _write(
@@ -272,9 +291,13 @@ def map_with_output(
     debug_context: str = OWN,
     options: Options | None = None,
 ) -> None:
-    """Write the value of `expression` for the tensors, as `map` returns it, to `out`.
+    """Write the value of `expression` for the tensors to `out`, element by element.
 
-    `out` must have the shape and dtype of the result.
+    The value and the arguments are those of `map`. `out` must have the shape and dtype of the
+    value.
+
+    :raises PoplibsError: if an argument is wrong.
+    :raises InvalidOptionError: if an option is wrong.
     """
     dtype, shape, code = _checked(graph, expression, tensors)
     is_fused = settled(OPTIONS, options)["enableGenerateCodelet"]
@@ -287,7 +310,10 @@ def map_with_output(
 def _checked(
     graph: Graph, expression: Expr, tensors: Sequence[Tensor]
 ) -> tuple[type[DType], Shape, str]:
-    """Check the arguments; return the result's dtype and shape, and the expression's steps."""
+    """Check the arguments of a `map` function; return `(dtype, shape, code)` of the result.
+
+    `code` contains the steps of the expression, separated by spaces.
+    """
     checked = as_expr(expression, f"{calling()}()")
     if not isinstance(tensors, (list, tuple)) or not 1 <= len(tensors) <= MOST_TENSORS:
         raise refused(f"""was given the tensors {shown(tensors)}.
@@ -296,7 +322,7 @@ def _checked(
     for number, tensor in enumerate(tensors, 1):
         check_tensor(graph, f"_{number}", tensor)
         if issubclass(tensor.dtype, QUARTER):
-            raise refused(f"""does not compute with {tensor.dtype}, the dtype of _{number}.
+            raise refused(f"""cannot compute with {tensor.dtype}, the dtype of _{number}.
                 next:  convert to HALF or FLOAT with popops.cast first.""")
         check_mapped(graph, f"_{number}", tensor)
     dtypes = [t.dtype for t in tensors]

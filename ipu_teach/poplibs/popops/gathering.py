@@ -1,7 +1,8 @@
 """`gather` and `scatter` with XLA's dimension numbers, and the selection of one element per row.
 
-`gather` views its operand as a matrix in which every possible slice is a row, and reads rows.
-`scatter` views its operand as rows along the indexed dimensions, and writes rows.
+`gather` views its operand as a matrix whose rows are all possible slices, and reads rows. `scatter`
+views its operand as a matrix whose rows are the positions in the indexed dimensions, and writes
+rows.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from math import prod
 
 import numpy as np
 
-from ipu_teach.errors import PoplibsError, shown
+from ipu_teach.errors import PoplibsError, counted, shown
 from ipu_teach.graph import Graph, Tensor
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.poplibs.laying import beside
@@ -58,17 +59,19 @@ def gather(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """Return the slices of x with the sizes `slice_sizes` that begin at `indices`: XLA's gather.
+    """Return the slices of x with the sizes `slice_sizes` that begin at `indices`, as XLA's gather.
 
-    `indices` is INT or UNSIGNED_INT. A vector along its dimension `index_vector_dim` is the start
-    of one slice: a number for each dimension of x in `start_index_map`, and 0 in the others. If
-    `index_vector_dim` is the rank of `indices`, each number is a start. A start from which the
-    slice would leave x is moved to the nearest start that fits.
+    `indices` is INT or UNSIGNED_INT. Each vector of `indices` along the dimension
+    `index_vector_dim` is the start of a slice: it contains a number for each dimension of x in
+    `start_index_map`. In the other dimensions, slices start at 0. If `index_vector_dim` is the rank
+    of `indices`, each number is a start. If a slice would reach beyond x, its start is moved to the
+    nearest start that fits.
 
-    The dimensions of the result at `offset_dims` are those of a slice without
-    `collapsed_slice_dims`, which have size 1. The other dimensions of the result are those of
-    `indices` without `index_vector_dim`. One compute set computes row numbers, and another reads
-    the rows. Raises `PoplibsError`.
+    A slice without the dimensions `collapsed_slice_dims`, which have size 1, becomes the dimensions
+    `offset_dims` of the result. The other dimensions of the result are those of `indices` without
+    `index_vector_dim`. A compute set computes row numbers, and another one reads the rows.
+
+    :raises PoplibsError: if an argument is wrong.
     """
     check_base(x)
     indexed_dims = _axes("start_index_map", start_index_map, x.rank)
@@ -78,9 +81,7 @@ def gather(
     window_dims = [d for d in range(x.rank) if d not in collapsed_dims]
     result_rank = len(batch_shape) + len(window_dims)
     window_places = _axes("offset_dims", offset_dims, result_rank, len(window_dims))
-    for dim, size in enumerate(slice_shape):
-        if dim not in indexed_dims:
-            x = x.slice(0, size, dim)
+    x = _limited(x, slice_shape, indexed_dims)
     indexed_lengths = [slice_shape[d] for d in indexed_dims]
     possible_slices, num_positions = windows(x, indexed_dims, indexed_lengths)
     if indexed_dims:
@@ -114,25 +115,28 @@ def scatter(
     debug_context: str = OWN,
     update_computation: UpdateComputation | None = None,
 ) -> None:
-    """Replace the slices of x that begin at `indices` by those of `updates`: XLA's scatter.
+    """Replace the slices of x that begin at `indices` by those in `updates`, as XLA's scatter.
 
-    The dimensions of `updates` at `update_window_dims` are those of a slice without
+    The dimensions `update_window_dims` of `updates` are those of a slice without the dimensions
     `inserted_window_dims`, which have size 1. The other dimensions of `updates` are those of
-    `indices` without `index_vector_dim`. A vector of `indices` along that dimension is the start of
-    one slice: a number for each dimension of x in `scatter_dims_to_operand_dims`, and 0 in the
-    others. Slices are written in order. A slice that is partly outside x is skipped.
+    `indices` without `index_vector_dim`. Each vector of `indices` along that dimension is the start
+    of a slice: it contains a number for each dimension of x in `scatter_dims_to_operand_dims`. In
+    the other dimensions, slices start at 0. Slices are written in order. A slice that is partly
+    outside x is skipped.
 
-    `update_computation(graph, old, new, prog)` computes one slice from its old value and its
-    update: it appends to prog, and returns a tensor of the same shape and dtype. It is called once;
-    a loop then executes its program for each slice in turn. Raises `PoplibsError`.
+    `update_computation(graph, old, new, prog)` computes the new value of a slice from its old value
+    and its update. It appends to `prog`, and returns a tensor of the same shape and dtype. It is
+    called once; a loop then executes its program for each slice.
+
+    :raises PoplibsError: if an argument is wrong.
     """
     check_base(x)
     indexed_dims = _axes("scatter_dims_to_operand_dims", scatter_dims_to_operand_dims, x.rank)
     if not indexed_dims:
         raise refused(f"""was given no scatter_dims_to_operand_dims.
             where: {x!r}
-            next:  name the dimensions of x that indices count in; to write one fixed slice, use a
-            Copy.""")
+            next:  give a list of the dimensions of x in which indices count positions; to write a
+            slice at a fixed position, use a Copy.""")
     batch_shape, index_rows = _index_rows(indices, index_vector_dim, len(indexed_dims))
     inserted_dims = _axes("inserted_window_dims", inserted_window_dims, x.rank)
     window_dims = [d for d in range(x.rank) if d not in inserted_dims]
@@ -140,9 +144,7 @@ def scatter(
     batch_dims = [d for d in range(updates.rank) if d not in window_places]
     _check_updates(x, updates, batch_shape, batch_dims)
     slice_shape = _slice_shape(x, updates, list(zip(window_places, window_dims, strict=True)))
-    for dim, size in enumerate(slice_shape):
-        if dim not in indexed_dims:
-            x = x.slice(0, size, dim)
+    x = _limited(x, slice_shape, indexed_dims)
     indexed_lengths = [slice_shape[d] for d in indexed_dims]
     new_slices = updates.dim_shuffle([*batch_dims, *window_places]).reshape(
         [index_rows.shape[0], *slice_shape]
@@ -159,17 +161,7 @@ def scatter(
     )
     if update_computation is None:
         x_rows = rows_of(x, indexed_dims)
-        flat_numbers = numbers.flatten()
-        update_rows(
-            graph,
-            x_rows,
-            new_rows,
-            flat_numbers,
-            scale=None,
-            operation="",
-            prog=prog,
-            name=debug_context,
-        )
+        _replace_rows(graph, x_rows, new_rows, numbers.flatten(), prog=prog, name=debug_context)
         return
     slice_window = _Window(x, indexed_dims, indexed_lengths, [slice_shape[d] for d in window_dims])
     _one_by_one(
@@ -183,12 +175,35 @@ def scatter(
     )
 
 
+def _limited(x: Tensor, slice_shape: Sequence[int], indexed_dims: list[int]) -> Tensor:
+    """Return the part of x that slices can reach.
+
+    In the dimensions that are not indexed, all slices begin at 0 and have the sizes `slice_shape`.
+    """
+    for dim, size in enumerate(slice_shape):
+        if dim not in indexed_dims:
+            x = x.slice(0, size, dim)
+    return x
+
+
+def _replace_rows(
+    graph: Graph, x_rows: Tensor, new_rows: Tensor, numbers: Tensor, prog: Program, name: str
+) -> None:
+    """Append a program that writes row i of `new_rows` to row `numbers[i]` of `x_rows`."""
+    update_rows(graph, x_rows, new_rows, numbers, scale=None, operation="", prog=prog, name=name)
+
+
 def _check_updates(
     x: Tensor, updates: Tensor, index_shape: tuple[int, ...], batch_dims: list[int]
 ) -> None:
-    """Raise `PoplibsError` unless `updates` has x's dtype, and `index_shape` in `batch_dims`."""
+    """Raise `PoplibsError` unless `updates` has x's dtype, and `index_shape` in `batch_dims`.
+
+    `batch_dims` are the dimensions of `updates` that do not belong to a slice.
+    """
     context = f"x {x!r} and updates {updates!r}"
-    advice = "updates has the dimensions of indices without index_vector_dim, and those of a slice."
+    advice = (
+        "give updates the dimensions of indices without index_vector_dim, and those of a slice."
+    )
     batch_shape = tuple(updates.shape[d] for d in batch_dims)
     check_same("shapes", index_shape, batch_shape, context, advice=advice)
     advice = "cast one of them with popops.cast."
@@ -198,15 +213,17 @@ def _check_updates(
 def _slice_shape(x: Tensor, updates: Tensor, dims: list[tuple[int, int]]) -> list[int]:
     """Return the size of the slices in `updates` for each dimension of x.
 
-    `dims` contains pairs (dimension of `updates`, dimension of x); in all other dimensions of x,
-    the size is 1. Raises `PoplibsError` if slices are larger than x.
+    `dims` contains pairs (dimension of `updates`, dimension of x). In all other dimensions of x,
+    the size is 1.
+
+    :raises PoplibsError: if the slices are larger than x.
     """
     slice_shape = [1] * x.rank
     for update_dim, dim in dims:
         slice_shape[dim] = updates.shape[update_dim]
     if any(size > length for size, length in zip(slice_shape, x.shape, strict=True)):
         raise refused(
-            f"was given updates whose slices have shape {tuple(slice_shape)}; x has {x.shape}.",
+            f"was given updates with slices of shape {tuple(slice_shape)}, but x has {x.shape}.",
             f"x {x!r} and updates {updates!r}",
             "give slices that are not larger than x.",
         )
@@ -215,10 +232,10 @@ def _slice_shape(x: Tensor, updates: Tensor, dims: list[tuple[int, int]]) -> lis
 
 @dataclass(frozen=True)
 class _Window:
-    """The form of the slices of x that a scatter updates.
+    """The shape of the slices of x that a scatter updates.
 
-    A slice has the sizes `lengths` in the dimensions `along` of x, and is complete in the others.
-    `shape` is its shape without the inserted dimensions, which have size 1.
+    A slice has the sizes `lengths` in the dimensions `along` of x, and all elements of the other
+    dimensions. `shape` is its shape without the inserted dimensions, which have size 1.
     """
 
     x: Tensor
@@ -228,15 +245,15 @@ class _Window:
 
     @property
     def sizes(self) -> list[int]:
-        """The shape of a slice, with all dimensions of x."""
+        """The shape of a slice, with a size for each dimension of x."""
         return list(sliced(self.x, self.along, self.lengths))
 
     def slice(self, rows: Tensor) -> Tensor:
-        """Return the slice that consists of `rows` [rows of a slice, columns]."""
+        """Return a view of `rows` [rows of a slice, columns] in the shape of the slice."""
         return as_slices(rows, self.x, self.along, self.lengths).reshape(self.shape)
 
     def rows(self, window_values: Tensor) -> Tensor:
-        """Return the rows [rows of a slice, columns] of a slice."""
+        """Return a view of a slice as its rows: [rows of a slice, columns]."""
         return fold(window_values.reshape([1, *self.sizes]), self.along).reshape(
             (prod(self.lengths), window_values.num_elements // prod(self.lengths))
         )
@@ -251,10 +268,10 @@ def _one_by_one(
     prog: Program,
     name: str,
 ) -> None:
-    """Append a loop that reads each slice, computes its new value, and writes it.
+    """Append a loop that reads each slice, computes its new value, and writes the new value.
 
-    `slice_rows_numbers` [slices, rows of a slice] are the numbers of rows of x; `rows` are the rows
-    of all updates.
+    `slice_rows_numbers` [slices, rows of a slice] contains the numbers of the rows of x that belong
+    to the slices. `rows` contains the rows of all updates.
     """
     num_slices = slice_rows_numbers.shape[0]
     if not num_slices or not rows.num_elements:
@@ -289,16 +306,9 @@ def _one_by_one(
             raise PoplibsError(f"""The update_computation of scatter() returned {shown(new_value)}.
                 next:  return a tensor of {window.x.dtype.__name__} of shape
                 {tuple(window.shape)}.""")
-        update_rows(
-            graph,
-            rows_of(window.x, window.along),
-            window.rows(new_value),
-            current_numbers,
-            scale=None,
-            operation="",
-            prog=body,
-            name=name,
-        )
+        x_rows = rows_of(window.x, window.along)
+        changed_rows = window.rows(new_value)
+        _replace_rows(graph, x_rows, changed_rows, current_numbers, prog=body, name=name)
         return body
 
     prog.add(counted_loop(graph, 0, num_slices, 1, body=iteration, debug_context=name))
@@ -357,10 +367,10 @@ def update_scalar_in_rows(
 def _check_rows(x: Tensor, indices: Tensor) -> None:
     check_takes("x", x, UNARY["IS_NAN"])
     if indices.dtype is not UNSIGNED_INT or indices.shape[0] != x.shape[0]:
-        raise refused(f"""needs indices as {x.shape[0]:,} column numbers (UNSIGNED_INT); it was
-            given {indices.shape[0]:,} of {indices.dtype.__name__}.
+        raise refused(f"""needs indices of {x.shape[0]:,} UNSIGNED_INT, but was given
+            {indices.shape[0]:,} of {indices.dtype.__name__}.
             where: {indices!r}
-            next:  give one index for each row, and cast indices with popops.cast.""")
+            next:  give one index for each row of x, and cast indices with popops.cast.""")
 
 
 def _index_rows(indices: Tensor, dim: int, count: int) -> tuple[tuple[int, ...], Tensor]:
@@ -369,20 +379,20 @@ def _index_rows(indices: Tensor, dim: int, count: int) -> tuple[tuple[int, ...],
     Raises `PoplibsError` unless dimension `dim` has `count` elements.
     """
     if indices.dtype not in (INT, UNSIGNED_INT):
-        raise refused(f"""works on indices of INT and UNSIGNED_INT; they are
+        raise refused(f"""works on indices of INT and UNSIGNED_INT, but was given
             {indices.dtype.__name__}.
             where: {indices!r}
-            next:  cast them with popops.cast.""")
+            next:  cast indices with popops.cast.""")
     if not is_whole(dim) or not 0 <= dim <= indices.rank:
         raise refused(f"""was given {shown(dim)} as index_vector_dim.
             where: {indices!r}
             next:  give a dimension of indices, or {indices.rank} if each number is an index.""")
     index_rows = indices.expand([indices.rank]) if dim == indices.rank else indices
     if index_rows.shape[dim] != count:
-        raise refused(f"""was given {index_rows.shape[dim]:,} numbers for an index of
-            {count} dimensions.
+        raise refused(f"""was given indices of {index_rows.shape[dim]:,} numbers, but
+            {counted(count, "indexed dimension")} of x.
             where: {indices!r}
-            next:  name as many dimensions of x as an index has numbers.""")
+            next:  give as many dimensions of x as an index has numbers.""")
     batch_dims = [d for d in range(index_rows.rank) if d != dim]
     batch_shape = tuple(index_rows.shape[d] for d in batch_dims)
     return batch_shape, index_rows.dim_shuffle([*batch_dims, int(dim)]).reshape(

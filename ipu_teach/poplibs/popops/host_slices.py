@@ -1,4 +1,4 @@
-"""Tensors mapped for copies from and to the host."""
+"""Functions that create tensors for copies from and to the host, and map them to tiles."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["IndicesAndTensor", "create_host_sliceable_tensor", "create_host_tran
 
 
 class IndicesAndTensor(NamedTuple):
-    """The row numbers for a copy, and the tensor that contains the rows."""
+    """The tensors for copies of rows: `indices` contains row numbers, and `tensor` the rows."""
 
     indices: Tensor
     tensor: Tensor
@@ -29,17 +29,19 @@ def create_host_sliceable_tensor(
     is_read: bool,
     debug_context: str = "host_sliceable",
 ) -> IndicesAndTensor:
-    """Return the variables for a copy of rows of a remote buffer: row numbers and rows.
+    """Return variables for a copy of rows of a remote buffer: the row numbers and the rows.
 
-    `indices` [rows] is UNSIGNED_INT, and `tensor` has the `shape` (rows, length). `is_read` is
-    whether the device reads the rows from the host; then a tile gets complete packets of
-    `Target.host_packet_bytes` bytes. Otherwise rows are distributed as evenly as 64-bit words
-    allow. All rows have the same tile mapping. Raises `PoplibsError`.
+    `indices` [rows] is UNSIGNED_INT, and `tensor` has the `shape` (rows, length). `is_read` is true
+    if the device reads the rows from the host; a tile then gets whole packets of
+    `Target.host_packet_bytes` bytes. Otherwise, each row is distributed as evenly as 64-bit words
+    allow. All rows have the same tile mapping.
+
+    :raises PoplibsError: if an argument is wrong.
     """
     valid_shape = check_shape(shape)
     if len(valid_shape) != 2:
         raise refused(
-            f"was given the shape {valid_shape}.", next_step="give (rows, length of a row)."
+            f"was given the shape {valid_shape}.", next_step="give a shape (rows, length of a row)."
         )
     tensor = graph.add_variable(
         as_dtype(dtype, f"{calling()}()"), valid_shape, f"{debug_context}/tensor"
@@ -59,9 +61,12 @@ def create_host_transferable_tensor(
     is_read: bool,
     debug_context: str = "host_transferable",
 ) -> Tensor:
-    """Return a variable of `shape`, mapped for copies of the complete variable from or to the host.
+    """Return a variable of `shape`, mapped for copies of the whole variable from or to the host.
 
-    `is_read` is as for `create_host_sliceable_tensor`. Raises `PoplibsError`.
+    `is_read` is true if the device reads the variable from the host; a tile then gets whole packets
+    of `Target.host_packet_bytes` bytes.
+
+    :raises PoplibsError: if an argument is wrong.
     """
     valid_shape = check_shape(shape)
     tensor = graph.add_variable(as_dtype(dtype, f"{calling()}()"), valid_shape, debug_context)

@@ -1,4 +1,4 @@
-"""`normalise_image`: prepare images for a model."""
+"""`normalise_image`, which prepares images for a model."""
 
 from __future__ import annotations
 
@@ -26,9 +26,11 @@ def normalise_image(
 ) -> Tensor:
     """Return (image * scale - offsets) * scales for each channel, and a fourth channel of zeros.
 
-    `offsets` and `scales` [3] are both FLOAT or both HALF. `image` [..., 3] has their dtype, or is
-    UNSIGNED_CHAR and is cast first. The result [..., 4] has their dtype; a fused expression
-    computes it. Raises `PoplibsError`.
+    `offsets` and `scales` [3] are both FLOAT or both HALF. `image` [..., 3] has the same dtype, or
+    is UNSIGNED_CHAR and is cast first. A fused expression computes the result, [..., 4], in the
+    dtype of the offsets.
+
+    :raises PoplibsError: if an argument is wrong.
     """
     for name, tensor in (("offsets", offsets), ("scales", scales)):
         if (
@@ -36,15 +38,16 @@ def normalise_image(
             or tensor.dtype not in (FLOAT, HALF)
             or tensor.dtype is not offsets.dtype
         ):
-            raise refused(f"""needs offsets and scales as 3 numbers each, both FLOAT or both HALF;
-                {name} has shape {tensor.shape} of {tensor.dtype.__name__}.
+            raise refused(f"""needs offsets and scales of shape (3,), both FLOAT or both HALF, but
+                {name} has shape {tensor.shape} and dtype {tensor.dtype.__name__}.
                 where: {tensor!r}
                 next:  give tensors with a number for each channel.""")
     if image.rank == 0 or image.shape[-1] != 3 or image.dtype not in (UNSIGNED_CHAR, offsets.dtype):
-        raise refused(f"""needs an image of 3 channels, last, of UNSIGNED_CHAR or
-            {offsets.dtype.__name__}; it has shape {image.shape} of {image.dtype.__name__}.
+        raise refused(f"""needs an image [..., 3] of UNSIGNED_CHAR or {offsets.dtype.__name__}, but
+            was given shape {image.shape} of {image.dtype.__name__}.
             where: {image!r}
-            next:  shuffle its dimensions so that the channels come last, or cast it.""")
+            next:  reorder its dimensions with dim_shuffle so that the last dimension has the 3
+            channels, or cast it with popops.cast.""")
     valid_scale = float(check_number("scale", scale, offsets.dtype))
     check_finite("scale", valid_scale)
     if image.dtype is UNSIGNED_CHAR:

@@ -13,9 +13,9 @@ from ipu_teach.types import FLOAT, DType
 def in_float(
     expression: Callable[..., ExprLike], *operands: Tensor | ExprLike, out: type[DType] = FLOAT
 ) -> tuple[ExprLike, list[Tensor]]:
-    """Return the expression `expression(*operands)`, and the tensors among the operands.
+    """Return `expression(*operands)`, computed in FLOAT, and the tensors among the operands.
 
-    Instead of a tensor, `expression` gets a placeholder that is converted to FLOAT. The result is
+    `expression` receives, for each tensor, a placeholder that is converted to FLOAT. The result is
     converted to the dtype `out`.
     """
     tensors = [operand for operand in operands if isinstance(operand, Tensor)]

@@ -26,15 +26,16 @@ def counted_loop(
 
     The range is that of Python: begin, begin + step, and so on, without `end`. `counter` is an INT
     of one element on tile 0, which the body may read but must not write. `body` is called once,
-    immediately, and returns a program. Each iteration costs an addition on tile 0. Raises
-    `PoplibsError`, also for a step away from `end`.
+    immediately, and returns a program. Each iteration costs an addition on tile 0.
+
+    :raises PoplibsError: if an argument is wrong, or the step leads away from `end`.
     """
     check_name(debug_context)
     for name, argument in (("begin", begin), ("end", end), ("step", step)):
         if not is_whole(argument) or not -(2**31) <= int(argument) < 2**31:
             raise as_given(argument, name, "give a whole number from -2**31 to 2**31 - 1.")
     if step == 0 or (end - begin) * step < 0:
-        raise refused(f"""was asked to count from {begin} to {end} in steps of {step}.
+        raise refused(f"""was given begin={begin}, end={end} and step={step}.
             next:  give a step that leads from begin to end.""")
     if not callable(body):
         raise as_given(body, "body", "give a function of the counter that returns a program.")
@@ -59,10 +60,12 @@ def counted_for_loop(
 ) -> Steps:
     """Return a program that runs `body` for the values of `counter` from `begin` up to `limit`.
 
-    The counter is increased by `step` after each iteration, and never reaches `limit`; a negative
-    `step` counts down. `counter` and `limit` are tensors of one element, both INT or both
-    UNSIGNED_INT. The limit is read before every iteration, so the program may compute and change
-    it. Raises `PoplibsError`.
+    The counter is increased by `step` after each iteration. The loop ends when the counter reaches
+    or passes `limit`, without an iteration for `limit` itself; a negative `step` counts down.
+    `counter` and `limit` are tensors of one element, both INT or both UNSIGNED_INT. The limit is
+    read before every iteration, so the program may compute and change it.
+
+    :raises PoplibsError: if an argument is wrong.
     """
     check_name(debug_context)
     for tensor in (counter, limit):
@@ -71,7 +74,7 @@ def counted_for_loop(
             or tensor.dtype not in (INT, UNSIGNED_INT)
             or tensor.dtype is not counter.dtype
         ):
-            raise refused(f"""needs counter and limit as one element each, both INT or both
+            raise refused(f"""needs tensors of one element as counter and limit, both INT or both
                 UNSIGNED_INT.
                 where: counter {counter!r} and limit {limit!r}
                 next:  create both tensors with graph.add_variable(INT, ()).""")
@@ -84,7 +87,7 @@ def counted_for_loop(
             raise as_given(
                 argument,
                 name,
-                f"give a whole number that {counter.dtype.__name__} holds; the step is not 0.",
+                f"give a whole number in the range of {counter.dtype.__name__}; a step is not 0.",
             )
     if not isinstance(body, Program):
         raise as_given(body, "body", "give a program, such as a Sequence.")

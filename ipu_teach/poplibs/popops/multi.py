@@ -40,19 +40,24 @@ def multi_slice(
     plan: SlicePlan | None = None,
     options: Options | None = None,
 ) -> Tensor:
-    """Return many slices of x, such as the rows of an embedding: a tensor [slices, *shape].
+    """Return many slices of x, such as the rows of an embedding: a tensor [slices, *slice_shape].
 
-    `shape` is the shape of x, with sizes[i] in dimension dims[i]. `offsets` [slices, len(dims)] is
-    UNSIGNED_INT or INT. A slice that is partly outside x is 0 in the result. An element of the
-    result is on the tile of x's elements with the same indices in the other dimensions, if they are
-    all on one tile. One compute set looks up all slices. If there are many slices of single rows,
-    x is divided as `embedding_plan` would divide it, if that is faster. With several `dims`,
-    another compute set first combines the offsets into one number. For sizes other than 1, x is
-    read through a view in which every possible slice is a row.
+    `slice_shape` is the shape of x, but with size `sizes[i]` in dimension `dims[i]`. `offsets`
+    [slices, len(dims)] is UNSIGNED_INT or INT. A slice that is partly outside x is 0 in the result.
+    An element of the result is on the tile of the elements of x with the same indices in the other
+    dimensions, provided that these are all on one tile.
 
-    `plan` is the result of `embedding_plan` for x, which is a table [entries, columns] whose rows
-    are sliced; create x with this plan, too. `options` are those of `embedding_plan`. They are
-    checked, but change nothing here. Raises `PoplibsError` and `InvalidOptionError`.
+    One compute set looks up all slices. If there are many slices of single rows, x is divided as
+    `embedding_plan` would divide it, provided that this is faster. With several `dims`, another
+    compute set first combines the offsets into one number. For sizes other than 1, x is read
+    through a view in which every possible slice is a row.
+
+    `plan` is the result of `embedding_plan` for x, which is then a table [entries, columns] whose
+    rows are sliced; create x with this plan, too. `options` are those of `embedding_plan`. They are
+    checked, but have no effect here.
+
+    :raises PoplibsError: if an argument is wrong.
+    :raises InvalidOptionError: if an option is wrong.
     """
     along, lengths = check_slices(x, offsets, dims, sizes)
     settled(OPTIONS, options)
@@ -111,19 +116,25 @@ def _updated(
 
 @variant(_updated, "", ("scale",))
 def multi_update() -> None:
-    """Replace many slices of x by those in `updates` [slices, *shape], from first to last.
+    """Replace many slices of x by those in `updates` [slices, *slice_shape], from first to last.
 
-    The arguments are those of `multi_slice`. A slice that is partly outside x is skipped. If slices
-    overlap, the last one counts. The simulator runs these vertices one by one, because the data
-    determines where they write. Raises `PoplibsError` and `InvalidOptionError`.
+    The other arguments are those of `multi_slice`. A slice that is partly outside x is skipped. If
+    slices overlap, the last slice overwrites the others. The simulator runs the vertices of this
+    function one by one, because the data determines where they write.
+
+    :raises PoplibsError: if an argument is wrong.
+    :raises InvalidOptionError: if an option is wrong.
     """
 
 
 @variant(_updated, "MAX", ("scale",))
 def multi_update_max() -> None:
-    """Replace many slices of x by the elementwise maximum of the slice and its update.
+    """Replace many slices of x by the elementwise maximum of each slice and its update.
 
-    The arguments and errors are those of `multi_update`.
+    The arguments are those of `multi_update`.
+
+    :raises PoplibsError: if an argument is wrong.
+    :raises InvalidOptionError: if an option is wrong.
     """
 
 
@@ -143,11 +154,14 @@ def multi_update_add(
 ) -> None:
     """Add `scale` times the slices in `updates` to slices of x, as for an embedding's gradient.
 
-    Slices are added from first to last. A plan may divide the lookups into parts; it is `plan`, or
-    one that is used because it is faster. Then each part is summed first, and the sums of the parts
-    are added from first to last. `scale` is a number, or a tensor of one element of x's dtype; if x
-    is HALF, the tensor may also be FLOAT. Sums of HALF are accumulated in FLOAT and rounded once.
-    The other arguments and the errors are those of `multi_update`.
+    Slices are added from first to last. If a plan divides the lookups into parts, each part is
+    summed first, and then the sums of the parts are added from first to last. The plan is `plan`,
+    or a plan that the function chooses because it is faster. `scale` is a number, or a tensor of
+    one element of x's dtype; if x is HALF, the tensor may also be FLOAT. Sums of HALF are
+    accumulated in FLOAT and rounded once. The other arguments are those of `multi_update`.
+
+    :raises PoplibsError: if an argument is wrong.
+    :raises InvalidOptionError: if an option is wrong.
     """
     if scale is None:
         raise as_given(scale, "scale", "give a number, or a tensor of one element.")

@@ -26,7 +26,8 @@ from ipu_teach.poplibs.poputil import BROADCASTING, like
 from ipu_teach.types import BOOL, QUARTER, Array, DType
 
 Operand = Tensor | float | int
-Checked = Tensor | np.generic | Array  # checked operands: numbers have the dtype of the tensors
+# A checked operand; a number has already been converted to the dtype of the tensors.
+Checked = Tensor | np.generic | Array
 CAST = "cast one of them with popops.cast."
 GIVE = "give a tensor, or a number."
 ORDINALS = ("its first operand", "its second operand", "its third operand")
@@ -38,9 +39,12 @@ def check_operand(
     tensor: Operand,
     operation: ElementwiseOperation | None = None,
 ) -> Tensor:
-    """Return `tensor`, which must be a mapped tensor of a dtype that `operation` accepts.
+    """Return `tensor` if it is a mapped tensor of `graph` whose dtype `operation` accepts.
 
-    Otherwise raises `PoplibsError`; `argument` is the name of the tensor in the error.
+    Without an operation, any dtype except BOOL is accepted. `argument` is the name of the tensor in
+    errors.
+
+    :raises PoplibsError: if `tensor` does not fit.
     """
     check_tensor(graph, argument, tensor)
     assert isinstance(tensor, Tensor)
@@ -54,11 +58,12 @@ def check_takes(
 ) -> None:
     """Raise `PoplibsError` unless `operation` accepts the dtype of `tensor`.
 
-    Without an operation, any dtype except BOOL is accepted.
+    Without an operation, any dtype except BOOL is accepted. `argument` is the name of the tensor in
+    the error.
     """
     allowed = NUMBERS if operation is None else operation.takes
     accepted = tensor.dtype is not BOOL if operation is None else operation.accepts(tensor.dtype)
-    # the codelets report 8-bit floats themselves
+    # Operands of 8-bit floats pass this check, because the codelets raise their own error for them.
     if not accepted and not issubclass(tensor.dtype, QUARTER):
         raise refused(
             f"works on {allowed}, but {argument} is {tensor.dtype.__name__}.",
@@ -68,7 +73,10 @@ def check_takes(
 
 
 def common_shape(tensors: Sequence[Tensor]) -> Shape:
-    """Return the shape to which all tensors broadcast. Raises `PoplibsError` if there is none."""
+    """Return the shape to which all tensors broadcast.
+
+    :raises PoplibsError: if there is no such shape.
+    """
     try:
         return np.broadcast_shapes(*(tensor.shape for tensor in tensors))
     except ValueError:
@@ -82,12 +90,12 @@ def common_shape(tensors: Sequence[Tensor]) -> Shape:
 def result_like(
     graph: Graph, tensors: Sequence[Tensor], shape: Shape, dtype: type[DType], name: str
 ) -> Tensor:
-    """Return a new tensor of `shape`, mapped like the most evenly spread operand of that shape.
+    """Return a new tensor of `shape`, mapped like the most evenly distributed operand of it.
 
-    As in PopLibs (popops/ElementWiseUtil.cpp), that is the operand with the fewest elements on its
-    fullest tile; then the one on the most tiles; then the one with the fewest regions; then the
-    first one. Views that repeat elements are on few tiles, so they do not count, and neither do
-    constants. Without a suitable operand, the result is mapped linearly.
+    The order of preference is that of PopLibs (popops/ElementWiseUtil.cpp): the operand with the
+    fewest elements on its fullest tile; among equals, the operand on the most tiles, then the
+    operand with the fewest regions, then the first operand. Views that repeat elements and
+    constants are not considered. If no operand remains, the result is mapped linearly.
     """
     of_shape = [t for t in tensors if t.shape == shape]
     candidates = [t for t in of_shape if t.is_parallel_writeable()]
@@ -102,10 +110,10 @@ def result_like(
 
 
 def _spread(graph: Graph, tensor: Tensor) -> tuple[bool, int, int, int]:
-    """Return a sort key: the more evenly a tensor is spread over the tiles, the smaller it is.
+    """Return a sort key that is smaller the more evenly a tensor is distributed over the tiles.
 
-    The key is (whether some elements are not on the graph's tiles, elements on the fullest tile,
-    minus the number of tiles, number of regions).
+    The key is a tuple: whether some elements are unmapped, the number of elements on the fullest
+    tile, minus the number of tiles that have elements, and the number of regions.
     """
     ordered = tensor.dim_shuffle(in_memory_order(tensor))
     _, piece_lengths, piece_tiles = pieces_by_tile(ordered, graph.tile_map())
@@ -136,8 +144,11 @@ def check_factor(
 ) -> Operand:
     """Return the factor `k` as a number of `dtype`, or as a tensor without dimensions.
 
-    A tensor must be mapped, and have one element of `dtype` or of a dtype in `wider`. Raises
-    `PoplibsError`, or `TensorCreationError` for a number that is out of range.
+    A tensor must be mapped, and have one element of `dtype` or of a dtype in `wider`. `argument` is
+    the name of the factor in errors.
+
+    :raises PoplibsError: if `k` is a tensor that does not fit.
+    :raises TensorCreationError: if `k` is a number that is out of range.
     """
     if not isinstance(k, Tensor):
         number: Operand = check_number(
@@ -147,19 +158,20 @@ def check_factor(
     check_tensor(graph, argument, k)
     if k.dtype not in (dtype, *wider) or k.num_elements != 1:
         allowed = " or ".join(allowed_dtype.__name__ for allowed_dtype in (dtype, *wider))
-        raise refused(f"""needs {argument} as one element of {allowed}; it was given
+        raise refused(f"""needs {argument} as a tensor of 1 element of {allowed}, but was given
             {k.num_elements:,} of {k.dtype.__name__}.
             where: {k!r}
-            next:  give a number, or a tensor of one element; popops.mul takes a factor for each
-            element.""")
+            next:  give a number, or a tensor of one element; for a factor per element, use
+            popops.mul.""")
     check_mapped(graph, argument, k)
     return k.reshape(())
 
 
 def check_finite(argument: str, k: Operand) -> None:
-    """Raise `PoplibsError` if `k` is a number that is NaN or infinite.
+    """Raise `PoplibsError` if the factor `k` is a number that is NaN or infinite.
 
-    Such a factor would destroy the values that it updates. Tensors are not checked.
+    Such a factor would destroy the values that it updates. If `k` is a tensor, its value is not
+    checked. `argument` is the name of the factor in the error.
     """
     if not isinstance(k, Tensor) and not isfinite(k):
         raise as_given(float(k), argument, "give a number that is neither NaN nor infinite.")
@@ -170,15 +182,16 @@ def check_in_place(
 ) -> None:
     """Raise `PoplibsError` unless the result of `operation` fits into `tensor`, its first operand.
 
-    `shape` is the shape of the result.
+    `shape` is the shape of the result. Its dtype and shape must be those of `tensor`.
     """
     result_dtype = operation.result(tensor.dtype)
     if result_dtype is not tensor.dtype:
-        raise refused(f"""gives {result_dtype.__name__}, and its first operand is
+        raise refused(f"""cannot write its result, {result_dtype.__name__}, to its first operand,
             {tensor.dtype.__name__}.
             where: {tensor!r}
-            next:  use {calling().removesuffix("_in_place")}(), which makes a new tensor.""")
+            next:  use {calling().removesuffix("_in_place")}(), which returns a new tensor.""")
     if tensor.shape != shape:
-        raise refused(f"""gives shape {shape}, and its first operand has {tensor.shape}.
+        raise refused(f"""cannot write its result of shape {shape} to its first operand, which has
+            shape {tensor.shape}.
             where: {tensor!r}
-            next:  use {calling().removesuffix("_in_place")}(), which makes a new tensor.""")
+            next:  use {calling().removesuffix("_in_place")}(), which returns a new tensor.""")

@@ -1,10 +1,12 @@
 """The table of elementwise operations: their operands, results, values and cost estimates.
 
-Names are those of PopLibs' enums `UnaryOpType`, `BinaryOpType` and `TernaryOpType`. Results have
-the dtype of the operands, or BOOL for comparisons and tests. Integers wrap around. A HALF result is
-the exact result, rounded once. If numpy's float16 function does not return that, the operation is
-computed in float64 first. FLOAT results are numpy's; operations of several steps (sigmoid, rsqrt,
-erf, …) are also computed in float64, and rounded once.
+The names are those of PopLibs' enums `UnaryOpType`, `BinaryOpType` and `TernaryOpType`. Results
+have the dtype of the operands, or BOOL for comparisons and tests. Integers wrap around.
+
+A HALF result is the exact result, rounded once. If numpy's float16 function does not return that
+value, the operation is computed in float64 and then rounded. A FLOAT result is numpy's result.
+Operations that take several numpy steps (sigmoid, rsqrt, erf, …) are computed in float64 for FLOAT
+too, and rounded once.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from ipu_teach.errors import MissingPerfEstimateError
 from ipu_teach.poplibs.popops import arithmetic
 from ipu_teach.types import BOOL, FLOAT, INT, QUARTER, Array, DType
 
-# the permitted dtypes of operands, as errors name them
+# The permitted dtypes of operands, in the words that errors use.
 NUMBERS = "numbers"
 FLOATS = "FLOAT and HALF"
 WHOLE = "integers"
@@ -35,12 +37,13 @@ class ElementwiseOperation:
     Attributes:
         arity: the number of operands.
         function: a function that computes the results for numpy arrays.
-        says: a description of the result, in terms of the operands a, b and c.
-        takes: the permitted dtypes: NUMBERS, FLOATS, WHOLE, BOOLS or ANYTHING.
-        asks: whether the result is BOOL.
+        says: a description of the result for texts, in terms of the operands a, b and c.
+        takes: the permitted dtypes of the operands: NUMBERS, FLOATS, WHOLE, BOOLS or ANYTHING.
+        asks: whether the result is BOOL, as for comparisons and tests.
         exact: whether numpy's float16 function returns the exact result, rounded once.
         wide: whether FLOAT is also computed in float64, and rounded once.
-        like: the operation whose cycles are assumed if PopLibs has no estimate for this one.
+        like: the name of the operation whose cycles the model uses, if PopLibs has no estimate for
+            this operation.
     """
 
     name: str
@@ -54,7 +57,7 @@ class ElementwiseOperation:
     like: str = ""
 
     def accepts(self, dtype: type[DType]) -> bool:
-        """Return whether operands may be of this dtype."""
+        """Return whether the operands of this operation may have the dtype `dtype`."""
         if issubclass(dtype, QUARTER):
             return False
         numpy_kind = dtype.numpy.kind
@@ -71,7 +74,7 @@ class ElementwiseOperation:
 
 
 class Flags(TypedDict, total=False):
-    """The attributes of an operation that have default values."""
+    """The optional attributes of an `ElementwiseOperation`, as keyword arguments."""
 
     asks: bool
     exact: bool
@@ -244,10 +247,10 @@ OPERATIONS = UNARY | BINARY | TERNARY
 
 
 def evaluate(name: str, *operands: Array) -> Array:
-    """Return the results of the operation `name` on numpy arrays.
+    """Return the results of the operation `name` for numpy arrays, element by element.
 
-    They have the dtype of the operands, or BOOL for comparisons and tests. When a codelet is
-    traced, the operands may be objects that stand for arrays.
+    The results have the dtype of the operands, or BOOL for comparisons and tests. While a codelet
+    is traced, the operands may be symbolic arrays instead of numpy arrays.
     """
     operation = OPERATIONS[name]
     dtype = operands[0].dtype
@@ -264,10 +267,11 @@ def evaluate(name: str, *operands: Array) -> Array:
 def rated(
     rates: Rates, operation: ElementwiseOperation, dtype: type[DType]
 ) -> tuple[str, type[DType]]:
-    """Return (name, dtype): the entry in PopLibs' `rates` that counts for `operation` on `dtype`.
+    """Return `(name, dtype)`: the key of the entry in `rates` that gives the cycles of `operation`.
 
-    The name is `operation.like` if that is set. If there is no entry for `dtype`, the entry for INT
-    counts, or else the entry for FLOAT.
+    `rates` is PopLibs' table of cycles in a loop. The name is `operation.like` if that is set,
+    otherwise `operation.name`. If the table has no entry for `dtype`, the entry for INT is used,
+    and if that is missing too, the entry for FLOAT.
     """
     name = operation.like or operation.name
     for candidate_dtype in (dtype, INT):

@@ -1,4 +1,8 @@
-"""Order rows by a plan: build the compute sets of its merges and rankings."""
+"""`Ordering`: orders rows by a plan of `sort_plan`, with the compute sets of its stages.
+
+A run is a sorted group of consecutive columns of a row. Each stage of a plan joins neighbouring
+runs: a merge on one tile, or a ranking on several tiles. The module `sort_plan` explains both.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +34,8 @@ from ipu_teach.types import (
     DType,
 )
 
-Rows = dict[str, Tensor]  # the tensors "keys" and, if there are any, "values", each [rows, n]
-Spans = list[tuple[int, int]]  # intervals (begin, end) of the columns or of the rows
+Rows = dict[str, Tensor]  # the tensor "keys" and optionally the tensor "values", both [rows, n]
+Spans = list[tuple[int, int]]  # intervals (begin, end) of columns or of rows
 
 OUTPUTS = {"keys": "out", "values": "picked"}
 _BITS = {d.size: d for d in (UNSIGNED_CHAR, UNSIGNED_SHORT, UNSIGNED_INT, UNSIGNED_LONGLONG)}
@@ -39,9 +43,9 @@ _BITS = {d.size: d for d in (UNSIGNED_CHAR, UNSIGNED_SHORT, UNSIGNED_INT, UNSIGN
 
 @dataclass
 class Ordering:
-    """A call of sort or top_k: it selects the `k` largest or smallest elements of each row.
+    """The arguments of a call of sort or top_k, which selects `k` elements of each row.
 
-    The result is in `descending` or ascending order.
+    The k elements are the largest or the smallest. They are in `descending` or ascending order.
     """
 
     graph: Graph
@@ -52,9 +56,10 @@ class Ordering:
     descending: bool
 
     def order(self, rows: Rows, with_places: bool) -> Rows:
-        """Return tensors [rows, k]: the selected k keys of each row, in order, and their values.
+        """Append the program; return tensors [rows, k] with the selected keys and their values.
 
-        With `with_places`, the values are the positions of the keys in their rows.
+        The keys are in order. If `with_places` is true, the values are the positions of the keys in
+        their rows.
         """
         num_rows, row_length = rows["keys"].shape
         dtypes = [t.dtype for t in rows.values()]
@@ -87,7 +92,10 @@ class Ordering:
     def _stage(
         self, stage: Stage, rows: Rows, run_spans: Spans, row_blocks: Spans, tile_grid: Grid
     ) -> tuple[Rows, Spans]:
-        """Merge groups of neighbouring sorted runs; return the longer runs and their columns."""
+        """Join groups of `stage.fan_in` neighbouring runs; return the new runs and their columns.
+
+        `run_spans` and the returned intervals contain the columns (begin, end) of each run.
+        """
         run_groups = [
             run_spans[i : i + stage.fan_in] for i in range(0, len(run_spans), stage.fan_in)
         ]
@@ -124,7 +132,7 @@ class Ordering:
         joined_spans = _spans([tensor.shape[1] for tensor in results["keys"]])
         return {field: concat(tensors, 1) for field, tensors in results.items()}, joined_spans
 
-    # --- on one tile ---
+    # --- merges, each on one tile ---
 
     def _merge(
         self,
@@ -135,10 +143,10 @@ class Ordering:
         tile_grid: Grid,
         is_last: bool,
     ) -> tuple[Rows, Spans]:
-        """Sort each interval of columns in `input_spans`, each row on one tile.
+        """Sort each interval of columns in `input_spans`, on one tile for each row and interval.
 
-        Return the first k elements of each interval, and the columns that they have in the result.
-        In an interval, each group of `sorted_length` columns is sorted already.
+        Return the first k elements of each interval, and the intervals of columns that they occupy
+        in the result. Each group of `sorted_length` columns is sorted already.
         """
         output_spans = _spans(
             [min(self.k, column_end - column_begin) for column_begin, column_end in input_spans]
@@ -186,7 +194,7 @@ class Ordering:
         )
         return results, output_spans
 
-    # --- by ranks ---
+    # --- rankings, on several tiles ---
 
     def _rank(
         self,
@@ -196,38 +204,63 @@ class Ordering:
         compute_sets: list[ComputeSet],
         is_last: bool,
     ) -> Rows:
-        """Merge sorted runs of each row by ranks; return the first k elements of each row.
+        """Join sorted runs of each row by a ranking; return the first k elements of each row.
 
-        `tiles_of_rows` contains the tiles that work on each row.
+        `tiles_of_rows` contains the tiles that work on each row. The four compute sets count, add
+        the counts, spread the runs and combine them.
         """
         first_column = run_spans[0][0]
-        longest_run = max(run_end - run_begin for run_begin, run_end in run_spans)
-        num_columns = run_spans[-1][1] - first_column
+        end_column = run_spans[-1][1]
+        num_columns = end_column - first_column
         num_retained = min(self.k, num_columns)
-        run_spans = [
-            (run_begin - first_column, run_end - first_column) for run_begin, run_end in run_spans
-        ]
-        rows = {
-            field: tensor[:, first_column : first_column + num_columns]
-            for field, tensor in rows.items()
-        }
+        run_spans = [(begin - first_column, end - first_column) for begin, end in run_spans]
+        rows = {field: tensor[:, first_column:end_column] for field, tensor in rows.items()}
         vertex_cuts = cuts(
             len(run_spans),
-            longest_run,
+            max(run_end - run_begin for run_begin, run_end in run_spans),
             num_retained,
             len(tiles_of_rows[0]),
             target=self.graph.target,
         )
-        counts = self.graph.add_variable(
-            UNSIGNED_INT,
-            (len(tiles_of_rows), len(run_spans) - 1, num_columns),
-            f"{self.name}/counts",
+        ranks = self._ranks_of(
+            rows["keys"], run_spans, vertex_cuts, tiles_of_rows, compute_sets=compute_sets[:2]
         )
-        ranks = self._new_ranks(len(tiles_of_rows), num_columns)
-        is_reversed = is_last and self.descending != self.largest
+        results = {}
+        for field, tensor in rows.items():
+            results[field] = self._new(field, tensor.dtype, (len(tiles_of_rows), num_retained))
+            self._place(
+                tensor,
+                ranks,
+                results[field],
+                run_spans,
+                vertex_cuts=vertex_cuts,
+                is_reversed=is_last and self.descending != self.largest,
+                tiles_of_rows=tiles_of_rows,
+                compute_sets=compute_sets[2:],
+            )
+        return results
+
+    def _ranks_of(
+        self,
+        keys: Tensor,
+        run_spans: Spans,
+        vertex_cuts: Cuts,
+        tiles_of_rows: list[range],
+        compute_sets: list[ComputeSet],
+    ) -> Tensor:
+        """Add the vertices that compute the rank of each key in its row; return the ranks.
+
+        The ranks are UNSIGNED_INT and have the shape of `keys`, [rows, n]. The first compute set
+        counts the keys that come before, and the second adds the counts.
+        """
+        num_rows, num_columns = keys.shape
+        counts = self.graph.add_variable(
+            UNSIGNED_INT, (num_rows, len(run_spans) - 1, num_columns), f"{self.name}/counts"
+        )
+        ranks = self.graph.add_variable(UNSIGNED_INT, (num_rows, num_columns), f"{self.name}/ranks")
         for row_number, row_tiles in enumerate(tiles_of_rows):
             self._count(
-                rows["keys"][row_number],
+                keys[row_number],
                 counts[row_number],
                 run_spans,
                 row_tiles,
@@ -241,45 +274,55 @@ class Ordering:
                 tiles=row_tiles,
                 compute_set=compute_sets[1],
             )
-        results = {}
-        for field, tensor in rows.items():
-            bits_dtype = _BITS[tensor.dtype.size]
-            result = self._new(field, tensor.dtype, (len(tiles_of_rows), num_retained))
-            spread = self.graph.add_variable(
-                bits_dtype,
-                (len(tiles_of_rows), len(run_spans), num_retained),
-                f"{self.name}/spread",
+        return ranks
+
+    def _place(
+        self,
+        tensor: Tensor,
+        ranks: Tensor,
+        result: Tensor,
+        run_spans: Spans,
+        vertex_cuts: Cuts,
+        is_reversed: bool,
+        tiles_of_rows: list[range],
+        compute_sets: list[ComputeSet],
+    ) -> None:
+        """Add the vertices that write the elements of `tensor` to `result`, ordered by their ranks.
+
+        The first compute set writes each run to the columns of its ranks, and the second combines
+        the runs.
+        """
+        bits_dtype = _BITS[tensor.dtype.size]
+        num_rows, num_retained = result.shape
+        spread = self.graph.add_variable(
+            bits_dtype, (num_rows, len(run_spans), num_retained), f"{self.name}/spread"
+        )
+        for row_number, row_tiles in enumerate(tiles_of_rows):
+            self._spread(
+                tensor[row_number].reinterpret(bits_dtype),
+                ranks[row_number],
+                spread[row_number],
+                run_spans,
+                vertex_cuts=vertex_cuts,
+                tiles=row_tiles,
+                compute_set=compute_sets[0],
             )
-            for row_number, row_tiles in enumerate(tiles_of_rows):
-                row_bits = tensor[row_number].reinterpret(bits_dtype)
-                result_bits = result[row_number].reinterpret(bits_dtype)
-                self._spread(
-                    row_bits,
-                    ranks[row_number],
-                    spread[row_number],
-                    run_spans,
-                    vertex_cuts=vertex_cuts,
-                    tiles=row_tiles,
-                    compute_set=compute_sets[2],
-                )
-                self._combine(
-                    spread[row_number],
-                    result_bits,
-                    vertex_cuts,
-                    is_reversed,
-                    tiles=row_tiles,
-                    compute_set=compute_sets[3],
-                )
-            results[field] = result
-        return results
+            self._combine(
+                spread[row_number],
+                result[row_number].reinterpret(bits_dtype),
+                vertex_cuts,
+                is_reversed,
+                tiles=row_tiles,
+                compute_set=compute_sets[1],
+            )
 
     def _count(
         self, keys: Tensor, counts: Tensor, run_spans: Spans, tiles: range, compute_set: ComputeSet
     ) -> None:
-        """Count, for each element of a run, the elements of every other run that come before it.
+        """Add vertices that count, for each key of a run, the earlier keys of every other run.
 
-        `keys` is one row of n keys. `counts` is [runs - 1, n]: a column has a count for each run
-        other than the one that contains the key.
+        `keys` is one row of n keys. `counts` is [runs - 1, n]: the column of a key has a count for
+        each run other than the key's own run.
         """
         codelet = typed(
             RankPair, [keys.dtype, WORDS[self.largest]], {K: keys.dtype}, largest=self.largest
@@ -306,7 +349,10 @@ class Ordering:
         tiles: range,
         compute_set: ComputeSet,
     ) -> None:
-        """Compute the rank of each element in its row: its counts plus its position in its run."""
+        """Add vertices that compute the rank of each key in its row: its counts plus its position.
+
+        The position is that of the key in its run.
+        """
         intervals = [
             (run_begin + column_begin, run_begin + column_end, column_begin)
             for run_begin, run_end in run_spans
@@ -333,9 +379,9 @@ class Ordering:
         tiles: range,
         compute_set: ComputeSet,
     ) -> None:
-        """Write the elements of each run to the columns of their ranks, and 0 to the other columns.
+        """Add vertices that write each run to the columns of its elements' ranks, and 0 elsewhere.
 
-        `spread` is [runs, elements of the result]; elements with a higher rank are left out.
+        `spread` is [runs, elements of the result]. Elements with a higher rank are left out.
         """
         codelet = typed(ScatterRun, [row_bits.dtype], {K: row_bits.dtype})
         rank_blocks = balanced_partition(spread.shape[1], vertex_cuts.blocks)
@@ -361,9 +407,9 @@ class Ordering:
         tiles: range,
         compute_set: ComputeSet,
     ) -> None:
-        """Write the one nonzero element of each column of `spread` to `result`.
+        """Add vertices that write the only nonzero element of each column of `spread` to `result`.
 
-        If `is_reversed`, the elements of the result are in reverse order.
+        If `is_reversed` is true, the elements of the result are in reverse order.
         """
         name_word = "reversed" if is_reversed else ""
         codelet = typed(
@@ -385,9 +431,6 @@ class Ordering:
 
     def _new(self, field: str, dtype: type[DType], shape: tuple[int, ...]) -> Tensor:
         return self.graph.add_variable(dtype, shape, f"{self.name}/{OUTPUTS[field]}")
-
-    def _new_ranks(self, num_rows: int, num_columns: int) -> Tensor:
-        return self.graph.add_variable(UNSIGNED_INT, (num_rows, num_columns), f"{self.name}/ranks")
 
     def _places(
         self,

@@ -1,4 +1,4 @@
-"""`pad` adds margins to a tensor; no program runs, because the result is a view."""
+"""`pad`, which adds margins to a tensor; it adds no program, because the result is a view."""
 
 from __future__ import annotations
 
@@ -44,11 +44,13 @@ def pad(
 ) -> Tensor:
     """Return x with lower[d] more elements before it, and upper[d] after it, in each dimension d.
 
-    It works like numpy's pad, and a negative number removes elements. A CONSTANT margin consists of
-    elements equal to `value`. They are mapped linearly, beginning on the tile of the nearest corner
-    of x; if they were on a single tile, all of them would be sent through one exchange port. EDGE
-    and REFLECT repeat elements of x, so the result can be read but not written. Raises
-    `PoplibsError`.
+    `padding` has the same meaning as in numpy's pad; in addition, a negative number removes
+    elements. A CONSTANT margin consists of elements equal to `value`. They are mapped linearly,
+    beginning on the tile of the nearest corner of x; if they were on a single tile, all of them
+    would be sent through one exchange port. EDGE and REFLECT repeat elements of x, so the result
+    can be read but not written.
+
+    :raises PoplibsError: if an argument is wrong.
     """
     margins = [_checked(name, amounts, x) for name, amounts in (("lower", lower), ("upper", upper))]
     valid_value = check_number("value", value, x.dtype)
@@ -80,7 +82,7 @@ def _checked(name: str, padding: Sequence[int], x: Tensor) -> list[int]:
         or len(padding) != x.rank
         or not all(is_whole(amount) for amount in padding)
     ):
-        raise refused(f"""was given {name} {shown(padding)} for {x.rank} dimensions.
+        raise refused(f"""was given {shown(padding)} as {name} for {x.rank} dimensions.
             where: {x!r}
             next:  give a list with a whole number for each dimension.""")
     return [int(amount) for amount in padding]
@@ -95,11 +97,11 @@ def _check_room(x: Tensor, axis: int, before: int, behind: int, padding: Padding
         PaddingType.REFLECT: max(remaining - 1, 0),
     }[padding]
     if remaining < 0 or (max_margin is not None and max(before, behind) > max_margin):
-        raise refused(f"""with {padding.name} was given {before} and {behind} for dimension {axis}
-            of {length:,} elements.
+        raise refused(f"""with {padding.name} was given lower {before} and upper {behind} for
+            dimension {axis} of {length:,} elements.
             where: {x!r}
             next:  remove at most all elements; EDGE needs at least one element, and REFLECT more
-            elements than it adds on a side.""")
+            elements than it adds before or after them.""")
 
 
 def _margin(
@@ -111,7 +113,7 @@ def _margin(
     padding: PaddingType,
     number: float,
 ) -> Tensor | None:
-    """Return the margin of `count` elements before or after x along an axis, or None if empty."""
+    """Return the margin of `count` elements before or after x along `axis`, or None if empty."""
     if count <= 0:
         return None
     length = x.shape[axis]

@@ -1,4 +1,4 @@
-"""Tests of all elements of a tensor; the result is a single BOOL."""
+"""Tests of all elements of a tensor, whose result is a single BOOL."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["all_true", "has_nan", "has_nan_or_inf"]
 
 
 class HasNaNOrInf(SupervisorVertex):
-    """Set `found` to whether any element of x is NaN or, with `or_inf`, infinite.
+    """Set `found` to whether any element of x is NaN or, if `or_inf` is true, infinite.
 
     The cycles are those of PopLibs' HasNaNOrInf1D (popopsCycleEstimators.cpp).
     """
@@ -44,10 +44,11 @@ class HasNaNOrInf(SupervisorVertex):
 
 @library
 def all_true(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """Return a single BOOL: whether every element of x (BOOL) is true.
+    """Return a tensor of one BOOL: whether every element of x (BOOL) is true.
 
-    It is a reduction by LOGICAL_AND. If x has no elements, the result is true. Raises
-    `PoplibsError`.
+    The call adds a reduction by LOGICAL_AND. If x has no elements, the result is true.
+
+    :raises PoplibsError: if an argument is wrong.
     """
     if x.dtype is not BOOL:
         raise refused(
@@ -62,19 +63,22 @@ def all_true(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -
 
 @library
 def has_nan(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """Return a single BOOL: whether any element of x (FLOAT or HALF) is NaN.
+    """Return a tensor of one BOOL: whether any element of x (FLOAT or HALF) is NaN.
 
-    There is a compute set with a vertex per tile, and a reduction of their results. Raises
-    `PoplibsError`.
+    The call adds a compute set with a vertex per tile, and a reduction of the vertices' results.
+
+    :raises PoplibsError: if an argument is wrong.
     """
     return _some(graph, x, False, prog, name=debug_context)
 
 
 @library
 def has_nan_or_inf(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """Return a single BOOL: whether any element of x (FLOAT or HALF) is NaN or infinite.
+    """Return a tensor of one BOOL: whether any element of x (FLOAT or HALF) is NaN or infinite.
 
-    It is computed as by `has_nan`. Raises `PoplibsError`.
+    The call adds a compute set with a vertex per tile, and a reduction of the vertices' results.
+
+    :raises PoplibsError: if an argument is wrong.
     """
     return _some(graph, x, True, prog, name=debug_context)
 

@@ -1,4 +1,4 @@
-"""Data moved within the device: copies in another order, and transposition."""
+"""Functions that move data within the device: copies in another memory order, and transposition."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ __all__ = ["rearrange", "transpose"]
 
 @library
 def rearrange(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """Return a copy of x that is contiguous in memory, in the order of x, and mapped linearly.
+    """Return a copy of x whose elements are contiguous in memory, in the order of x.
 
     A view costs nothing until it is read. If a view of scattered elements is read often, copy it
-    once with this function. All elements that move to another tile are exchanged.
+    once with this function. The copy is mapped linearly, and all elements that move to another tile
+    are exchanged.
     """
     return _copied(graph, x, prog, debug_context)
 
@@ -28,9 +29,10 @@ def _copied(graph: Graph, x: Tensor, prog: Program, debug_context: str) -> Tenso
 
 @library
 def transpose(graph: Graph, x: Rows, prog: Program, debug_context: str = OWN) -> Tensor:
-    """Return a copy of x with the last two dimensions exchanged, contiguous as by `rearrange`.
+    """Return a copy of x with its last two dimensions exchanged.
 
-    The copy is mapped linearly. `tensor.transpose()` is a view instead, and moves nothing.
+    The copy is contiguous in memory and mapped linearly. `tensor.transpose()` returns a view
+    instead, and moves no data.
     """
     order = [*range(x.rank - 2), x.rank - 1, x.rank - 2]
     return _copied(graph, x.dim_shuffle(order), prog, debug_context)

@@ -1,8 +1,8 @@
-"""Plans of reductions in which each tile first reduces the elements that it already holds.
+"""Plans of reductions in which each tile first reduces its own elements.
 
-The first stage moves no data. It is useless on a tile that has at most one element of each column,
-and expensive on a tile whose elements are scattered, which needs a vertex for every piece. The cost
-model takes both into account.
+The first stage moves no data. It is useless on a tile that has at most one element of each column.
+It is expensive on a tile whose elements are scattered in memory, because the tile must first gather
+them. The cost model takes both into account.
 """
 
 from __future__ import annotations
@@ -25,23 +25,24 @@ from ipu_teach.poplibs.popops.reduction_vertices import (
 from ipu_teach.target import Target
 from ipu_teach.types import Array, DType
 
-# the best number of blocks is about the square root of the number of results per column
+# The best number of blocks is about the square root of the number of partial results per column, so
+# 64 blocks are enough for 4,096 results.
 MOST_BLOCKS = 64
 
 
 @dataclass(frozen=True)
 class Groups:
-    """Groups of neighbouring columns of which one tile has the same rows, as parallel arrays.
+    """Groups of neighbouring columns of which a tile has the same rows, as parallel arrays.
 
     Attributes:
         tile: the tile of each group.
         columns: the number of columns.
         rows: the number of rows.
-        first: the index of the group's first element in `Lying.places`, which contains the group
-            column by column, with ascending rows.
+        first: the index of the group's first element in `Placement.places`, which contains the
+            group column by column, with ascending rows.
         result: the number of the group's first partial result.
-        across: whether elements of a column, rather than of a row, are neighbours in memory.
-        pieces: the number of contiguous pieces that must be gathered; 0 if none.
+        across: whether neighbours in memory are elements of the same column, not of the same row.
+        pieces: the number of contiguous regions of memory that must be gathered; 0 if none.
     """
 
     tile: Array
@@ -54,17 +55,17 @@ class Groups:
 
 
 @dataclass(frozen=True)
-class Lying:
-    """The tile mapping of a matrix that is reduced, and its partial results.
+class Placement:
+    """The tile mapping of a matrix that is reduced, and the numbering of its partial results.
 
-    There is a partial result for each tile and each column of which the tile has elements.
+    There is a partial result for each column of each tile that has elements of the column.
 
     Attributes:
         groups: the groups of columns.
         places: the positions of all elements in memory, ordered by groups.
         tiles: the tile of each partial result.
         columns: the column of each partial result.
-        lengths: the number of rows of each partial result.
+        lengths: the number of rows that each partial result combines.
         by_column: the numbers of the partial results, ordered by column and then by first row.
         counts: the number of partial results of each column.
     """
@@ -77,21 +78,21 @@ class Lying:
     by_column: Array
     counts: Array
 
-    def elsewhere(self, owners: Array) -> int:
+    def max_fetched(self, owners: Array) -> int:
         """Return the greatest number of elements that a tile must fetch from other tiles.
 
-        `owners` contains the tile that reduces each column.
+        `owners` contains, for each column, the tile that reduces it.
         """
         owner_of_result: Array = owners[self.columns]
         fetched_elements = np.where(owner_of_result == self.tiles, 0, self.lengths)
-        return int(
-            np.bincount(owner_of_result + 1, fetched_elements).max()
-        )  # a later check reports unmapped elements
+        # The tile of an unmapped element is -1. A later check raises the error for it.
+        return int(np.bincount(owner_of_result + 1, fetched_elements).max())
 
     def of_columns(self, begin: int, end: int) -> Array:
-        """Return int64[results per column, columns]: the numbers of partial results.
+        """Return the numbers of the partial results of columns: int64[results per column, columns].
 
-        The columns from `begin` to `end` must have equally many.
+        `begin` and `end` are the interval of columns, which must have equal numbers of partial
+        results.
         """
         first_result = int(self.counts[:begin].sum())
         num_columns = end - begin
@@ -103,8 +104,11 @@ class Lying:
         )
         return result_numbers
 
-    def even(self, width: int) -> list[tuple[int, int]]:
-        """Return intervals of at most `width` columns that have equally many partial results."""
+    def equal_intervals(self, width: int) -> list[tuple[int, int]]:
+        """Return intervals (begin, end) of columns that have equal numbers of partial results.
+
+        The intervals contain at most `width` columns; together they contain all columns, in order.
+        """
         interval_ends = [*(np.flatnonzero(np.diff(self.counts)) + 1).tolist(), len(self.counts)]
         return [
             (i, min(i + width, end))
@@ -113,8 +117,8 @@ class Lying:
         ]
 
 
-def lying(graph: Graph, matrix: Tensor) -> Lying | None:
-    """Return the tile mapping of `matrix`, for reductions of its rows.
+def placement_of(graph: Graph, matrix: Tensor) -> Placement | None:
+    """Return the tile mapping of `matrix`, for a reduction of its rows in which tiles reduce first.
 
     Return None if some elements are unmapped, or if no tile has two elements of a column.
     """
@@ -133,43 +137,13 @@ def lying(graph: Graph, matrix: Tensor) -> Lying | None:
     cell_starts = np.flatnonzero(np.diff(cell_keys, prepend=-1))
     if len(cell_starts) == len(cell_keys):
         return None
-    cell_tiles, cell_columns = np.divmod(cell_keys[cell_starts], num_columns)
     cell_lengths = np.diff(cell_starts, append=len(cell_keys))
-    # a cell is the part of a column on a tile; mark cells with the rows of the previous column
-    element_before = np.arange(len(cell_keys)) - np.repeat(cell_lengths, cell_lengths)
-    has_rows_of_previous = np.logical_and.reduceat(
-        element_rows == element_rows[element_before], cell_starts
-    )
-    has_rows_of_previous[1:] &= (
-        (np.diff(cell_keys[cell_starts]) == 1)
-        & (np.diff(cell_lengths) == 0)
-        & (cell_columns[1:] > 0)
-    )
-    has_rows_of_previous[0] = False
-    group_begins = np.flatnonzero(~has_rows_of_previous)
-    columns_per_group = np.diff(group_begins, append=len(cell_starts))
-    group_starts = cell_starts[group_begins]
-    # count the contiguous pieces of a group, read column by column and row by row
-    begins_piece = np.diff(positions, prepend=-2) != 1
-    begins_piece[cell_starts] = True
-    pieces_by_column = np.add.reduceat(begins_piece, group_starts, dtype=np.int64)
-    begins_piece = (positions - positions[element_before] != 1) | np.repeat(
-        ~has_rows_of_previous, cell_lengths
-    )
-    pieces_by_row = np.add.reduceat(begins_piece, group_starts, dtype=np.int64)
-    pieces_by_column[pieces_by_column == columns_per_group] = 0
-    pieces_by_row[pieces_by_row == cell_lengths[group_begins]] = 0
-    groups = Groups(
-        *(cell_tiles[group_begins], columns_per_group, cell_lengths[group_begins], group_starts),
-        *(
-            group_begins,
-            pieces_by_column < pieces_by_row,
-            np.minimum(pieces_by_column, pieces_by_row),
-        ),
-    )
+    cell_keys = cell_keys[cell_starts]
+    groups = _groups(cell_keys, cell_lengths, num_columns, element_rows, positions=positions)
+    cell_tiles, cell_columns = np.divmod(cell_keys, num_columns)
     by_column = np.lexsort((element_rows[cell_starts], cell_columns))
     results_per_column = np.bincount(cell_columns, minlength=num_columns)
-    return Lying(
+    return Placement(
         groups,
         positions,
         cell_tiles,
@@ -180,21 +154,63 @@ def lying(graph: Graph, matrix: Tensor) -> Lying | None:
     )
 
 
+def _groups(
+    cell_keys: Array, cell_lengths: Array, num_columns: int, rows: Array, positions: Array
+) -> Groups:
+    """Return the groups of neighbouring cells that contain the same rows.
+
+    A cell is the part of a column on a tile. Its key is tile * `num_columns` + column, and its
+    length is its number of elements. `rows` and `positions` contain the row and the position in
+    memory of each element, ordered by cell and row.
+    """
+    cell_starts = np.cumsum(cell_lengths) - cell_lengths
+    cell_tiles, cell_columns = np.divmod(cell_keys, num_columns)
+    # Mark each cell that has the same rows as the cell of the previous column on the same tile.
+    element_before = np.arange(len(rows)) - np.repeat(cell_lengths, cell_lengths)
+    has_rows_of_previous = np.logical_and.reduceat(rows == rows[element_before], cell_starts)
+    has_rows_of_previous[1:] &= (
+        (np.diff(cell_keys) == 1) & (np.diff(cell_lengths) == 0) & (cell_columns[1:] > 0)
+    )
+    has_rows_of_previous[0] = False
+    group_begins = np.flatnonzero(~has_rows_of_previous)
+    columns_per_group = np.diff(group_begins, append=len(cell_keys))
+    group_starts = cell_starts[group_begins]
+    # Count the contiguous pieces of memory in a group, read column by column and row by row.
+    begins_piece = np.diff(positions, prepend=-2) != 1
+    begins_piece[cell_starts] = True
+    pieces_by_column = np.add.reduceat(begins_piece, group_starts, dtype=np.int64)
+    begins_piece = (positions - positions[element_before] != 1) | np.repeat(
+        ~has_rows_of_previous, cell_lengths
+    )
+    pieces_by_row = np.add.reduceat(begins_piece, group_starts, dtype=np.int64)
+    pieces_by_column[pieces_by_column == columns_per_group] = 0
+    pieces_by_row[pieces_by_row == cell_lengths[group_begins]] = 0
+    return Groups(
+        tile=cell_tiles[group_begins],
+        columns=columns_per_group,
+        rows=cell_lengths[group_begins],
+        first=group_starts,
+        result=group_begins,
+        across=pieces_by_column < pieces_by_row,
+        pieces=np.minimum(pieces_by_column, pieces_by_row),
+    )
+
+
 @dataclass(frozen=True)
 class PlacedPlan:
     """The plan of a reduction in which each tile first reduces its own elements.
 
     Attributes:
-        lying: the tile mapping of the elements.
-        alone: for each group, the number of workers between which its columns are divided, each
-            with complete vectors; 0 if all six workers share the rows of the group.
+        placement: the tile mapping of the elements.
+        alone: for each group of columns, the number of workers that divide its columns between
+            them, in whole vectors; 0 if all six workers together reduce the group by rows.
         blocks: the number of blocks of partial results that are reduced in parallel before the last
-            step; 1 if there is no such step.
+            stage; 1 if there is no such stage.
         width: the maximum number of columns of a block.
-        cycles: the modelled cycles of all steps.
+        cycles: the modelled cycles of all stages.
     """
 
-    lying: Lying
+    placement: Placement
     alone: Array
     blocks: int
     width: int
@@ -207,7 +223,7 @@ class PlacedPlan:
 
 
 def placed_plan(
-    placement: Lying,
+    placement: Placement,
     operation: str,
     dtype: type[DType],
     out: type[DType],
@@ -216,11 +232,10 @@ def placed_plan(
 ) -> PlacedPlan:
     """Return the plan with the fewest modelled cycles for a reduction of `placement`.
 
-    In the first stage, each tile reduces its own elements. The numbers tried for the middle stage
-    are blocks of 4, 8, 16, ... columns, or all columns, and 2 to `MOST_BLOCKS` blocks of partial
-    results; without blocks, there is no middle stage. The last stage writes the result, in the
-    dtype `out`. Partial results are sent in the dtype `inter_tile`. The cycles of the plan are
-    those of all stages.
+    In the first stage, each tile reduces its own elements, and converts the partial results to the
+    dtype `inter_tile`. A middle stage may reduce blocks of partial results. The function compares
+    plans without a middle stage, and with blocks of 4, 8, 16, ... columns or all columns, and 2 to
+    `MOST_BLOCKS` blocks of partial results. The last stage writes the result, in the dtype `out`.
     """
     first_stage_cycles, alone = _first_stage(placement, operation, dtype, inter_tile, target=target)
     second_operation = after(operation)
@@ -229,7 +244,10 @@ def placed_plan(
 
     @cache
     def step(block_columns: int, num_rows: int, result_dtype: type[DType]) -> int:
-        """Return the cycles of a vertex that reduces partial results, including their exchange."""
+        """Return the cycles of a vertex that reduces partial results, including their exchange.
+
+        The vertex reduces a matrix [num_rows, block_columns] to results of `result_dtype`.
+        """
         shares = shares_of(second_operation, block_columns, num_rows, inter_tile)
         exchange = int(exchange_cycles(num_rows * block_columns * inter_tile.size, target))
         return exchange + stage_cycles(
@@ -244,7 +262,7 @@ def placed_plan(
 
     columns_per_tile = share_of(num_columns, dtype, target)
     largest_count = int(placement.counts.max())
-    even_intervals = placement.even(num_columns)
+    even_intervals = placement.equal_intervals(num_columns)
     last_stage_cycles = np.zeros(-(-num_columns // columns_per_tile), np.int64)
     for begin, end in even_intervals:
         for tile in range(begin // columns_per_tile, -(-end // columns_per_tile)):
@@ -271,9 +289,12 @@ def placed_plan(
 
 
 def _first_stage(
-    placement: Lying, operation: str, dtype: type[DType], out: type[DType], target: Target
+    placement: Placement, operation: str, dtype: type[DType], out: type[DType], target: Target
 ) -> tuple[int, Array]:
-    """Return (cycles of the busiest tile, `PlacedPlan.alone`) for the first stage."""
+    """Return `(cycles, alone)` of the first stage.
+
+    `cycles` are those of the busiest tile, and `alone` is the array `PlacedPlan.alone`.
+    """
     num_workers = target.num_worker_contexts
     groups = placement.groups
     group_tiles = groups.tile
@@ -281,7 +302,12 @@ def _first_stage(
 
     @cache
     def costs_of_group(columns: int, rows: int, across: bool, groups: int) -> tuple[int, int, int]:
-        """Return (tile cycles on all workers, parts of a group, worker cycles of a part)."""
+        """Return the costs of a group of columns with the two ways to use the workers of its tile.
+
+        The result is (cycles of the tile if all workers reduce the group together, number of parts
+        if the columns are divided between workers, cycles of a worker for a part). `groups` is the
+        number of groups on the tile.
+        """
         vector_width = target.get_vector_width(dtype)
         num_vectors = -(-columns // vector_width)
         num_parts = max(1, min(num_workers // groups, num_vectors))

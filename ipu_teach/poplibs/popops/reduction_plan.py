@@ -1,4 +1,4 @@
-"""Plans of reductions that assume nothing about the tiles of the elements: blocks of rows.
+"""Plans of reductions by blocks of rows, which do not depend on the tile mapping of the elements.
 
 `plan_reduce` chooses the number of blocks by the cost model.
 """
@@ -35,7 +35,7 @@ OPTIONS = (Option("accumType.interTile", FLOAT), Option("accumType.inVertex", FL
 class AccumTypes:
     """The dtypes in which a reduction accumulates.
 
-    `inter_tile` is the dtype of the partial results between the stages, and `in_vertex` the dtype
+    `inter_tile` is the dtype of the partial results between two stages, and `in_vertex` the dtype
     in which a vertex accumulates.
     """
 
@@ -44,10 +44,12 @@ class AccumTypes:
 
 
 def accum_types(operation: str, dtype: type[DType], options: Options | None) -> AccumTypes:
-    """Return the dtypes that `options` set; the default is FLOAT for sums of HALF, else `dtype`.
+    """Return the accumulation dtypes that `options` set for a reduction of elements of `dtype`.
 
-    Raises `InvalidOptionError`, and `PoplibsError` for options with a `dtype` that is neither FLOAT
-    nor HALF.
+    The default is FLOAT for sums of HALF, and otherwise `dtype`.
+
+    :raises InvalidOptionError: if an option is wrong.
+    :raises PoplibsError: if `options` set another dtype, and `dtype` is neither FLOAT nor HALF.
     """
     valid_options = settled(OPTIONS, options)
     default_dtype = partials_dtype(operation, dtype)
@@ -55,16 +57,18 @@ def accum_types(operation: str, dtype: type[DType], options: Options | None) -> 
     if (inter_tile, in_vertex) != (default_dtype, default_dtype) and dtype not in (FLOAT, HALF):
         raise refused(
             f"was given an accumType for {dtype.__name__}.",
-            next_step="leave out accumType, which is only for FLOAT and HALF.",
+            next_step="leave accumType out; it is only for FLOAT and HALF.",
         )
     return AccumTypes(inter_tile, in_vertex)
 
 
 @dataclass(frozen=True)
 class ReduceStage:
-    """A compute set of a plan: `vertices` vertices, each of which reduces at most [rows, columns].
+    """A stage of a plan, which is one compute set.
 
-    `exchange_bytes` are the bytes that the busiest tile receives, and `cycles` its cycles.
+    It has `vertices` vertices, and each reduces a matrix of at most [rows, columns].
+    `exchange_bytes` is the number of bytes that the busiest tile receives, and `cycles` the
+    modelled cycles of the stage.
     """
 
     name: str
@@ -77,10 +81,10 @@ class ReduceStage:
 
 @dataclass(frozen=True)
 class ReducePlan:
-    """The plan of a reduction: the number of blocks of rows, and the modelled cycles.
+    """The plan of a reduction: the number of blocks of rows, the modelled cycles and the stages.
 
-    The blocks are reduced in parallel; then their partial results are reduced. Print the plan, or
-    show it in a notebook, which draws the blocks and shows the stages as a table.
+    The blocks are reduced in parallel; then their partial results are reduced. To see the plan,
+    print it, or show it in a notebook, which draws the blocks and shows a table of the stages.
     """
 
     row_blocks: int
@@ -155,11 +159,13 @@ def plan_reduce(
     operation: str = "ADD",
     options: Options | None = None,
 ) -> ReducePlan:
-    """Return the cheapest plan to reduce `rows` x `columns` elements of `dtype` to one row.
+    """Return the cheapest plan to reduce `rows` x `columns` elements of `dtype` to a single row.
 
-    The cost model assumes that every element comes from another tile. `reduce` knows the tiles of
-    its elements, and may find a cheaper plan. `options` are those of `reduce`. Raises
-    `PoplibsError` and `InvalidOptionError`.
+    The cost model assumes that every element is received from another tile. `reduce` knows the
+    tiles of its elements, and may therefore find a cheaper plan. `options` are those of `reduce`.
+
+    :raises PoplibsError: if an argument is wrong.
+    :raises InvalidOptionError: if an option is wrong.
     """
     check_sizes(target, 0, rows=rows, columns=columns)
     check_operation(operation)
@@ -176,12 +182,16 @@ def plan_reduce(
 
 
 def check_operation(operation: str) -> None:
-    """Raise `PoplibsError` unless `operation` is the name of a reduction, as in `REDUCTIONS`."""
+    """Raise `PoplibsError` unless `operation` is an entry of `REDUCTIONS`."""
     if not isinstance(operation, str) or operation not in REDUCTIONS:
         raise refused(
             f"was given the operation {shown(operation)}.",
             next_step=f"use {', '.join(REDUCTIONS)}.",
         )
+
+
+# The work of a stage: its operation, the dtype of its input and the dtype of its result.
+Work = tuple[str, type[DType], type[DType]]
 
 
 @lru_cache(maxsize=512)
@@ -193,7 +203,11 @@ def planned(
     operation: str,
     inter_tile: type[DType],
 ) -> ReducePlan:
-    """Return the plan with the fewest cycles; among equal plans, the one with the fewest blocks."""
+    """Return the plan with the fewest modelled cycles; among equal plans, with the fewest blocks.
+
+    `rows`, `columns` and `dtype` describe the matrix that is reduced; `inter_tile` is the dtype of
+    the results of the blocks.
+    """
     max_parts = min(rows, target.num_tiles) if columns else 1
     plans = (
         reduce_stages(
@@ -205,7 +219,7 @@ def planned(
 
 
 def share_of(columns: int, dtype: type[DType], target: Target) -> int:
-    """Return how many of `columns` results the fullest tile has in a linear tile mapping."""
+    """Return how many of `columns` results the fullest tile has if they are mapped linearly."""
     return max(-(-columns // target.num_tiles), min(columns, MIN_BYTES_PER_TILE // dtype.size))
 
 
@@ -218,59 +232,56 @@ def reduce_stages(
     operation: str = "ADD",
     inter_tile: type[DType] | None = None,
 ) -> ReducePlan:
-    """Return the plan with `blocks` blocks of rows, and its modelled cycles.
+    """Return the plan with `blocks` blocks of rows, including its modelled cycles.
 
-    Every element is assumed to come from another tile.
+    Every element is assumed to be received from another tile. `inter_tile` is the dtype of the
+    results of the blocks; by default, it is FLOAT for sums of HALF, and otherwise `dtype`.
     """
     partials_type = inter_tile or partials_dtype(operation, dtype)
-    results_per_tile = share_of(columns, dtype, target)
-    tiles_used = -(-columns // results_per_tile) if results_per_tile else 0
-    stages: list[ReduceStage] = []
-    remaining_rows = rows
-    rows_dtype = dtype
-    stage_operation = operation
-    if blocks > 1:
-        rows_per_block = -(-rows // blocks)
-        shares = shares_of(operation, columns, rows_per_block, dtype)
-        cycles = stage_cycles(
-            operation,
-            columns,
-            rows_per_block,
-            dtype,
-            out=partials_type,
-            target=target,
-            shares=shares,
-        )
-        cycles += target.internal_sync_cycles
-        received_bytes = rows_per_block * columns * dtype.size
-        cycles += int(exchange_cycles(received_bytes, target))
-        name = "InToIntermediate"
-        stage = ReduceStage(
-            name, blocks, rows_per_block, columns, exchange_bytes=received_bytes, cycles=cycles
-        )
-        stages.append(stage)
-        remaining_rows = blocks
-        rows_dtype = partials_type
-        stage_operation = after(operation)
-    received_bytes = remaining_rows * results_per_tile * rows_dtype.size
-    shares = shares_of(stage_operation, columns, remaining_rows, rows_dtype)
-    cycles = int(exchange_cycles(received_bytes, target)) + stage_cycles(
-        stage_operation,
-        results_per_tile,
-        remaining_rows,
-        rows_dtype,
-        out=dtype,
-        target=target,
-        shares=shares,
+    if blocks <= 1:
+        only_stage = _last_stage(rows, columns, (operation, dtype, dtype), target, "InToOutput")
+        return ReducePlan(blocks, only_stage.cycles, (only_stage,))
+    first_stage = _first_stage(rows, columns, blocks, (operation, dtype, partials_type), target)
+    last_stage = _last_stage(
+        blocks, columns, (after(operation), partials_type, dtype), target, "IntermediateToOutput"
     )
-    name = "IntermediateToOutput" if stages else "InToOutput"
-    stage = ReduceStage(
-        name,
-        tiles_used,
-        remaining_rows,
-        results_per_tile,
+    return ReducePlan(blocks, first_stage.cycles + last_stage.cycles, (first_stage, last_stage))
+
+
+def _first_stage(rows: int, columns: int, blocks: int, work: Work, target: Target) -> ReduceStage:
+    """Return the stage that reduces `blocks` blocks of rows in parallel."""
+    operation, dtype, out = work
+    rows_per_block = -(-rows // blocks)
+    received_bytes = rows_per_block * columns * dtype.size
+    shares = shares_of(operation, columns, rows_per_block, dtype)
+    cycles = stage_cycles(
+        operation, columns, rows_per_block, dtype, out=out, target=target, shares=shares
+    )
+    cycles += target.internal_sync_cycles + int(exchange_cycles(received_bytes, target))
+    return ReduceStage(
+        "InToIntermediate",
+        blocks,
+        rows_per_block,
+        columns,
         exchange_bytes=received_bytes,
         cycles=cycles,
     )
-    stages.append(stage)
-    return ReducePlan(blocks, sum(s.cycles for s in stages), tuple(stages))
+
+
+def _last_stage(rows: int, columns: int, work: Work, target: Target, name: str) -> ReduceStage:
+    """Return the stage that reduces `rows` rows to the result, each column on its result's tile."""
+    operation, dtype, out = work
+    results_per_tile = share_of(columns, out, target)
+    received_bytes = rows * results_per_tile * dtype.size
+    shares = shares_of(operation, columns, rows, dtype)
+    cycles = stage_cycles(
+        operation, results_per_tile, rows, dtype, out=out, target=target, shares=shares
+    )
+    return ReduceStage(
+        name,
+        -(-columns // results_per_tile) if results_per_tile else 0,
+        rows,
+        results_per_tile,
+        exchange_bytes=received_bytes,
+        cycles=cycles + int(exchange_cycles(received_bytes, target)),
+    )

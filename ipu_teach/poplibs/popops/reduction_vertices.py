@@ -1,18 +1,20 @@
-"""The codelets of reductions: they reduce rows to one row, on all six workers of a tile.
+"""The codelets of reductions: each reduces the rows of a matrix to a single row, on one tile.
 
 Sums of HALF are accumulated in FLOAT and rounded once, as in PopLibs by default; other operations
-keep their dtype. Cycles are PopLibs' estimates:
+accumulate in the dtype of the rows. The cycles are PopLibs' estimates:
 
-* A sum costs as much as the vertex ConvReduce.
-* Another operation costs as much as the vertex Reduce, with a share of the columns for every
-  worker. Its strided version is used if it supports the operation, and otherwise the general one.
-* If there are few columns, every worker has a share of the rows, and the workers' results are then
-  reduced, first to last. That costs two Reduce vertices, in the version for scalars, the strided or
-  the general one.
-* If the rows of a column are contiguous, the version for contiguous regions counts.
+* A sum costs as much as PopLibs' vertex ConvReduce.
+* Any other operation costs as much as the vertex Reduce, with the columns divided between the six
+  workers. The estimate is that of Reduce's strided version if this version supports the operation,
+  and otherwise that of its general version.
+* If there are few columns, the workers divide the rows between them, and then the workers' results
+  are reduced, first to last. This costs two Reduce vertices, in the version for scalars, the
+  strided or the general version.
+* If the elements of a column are contiguous in memory, the estimate is that of the version for
+  contiguous regions.
 
 PopLibs has no separate estimates for scaling and updating in these vertices. The model assumes one
-cycle for each of both, for each vector of results.
+more cycle per vector of results for scaling, and one for updating.
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ _SUMS = ("ADD", "SQUARE_ADD", "LOG_ADD")
 _STRIDED = ("ADD", "MAX", "MIN", "LOG_ADD")
 _FEW = ("ADD", "SQUARE_ADD", "MAX", "MIN")
 WORKERS = 6  # The number of workers of a tile.
-# workers share rows if there are at most FEW columns, and at least LONG rows for each column
+# Workers divide the rows if there are at most FEW columns, and LONG rows or more for each column.
 FEW = 8
 LONG = 32
 
@@ -56,18 +58,18 @@ R = TypeVar("R")
 
 
 def partials_dtype(operation: str, dtype: type[DType]) -> type[DType]:
-    """Return the dtype in which results are accumulated: FLOAT for sums of HALF, else `dtype`."""
+    """Return the dtype in which results accumulate: FLOAT for sums of HALF, otherwise `dtype`."""
     return FLOAT if dtype is HALF and operation in _SUMS else dtype
 
 
 def shares_of(operation: str, columns: int, rows: int, dtype: type[DType]) -> int:
-    """Return into how many shares a vertex divides the rows of [rows, columns].
+    """Return between how many workers a vertex divides the rows of a matrix [rows, columns].
 
-    It is six if there are few columns with many rows, and otherwise one.
+    The number is six if there are few columns with many rows, and otherwise one.
     """
     is_one_column = columns == 1 and operation in ("ADD", "SQUARE_ADD", "MAX", "MIN")
     has_few_columns = 1 < columns <= FEW and operation in _FEW and dtype in (FLOAT, HALF)
-    # squares are computed one vector at a time, whatever the number of columns
+    # Squares are computed one vector at a time, so the number of columns does not matter for them.
     min_rows = LONG * (1 if operation == "SQUARE_ADD" else columns)
     return WORKERS if (is_one_column or has_few_columns) and rows >= min_rows else 1
 
@@ -75,10 +77,11 @@ def shares_of(operation: str, columns: int, rows: int, dtype: type[DType]) -> in
 def reduced(
     operation: str, x: Array, carried: type[DType], shares: int = 1, across: bool = False
 ) -> Array:
-    """Return an array [columns]: the rows of x [rows, columns], reduced in the dtype `carried`.
+    """Return the rows of x [rows, columns], reduced in the dtype `carried`: an array [columns].
 
-    The rows are divided into `shares` shares. Each share is reduced first to last, and then their
-    results are. With `across`, x is [columns, rows].
+    The rows are divided into `shares` groups of consecutive rows. The rows of each group are
+    reduced first to last, and then the results of the groups. If `across` is true, x is [columns,
+    rows].
     """
     if shares > 1:
         length = x.shape[1] if across else len(x)
@@ -95,7 +98,7 @@ def reduced(
     result: Array
     if across:
         result = ufunc.accumulate(x, axis=1)[:, -1]
-    elif x.shape[1] == 1 and len(x):  # numpy would add a single column in pairs
+    elif x.shape[1] == 1 and len(x):  # For a single column, np.add.reduce would add pairwise.
         result = ufunc.accumulate(x, axis=0)[-1]
     else:
         result = ufunc.reduce(x, axis=0)
@@ -117,9 +120,10 @@ def stage_cycles(
     shares: int = 1,
     across: bool = False,
 ) -> int:
-    """Return the tile cycles to reduce a tensor [rows, columns] of `dtype` to [columns] of `out`.
+    """Return a tile's cycles to reduce a tensor [rows, columns] of `dtype` to [columns] of `out`.
 
-    The rows are divided into `shares` shares. With `across`, the rows of a column are contiguous.
+    The rows are divided into `shares` groups, which the workers reduce in parallel. If `across` is
+    true, the elements of a column are contiguous in memory.
     """
     num_workers = target.num_worker_contexts
     if shares > 1:
@@ -164,10 +168,11 @@ def worker_cycles(
     across: bool = False,
     stride: int = 0,
 ) -> int:
-    """Return the worker cycles of the fastest version of PopLibs' Reduce for this reduction.
+    """Return the cycles of a worker in the fastest version of PopLibs' Reduce for this reduction.
 
-    It reduces `rows` rows of `columns` columns. The rows begin `stride` elements apart, or
-    `columns` if it is 0. With `across`, the rows of a column are contiguous instead.
+    The worker reduces `rows` rows of `columns` columns, from `dtype` to `out`. Two successive rows
+    begin `stride` elements apart, or `columns` if `stride` is 0. If `across` is true, the elements
+    of a column are contiguous in memory instead.
     """
     dtype, out = (FLOAT if kind is BOOL else kind for kind in (dtype, out))
     if columns == 1 and operation in _FEW and stride < 2:
@@ -187,9 +192,10 @@ def worker_cycles(
 
 
 class _Reduction(SupervisorVertex, Generic[P, R]):
-    """The base of vertices that reduce the rows of x; `further` counts additional operations.
+    """The base of vertices that reduce the rows of x.
 
-    P stands for the dtype of x, and R for that of the result.
+    P stands for the dtype of x, and R for the dtype of the result. `further` is the number of
+    additional operations on each result: scaling and updating.
     """
 
     x: Input[Vector[Vector[P]]]
@@ -225,7 +231,7 @@ class _Reduction(SupervisorVertex, Generic[P, R]):
 
 
 class ReduceRows(_Reduction[P, R]):
-    """Set `out` to the rows of x, reduced first to last."""
+    """Reduce the rows of x, first to last, and write the result to `out`."""
 
     out: Output[Vector[R]]
 
@@ -234,7 +240,10 @@ class ReduceRows(_Reduction[P, R]):
 
 
 class ReduceRowsAlone(Vertex, Generic[P, R]):
-    """Set `out` to the rows of x, reduced by one worker; a tile may have several such vertices."""
+    """Reduce the rows of x with one worker, and write the result to `out`.
+
+    A tile may have several of these vertices, which run on different workers.
+    """
 
     x: Input[Vector[Vector[P]]]
     out: Output[Vector[R]]
@@ -261,7 +270,7 @@ class ReduceRowsAlone(Vertex, Generic[P, R]):
 
 
 class ScaledReduceRows(_Reduction[P, R]):
-    """Set `out` to `scale` times the rows of x, reduced first to last."""
+    """Reduce the rows of x, first to last, and write `scale` times the result to `out`."""
 
     scale: Input[FLOAT]
     out: Output[Vector[R]]
@@ -272,7 +281,7 @@ class ScaledReduceRows(_Reduction[P, R]):
 
 
 class ReduceRowsUpdate(_Reduction[P, R]):
-    """Add the rows of x, reduced first to last, to `out`. A result of HALF is rounded once."""
+    """Reduce the rows of x, first to last, and add the result to `out`; HALF is rounded once."""
 
     out: InOut[Vector[R]]
     further = 1
@@ -283,7 +292,7 @@ class ReduceRowsUpdate(_Reduction[P, R]):
 
 
 class ScaledReduceRowsUpdate(_Reduction[P, R]):
-    """Add `scale` times the reduced rows of x to `out`. A result of HALF is rounded once."""
+    """Reduce the rows of x, and add `scale` times the result to `out`; HALF is rounded once."""
 
     scale: Input[FLOAT]
     out: InOut[Vector[R]]
@@ -303,11 +312,12 @@ def reduction_codelet(
     shares: int,
     across: bool = False,
 ) -> type[Vertex]:
-    """Return the codelet `base` for an operation and these dtypes.
+    """Return a reduction codelet: the template `base` for an operation and its dtypes.
 
-    Rows have the dtype `dtype`, results `out`, and sums `carried`. The codelet's name is, for
-    example, popops::ReduceRows<ADD,float>. It contains `carried` if that is not the default,
-    "by_worker" if there are several `shares` of the rows, and "across" if x is [columns, rows].
+    `dtype` is the dtype of the rows, `out` that of the results, and `carried` that of the sums. The
+    codelet's name is, for example, popops::ReduceRows<ADD,float>. The name contains `carried` if it
+    is not the default dtype, "by_worker" if the rows are divided into several `shares`, and
+    "across" if x is [columns, rows].
     """
     refuse_quarter(base.__name__, dtype)
     is_unusual = carried is not partials_dtype(operation, dtype)

@@ -1,11 +1,14 @@
 """Reductions: `reduce`, `reduce_with_output` and `reduce_many`.
 
-The reduced dimensions are viewed as rows, and the remaining ones as columns. In one stage, every
-tile with a part of the result reads all rows of its columns. In two stages, blocks of rows are
-first reduced in parallel on different tiles, each if possible on the tile of its first element.
-`plan_reduce` chooses the number of blocks by the cost model. If it is cheaper, each tile first
-reduces its own rows of each column without moving anything, and the partial results are reduced in
-one stage or two.
+A tensor is viewed as a matrix: the reduced dimensions form the rows, and the other dimensions form
+the columns. The cost model chooses between these methods:
+
+* In one stage, every tile that has results reads all rows of their columns.
+* In two stages, blocks of rows are reduced in parallel on different tiles, and then the results of
+  the blocks. If possible, a block is reduced on the tile of its first element. `plan_reduce`
+  chooses the number of blocks.
+* Each tile first reduces the rows that it has of each column, without an exchange. The partial
+  results are then reduced in one stage or in two.
 """
 
 from __future__ import annotations
@@ -40,7 +43,7 @@ from ipu_teach.poplibs.library import (
 from ipu_teach.poplibs.options import Options
 from ipu_teach.poplibs.placing import balanced_partition, dealt
 from ipu_teach.poplibs.popops.operands import check_operand, check_output
-from ipu_teach.poplibs.popops.reduction_places import PlacedPlan, lying, placed_plan
+from ipu_teach.poplibs.popops.reduction_places import PlacedPlan, placed_plan, placement_of
 from ipu_teach.poplibs.popops.reduction_plan import (
     AccumTypes,
     ReducePlan,
@@ -76,7 +79,7 @@ __all__ = [
 Into = Program | list[ComputeSet]
 _FLOATS = (FLOAT, HALF)
 _SCALED = ("ADD", "SQUARE_ADD")
-# the counterpart of Poplar's enum: `popops.Operation.ADD` is the text "ADD"
+# The counterpart of Poplar's enum Operation; for example, `popops.Operation.ADD` is the text "ADD".
 Operation = SimpleNamespace(**{name: name for name in REDUCTIONS})
 
 
@@ -86,8 +89,8 @@ class ReduceParams:
     """The parameters of a reduction: its `operation`, and for sums a factor and an update.
 
     `operation` is the name of an `Operation`, such as "ADD". For ADD and SQUARE_ADD, the result is
-    multiplied by `scale`, which is a number or a FLOAT tensor of one element. With `update`, the
-    result is added to the values of an existing output.
+    multiplied by `scale`, which is a number or a FLOAT tensor of one element. If `update` is true,
+    the result is added to the values of an existing output instead of replacing them.
     """
 
     operation: str = "ADD"
@@ -98,9 +101,10 @@ class ReduceParams:
 @described
 @dataclass(frozen=True)
 class SingleReduceOp:
-    """A reduction for `reduce_many`: `x` is reduced over the dimensions `dims`.
+    """A reduction for `reduce_many`: the tensor `x` is reduced over the dimensions `dims`.
 
-    `params` is the operation's name or a `ReduceParams`; `out_type` is as for `reduce`.
+    `params` is the operation's name or a `ReduceParams`. `out_type` is the dtype of the result:
+    FLOAT or HALF if x has one of the two, and by default the dtype of x.
     """
 
     x: Tensor
@@ -126,29 +130,34 @@ def reduce(
     MIN and MAX work on numbers, LOGICAL_AND and LOGICAL_OR on BOOL. SQUARE_ADD is the sum of
     squares. LOG_ADD, for FLOAT and HALF, is the logarithm of the sum of exponentials. `out_type`
     may be FLOAT for x of HALF, or HALF for x of FLOAT; by default it is the dtype of x. The result
-    is mapped linearly over the tiles. If nothing is reduced, it is the operation's neutral element;
-    MIN and MAX raise an error then.
+    is mapped linearly over the tiles. If there are no elements to reduce, the result is the
+    operation's neutral element; MIN and MAX raise an error in this case.
 
-    The reduced dimensions are the rows of a matrix, and the other dimensions its columns. The cost
-    model chooses between two methods, of one to three compute sets, by the tile mapping of x:
+    The reduced dimensions form the rows of a matrix, and the other dimensions its columns. The cost
+    model chooses between two methods by the tile mapping of x:
 
-    * As `plan_reduce` plans, the rows are reduced in blocks, first to last within a block; then the
-      results of the blocks are reduced, first to last.
-    * Each tile reduces its own rows of a column, first to last. The results of the tiles are then
-      reduced in the order of the tiles' first rows, either first to last, or in blocks whose
-      results are reduced in another step.
+    * By blocks, in one or two compute sets: the rows are reduced in the blocks that `plan_reduce`
+      plans, first to last within a block. Then the results of the blocks are reduced, first to
+      last.
+    * By tiles, in two or three compute sets: each tile reduces the rows that it has of a column,
+      first to last. The results of the tiles are then reduced in the order of the tiles' first
+      rows, either first to last, or in blocks whose results are reduced in another step.
 
-    Up to 8 long columns (with at least 32 times as many rows as columns; for SQUARE_ADD, at least
-    32 rows) are divided by rows over the six workers of a tile, as `poputil.balanced_partition`
-    divides, and the workers' results are reduced first to last; in the second method, a worker may
-    reduce complete columns instead. Sums of HALF are accumulated in FLOAT
-    and rounded once, unless `options` set "accumType.inVertex" (the sums within a vertex) or
-    "accumType.interTile" (the results between the compute sets).
+    A tile has six workers. Up to 8 long columns are divided between them by rows, as
+    `poputil.balanced_partition` divides, and the workers' results are reduced first to last. A
+    column is long if it has at least 32 times as many rows as there are columns (for SQUARE_ADD, at
+    least 32 rows). With the method by tiles, a worker may reduce whole columns instead. Sums of
+    HALF are accumulated in FLOAT and rounded once, unless `options` set "accumType.inVertex" (the
+    dtype of sums within a vertex) or "accumType.interTile" (the dtype of results between the
+    compute sets).
 
     `prog` is a Sequence, or a list of compute sets. With a list, the vertices of the first stage
-    are added to its first compute set, and so on; missing compute sets are appended to the list.
-    Nothing is executed then: add an Execute of each compute set, in order. Several reductions with
-    the same list run in parallel. Raises `PoplibsError` and `InvalidOptionError`.
+    are added to its first compute set, and so on; missing compute sets are appended to the list. In
+    this case the call adds no program: add an Execute of each compute set, in order. Several
+    reductions with the same list run in parallel.
+
+    :raises PoplibsError: if an argument is wrong.
+    :raises InvalidOptionError: if an option is wrong.
     """
     _check_into(prog, debug_context)
     job = _job(graph, SingleReduceOp(x, dims, operation, out_type), None, options)
@@ -168,11 +177,15 @@ def reduce_with_output(
     debug_context: str = OWN,
     options: Options | None = None,
 ) -> None:
-    """Write the result of `reduce` to `out`, which keeps its tile mapping.
+    """Write x, reduced over the dimensions `dims` by `operation`, to `out`.
 
-    `out` has the shape of the dimensions that are not reduced. Its dtype is the dtype of x; if that
-    is HALF or FLOAT, either is possible. With `ReduceParams(update=True)`, the result is added to
-    the values of `out`. Raises `PoplibsError` and `InvalidOptionError`.
+    The reduction and the other arguments are those of `reduce`. `out` keeps its tile mapping. Its
+    shape consists of the dimensions that are not reduced. Its dtype is the dtype of x; if that is
+    HALF or FLOAT, `out` may have either of the two. With `ReduceParams(update=True)`, the result is
+    added to the values of `out`.
+
+    :raises PoplibsError: if an argument is wrong.
+    :raises InvalidOptionError: if an option is wrong.
     """
     _check_into(prog, debug_context)
     job = _job(graph, SingleReduceOp(x, dims, operation, out.dtype), out, options)
@@ -188,11 +201,14 @@ def reduce_many(
     outputs: Sequence[Tensor] | None = None,
     options: Options | None = None,
 ) -> list[Tensor]:
-    """Run several reductions in parallel, in at most three compute sets; return their results.
+    """Append reductions that run in parallel, in at most three compute sets; return the results.
 
     `operations` is a list of `SingleReduceOp`, or of tuples of its arguments. `outputs` contains a
-    tensor for each reduction, as `out` in `reduce_with_output`; by default, new tensors are
-    created. `prog`, `options` and the raised errors are as for `reduce`.
+    tensor for each reduction, like `out` of `reduce_with_output`; by default, new tensors are
+    created. `prog` and `options` are those of `reduce`.
+
+    :raises PoplibsError: if an argument is wrong.
+    :raises InvalidOptionError: if an option is wrong.
     """
     _check_into(prog, debug_context)
     if not isinstance(operations, (list, tuple)) or not all(
@@ -228,9 +244,10 @@ def reduce_many(
 
 @dataclass
 class _Job:
-    """A checked reduction of the rows of `matrix` [rows, columns] into `out`, of the shape `shape`.
+    """A checked reduction of the rows of `matrix` [rows, columns] to `out`, of shape `shape`.
 
-    `out` is None until the output is created.
+    `dtype` is the dtype of `out`, and `types` contains the dtypes of the accumulation. `out` is
+    None until the output tensor is created.
     """
 
     matrix: Tensor
@@ -264,11 +281,10 @@ def _job(graph: Graph, op: SingleReduceOp, out: Tensor | None, options: Options 
     reduced_dims = _dims(x, op.dims)
     dtype = x.dtype if op.out_type is None else as_dtype(op.out_type, f"{calling()}()")
     if dtype is not x.dtype and (dtype not in _FLOATS or x.dtype not in _FLOATS):
-        raise refused(f"""reduces {x.dtype.__name__} to {x.dtype.__name__}, but was asked
-            for {dtype.__name__}.
+        raise refused(f"""cannot reduce {x.dtype.__name__} to {dtype.__name__}; it converts only
+            HALF and FLOAT.
             where: {x!r}
-            next:  convert the result with popops.cast; a reduction converts only HALF and
-            FLOAT.""")
+            next:  leave out_type out, and convert the result with popops.cast.""")
     kept_dims = [d for d in range(x.rank) if d not in reduced_dims]
     num_rows = prod(x.shape[d] for d in reduced_dims)
     shape = tuple(x.shape[d] for d in kept_dims)
@@ -276,7 +292,7 @@ def _job(graph: Graph, op: SingleReduceOp, out: Tensor | None, options: Options 
         raise refused(
             f"with {params.operation} was given no elements.",
             x,
-            "give at least one element, or use another operation than MAX and MIN.",
+            "give a tensor with at least one element, or use an operation other than MAX and MIN.",
         )
     if out is not None:
         check_output(out, shape, dtype)
@@ -309,7 +325,7 @@ def _dims(x: Tensor, dims: Sequence[int]) -> list[int]:
     valid_dims = [x._axis(d) for d in dims]
     if len(set(valid_dims)) != len(valid_dims):
         raise refused(
-            f"was given the dimensions {shown(dims)}, one of them twice.",
+            f"was given the dimensions {shown(dims)}, which name a dimension twice.",
             x,
             "name each dimension once.",
         )
@@ -317,26 +333,33 @@ def _dims(x: Tensor, dims: Sequence[int]) -> list[int]:
 
 
 def _check_extras(graph: Graph, x: Tensor, params: ReduceParams, out: Tensor | None) -> None:
-    """Raise `PoplibsError` unless the operation and the dtype permit the scale and the update."""
+    """Raise `PoplibsError` unless the operation and the dtype permit the scale and the update.
+
+    `out` is the existing output, or None if the reduction creates a new tensor; an update needs an
+    output.
+    """
     extra = "update" if params.update else ""
     if params.scale is not None:
         extra = "scale"
     if extra and params.operation not in _SCALED:
         raise refused(f"""with {params.operation} was given {extra}.
-            next:  leave {extra} out: only {" and ".join(_SCALED)} take scale and update.""")
+            next:  leave {extra} out; only {" and ".join(_SCALED)} have a scale and an update.""")
     if params.update and out is None:
-        raise refused("""was given update, but no output to which to add the result.
+        raise refused("""was given update=True, but no output to which the result is added.
             next:  use reduce_with_output, or give outputs to reduce_many.""")
     if params.scale is None:
         return
     if x.dtype not in _FLOATS:
-        raise refused(f"scales FLOAT and HALF, but x is {x.dtype.__name__}.", x, "leave scale out.")
+        raise refused(
+            f"can scale FLOAT and HALF, but x is {x.dtype.__name__}.", x, "leave scale out."
+        )
     if not isinstance(params.scale, Tensor):
         check_number("scale", params.scale, FLOAT)
         return
     check_tensor(graph, "scale", params.scale)
     if params.scale.dtype is not FLOAT or params.scale.num_elements != 1:
-        raise refused(f"""needs scale as a number, or as a FLOAT tensor of one element.
+        raise refused(f"""was given a scale that is neither a number nor a FLOAT tensor of one
+            element.
             where: {params.scale!r}
             next:  create the tensor with graph.add_variable(FLOAT, ()).""")
 
@@ -346,9 +369,10 @@ def _add_output(graph: Graph, job: _Job, name: str) -> None:
 
 
 def _run(graph: Graph, jobs: list[_Job], prog: Into, name: str) -> None:
-    """Add the vertices of all jobs to common compute sets, stage by stage.
+    """Add the vertices of all reductions to common compute sets, stage by stage.
 
-    A job with fewer stages than others shares their first compute sets.
+    A reduction with fewer stages than others uses only the first compute sets. If `prog` is a
+    Sequence, an Execute of each compute set is appended to it.
     """
     plans = [_plan(graph, job) for job in jobs]
     max_steps = max(plan.steps for plan in plans)
@@ -363,7 +387,7 @@ def _run(graph: Graph, jobs: list[_Job], prog: Into, name: str) -> None:
         operation = job.params.operation
         matrices = [(0, job.matrix)]
         if isinstance(plan, PlacedPlan):
-            matrices = _reduce_where_it_lies(graph, compute_sets, job, plan, name=name)
+            matrices = _reduce_by_tiles(graph, compute_sets, job, plan, name=name)
         elif plan.row_blocks > 1:
             matrices = [
                 (0, _reduce_blocks(graph, compute_sets[0], job, plan.row_blocks, name=name))
@@ -388,12 +412,12 @@ def _run(graph: Graph, jobs: list[_Job], prog: Into, name: str) -> None:
 
 
 def _plan(graph: Graph, job: _Job) -> ReducePlan | PlacedPlan:
-    """Return the cheaper of two plans: reduce blocks of rows, or first each tile's own rows."""
+    """Return the cheaper plan: reduce by blocks of rows, or first reduce each tile's own rows."""
     operation = job.params.operation
     matrix_dtype = job.matrix.dtype
     types = job.types
     plan = planned(*_size(job.matrix), matrix_dtype, graph.target, operation, types.inter_tile)
-    placement = lying(graph, job.matrix)
+    placement = placement_of(graph, job.matrix)
     if placement is None:
         return plan
     placed_alternative = placed_plan(
@@ -405,12 +429,13 @@ def _plan(graph: Graph, job: _Job) -> ReducePlan | PlacedPlan:
         target=graph.target,
     )
     cycles = plan.cycles
-    if plan.steps == 1 and plan.stages:  # the elements may already be on the tiles of the result
+    if plan.steps == 1 and plan.stages:
+        # Some elements may already be on the tile of their result; they are not exchanged.
         owners = graph.tile_map().at(job.result().flatten().positions() * job.dtype.size)
         bytes_moved = np.array(
             [
                 plan.stages[0].exchange_bytes,
-                placement.elsewhere(owners) * matrix_dtype.size,
+                placement.max_fetched(owners) * matrix_dtype.size,
             ]
         )
         planned_cycles, actual_cycles = exchange_cycles(bytes_moved, graph.target).tolist()
@@ -418,15 +443,15 @@ def _plan(graph: Graph, job: _Job) -> ReducePlan | PlacedPlan:
     return placed_alternative if placed_alternative.cycles < cycles else plan
 
 
-def _reduce_where_it_lies(
+def _reduce_by_tiles(
     graph: Graph, compute_sets: list[ComputeSet], job: _Job, plan: PlacedPlan, name: str
 ) -> list[tuple[int, Tensor]]:
-    """Add the vertices by which each tile reduces its own rows, and those for blocks of results.
+    """Add the vertices that reduce each tile's own rows, and the vertices of the middle stage.
 
-    Return (first column, tensor [results, columns]) for each group of columns with equally many
-    results.
+    Return a list of pairs (first column, tensor [results, columns]): the partial results that
+    remain to be reduced, for each group of columns with equal numbers of results.
     """
-    placement = plan.lying
+    placement = plan.placement
     second_operation = after(job.params.operation)
     partials_dtype = job.types.inter_tile
     vertex_dtype = job.types.in_vertex
@@ -435,7 +460,7 @@ def _reduce_where_it_lies(
     _add_by_group(graph, compute_sets[0], job, plan, partials=partials)
     matrices = [
         (first_column, partials[placement.of_columns(first_column, end_column)])
-        for first_column, end_column in placement.even(plan.width)
+        for first_column, end_column in placement.equal_intervals(plan.width)
     ]
     if plan.blocks == 1:
         return matrices
@@ -471,82 +496,108 @@ def _reduce_where_it_lies(
 def _add_by_group(
     graph: Graph, compute_set: ComputeSet, job: _Job, plan: PlacedPlan, partials: Tensor
 ) -> None:
-    """Add the vertices that reduce each group of columns on its tile, one codelet at a time."""
+    """Add the vertices that reduce each group of columns on its tile, in bulk for each codelet.
+
+    The vertices write their results to `partials`, whose numbers `Groups.result` contains.
+    """
     operation = job.params.operation
     dtype = job.matrix.dtype
-    groups = plan.lying.groups
-    columns_per_path = graph.target.get_vector_width(dtype)
-    # each vertex gets columns that fill complete data paths
-    num_vertices_of_group = np.maximum(plan.alone, 1)
-    paths_of_group = -(-groups.columns // columns_per_path)
-    group_of_vertex, number_in_group = expand(
-        np.zeros_like(num_vertices_of_group), num_vertices_of_group
-    )
-    begin_in_group, end_in_group = (
-        (number_in_group + i)
-        * paths_of_group[group_of_vertex]
-        // num_vertices_of_group[group_of_vertex]
-        * columns_per_path
-        for i in (0, 1)
-    )
-    num_columns = np.minimum(end_in_group, groups.columns[group_of_vertex]) - begin_in_group
-    num_rows = groups.rows[group_of_vertex]
-    is_alone = plan.alone[group_of_vertex] > 0
-    across = groups.across[group_of_vertex]
-    first_element = groups.first[group_of_vertex] + begin_in_group * num_rows
-    first_result = groups.result[group_of_vertex] + begin_in_group
-
-    shape_number, vertex_shapes = numbered(num_columns, num_rows, across)
+    groups = plan.placement.groups
+    vertices = _vertices_of_groups(plan, graph.target.get_vector_width(dtype))
+    shape_number, vertex_shapes = numbered(vertices.columns, vertices.rows, vertices.across)
     x_column = listed_column(
         graph,
         dtype,
-        len(group_of_vertex),
+        len(vertices.group),
         (
-            (vertices, _elements(plan.lying.places, first_element[vertices], *shape))
-            for vertices, shape in zip(
+            (selected, _elements(plan.placement.places, vertices.first_element[selected], *shape))
+            for selected, shape in zip(
                 members(shape_number, len(vertex_shapes)), vertex_shapes, strict=True
             )
         ),
     )
-    length_number, result_lengths = numbered(num_columns)
+    length_number, result_lengths = numbered(vertices.columns)
     result_forms = [partials[:length].form for (length,) in result_lengths]
-    out_column = Column(partials.offset + first_result, length_number, result_forms)
+    out_column = Column(partials.offset + vertices.first_result, length_number, result_forms)
     size_number, group_sizes = numbered(groups.columns, groups.rows)
     shares = np.array(
         [
             shares_of(operation, group_columns, group_rows, dtype)
             for group_columns, group_rows in group_sizes
         ]
-    )[size_number][group_of_vertex]
-    kind_number, codelet_kinds = numbered(is_alone, np.where(is_alone, 1, shares), across)
-    vertex_number = compute_set.num_vertices + np.arange(len(group_of_vertex))
+    )[size_number][vertices.group]
+    is_alone = plan.alone[vertices.group] > 0
+    kind_number, codelet_kinds = numbered(is_alone, np.where(is_alone, 1, shares), vertices.across)
+    vertex_number = compute_set.num_vertices + np.arange(len(vertices.group))
     for (reads_alone, num_shares, is_across), selected in zip(
         codelet_kinds, members(kind_number, len(codelet_kinds)), strict=True
     ):
-        base_codelet = ReduceRowsAlone if reads_alone else ReduceRows
-        vertex_dtype = job.types.in_vertex
-        transposed = bool(is_across)
         codelet = reduction_codelet(
-            base_codelet,
+            ReduceRowsAlone if reads_alone else ReduceRows,
             operation,
             dtype,
             partials.dtype,
-            carried=vertex_dtype,
+            carried=job.types.in_vertex,
             shares=num_shares,
-            across=transposed,
+            across=bool(is_across),
         )
         edges = {"x": x_column.at(selected), "out": out_column.at(selected)}
-        tiles = groups.tile[group_of_vertex[selected]]
+        tiles = groups.tile[vertices.group[selected]]
         graph.add_columns(
             compute_set, codelet, tiles, edges, fields={}, order=vertex_number[selected]
         )
 
 
+@dataclass(frozen=True)
+class _GroupVertices:
+    """The vertices that reduce the groups of columns of a plan, as arrays with an entry per vertex.
+
+    Attributes:
+        group: the number of the vertex's group.
+        columns: the number of columns that the vertex reduces.
+        rows: the number of rows that the vertex reduces.
+        across: `Groups.across` of the vertex's group.
+        first_element: the index of the vertex's first element in `Placement.places`.
+        first_result: the number of the vertex's first partial result.
+    """
+
+    group: Array
+    columns: Array
+    rows: Array
+    across: Array
+    first_element: Array
+    first_result: Array
+
+
+def _vertices_of_groups(plan: PlacedPlan, vector_width: int) -> _GroupVertices:
+    """Divide the columns of each group between its vertices, in multiples of `vector_width`.
+
+    The number of vertices of a group is its entry in `plan.alone`, or 1 if that is 0.
+    """
+    groups = plan.placement.groups
+    vertices_of_group = np.maximum(plan.alone, 1)
+    vectors_of_group = -(-groups.columns // vector_width)
+    group, number_in_group = expand(np.zeros_like(vertices_of_group), vertices_of_group)
+    begin_in_group, end_in_group = (
+        (number_in_group + i) * vectors_of_group[group] // vertices_of_group[group] * vector_width
+        for i in (0, 1)
+    )
+    num_rows = groups.rows[group]
+    return _GroupVertices(
+        group=group,
+        columns=np.minimum(end_in_group, groups.columns[group]) - begin_in_group,
+        rows=num_rows,
+        across=groups.across[group],
+        first_element=groups.first[group] + begin_in_group * num_rows,
+        first_result=groups.result[group] + begin_in_group,
+    )
+
+
 def _elements(places: Array, first: Array, columns: int, rows: int, across: int) -> Array:
-    """Return the positions of each vertex's elements: int64[vertices, rows, columns].
+    """Return the positions in memory of each vertex's elements: int64[vertices, rows, columns].
 
     A vertex reads `columns` * `rows` consecutive entries of `places`, column by column, beginning
-    with the index in `first`. If `across`, the shape is [vertices, columns, rows].
+    with the index in `first`. If `across` is true, the shape is [vertices, columns, rows].
     """
     vertex_places = places[first[:, None] + np.arange(columns * rows)]
     positions: Array = vertex_places.reshape(-1, columns, rows)
@@ -561,10 +612,10 @@ def _size(matrix: Tensor) -> tuple[int, int]:
 def _reduce_blocks(
     graph: Graph, compute_set: ComputeSet, job: _Job, num_blocks: int, name: str
 ) -> Tensor:
-    """Add a vertex for each block of rows; return their results, [blocks, columns].
+    """Add a vertex that reduces each block of rows; return the results, [blocks, columns].
 
-    A block is reduced on the tile of its first element if these tiles are all different; otherwise
-    the blocks are spread over all tiles.
+    Each block is reduced on the tile of its first element, if these tiles are all different.
+    Otherwise the blocks are distributed over all tiles.
     """
     matrix = job.matrix
     partials_dtype = job.types.inter_tile
@@ -601,7 +652,7 @@ def _finish(
     shares: int = 1,
     first_column: int = 0,
 ) -> None:
-    """Add the vertices that reduce `matrix` into the flat output, beginning at `first_column`.
+    """Add the vertices that reduce `matrix` to the output, from element `first_column` on.
 
     Each column is reduced on the tile of its result.
     """
@@ -646,11 +697,11 @@ def reduce_rows(
     name: str,
     update: bool = False,
 ) -> None:
-    """Reduce the rows of `matrix`, first to last, into `out`.
+    """Reduce the rows of `matrix` [rows, columns], first to last, and write the result to `out`.
 
-    Each column is reduced on the tile of its result, in one compute set named `name`. With
-    `update`, the result is added to the values of `out`. Other libraries use this function as the
-    last step of their plans.
+    The call adds one compute set with the name `name`. Each column is reduced on the tile of its
+    result. If `update` is true, the result is added to the values of `out`. Other libraries use
+    this function as the last step of their plans.
     """
     into = graph.add_compute_set(name)
     types = accum_types(operation, matrix.dtype, None)

@@ -1,9 +1,10 @@
-"""Slices at offsets that are known only at run time: reading and writing rows, views, and checks.
+"""Reading and writing slices at offsets that are known only at run time: views, rows and checks.
 
-A tensor is viewed as a matrix: its rows count the positions in the sliced dimensions, and its
-columns those in all other dimensions. A tile works on complete columns. Tensors of
-`create_sliceable_tensor` are mapped that way; to slice them, only row numbers are exchanged. For
-any other tensor, the columns are distributed linearly, and the data is exchanged first.
+A tensor is viewed as a matrix. Its rows are the positions in the sliced dimensions, and its columns
+the positions in all other dimensions. A tile works on whole columns. Tensors of
+`create_sliceable_tensor` are mapped by columns; to slice them, only row numbers are exchanged. For
+any other tensor, the columns are distributed linearly over the tiles, and the data is exchanged
+first.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from ipu_teach.types import (
 )
 
 OFFSETS = (UNSIGNED_INT, INT)
-Placed = list[tuple[int, list[tuple[int, int]]]]  # (tile, intervals of its columns)
+Placed = list[tuple[int, list[tuple[int, int]]]]  # pairs (tile, intervals of its columns)
 _INTEGERS: tuple[type[DType], ...] = (
     UNSIGNED_CHAR,
     UNSIGNED_SHORT,
@@ -56,7 +57,8 @@ _BITS = {dtype.size: dtype for dtype in _INTEGERS}
 class RowBlock(NamedTuple):
     """The work of one vertex: its tile, interval of rows, intervals of columns, and lookups.
 
-    A lookup is a row number that is read or updated; `lookups` selects those of the vertex.
+    A lookup is the number of a row that is read or updated. `lookups` is the slice of all lookups
+    that the vertex works on.
     """
 
     tile: int
@@ -65,14 +67,14 @@ class RowBlock(NamedTuple):
     lookups: slice
 
     def of(self, rows: Tensor) -> Tensor:
-        """Return the part of `rows` [rows, columns] that belongs to the block."""
+        """Return the part of the matrix `rows` [rows, columns] that belongs to this block."""
         return columns_of(rows[self.rows[0] : self.rows[1]], self.columns)
 
 
 def blocks_of(graph: Graph, rows: Tensor, plan: SlicePlan | None, lookups: int) -> list[RowBlock]:
-    """Return the blocks into which a plan divides `rows` [rows, columns].
+    """Return the blocks into which `plan` divides the matrix `rows` [rows, columns].
 
-    Without a plan, each block has all rows of some columns. `lookups` is the number of lookups.
+    If `plan` is None, each block has all rows of some columns. `lookups` is the number of lookups.
     """
     if plan is None:
         all_rows = (0, rows.shape[0])
@@ -89,10 +91,10 @@ def blocks_of(graph: Graph, rows: Tensor, plan: SlicePlan | None, lookups: int) 
 def plan_for(
     graph: Graph, rows: Tensor, lookups: int, operation: str | None = None
 ) -> SlicePlan | None:
-    """Return a plan for `lookups` rows of `rows` [rows, columns], or None.
+    """Return a plan that is faster than blocks of whole columns, or None if there is no such plan.
 
-    The plan is for a slice if `operation` is None, and otherwise for an update by `operation`. The
-    result is None if no plan is faster than blocks of complete columns, where the tensor is mapped.
+    The plan is for `lookups` lookups in the matrix `rows` [rows, columns]. It is for slices if
+    `operation` is None, and otherwise for updates by `operation`.
     """
     target = graph.target
     dtype = rows.dtype
@@ -126,11 +128,11 @@ def slice_rows(
     name: str,
     plan: SlicePlan | None = None,
 ) -> Tensor:
-    """Return a tensor [numbers, columns]: the rows of `rows` [rows, columns] with these numbers.
+    """Return a tensor [numbers, columns]: the rows of the matrix `rows` with the given numbers.
 
-    A number without a row gives zeros. If a plan divides the rows into parts, every part looks up
-    all numbers, and the results of the parts are added. At most one of them is not zero, so their
-    bits are added as integers.
+    For a number without a row, the result is 0. If a plan divides the rows into parts,
+    every part looks up all numbers, and the results of the parts are added. At most one of these
+    results is not zero, so their bits are added as integers.
     """
     row_parts = [(0, rows.shape[0])] if plan is None else plan.rows()
     slices = graph.add_variable(
@@ -171,15 +173,18 @@ def update_rows(
     plan: SlicePlan | None = None,
     is_unplanned: bool = False,
 ) -> None:
-    """Combine `updates` [numbers, columns] by `operation` with the rows of these numbers.
+    """Append the update of rows of the matrix `rows`, with the given numbers, by `updates`.
 
-    If `operation` is "", the rows are replaced; otherwise updates are multiplied by `scale`.
-    Numbers without a row are skipped. If a plan divides the numbers into parts, each part is summed
-    first (in FLOAT if the rows are HALF), and then the sums are added to the rows, first to last.
-    `is_unplanned` tells that the rows are not mapped as the plan assumes: they are then copied to
-    other tiles for the last step, and back.
+    `updates` is [numbers, columns]. If `operation` is "", the updates replace the rows. Otherwise
+    the updates are multiplied by `scale`, and combined with the rows by `operation`. Numbers
+    without a row are skipped.
+
+    If a plan divides the numbers into parts, the updates of each part are summed first, in FLOAT if
+    the rows are HALF. Then the sums are added to the rows, first to last. If `is_unplanned` is
+    true, the rows are not mapped as the plan assumes: they are copied to other tiles for the last
+    step, and back.
     """
-    # if the order of updates matters, one vertex must see all numbers of a row
+    # Unless updates are added, their order matters, and one vertex must apply all updates of a row.
     if plan is not None and operation != "ADD":
         plan = replace(plan, lookup_parts=1)
     is_summed_first = plan is not None and plan.lookup_parts > 1
@@ -213,7 +218,9 @@ def update_rows(
     if is_summed_first:
         matrix = parts.reshape((num_parts, rows.num_elements))
         result = flat_rows = rows.flatten()
-        if is_unplanned:  # the rows are moved to the tiles of the sums, and back
+        if (
+            is_unplanned
+        ):  # The rows are moved to the tiles of the sums, and back after the addition.
             result = laying.linear(graph, rows.dtype, flat_rows.shape, f"{name}/rows")
             prog.add(Copy(flat_rows, result))
         step_name = f"{name}/multiUpdateAdd/Reduce"
@@ -230,10 +237,11 @@ def row_numbers(
     name: str,
     clamped: bool = False,
 ) -> Tensor:
-    """Return a tensor [slices]: the row number of each slice's offset in a grid of positions.
+    """Return a tensor [slices]: each slice's offset as the number of a position in a grid.
 
-    `offsets` is [slices, dims], and `counts` the shape of the grid. An offset outside the grid
-    gives a number outside the grid or, if `clamped`, the number of the nearest position.
+    `offsets` is [slices, dims], and `counts` the shape of the grid, whose positions are numbered in
+    row-major order. For an offset outside the grid, the number is outside the grid, too; if
+    `clamped` is true, it is the number of the nearest position instead.
     """
     if len(counts) == 1 and not clamped:
         return offsets[:, 0]
@@ -264,16 +272,17 @@ def spread_numbers(
     prog: Program,
     name: str,
 ) -> Tensor:
-    """Return a tensor [slices, rows of a slice]: the numbers of all rows that slices cover.
+    """Return a tensor [slices, rows of a slice]: the numbers of all rows that the slices cover.
 
-    `numbers` are the results of `row_numbers` with the grid `counts`. The rows are counted in
-    another grid, of the shape `shape`; a slice covers a block of the shape `lengths` in it.
+    `numbers` are results of `row_numbers` for the grid `counts` of possible offsets. The rows are
+    numbered in another grid, of the shape `shape`, in which a slice covers a block of the shape
+    `lengths`.
     """
     if prod(lengths) == 1 or not counts:
         return numbers.reshape((numbers.num_elements, 1))
     num_rows = prod(shape)
     corner_number: expr.Expr = expr.Const(0)
-    # convert a number in the grid of slices to the number of the slice's first row
+    # Convert the number of a slice's position to the number of the slice's first row.
     for dim in range(len(counts)):
         positions_below = prod(counts[dim + 1 :])
         stride = prod(shape[dim + 1 :])
@@ -314,9 +323,9 @@ def rows_codelet(
     scale: type[DType] | None = None,
     updates: type[DType] | None = None,
 ) -> type[Vertex]:
-    """Return the codelet `base` for rows of `dtype` and row numbers of the dtype `numbers`.
+    """Return the codelet `base` for rows of `dtype` and for row numbers of the dtype `numbers`.
 
-    `scale` and `updates` are the dtypes of the factor and the updates, by default `dtype`. The
+    `scale` and `updates` are the dtypes of the factor and of the updates, by default `dtype`. The
     codelet's name is, for example, popops::MultiUpdateOp<ADD,float,int>.
     """
     name_words: list[Word] = [operation, dtype, None if numbers is UNSIGNED_INT else numbers]
@@ -332,24 +341,30 @@ def rows_codelet(
 
 
 def fold(x: Tensor, along: Sequence[int]) -> Tensor:
-    """Return x [slices, *shape] with the dimensions `along` of `shape` before all others of it."""
+    """Return a view of x [slices, *shape] in which the dimensions `along` of `shape` come first.
+
+    They follow the dimension of the slices.
+    """
     other_dims = [d for d in range(x.rank - 1) if d not in along]
     return x.dim_shuffle([0, *(d + 1 for d in along), *(d + 1 for d in other_dims)])
 
 
 def unfold(x: Tensor, along: Sequence[int], rank: int) -> Tensor:
-    """Return the inverse of `fold`, for a shape of `rank` dimensions."""
+    """Return a view that reverses `fold`, for slices with `rank` dimensions."""
     folded_dims = [*along, *(d for d in range(rank) if d not in along)]
     return x.dim_shuffle([0, *(folded_dims.index(d) + 1 for d in range(rank))])
 
 
 def rest_of(x: Tensor, along: Sequence[int]) -> int:
-    """Return the number of elements of x along all dimensions except `along`."""
+    """Return the product of the sizes of x in all dimensions except `along`."""
     return prod(size for d, size in enumerate(x.shape) if d not in along)
 
 
 def rows_of(x: Tensor, along: Sequence[int]) -> Tensor:
-    """Return a matrix view of x: rows count positions in `along`, columns those in the others."""
+    """Return a view of x as a matrix whose rows are the positions in the dimensions `along`.
+
+    Its columns are the positions in all other dimensions.
+    """
     other_dims = [d for d in range(x.rank) if d not in along]
     return x.dim_shuffle([*along, *other_dims]).reshape(
         (prod(x.shape[d] for d in along), rest_of(x, along))
@@ -357,10 +372,10 @@ def rows_of(x: Tensor, along: Sequence[int]) -> Tensor:
 
 
 def windows(x: Tensor, along: Sequence[int], lengths: Sequence[int]) -> tuple[Tensor, list[int]]:
-    """Return (view [slices, elements of a slice], number of slices in each dimension `along`).
+    """Return `(view, counts)`: all slices of x, and the number of slices in each dimension `along`.
 
-    A row of the view is a possible slice of x with the sizes `lengths` in the dimensions `along`.
-    Slices overlap, so the view repeats elements.
+    The view is [slices, elements of a slice]. Its rows are the possible slices of x with the sizes
+    `lengths` in the dimensions `along`. Slices overlap, so the view repeats elements.
     """
     other_dims = [d for d in range(x.rank) if d not in along]
     view = x.dim_shuffle([*along, *other_dims])
@@ -383,9 +398,9 @@ def windows(x: Tensor, along: Sequence[int], lengths: Sequence[int]) -> tuple[Te
 
 
 def as_slices(rows: Tensor, x: Tensor, along: Sequence[int], lengths: Sequence[int]) -> Tensor:
-    """Return `rows` of x, all those of several slices, as a tensor [slices, *shape of a slice].
+    """Return `rows`, which contains all rows of several slices, as a tensor [slices, *slice shape].
 
-    `rows` is either rows of the view by `windows`, or rows of the view by `rows_of`.
+    `rows` contains rows of the view that `windows` returns, or of the view that `rows_of` returns.
     """
     other_sizes = [size for d, size in enumerate(x.shape) if d not in along]
     slice_size = prod(lengths) * prod(other_sizes)
@@ -403,10 +418,11 @@ def aimed(
     prog: Program,
     name: str,
 ) -> tuple[Tensor, Tensor]:
-    """Return the row numbers and the rows of an update: [slices, rows of a slice], [rows, columns].
+    """Return `(numbers, rows)`: the rows of x that an update changes, and their new contents.
 
-    The numbers are those of the rows of x that the slices at `offsets` cover. The rows are those of
-    all slices in `updates` [slices, *shape of a slice].
+    `numbers` [slices, rows of a slice] contains the numbers of the rows of x that the slices at
+    `offsets` cover. `rows` [rows, columns] contains the rows of all slices in `updates` [slices,
+    *slice shape].
     """
     shape = [x.shape[d] for d in along]
     num_positions = [size - length + 1 for size, length in zip(shape, lengths, strict=True)]
@@ -418,39 +434,39 @@ def aimed(
 
 
 def columns_of(rows: Tensor, pieces: Sequence[tuple[int, int]]) -> Tensor:
-    """Return the columns of `rows` in the intervals `pieces` (begin, end), concatenated."""
+    """Return the columns of the matrix `rows` in the intervals `pieces`, concatenated."""
     return concat([rows[:, begin:end] for begin, end in pieces], 1)
 
 
 def on_columns(
     graph: Graph, operands: dict[str, Tensor], **state: Tensor
 ) -> Iterator[tuple[int, Edges]]:
-    """Yield (tile, edges) for each tile with columns of the first operand, by `placed`.
+    """Yield (tile, edges) for each tile to which `placed` assigns columns of the first operand.
 
-    The edges are the same columns of all operands, and `state`.
+    The edges contain the tile's columns of every operand, and `state`.
     """
     for tile, pieces in placed(graph, next(iter(operands.values()))):
         yield tile, {field: columns_of(rows, pieces) for field, rows in operands.items()} | state
 
 
 def spread(graph: Graph, rows: Tensor, places: Placed) -> None:
-    """Map the columns of `rows` to the tiles that `places` assigns to them."""
+    """Map the columns of the matrix `rows` to the tiles that `places` assigns to them."""
     for tile, pieces in places:
         for begin, end in pieces:
             graph.set_tile_mapping(rows[:, begin:end], tile)
 
 
 def linear(graph: Graph, rows: Tensor) -> Placed:
-    """Return (tile, intervals of its columns) by a linear mapping of the columns of `rows`."""
+    """Return (tile, intervals of its columns) that distribute the columns of `rows` linearly."""
     mapping = calc_linear_tile_mapping(graph, rows.shape[1], rows.dtype)
     return [(tile, pieces) for tile, pieces in enumerate(mapping) if pieces]
 
 
 def placed(graph: Graph, rows: Tensor) -> Placed:
-    """Return (tile, intervals of its columns) for `rows` [rows, columns].
+    """Return pairs (tile, intervals of its columns) for the matrix `rows` [rows, columns].
 
-    If every column is on one tile, the result follows the tile mapping of `rows`; otherwise, the
-    columns are mapped linearly.
+    If every column is on one tile, the pairs follow the tile mapping of `rows`. Otherwise they
+    distribute the columns linearly over the tiles.
     """
     if rows.num_elements:
         tiles = graph.tile_map().at(rows.positions() * rows.dtype.size)
@@ -465,7 +481,7 @@ def placed(graph: Graph, rows: Tensor) -> Placed:
 def dims_of(x: Tensor, dims: Sequence[int]) -> list[int]:
     """Return `dims` as non-negative dimensions of x.
 
-    Raises `PoplibsError` if there are none, or one is repeated.
+    :raises PoplibsError: if there are no dimensions, or a dimension is repeated.
     """
     is_sequence = isinstance(dims, Sequence) and not isinstance(dims, str)
     valid_dims = [x._axis(d) for d in dims] if is_sequence else []
@@ -481,7 +497,8 @@ def dims_of(x: Tensor, dims: Sequence[int]) -> list[int]:
 def sizes_of(x: Tensor, along: list[int], sizes: Sequence[int]) -> list[int]:
     """Return `sizes` as integers.
 
-    Raises `PoplibsError` unless there is one from 1 to its length for each dimension in `along`.
+    :raises PoplibsError: unless there is a size for each dimension in `along`, from 1 to its
+        length.
     """
     is_list_valid = (
         isinstance(sizes, (list, tuple))
@@ -499,33 +516,40 @@ def sizes_of(x: Tensor, along: list[int], sizes: Sequence[int]) -> list[int]:
 
 
 def sliced(x: Tensor, along: list[int], lengths: list[int]) -> Shape:
-    """Return the shape of x with `lengths` in the dimensions `along`."""
+    """Return the shape of x, with the sizes `lengths` in the dimensions `along`."""
     return tuple(lengths[along.index(d)] if d in along else n for d, n in enumerate(x.shape))
 
 
 def check_slice(
     x: Tensor, offset: Tensor, dims: Sequence[int], sizes: Sequence[int]
 ) -> tuple[list[int], list[int]]:
-    """Return (dimensions, sizes) of a slice of x at one `offset`. Raises `PoplibsError`."""
+    """Return `(dimensions, sizes)` of a slice of x at one `offset`.
+
+    :raises PoplibsError: if an argument is wrong.
+    """
     along, lengths = _check_sliced(x, dims, sizes)
     if offset.dtype is not UNSIGNED_INT or offset.shape[0] != len(along):
-        raise refused(f"""needs offset as {counted(len(along), "element")} of UNSIGNED_INT, one for
-            each dimension; it was given {offset.shape[0]:,} of {offset.dtype.__name__}.
+        raise refused(f"""needs an offset of {counted(len(along), "element")} of UNSIGNED_INT, but
+            was given {offset.shape[0]:,} of {offset.dtype.__name__}.
             where: {offset!r}
-            next:  cast offset with popops.cast, or reshape it.""")
+            next:  give an element for each dimension in dims, and cast it with popops.cast.""")
     return along, lengths
 
 
 def check_slices(
     x: Tensor, offsets: Tensor, dims: Sequence[int], sizes: Sequence[int]
 ) -> tuple[list[int], list[int]]:
-    """Return (dimensions, sizes) of slices of x at many `offsets`. Raises `PoplibsError`."""
+    """Return `(dimensions, sizes)` of slices of x at many `offsets`.
+
+    :raises PoplibsError: if an argument is wrong.
+    """
     along, lengths = _check_sliced(x, dims, sizes)
     if offsets.dtype not in OFFSETS or offsets.shape[1] != len(along):
-        raise refused(f"""needs offsets [slices, {len(along)}] of UNSIGNED_INT or INT, a number for
-            each dimension; it was given {offsets.shape} of {offsets.dtype.__name__}.
+        raise refused(f"""needs offsets [slices, {len(along)}] of UNSIGNED_INT or INT, but was given
+            shape {offsets.shape} of {offsets.dtype.__name__}.
             where: {offsets!r}
-            next:  for one dimension give shape (slices, 1): offsets.expand([1]).""")
+            next:  give a number for each dimension in dims; for one dimension, write
+            offsets.expand([1]).""")
     return along, lengths
 
 
@@ -541,5 +565,5 @@ def check_base(x: Tensor) -> None:
     """Raise `PoplibsError` if x has an 8-bit float dtype."""
     if issubclass(x.dtype, QUARTER):
         raise refused(
-            f"does not work on {x.dtype}.", x, "slice its codes: tensor.reinterpret(UNSIGNED_CHAR)."
+            f"cannot slice {x.dtype}.", x, "slice its bytes: tensor.reinterpret(UNSIGNED_CHAR)."
         )

@@ -1,12 +1,13 @@
 """a = a + k b and related operations, in place: one compute set with one vertex per tile.
 
-A vertex works on its tile's elements of a. b is converted to a's dtype; each product is rounded to
-it, and then the sum. A factor is a number, or a tensor of one element that is sent to every tile.
-The cycles are those of PopLibs' ScaledAdd, with its operations ADD, SUBTRACT and AXPBY.
+A vertex works on the elements of a that are on its tile. b is converted to the dtype of a. First
+each product is rounded to that dtype, and then the sum. A factor is a number, or a tensor of one
+element that is sent to every tile. The cycles are those of PopLibs' ScaledAdd, with its operations
+ADD, SUBTRACT and AXPBY.
 
 If a is HALF and HALF does not represent a factor precisely enough ("scaleFloatToHalfTolerance"),
-`scaled_add_to` computes in FLOAT and rounds once. A factor in a FLOAT tensor is checked when the
-program runs.
+`scaled_add_to` computes in FLOAT and rounds once. A factor in a FLOAT tensor is compared with this
+tolerance when the program runs.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class ScaledAddSpecialisation(Enum):
 
 
 def _like(a: Array, b: Array) -> Array:
-    """Return b in the dtype of a."""
+    """Return b, converted to the dtype of a."""
     return b if b.dtype == a.dtype else b.astype(a.dtype)
 
 
@@ -57,7 +58,7 @@ class _Scaled(SupervisorVertex, Generic[A, B]):
     a: InOut[Vector[A]]
     b: Input[Vector[B]]
     operation: ClassVar[str]
-    # whether a and b are in different memory elements, so that they can be read in the same cycle
+    # Whether a and b are in different memory elements, so that both can be read in the same cycle.
     fast: ClassVar[bool]
 
     def cycles(self, target: Target) -> int:
@@ -77,7 +78,7 @@ class _Scaled(SupervisorVertex, Generic[A, B]):
 
 
 class ScaledAdd(_Scaled[A, B]):
-    """a = a + k b."""
+    """Replace a by a + k b, for a factor k that is a number."""
 
     k: A
 
@@ -86,13 +87,13 @@ class ScaledAdd(_Scaled[A, B]):
 
 
 class ScaledAddTensor(ScaledAdd[A, B]):
-    """a = a + k b, for a factor k that is a tensor."""
+    """Replace a by a + k b, for a factor k that is a tensor."""
 
     k: Input[A]
 
 
 class ScaledAddWide(_Scaled[A, B]):
-    """a = a + k b in FLOAT, rounded once to the HALF dtype of a."""
+    """Replace a of HALF by a + k b, computed in FLOAT and rounded once."""
 
     k: FLOAT
 
@@ -101,7 +102,7 @@ class ScaledAddWide(_Scaled[A, B]):
 
 
 class ScaledAddWideTensor(_Scaled[A, B]):
-    """a = a + k b, in HALF if HALF represents k within the tolerance, else in FLOAT."""
+    """Replace a by a + k b, in HALF if that represents k within the tolerance, else in FLOAT."""
 
     k: Input[FLOAT]
     tolerance: ClassVar[float]
@@ -117,7 +118,7 @@ class ScaledAddWideTensor(_Scaled[A, B]):
 
 
 class ScaledSubtract(_Scaled[A, B]):
-    """a = a - k b."""
+    """Replace a by a - k b, for a factor k that is a number."""
 
     k: A
 
@@ -126,13 +127,13 @@ class ScaledSubtract(_Scaled[A, B]):
 
 
 class ScaledSubtractTensor(ScaledSubtract[A, B]):
-    """a = a - k b, for a factor k that is a tensor."""
+    """Replace a by a - k b, for a factor k that is a tensor."""
 
     k: Input[A]
 
 
 class AXPBY(_Scaled[A, B]):
-    """a = ka a + kb b."""
+    """Replace a by ka a + kb b, for factors that are numbers."""
 
     ka: A
     kb: A
@@ -142,21 +143,21 @@ class AXPBY(_Scaled[A, B]):
 
 
 class AXPBYTensor(AXPBY[A, B]):
-    """a = ka a + kb b, for factors that are tensors."""
+    """Replace a by ka a + kb b, for factors that are tensors."""
 
     ka: Input[A]
     kb: Input[A]
 
 
 class XMinusAXPlusBY(AXPBY[A, B]):
-    """a = (a - ka a) + kb b, which PopLibs estimates as AXPBY."""
+    """Replace a by (a - ka a) + kb b, for factors that are numbers, with the cycles of AXPBY."""
 
     def compute(self) -> None:
         self.a = (self.a - self.ka * self.a) + self.kb * _like(self.a, self.b)
 
 
 class XMinusAXPlusBYTensor(XMinusAXPlusBY[A, B]):
-    """a = (a - ka a) + kb b, for factors that are tensors; PopLibs estimates it as AXPBY."""
+    """Replace a by (a - ka a) + kb b, for factors that are tensors, with the cycles of AXPBY."""
 
     ka: Input[A]
     kb: Input[A]
@@ -172,17 +173,18 @@ def scaled_add_to(
     debug_context: str = OWN,
     options: Options | None = None,
 ) -> None:
-    """Add k * b to a, for tensors of one shape; b is converted to a's dtype.
+    """Add k * b to a, for tensors of equal shape; b is converted to the dtype of a.
 
-    The product is rounded, and then the sum. `k` is a number, or a tensor of one element of a's
-    dtype; if a is HALF, the tensor may also be FLOAT. `options` may contain:
+    First the product is rounded, and then the sum. `k` is a number, or a tensor of one element of
+    a's dtype; if a is HALF, the tensor may also be FLOAT. `options` may contain:
 
     * "optimizeForSpeed" (default False): the model assumes that a and b are in different memory
-      elements, so that they are read in the same cycle;
+      elements, so that both are read in the same cycle;
     * "scaleFloatToHalfTolerance" (default 1e-6): if a is HALF, and HALF represents k with a larger
       relative error than this, the sum is computed in FLOAT and rounded once, which is slower.
 
-    Raises `PoplibsError` and `InvalidOptionError`.
+    :raises PoplibsError: if an argument is wrong.
+    :raises InvalidOptionError: if an option is wrong.
     """
     valid_options = settled(OPTIONS, options)
     _check_pair(a, b)
@@ -224,11 +226,14 @@ def scaled_subtract_from(
     debug_context: str = OWN,
     options: Options | None = None,
 ) -> None:
-    """Subtract k * b from a, for tensors of one shape; b is converted to a's dtype.
+    """Subtract k * b from a, for tensors of equal shape; b is converted to the dtype of a.
 
-    The product is rounded, and then the difference. `k` is a number, or a tensor of one element of
-    a's dtype. `options` are those of `scaled_add_to`; "scaleFloatToHalfTolerance" changes nothing.
-    Raises `PoplibsError` and `InvalidOptionError`.
+    First the product is rounded, and then the difference. `k` is a number, or a tensor of one
+    element of a's dtype. `options` are those of `scaled_add_to`; "scaleFloatToHalfTolerance" has no
+    effect here.
+
+    :raises PoplibsError: if an argument is wrong.
+    :raises InvalidOptionError: if an option is wrong.
     """
     valid_options = settled(OPTIONS, options)
     _check_pair(a, b)
@@ -258,11 +263,14 @@ def axpby_to(
     options: Options | None = None,
     specialisation: ScaledAddSpecialisation = ScaledAddSpecialisation.DEFAULT,
 ) -> None:
-    """Replace a by ka * a + kb * b, rounded after each step, for tensors of one shape.
+    """Replace a by ka * a + kb * b, rounded after each step, for tensors of equal shape.
 
     The factors are numbers, or tensors of one element of a's dtype. With the `specialisation`
-    X_MINUS_AX_PLUS_BY, the formula is (a - ka * a) + kb * b. `options` are as for
-    `scaled_subtract_from`. Raises `PoplibsError` and `InvalidOptionError`.
+    X_MINUS_AX_PLUS_BY, the formula is (a - ka * a) + kb * b. `options` are those of
+    `scaled_subtract_from`.
+
+    :raises PoplibsError: if an argument is wrong.
+    :raises InvalidOptionError: if an option is wrong.
     """
     valid_options = settled(OPTIONS, options)
     _check_pair(a, b)
@@ -271,7 +279,7 @@ def axpby_to(
         for name, factor in (("ka", ka), ("kb", kb))
     }
     has_tensors = any(isinstance(factor, Tensor) for factor in factors.values())
-    if has_tensors:  # if one factor is a tensor, both must be
+    if has_tensors:  # The codelet needs two tensors, so a number becomes a constant.
         for name, factor in factors.items():
             factors[name] = scalar(graph, a.dtype, factor, f"{debug_context}/{name}")
     base_codelet: type[Vertex]

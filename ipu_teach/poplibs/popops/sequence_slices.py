@@ -1,4 +1,4 @@
-"""`sequence_slice` copies runs of consecutive rows from one tensor to another."""
+"""`sequence_slice`, which copies groups of consecutive rows from one tensor to another."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ __all__ = ["sequence_slice"]
 
 
 class SequenceSlice(SupervisorVertex):
-    """dst[to[i] : to[i] + count[i]] = src[start[i] : start[i] + count[i]] for each i.
+    """Set dst[to[i] : to[i] + count[i]] to src[start[i] : start[i] + count[i]] for each i.
 
-    Rows outside either tensor are skipped. With `zero`, all other rows of dst become 0. Costs
-    PopLibs' SequenceSlice (popopsCycleEstimators.cpp).
+    Rows outside either tensor are skipped. If `zero` is true, all other rows of dst become 0. The
+    cycles are those of PopLibs' SequenceSlice (popopsCycleEstimators.cpp).
     """
 
     src: Input[Vector[Vector[FLOAT]]]
@@ -73,13 +73,16 @@ def sequence_slice(
     prog: Program,
     debug_context: str = OWN,
 ) -> None:
-    """Copy runs of rows: n[i] rows of t_in from row in_offset[i] to row out_offset[i] of t_out.
+    """Copy groups of rows: n[i] rows from row in_offset[i] of t_in to row out_offset[i] of t_out.
 
     `t_in` and `t_out` have the same dtype and two or more dimensions, of equal sizes except in the
-    first. `n`, `in_offset` and `out_offset` [runs] are UNSIGNED_INT. Rows outside either tensor are
-    skipped. If runs overlap, the last one counts. With `zero_unused`, all other rows of t_out
-    become 0; otherwise they keep their values, which must have been written. There is one compute
-    set, in which each tile works on its columns of t_out. Raises `PoplibsError`.
+    first dimension. `n`, `in_offset` and `out_offset` [groups] are UNSIGNED_INT. Rows outside
+    either tensor are skipped. If groups overlap in t_out, the last group overwrites the others. If
+    `zero_unused` is true, all other rows of t_out become 0; otherwise they keep their values, which
+    must have been written before. The call adds one compute set, in which each tile works on its
+    columns of t_out.
+
+    :raises PoplibsError: if an argument is wrong.
     """
     check_base(t_in)
     check_base(t_out)
@@ -92,10 +95,11 @@ def sequence_slice(
     )
     for name, tensor in (("n", n), ("in_offset", in_offset), ("out_offset", out_offset)):
         if tensor.dtype is not UNSIGNED_INT or tensor.shape != n.shape:
-            raise refused(f"""needs n, in_offset and out_offset of UNSIGNED_INT, equally long;
-                {name} has {tensor.shape[0]:,} of {tensor.dtype.__name__}.
+            raise refused(f"""needs n, in_offset and out_offset of UNSIGNED_INT and of equal
+                length, but {name} has {tensor.shape[0]:,} of {tensor.dtype.__name__}.
                 where: {tensor!r}
-                next:  give all three an element for each run, and cast them with popops.cast.""")
+                next:  give each of the three an element per group of rows, and cast it with
+                popops.cast.""")
     source, result = (t.reshape((t.shape[0], prod(t.shape[1:]))) for t in (t_in, t_out))
     run_fields = {"count": n, "start": in_offset, "to": out_offset}
     edges_by_tile = on_columns(graph, {"dst": result, "src": source}, **run_fields)

@@ -1,12 +1,14 @@
 """The partition of a table for many slices at once: `embedding_plan`, and tensors mapped by it.
 
-A table [entries, columns] is divided into blocks of rows and columns. The lookups, which are the
-numbers of rows to read or update, are divided into parts. Each tile has one block and one part of
-the lookups. The tiles with the same block store a share of it each. For a slice, each of these
-tiles receives the full block, and looks up its part of the numbers. If the rows are divided, a
-second compute set combines the results of the blocks. For an update, every tile receives the
-updates of its rows. If the lookups are divided, each tile sums its own part, and a second compute
-set adds the sums to the table. PopLibs plans the same partitions (popops/DynamicSlice.cpp).
+A table [entries, columns] is divided into blocks of rows and columns. A lookup is the number of a
+row that is read or updated. The lookups are divided into parts. Each tile works on one block and
+one part of the lookups. The tiles with the same block each store a share of the block.
+
+For a slice, each of these tiles receives the whole block, and looks up its part of the numbers. If
+the rows of the table are divided, a second compute set combines the results of the blocks. For an
+update, every tile receives the updates of its rows. If the lookups are divided, each tile sums its
+own part, and a second compute set adds the sums to the table. PopLibs plans the same partitions
+(popops/DynamicSlice.cpp).
 """
 
 from __future__ import annotations
@@ -41,8 +43,8 @@ OPTIONS = (
     Option("operationForUpdate", ("none", "add", "max"), "add"),
     Option("availableMemoryProportion", float),
     Option("planMinimisationTarget", ("memory", "cycles"), "memory"),
-    # PopLibs counts the cycles of the worst case, in which one worker updates all rows, so the
-    # distribution and the order of the row numbers do not matter
+    # PopLibs' estimate is for the worst case, in which one worker updates all rows. Therefore the
+    # distribution and the order of the row numbers have no effect.
     Option("indicesDistribution", ("uniform", "onePoint"), "uniform", effect=False),
     Option("indicesAreSorted", bool, False, effect=False),
 )
@@ -54,9 +56,10 @@ class SlicePlan:
     """The partition of a table [entries, columns] for slices and updates of single rows.
 
     The table is divided into `row_parts` by `column_parts` blocks, each on `lookup_parts` tiles.
-    The plan is for `lookups` rows at a time. `parts` contains (label, modelled cycles) for each
-    activity. `table_bytes` and `temporary_bytes` are the bytes of the table and of temporary data
-    on the fullest tile. Print the plan, or show it in a notebook.
+    The plan is for `lookups` row numbers at a time. `parts` contains pairs (label, modelled cycles)
+    for the steps of the slice and update. `table_bytes` and `temporary_bytes` are the bytes of the
+    table and of temporary data on the fullest tile. To see the plan, print it or show it in a
+    notebook.
     """
 
     entries: int
@@ -73,20 +76,20 @@ class SlicePlan:
 
     @property
     def cycles(self) -> int:
-        """The modelled cycles of a slice, an update or both, as the plan's options say."""
+        """The modelled cycles of a slice, an update, or both, depending on the plan's options."""
         return sum(cycles for _, cycles in self.parts)
 
     def rows(self) -> list[tuple[int, int]]:
-        """Return the interval (begin, end) of each block of rows."""
+        """Return the interval (begin, end) of rows of each block."""
         return balanced_partition(self.entries, self.row_parts)
 
     def blocks(
         self, lookups: int | None = None
     ) -> list[tuple[int, tuple[int, int], tuple[int, int], tuple[int, int]]]:
-        """Return (tile, rows, columns, lookups) for the work of every tile.
+        """Return a tuple (tile, rows, columns, lookups) for the work of every tile.
 
         Rows, columns and lookups are intervals (begin, end). `lookups` replaces the planned number
-        of lookups. The tiles are spread evenly over the machine.
+        of lookups. The tiles are distributed evenly over the machine.
         """
         column_intervals = balanced_partition(self.columns, self.column_parts)
         lookup_intervals = balanced_partition(
@@ -96,10 +99,10 @@ class SlicePlan:
         return [(tile, *block) for tile, block in dealt(intervals, self.num_tiles)]
 
     def places(self) -> list[tuple[int, tuple[int, int], tuple[int, int]]]:
-        """Return (tile, rows, columns) for the part of the table that each tile stores.
+        """Return a tuple (tile, rows, columns) for the part of the table that each tile stores.
 
-        Rows and columns are intervals (begin, end). A block's rows are distributed over all tiles
-        that share the block.
+        Rows and columns are intervals (begin, end). The rows of a block are distributed over all
+        tiles that work on the block.
         """
         blocks = self.blocks()
         tiles_per_block = self.lookup_parts
@@ -151,17 +154,18 @@ def embedding_plan(
 ) -> SlicePlan:
     """Return the best partition of a table [num_entries, output_size] of `dtype` for many slices.
 
-    `num_lookups` is a list: how many rows each slice or update reads or writes. The plan is for the
-    largest number. `options` may contain:
+    `num_lookups` is a list that contains, for each slice or update, the number of rows that it
+    reads or writes. The plan is for the largest number. `options` may contain:
 
     * "usedForSlice" and "usedForUpdate" (both True by default): which operations the plan is for;
     * "operationForUpdate": "add" (the default), "max" or "none";
     * "planMinimisationTarget": "memory" (the bytes on the fullest tile, the default) or "cycles";
     * "availableMemoryProportion": the limit of temporary data, as a share of a tile's memory (no
       limit by default);
-    * "indicesDistribution" and "indicesAreSorted", which change nothing.
+    * "indicesDistribution" and "indicesAreSorted", which have no effect.
 
-    Raises `PoplibsError` and `InvalidOptionError`.
+    :raises PoplibsError: if an argument is wrong.
+    :raises InvalidOptionError: if an option is wrong.
     """
     table_dtype = as_dtype(dtype, f"{calling()}()")
     is_list_valid = (
@@ -225,10 +229,11 @@ def _best(
 
 
 def _cuts(sizes: tuple[int, int, int], num_tiles: int) -> Iterator[tuple[int, int, int]]:
-    """Yield (parts of columns, parts of rows, parts of lookups) for each partition to try.
+    """Yield (column parts, row parts, lookup parts) for each partition to compare.
 
-    A partition has at most one part per tile. For the lookups, only some numbers of parts are
-    tried, each at least 10 % larger than the previous one.
+    `sizes` is (rows, columns, lookups) of the table. A partition has at most one part per tile. For
+    the lookups, only some numbers of parts are compared, each at least 10 % larger than the
+    previous number.
     """
     lookup_choices = [1]
     for count in _counts(sizes[2], num_tiles):
@@ -253,12 +258,12 @@ def quicker_plan(
     cycles: int,
     elements_held: int,
 ) -> SlicePlan | None:
-    """Return the fastest plan that takes fewer than `cycles` cycles, or None.
+    """Return the fastest plan that takes fewer than `cycles` cycles, or None if there is none.
 
     The plan is for a table with any tile mapping, of which the fullest tile has `elements_held`
     elements. `sizes` is (rows, columns, lookups). The plan is for slices or, if `slices` is false,
-    for updates by addition. Its temporary data is at most a quarter of a tile's memory. The result
-    is None without a search if `cycles` is at most that of two empty supersteps.
+    for updates by addition. Its temporary data is at most a quarter of a tile's memory. If `cycles`
+    is at most that of two empty supersteps, return None without a search.
     """
     options: Settled = {
         "usedForSlice": slices,
@@ -294,12 +299,12 @@ def _counts(size: int, maximum: int) -> list[int]:
 
 @lru_cache(maxsize=64)
 def _superstep(target: Target) -> int:
-    """Return the cycles of a superstep until the first word has arrived on the last tile."""
+    """Return the cycles of sync and of sending a word to the tile on which it arrives last."""
     return target.internal_sync_cycles + int(arrival_cycles(target).max())
 
 
 class _Share(NamedTuple):
-    """The work of a tile: a block of `rows` by `columns` of a table, and `lookups` row numbers."""
+    """The work of a tile: `lookups` row numbers in a block of `rows` rows and `columns` columns."""
 
     rows: int
     columns: int
@@ -308,7 +313,10 @@ class _Share(NamedTuple):
     target: Target
 
     def exchange(self, label: str, num_bytes: int) -> tuple[str, int]:
-        """Return (label, cycles) for a superstep in which a tile receives `num_bytes` bytes."""
+        """Return `(label, cycles)` of an exchange in which a tile receives `num_bytes` bytes.
+
+        The cycles include the sync before it.
+        """
         return label, _superstep(self.target) + int(exchange_cycles(num_bytes, self.target))
 
 
@@ -322,11 +330,12 @@ def planned(
     lookup_parts: int = 1,
     elements_held: int = 0,
 ) -> SlicePlan:
-    """Return the plan with these numbers of parts, and its modelled costs.
+    """Return the plan with these numbers of parts, including its modelled costs.
 
-    `sizes` is (entries, columns, lookups). The model assumes that numbers and updates come from
-    other tiles. If `elements_held` is 0, the table is mapped by the plan; otherwise the table comes
-    from other tiles, too, and the fullest of them holds `elements_held` elements of it.
+    `sizes` is (entries, columns, lookups), and `chosen` contains the options. The model assumes
+    that row numbers and updates come from other tiles. If `elements_held` is 0, the table is mapped
+    by the plan. Otherwise the table comes from other tiles, too, and the fullest of them has
+    `elements_held` elements of it.
     """
     entries, columns, lookups = sizes
     share = _Share(
@@ -379,9 +388,10 @@ def planned(
 def _slice_parts(
     share: _Share, received_bytes: int, num_elements: int, row_parts: int
 ) -> tuple[list[tuple[str, int]], int]:
-    """Return (label, cycles) for each activity of a slice, and the temporary bytes on a tile.
+    """Return `(parts, temporary bytes)` of a slice, for the tile with the most work.
 
-    A tile receives `received_bytes` bytes. The results have `num_elements` elements together.
+    `parts` contains pairs (label, cycles) for the steps of the slice. A tile receives
+    `received_bytes` bytes. The results of all tiles have `num_elements` elements together.
     """
     dtype = share.dtype
     target = share.target
@@ -399,10 +409,11 @@ def _slice_parts(
 def _update_parts(
     share: _Share, received_bytes: int, lookup_parts: int, operation: str, held_bytes: int
 ) -> tuple[list[tuple[str, int]], int]:
-    """Return (label, cycles) for each activity of an update, and the temporary bytes on a tile.
+    """Return `(parts, temporary bytes)` of an update, for the tile with the most work.
 
-    A tile receives `received_bytes` bytes. If `held_bytes` is not 0, the table itself is moved,
-    too, and the fullest tile holds `held_bytes` bytes of it.
+    `parts` contains pairs (label, cycles) for the steps of the update. A tile receives
+    `received_bytes` bytes. If `held_bytes` is not 0, the table itself is moved, too, and the
+    fullest tile has `held_bytes` bytes of it.
     """
     dtype = share.dtype
     target = share.target
@@ -436,7 +447,7 @@ def _update_parts(
 def check_plan(
     graph: Graph, plan: SlicePlan | None, x: Tensor, along: list[int], lengths: list[int]
 ) -> None:
-    """Raise `PoplibsError` unless `plan` is None, or is for slices of single rows of x."""
+    """Raise `PoplibsError` unless `plan` is None or is a plan for slices of single rows of x."""
     if plan is not None:
         check_table(graph, plan, x.dtype, x.shape, along=along)
         if lengths != [1]:
@@ -447,7 +458,10 @@ def check_plan(
 def check_table(
     graph: Graph, plan: SlicePlan, dtype: type[DType], shape: Sequence[int], along: list[int]
 ) -> None:
-    """Raise `PoplibsError` unless `plan` is for rows of a table of this dtype and shape."""
+    """Raise `PoplibsError` unless `plan` is for rows of a table of this dtype and shape.
+
+    `along` contains the sliced dimensions.
+    """
     table_facts = (dtype, tuple(shape), along, graph.target.num_tiles)
     if table_facts != (plan.dtype, (plan.entries, plan.columns), [0], plan.num_tiles):
         raise refused(f"""was given a plan for another table. The plan is for a
@@ -455,7 +469,7 @@ def check_table(
             {plan.num_tiles:,} tiles, sliced along dimensions [0]. The table is a {dtype.__name__}
             tensor of shape {tuple(shape)} on {graph.target.num_tiles:,} tiles, sliced along
             dimensions {along}.
-            next:  make a plan for this table: popops.embedding_plan.""")
+            next:  create a plan for this table with popops.embedding_plan.""")
 
 
 @library
@@ -468,10 +482,11 @@ def create_indices_tensor(
 ) -> Tensor:
     """Return a variable [num_indices, len(dims)] of UNSIGNED_INT for the offsets of slices.
 
-    It is mapped linearly; `plan` changes nothing. Raises `PoplibsError`.
+    The variable is mapped linearly; `plan` has no effect.
+
+    :raises PoplibsError: if an argument is wrong.
     """
     if not isinstance(dims, (list, tuple)) or not is_whole(num_indices) or num_indices < 0:
-        raise refused(f"""was given the dimensions {shown(dims)} and {shown(num_indices)} as
-            num_indices.
-            next:  give a list of dimensions, and a whole number.""")
+        raise refused(f"""was given dims={shown(dims)} and num_indices={shown(num_indices)}.
+            next:  give a list of dimensions, and a whole number of 0 or more as num_indices.""")
     return linear(graph, UNSIGNED_INT, (int(num_indices), len(dims)), name)

@@ -1,8 +1,8 @@
-"""The codelets that read and write rows by row numbers in a tensor, for the columns on their tile.
+"""The codelets that read and write rows of a tensor by row numbers, for the columns on their tile.
 
-Cycles are PopLibs' estimates of DynamicSlice1D, MultiSlice, MultiUpdate and MultiUpdateOp
-(popops/PerformanceEstimation.cpp). PopLibs has no estimate of an update by MUL; it costs as much as
-one by MAX.
+The cycles are PopLibs' estimates of DynamicSlice1D, MultiSlice, MultiUpdate and MultiUpdateOp
+(popops/PerformanceEstimation.cpp). PopLibs has no estimate of an update by MUL; the model assumes
+the cost of an update by MAX.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ U = TypeVar("U")
 
 
 class DynamicSlice1D(SupervisorVertex):
-    """Set `out` to rows of base, beginning with row `offset`, as many as `out` has.
+    """Set `out` to consecutive rows of `base`, beginning with the row with the number `offset`.
 
-    After the last row comes the first; an offset that is too large counts as 0.
+    After the last row of `base` follows its first row. An offset beyond the last row counts as 0.
     """
 
     base: Input[Vector[Vector[FLOAT]]]
@@ -44,9 +44,9 @@ class DynamicSlice1D(SupervisorVertex):
 
 
 class DynamicUpdateSlice1D(SupervisorVertex):
-    """Replace rows of base, beginning with row `offset`, by the rows of update.
+    """Replace consecutive rows of `base` by those of `update`, beginning with row number `offset`.
 
-    After the last row comes the first; an offset that is too large counts as 0.
+    After the last row of `base` follows its first row. An offset beyond the last row counts as 0.
     """
 
     base: InOut[Vector[Vector[FLOAT]]]
@@ -72,10 +72,10 @@ def _start(offset: Array, rows: int) -> Array:
 
 
 class MultiSlice(SupervisorVertex):
-    """Set `out` to the rows of base with the numbers in `offsets`, or zeros if there is no row.
+    """Set `out` to the rows of `base` with the numbers in `offsets`, or 0 if there is no such row.
 
-    `first` is the number of the first row of base. UNSIGNED_INT stands for the dtype of the
-    numbers.
+    `first` is the number of the first row of `base`. In the field annotations, UNSIGNED_INT stands
+    for the dtype of the row numbers.
     """
 
     base: Input[Vector[Vector[FLOAT]]]
@@ -97,9 +97,9 @@ class MultiSlice(SupervisorVertex):
 
 
 class MultiUpdate(SupervisorVertex):
-    """Set the rows of base that `offsets` names to the rows of updates, in their order.
+    """Set the rows of `base` with the numbers in `offsets` to the rows of `updates`, in order.
 
-    The first row of base has the number `first`; offsets without a row are skipped.
+    The first row of `base` has the number `first`. Numbers without a row are skipped.
     """
 
     base: InOut[Vector[Vector[FLOAT]]]
@@ -122,10 +122,10 @@ class MultiUpdate(SupervisorVertex):
 
 
 class MultiUpdateOp(SupervisorVertex, Generic[K, U]):
-    """Combine the rows of base with the numbers in `offsets` with updates, from first to last.
+    """Combine rows of `base`, with the numbers in `offsets`, with the rows of `updates`, in order.
 
-    The operation is ADD (of scale times updates), MUL or MAX. Sums of HALF are accumulated in FLOAT
-    and rounded once; updates of HALF may be added to FLOAT.
+    The operation is ADD (of `scale` times `updates`), MUL or MAX. Sums of HALF are accumulated in
+    FLOAT and rounded once; updates of HALF may be added to FLOAT.
     """
 
     base: InOut[Vector[Vector[FLOAT]]]

@@ -1,17 +1,17 @@
-"""Plan how rows are ordered over tiles; `planned` chooses by the cost model.
+"""Plans for ordering rows on several tiles; `planned` chooses a plan by the cost model.
 
-Each row is divided into chunks. Each chunk is sorted on a different tile, which keeps only the
-first k elements. A sorted group of elements is called a run. Stages join neighbouring runs into
-fewer and longer runs, until one run is left:
+Each row is divided into chunks. Each chunk is sorted on a different tile, which retains only the
+first k elements. A sorted group of elements is called a run. Stages join neighbouring runs to fewer
+and longer runs, until a single run remains:
 
-* A *merge* moves the runs to one tile. It suits few elements.
-* A *ranking* takes four steps and many tiles. For every pair of runs, a tile counts for each
-  element how many elements of the other run come before it. The rank of an element is the sum of
-  its counts and of its position in its run. Then the elements of each run are written to the
-  positions of their ranks, in blocks of the result, and the blocks are combined. (Preparata, New
+* A *merge* moves the runs to one tile. It is suitable for few elements.
+* A *ranking* takes four steps and many tiles. For every pair of runs, a tile counts, for each
+  element, how many elements of the other run come before it. The rank of an element is the sum of
+  its counts and its position in its run. Then the elements of each run are written to the positions
+  of their ranks, in blocks of the result, and the blocks are combined. (Preparata, New
   Parallel-Sorting Schemes, IEEE Transactions on Computers, 1978, sorts by such counts.) The number
-  of steps is the same for two runs and for a hundred. PopLibs' bitonic network
-  (lib/popops/BitonicTopK.cpp) takes log2(n) x (log2(n) + 1) / 2 steps.
+  of steps does not depend on the number of runs. PopLibs' bitonic network
+  (lib/popops/BitonicTopK.cpp) takes log2(n) x (log2(n) + 1) / 2 steps for n elements.
 """
 
 from __future__ import annotations
@@ -39,10 +39,11 @@ class Stage:
 
 @dataclass(frozen=True)
 class SortPlan:
-    """The plan by which rows are sorted, or their first elements selected.
+    """A plan for sorting rows, or for selecting their first elements.
 
     The rows are divided into `groups` groups on different tiles. Each row is divided into `chunks`
-    chunks, one per tile, which the stages join. `cycles` are the modelled cycles.
+    chunks, each on one tile, and the `stages` join the sorted chunks. `cycles` is the number of
+    modelled cycles.
     """
 
     groups: int
@@ -53,10 +54,10 @@ class SortPlan:
 
 @dataclass(frozen=True)
 class Grid:
-    """The tiles on which groups of rows are sorted.
+    """The tiles on which each group of rows is sorted.
 
-    Groups are distributed over the IPUs, and the groups of an IPU evenly over its tiles, so that no
-    row is copied from one IPU to another.
+    The groups are distributed over the IPUs, and the groups of an IPU evenly over its tiles, so
+    that no row is copied from one IPU to another.
     """
 
     groups: int
@@ -87,11 +88,11 @@ class Grid:
 
 @dataclass(frozen=True)
 class Cuts:
-    """The numbers of vertices that share the work of a ranking.
+    """The numbers of vertices between which the work of a ranking is divided.
 
-    In the first step, each pair of runs has a vertex. Then `sums` vertices add the counts of each
-    run, `blocks` vertices write each run to blocks of the result, and `parts` vertices combine the
-    blocks.
+    In the first step, there is a vertex for each pair of runs. Then `sums` vertices add the counts
+    of each run, `blocks` vertices write each run to blocks of the result, and `parts` vertices
+    combine the blocks.
     """
 
     sums: int
@@ -102,8 +103,8 @@ class Cuts:
 def cuts(runs: int, length: int, retained: int, tiles: int, target: Target) -> Cuts:
     """Return the numbers of vertices for a ranking of `runs` runs on `tiles` tiles.
 
-    A run has at most `length` elements, and the result has `retained` elements. There are only as
-    many vertices as have an element for each of their workers.
+    A run has at most `length` elements, and the result has `retained` elements. The numbers are
+    limited, so that every vertex has an element for each of its workers.
     """
     num_workers = target.num_worker_contexts
     tiles_per_run = max(1, tiles // runs)
@@ -123,8 +124,8 @@ def grid(groups: int, target: Target) -> Grid:
 def planned(rows: int, n: int, k: int, dtypes: Dtypes, target: Target) -> SortPlan:
     """Return the cheapest plan for the first `k` elements of each of `rows` rows of `n` elements.
 
-    `dtypes` contains the dtype of the keys and, if there are any, of the values that move with
-    them.
+    `dtypes` contains the dtype of the keys and, if there are values that move with the keys,
+    theirs.
     """
     plans = (
         _Planner(rows, n, k, chunks, dtypes=dtypes, target=target).plan()
@@ -134,7 +135,7 @@ def planned(rows: int, n: int, k: int, dtypes: Dtypes, target: Target) -> SortPl
 
 
 def _chunks(n: int, target: Target) -> list[int]:
-    """Return the numbers of chunks to try: powers of two, midpoints between them, and all tiles."""
+    """Return the chunk counts to compare: powers of two, midpoints between them, and all tiles."""
     num_tiles = max(1, min(n, target.tiles_per_ipu))
     powers_of_two = [2**i for i in range(num_tiles.bit_length())]
     chunk_counts = (
@@ -146,7 +147,7 @@ def _chunks(n: int, target: Target) -> list[int]:
 
 
 class _Planner:
-    """A search for the cheapest stages, for one number of chunks."""
+    """A search for the cheapest stages for a given number of chunks."""
 
     def __init__(
         self, rows: int, n: int, k: int, chunks: int, dtypes: Dtypes, target: Target
@@ -171,7 +172,7 @@ class _Planner:
         return SortPlan(self.groups, self.chunks, stages, first_cycles + cycles)
 
     def _best(self, runs: int, length: int) -> tuple[int, tuple[Stage, ...]]:
-        """Return (cycles, stages) of the cheapest stages that join runs of `length` elements."""
+        """Return `(cycles, stages)` of the cheapest stages to join runs of `length` elements."""
         if runs == 1:
             return 0, ()
         choices = []
@@ -193,7 +194,7 @@ class _Planner:
         return self._step(self.rows * columns * element_bytes) + sorting
 
     def _rank(self, runs: int, length: int, tiles: int) -> int:
-        """Return the cycles to join runs of `length` elements by a ranking on `tiles` tiles."""
+        """Return the cycles of a ranking of `runs` runs of `length` elements on `tiles` tiles."""
         target = self.target
         num_retained = min(self.k, runs * length)
         vertex_cuts = cuts(runs, length, num_retained, tiles, target=target)
@@ -220,6 +221,6 @@ class _Planner:
         )
 
     def _step(self, received_bytes: int) -> int:
-        """Return the cycles of sync and exchange for `received_bytes` on the busiest tile."""
+        """Return the cycles of sync and exchange if the busiest tile receives this many bytes."""
         start_cycles = self.target.internal_sync_cycles + self.target.exchange_latency_cycles
         return start_cycles + int(exchange_cycles(received_bytes, self.target))

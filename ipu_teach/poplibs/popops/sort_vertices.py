@@ -1,7 +1,7 @@
-"""The codelets that order rows: sort chunks, merge sorted runs, and compute ranks.
+"""The codelets that order rows: they sort chunks, merge sorted runs, and compute ranks.
 
-Equal elements keep their order. NaN counts as larger than any number. For cycles, see
-`ipu_teach.cost.vertices.order`.
+A run is a sorted group of elements. Equal elements keep their order. NaN is larger than any number.
+The module `ipu_teach.cost.vertices.order` contains the cycles.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from ipu_teach.types import UNSIGNED_INT, Array, DType
 
 K = TypeVar("K")
 V = TypeVar("V")
-# the word in a codelet's name for its constant `largest`
+# The word in a codelet's name for each value of its constant `largest`.
 WORDS = {True: "largest", False: "smallest"}
 
 
 def order_of(keys: Array, k: int, largest: bool, descending: bool) -> Array:
-    """Return int64[rows, k]: the columns of the k largest or smallest keys of each row.
+    """Return the columns of the k largest or smallest keys of each row: int64[rows, k].
 
-    `keys` is [rows, n]. The keys in these columns are in descending or ascending order.
+    `keys` is [rows, n]. The keys in the returned columns are in descending or ascending order.
     """
     row_length = keys.shape[1]
     ascending_order = np.argsort(keys, axis=1, kind="stable")
@@ -41,9 +41,9 @@ def taken(rows: Array, order: Array) -> Array:
 
 
 class SortRows(SupervisorVertex, Generic[K]):
-    """Set `out` to the k largest or smallest elements of each row of keys, in order.
+    """Set `out` to the k largest or smallest elements of each row of `keys`, in order.
 
-    In a row, each group of `run` elements is in order already.
+    In a row, each group of `run` elements is sorted already.
     """
 
     keys: Input[Vector[Vector[K]]]
@@ -62,7 +62,10 @@ class SortRows(SupervisorVertex, Generic[K]):
 
 
 class SortRowsKV(SupervisorVertex, Generic[K, V]):
-    """Set `out` as `SortRows` does, and `picked` to the values at the same positions."""
+    """Set `out` to the k largest or smallest keys of each row, and `picked` to their values.
+
+    The keys are in order. In a row, each group of `run` keys is sorted already.
+    """
 
     keys: Input[Vector[Vector[K]]]
     values: Input[Vector[Vector[V]]]
@@ -111,9 +114,10 @@ class RankPair(SupervisorVertex, Generic[K]):
 
 
 class SumRanks(SupervisorVertex):
-    """Set `ranks` to the sum of each column of counts, plus the element's position in its run.
+    """Set `ranks` to the ranks of elements of a run: the sum of their counts plus their position.
 
-    The first element has the position `begin`.
+    `counts` has a column for each element, and a row for each other run. The first element has the
+    position `begin` in its run.
     """
 
     counts: Input[Vector[Vector[UNSIGNED_INT]]]
@@ -132,7 +136,8 @@ class SumRanks(SupervisorVertex):
 class ScatterRun(SupervisorVertex, Generic[K]):
     """Write the elements of a run to `out`, at the positions of their ranks.
 
-    The first position has the rank `begin`. Positions whose rank belongs to another run get 0.
+    The first position of `out` has the rank `begin`. Positions whose rank belongs to an element of
+    another run become 0.
     """
 
     ranks: Input[Vector[UNSIGNED_INT]]
@@ -152,7 +157,7 @@ class ScatterRun(SupervisorVertex, Generic[K]):
 
 
 class CombineRuns(SupervisorVertex, Generic[K]):
-    """Set `out` to the only nonzero element of each column of x, whose dtype is unsigned."""
+    """Set `out` to the only nonzero element of each column of x, which has an unsigned dtype."""
 
     x: Input[Vector[Vector[K]]]
     out: Output[Vector[K]]
@@ -168,9 +173,10 @@ class CombineRuns(SupervisorVertex, Generic[K]):
 
 
 def _sort_cycles(shape: Shape, run: int, k: int, outputs: list[type[DType]], target: Target) -> int:
-    """Return the tile cycles to sort rows of this shape, of which groups of `run` are sorted.
+    """Return the cycles of a tile that sorts rows whose groups of `run` elements are sorted.
 
-    `k` is the number of selected elements, and `outputs` are the dtypes that are moved.
+    `shape` is the shape of the rows, `k` the number of selected elements, and `outputs` contains
+    the dtypes of the elements that are moved.
     """
     num_rows, row_length = shape
     return vertices.sort_rows(num_rows, row_length, run, k, dtypes=outputs, target=target)

@@ -1,9 +1,9 @@
 """Order along a dimension: `top_k`, `sort` and variants, and the positions of extremes.
 
-A long row is divided into chunks, which are sorted on different tiles and merged; `sort_plan`
-chooses the number of chunks and the way they are merged. Many rows are divided evenly over the
-tiles. Equal elements keep their order, also in descending order. NaN counts as larger than any
-number. The module `extremes` finds the largest or smallest element.
+A long row is divided into chunks, which are sorted on different tiles and merged. The module
+`sort_plan` chooses the number of chunks and how they are merged. Many rows are distributed evenly
+over the tiles. Equal elements keep their order, also in descending order. NaN is larger than any
+number. The module `extremes` searches for the largest or smallest element.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ __all__ = [
 class SortOrder(Enum):
     """The order of the results of `top_k`.
 
-    NONE permits any order; here it is DESCENDING for the largest elements, and ASCENDING for the
-    smallest.
+    NONE permits any order. This kit then uses DESCENDING for the largest elements, and ASCENDING
+    for the smallest elements.
     """
 
     NONE = "NONE"
@@ -54,7 +54,7 @@ class SortOrder(Enum):
 @described
 @dataclass(frozen=True)
 class TopKParams:
-    """The parameters of `top_k`: the number of elements, largest or smallest, and their order."""
+    """The parameters of `top_k`: how many elements, whether the largest, and in which order."""
 
     k: int
     largest: bool = True
@@ -74,9 +74,11 @@ def top_k(
 ) -> Tensor:
     """Return a tensor [..., k]: the k largest or smallest elements of each row of x.
 
-    A row is a vector along the last dimension of x, which may have any numeric dtype. `params` tell
-    k, which elements, and their order. The result is on the tiles that compute it. Raises
-    `PoplibsError`.
+    A row is a vector along the last dimension of x, which may have any numeric dtype. `params`
+    contains k, whether the largest or smallest elements are selected, and their order. The result
+    is on the tiles that compute it.
+
+    :raises PoplibsError: if an argument is wrong.
     """
     _check_params(params, "x", x)
     return _sorted(graph, x, None, params, prog=prog, name=debug_context)[0]
@@ -91,9 +93,12 @@ def top_k_key_value(
     prog: Program,
     debug_context: str = OWN,
 ) -> tuple[Tensor, Tensor]:
-    """Return the result of `top_k` for `keys`, and the elements of `values` at the same positions.
+    """Return `(keys, values)`: the k largest or smallest keys of each row, and their values.
 
-    `values` has the shape of `keys` and any dtype. Raises `PoplibsError`.
+    The first tensor is the result of `top_k` for `keys`. The second contains the elements of
+    `values` at the same positions. `values` has the shape of `keys` and any dtype.
+
+    :raises PoplibsError: if an argument is wrong.
     """
     _check_params(params, "keys", keys)
     _check_values(keys, values)
@@ -104,9 +109,12 @@ def top_k_key_value(
 def top_k_with_permutation(
     graph: Graph, params: TopKParams, x: Tensor, prog: Program, debug_context: str = OWN
 ) -> tuple[Tensor, Tensor]:
-    """Return the result of `top_k` for x, and its elements' positions in their rows.
+    """Return `(elements, positions)`: the k largest or smallest elements of each row of x.
 
-    The positions are UNSIGNED_INT. Raises `PoplibsError`.
+    The first tensor is the result of `top_k` for x. The second contains the positions of these
+    elements in their rows, as UNSIGNED_INT.
+
+    :raises PoplibsError: if an argument is wrong.
     """
     _check_params(params, "x", x)
     return _sorted(graph, x, None, params, prog=prog, name=debug_context, with_places=True)
@@ -137,9 +145,11 @@ def sort_in_place(
 def sort_key_value(
     graph: Graph, keys: Tensor, values: Tensor, dim: int, prog: Program, debug_context: str = OWN
 ) -> Tensor:
-    """Return a new tensor: `values` in the order in which `keys` ascend along `dim`.
+    """Return a new tensor: `values` in the order that sorts `keys` in ascending order along `dim`.
 
-    `values` has the shape of `keys` and any dtype. Raises `PoplibsError`.
+    `values` has the shape of `keys` and any dtype.
+
+    :raises PoplibsError: if an argument is wrong.
     """
     return _ascended(graph, "keys", keys, values, dim=dim, prog=prog, name=debug_context)[1]
 
@@ -148,9 +158,11 @@ def sort_key_value(
 def sort_key_value_in_place(
     graph: Graph, keys: Tensor, values: Tensor, dim: int, prog: Program, debug_context: str = OWN
 ) -> None:
-    """Sort `keys` in ascending order along `dim`, and `values` with them, and copy both back.
+    """Sort `keys` in ascending order along `dim`, and reorder `values` in the same way.
 
-    `values` has the shape of `keys` and any dtype. Raises `PoplibsError`.
+    `values` has the shape of `keys` and any dtype. Both results are copied back to the two tensors.
+
+    :raises PoplibsError: if an argument is wrong.
     """
     ordered, moved = _ascended(graph, "keys", keys, values, dim=dim, prog=prog, name=debug_context)
     prog.add(Copy(ordered, keys)).add(Copy(moved, values))
@@ -158,18 +170,18 @@ def sort_key_value_in_place(
 
 @library
 def arg_max(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """Return the position of the largest element of each row of x, along its last dimension.
+    """Return the position of the largest element of each row of x, as UNSIGNED_INT.
 
-    The positions are UNSIGNED_INT.
+    A row is a vector along the last dimension of x.
     """
     return _extreme(graph, x, True, prog, name=debug_context)[0]
 
 
 @library
 def arg_min(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """Return the position of the smallest element of each row of x, along its last dimension.
+    """Return the position of the smallest element of each row of x, as UNSIGNED_INT.
 
-    The positions are UNSIGNED_INT.
+    A row is a vector along the last dimension of x.
     """
     return _extreme(graph, x, False, prog, name=debug_context)[0]
 
@@ -178,9 +190,9 @@ def arg_min(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) ->
 def max_and_arg_max(
     graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN
 ) -> tuple[Tensor, Tensor]:
-    """Return the largest element of each row of x, along its last dimension, and its position.
+    """Return `(elements, positions)` of the largest element of each row of x.
 
-    The positions are UNSIGNED_INT.
+    A row is a vector along the last dimension of x. The positions are UNSIGNED_INT.
     """
     place, best = _extreme(graph, x, True, prog, name=debug_context)
     return best, place
@@ -190,9 +202,9 @@ def max_and_arg_max(
 def min_and_arg_min(
     graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN
 ) -> tuple[Tensor, Tensor]:
-    """Return the smallest element of each row of x, along its last dimension, and its position.
+    """Return `(elements, positions)` of the smallest element of each row of x.
 
-    The positions are UNSIGNED_INT.
+    A row is a vector along the last dimension of x. The positions are UNSIGNED_INT.
     """
     place, best = _extreme(graph, x, False, prog, name=debug_context)
     return best, place
@@ -207,9 +219,9 @@ def _ascended(
     prog: Program,
     name: str,
 ) -> tuple[Tensor, Tensor]:
-    """Return (keys, values) in ascending order of the keys along `dim`.
+    """Return `(keys, values)`, both in ascending order of the keys along `dim`.
 
-    Without values, return (keys, keys).
+    If `values` is None, return `(keys, keys)`. `argument` is the name of the keys in errors.
     """
     axis = keys._axis(dim)
     last_dim = keys.rank - 1
@@ -233,10 +245,10 @@ def _sorted(
     name: str,
     with_places: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """Return (keys, values): the k keys of each row that `params` select, and their values.
+    """Return `(keys, values)`: the k keys of each row that `params` selects, and their values.
 
-    Without values, the second result is the keys' positions if `with_places`, and otherwise the
-    keys.
+    If `values` is None, the second tensor contains the keys' positions if `with_places` is true,
+    and otherwise it is the first tensor.
     """
     rows = {"keys": keys.reshape((_rows(keys), keys.shape[-1]))}
     if values is not None:
@@ -262,7 +274,7 @@ def _extreme(
 ) -> tuple[Tensor, Tensor]:
     _check_order("x", x)
     if x.rank == 0 or x.shape[-1] == 0:
-        raise refused("was given rows without elements.", x, "give a tensor with a last dimension.")
+        raise refused("was given rows without elements.", x, "give rows of at least one element.")
     places, best = add_extremes(graph, x.reshape((_rows(x), x.shape[-1])), largest, prog, name=name)
     return places.reshape(x.shape[:-1]), best.reshape(x.shape[:-1])
 
@@ -275,9 +287,9 @@ def _check_params(params: TopKParams, argument: str, tensor: Tensor) -> None:
     _check_order(argument, tensor)
     length = tensor.shape[-1] if tensor.rank else 0
     if not is_whole(params.k) or not 0 <= params.k <= length or tensor.rank == 0:
-        raise refused(f"""was asked for {shown(params.k)} of {length:,} elements a row.
+        raise refused(f"""was given k={shown(params.k)} for rows of {length:,} elements.
             where: {tensor!r}
-            next:  give a k from 0 to the length of the last dimension.""")
+            next:  give a k from 0 to {length:,}, the length of the last dimension.""")
 
 
 def _check_order(argument: str, x: Tensor) -> None:
@@ -287,9 +299,9 @@ def _check_order(argument: str, x: Tensor) -> None:
 
 def _check_quarter(x: Tensor) -> None:
     if issubclass(x.dtype, QUARTER):
-        raise refused(f"does not order {x.dtype}.", x, "cast it with popops.cast to HALF first.")
+        raise refused(f"cannot order {x.dtype}.", x, "cast it with popops.cast to HALF first.")
 
 
 def _check_values(keys: Tensor, values: Tensor) -> None:
-    check_alike("give a value beside each key.", "", keys=keys, values=values)
+    check_alike("give a value for each key.", "", keys=keys, values=values)
     _check_quarter(values)

@@ -1,7 +1,7 @@
 """Operations with three operands: select and clamp, each in three forms.
 
-If all operands are tensors, the vertices Select and Clamp compute them. If some are numbers, a
-fused expression of `popops.map` computes them.
+If all operands are tensors, the vertices Select and Clamp compute the operations. If some operands
+are numbers, a fused expression of `popops.map` computes them.
 """
 
 from __future__ import annotations
@@ -36,12 +36,14 @@ __all__ = [
 def select(
     graph: Graph, a: Operand, b: Operand, mask: Free, prog: Program, debug_context: str = OWN
 ) -> Tensor:
-    """Return a new tensor: elements of a where `mask` (BOOL) is true, and otherwise of b.
+    """Return a new tensor: the elements of a where `mask` (BOOL) is true, and otherwise those of b.
 
-    Operands are broadcast as in numpy. a and b have the same dtype; one of them may be a number. As
-    by `map`, the result is mapped like the operand of its shape that has the fewest elements on its
-    fullest tile. There is one compute set, with the cycles of PopLibs' Select, or of a fused
-    expression if an operand is a number. Raises `PoplibsError`.
+    Operands are broadcast as in numpy. a and b have the same dtype; one of the two may be a number.
+    The result is mapped like the operand of its shape that has the fewest elements on its fullest
+    tile, as in `map`. The call adds one compute set, with the cycles of PopLibs' Select, or of a
+    fused expression if an operand is a number.
+
+    :raises PoplibsError: if an argument is wrong.
     """
     return _new(graph, "SELECT", (a, b, mask), prog, name=debug_context)
 
@@ -52,7 +54,9 @@ def select_in_place(
 ) -> None:
     """Keep the elements of a where `mask` (BOOL) is true, and replace the others by those of b.
 
-    The operands are as for `select`. Raises `PoplibsError`.
+    The requirements on the operands are those of `select`.
+
+    :raises PoplibsError: if an argument is wrong.
     """
     _in_place(graph, "SELECT", (a, b, mask), prog, name=debug_context)
 
@@ -69,7 +73,9 @@ def select_with_output(
 ) -> None:
     """Write the elements of a where `mask` (BOOL) is true, and otherwise those of b, to `out`.
 
-    The operands are as for `select`. Raises `PoplibsError`.
+    The requirements on the operands are those of `select`.
+
+    :raises PoplibsError: if an argument is wrong.
     """
     _with_output(graph, "SELECT", (a, b, mask), out, prog=prog, name=debug_context)
 
@@ -80,11 +86,12 @@ def clamp(
 ) -> Tensor:
     """Return a new tensor: x, limited to the range from `low` to `high`.
 
-    Operands are broadcast as in numpy. The bounds are tensors of x's dtype, or numbers; where `low`
-    is above `high`, the result is `high`. As by `map`, the result is mapped like the operand of its
-    shape that has the fewest elements on its fullest tile. There is one compute set, with the
-    cycles of PopLibs' Clamp, or of a fused expression if a bound is a number. Raises
-    `PoplibsError`.
+    Operands are broadcast as in numpy. The bounds are numbers or tensors of x's dtype. Where `low`
+    is above `high`, the result is `high`. The result is mapped like the operand of its shape that
+    has the fewest elements on its fullest tile, as in `map`. The call adds one compute set, with
+    the cycles of PopLibs' Clamp, or of a fused expression if a bound is a number.
+
+    :raises PoplibsError: if an argument is wrong.
     """
     return _new(graph, "CLAMP", (x, low, high), prog, name=debug_context)
 
@@ -93,7 +100,12 @@ def clamp(
 def clamp_in_place(
     graph: Graph, x: Free, low: Operand, high: Operand, prog: Program, debug_context: str = OWN
 ) -> None:
-    """Replace x by x, limited to the range from `low` to `high`, as `clamp` returns it."""
+    """Limit the elements of x to the range from `low` to `high`, in place.
+
+    The requirements on the operands are those of `clamp`.
+
+    :raises PoplibsError: if an argument is wrong.
+    """
     _in_place(graph, "CLAMP", (x, low, high), prog, name=debug_context)
 
 
@@ -107,7 +119,12 @@ def clamp_with_output(
     prog: Program,
     debug_context: str = OWN,
 ) -> None:
-    """Write x, limited to the range from `low` to `high`, to `out`, as `clamp` returns it."""
+    """Write x, limited to the range from `low` to `high`, to `out`.
+
+    The requirements on the operands are those of `clamp`.
+
+    :raises PoplibsError: if an argument is wrong.
+    """
     _with_output(graph, "CLAMP", (x, low, high), out, prog=prog, name=debug_context)
 
 
@@ -117,9 +134,10 @@ Operands = tuple[Operand, Operand, Operand]
 def _checked(
     graph: Graph, op: str, arguments: Operands
 ) -> tuple[list[Checked], list[Tensor], expr.Expr | None]:
-    """Check the operands; return (operands, the tensors among them, expression).
+    """Check the operands; return `(operands, tensors, expression)`.
 
-    The expression computes the operation if some operands are numbers; otherwise it is None.
+    `operands` are the checked operands, and `tensors` the tensors among them. `expression` computes
+    the operation if some operands are numbers; otherwise it is None.
     """
     operation = TERNARY[op]
     if op == "SELECT":
@@ -127,13 +145,13 @@ def _checked(
         check_tensor(graph, ORDINALS[2], mask)
         assert isinstance(mask, Tensor)
         if mask.dtype is not BOOL:
-            raise refused(f"""chooses by BOOL, but {ORDINALS[2]} is {mask.dtype.__name__}.
+            raise refused(f"""needs a mask of BOOL, but {ORDINALS[2]} is {mask.dtype.__name__}.
                 where: {mask!r}
                 next:  compare first: popops.gt(graph, x, 0, prog).""")
         check_mapped(graph, ORDINALS[2], mask)
         if not tensors_of(arguments[:2]):
             raise refused(
-                "was given two numbers.",
+                "was given two numbers as a and b.",
                 f"{arguments[0]} and {arguments[1]}",
                 "give a tensor as a or b.",
             )

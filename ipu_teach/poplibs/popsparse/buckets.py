@@ -1,10 +1,12 @@
 """The partition of a dynamic sparse product, and the data that the host writes to its tiles.
 
-The sparse matrix is divided into parts by rows and columns. Each part has a *bucket*, with a number
-of slots for blocks: its even share of the greatest number of blocks, and a reserve of 30 %
-(`OVERSIZE`). If a bucket is full, blocks *spill* into the nearest other bucket with an empty slot.
+The sparse matrix is divided into parts by rows and columns. Each part has a *bucket*: a number of
+slots that can each store a block. A bucket has slots for its even share of the greatest number of
+blocks, and a reserve of 30 % (`OVERSIZE`). If a bucket is full, the part's other blocks *spill*:
+they are stored in the nearest bucket with an empty slot.
+
 On the device, the buckets move around a ring of all parts, one part per step, until every spilled
-block has reached its own part. One program therefore works for any pattern with at most so many
+block has reached its own part. One program therefore works for any pattern with at most that many
 blocks, and an uneven pattern costs steps instead of memory.
 """
 
@@ -21,7 +23,7 @@ from ipu_teach.cost.vertices.parts import ceil_div
 from ipu_teach.cost.vertices.popsparse import dynamic_product, static_reduction, zeroing
 from ipu_teach.poplibs.library import as_given, check_sizes, is_count, library, refused
 from ipu_teach.poplibs.placing import balanced_partition, sensible_parts
-from ipu_teach.poplibs.popsparse.matrices import COOMatrix, CSRMatrix, square
+from ipu_teach.poplibs.popsparse.matrices import COOMatrix, CSRMatrix, checked_sizes, square
 from ipu_teach.poplibs.popsparse.static_plan import (
     MEMORY_PROPORTION,
     check_types,
@@ -31,14 +33,14 @@ from ipu_teach.poplibs.popsparse.static_plan import (
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, Array, DType
 
-OVERSIZE = 0.3  # The default of PopLibs' option metaInfoBucketOversizeProportion.
-EMPTY = 0xFFFF  # An empty slot has this part number.
-PLACES = 3  # Each block has 3 numbers: its part, and its row and column within the part.
+OVERSIZE = 0.3  # the default of PopLibs' option metaInfoBucketOversizeProportion
+EMPTY = 0xFFFF  # The part number of an empty slot.
+PLACES = 3  # The count of numbers for each block: its part, and its row and column within the part.
 
 
 @dataclass(frozen=True)
 class MatMulParams:
-    """A product [m, k] x [k, n] whose sparse operand has at most `num_blocks` blocks.
+    """The sizes of a product [m, k] x [k, n] whose sparse operand has at most `num_blocks` blocks.
 
     Blocks have the shape `block`. Create the parameters with `create_with_nz_ratio` or
     `create_with_num_non_zero_values`.
@@ -51,38 +53,43 @@ class MatMulParams:
     num_blocks: int
 
     @classmethod
+    @library
     def create_with_nz_ratio(
         cls, m: int, k: int, n: int, nz_ratio: float, block: Sequence[int] = (1, 1)
     ) -> MatMulParams:
-        """Return the parameters if at most `nz_ratio` of the m x k values are stored.
+        """Return parameters for at most `nz_ratio` of the m x k values of the sparse operand.
 
-        `nz_ratio` is above 0 and at most 1. Raises `PoplibsError`.
+        `nz_ratio` is above 0 and at most 1.
+
+        :raises PoplibsError: if an argument is wrong.
         """
         return _params(m, k, n, nz_ratio, num_nz=None, block=block)
 
     @classmethod
+    @library
     def create_with_num_non_zero_values(
         cls, m: int, k: int, n: int, num_nz: int, block: Sequence[int] = (1, 1)
     ) -> MatMulParams:
-        """Return the parameters if at most `num_nz` values are stored, rounded up to blocks.
+        """Return parameters for at most `num_nz` stored values of the sparse operand.
 
-        Raises `PoplibsError`.
+        The number is rounded up to whole blocks.
+
+        :raises PoplibsError: if an argument is wrong.
         """
         return _params(m, k, n, None, num_nz=num_nz, block=block)
 
 
-@library
 def _params(
     m: int, k: int, n: int, ratio: float | None, num_nz: int | None, block: Sequence[int]
 ) -> MatMulParams:
     for name, size in (("m", m), ("k", k), ("n", n)):
         if not is_count(size, 1):
             raise as_given(size, name, "give a whole number of 1 or more.")
-    shape = CSRMatrix.from_dense(np.zeros((0, 0)), block)  # also checks the block
-    b = square(shape.block)
+    _, valid_block = checked_sizes((0, 0), block)
+    b = square(valid_block)
     if m % b or k % b:
-        raise refused(f"""was given {m} x {k} in blocks of {b} x {b}, which do not divide it.
-            next:  make the matrix larger with zeros, or take smaller blocks.""")
+        raise refused(f"""was given a matrix of {m} x {k}, which blocks of {b} x {b} do not divide.
+            next:  enlarge the matrix with zeros, or use smaller blocks.""")
     if ratio is not None:
         is_number = isinstance(ratio, (int, float, np.floating)) and not isinstance(ratio, bool)
         if not is_number or not 0 < ratio <= 1:
@@ -92,7 +99,7 @@ def _params(
         if num_nz is None or not is_count(num_nz, 1) or num_nz > m * k:
             raise as_given(num_nz, "num_nz", f"give a whole number from 1 to {m * k:,}.")
         num_blocks = -(-num_nz // (b * b))
-    return MatMulParams(int(m), int(k), int(n), shape.block, num_blocks=int(num_blocks))
+    return MatMulParams(int(m), int(k), int(n), valid_block, num_blocks=int(num_blocks))
 
 
 @dataclass(frozen=True)
@@ -104,7 +111,7 @@ class Cut:
         row_parts: the number of parts of the sparse operand's rows.
         column_parts: the number of parts of the sparse operand's columns.
         n_parts: the intervals (begin, end) of the dense operand's columns.
-        slots: the number of blocks for which a bucket has room.
+        slots: the number of blocks that a bucket can store.
         cycles: the cycles of the first step.
         step_cycles: the cycles of every further step.
         temporary_bytes: the bytes per tile for blocks, rows of the dense operand, and sums.
@@ -123,7 +130,7 @@ class Cut:
 
     @property
     def b(self) -> int:
-        """The number of rows, and of columns, of a block."""
+        """The length of a block's side: its number of rows, and of columns."""
         return self.params.block[0]
 
     @property
@@ -133,12 +140,12 @@ class Cut:
 
     @property
     def rows(self) -> list[tuple[int, int]]:
-        """The interval (begin, end) of each part of the rows, in blocks."""
+        """The interval (begin, end) of rows of each part, counted in blocks."""
         return balanced_partition(self.params.m // self.b, self.row_parts)
 
     @property
     def columns(self) -> list[tuple[int, int]]:
-        """The interval (begin, end) of each part of the columns, in blocks."""
+        """The interval (begin, end) of columns of each part, counted in blocks."""
         return balanced_partition(self.params.k // self.b, self.column_parts)
 
     @property
@@ -152,10 +159,10 @@ class Cut:
 def cut_for(
     params: MatMulParams, dtype: type[DType], target: Target, proportion: float = MEMORY_PROPORTION
 ) -> Cut:
-    """Return the cheapest partition of a product with sums of FLOAT.
+    """Return the cheapest partition of a product whose sums are FLOAT.
 
-    The model computes the cycles of each partition that has a tile for each part, with full
-    buckets. `proportion` is the share of a tile's memory for temporary data.
+    The function compares the modelled cycles, with full buckets, of all partitions that have at
+    most one part per tile. `proportion` is the share of a tile's memory for temporary data.
     """
     b = params.block[0]
     bytes_per_cycle = target.exchange_bytes_per_cycle
@@ -176,7 +183,7 @@ def cut_for(
     bucket_bytes = slots * (b * b * dtype.size + 2 * PLACES)
     x_bytes = columns_per_part * b * n_per_part * dtype.size
     num_sums = rows_per_part * b * n_per_part
-    # a tile copies its bucket to the place from which the vertex reads it
+    # A tile copies its bucket to the memory from which the vertex reads the bucket.
     local_copy_cycles = np.ceil(bucket_bytes / target.memcpy_bytes_per_cycle)
     cycles = np.ceil(x_bytes / bytes_per_cycle) + np.where(
         n_parts > 1, np.ceil(bucket_bytes / bytes_per_cycle), local_copy_cycles
@@ -217,17 +224,18 @@ def cut_for(
 def _partitions(
     num_rows: int, num_columns: int, num_vectors: int, num_tiles: int
 ) -> tuple[Array, Array, Array]:
-    """Return (parts of rows, parts of columns, parts of dense columns): three parallel arrays.
+    """Return `(row parts, column parts, dense parts)` of all partitions of up to `num_tiles` parts.
 
-    They are all partitions with at most `num_tiles` parts. There are `num_rows` rows and
-    `num_columns` columns of blocks, and `num_vectors` vectors in a row of the dense operand. Raises
-    `PoplibsError` if there is no such partition.
+    The three arrays are parallel; an entry is a partition. The sparse operand has `num_rows` rows
+    and `num_columns` columns of blocks, and a row of the dense operand has `num_vectors` vectors.
+
+    :raises PoplibsError: if there is no such partition.
     """
     part_counts = (sensible_parts(size, num_tiles) for size in (num_rows, num_columns, num_vectors))
     row_parts, column_parts, n_parts = (
         grid.ravel() for grid in np.meshgrid(*part_counts, indexing="ij")
     )
-    # the host's data stores rows, columns and parts as 16-bit numbers
+    # The host's data contains rows, columns and parts as 16-bit numbers, and EMPTY is reserved.
     fits = (row_parts * column_parts * n_parts <= num_tiles) & (
         np.maximum(
             row_parts * column_parts, np.maximum(num_rows / row_parts, num_columns / column_parts)
@@ -244,7 +252,7 @@ def _partitions(
 
 
 def spare(slots: Array | int) -> Array | int:
-    """Return how many of a bucket's slots are its reserve, beyond the even share of blocks."""
+    """Return how many of a bucket's slots are its reserve, beyond its even share of the blocks."""
     return slots - slots * 10 // round(10 * (1 + OVERSIZE))
 
 
@@ -253,7 +261,7 @@ class SparsityData(NamedTuple):
 
     `meta_info`, uint16[1 + buckets * slots * 3], contains the number of steps in which the buckets
     move, and for each slot the part, row and column of its block. `nz_values` [buckets, slots, b,
-    b] contains the blocks' values.
+    b] contains the values of the blocks, which have b rows and b columns.
     """
 
     meta_info: Array
@@ -261,7 +269,7 @@ class SparsityData(NamedTuple):
 
     @property
     def rounds(self) -> int:
-        """The number of steps in which the buckets move."""
+        """The number of steps in which the buckets move around the ring."""
         return int(self.meta_info[0])
 
 
@@ -269,8 +277,8 @@ class SparsityData(NamedTuple):
 class Bucket:
     """A bucket of a `Partitioner`, filled with the blocks of a pattern.
 
-    `held` contains (part, number of blocks) for each part of which the bucket has blocks; the
-    bucket's own part has the number `number`.
+    `held` contains a pair (part, number of blocks) for each part of which the bucket has blocks.
+    The bucket belongs to part `number`.
     """
 
     number: int
@@ -280,35 +288,37 @@ class Bucket:
 
     @property
     def own(self) -> int:
-        """The number of blocks of the bucket's own part."""
+        """The number of blocks in the bucket that belong to the bucket's own part."""
         return dict(self.held).get(self.number, 0)
 
     @property
     def spilled(self) -> int:
-        """The number of the bucket's blocks that belong to other parts and have to move there."""
+        """The number of blocks in the bucket that belong to other parts and must move there."""
         return sum(blocks for _, blocks in self.held) - self.own
 
 
 class Partitioner:
-    """An encoder, on the host, of sparse matrices as the buckets of a dynamic product.
+    """An encoder on the host, which stores sparse matrices in the buckets of a dynamic product.
 
-    `cut` is the partition that it uses. Raises `PoplibsError`.
+    `cut` is the partition of the product.
+
+    :raises PoplibsError: if an argument is wrong.
     """
 
     @library
     def __init__(self, params: MatMulParams, dtype: type[DType], target: Target) -> None:
         check_sizes(target, 0)
         if not isinstance(params, MatMulParams):
-            raise as_given(params, "params", "make them by MatMulParams.create_with_nz_ratio.")
+            raise as_given(params, "params", "create it with MatMulParams.create_with_nz_ratio.")
         check_types(dtype, FLOAT)
         self.cut = cut_for(params, dtype, target)
 
     @library
     def encode(self, csr: CSRMatrix) -> SparsityData:
-        """Return the arrays that the host writes to the `meta_info` and `nz_values` of a tensor.
+        """Return the arrays that the host writes to the tensors `meta_info` and `nz_values`.
 
-        Raises `PoplibsError` if `csr` has more blocks than the parameters allow, or another shape
-        or block size.
+        :raises PoplibsError: if `csr` has more blocks than the parameters allow, or another shape
+            or block size.
         """
         part_of_block, place_in_part = self._owners(csr)
         cut = self.cut
@@ -321,7 +331,8 @@ class Partitioner:
         num_unstored = blocks_of_part - used_slots
         num_steps = 0
         num_stored = used_slots.copy()
-        while num_unstored.any():  # blocks spill into the bucket `num_steps` before their own
+        # In iteration i, blocks spill to the bucket that is i places before their own bucket.
+        while num_unstored.any():
             num_steps += 1
             free_slots = np.roll(cut.slots - used_slots, num_steps)
             num_taken = np.minimum(num_unstored, free_slots)
@@ -345,12 +356,12 @@ class Partitioner:
         return SparsityData(np.append(np.uint16(num_steps), meta.ravel()), values)
 
     def _owners(self, csr: CSRMatrix) -> tuple[Array, tuple[Array, Array]]:
-        """Return (part, (row, column)) of each block; rows and columns count within the part."""
+        """Return `(parts, (rows, columns))` of the blocks; rows and columns count within a part."""
         params = self.cut.params
         if (csr.shape, csr.block) != ((params.m, params.k), params.block):
-            raise refused(f"""was given {csr} for a product of {params.m:,} x {params.k:,} in
-                blocks of {params.block[0]} x {params.block[1]}.
-                next:  give a matrix of that shape in blocks of that size.""")
+            raise refused(f"""was given {csr}, but its parameters are for
+                {params.m:,} x {params.k:,} in blocks of {params.block[0]} x {params.block[1]}.
+                next:  give a matrix with this shape and block size.""")
         if csr.num_blocks > params.num_blocks:
             raise refused(f"""was given {csr.num_blocks:,} blocks; the parameters allow
                 {params.num_blocks:,}.
@@ -365,10 +376,11 @@ class Partitioner:
 
     @library
     def decode(self, meta_info: ArrayLike, nz_values: ArrayLike) -> CSRMatrix:
-        """Return the matrix that these arrays encode; the inverse of `encode`.
+        """Return the matrix that the arrays `meta_info` and `nz_values` encode, as `encode` does.
 
-        `nz_values` may also be the gradients of the values. Raises `PoplibsError` for arrays of
-        other shapes.
+        `nz_values` may also be the gradients of the values.
+
+        :raises PoplibsError: if the arrays have other shapes than those that `encode` returns.
         """
         cut = self.cut
         b = self.cut.b
@@ -377,7 +389,8 @@ class Partitioner:
         num_slots = cut.num_buckets * cut.slots
         if meta.shape != (1 + PLACES * num_slots,) or values.size != num_slots * b * b:
             raise refused(f"""was given arrays of shapes {meta.shape} and {values.shape}.
-                next:  give meta_info and nz_values as encode() makes them, {num_slots:,} slots.""")
+                next:  give meta_info and nz_values for {num_slots:,} slots, as encode() returns
+                them.""")
         meta = meta[1:].reshape(num_slots, PLACES).astype(np.int64)
         is_used = meta[:, 0] != EMPTY
         part, row, column = meta[is_used].T
@@ -390,7 +403,7 @@ class Partitioner:
 
     @library
     def buckets(self, csr: CSRMatrix) -> tuple[Bucket, ...]:
-        """Return all buckets, filled with the blocks of `csr`; pictures show them."""
+        """Return all buckets, filled with the blocks of `csr`, for pictures."""
         cut = self.cut
         meta_info = self.encode(csr).meta_info[1:].reshape(-1, self.cut.slots, PLACES)
         buckets = []

@@ -7,11 +7,11 @@
     meta, values = dynamic.Partitioner(params, FLOAT, graph.target).encode(csr)
 
 Each part of the sparse matrix has a bucket, which stores a fixed number of blocks (see the module
-`buckets`). The first step multiplies each bucket on its own tiles; before each further step, the
+`buckets`). The first step multiplies each bucket on its own tiles. Before each further step, the
 buckets move to the next tiles. The model counts the cycles of the first step for a full bucket, and
-those of each further step for the bucket's reserve, `spare`. On a chip, the time of a step depends
-on the pattern. PopLibs' planner options are missing, and plans are not cached: a plan takes
-milliseconds.
+those of each further step for the bucket's reserve (see `buckets.spare`). On a chip, the time of a
+step depends on the pattern. PopLibs' planner options are missing, and plans are not cached, because
+a plan takes only milliseconds.
 """
 
 from __future__ import annotations
@@ -74,9 +74,9 @@ class SparseTensor:
     """A sparse matrix on the device.
 
     `meta_info`, UNSIGNED_SHORT[1 + buckets * slots * 3], contains the number of steps and the
-    position of each block. `nz_values` [buckets, slots, b, b] contains the blocks' values, and
-    zeros in empty slots. The host writes both tensors, as encoded by a `Partitioner` with the same
-    parameters. `cut` is the partition of the matrix.
+    position of each block. `nz_values` [buckets, slots, b, b] contains the values of the blocks,
+    and zeros in empty slots. The host encodes both arrays with a `Partitioner` for the same
+    parameters, and writes them to these tensors. `cut` is the partition of the matrix.
     """
 
     meta_info: Tensor
@@ -87,8 +87,8 @@ class SparseTensor:
 class _OfBucket(SupervisorVertex):
     """The base of the vertices that multiply the blocks of a bucket.
 
-    `meta` contains three numbers for each slot: the part, and the row and column within the part,
-    of the block in the slot. `first` is true in the vertices of the first step.
+    `meta` contains three numbers for each slot: the part to which its block belongs, and the
+    block's row and column within this part. `first` is true for the vertices of the first step.
     """
 
     meta: Input[Vector[UNSIGNED_SHORT]]
@@ -96,22 +96,25 @@ class _OfBucket(SupervisorVertex):
     first: ClassVar[bool] = True
 
     def blocks_of(self, part_number: int) -> tuple[Array, Array, Array]:
-        """Return (slots, rows, columns) of the bucket's blocks that belong to a part."""
+        """Return `(slots, rows, columns)` of the bucket's blocks of part `part_number`."""
         block_places = self.meta.reshape(-1, PLACES).astype(np.int64)
         slots = np.flatnonzero(block_places[:, 0] == part_number)
         return slots, block_places[slots, 1], block_places[slots, 2]
 
     def blocks(self) -> int:
-        """Return the number of blocks for which the cycles are modelled."""
+        """Return the number of blocks for which the cycles are modelled.
+
+        It is the number of slots in the first step, and the bucket's reserve in further steps.
+        """
         num_slots = len(self.meta) // PLACES
         return num_slots if self.first else int(spare(num_slots))
 
 
 class DynamicSparsePartial(_OfBucket):
-    """Set `sums` to the products of a bucket's blocks that belong to part `me`, and blocks of x.
+    """Set `sums` to products of blocks of x and the bucket's blocks that belong to part `me`.
 
-    FLOAT stands for the dtype of the operands, and HALF for the dtype of the sums. With `turned`,
-    the sparse operand is transposed.
+    In the field annotations, FLOAT stands for the dtype of the operands, and HALF for the dtype of
+    the sums. If `turned` is true, the sparse operand is transposed.
     """
 
     values: Input[Vector[FLOAT]]
@@ -144,7 +147,7 @@ class DynamicSparsePartial(_OfBucket):
 
 
 class DynamicSparsePartialMore(DynamicSparsePartial):
-    """Add the products of `DynamicSparsePartial` to `sums`, for a bucket that moved to the tile."""
+    """Add the products that `DynamicSparsePartial` computes to `sums`, in a further step."""
 
     sums: InOut[Vector[Vector[HALF]]]
     first = False
@@ -154,10 +157,10 @@ class DynamicSparsePartialMore(DynamicSparsePartial):
 
 
 class DynamicSparseGradW(_OfBucket):
-    """Set `grads` to the gradients of a bucket's blocks of part `here`, and 0 for other blocks.
+    """Set `grads` to the gradients of the bucket's blocks of part `here`, and to 0 for others.
 
-    The gradient of a block is the product of rows of `left`, the gradients of the layer's output,
-    and rows of `right`, the layer's inputs.
+    The gradient of a block is the product of rows of `left`, which are the gradients of the layer's
+    output, and rows of `right`, which are the layer's inputs.
     """
 
     left: Input[Vector[Vector[FLOAT]]]
@@ -187,7 +190,7 @@ class DynamicSparseGradW(_OfBucket):
 
 
 class DynamicSparseGradWMore(DynamicSparseGradW):
-    """Add the gradients of one more step to `grads`; computed as in `DynamicSparseGradW`."""
+    """Add the gradients that `DynamicSparseGradW` computes to `grads`, in a further step."""
 
     grads: InOut[Vector[HALF]]
     first = False
@@ -209,9 +212,11 @@ def create_sparse_dense_mat_mul_lhs(
     params: MatMulParams,
     name: str = "create_sparse_dense_mat_mul_lhs",
 ) -> SparseTensor:
-    """Return a sparse operand, FLOAT or HALF, with room for `params.num_blocks` blocks.
+    """Return a sparse operand of FLOAT or HALF that can store `params.num_blocks` blocks.
 
-    Its tensors have no values: write them before a program reads them. Raises `PoplibsError`.
+    Its tensors have no initial values: write them before a program reads them.
+
+    :raises PoplibsError: if an argument is wrong.
     """
     cut = Partitioner(params, dtype, graph.target).cut
     words_per_bucket = PLACES * cut.slots
@@ -235,8 +240,10 @@ def create_sparse_dense_mat_mul_rhs(
 ) -> Tensor:
     """Return a variable [k, n] for the dense operand.
 
-    Every bucket in a column of buckets multiplies the same rows of it. These rows are distributed
-    over the tiles of those buckets. Raises `PoplibsError`.
+    The buckets of the same column parts multiply the same rows of the variable. These rows are
+    distributed over the tiles of the buckets.
+
+    :raises PoplibsError: if an argument is wrong.
     """
     cut = Partitioner(params, dtype, graph.target).cut
     tensor = graph.add_variable(dtype, (params.k, params.n), name)
@@ -263,16 +270,18 @@ def sparse_dense_mat_mul(
     transpose_lhs: bool = False,
     debug_context: str = OWN,
 ) -> Tensor:
-    """Return lhs [m, k] times x [k, n], or with `transpose_lhs` the transpose times x [m, n].
+    """Return lhs [m, k] times x [k, n]; with `transpose_lhs`, the transposed lhs times x [m, n].
 
-    The result, [m, n] or [k, n], has the dtype of x, which is also that of `lhs`. The host may
-    write another pattern before each run, without compiling again. Products are numpy's in single
-    precision. A tile adds its products step by step, in the order of the slots. Then the sums of
-    the tiles are added first to last, and the result is rounded once.
+    The result, [m, n] or [k, n], has the dtype of x, which must be that of `lhs`. The host may
+    write another pattern before each run, without compiling again. Products are those of numpy in
+    single precision. A tile adds its products step by step, in the order of the slots. Then the
+    sums of the tiles are added first to last, and the result is rounded once.
 
     The program multiplies ("multiply"), then moves the buckets and multiplies again ("propagate")
-    in a loop of as many steps as `lhs.meta_info` says, and then adds the sums ("reduce"). Raises
-    `PoplibsError`.
+    in a loop of as many steps as `lhs.meta_info` says, and then adds the sums of the tiles
+    ("reduce").
+
+    :raises PoplibsError: if an argument is wrong.
     """
     return _multiplied(
         graph, _checked(graph, lhs), x, bool(transpose_lhs), prog=prog, name=debug_context
@@ -289,7 +298,9 @@ def fully_connected_fwd(
 ) -> Tensor:
     """Return a layer's output [n, m]: activations [n, k] times the transposed weights [m, k].
 
-    n is the batch size. Computed and refused as in `sparse_dense_mat_mul`.
+    n is the batch size. The product is computed as by `sparse_dense_mat_mul`.
+
+    :raises PoplibsError: if an argument is wrong.
     """
     lhs = _checked(graph, weights)
     return _multiplied(graph, lhs, activations.T, False, prog=prog, name=debug_context).T
@@ -301,7 +312,10 @@ def fully_connected_grad_a(
 ) -> Tensor:
     """Return the gradients of a layer's input, [n, k]: `gradients` [n, m] times weights [m, k].
 
-    `gradients` are those of the layer's output. Computed and refused as in `sparse_dense_mat_mul`.
+    `gradients` are those of the layer's output. The product is computed as by
+    `sparse_dense_mat_mul`.
+
+    :raises PoplibsError: if an argument is wrong.
     """
     lhs = _checked(graph, weights)
     return _multiplied(graph, lhs, gradients.T, True, prog=prog, name=debug_context).T
@@ -318,10 +332,12 @@ def fully_connected_sparse_grad_w(
 ) -> Tensor:
     """Return the gradients of a layer's stored weights, in the shape of `weights.nz_values`.
 
-    `gradients` [n, m] are those of the layer's output, and `activations` [n, k] its input. The
+    `gradients` [n, m] are those of the layer's output, and `activations` [n, k] are its input. The
     result is 0 in empty slots. The buckets stay on their tiles, and the dense operands move, in the
     opposite direction to the buckets of a product. The cost is that of PopLibs' vertices that do
-    not use the matrix-multiply unit (AMP). Raises `PoplibsError`.
+    not use the matrix-multiply unit (AMP).
+
+    :raises PoplibsError: if an argument is wrong.
     """
     lhs = _checked(graph, weights)
     params = lhs.cut.params
@@ -332,15 +348,20 @@ def fully_connected_sparse_grad_w(
 
 def _checked(graph: Graph, lhs: SparseTensor) -> SparseTensor:
     if not isinstance(lhs, SparseTensor):
-        raise as_given(lhs, "its sparse side", "give what create_sparse_dense_mat_mul_lhs returns.")
-    check_tensor(graph, "the sparse side", lhs.nz_values)
+        advice = "give a result of create_sparse_dense_mat_mul_lhs."
+        raise as_given(lhs, "its sparse operand", advice)
+    check_tensor(graph, "the sparse operand", lhs.nz_values)
     return lhs
 
 
 def _check_dense(lhs: SparseTensor, name: str, x: Tensor, shape: tuple[int, int]) -> None:
     context = f"{name} {x!r}"
     check_same(
-        f"shapes of {name}", x.shape, shape, context, advice="the sparse side's parameters say it."
+        f"shapes of {name}",
+        x.shape,
+        shape,
+        context,
+        advice=f"give a tensor of shape {shape}, as in the parameters of the sparse operand.",
     )
     check_same(
         f"dtypes of {name}", x.dtype, lhs.nz_values.dtype, context, advice="cast it: popops.cast."
@@ -351,11 +372,10 @@ def _multiplied(
     graph: Graph, lhs: SparseTensor, x: Tensor, is_transposed: bool, prog: Program, name: str
 ) -> Tensor:
     cut = lhs.cut
-    params = lhs.cut.params
     b = lhs.cut.b
-    sides = [(params.k, cut.columns), (params.m, cut.rows)]
+    sides = [(cut.params.k, cut.columns), (cut.params.m, cut.rows)]
     (num_x_rows, x_parts), (num_out_rows, out_parts) = sides[::-1] if is_transposed else sides
-    _check_dense(lhs, "the dense side", x, (num_x_rows, params.n))
+    _check_dense(lhs, "the dense operand", x, (num_x_rows, cut.params.n))
     max_columns = cut.n_parts[0][1]
     rings = [
         _ring(graph, cut, UNSIGNED_SHORT, (PLACES * cut.slots,), name=name),
@@ -391,15 +411,33 @@ def _multiplied(
         by_bucket = source.reshape((cut.num_buckets, 1, ring_bucket.shape[2]))
         prog.add(Copy(by_bucket.broadcast(len(cut.n_parts), 1), ring_bucket))
     _go_round(graph, lhs, step_sets, rings, num_places=-1, prog=prog, name=name)
+    out = (x.dtype, num_out_rows, out_parts)
+    return _sums_of_tiles(graph, cut, partials, out, is_transposed, prog=prog, name=name)
+
+
+def _sums_of_tiles(
+    graph: Graph,
+    cut: Cut,
+    partials: Tensor,
+    out: tuple[type[DType], int, list[tuple[int, int]]],
+    is_transposed: bool,
+    prog: Program,
+    name: str,
+) -> Tensor:
+    """Append the reduction of a product's partial sums; return the product [rows, n].
+
+    `partials` is [buckets, parts of n, rows of a part, columns of a part]. `out` is a tuple for the
+    result: its dtype, its number of rows, and the interval of rows of each part, counted in blocks.
+    """
+    out_dtype, num_out_rows, out_parts = out
+    b = cut.b
     reduction = graph.add_compute_set(f"{name}/reduce")
     results = []
-    sum_codelet = adder(FLOAT, x.dtype, False)
+    sum_codelet = adder(FLOAT, out_dtype, False)
     for n_part, (column_begin, column_end) in enumerate(cut.n_parts):
-        results.append(
-            graph.add_variable(
-                x.dtype, (num_out_rows, column_end - column_begin), f"{name}/out/{n_part}"
-            )
-        )
+        num_columns = column_end - column_begin
+        result = graph.add_variable(out_dtype, (num_out_rows, num_columns), f"{name}/out/{n_part}")
+        results.append(result)
         for out_part, (out_begin, out_end) in enumerate(out_parts):
             num_parts = cut.column_parts
             out_buckets = (
@@ -408,15 +446,14 @@ def _multiplied(
                 else slice(out_part * num_parts, (out_part + 1) * num_parts)
             )
             partial_sums = partials[
-                out_buckets, n_part, : (out_end - out_begin) * b, : column_end - column_begin
+                out_buckets, n_part, : (out_end - out_begin) * b, :num_columns
             ].flatten(1, 3)
-            out = results[-1][out_begin * b : out_end * b].flatten()
             add_shared(
                 graph,
                 reduction,
                 sum_codelet,
                 partial_sums,
-                out=out,
+                out=result[out_begin * b : out_end * b].flatten(),
                 tiles=cut.tiles[out_buckets, n_part].tolist(),
             )
     prog.add(Execute(reduction))
@@ -429,7 +466,10 @@ def _most(intervals: list[tuple[int, int]]) -> int:
 
 
 def _steps(graph: Graph, cut: Cut, name: str) -> dict[bool, ComputeSet]:
-    """Return the compute set of the first step (key True), and of further steps, if any (False)."""
+    """Return the compute set of the first step (key True), and that of further steps (key False).
+
+    If there is only one bucket, there are no further steps, and the key False is missing.
+    """
     name_words = {True: "multiply", False: "propagate"}
     step_kinds = [is_first for is_first in name_words if is_first or cut.num_buckets > 1]
     return {
@@ -440,7 +480,7 @@ def _steps(graph: Graph, cut: Cut, name: str) -> dict[bool, ComputeSet]:
 def _on_tiles(
     graph: Graph, cut: Cut, dtype: type[DType], shape: tuple[int, ...], name: str
 ) -> Tensor:
-    """Return a variable [buckets, parts of n, *shape], each entry on the tile that uses it."""
+    """Return a variable [buckets, parts of n, *shape], with each entry on the tile that uses it."""
     tensor = graph.add_variable(dtype, (*cut.tiles.shape, *shape), name)
     graph.set_tile_mapping(tensor.flatten(0, 2), cut.tiles.ravel())
     return tensor
@@ -449,7 +489,7 @@ def _on_tiles(
 def _ring(
     graph: Graph, cut: Cut, dtype: type[DType], shape: tuple[int, ...], name: str
 ) -> tuple[Tensor, Tensor]:
-    """Return (bucket, inbox): the tensor that moves around the ring, and its destination."""
+    """Return `(bucket, inbox)`: a variable that moves around the ring, and where it arrives."""
     bucket = _on_tiles(graph, cut, dtype, shape, name=f"{name}/bucket")
     return bucket, _on_tiles(graph, cut, dtype, shape, name=f"{name}/inbox")
 

@@ -1,4 +1,4 @@
-"""Sparse matrices on the host: the positions of their stored blocks, and the blocks' values.
+"""Sparse matrices on the host: the positions of their stored blocks, and the values of the blocks.
 
 A block is a small dense matrix; a block of 1 x 1 is a single value. Rows and columns are counted in
 blocks. A stored block may contain zeros, which are multiplied like other values.
@@ -18,7 +18,7 @@ from ipu_teach.types import Array
 
 __all__ = ["COOMatrix", "CSRMatrix"]
 
-MOST_BLOCK = 2**15  # The maximum number of rows, and of columns, of a block.
+MOST_BLOCK = 2**15  # the maximum number of rows, and of columns, of a block
 ORDER = (
     "put the blocks in order of rows, and of columns within a row: order = np.lexsort((columns, "
     "rows))."
@@ -26,7 +26,7 @@ ORDER = (
 
 
 class SparseMatrix:
-    """The base of both forms of sparse matrices.
+    """The base class of sparse matrices in coordinate form and in row form.
 
     `shape` is counted in values, and `block` is the shape of a block. `rows` and `columns`, both
     int64[blocks], are the position of each block, counted in blocks. `values` is [blocks, *block].
@@ -46,13 +46,16 @@ class SparseMatrix:
         values: ArrayLike,
         block: Sequence[int],
     ) -> None:
-        """Check the arguments and set all attributes. Raises `PoplibsError`."""
-        self.shape, self.block = _sizes(shape, block)
+        """Check the arguments, and set all attributes.
+
+        :raises PoplibsError: if an argument is wrong.
+        """
+        self.shape, self.block = checked_sizes(shape, block)
         self.rows = rows
         self.columns = _numbers("columns", columns)
         if len(self.rows) != len(self.columns):
-            raise refused(f"""was given {len(rows):,} rows and {len(self.columns):,} columns of
-                blocks.
+            raise refused(f"""was given row numbers for {len(rows):,} blocks, but column numbers for
+                {len(self.columns):,}.
                 next:  give a row and a column for each block.""")
         for name, block_places, num_places in (
             ("row", self.rows, self.block_rows),
@@ -60,7 +63,7 @@ class SparseMatrix:
         ):
             invalid_places = block_places[(block_places < 0) | (block_places >= num_places)]
             if invalid_places.size:
-                raise refused(f"""was given a block in {name} {invalid_places[0]}; there are
+                raise refused(f"""was given a block in {name} {invalid_places[0]}, but there are
                     {num_places:,} {name}s of blocks.
                     next:  count rows and columns in blocks, from 0.""")
         self._check_order()
@@ -131,7 +134,7 @@ class SparseMatrix:
         )
 
     def same_pattern(self, other: SparseMatrix) -> bool:
-        """Return whether both matrices store the same blocks."""
+        """Return whether both matrices have the same shape and blocks at the same positions."""
         if not isinstance(other, SparseMatrix):
             raise PoplibsError(
                 f"same_pattern() was given {shown(other)}, which is not a sparse matrix.",
@@ -144,7 +147,7 @@ class SparseMatrix:
         )
 
     def to_dense(self) -> Array:
-        """Return the full matrix, with zeros in the blocks that are not stored."""
+        """Return the full matrix as an array, with zeros in the blocks that are not stored."""
         blocks = np.zeros((self.block_rows, self.block_columns, *self.block), self.values.dtype)
         blocks[self.rows, self.columns] = self.values
         dense: Array = blocks.transpose(0, 2, 1, 3).reshape(self.shape)
@@ -155,8 +158,10 @@ class COOMatrix(SparseMatrix):
     """A sparse matrix in coordinate form: the row and the column of each block, in row-major order.
 
     `shape` is counted in values; rows and columns are counted in blocks. `values` is [blocks,
-    *block], or [blocks] for blocks of 1 x 1. Raises `PoplibsError` for duplicate or unordered
-    blocks, a shape that the block does not divide, and blocks outside the shape.
+    *block], or [blocks] for blocks of 1 x 1.
+
+    :raises PoplibsError: if blocks are duplicate, unordered or outside the shape, or the block does
+        not divide the shape.
     """
 
     @library
@@ -171,13 +176,14 @@ class COOMatrix(SparseMatrix):
         self._fill(shape, _numbers("rows", rows), columns, values, block=block)
 
     @classmethod
+    @library
     def from_dense(cls, array: ArrayLike, block: Sequence[int] = (1, 1)) -> COOMatrix:
-        """Return a matrix with the blocks of `array` in which any value is not 0."""
+        """Return a sparse matrix with the blocks of `array` that contain a nonzero value."""
         dense = np.asarray(array)
         return COOMatrix(dense.shape, *_found(dense, block), block)
 
     def to_csr(self) -> CSRMatrix:
-        """Return the same blocks in the form with row offsets."""
+        """Return a matrix in row form that stores the same blocks."""
         blocks_of_row = np.bincount(self.rows, minlength=self.block_rows)
         offsets = np.concatenate(([0], np.cumsum(blocks_of_row)))
         return CSRMatrix(self.shape, offsets, self.columns, self.values, block=self.block)
@@ -187,7 +193,8 @@ class COOMatrix(SparseMatrix):
 class CSRMatrix(SparseMatrix):
     """A sparse matrix in row form: row r has the blocks `row_offsets[r]` to `row_offsets[r + 1]`.
 
-    Otherwise it is like `COOMatrix`, with the same errors.
+    Block number `row_offsets[r + 1]` is the first block of the next row. The other parameters and
+    the errors are those of `COOMatrix`.
     """
 
     row_offsets: Array
@@ -201,7 +208,7 @@ class CSRMatrix(SparseMatrix):
         values: ArrayLike,
         block: Sequence[int] = (1, 1),
     ) -> None:
-        valid_shape, (block_height, _) = _sizes(shape, block)
+        valid_shape, (block_height, _) = checked_sizes(shape, block)
         offsets = _numbers("row_offsets", row_offsets)
         num_blocks = _numbers("columns", columns).size
         num_rows = valid_shape[0] // block_height
@@ -213,23 +220,25 @@ class CSRMatrix(SparseMatrix):
         ):
             raise refused(f"""was given {len(offsets):,} row_offsets for {num_rows:,} rows and
                 {num_blocks:,} blocks.
-                next:  give {num_rows + 1:,} that begin with 0, never fall, and end with
+                next:  give {num_rows + 1:,} numbers that begin with 0, never decrease, and end with
                 {num_blocks:,}.""")
         self.row_offsets = offsets
         rows = np.repeat(np.arange(num_rows), np.diff(offsets))
         self._fill(shape, rows, columns, values, block=block)
 
     @classmethod
+    @library
     def from_dense(cls, array: ArrayLike, block: Sequence[int] = (1, 1)) -> CSRMatrix:
-        """Return a matrix with the blocks of `array` in which any value is not 0."""
-        return COOMatrix.from_dense(array, block).to_csr()
+        """Return a sparse matrix with the blocks of `array` that contain a nonzero value."""
+        dense = np.asarray(array)
+        return COOMatrix(dense.shape, *_found(dense, block), block).to_csr()
 
     def to_coo(self) -> COOMatrix:
-        """Return the same blocks in coordinate form."""
+        """Return a matrix in coordinate form that stores the same blocks."""
         return COOMatrix(self.shape, self.rows, self.columns, self.values, block=self.block)
 
     def with_values(self, values: ArrayLike) -> CSRMatrix:
-        """Return the same blocks with other values."""
+        """Return a matrix with blocks at the same positions, but with these values."""
         return CSRMatrix(self.shape, self.row_offsets, self.columns, values, block=self.block)
 
 
@@ -240,30 +249,34 @@ def _falls(offsets: Array) -> bool:
 def _numbers(name: str, values: ArrayLike) -> Array:
     array = np.asarray(values)
     if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
-        raise as_given(values, name, "give a row of whole numbers.")
+        raise as_given(values, name, "give a one-dimensional array of whole numbers.")
     return array.astype(np.int64)
 
 
-def _sizes(shape: Sequence[int], block: Sequence[int]) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Return (shape, block) as pairs of integers. Raises `PoplibsError` if they do not fit."""
+def checked_sizes(
+    shape: Sequence[int], block: Sequence[int]
+) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return `(shape, block)` as pairs of integers.
+
+    :raises PoplibsError: if an argument is wrong, or the block does not divide the shape.
+    """
     valid_shape = check_shape(shape)
     is_pair = isinstance(block, (list, tuple)) and len(block) == 2
     if not is_pair or not all(is_count(size, 1) and size <= MOST_BLOCK for size in block):
-        raise as_given(block, "block", "give the rows and columns of a block: (16, 16).")
+        raise as_given(block, "block", "give the numbers of rows and columns, as in (16, 16).")
     if len(valid_shape) != 2:
-        raise as_given(shape, "shape", "give rows and columns: (4096, 4096).")
+        raise as_given(shape, "shape", "give the numbers of rows and columns, as in (4096, 4096).")
     height, width = (int(size) for size in block)
     if valid_shape[0] % height or valid_shape[1] % width:
         raise refused(f"""was given the shape {valid_shape} in blocks of {height} x {width}, which
             do not divide it.
-            next:  make the matrix larger with zeros, or take smaller blocks.""")
+            next:  enlarge the matrix with zeros, or use smaller blocks.""")
     return (valid_shape[0], valid_shape[1]), (height, width)
 
 
-@library
 def _found(array: Array, block: Sequence[int]) -> tuple[Array, Array, Array]:
-    """Return (rows, columns, values) of the blocks of `array` that contain a nonzero value."""
-    (num_rows, num_columns), (height, width) = _sizes(array.shape, block)
+    """Return `(rows, columns, values)` of the blocks of `array` that contain a nonzero value."""
+    (num_rows, num_columns), (height, width) = checked_sizes(array.shape, block)
     blocks = array.reshape(num_rows // height, height, num_columns // width, width).transpose(
         0, 2, 1, 3
     )
@@ -272,12 +285,12 @@ def _found(array: Array, block: Sequence[int]) -> tuple[Array, Array, Array]:
 
 
 def square(block: tuple[int, int]) -> int:
-    """Return the side length of a block.
+    """Return the length of a block's side.
 
-    Raises `PoplibsError` unless it is square and of a size that the products support.
+    :raises PoplibsError: unless the block is square and of a size that the products support.
     """
     if block[0] != block[1] or block[0] not in BLOCKS:
         size_text = ", ".join(f"{length} x {length}" for length in BLOCKS)
         raise refused(f"""multiplies blocks of {size_text}, but was given {block[0]} x {block[1]}.
-            next:  make the matrix in such blocks: CSRMatrix.from_dense(array, (16, 16)).""")
+            next:  create the matrix with such blocks: CSRMatrix.from_dense(array, (16, 16)).""")
     return block[0]

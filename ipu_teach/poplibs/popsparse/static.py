@@ -1,4 +1,4 @@
-"""Products of a sparse matrix whose pattern is fixed when the graph is built, and a dense one.
+"""Products of a sparse matrix, whose pattern is fixed when the graph is built, and a dense matrix.
 
     plan = static.plan_sparse_dense(csr, n, graph.target)
     values = static.create_sparse_dense_mat_mul_lhs(graph, plan)
@@ -7,11 +7,11 @@
 
 The values may change between runs. The pattern is compiled: it determines which rows of x are sent
 to which tile, so nothing is looked up, and only rows that are multiplied are moved. A supervisor
-vertex of each tile multiplies its blocks, and partial sums of a row on several tiles are added in a
-second superstep.
+vertex of each tile multiplies the tile's blocks. If several tiles have partial sums of a row, these
+are added in a second superstep.
 
-Not offered are dense times sparse (transpose both), PopLibs' reordering of rows and columns
-(enablePreprocessing), and products in groups.
+The following is not offered: dense times sparse (transpose both), PopLibs' reordering of rows and
+columns (enablePreprocessing), and products in groups.
 """
 
 from __future__ import annotations
@@ -63,11 +63,12 @@ __all__ = [
 
 
 class StaticSparsePartial(SupervisorVertex):
-    """Set `out` to the sum of the products of blocks with blocks of x, for each row of blocks.
+    """Set each row of `out` to the sum of products of the row's blocks with blocks of x.
 
-    Products are added first to last. FLOAT stands for the dtype of the operands, and HALF for the
-    dtype of the sums. For each block, `columns` contains the index of the block of x by which it is
-    multiplied. For each row, `starts` contains the index of its first block.
+    Products are added first to last. In the field annotations, FLOAT stands for the dtype of the
+    operands, and HALF for the dtype of the sums. For each block, `columns` contains the index of
+    the block of x by which it is multiplied. For each row of blocks, `starts` contains the index of
+    its first block.
     """
 
     values: Input[Vector[FLOAT]]
@@ -106,10 +107,10 @@ class StaticSparsePartial(SupervisorVertex):
 
 
 class Pieces(NamedTuple):
-    """The pieces into which the runs of a plan divide the rows of blocks, in the order of the runs.
+    """The pieces into which a plan's runs divide the rows of blocks, in the order of the runs.
 
-    A run is a group of blocks that one tile multiplies. A piece is the blocks of one row in one
-    run; its product is a partial sum of the row. The four arrays are int64[pieces].
+    A run is a group of blocks that one tile multiplies. A piece consists of the blocks of one row
+    in one run; its product is a partial sum of the row. The four arrays are int64[pieces].
 
     Attributes:
         row: the row of blocks to which the piece belongs.
@@ -146,8 +147,9 @@ def create_sparse_dense_mat_mul_lhs(
 ) -> Tensor:
     """Return a variable [blocks, b, b] for the values of a plan's pattern, in the pattern's order.
 
-    Each block is mapped to a tile that multiplies it. Raises `PoplibsError` if the plan is for
-    another number of tiles.
+    Each block is mapped to a tile that multiplies it.
+
+    :raises PoplibsError: if the plan is for another number of tiles.
     """
     _check_plan(plan, graph)
     num_blocks = plan.pattern.num_blocks
@@ -171,8 +173,9 @@ def create_sparse_dense_mat_mul_rhs(
     """Return a tensor [k, n] for the dense operand, distributed linearly over all tiles.
 
     The plan divides the columns into parts. Each part is contiguous in memory, so that the rows
-    that a tile needs arrive as contiguous data. Raises `PoplibsError` if the plan is for another
-    number of tiles.
+    that a tile needs arrive as contiguous data.
+
+    :raises PoplibsError: if the plan is for another number of tiles.
     """
     _check_plan(plan, graph)
     k = plan.pattern.shape[1]
@@ -195,18 +198,20 @@ def sparse_dense_mat_mul(
     partials_type: type[DType] = FLOAT,
     plan: SparsePlan | None = None,
 ) -> Tensor:
-    """Return csr [m, k] times x [k, n]: a tensor [m, n], FLOAT or HALF like x.
+    """Return csr [m, k] times x [k, n]: a tensor [m, n] with the dtype of x, FLOAT or HALF.
 
     `values` is a tensor [blocks, b, b] of x's dtype, with b = 1, 4, 8 or 16. It contains the values
     of the blocks of `csr`, in the order of `csr`, and may change between runs; the values in `csr`
     are ignored. If b is 1, the shape [blocks] is also possible. For another pattern, build another
     graph, or use `dynamic.sparse_dense_mat_mul`. Rows without blocks are 0.
 
-    The product of a block is numpy's in single precision, rounded to `partials_type`. Each tile
-    adds its products for a row, first to last. Then the sums of the tiles are added in the order of
-    the plan's runs, and the result is rounded once. The compute sets are "zero" for rows without
-    blocks, "multiply", and "reduce" if a row's products are on several tiles or `partials_type` is
-    not the dtype of x. Raises `PoplibsError`.
+    The product of a block is that of numpy in single precision, rounded to `partials_type`. Each
+    tile adds its products for a row, first to last. Then the sums of the tiles are added in the
+    order of the plan's runs, and the result is rounded once. There are at most three compute sets:
+    "zero" for rows without blocks, "multiply", and "reduce" if a row's products are on several
+    tiles or `partials_type` is not the dtype of x.
+
+    :raises PoplibsError: if an argument is wrong.
     """
     check_types(x.dtype, partials_type)
     valid_plan = plan
@@ -218,17 +223,17 @@ def sparse_dense_mat_mul(
     if not valid_plan.pattern.same_pattern(csr):
         raise refused(f"""was given {csr}, but its plan is for another pattern:
             {valid_plan.pattern}.
-            next:  a static product is compiled for one pattern: plan this one and build a new
-            graph, or use popsparse.dynamic.sparse_dense_mat_mul, which takes any.""")
+            next:  plan this pattern and build a new graph, because a static product is compiled
+            for one pattern; popsparse.dynamic.sparse_dense_mat_mul accepts any pattern.""")
     _check_operands(graph, valid_plan, values, x)
     return _multiplied(graph, valid_plan, values, x, prog=prog, name=debug_context)
 
 
 def _check_plan(plan: SparsePlan, graph: Graph) -> None:
     if plan.num_tiles != graph.target.num_tiles:
-        raise refused(f"""was given a plan for {plan.num_tiles:,} tiles; there are
+        raise refused(f"""was given a plan for {plan.num_tiles:,} tiles, but the graph has
             {graph.target.num_tiles:,}.
-            next:  plan it for graph.target.""")
+            next:  create the plan for graph.target.""")
 
 
 def _check_operands(graph: Graph, plan: SparsePlan, values: Tensor, x: Tensor) -> None:
@@ -318,8 +323,8 @@ def _add_products(
 ) -> None:
     """Add a vertex for each run of blocks, on the run's tile for one part of the columns of x.
 
-    `tensors` is (values, columns of x, sums, int64[pieces]); the array contains the row of `sums`
-    to which each piece is written.
+    `tensors` is a tuple (values, columns of x, sums, int64[pieces]); the array contains the row of
+    `sums` to which each piece is written.
     """
     values, x, sums, sum_rows = tensors
     b = plan.pattern.block[0]
@@ -330,7 +335,7 @@ def _add_products(
     flat_values = values.flatten()
     block_order = plan.order
     n = x.shape[1]
-    # an entry is a row of blocks of x; if blocks are single values, it is one value
+    # An entry of `x_rows` is a row of blocks of x, or a single value if blocks are single values.
     x_rows = x.flatten() if b == 1 else x.reshape((x.shape[0] // b, b * n))
     block_columns = plan.pattern.columns[block_order]
     run_bounds = np.searchsorted(plan.run_of_block, np.arange(plan.num_runs + 1)).tolist()
@@ -370,9 +375,9 @@ def _add_sums(
     reduction: ComputeSet,
     part_number: int,
 ) -> Mapping:
-    """Add the vertices that sum the partial sums of each row; return the result's tile mapping.
+    """Add the vertices that add the partial sums of each row; return the result's tile mapping.
 
-    Each row of the result is distributed over the tiles that have its partial sums.
+    Each row of the result is distributed over the tiles that have partial sums of the row.
     """
     codelet = adder(plan.partials, plan.dtype, False)
     run_tiles = plan.tiles(part_number)

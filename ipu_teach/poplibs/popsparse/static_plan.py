@@ -1,13 +1,13 @@
-"""The plan of a static sparse product: which tile multiplies which blocks.
+"""The plan of a static sparse product: it determines which tile multiplies which blocks.
 
 The columns of the dense operand are divided into parts, and the inner dimension into bands with
-about equally many blocks. A band gets a number of tiles in proportion to its blocks, which are
-distributed over these tiles in order of rows. The blocks on one tile are a run. If several tiles
-have blocks of a row, these tiles also sum the row.
+about equally many blocks. A band gets a number of tiles in proportion to its blocks. The blocks are
+distributed over these tiles in order of rows; the blocks on one tile are called a run. If several
+tiles have blocks of a row, these tiles also add the row's partial sums.
 
-The numbers of parts and bands are those that PopLibs' planner would expect to be best for blocks
-that are uniformly distributed at random (lib/popsparse/StaticMatMulPartitioner.cpp). The model
-computes the cycles of all combinations of 1 to 32 parts and 1 to 128 bands at once.
+The plan has the numbers of parts and bands that PopLibs' planner expects to be best for blocks that
+are uniformly distributed at random (lib/popsparse/StaticMatMulPartitioner.cpp). The model computes
+the cycles of all combinations of 1 to 32 parts and 1 to 128 bands at once.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from ipu_teach.types import FLOAT, HALF, Array, DType
 
 MOST_PARTS = 32
 MOST_BANDS = 128
-MEMORY_PROPORTION = 0.6  # The default of PopLibs' option availableMemoryProportion.
+MEMORY_PROPORTION = 0.6  # the default of PopLibs' option availableMemoryProportion
 
 
 @dataclass(frozen=True)
 class Expected:
     """The best numbers of parts of the columns and bands of the inner dimension, and their cost.
 
-    The cost is modelled: cycles, and temporary bytes on the fullest tile.
+    The cost is modelled: `cycles`, and `temporary_bytes` on the fullest tile.
     """
 
     parts: int
@@ -50,10 +50,10 @@ def expected(
     target: Target,
     proportion: float = MEMORY_PROPORTION,
 ) -> Expected:
-    """Return the best plan for [m, k] x [k, n] with `num_blocks` blocks, distributed at random.
+    """Return the best plan for [m, k] x [k, n] with `num_blocks` blocks that are placed at random.
 
-    `sizes` is (m, k, n), `block` the length of a block's side, `types` is (dtype of the operands,
-    dtype of the sums), and `proportion` the share of a tile's memory for temporary data.
+    `sizes` is (m, k, n), `block` is the length of a block's side, and `types` is (dtype of the
+    operands, dtype of the sums). `proportion` is the share of a tile's memory for temporary data.
     """
     m, k, n = sizes
     dtype, sums_dtype = types
@@ -77,7 +77,8 @@ def expected(
     likely_columns = _likely_count(1 - (1 - density) ** rows_per_tile, tile_depth)
     x_bytes = columns_per_part * likely_columns * block * dtype.size
     left_bytes = blocks_per_tile * block * block * dtype.size
-    # two neighbouring tiles share a bus, and need the same rows of x; both wait for the slower one
+    # Two neighbouring tiles share a bus and need the same rows of x, so they receive them together,
+    # at twice the speed; both wait for the slower tile.
     cycles = np.ceil(x_bytes / (2 * bytes_per_cycle)) * tile_depth / likely_columns
     cycles = cycles + np.where(parts > 1, np.ceil(left_bytes / bytes_per_cycle), 0)
     cycles = cycles + static_product(
@@ -95,16 +96,8 @@ def expected(
         (row_probability * bands + _deviation(row_probability, bands)) * band_depth / tile_depth
     )
     tiles_per_row = np.maximum(tiles_per_row, 1).astype(np.int64)
-    arriving_bytes = ceil_div(num_sums * sums_dtype.size * (tiles_per_row - 1), tiles_per_row)
-    reduction_cycles = static_reduction(
-        ceil_div(num_sums, tiles_per_row), tiles_per_row, sums_dtype, dtype, target=target
-    )
-    cycles = (
-        cycles
-        + np.ceil(arriving_bytes / bytes_per_cycle)
-        + np.where(tiles_per_row > 1, reduction_cycles, 0)
-    )
-    cycles = cycles + ceil_div(m * n * dtype.size, num_tiles)
+    arriving_bytes, reduction_cycles = _reduction(num_sums, tiles_per_row, types, target)
+    cycles = cycles + reduction_cycles + ceil_div(m * n * dtype.size, num_tiles)
     temporary_bytes = np.maximum(x_bytes + left_bytes, arriving_bytes) + num_sums * sums_dtype.size
     best_index = fitting(cycles, temporary_bytes, proportion * target.bytes_per_tile)
     return Expected(
@@ -116,7 +109,7 @@ def expected(
 
 
 def _grid(max_parts: int, max_bands: int, num_tiles: int) -> tuple[Array, Array]:
-    """Return (parts, bands): all combinations whose product is at most half the number of tiles."""
+    """Return `(parts, bands)`: all pairs whose product is at most half the number of tiles."""
     parts = np.arange(1, min(MOST_PARTS, max_parts) + 1)
     bands = np.arange(1, min(MOST_BANDS, max_bands) + 1)
     parts, bands = (grid.ravel() for grid in np.meshgrid(parts, bands, indexing="ij"))
@@ -124,10 +117,27 @@ def _grid(max_parts: int, max_bands: int, num_tiles: int) -> tuple[Array, Array]
     return parts[is_sensible], bands[is_sensible]
 
 
-def _likely_count(probability: Array | float, count: Array | int) -> Array:
-    """Return the likely number of successes in `count` trials: from 1 to `count`.
+def _reduction(
+    num_sums: Array, tiles_per_row: Array, types: tuple[type[DType], type[DType]], target: Target
+) -> tuple[Array | int, Array]:
+    """Return `(bytes, cycles)` of adding the partial sums of a row; the bytes arrive on a tile.
 
-    It is the expected number plus a standard deviation.
+    `num_sums` is the number of sums on a tile, and `tiles_per_row` the number of tiles whose sums
+    are added. `types` is (dtype of the operands, dtype of the sums).
+    """
+    dtype, sums_dtype = types
+    arriving_bytes = ceil_div(num_sums * sums_dtype.size * (tiles_per_row - 1), tiles_per_row)
+    add_cycles = static_reduction(
+        ceil_div(num_sums, tiles_per_row), tiles_per_row, sums_dtype, dtype, target=target
+    )
+    exchange_cycles = np.ceil(arriving_bytes / target.exchange_bytes_per_cycle)
+    return arriving_bytes, exchange_cycles + np.where(tiles_per_row > 1, add_cycles, 0)
+
+
+def _likely_count(probability: Array | float, count: Array | int) -> Array:
+    """Return a likely number of successes in `count` trials, from 1 to `count`.
+
+    The number is the expected number plus a standard deviation; both are rounded up.
     """
     expected_count = np.ceil(probability * count) + _deviation(probability, count)
     likely: Array = np.clip(expected_count, 1, count)
@@ -135,7 +145,7 @@ def _likely_count(probability: Array | float, count: Array | int) -> Array:
 
 
 def _deviation(probability: Array | float, count: Array | int) -> Array:
-    """Return the standard deviation of the successes in `count` trials, rounded up."""
+    """Return the standard deviation of the number of successes in `count` trials, rounded up."""
     deviation: Array = np.ceil(np.sqrt(probability * (1 - probability) * count))
     return deviation
 
@@ -145,8 +155,8 @@ def _deviation(probability: Array | float, count: Array | int) -> Array:
 class SparsePlan:
     """The distribution of a static product, csr [m, k] times x [k, n], over the tiles.
 
-    `parts` contains the intervals (begin, end) of x's columns. `cycles` and `temporary_bytes` are
-    modelled for equally many blocks that are distributed at random.
+    `parts` contains the interval (begin, end) of x's columns of each part. `cycles` and
+    `temporary_bytes` are modelled for the same number of blocks, distributed at random.
     """
 
     pattern: CSRMatrix
@@ -171,7 +181,7 @@ class SparsePlan:
 
     @cached_property
     def band_of_block(self) -> Array:
-        """The band of each block of the pattern: int64[blocks]."""
+        """The number of the band that contains each block of the pattern: int64[blocks]."""
         blocks_of_column = np.bincount(self.pattern.columns, minlength=self.pattern.block_columns)
         blocks_before = np.cumsum(blocks_of_column) - blocks_of_column
         bands: Array = (blocks_before * self.num_bands // max(1, self.pattern.num_blocks))[
@@ -183,16 +193,17 @@ class SparsePlan:
     def order(self) -> Array:
         """The numbers of the blocks, sorted by band, row and column: int64[blocks].
 
-        In this order, the blocks are distributed over the tiles.
+        The blocks are distributed over the tiles in this order.
         """
         order: Array = np.lexsort((self.pattern.columns, self.pattern.rows, self.band_of_block))
         return order
 
     @cached_property
     def run_of_block(self) -> Array:
-        """The run of each block, in the order of `order`: int64[blocks].
+        """The number of the run that contains each block, in the order of `order`: int64[blocks].
 
-        For each part of the columns, one tile multiplies the blocks of a run.
+        A run is a group of blocks. For each part of the columns, one tile multiplies the blocks of
+        a run.
         """
         num_blocks = self.pattern.num_blocks
         band_of_ordered = self.band_of_block[self.order]
@@ -218,7 +229,7 @@ class SparsePlan:
         return int(self.run_of_block[-1]) + 1 if self.pattern.num_blocks else 0
 
     def tiles(self, part: int) -> Array:
-        """Return the tile of each run for a part of the columns: int64[runs]."""
+        """Return the tile of each run for part number `part` of the columns: int64[runs]."""
         run_and_part = np.arange(self.num_runs) * len(self.parts) + part
         return run_and_part * self.num_tiles // max(1, self.num_runs * len(self.parts))
 
@@ -236,8 +247,10 @@ def plan_sparse_dense(
     """Return the plan of csr [m, k] times x [k, n] on `target`, for the pattern of `csr`.
 
     `dtype`, FLOAT or HALF, is the dtype of the operands and the result. `partials_type` is the
-    dtype of the sums: FLOAT, or HALF if the operands are HALF. `available_memory_proportion` limits
-    temporary data to this share of a tile's memory. Raises `PoplibsError`.
+    dtype of the sums: FLOAT, or HALF if the operands are HALF. `available_memory_proportion` is the
+    share of a tile's memory to which temporary data is limited.
+
+    :raises PoplibsError: if an argument is wrong.
     """
     check_sizes(target, 1, n=n)
     block = square(csr.block)
@@ -289,9 +302,9 @@ def spread(n: int, parts: int, grain: int) -> list[tuple[int, int]]:
 
 
 def fitting(cycles: Array, temporary: Array, limit: float) -> int:
-    """Return the index of the plan with the fewest cycles, among those within a limit of bytes.
+    """Return the index of the plan with the fewest cycles whose temporary bytes are within `limit`.
 
-    If no plan is within the limit, return the index of the plan with the fewest bytes.
+    If no plan is within the limit, return the index of the plan with the fewest temporary bytes.
     """
     is_within_limit = temporary <= limit
     return int(
