@@ -21,6 +21,7 @@ from ipu_teach.report.log import MOST_STEPS, RunLog
 from ipu_teach.report.profile import (
     EXTERNAL,
     NO_SYNC,
+    ComputeSetFacts,
     Profile,
     ProgramNode,
     VariableFacts,
@@ -135,41 +136,21 @@ def _profile(header: s.HeaderValue) -> StoredProfile:
     s.told("texts", s.many(s.TEXT)).read(notes_header["texts"])
     unnoted_variables = w.VARIABLES.read(header["variables"])
     notes: w.Notes = w.NOTES.read(notes_header)
-
-    def noted(key: str, unnoted: Sequence[T], **fields: Sequence[Any]) -> tuple[T, ...]:
-        """Return the records `unnoted` of `header[key]`, with the notes in `fields` added."""
-        if any(len(notes_of_field) != len(unnoted) for notes_of_field in fields.values()):
-            header[key].fail("a list with its notes")
-        rows = zip(unnoted, *fields.values(), strict=True)
-        return tuple(
-            replace(record, **dict(zip(fields, notes_of_record, strict=True)))
-            for record, *notes_of_record in rows
-        )
-
-    def get(name: str, codec: s.Codec) -> Any:
-        return s.told(name, codec).read(header[name])
-
-    variables = state["variables"] = noted("variables", unnoted_variables, line=notes.variables)
-    codelets = noted(
-        "codelets",
-        get("codelets", w.CODELETS),
+    variables = state["variables"] = _noted(
+        header["variables"], unnoted_variables, line=notes.variables
+    )
+    codelets = _noted(
+        header["codelets"],
+        _told(header, "codelets", w.CODELETS),
         unbatched=notes.unbatched,
         way=notes.ways,
         sources=notes.sources,
     )
-    sets = get("compute_sets", w.COMPUTE_SETS)
-    if len(sets) != len(notes.parts):
-        header["compute_sets"].fail("a list with its notes")
-    noted_parts = [
-        noted("compute_sets", compute_set.parts, line=lines)
-        for compute_set, lines in zip(sets, notes.parts, strict=True)
-    ]
-    sets = noted("compute_sets", sets, parts=noted_parts)
-    steps = get("steps", w.STEPS)
+    compute_sets = _compute_sets(header, notes)
+    steps = _told(header, "steps", w.STEPS)
     moves = notes.moves or [()] * len(steps)  # files of version 4 and older have no moves
-    steps = noted("steps", steps, line=notes.steps, moves=moves)
-    num_steps = len(steps)
-    if num_steps * target.num_tiles > w.MOST_CELLS:
+    steps = _noted(header["steps"], steps, line=notes.steps, moves=moves)
+    if len(steps) * target.num_tiles > w.MOST_CELLS:
         header["steps"].fail(f"a list of at most {w.MOST_CELLS // target.num_tiles:,} steps")
     programs = state["programs"] = _programs(header)
     edges = s.whole().read(header["edges"])
@@ -183,15 +164,46 @@ def _profile(header: s.HeaderValue) -> StoredProfile:
         for cycles_by_name, cost in zip(cycles, costs, strict=True)
     ):
         header["costs"].fail("a list of costs of the codelets")
-    if len(costs) != num_steps or [len(step_messages) for step_messages in messages] != [
+    if len(costs) != len(steps) or [len(step_messages) for step_messages in messages] != [
         len(cost.exchange) for cost in costs
     ]:
-        header["costs"].fail(f"the costs of {num_steps:,} steps and their exchanges")
+        header["costs"].fail(f"the costs of {len(steps):,} steps and their exchanges")
     memory = _memory(header["memory"], target)
     return StoredProfile(
-        *(target, variables, codelets, sets, steps, programs, memory, edges, replicas),
+        *(target, variables, codelets, compute_sets, steps, programs, memory, edges, replicas),
         *(costs, cycles, messages),
     )
+
+
+def _told(header: s.HeaderValue, name: str, codec: s.Codec) -> Any:
+    """Return the value of `header[name]`, and store it in `header.known` for later checks."""
+    return s.told(name, codec).read(header[name])
+
+
+def _noted(value: s.HeaderValue, unnoted: Sequence[T], **notes: Sequence[Any]) -> tuple[T, ...]:
+    """Return the records `unnoted`, which were read from `value`, with further fields.
+
+    `notes` has a sequence of values for each of these fields, with one value for each record.
+    """
+    if any(len(notes_of_field) != len(unnoted) for notes_of_field in notes.values()):
+        value.fail("a list with its notes")
+    rows = zip(unnoted, *notes.values(), strict=True)
+    return tuple(
+        replace(record, **dict(zip(notes, notes_of_record, strict=True)))
+        for record, *notes_of_record in rows
+    )
+
+
+def _compute_sets(header: s.HeaderValue, notes: w.Notes) -> tuple[ComputeSetFacts, ...]:
+    value = header["compute_sets"]
+    compute_sets = _told(header, "compute_sets", w.COMPUTE_SETS)
+    if len(compute_sets) != len(notes.parts):
+        value.fail("a list with its notes")
+    noted_parts = [
+        _noted(value, compute_set.parts, line=lines)
+        for compute_set, lines in zip(compute_sets, notes.parts, strict=True)
+    ]
+    return _noted(value, compute_sets, parts=noted_parts)
 
 
 def _replicas(header: s.HeaderValue, variables: Sequence[VariableFacts], target: Target) -> int:

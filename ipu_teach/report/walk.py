@@ -213,43 +213,33 @@ def _place(node: ProgramNode, depth: int, named_steps: dict[int, int], role: str
         _place(child, depth + 1, named_steps, child_role)
         for child, child_role in zip(node.children, _roles(node), strict=True)
     )
+    length, first_steps, may_be_idle = _extent(node, children, named_steps)
+    return WalkPlace(
+        node,
+        depth,
+        children=children,
+        length=length,
+        first=first_steps,
+        idle=may_be_idle,
+        role=role,
+    )
+
+
+def _extent(
+    node: ProgramNode, children: tuple[WalkPlace, ...], named_steps: dict[int, int]
+) -> tuple[int, frozenset[int], bool]:
+    """Return the values of `length`, `first` and `idle` of the `WalkPlace` of a node."""
     if node.step >= 0:
-        return WalkPlace(
-            node,
-            depth,
-            children=children,
-            length=1,
-            first=frozenset((named_steps.get(node.step, node.step),)),
-            idle=False,
-            role=role,
-        )
+        return 1, frozenset((named_steps.get(node.step, node.step),)), False
     if node.kind in ("If", "Switch"):
-        first_steps = frozenset[int]().union(*(c.first for c in children))
-        return WalkPlace(
-            node,
-            depth,
-            children=children,
-            length=-1,
-            first=first_steps,
-            idle=any(c.idle for c in children),
-            role=role,
-        )
+        first_steps = frozenset[int]().union(*(child.first for child in children))
+        return -1, first_steps, any(child.idle for child in children)
     if node.kind in ("RepeatWhileTrue", "RepeatWhileFalse"):
         condition, body = children
         first_steps = condition.first | body.first if condition.idle else condition.first
-        return WalkPlace(
-            node,
-            depth,
-            children=children,
-            length=-1,
-            first=first_steps,
-            idle=condition.idle,
-            role=role,
-        )
+        return -1, first_steps, condition.idle
     if node.kind == "Repeat" and node.count == 0:
-        return WalkPlace(
-            node, depth, children=children, length=0, first=frozenset(), idle=True, role=role
-        )
+        return 0, frozenset(), True
     first_steps = frozenset()
     may_be_idle = True
     num_steps = 0
@@ -260,15 +250,7 @@ def _place(node: ProgramNode, depth: int, named_steps: dict[int, int], role: str
         num_steps = -1 if num_steps < 0 or child.length < 0 else num_steps + child.length
     if node.kind == "Repeat" and num_steps > 0:
         num_steps *= node.count
-    return WalkPlace(
-        node,
-        depth,
-        children=children,
-        length=num_steps,
-        first=first_steps,
-        idle=may_be_idle,
-        role=role,
-    )
+    return num_steps, first_steps, may_be_idle
 
 
 def _own_steps(profile: Profile) -> dict[int, int]:
