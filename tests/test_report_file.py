@@ -164,9 +164,10 @@ def test_another_rate_in_an_opened_report() -> None:
     with pytest.raises(InvalidMachineModelError) as caught:
         opened.what_if(num_worker_contexts=3)
     assert str(caught.value) == (
-        "what_if() cannot change num_worker_contexts in a report that was read from a file: the "
-        "vertices are not in it.\n  next:  ask the report of the engine that ran it; a file "
-        "answers for the rates of exchange, sync, host and clock."
+        "what_if() cannot change num_worker_contexts in a report that was read from a file, because "
+        "the file does not contain the vertices.\n  next:  call engine.report.what_if() in the "
+        "process that runs the program; a report from a file can change the rates of exchange, "
+        "sync, host and clock."
     )
 
 
@@ -613,7 +614,7 @@ def test_a_sample_can_be_looked_at() -> None:
     with pytest.raises(InvalidOptionError) as caught:
         Report.sample("product")
     assert str(caught.value) == (
-        "There is no sample report 'product'.\n  next:  did you mean 'products'? There are "
+        "There is no sample report 'product'.\n  next:  did you mean 'products'? choose one of "
         "'products', 'spread', 'too_large'."
     )
 

@@ -84,7 +84,7 @@ def test_compilation_by_libpvas_names(report: Report) -> None:
     assert list(compilation.tiles[1].memory.variables) and compilation.tiles[-1].number == 3
     with pytest.raises(PoplarIndexError) as caught:
         compilation.tiles[4]
-    assert str(caught.value) == "There is no tile 4.\n  next:  there are 4 tiles, from 0."
+    assert str(caught.value) == "There is no tile 4.\n  next:  give a number from 0 to 3."
 
 
 def test_a_visitor_sees_the_tree_in_order(report: Report) -> None:
@@ -222,7 +222,7 @@ def test_tables(report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
     )
     with pytest.raises(
         InvalidOptionError,
-        match=r"^There is no column 'weight'\.\n  next:  the columns are name, dtype, ",
+        match=r"^The table has no column 'weight'\.\n  next:  choose one of name, dtype, ",
     ):
         rows.largest("weight")
     with pytest.raises(

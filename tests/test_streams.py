@@ -470,7 +470,8 @@ def test_a_report_of_an_unrecorded_run_says_so(capsys: pytest.CaptureFixture[str
             ask(engine.report)
         assert str(caught.value) == (
             "The execution was not recorded: 15 steps ran while profiling was disabled.\n  next:  "
-            "engine.enable_execution_profiling(), or the option debug.instrument, and run again."
+            "call engine.enable_execution_profiling(), or set the option debug.instrument, then "
+            "run again."
         )
     engine.print_profile_summary(["Execution", "Cycles by vertex type"], show_execution_steps=True)
     assert capsys.readouterr().out.count("15 steps ran unrecorded, with profiling disabled.") == 3
