@@ -493,8 +493,9 @@ def test_what_streaming_memory_does_not_hold_is_refused_in_the_words_of_a_tile()
     w.graph.add_remote_buffer("weights", FLOAT, 10, 3)
     executable = compile_graph(w.graph, Sequence(), options={"debug.allowOutOfMemory": True})
     words = (
-        "Out of memory: Cannot fit all remote buffers into streaming memory.\n  where: it has 200 "
-        "bytes, 100 an IPU, and they take 216: 'weights' 120, 'rows' 80, 'single' 16\n  next:  "
+        "Out of memory: Cannot fit all remote buffers into streaming memory.\n  where: streaming "
+        "memory has 200 bytes (100 for each IPU), and the buffers take 216: 'weights' 120, 'rows' "
+        "80, 'single' 16\n  next:  "
         "use fewer or shorter rows, a smaller dtype, or a machine with more IPUs."
     )
     for attempt in (lambda: w.engine(Sequence()), lambda: Engine(executable).load(w.device)):

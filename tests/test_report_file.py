@@ -346,7 +346,8 @@ def test_what_is_no_report(tmp_path: Path) -> None:
     )
     with pytest.raises(
         ReportLoadError,
-        match=r"^deserialize\(\) was given 'x'\.\n  next:  give the bytes that serialize",
+        match=r"^deserialize\(\) was given 'x', which is not bytes\.\n  next:  give the bytes that "
+        "serialize",
     ):
         Report.deserialize("x")  # type: ignore[arg-type]
     for path in ("", 3, None, "a\0b"):
@@ -556,7 +557,7 @@ def test_a_tree_that_unfolds_without_end() -> None:
     header, arrays = parts(small().serialize())
     last = len(header["nodes"])
     header["nodes"] += [["Sequence", "", -1, 1, "", [], [last + i - 1] * 2] for i in range(60)]
-    assert "is not a program of at most 1,000,000 parts." in refusal(whole(header, arrays))
+    assert "is not a program of at most 1,000,000 nodes." in refusal(whole(header, arrays))
     header["nodes"] = header["nodes"][:last] + [
         ["Sequence", "", -1, 1, "", [], [last + i - 1]] for i in range(5000)
     ]
@@ -623,7 +624,7 @@ def test_a_sample_can_be_looked_at() -> None:
     ("most", "says"),
     [
         ("MOST_CELLS", "of 4 compiled steps, 2 tiles and 6 variables is"),
-        ("MOST_NODES", "of a program of more than 0 parts is"),
+        ("MOST_NODES", "of a program of more than 0 nodes is"),
         ("MOST_MESSAGES", "with an exchange of 1 messages is"),
     ],
 )
@@ -631,9 +632,7 @@ def test_what_is_too_large_to_save(most: str, says: str, monkeypatch: pytest.Mon
     monkeypatch.setattr(f"ipu_teach.report.writer.{most}", 0)
     with pytest.raises(NotOfferedError) as caught:
         small().serialize()
-    assert str(caught.value).startswith(
-        f"Saving a report {says} not offered by this kit.\n  next:  "
-    )
+    assert str(caught.value).startswith(f"A report {says} too large to be saved.\n  next:  ")
 
 
 def test_a_file_of_version_4_says_streaming_memory_and_knows_no_rows() -> None:

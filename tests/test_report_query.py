@@ -331,7 +331,7 @@ def test_more_of_libpvas_names(report: Report, tmp_path: Path) -> None:
         ipu_teach.open_report(tmp_path / "run.ipureport", "debug.cbor")
     assert str(second.value) == (
         "open_report() was given a second file, 'debug.cbor'.\n"
-        "  next:  give one path: names and lines are in the report itself."
+        "  next:  give one path: open_report(path). Names and lines are in the report itself."
     )
 
 

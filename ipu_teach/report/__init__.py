@@ -1,7 +1,10 @@
 """Reports: the record of a run as data, with queries on it. Nothing here runs a program.
 
-A report has the modelled cycles and bytes of every superstep that an engine ran, by tile and by
-codelet. It computes them from the compiled program and a log of step numbers. The package contains:
+Compared with `tiny`, which returns values, a report has the modelled cycles and bytes of every
+superstep that an engine ran, by tile and by codelet. It computes them from the compiled program and
+a log of step numbers.
+
+The package contains:
 
 - `Report` with the queries of Graphcore's libpva, "what if" questions and chains of causes (`why`);
 - `print_profile_summary`, a summary as text with Poplar's labels;

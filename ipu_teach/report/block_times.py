@@ -52,7 +52,7 @@ class BlockRun:
 
     @property
     def type(self) -> str:
-        """The kind of the block: always "Block", also for a program that `program_filter` selected."""
+        """The kind of the block: always "Block", even if `program_filter` selected a program."""
         return self.program.type
 
     @property

@@ -232,7 +232,10 @@ class CompiledProfile(Profile):
         return moved_by_line.most_common(1)[0][0]
 
     def _share_of(self, traffic: Traffic, tile: int, within: bool) -> int:
-        """Return the cycles of copies inside a tile if `within`, else the bytes that it exchanges."""
+        """Return the cycles of copies inside a tile, or the bytes that the tile exchanges.
+
+        The result is the cycles if `within` is True.
+        """
         if within:
             return int(traffic.copy_cycles(self.target)[0][tile])
         return int(traffic.received[tile] + traffic.sent[tile])

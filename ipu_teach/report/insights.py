@@ -359,7 +359,7 @@ def _shares(report: Report) -> Iterator[Insight]:
 
 
 def _ipus(report: Report) -> Iterator[Insight]:
-    """Yield a finding on the IPU for which other IPUs wait longest, and on the IPUs that work most."""
+    """Yield a finding on the IPU for which others wait longest, and the IPUs that work most."""
     for longest_awaited in (
         report.ipus.largest("held_cycles", 1) if report.target.num_sets > 1 else ()
     ):

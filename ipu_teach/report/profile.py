@@ -39,7 +39,8 @@ def is_way(text: str) -> bool:
 
 # The names that libpva's visitors use for nodes of these kinds.
 LIBPVA = {"Execute": "on_tile_execute", "Copy": "do_exchange"}
-# Who waits before a step: no tile, the tiles of each IPU for each other, or those of several IPUs.
+# The sync before a step: no tile waits, or the tiles of each IPU wait for each other, or the tiles
+# of several IPUs wait for each other.
 NO_SYNC, INTERNAL, EXTERNAL = 0, 1, 2
 
 
@@ -355,7 +356,7 @@ class Profile(ABC):
 
     @abstractmethod
     def transfers(self, number: int) -> tuple[Transfers, ...]:
-        """Return the messages between tiles in compiled step `number`, for each of its exchanges."""
+        """Return the messages between tiles in compiled step `number`, for each exchange."""
 
     def vertices_on(self, number: int) -> tuple[Array, Array, Array] | None:
         """Return `(counts, longest, uses_all_workers)` for the vertices of step `number`, by tile.

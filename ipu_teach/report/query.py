@@ -97,7 +97,7 @@ class VariableTable(Table[VariableRow]):
         )
 
     def always_live(self) -> VariableTable:
-        """Return the variables that are always live: their memory is never used for anything else."""
+        """Return the variables that are always live, whose memory has no other use."""
         return VariableTable(v for v in self if v.always_live)
 
     def folded(self) -> VariableTable:
@@ -150,7 +150,7 @@ def folded(names: Sequence[str], sizes: Sequence[int]) -> list[tuple[str, list[i
 
 
 def variables(report: Report) -> VariableTable:
-    """Return a table with a row for each variable, in the order in which the variables were added."""
+    """Return a table with a row for each variable, in the order of their creation."""
     memory = report.memory
     variable_facts = report.profile.variables
     bytes_per_variable = total_of(memory.variable, memory.size, len(variable_facts)).tolist()
@@ -422,7 +422,7 @@ class IpuRow:
 
     @property
     def own_cycles(self) -> int:
-        """The modelled cycles of work in steps that the IPU begins without waiting for other IPUs."""
+        """The modelled cycles of work in steps that the IPU begins without waiting for others."""
         return self.busy_cycles - self.shared_cycles
 
     @property

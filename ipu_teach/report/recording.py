@@ -72,7 +72,7 @@ class Track:
         return len(changed_elements)
 
     def readable(self, values: Array) -> Array:
-        """Return values of the tensor as numbers. QUARTER values are decoded; others are unchanged."""
+        """Return values of the tensor as numbers: QUARTER is decoded, other types are unchanged."""
         if self.tensor.has_metadata():
             return from_quarter(values, self.tensor.get_metadata())
         return values
@@ -160,7 +160,10 @@ class Recording:
             track.begin(look)
 
     def note(self, step: int) -> None:
-        """Record the changes by compiled step `step`, which has just run, or by the host (`HOST`)."""
+        """Record the changes by compiled step `step`, which has just run, or by the host.
+
+        For the host, `step` is `HOST`.
+        """
         assert self._look is not None
         if self.missed or self._entries >= self.most:
             self.missed += step != HOST
@@ -187,7 +190,7 @@ class Recording:
         track = self.track(tensor, "values()")
         device_steps = np.flatnonzero(np.array(self.steps, np.int64) != HOST)
         if not is_whole(step) or not self.first <= step < self.first + len(device_steps):
-            raise PoplarIndexError(f"""values() was asked for step {shown(step)}.
+            raise PoplarIndexError(f"""values() was given step {shown(step)}.
                 where: the recording has {counted(len(device_steps), "step")}; the first is step
                 {self.first}
                 next:  give the number of a recorded step.""")

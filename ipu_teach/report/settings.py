@@ -27,7 +27,7 @@ def kit_version() -> str:
 
 @dataclass(frozen=True)
 class PoplarVersion:
-    """The version of this kit that compiled a program, as the text `string` and as three numbers."""
+    """The version of this kit that compiled a program: a text and three numbers."""
 
     string: str = field(default_factory=kit_version)
 

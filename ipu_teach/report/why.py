@@ -41,7 +41,10 @@ DOMINATES = 0.1
 
 @dataclass(frozen=True)
 class Cause:
-    """One cause: a sentence, the tiles that it mentions, and the user's line that it names, or ""."""
+    """One cause: a sentence, the tiles that it mentions, and the user's line that it names.
+
+    `line` is "" if the sentence names no line.
+    """
 
     text: str
     tiles: tuple[int, ...] = ()
