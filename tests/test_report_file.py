@@ -322,17 +322,17 @@ def test_what_is_no_report(tmp_path: Path) -> None:
     again = "\n  next:  load a file that Report.save wrote; if it was copied, copy it again."
     assert (
         refusal(b"GIF89a")
-        == f"This is not a valid report, or it is damaged: BadZipFile: 'File is not a zip file'.{again}"
+        == f"The file is not a valid report, or it is damaged: BadZipFile: 'File is not a zip file'.{again}"
     )
     assert refusal(whole("[" * 10**6, {})).startswith(
-        "This is not a valid report, or it is damaged: RecursionError: "
+        "The file is not a valid report, or it is damaged: RecursionError: "
     )
     header, arrays = parts(small().serialize())
     assert refusal(whole(header, arrays, zipfile.ZIP_DEFLATED)).startswith(
-        "This zip file was not written by the kit"
+        "The zip file was not written by this kit"
     )
     assert refusal(whole({**header, "format": "ipu_teach executable"}, arrays)) == (
-        "This is a zip file, and no report of this kit.\n  next:  load a file that Report.save "
+        "The file is a zip file, but no report of this kit.\n  next:  load a file that Report.save "
         "wrote."
     )
     assert refusal(whole({**header, "version": REPORT.version + 1}, arrays)) == (

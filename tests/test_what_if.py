@@ -332,13 +332,13 @@ def test_a_size_that_does_not_fit_is_a_row() -> None:
         ),
         (
             (product, []),
-            "sweep() was given the numbers of tiles [].\n  next:  give a list of whole numbers, 1 "
-            "or more: num_tiles=[13, 46, 1472].",
+            "sweep() was given [] as the numbers of tiles.\n  next:  give a list of whole numbers "
+            "from 1, as in num_tiles=[13, 46, 1472].",
         ),
-        ((product, [0]), "sweep() was given the numbers of tiles [0].\n"),
-        ((product, 13), "sweep() was given the numbers of tiles 13.\n"),
-        ((product, {13}), "sweep() was given the numbers of tiles {13}.\n"),
-        ((product, [True]), "sweep() was given the numbers of tiles [True].\n"),
+        ((product, [0]), "sweep() was given [0] as the numbers of tiles.\n"),
+        ((product, 13), "sweep() was given 13 as the numbers of tiles.\n"),
+        ((product, {13}), "sweep() was given {13} as the numbers of tiles.\n"),
+        ((product, [True]), "sweep() was given [True] as the numbers of tiles.\n"),
         (
             (lambda device: 5, [1]),
             "The function given to sweep() returned 5.\n  next:  return (graph, program), an "
