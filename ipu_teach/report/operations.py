@@ -229,8 +229,8 @@ def _operation(
         sum(tiles_with_code.pop(step_number, 0) for step_number in step_numbers)
         * target.vertex_code_bytes
     )
-    # If the cycles of a step depend on data, each measurement has a compiled step. The step's code
-    # exists once, so it is counted for the compiled step in the programs, not for the others.
+    # If the cycles of a step depend on data, each measurement has a compiled step. Their
+    # code exists once, and it is counted with the compiled step that the programs execute.
     for step_number in (
         step_number for step_number in step_numbers if step_number in profile.own_steps
     ):
