@@ -41,7 +41,7 @@ def codelet_ground(groups: Iterable[Group]) -> str:
 
 
 def weakest(grounds: Iterable[str]) -> str:
-    """Return the weakest of several grounds, by their order in `GROUNDS`."""
+    """Return the weakest of several grounds (kinds of evidence), by their order in `GROUNDS`."""
     return max(grounds, key=GROUNDS.index)
 
 

@@ -363,7 +363,10 @@ def _functions(codelet: type[Vertex]) -> list[FunctionType]:
 
 
 def without_cost(codelet: type[Vertex], lines: LineCosts) -> list[Statement]:
-    """Return the statements of the methods in `lines` that `lines` itself does not contain."""
+    """Return the statements of a codelet's methods that have no entry in `lines`.
+
+    Only methods of which at least one statement has an entry are searched.
+    """
     statements_with_cost = {statement.line for statement in lines}
     statements = list[Statement]()
     for function in _functions(codelet):
@@ -420,7 +423,10 @@ def _statements(function: FunctionType) -> dict[int, tuple[int, str, int]]:
 
 
 def listing(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    """Return the rows as aligned text: two columns of numbers, and two of text."""
+    """Return a table as aligned text, with two columns of numbers and two columns of text.
+
+    `head` has the headings, and `rows` the texts of the cells.
+    """
     rows_with_head = [head, *rows]
     n, cycles, line, _ = (max(map(len, column)) for column in zip(*rows_with_head, strict=True))
     return "\n".join(

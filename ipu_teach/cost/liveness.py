@@ -206,7 +206,7 @@ class _Place:
 
 
 def liveness(compiled: Compiled) -> Liveness:
-    """Return the liveness of every variable of a compiled program."""
+    """Return the liveness of all variables of a compiled program."""
     accesses = Accesses(compiled)
     roots = [_Place(program, accesses) for program in compiled.programs]
     always = np.array([v.constant or v.state for v in compiled.graph.variables], bool)

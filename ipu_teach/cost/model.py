@@ -103,7 +103,7 @@ class StepCost:
 
     @property
     def cycles(self) -> int:
-        """The modelled cycles from the step's start to its end."""
+        """The modelled cycles of the step, from its start to its end."""
         return (
             self.sync_cycles
             + self.exchange_duration
@@ -160,11 +160,11 @@ class StepCost:
         )
 
     def _by_group(self, at_work: Array, target: Target) -> tuple[Array, Array]:
-        """Return `(groups, cycles)` as `by_set` does, if groups of IPUs take part together.
+        """Return `(groups, cycles)` for `Target.sets`, if groups of IPUs take part together.
 
-        `at_work` is bool[groups, IPUs of a group, sets of an IPU]. All members of a group are
-        occupied as long as its slowest member. They take part with their I/O tiles, their computing
-        tiles, or both.
+        `by_set` describes both arrays. `at_work` is bool[groups, IPUs of a group, sets of an IPU].
+        All members of a group are occupied as long as its slowest member. They take part with their
+        I/O tiles, their computing tiles, or both.
         """
         shape = at_work.shape
         groups, ipus_per_group, _ = shape
@@ -529,7 +529,7 @@ class CostModel:
         return self._by_set[number]
 
     def together(self, number: int) -> int:
-        """Return how many IPUs take part in step `number` together; see `together`."""
+        """Return how many IPUs take part in step `number` together; 0 if they do so one by one."""
         full = self.external_under_full(number)
         graph = self.compiled.graph
         kind = _titled(graph, self.compiled_step(number))[0] if full else ""

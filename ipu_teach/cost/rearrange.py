@@ -66,7 +66,7 @@ def local(tile_map: TileMap, byte: Array) -> Array:
 def copied(
     tile_map: TileMap, target: Target, source: Array, destination: Array, size: Array, copy: Array
 ) -> Moves:
-    """Return `(pieces, bytes)`: the moves within tiles when copies move `size[i]` bytes each.
+    """Return `(pieces, bytes)`: the moves within tiles for copies of `size[i]` bytes each.
 
     The Copy with the number `copy[i]` moves them from address `source[i]` to address
     `destination[i]`. Each Copy rearranges only its own data, even if several of them are executed

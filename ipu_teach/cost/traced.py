@@ -194,7 +194,7 @@ def array_cycles(name: str, dtype: np.dtype[Any], elements: Any, target: Target)
 
 
 def single_cycles(name: str, dtype: np.dtype[Any], target: Target) -> float:
-    """Return the issue cycles of operation `name` on a single element of `dtype`."""
+    """Return the cycles in which a worker issues operation `name` for one element of `dtype`."""
     if name in ("", FUSED, LOOP):
         return float(array_cycles(name, dtype, 1, target) / UNIT)
     width = _width(dtype, target)
@@ -365,7 +365,7 @@ class Tally:
             self.charges.append((counter, op, units))
 
     def _fused(self, op: Op) -> bool:
-        """Return whether a sum or difference and one of its operands are a single instruction.
+        """Return whether the chip has a single instruction for a sum or difference and its operand.
 
         The operand must be a product that has no other use.
         """

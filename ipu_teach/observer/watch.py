@@ -149,7 +149,8 @@ def _watched(
                 cycles = space["vertex"](
                     worker, count, FOREVER, int, *watched_regions, *marks.values(), *reads.values()
                 )
-        # compute() itself then raises the same error, or continues with larger integers.
+        # If the text fails, compute() fails with the same error, or it works because its integers
+        # may be larger.
         except Exception:
             return []
         watch.cycles = -(-max(cycles, ~cycles) // UNIT)

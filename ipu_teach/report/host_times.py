@@ -55,7 +55,10 @@ class Timeline:
         events.append((channel, label, start, end, threading.get_ident(), size, way))
 
     def add_value(self, name: str, unit: str, value: float, series: str = "") -> None:
-        """Add the current value of a series."""
+        """Add the current value of a counter.
+
+        `name` is the name of its graph, and `series` is that of its line in the graph.
+        """
         self._values.append((name, unit, time.perf_counter_ns(), value, series))
 
     def snapshot(self, since: int) -> HostTrace:

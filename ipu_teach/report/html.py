@@ -249,7 +249,7 @@ def _section(title: str, body: str) -> str:
 
 
 class _Markup(str):
-    """Text that is HTML already, so that it must not be escaped."""
+    """Text that is already HTML. It must not be escaped again."""
 
 
 def _bar(value: float, maximum: float, label: str = "") -> _Markup:

@@ -33,7 +33,7 @@ CPYTHON_ALONE = "CPython alone: "
 
 
 def is_way(text: str) -> bool:
-    """Return whether `text` is a way to run a codelet."""
+    """Return whether `text` is a value of `Report.ways`: how the host executes a codelet."""
     return text in WAYS or text.startswith(CPYTHON_ALONE)
 
 

@@ -590,7 +590,7 @@ class Compilation(WithoutSome):
 
     @property
     def programs(self) -> tuple[ProgramNode, ...]:
-        """The programs as trees of nodes, each with `name`, `type` and `children`."""
+        """The programs as trees. Each node has `name`, `type` and `children`."""
         return self._report.profile.programs
 
     @property

@@ -110,7 +110,7 @@ class Report(WithoutSome):
 
     @property
     def memory(self) -> MemoryLedger:
-        """The bytes by tile, variable and category."""
+        """The ledger of the modelled bytes, by tile, variable and category."""
         return self.profile.memory
 
     @cached_property

@@ -120,7 +120,7 @@ class _Reader:
             stored.fail(f"the start of {count:,} stored numbers")
         return array[start : start + count]
 
-    # Variables and views
+    # The methods below read variables and views.
 
     def _variables(self) -> None:
         graph = self.graph
@@ -222,7 +222,7 @@ class _Reader:
         values: Array = stored_bytes.copy().view(dtype.numpy)
         return values
 
-    # Vertices
+    # The methods below read vertices.
 
     def _compute_set(self, stored: s.HeaderValue) -> None:
         compute_set = self.graph.add_compute_set(s.TEXT.read(stored["name"]))
@@ -299,7 +299,7 @@ class _Reader:
                         "a compute set whose vertices access only variables"
                     )
 
-    # Streams and programs
+    # The methods below read streams and programs.
 
     def _host(self) -> None:
         graph = self.graph

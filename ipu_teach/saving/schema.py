@@ -91,7 +91,7 @@ class Columns:
         self.tables: dict[str, dict[Hashable, tuple[int, Json]]] = {}
 
     def put(self, kind: str, values: Array) -> int:
-        """Append `values` to the column `kind`, and return the index of the first of them."""
+        """Append `values` to the column `kind`, and return the index of the first value."""
         flat_values = np.ascontiguousarray(values).reshape(-1).view(self._parts[kind][0].dtype)
         self._parts[kind].append(flat_values)
         self._sizes[kind] += flat_values.size
@@ -492,7 +492,7 @@ def once(table: str, value_codec: Codec, key: Callable[[Value], Hashable] | None
 
 TEXT = plain(str, "text")
 FLAG = plain(bool, "true or false")
-ONCE = once("texts", TEXT, str)  # the codec of texts that occur often
+ONCE = once("texts", TEXT, str)  # The codec of texts that occur often: each is stored once.
 # The mark of a field that `row` and `keyed` leave out: it is stored elsewhere, or not at all.
 NOTE = Codec(lambda v, out: None, lambda p: None)
 PLAIN: dict[Value, Codec] = {str: TEXT, bool: FLAG, int: whole(), float: real()}

@@ -199,9 +199,9 @@ def rank_pair(first: int, second: int, dtype: type[DType], target: Target) -> in
 
 
 def sum_ranks(counts: int, n: int, target: Target) -> int:
-    """Return the tile cycles to add up `counts` counts and the position of `n` elements.
+    """Return the tile cycles to compute the ranks of `n` elements of a sorted run.
 
-    The position is that of the element in its run.
+    A rank is the sum of `counts` counts and the position of the element in its run.
     """
     return _of_workers(share(n, target) * (2 * counts + 2), target)
 

@@ -74,7 +74,7 @@ def loop(n: Size, width: int, cycles: int) -> Size:
 
 
 def is_float(dtype: type[DType]) -> bool:
-    """Return whether the floating-point unit does the arithmetic on `dtype`."""
+    """Return whether `dtype` is FLOAT or HALF, the types of the floating-point unit."""
     return dtype in (FLOAT, HALF)
 
 

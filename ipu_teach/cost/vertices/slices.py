@@ -117,12 +117,18 @@ def sequence_slice(
 
 
 def circ_buf_incr_index() -> int:
-    """Return the worker cycles of CircBufIncrIndex, which moves the index of the newest entry."""
+    """Return the worker cycles of CircBufIncrIndex for a circular buffer.
+
+    This vertex advances the index of the newest entry.
+    """
     return 8
 
 
 def circ_offset() -> int:
-    """Return the worker cycles of CircOffset, which computes the index of an older entry."""
+    """Return the worker cycles of CircOffset for a circular buffer.
+
+    This vertex computes the index of an older entry.
+    """
     return 10
 
 
