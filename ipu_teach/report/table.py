@@ -40,7 +40,7 @@ class Table(tuple[T, ...]):
                 return super().__getitem__(index)
             except IndexError:
                 raise PoplarIndexError(
-                    f"There is no row {shown(index)}.",
+                    f"There is no row {shown(index)} in this table.",
                     next_step=f"give a row from 0 to {len(self) - 1:,}."
                     if self
                     else "test first whether the table has rows: `if rows:`.",

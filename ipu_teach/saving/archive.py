@@ -144,7 +144,7 @@ def _members(file: zipfile.ZipFile, size: int, form: Format) -> dict[str, bytes]
 def _array(name: str, content: bytes) -> Array:
     stream = io.BytesIO(content)
     if _npy.read_magic(stream) != (1, 0):
-        raise ValueError(f"{name} has another version")
+        raise ValueError(f"{name} has another version of the npy format")
     shape, is_fortran, dtype = _npy.read_array_header_1_0(stream)
     num_data_bytes = len(content) - stream.tell()
     if (
@@ -154,7 +154,7 @@ def _array(name: str, content: bytes) -> Array:
         and shape[0] > 1
         or shape[0] * dtype.itemsize != num_data_bytes
     ):
-        raise ValueError(f"{name} holds {shape} {dtype}")
+        raise ValueError(f"{name} has the wrong shape {shape} or dtype {dtype}")
     return np.frombuffer(content, dtype, offset=stream.tell()).astype(dtype.newbyteorder("="))
 
 
