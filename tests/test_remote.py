@@ -503,7 +503,9 @@ def test_what_streaming_memory_does_not_hold_is_refused_in_the_words_of_a_tile()
             attempt()
         assert str(error.value) == words
         first, second = error.value.why().causes
-        assert first.text.startswith("Out of memory") and second.text.startswith("it has 200 bytes")
+        assert first.text.startswith("Out of memory") and second.text.startswith(
+            "streaming memory has 200 bytes"
+        )
     World(num_ipus=2, streaming_bytes=48).engine(Sequence())  # 96 bytes, and it has 96
 
 

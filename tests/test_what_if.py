@@ -228,7 +228,7 @@ def test_another_size_is_refused(name: str) -> None:
         report.what_if(**{name: 4})
     assert str(caught.value) == (
         f"what_if() cannot change {name}: the program was compiled for "
-        f"{getattr(report.target, name)}.\n  next:  sweep(build, num_tiles=[…]) builds and "
+        f"{getattr(report.target, name)}.\n  next:  call sweep(build, num_tiles=[…]), which "
         "compiles for each number of tiles."
     )
 
@@ -239,7 +239,7 @@ def test_other_changes_that_are_refused() -> None:
         report.what_if(host_packet_bytes=64)
     assert str(caught.value) == (
         "what_if() cannot change host_packet_bytes: the program was compiled for 1,024.\n"
-        "  next:  compile for another machine: IPUModel('ipu2', host_packet_bytes=…)."
+        "  next:  compile the program for another machine: IPUModel('ipu2', host_packet_bytes=…)."
     )
     with pytest.raises(UnknownMachineFieldError) as unknown:
         report.what_if(exchange_bytes_per_cycles=8)
