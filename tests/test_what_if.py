@@ -412,7 +412,7 @@ def test_cycles_that_were_counted_in_a_run_keep_their_prices() -> None:
     with pytest.raises(InvalidMachineModelError) as caught:
         engine.report.what_if(**BY_HAND)
     assert str(caught.value) == (
-        "what_if() cannot change codelet_prices in this report: cycles depend on data and were "
-        "counted during the run.\n  next:  run the program again: Engine(graph, program, "
+        "what_if() cannot change codelet_prices in this report, because cycles depend on data and "
+        "were counted during the run.\n  next:  run the program again: Engine(graph, program, "
         "options={\"codelet_prices\": 'by hand'})."
     )

@@ -288,8 +288,8 @@ class CostModel:
             counted in a run.
         """
         if self.measured and target.codelet_prices != self.target.codelet_prices:
-            raise InvalidMachineModelError(f"""what_if() cannot change codelet_prices in this report: cycles
-                depend on data and were counted during the run.
+            raise InvalidMachineModelError(f"""what_if() cannot change codelet_prices in this
+                report, because cycles depend on data and were counted during the run.
                 next:  run the program again: Engine(graph, program, options={{"codelet_prices":
                 {target.codelet_prices!r}}}).""")
         model = CostModel(self.compiled, target, self.measured)
