@@ -1399,19 +1399,19 @@ HANDLES_AND_STREAMS: list[Case] = [
         There is no stream DataStream('into', host to device, 3 FLOAT).
           next:  name it by its handle: connect_stream('into', …)."""),
     ("stream size", lambda w: fed(w, np.ones(4)), StreamConnectionError, r"""
-        The stream 'into' moves 3 elements a transfer and was connected to an array of 4.
-          next:  connect 3 elements, or a multiple of that: each transfer is the next part."""),
+        The stream 'into' moves 3 elements in each transfer, but was connected to an array of 4.
+          next:  connect 3 elements, or a multiple: each transfer uses the next 3."""),
     ("stream empty", lambda w: fed(w, []), StreamConnectionError, r"""
-        The stream 'into' moves 3 elements a transfer and was connected to an array of 0.
-          next:  connect 3 elements, or a multiple of that: each transfer is the next part."""),
+        The stream 'into' moves 3 elements in each transfer, but was connected to an array of 0.
+          next:  connect 3 elements, or a multiple: each transfer uses the next 3."""),
     ("stream text", lambda w: fed(w, "123"), StreamConnectionError, r"""
-        The stream 'into' goes to the device and was connected to '123'.
+        The stream 'into' sends data to the device, so it cannot be connected to '123'.
           next:  connect an array, an iterator of arrays, or a function that returns one."""),
     ("stream None", lambda w: fed(w, None), StreamConnectionError, r"""
-        The stream 'into' goes to the device and was connected to None.
+        The stream 'into' sends data to the device, so it cannot be connected to None.
           next:  connect an array, an iterator of arrays, or a function that returns one."""),
     ("stream tensor", lambda w: fed(w, w.v), StreamConnectionError, r"""
-        The stream 'into' goes to the device and was connected to Tensor('v', FLOAT, shape (3,)).
+        The stream 'into' sends data to the device, so it cannot be connected to Tensor('v', FLOAT, shape (3,)).
           next:  connect an array, an iterator of arrays, or a function that returns one."""),
     ("stream values", lambda w: fed(w, [1e300, 2, 3]), StreamConnectionError, r"""
         The stream 'into': FLOAT holds numbers up to 3.40282e+38; element [0] is 1e+300.
@@ -1423,7 +1423,7 @@ HANDLES_AND_STREAMS: list[Case] = [
         The stream 'into' ran dry: its iterator gave 0 transfers, but the program reads another.
           next:  give an endless iterator (itertools.cycle), or repeat fewer times."""),
     ("stream iterator size", lambda w: fed(w, iter([[1, 2, 3], [4]]), 2), StreamConnectionError, r"""
-        The stream 'into' takes 3 elements a transfer and was given 1.
+        The stream 'into' needs 3 elements for each transfer, but was given 1.
           where: transfer 2 of the iterator
           next:  give arrays of 3 elements, or change the size of the stream."""),
     ("stream iterator values", lambda w: fed(w, iter([["a", "b", "c"]])), StreamConnectionError, r"""
@@ -1431,7 +1431,7 @@ HANDLES_AND_STREAMS: list[Case] = [
           where: transfer 1 of the iterator
           next:  give numbers that FLOAT holds."""),
     ("stream function size", lambda w: fed(w, lambda: 5), StreamConnectionError, r"""
-        The stream 'into' takes 3 elements a transfer and was given 1.
+        The stream 'into' needs 3 elements for each transfer, but was given 1.
           where: what the connected function returned
           next:  give arrays of 3 elements, or change the size of the stream."""),
     ("stream function None", lambda w: fed(w, lambda: None), StreamConnectionError, r"""
@@ -1444,26 +1444,26 @@ HANDLES_AND_STREAMS: list[Case] = [
         The stream 'into' was given [1, 2, 3], which is not a function.
           next:  give a function; connect arrays, iterators and lists with connect_stream."""),
     ("sink None", lambda w: drained(w, None), StreamConnectionError, r"""
-        The stream 'out' goes to the host and was connected to None.
+        The stream 'out' sends data to the host, so it cannot be connected to None.
           next:  connect an array to fill, a list to append to, or a function that takes one array."""),
     ("sink tuple", lambda w: drained(w, (1, 2, 3)), StreamConnectionError, r"""
-        The stream 'out' goes to the host and was connected to (1, 2, 3).
+        The stream 'out' sends data to the host, so it cannot be connected to (1, 2, 3).
           next:  connect an array to fill, a list to append to, or a function that takes one array."""),
     ("sink class", lambda w: drained(w, list), StreamConnectionError, r"""
-        The stream 'out' goes to the host and was connected to list.
+        The stream 'out' sends data to the host, so it cannot be connected to list.
           next:  connect an array to fill, a list to append to, or a function that takes one array."""),
     ("sink function", lambda w: drained(w, lambda: None), StreamConnectionError, r"""
         The stream 'out' was connected to a function that cannot be called with one argument.
-          next:  write `def take(values):`, which is handed an array."""),
+          next:  write `def take(values):`, which gets an array."""),
     ("stream function", lambda w: fed(w, lambda first, second: first), StreamConnectionError, r"""
         The stream 'into' was connected to a function that cannot be called with no argument.
           next:  write `def give():`, which returns an array."""),
     ("sink dtype", lambda w: drained(w, np.zeros(3)), StreamConnectionError, r"""
-        The stream 'out' carries FLOAT and was connected to an array of float64.
-          next:  connect an array of its own dtype: np.empty(3, np.float32)."""),
+        The stream 'out' has dtype FLOAT, but was connected to an array of float64.
+          next:  connect an array of dtype float32: np.empty(3, np.float32)."""),
     ("sink size", lambda w: drained(w, np.zeros(4, np.float32)), StreamConnectionError, r"""
-        The stream 'out' moves 3 elements a transfer and was connected to an array of 4.
-          next:  connect 3 elements, or a multiple of that: each transfer is the next part."""),
+        The stream 'out' moves 3 elements in each transfer, but was connected to an array of 4.
+          next:  connect 3 elements, or a multiple: each transfer uses the next 3."""),
     ("sink not contiguous", lambda w: drained(w, np.zeros(6, np.float32)[::2]), StreamConnectionError, r"""
         The stream 'out' was connected to an array that cannot be filled in place: it is not contiguous.
           next:  connect a new array: np.empty(3, np.float32)."""),

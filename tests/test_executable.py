@@ -462,7 +462,7 @@ def test_another_codelet_of_that_name_is_refused(other: dict[str, Any], where: s
     with pytest.raises(ExecutableLoadError) as caught:
         Executable.deserialize(data, codelets=[double(**other)])
     assert str(caught.value) == (
-        "The codelet double.<locals>.Double is not the one that the executable was saved with.\n"
+        "The codelet double.<locals>.Double has changed since the executable was saved.\n"
         f"  where: {where}\n"
         "  next:  load it with the code that saved it, or compile the graph again."
     )
@@ -474,8 +474,8 @@ def test_a_codelet_that_is_not_here_is_named() -> None:
     with pytest.raises(ExecutableLoadError) as caught:
         Executable.deserialize(whole(header, arrays))
     assert str(caught.value) == (
-        "The executable uses the codelet Subtract, and there is no such vertex class here.\n"
-        "  where: it was defined in tutorial\n"
+        "The executable uses the codelet Subtract, but this process has not defined it.\n"
+        "  where: the executable was saved with Subtract of module tutorial\n"
         "  next:  import tutorial, or pass it: Executable.load(path, codelets=[…])."
     )
 
@@ -488,7 +488,7 @@ def test_codelets_of_two_modules_that_both_fit() -> None:
     with pytest.raises(ExecutableLoadError) as caught:
         Executable.deserialize(data)
     assert str(caught.value) == (
-        "Several codelets named double.<locals>.Double fit.\n"
+        "Several codelets named double.<locals>.Double match the executable.\n"
         f"  where: modules elsewhere, {first.__module__}\n"
         "  next:  pass the right one: Executable.load(path, codelets=[…])."
     )
@@ -565,18 +565,18 @@ def refusal(data: bytes) -> str:
 def test_what_is_no_executable() -> None:
     again = "\n  next:  load a file that Executable.save wrote; if it was copied, copy it again."
     assert refusal(b"GIF89a") == (
-        f"This is not a valid executable, or it is damaged: BadZipFile: 'File is not a zip file'.{again}"
+        f"The file is not a valid executable, or it is damaged: BadZipFile: 'File is not a zip file'.{again}"
     )
     assert refusal(b"") == refusal(b"GIF89a")
     assert refusal(whole({"format": "other"}, {})) == (
-        "This is a zip file, and no executable of this kit.\n  next:  load a file that "
+        "The file is a zip file, but no executable of this kit.\n  next:  load a file that "
         "Executable.save wrote."
     )
     assert refusal(whole("{", {})).startswith(
-        "This is not a valid executable, or it is damaged: JSONDecodeError: "
+        "The file is not a valid executable, or it is damaged: JSONDecodeError: "
     )
     assert refusal(whole("[" * 10**6, {})).startswith(
-        "This is not a valid executable, or it is damaged: RecursionError: "
+        "The file is not a valid executable, or it is damaged: RecursionError: "
     )
     for odd in (3, None, "x.ipu"):
         with pytest.raises(ExecutableLoadError, match=r"^deserialize\(\) was given "):
@@ -594,8 +594,8 @@ def test_a_newer_format() -> None:
 def test_a_zip_bomb() -> None:
     header, arrays = parts(compile_graph(*adder()).serialize())
     text = (
-        "This zip file was not written by the kit: its members are compressed, doubled or "
-        "overlap.\n  next:  load a file that Executable.save wrote."
+        "The zip file was not written by this kit: its members are compressed, duplicated or "
+        "overlapping.\n  next:  load a file that Executable.save wrote."
     )
     assert (
         refusal(whole(header, {**arrays, "values.npy": bytes(10**7)}, zipfile.ZIP_DEFLATED)) == text
@@ -698,7 +698,7 @@ def _set(*path: Any) -> Change:
             f"{DAMAGED}: There is no engine option 'debug.fly'.",
         ),
         (_set("alignment", 32), f"{DAMAGED}: 32 is not the alignment of this kit, 64."),
-        (_set("checks", {}), f"{DAMAGED}: something is missing."),
+        (_set("checks", {}), f"{DAMAGED}: an entry is missing."),
         (_set("version", 0), f"{DAMAGED}: 0 is not a whole number from 1 to 1,000,000."),
     ],
 )
@@ -722,7 +722,7 @@ def test_a_program_that_unfolds_without_end() -> None:
     header, arrays = parts(compile_graph(*adder()).serialize())
     header["nodes"] += [{"kind": "Sequence", "name": "", "children": [i, i]} for i in range(60)]
     header["programs"] = [60]
-    assert "is not a program of at most 1,000,000 parts.\n  where: header.nodes[19]" in refusal(
+    assert "is not a program of at most 1,000,000 nodes.\n  where: header.nodes[19]" in refusal(
         whole(header, arrays)
     )
     header["nodes"] = header["nodes"][:1] + [
@@ -802,6 +802,6 @@ def test_a_program_that_cannot_be_written_down(monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(NotOfferedError) as caught:
         compile_graph(*everything()).serialize()
     assert str(caught.value) == (
-        "A program of more than 3 parts in a saved executable is not offered by this kit.\n"
-        "  next:  run it from the graph, in the process that builds it: Engine(graph, program)."
+        "A program of more than 3 nodes cannot be saved in an executable.\n"
+        "  next:  build the graph and run it in the same process: Engine(graph, program)."
     )

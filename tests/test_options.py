@@ -87,7 +87,7 @@ def test_options_of_the_host_and_of_stacks() -> None:
     assert options({"target.deterministicWorkers": "false", "target.gatewayMode": False})
     for name in ("debug.workerStackSizeInBytes", "target.workerStackSizeInBytes"):
         assert message({name: 4096}, NotOfferedError) == (
-            f"{name} = 4096 is not offered by this kit.\n  next:  the machine has them: "
+            f"{name} = 4096 is not offered by this kit.\n  next:  set the size in the machine: "
             "IPUModel(worker_stack_bytes=…)."
         )
     for unlike in ("debug.cycleEstimator", "foo.bar", "exchange.optimisationTarget"):
@@ -97,7 +97,7 @@ def test_options_of_the_host_and_of_stacks() -> None:
 def test_wrong_options() -> None:
     assert message({"debug.alowOutOfMemory": True}) == (
         "There is no engine option 'debug.alowOutOfMemory'.\n  next:  did you mean "
-        "'debug.allowOutOfMemory'? The names are those of Poplar's Engine, such as "
+        "'debug.allowOutOfMemory'? give an option of Poplar's Engine, such as "
         "debug.allowOutOfMemory."
     )
     assert message({"debug.allowOutOfMemory": 1}) == (
@@ -115,12 +115,12 @@ def test_wrong_options() -> None:
         "The engine option 'autoReport.directory' was given None.\n  next:  give text."
     )
     assert message(["debug.verify"]) == (
-        "The engine's options are ['debug.verify'].\n  next:  give a dict: "
+        "The engine's options are ['debug.verify'], which is not a dict.\n  next:  give a dict: "
         'options={"debug.allowOutOfMemory": True}.'
     )
     assert message({"debug.checkUninitialised": True, "debug.check_uninitialised": True}) == (
-        "The option 'debug.checkUninitialised' was given twice.\n  next:  give it once: both "
-        "spellings mean the same."
+        "The option 'debug.checkUninitialised' was given twice.\n  next:  give the option once: both "
+        "spellings mean the same option."
     )
     for odd in ({3: 4}, {None: 1}, {("a",): 1}, {"opt.": 1}, {"opt.x": [1]}, 5, "debug.verify"):
         assert message(odd)

@@ -493,8 +493,9 @@ def test_what_streaming_memory_does_not_hold_is_refused_in_the_words_of_a_tile()
     w.graph.add_remote_buffer("weights", FLOAT, 10, 3)
     executable = compile_graph(w.graph, Sequence(), options={"debug.allowOutOfMemory": True})
     words = (
-        "Out of memory: Cannot fit all remote buffers into streaming memory.\n  where: it has 200 "
-        "bytes, 100 an IPU, and they take 216: 'weights' 120, 'rows' 80, 'single' 16\n  next:  "
+        "Out of memory: Cannot fit all remote buffers into streaming memory.\n  where: streaming "
+        "memory has 200 bytes (100 for each IPU), and the buffers take 216: 'weights' 120, 'rows' "
+        "80, 'single' 16\n  next:  "
         "use fewer or shorter rows, a smaller dtype, or a machine with more IPUs."
     )
     for attempt in (lambda: w.engine(Sequence()), lambda: Engine(executable).load(w.device)):
@@ -502,7 +503,9 @@ def test_what_streaming_memory_does_not_hold_is_refused_in_the_words_of_a_tile()
             attempt()
         assert str(error.value) == words
         first, second = error.value.why().causes
-        assert first.text.startswith("Out of memory") and second.text.startswith("it has 200 bytes")
+        assert first.text.startswith("Out of memory") and second.text.startswith(
+            "streaming memory has 200 bytes"
+        )
     World(num_ipus=2, streaming_bytes=48).engine(Sequence())  # 96 bytes, and it has 96
 
 

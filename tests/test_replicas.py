@@ -301,13 +301,13 @@ def test_a_transfer_of_arrays_is_that_of_all_replicas() -> None:
     engine.run()
     assert np.array_equal(got, (2 * X, 2 * X + 2))
     assert said(StreamConnectionError, lambda: engine.connect_stream("in", X[:3])) == (
-        "The stream 'in' moves 24 elements (6 for each of 4 replicas) a transfer and was connected "
-        "to an array of 18.\n"
-        "  next:  connect 24 elements, or a multiple of that: each transfer is the next part."
+        "The stream 'in' moves 24 elements (6 for each of 4 replicas) in each transfer, but was "
+        "connected to an array of 18.\n"
+        "  next:  connect 24 elements, or a multiple: each transfer uses the next 24."
     )
     engine.connect_stream("in", iter([X[0]]))
     assert said(StreamConnectionError, engine.run) == (
-        "The stream 'in' takes 24 elements (6 for each of 4 replicas) a transfer and was given 6.\n"
+        "The stream 'in' needs 24 elements (6 for each of 4 replicas) for each transfer, but was given 6.\n"
         "  where: transfer 1 of the iterator\n"
         "  next:  give arrays of 24 elements, or change the size of the stream."
     )

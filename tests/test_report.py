@@ -195,16 +195,16 @@ def test_runs_have_a_section_where_there_are_several() -> None:
     [
         (
             "execution",
-            "The profile has no section 'execution'.\n  next:  did you mean 'Execution'? Its "
-            "sections are ",
+            "The profile has no section 'execution'.\n  next:  did you mean 'Execution'? choose "
+            "from ",
         ),
         (
             ["Graph", "Memory"],
-            "The profile has no section 'Memory'.\n  next:  did you mean 'Memory Usage'? Its "
-            "sections are ",
+            "The profile has no section 'Memory'.\n  next:  did you mean 'Memory Usage'? choose "
+            "from ",
         ),
-        ([None], "The profile has no section None.\n  next:  Its sections are "),
-        (5, "The profile has no section '5'.\n  next:  Its sections are "),
+        ([None], "The profile has no section None.\n  next:  choose from "),
+        (5, "The profile has no section '5'.\n  next:  choose from "),
     ],
 )
 def test_unknown_sections(sections: Any, text: str) -> None:
@@ -288,8 +288,9 @@ def test_steps_of_the_run() -> None:
     for bounds in ((-1,), (0, -1), (0.5,), (0, True)):
         with pytest.raises(PoplarIndexError) as caught:
             report.steps(*bounds)  # type: ignore[arg-type]
-        assert "was called on a report of 4 steps.\n  next:  give whole numbers, 0 or more." in str(
-            caught.value
+        assert str(caught.value).endswith(
+            f" was called on a report of 4 steps, but {bounds[-1]} is no index.\n  next:  give "
+            "whole numbers from 0, as in report.steps(0, 10)."
         )
 
 

@@ -147,7 +147,7 @@ def test_filters() -> None:
     )
     with pytest.raises(PoplarIndexError) as wrong:
         report.execution.blocks(2)
-    assert str(wrong.value) == "blocks() was asked for tile 2.\n  next:  there are 2 tiles, from 0."
+    assert str(wrong.value) == "blocks() was given tile 2.\n  next:  give a tile from 0 to 1."
 
 
 def test_a_filter_makes_blocks_of_other_programs() -> None:

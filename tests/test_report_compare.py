@@ -124,13 +124,13 @@ def test_a_comparison_as_text_table_and_page() -> None:
     with pytest.raises(InvalidOptionError) as caught:
         found.of("colour")
     assert str(caught.value).startswith(
-        "There is no aspect 'colour'.\n  next:  choose one of total, machine, cycles, "
+        "A comparison has no aspect 'colour'.\n  next:  choose one of total, machine, cycles, "
     )
     with pytest.raises(InvalidOptionError) as wrong:
         compare(work(), None)  # type: ignore[arg-type]
-    assert (
-        str(wrong.value)
-        == "compare() was given None, which is not a report.\n  next:  give it two of engine.report."
+    assert str(wrong.value) == (
+        "compare() was given None, which is not a report.\n  next:  give two reports: "
+        "compare(before, after), each from engine.report."
     )
 
 
@@ -187,7 +187,8 @@ def test_a_trace_is_bounded_and_says_so() -> None:
     shown = sum(e["ph"] == "X" and e["tid"] == 1 for e in trace["traceEvents"])
     assert shown + trace["otherData"]["steps_missing"] == report.num_steps
     with pytest.raises(
-        InvalidOptionError, match=r"^There is no tile 4\.\n  next:  the tiles are 0 to 3\."
+        InvalidOptionError,
+        match=r"^chrome_trace\(\) was given tile 4\.\n  next:  give tiles from 0 to 3\.",
     ):
         chrome_trace(report, tiles=[4])
 

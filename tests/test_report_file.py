@@ -164,9 +164,10 @@ def test_another_rate_in_an_opened_report() -> None:
     with pytest.raises(InvalidMachineModelError) as caught:
         opened.what_if(num_worker_contexts=3)
     assert str(caught.value) == (
-        "what_if() cannot change num_worker_contexts in a report that was read from a file: the "
-        "vertices are not in it.\n  next:  ask the report of the engine that ran it; a file "
-        "answers for the rates of exchange, sync, host and clock."
+        "what_if() cannot change num_worker_contexts in a report that was read from a file, because "
+        "the file does not contain the vertices.\n  next:  call engine.report.what_if() in the "
+        "process that runs the program; a report from a file can change the rates of exchange, "
+        "sync, host and clock."
     )
 
 
@@ -321,17 +322,17 @@ def test_what_is_no_report(tmp_path: Path) -> None:
     again = "\n  next:  load a file that Report.save wrote; if it was copied, copy it again."
     assert (
         refusal(b"GIF89a")
-        == f"This is not a valid report, or it is damaged: BadZipFile: 'File is not a zip file'.{again}"
+        == f"The file is not a valid report, or it is damaged: BadZipFile: 'File is not a zip file'.{again}"
     )
     assert refusal(whole("[" * 10**6, {})).startswith(
-        "This is not a valid report, or it is damaged: RecursionError: "
+        "The file is not a valid report, or it is damaged: RecursionError: "
     )
     header, arrays = parts(small().serialize())
     assert refusal(whole(header, arrays, zipfile.ZIP_DEFLATED)).startswith(
-        "This zip file was not written by the kit"
+        "The zip file was not written by this kit"
     )
     assert refusal(whole({**header, "format": "ipu_teach executable"}, arrays)) == (
-        "This is a zip file, and no report of this kit.\n  next:  load a file that Report.save "
+        "The file is a zip file, but no report of this kit.\n  next:  load a file that Report.save "
         "wrote."
     )
     assert refusal(whole({**header, "version": REPORT.version + 1}, arrays)) == (
@@ -345,7 +346,8 @@ def test_what_is_no_report(tmp_path: Path) -> None:
     )
     with pytest.raises(
         ReportLoadError,
-        match=r"^deserialize\(\) was given 'x'\.\n  next:  give the bytes that serialize",
+        match=r"^deserialize\(\) was given 'x', which is not bytes\.\n  next:  give the bytes that "
+        "serialize",
     ):
         Report.deserialize("x")  # type: ignore[arg-type]
     for path in ("", 3, None, "a\0b"):
@@ -555,7 +557,7 @@ def test_a_tree_that_unfolds_without_end() -> None:
     header, arrays = parts(small().serialize())
     last = len(header["nodes"])
     header["nodes"] += [["Sequence", "", -1, 1, "", [], [last + i - 1] * 2] for i in range(60)]
-    assert "is not a program of at most 1,000,000 parts." in refusal(whole(header, arrays))
+    assert "is not a program of at most 1,000,000 nodes." in refusal(whole(header, arrays))
     header["nodes"] = header["nodes"][:last] + [
         ["Sequence", "", -1, 1, "", [], [last + i - 1]] for i in range(5000)
     ]
@@ -613,7 +615,7 @@ def test_a_sample_can_be_looked_at() -> None:
     with pytest.raises(InvalidOptionError) as caught:
         Report.sample("product")
     assert str(caught.value) == (
-        "There is no sample report 'product'.\n  next:  did you mean 'products'? There are "
+        "There is no sample report 'product'.\n  next:  did you mean 'products'? choose one of "
         "'products', 'spread', 'too_large'."
     )
 
@@ -622,7 +624,7 @@ def test_a_sample_can_be_looked_at() -> None:
     ("most", "says"),
     [
         ("MOST_CELLS", "of 4 compiled steps, 2 tiles and 6 variables is"),
-        ("MOST_NODES", "of a program of more than 0 parts is"),
+        ("MOST_NODES", "of a program of more than 0 nodes is"),
         ("MOST_MESSAGES", "with an exchange of 1 messages is"),
     ],
 )
@@ -630,9 +632,7 @@ def test_what_is_too_large_to_save(most: str, says: str, monkeypatch: pytest.Mon
     monkeypatch.setattr(f"ipu_teach.report.writer.{most}", 0)
     with pytest.raises(NotOfferedError) as caught:
         small().serialize()
-    assert str(caught.value).startswith(
-        f"Saving a report {says} not offered by this kit.\n  next:  "
-    )
+    assert str(caught.value).startswith(f"A report {says} too large to be saved.\n  next:  ")
 
 
 def test_a_file_of_version_4_says_streaming_memory_and_knows_no_rows() -> None:

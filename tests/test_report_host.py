@@ -171,14 +171,15 @@ def test_values_over_time() -> None:
     for wrong in ("high", None, float("nan"), float("inf"), [1, 2]):
         with pytest.raises(
             InvalidOptionError,
-            match=r"^The counter 'loss' was given .*\n  next:  give one finite number\.$",
+            match=r"^The counter 'loss' was given .*\n  next:  give one finite number, as in "
+            r"counter\(\"loss\"\)\.add\(0\.5\)\.$",
         ):
             loss.add(wrong)  # type: ignore[arg-type]
     with pytest.raises(InvalidOptionError) as caught, tracepoint(3):  # type: ignore[arg-type]
         pass
-    assert (
-        str(caught.value)
-        == 'tracepoint() was given 3.\n  next:  give text: with tracepoint("load batch"):'
+    assert str(caught.value) == (
+        "tracepoint() was given 3, which is not text.\n  next:  give text: with "
+        'tracepoint("load batch"):'
     )
 
 

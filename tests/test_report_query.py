@@ -84,7 +84,7 @@ def test_compilation_by_libpvas_names(report: Report) -> None:
     assert list(compilation.tiles[1].memory.variables) and compilation.tiles[-1].number == 3
     with pytest.raises(PoplarIndexError) as caught:
         compilation.tiles[4]
-    assert str(caught.value) == "There is no tile 4.\n  next:  there are 4 tiles, from 0."
+    assert str(caught.value) == "There is no tile 4.\n  next:  give a number from 0 to 3."
 
 
 def test_a_visitor_sees_the_tree_in_order(report: Report) -> None:
@@ -222,7 +222,7 @@ def test_tables(report: Report, monkeypatch: pytest.MonkeyPatch) -> None:
     )
     with pytest.raises(
         InvalidOptionError,
-        match=r"^There is no column 'weight'\.\n  next:  the columns are name, dtype, ",
+        match=r"^The table has no column 'weight'\.\n  next:  choose one of name, dtype, ",
     ):
         rows.largest("weight")
     with pytest.raises(
@@ -331,7 +331,7 @@ def test_more_of_libpvas_names(report: Report, tmp_path: Path) -> None:
         ipu_teach.open_report(tmp_path / "run.ipureport", "debug.cbor")
     assert str(second.value) == (
         "open_report() was given a second file, 'debug.cbor'.\n"
-        "  next:  give one path: names and lines are in the report itself."
+        "  next:  give one path: open_report(path). Names and lines are in the report itself."
     )
 
 
@@ -508,10 +508,10 @@ def test_a_dataframe_of_pandas() -> None:
 def test_what_a_table_and_a_tile_have_not() -> None:
     report = chain_report()
     none = report.variables.where(lambda row: False)
-    with pytest.raises(PoplarIndexError, match="There is no row 0") as caught:
+    with pytest.raises(PoplarIndexError, match=r"^There is no row 0 in this table\.") as caught:
         none[0]
     assert "test first whether the table has rows" in caught.value.next_step
-    with pytest.raises(PoplarIndexError, match="There is no row 99"):
+    with pytest.raises(PoplarIndexError, match=r"^There is no row 99 in this table\."):
         report.variables[99]
     assert report.variables[0] is report.variables[-len(report.variables)]
     unrun = Engine(Graph(IPUModel(tiles_per_ipu=4).create_device()), Sequence()).report

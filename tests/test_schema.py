@@ -43,7 +43,7 @@ def is_not(value: str, wanted: str, where: str = "header") -> str:
 
 
 def missing(where: str) -> str:
-    return f"The lap is damaged: something is missing.\n  where: {where}\n  next:  save it again."
+    return f"The lap is damaged: an entry is missing.\n  where: {where}\n  next:  save it again."
 
 
 @dataclass(frozen=True)
@@ -237,7 +237,7 @@ def test_columns_that_lie(place: Any, text: str) -> None:
 
 def test_columns_cannot_ask_for_more_than_a_machine_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(s, "MOST_NUMBERS", 5)
-    text = is_not("['=', 1, 3]", "one of the first 5 numbers of a lap", "header[1]")
+    text = is_not("['=', 1, 3]", "among the first 5 numbers of a lap", "header[1]")
     assert refusal(lambda: s.many(s.column()).read(part([["=", 1, 3], ["=", 1, 3]]))) == text
 
 
@@ -325,7 +325,9 @@ def test_a_damaged_format_is_refused() -> None:
     header["version"] = 2
     assert s.load(file_of(header, arrays), LAPS, read).place == "nowhere"
     wrong = LAPS.pack({}, {"u1": np.zeros(3, np.int64)})
-    assert "beside u1.npy of uint8" in refusal(lambda: s.load(wrong, LAPS, read))
+    assert "is not the header of a file in which u1.npy has dtype uint8" in refusal(
+        lambda: s.load(wrong, LAPS, read)
+    )
 
 
 def test_whatever_goes_wrong_is_damage() -> None:

@@ -240,7 +240,7 @@ def test_an_error_in_a_connected_function_names_the_stream(end: str) -> None:
     assert str(caught.value) == (
         "The connected function failed: ZeroDivisionError: nothing to divide by.\n"
         f"  where: stream '{end}'\n"
-        "  next:  the error above this one shows the line."
+        "  next:  look at the error above this one, which shows the line."
     )
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
@@ -304,13 +304,13 @@ def test_without_wrap_each_transfer_is_at_the_start() -> None:
     [
         (
             np.zeros(3, np.float32),
-            "The stream 'in' moves 8 elements a transfer and was connected to an array of 3.\n"
-            "  next:  connect at least 8 elements: each transfer is at the start.",
+            "The stream 'in' moves 8 elements in each transfer, but was connected to an array of 3.\n"
+            "  next:  connect at least 8 elements: each transfer uses the first 8.",
         ),
         (
             range(3),
-            "The stream 'in' was connected to range(0, 3) with wrap=False.\n"
-            "  next:  leave wrap=False out, or connect an array: it starts each run at the start of an array.",
+            "The stream 'in' was connected to range(0, 3) with wrap=False, which needs an array.\n"
+            "  next:  leave wrap=False out, or connect an array. Each transfer uses its first elements.",
         ),
     ],
 )
@@ -470,7 +470,8 @@ def test_a_report_of_an_unrecorded_run_says_so(capsys: pytest.CaptureFixture[str
             ask(engine.report)
         assert str(caught.value) == (
             "The execution was not recorded: 15 steps ran while profiling was disabled.\n  next:  "
-            "engine.enable_execution_profiling(), or the option debug.instrument, and run again."
+            "call engine.enable_execution_profiling(), or set the option debug.instrument, then "
+            "run again."
         )
     engine.print_profile_summary(["Execution", "Cycles by vertex type"], show_execution_steps=True)
     assert capsys.readouterr().out.count("15 steps ran unrecorded, with profiling disabled.") == 3

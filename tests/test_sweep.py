@@ -184,8 +184,8 @@ def test_a_sweep_over_ipus() -> None:
     with pytest.raises(InvalidOptionError) as caught:
         sweep(product, num_ipus=[1, 0])
     assert str(caught.value) == (
-        "sweep() was given the numbers of IPUs [1, 0].\n"
-        "  next:  give a list of whole numbers, 1 or more: num_ipus=[1, 2, 4]."
+        "sweep() was given [1, 0] as the numbers of IPUs.\n"
+        "  next:  give a list of whole numbers from 1, as in num_ipus=[1, 2, 4]."
     )
     with pytest.raises(InvalidOptionError, match="several numbers of tiles and of IPUs"):
         sweep(product, [1], num_ipus=[1])

@@ -916,7 +916,7 @@ def test_what_tile_does_not_take() -> None:
         == "show.tile() was given 3, which is not a report.\n  next:  give it engine.report."
     )
     assert (
-        told(show.tile, report, 99) == "There is no tile 99.\n  next:  there are 13 tiles, from 0."
+        told(show.tile, report, 99) == "There is no tile 99.\n  next:  give a number from 0 to 12."
     )
     assert told(show.tile, report, 0, "mixd") == (
         "show.tile() was asked for 'mixd', which no step of the run is.\n"

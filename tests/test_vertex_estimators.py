@@ -393,7 +393,8 @@ def test_an_operation_that_poplibs_does_not_have() -> None:
     with pytest.raises(MissingPerfEstimateError) as error:
         vertices.pooling("MEAN", 1, 1, 10, IPU2)
     assert str(error.value) == (
-        "PopLibs has no estimate of 'MEAN'.\n  where: Pooling\n  next:  It has AVG, GRAD, MAX."
+        "PopLibs has no estimate of 'MEAN'.\n  where: Pooling\n  next:  choose one of AVG, GRAD, "
+        "MAX."
     )
 
 

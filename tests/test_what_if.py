@@ -228,7 +228,7 @@ def test_another_size_is_refused(name: str) -> None:
         report.what_if(**{name: 4})
     assert str(caught.value) == (
         f"what_if() cannot change {name}: the program was compiled for "
-        f"{getattr(report.target, name)}.\n  next:  sweep(build, num_tiles=[…]) builds and "
+        f"{getattr(report.target, name)}.\n  next:  call sweep(build, num_tiles=[…]), which "
         "compiles for each number of tiles."
     )
 
@@ -239,7 +239,7 @@ def test_other_changes_that_are_refused() -> None:
         report.what_if(host_packet_bytes=64)
     assert str(caught.value) == (
         "what_if() cannot change host_packet_bytes: the program was compiled for 1,024.\n"
-        "  next:  compile for another machine: IPUModel('ipu2', host_packet_bytes=…)."
+        "  next:  compile the program for another machine: IPUModel('ipu2', host_packet_bytes=…)."
     )
     with pytest.raises(UnknownMachineFieldError) as unknown:
         report.what_if(exchange_bytes_per_cycles=8)
@@ -332,13 +332,13 @@ def test_a_size_that_does_not_fit_is_a_row() -> None:
         ),
         (
             (product, []),
-            "sweep() was given the numbers of tiles [].\n  next:  give a list of whole numbers, 1 "
-            "or more: num_tiles=[13, 46, 1472].",
+            "sweep() was given [] as the numbers of tiles.\n  next:  give a list of whole numbers "
+            "from 1, as in num_tiles=[13, 46, 1472].",
         ),
-        ((product, [0]), "sweep() was given the numbers of tiles [0].\n"),
-        ((product, 13), "sweep() was given the numbers of tiles 13.\n"),
-        ((product, {13}), "sweep() was given the numbers of tiles {13}.\n"),
-        ((product, [True]), "sweep() was given the numbers of tiles [True].\n"),
+        ((product, [0]), "sweep() was given [0] as the numbers of tiles.\n"),
+        ((product, 13), "sweep() was given 13 as the numbers of tiles.\n"),
+        ((product, {13}), "sweep() was given {13} as the numbers of tiles.\n"),
+        ((product, [True]), "sweep() was given [True] as the numbers of tiles.\n"),
         (
             (lambda device: 5, [1]),
             "The function given to sweep() returned 5.\n  next:  return (graph, program), an "
@@ -412,7 +412,7 @@ def test_cycles_that_were_counted_in_a_run_keep_their_prices() -> None:
     with pytest.raises(InvalidMachineModelError) as caught:
         engine.report.what_if(**BY_HAND)
     assert str(caught.value) == (
-        "what_if() cannot change codelet_prices here: cycles depend on data and were counted "
-        "during the run.\n  next:  run it again: Engine(graph, program, "
+        "what_if() cannot change codelet_prices in this report, because cycles depend on data and "
+        "were counted during the run.\n  next:  run the program again: Engine(graph, program, "
         "options={\"codelet_prices\": 'by hand'})."
     )

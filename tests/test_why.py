@@ -332,18 +332,18 @@ def test_errors() -> None:
         (
             lambda: empty.why(),
             InvalidOptionError,
-            "why() was called on a report in which nothing has run.\n  next:  engine.run(), then "
-            "engine.report; without a run, explain memory alone, with report.why('memory').",
+            "why() was called on a report in which nothing has run.\n  next:  call engine.run(), "
+            "then engine.report.why(). Without a run, only report.why('memory') has an answer.",
         ),
         (
             lambda: report.why(7),
             PoplarIndexError,
-            "why() was given step 7.\n  next:  give one from 0 to 0.",
+            "why() was given step 7.\n  next:  give a step from 0 to 0.",
         ),
         (
             lambda: report.why(-1),
             PoplarIndexError,
-            "why() was given step -1.\n  next:  give one from 0 to 0.",
+            "why() was given step -1.\n  next:  give a step from 0 to 0.",
         ),
         (
             lambda: report.why(tile=10),
@@ -359,8 +359,8 @@ def test_errors() -> None:
             lambda: report.why("wrok"),
             InvalidOptionError,
             "why() was given 'wrok'.\n  next:  did you mean 'work'? give the number of a step, its "
-            "name, a step of report.steps(), 'waiting', 'memory', or the error of a full "
-            "memory.",
+            "name, a step of report.steps(), 'waiting', 'memory', or a "
+            "GraphMemoryAllocationError.",
         ),
         (
             lambda: report.why(1.5),

@@ -803,7 +803,7 @@ def fed(disc):
 
 # %% 06.5: blocks instead of rows
 # clause: yield the rows one by one
-# error in the answer: takes 52 elements a transfer and was given 260
+# error in the answer: needs 52 elements for each transfer, but was given 260
 def fed(disc):
     for first in range(0, len(disc), 256):
         yield disc.read(first, 256)

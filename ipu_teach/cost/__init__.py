@@ -7,6 +7,19 @@ Compared with `tiny`, which counts bytes and races and has a simple model of tim
 * the exchange, and the copies within a tile that rearrange data for it;
 * the links between IPUs and to the host;
 * the peak memory of every tile, from the liveness of variables.
+
+These terms occur in many docstrings of the package:
+
+* A tile has several worker threads (six), which issue instructions in turn. *Worker cycles* count
+  the instructions of one worker. *Tile cycles* are cycles of the tile's clock: a worker cycle takes
+  as many of them as there are workers.
+* An *edge* is the connection between a field of a vertex and the tensor elements that the vertex
+  reads or writes there.
+* The *owner* of a byte is the tile that it is mapped to. A *piece* is a range of bytes that are
+  contiguous in memory.
+* A *group* of vertices has equal shapes, so that one trace of the codelet describes all of them.
+* `Target.sets` lists the groups of tiles that have a clock of their own. Each IPU is a set. On a
+  machine with I/O tiles, each IPU has two sets: its I/O tiles and its other tiles.
 """
 
 from ipu_teach.cost.model import CostModel, Measured, StepCost

@@ -1,22 +1,23 @@
-"""The bytes that tiles exchange, and the cycles that this takes.
+"""The bytes that tiles exchange, and the cycles that the exchange takes.
 
-* A tile receives a byte of another tile once, however many of its vertices read it (the union for
-  each destination). The owner sends it once, because any number of tiles can listen to a send.
-* Each tile sends and receives at the same time, `exchange_bytes_per_cycle` each way.
+* A tile receives a byte of another tile once, even if several of its vertices read it. The owner of
+  the byte (the tile that it is mapped to) sends it once, because any number of tiles can listen to
+  a send.
+* Each tile sends and receives at the same time, `exchange_bytes_per_cycle` in each direction.
 * Two tiles share a bus. PopLibs' planner lets bytes that both receive at once arrive at twice the
-  rate, if no tile outside such a pair listens too. Then a second receiver would make a broadcast
-  faster and a third slower; so `shared_bus_speedup` is 1 by default.
-* A tile also waits for its own instructions: a SEND moves at most `exchange_send_words`, and
-  selecting another sender takes `exchange_setup_instructions`.
-* The first word arrives `exchange_latency_cycles` after the phase began, later on far rows and from
-  far senders (`lag`). The last word of a sender takes as long to arrive.
-* The phase lasts as long as its busiest tile, or its busiest direction.
+  rate, unless another tile listens without its partner. Then a second receiver would make a
+  broadcast faster, and a third would make it slower. So `shared_bus_speedup` is 1 by default.
+* A tile also waits for its own instructions: a SEND instruction moves at most
+  `exchange_send_words`, and selecting another sender takes `exchange_setup_instructions`.
+* The first word arrives `exchange_latency_cycles` after the phase began. It arrives later on far
+  rows of tiles and from far senders (`lag`). The last word of a sender takes as long to arrive.
+* The phase lasts as long as its busiest tile, in the direction that takes longer.
 * Rounding is that of PopLibs' planner (lib/poplin/ExchangeEstimator.hpp): ceil(16 x bytes /
   round(16 x bytes per cycle)).
 
 Not modelled: two senders that need one receiver at the same time. The model assumes a perfect
-schedule, in which data of near tiles fills the time until data of far tiles arrives. So the
-exchange of widely scattered data is modelled too fast.
+schedule, in which data of near tiles fills the time until data of far tiles arrives. So the model's
+exchange is too fast for widely scattered data.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ from ipu_teach.saving.schema import PerIpu, PerTile, column, since
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
-WORD = 4  # An exchange bus carries this number of bytes at once.
-COLUMNS = 16  # A chip has this number of columns of tiles; each column has four tiles in a row.
+WORD = 4  # The number of bytes that an exchange bus carries at once.
+COLUMNS = 16  # The number of columns of tiles on a chip. Each column has four tiles in a row.
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,20 +48,20 @@ class Traffic:
     Attributes are int64[tiles] unless another shape is given.
 
     Attributes:
-        received, sent: bytes.
+        received, sent: the bytes that each tile receives and sends.
         together_received, together_sent: the part of these bytes that both tiles of a pair receive.
-        sources: the number of times that a tile selects another sender.
-        sends: SEND instructions.
-        link_received, link_sent: int64[ipus], bytes that the tiles of an IPU receive from other
-            IPUs, and send to them.
-        links: int64[ipus from, ipus to], bytes over each connection. A byte for several tiles of an
-            IPU is copied once.
-        stayed, pieces: bytes that a tile moves within its memory, and the number of contiguous
+        sources: how often a tile selects another sender.
+        sends: the number of SEND instructions.
+        link_received, link_sent: int64[ipus], the bytes that the tiles of an IPU receive from
+            other IPUs, and send to them.
+        links: int64[ipus from, ipus to], the bytes over each connection. A byte for several tiles
+            of an IPU is copied once.
+        stayed, pieces: the bytes that a tile moves within its memory, and the number of contiguous
             pieces of these bytes; see `rearrange`.
-        late, far: of the sender for which a tile waits longest: the cycles by which its first word
-            arrives after that of a near sender, and its bytes. The sender was chosen at the
-            exchange rate for which this object was built.
-        words: words of memory that are sent.
+        late, far: about the sender for which a tile waits longest. `late` is by how many cycles
+            its first word arrives after that of a near sender, and `far` is the number of its
+            bytes. The sender was chosen at the exchange rate for which this object was built.
+        words: the number of words of memory that are sent.
     """
 
     received: PerTile
@@ -82,7 +83,7 @@ class Traffic:
         for name in ("pieces", "late", "far", "words"):
             if getattr(self, name) is not None:
                 continue
-            # Report files of older versions have none of these attributes.
+            # Report files of older versions do not contain these attributes.
             value = -(-self.sent // WORD) if name == "words" else np.zeros_like(self.stayed)
             object.__setattr__(self, name, value)
 
@@ -92,18 +93,19 @@ class Traffic:
         return int(self.received.sum())
 
     def tile_cycles(self, target: Target) -> Array:
-        """Return int64[tiles]: cycles until each tile has sent and received its bytes.
+        """Return int64[tiles]: the cycles until each tile has sent and received its bytes.
 
-        A tile without a part in the exchange has 0.
+        The cycles of a tile that takes no part in the exchange are 0.
         """
         waiting: Array = np.where(self.received > 0, arrival_cycles(target), 0)
         busy: Array = np.maximum.reduce(self.bounds(target))
         return waiting + busy
 
     def bounds(self, target: Target) -> tuple[Array, Array, Array]:
-        """Return the cycles to receive, to send, and to issue the instructions for both.
+        """Return `(receiving, sending, issuing)`: three lower bounds for `tile_cycles`.
 
-        Each is int64[tiles]; the longest determines `tile_cycles`.
+        They are the cycles to receive, to send, and to issue the instructions for both,
+        int64[tiles] each. The largest of them determines `tile_cycles`.
         """
         receiving = _effective(self.received, self.together_received, target)
         from_far = self.late + exchange_cycles(np.minimum(self.far, receiving), target)
@@ -117,46 +119,46 @@ class Traffic:
         )
 
     def done(self, target: Target) -> Array:
-        """Return int64[tiles]: cycles until each tile is done and its last sent word has arrived.
+        """Return int64[tiles]: the cycles until a tile is done and its last word has arrived.
 
-        A tile without a part in the exchange has 0.
+        The cycles of a tile that takes no part in the exchange are 0.
         """
         arrived = np.where(self.sent > 0, self._sending(target) + target.exchange_latency_cycles, 0)
         finished: Array = np.maximum(self.tile_cycles(target), arrived)
         return finished
 
     def duration(self, target: Target) -> int:
-        """Return the cycles of the phase, which ends when every tile is done."""
+        """Return the cycles of the exchange, which ends when every tile is done."""
         return int(self.done(target).max(initial=0))
 
     def _sending(self, target: Target) -> Array:
-        """Return int64[tiles]: cycles to send, in whole words."""
+        """Return int64[tiles]: the cycles to send the bytes of each tile, in whole words."""
         sent = _effective(np.maximum(self.sent, WORD * self.words), self.together_sent, target)
         return exchange_cycles(sent, target)
 
     def copy_cycles(self, target: Target) -> tuple[Array, Array]:
-        """Return (tile cycles, worker cycles) of the moves within each tile's memory.
+        """Return `(tile_cycles, worker_cycles)` of the moves within each tile's memory.
 
-        Both are int64[tiles].
+        Both are int64[tiles]. The worker cycles are summed over all workers.
         """
         return copy_cycles(self.pieces, self.stayed, target)
 
     def link_cycles(self, target: Target) -> int:
-        """Return the cycles of the exchange between IPUs; see `links.link_cycles`."""
+        """Return the cycles of the exchange over the links between IPUs."""
         return link_cycles(self.links, target)
 
 
 def exchange_cycles(num_bytes: int | Array, target: Target) -> Array:
-    """Return the cycles to move `num_bytes` into or out of one tile, rounded as PopLibs does.
+    """Return the cycles to move `num_bytes` into or out of a tile, rounded as PopLibs does.
 
-    `num_bytes` is one number or an array.
+    `num_bytes` is a number or an array.
     """
     rate = round(16 * target.exchange_bytes_per_cycle)
     return -(-16 * np.asarray(num_bytes) // rate)
 
 
 def arrival_cycles(target: Target) -> Array:
-    """Return int64[tiles]: cycles from the start of a phase until each tile can receive a word.
+    """Return int64[tiles]: the cycles from the start of an exchange until a word can arrive.
 
     They include the time in which the tile selects its first sender.
     """
@@ -166,7 +168,7 @@ def arrival_cycles(target: Target) -> Array:
 
 
 def _place(tile: Array, target: Target) -> tuple[Array, Array, Array]:
-    """Return (row, block within its column, column) of each tile.
+    """Return `(row, block, column)` of each tile on the chip, with `block` counted in its column.
 
     The two tiles of a pair are in the same row. A block has `exchange_rows` rows, which are
     numbered upwards in one block and downwards in the next. Two blocks form a column.
@@ -187,7 +189,7 @@ def lag(source: Array, destination: Array, target: Target) -> Array:
 
     The delay depends on the rows and columns of both tiles, and on the route between them, as in
     osmarks/ipu-stack (topology.rs, of a C600; its tests contain routes of Poplar's). The columns
-    are folded, so that the last one is next to the first.
+    are folded, so that the last column is next to the first.
     """
     (
         (source_row, source_side, source_column),
@@ -223,14 +225,14 @@ def lag(source: Array, destination: Array, target: Target) -> Array:
 def _effective(total_bytes: Array, fast_bytes: Array, target: Target) -> Array:
     """Return how many bytes at the plain rate take as long as `total_bytes`.
 
-    `fast_bytes` of them arrive at the higher rate, so they count for less.
+    `fast_bytes` of them arrive at the higher rate, so fewer bytes are counted for them.
     """
     equivalent_bytes: Array = -(-fast_bytes // target.shared_bus_speedup)
     return total_bytes - fast_bytes + equivalent_bytes
 
 
 def traffic(tile_map: TileMap, target: Target, tile: Array, start: Array, stop: Array) -> Traffic:
-    """Return the traffic when tile `tile[i]` needs the bytes [start[i], stop[i]).
+    """Return the traffic of an exchange in which tile `tile[i]` needs bytes [start[i], stop[i]).
 
     The bytes may be on any tile, including that tile itself.
     """
@@ -269,8 +271,8 @@ def traffic(tile_map: TileMap, target: Target, tile: Array, start: Array, stop: 
 def moved(target: Target, source: Array, destination: Array, size: Array) -> Traffic:
     """Return the traffic of pieces of `size` bytes, each sent from one tile to one other tile.
 
-    The pieces are in the order in which they arrive at each destination, and no piece has two
-    receivers. `sends` is counted as if all bytes that a tile sends were contiguous in its memory.
+    The pieces are in the order in which they arrive at each destination. `sends` is counted as if
+    all bytes that a tile sends were contiguous in its memory.
     """
     zeros = np.zeros(target.num_tiles, np.int64)
     sent = total_of(source, size, target.num_tiles)
@@ -336,8 +338,8 @@ def sends(
 ) -> dict[str, Array]:
     """Return the attributes `sends` and `words` of a `Traffic` that sends the bytes [begin, end).
 
-    The pieces are sorted by sender, then by address. Pieces that are neighbours in the memory of
-    their tile share a SEND, up to the number of words that a SEND can move.
+    The pieces must be sorted by sender, then by address. Pieces that are neighbours in the memory
+    of their tile share a SEND instruction, up to the number of words that it can move.
     """
     local_begin = local(tile_map, begin)
     is_adjacent = local_begin[1:] == local_begin[:-1] + (end - begin)[:-1]
@@ -359,7 +361,7 @@ def sends(
 def reads(
     graph: FrozenGraph, compute_set: FrozenComputeSet, copies: Sequence[tuple[Tensor, Tensor]] = ()
 ) -> Traffic:
-    """Return the traffic before a compute set runs, and the bytes that tiles gather for it.
+    """Return the traffic before a compute set runs, with the bytes that tiles gather for it.
 
     `copies` are pairs (source, destination) that are copied in the same superstep.
     """
@@ -375,9 +377,10 @@ def reads(
 
 
 def writes(graph: FrozenGraph, compute_set: FrozenComputeSet) -> Traffic:
-    """Return the traffic after a compute set has run, and the bytes that tiles scatter.
+    """Return the traffic after a compute set has run, with the bytes that tiles scatter.
 
-    It moves the results that are mapped to other tiles than the vertices that computed them.
+    It moves the results whose elements are mapped to other tiles than the vertices that computed
+    them.
     """
     vertex_tile, begin, end, owner = crossing(
         graph.tile_map, *edge_requests(graph, compute_set, "input")
@@ -394,10 +397,10 @@ def edge_requests(
     without: str,
     copies: Sequence[tuple[Tensor, Tensor]] = (),
 ) -> tuple[Array, Array, Array]:
-    """Return the bytes that copies and a compute set of the same superstep access.
+    """Return `(tile, start, stop)`: the bytes that a compute set and copies access in a superstep.
 
-    The result is (tile, start, stop), as that of `FrozenGraph.edge_bytes`, with the bytes of
-    `copies` first. Fields of the kind `without` are left out.
+    Tile `tile[i]` accesses the bytes [start[i], stop[i]). The bytes of `copies` come first. Vertex
+    fields of the kind `without` are left out.
     """
     requests = graph.edge_bytes(compute_set, without)
     if not copies:
@@ -408,7 +411,7 @@ def edge_requests(
 
 
 def copy_traffic(graph: FrozenGraph, copies: Sequence[tuple[Tensor, Tensor]]) -> Traffic:
-    """Return the exchange of copies (source, destination) in one step, with moves within tiles."""
+    """Return the traffic of copies (source, destination) in one step, with moves within tiles."""
     pieces, stayed = copied(graph.tile_map, graph.target, *copied_runs(copies))
     exchanged = traffic(graph.tile_map, graph.target, *copy_requests(graph, copies))
     return replace(exchanged, pieces=pieces, stayed=stayed)
@@ -417,7 +420,10 @@ def copy_traffic(graph: FrozenGraph, copies: Sequence[tuple[Tensor, Tensor]]) ->
 def copy_requests(
     graph: FrozenGraph, copies: Sequence[tuple[Tensor, Tensor]]
 ) -> tuple[Array, Array, Array]:
-    """Return (tile, start, stop) of the source bytes that each tile needs for its destinations."""
+    """Return `(tile, start, stop)`: the source bytes that each tile needs for its destinations.
+
+    Tile `tile[i]` needs the bytes [start[i], stop[i]).
+    """
     s_start, d_start, length, _ = copied_runs(copies)
     piece, d_begin, d_end, tile = graph.tile_map.split(d_start, d_start + length)
     begin = s_start[piece] + (d_begin - d_start[piece])
@@ -425,7 +431,7 @@ def copy_requests(
 
 
 def copied_runs(copies: Sequence[tuple[Tensor, Tensor]]) -> tuple[Array, Array, Array, Array]:
-    """Return (source start, destination start, length, copy) of the contiguous runs of copies.
+    """Return `(source_starts, destination_starts, lengths, copy)` of the contiguous runs of copies.
 
     Starts and lengths are in bytes. `copy` is the index of the copy that moves the run.
     """
@@ -441,11 +447,11 @@ def copied_runs(copies: Sequence[tuple[Tensor, Tensor]]) -> tuple[Array, Array, 
 
 
 def aligned_runs(a: Tensor, b: Tensor) -> tuple[Array, Array, Array]:
-    """Return (start in a, start in b, length) of the runs that are contiguous in both tensors.
+    """Return `(a_starts, b_starts, lengths)` of the runs that are contiguous in both tensors.
 
-    The runs are in the order of the views, and all numbers count elements.
+    The runs are in the order of the elements of the tensors. All numbers count elements.
     """
-    # This is a fast path, because most views are contiguous.
+    # Most views are contiguous, so this case is handled first and without searches.
     if a.num_elements and a.layout.contiguous and b.layout.contiguous:
         return np.array([a.offset]), np.array([b.offset]), np.array([a.num_elements])
     a_run_starts, a_run_lengths = a.layout.runs
@@ -466,10 +472,10 @@ def aligned_runs(a: Tensor, b: Tensor) -> tuple[Array, Array, Array]:
 def _heard_together(
     tile_map: TileMap, target: Target, tile: Array, begin: Array, end: Array
 ) -> tuple[Array, Array]:
-    """Return (received, sent), int64[tiles] each: bytes that only complete pairs of tiles receive.
+    """Return `(received, sent)`: the bytes that only complete pairs of tiles receive.
 
-    Two tiles that share an exchange bus form a pair. Tile `tile[i]` receives the bytes [begin[i],
-    end[i]); the intervals of each tile are disjoint.
+    Both are int64[tiles]. Two tiles that share an exchange bus form a pair. Tile `tile[i]` receives
+    the bytes [begin[i], end[i]); the intervals of each tile are disjoint.
     """
     zeros = np.zeros(target.num_tiles, np.int64)
     if not len(tile):
@@ -477,21 +483,21 @@ def _heard_together(
     ipu, tile_on_ipu = np.divmod(tile, target.tiles_per_ipu)
     pairs_per_ipu = -(-target.tiles_per_ipu // 2)
     span = int(end.max()) + 1
-    # Each pair of tiles has its own range of `span` numbers. The last bit distinguishes ends from
-    # beginnings, so that plain numbers can be sorted. The bounds of each tile are already in order.
+    # The beginnings and ends of all intervals become numbers that can be sorted. Each pair of tiles
+    # has its own range of `span` numbers, and the last bit distinguishes ends from beginnings. The
+    # numbers of each tile are already in order, so a stable sort is fast.
     base = (ipu * pairs_per_ipu + tile_on_ipu // 2) * span
     bounds = np.stack((base + begin << 1, base + end << 1 | 1), axis=1).reshape(-1)
     del ipu, tile_on_ipu, base
     bounds.sort(kind="stable")
-    # `num_receivers` is the number of tiles of the pair, 0 to 2, that receive the bytes after each
-    # bound.
+    # How many tiles of the pair (0 to 2) receive the bytes between each bound and the next.
     num_receivers = np.cumsum(1 - 2 * (bounds & 1).astype(np.int8), dtype=np.int8)[:-1]
     bounds >>= 1
     interval_bytes = np.diff(bounds)
     alone_at = np.flatnonzero((num_receivers == 1) & (interval_bytes > 0))
     both_at = np.flatnonzero((num_receivers == 2) & (interval_bytes > 0))
-    # Bytes that one tile of any pair receives without its partner are sent at the plain rate, also
-    # to complete pairs.
+    # If a tile receives bytes without its partner, the bytes are sent at the plain rate to all
+    # receivers, also to complete pairs.
     alone_start = bounds[alone_at] % span
     alone_start, alone_stop = joined(alone_start, alone_start + interval_bytes[alone_at])
     pair, both_start = np.divmod(bounds[both_at], span)
@@ -516,14 +522,14 @@ def _heard_together(
 def crossing(
     tile_map: TileMap, tile: Array, start: Array, stop: Array
 ) -> tuple[Array, Array, Array, Array]:
-    """Return (tile, start, stop, owner) of bytes that a tile accesses and another tile owns.
+    """Return `(tile, start, stop, owner)`: bytes that a tile accesses and another tile owns.
 
-    `tile[i]` accesses the bytes [start[i], stop[i]). In the result, each byte occurs once per
+    `tile[i]` accesses the bytes [start[i], stop[i]). In the result, each byte occurs once for each
     accessing tile, sorted by tile, then by address. Intervals are divided where the owner changes.
     """
     map_piece = np.searchsorted(tile_map.start, start, "right") - 1
     piece_stop = tile_map.stop[map_piece]
-    # Most edges access only bytes of their own tile, and need no sorting.
+    # Most accesses are to bytes of the tile itself. They are left out before the sorting.
     leaves_tile = (tile_map.tile[map_piece] != tile) | (stop > piece_stop)
     tile, start, stop = union(
         tile[leaves_tile].astype(np.int64), start[leaves_tile], stop[leaves_tile]
@@ -539,5 +545,5 @@ def crossing(
 
 
 def total_of(key: Array, size: Array, length: int) -> Array:
-    """Return int64[length]: for each key, the sum of the sizes with that key."""
+    """Return int64[length]: for each key from 0, the sum of the sizes with that key."""
     return np.bincount(key, size, length).astype(np.int64)

@@ -27,12 +27,12 @@ _MOVES = (
     "argmax",
     "argmin",
     "roll",
-    "upper",  # "upper" returns a part of the result that np.linalg.qr has already computed.
+    "upper",  # It returns a part of the result that np.linalg.qr has already computed.
 )
 
 
 def vertex_flops(group: Group) -> int:
-    """Return the floating-point operations of each vertex of `group`.
+    """Return the number of floating-point operations of each vertex of `group`.
 
     The result is -1 if the codelet could not be traced.
     """
@@ -55,7 +55,7 @@ def _flops(trace: Trace, op: Op) -> int:
         return max(0, largest - int(result.size))
     if op.kind == "dense":  # The innermost loops consist of a product and a sum.
         m, n = sources[0].shape
-        # Count two operations for each element of the remaining matrix and of the result.
+        # Each step counts two operations for each element of the remaining matrix and the result.
         if _name(op.fn) == "qr":
             k = min(m, n)
             return sum(4 * (m - 1 - i) * (n + k - 2 - 2 * i) for i in range(k))

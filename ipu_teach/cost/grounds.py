@@ -1,7 +1,7 @@
 """The evidence for modelled cycles, called ground: a published formula, a count or an assumption.
 
 The ground of a phase is the weakest ground of the constants in it (`target.ground`). The ground of
-vertices depends on the source of their cycles: a formula of PopLibs, our count of a codelet's
+vertices depends on the source of their cycles: a formula of PopLibs, a count of the codelet's
 operations, or a figure given with the program.
 """
 
@@ -26,7 +26,7 @@ _EXCHANGE = (
 
 
 def codelet_ground(groups: Iterable[Group]) -> str:
-    """Return the ground of the cycles of one codelet's vertices, the weakest of its groups."""
+    """Return the ground of a codelet's cycles: the weakest ground of its groups of vertices."""
     grounds: set[str] = set()
     for group in groups:
         codelet = group.table.codelet
@@ -41,7 +41,7 @@ def codelet_ground(groups: Iterable[Group]) -> str:
 
 
 def weakest(grounds: Iterable[str]) -> str:
-    """Return the weakest of several grounds."""
+    """Return the weakest of several grounds (kinds of evidence), by their order in `GROUNDS`."""
     return max(grounds, key=GROUNDS.index)
 
 
@@ -55,7 +55,7 @@ def step_grounds(
     """Return the cycles of one step by ground, that is, by the evidence for them.
 
     `external` is True if several IPUs wait for each other before the step. `codelets` has the
-    cycles of each codelet, and `codelet_grounds` the ground of each codelet.
+    cycles of each codelet, and `codelet_grounds` the ground of each codelet, by name.
     """
 
     def weakest_of(*names: str) -> str:
@@ -79,7 +79,7 @@ def step_grounds(
         cycles_by_ground[codelet_grounds[name]] += share
         remaining -= share
     largest_codelet = max(codelets, key=lambda name: codelets[name]) if codelet_cycles else ""
-    # These are the cycles that the division left over, or those of a copy inside a tile.
+    # The remaining cycles come from rounding in the division, or from copies inside a tile.
     cycles_by_ground[
         codelet_grounds[largest_codelet]
         if largest_codelet
@@ -88,17 +88,18 @@ def step_grounds(
     return cycles_by_ground
 
 
-# A step that ran is (number of executions, cost, whether several IPUs wait for each other, cycles
-# and vertices by codelet).
+# A step that ran: (number of executions, cost, whether several IPUs wait for each other before it,
+# cycles by codelet, number of vertices by codelet).
 StepRan = tuple[int, StepCost, bool, Mapping[str, int], Mapping[str, int]]
 
 
 def shares(
     steps_run: Iterable[StepRan], resting: Mapping[str, str], target: Target
 ) -> dict[str, float]:
-    """Return the share of a run's cycles by ground. `resting` has the ground of each codelet.
+    """Return the share of a run's cycles that rests on each ground (kind of evidence).
 
-    "no estimate" is the share of the vertices that have no estimate.
+    `resting` has the ground of each codelet, by name. The key "no estimate" is the share of all
+    vertices that have no estimate.
     """
     cycles_by_ground: Counter[str] = Counter()
     missing = every = 0

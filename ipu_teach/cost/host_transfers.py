@@ -1,11 +1,12 @@
 """The cost of host data on the tiles: where packets arrive, and the exchange that distributes them.
 
-The host link moves packets of `host_packet_bytes`, in the host's order. A packet with data of one
-tile goes straight to that tile. A packet with data of several tiles arrives as a whole on one tile;
-such packets are distributed evenly, in order. An exchange on the IPU then moves the parts to the
-tiles that the tensor is mapped to. For data to the host, the same happens in reverse.
+The host link moves packets of `host_packet_bytes`, in the host's order. A packet that has data for
+only one tile goes straight to that tile. A packet that has data for several tiles arrives as a
+whole on one tile; such packets are distributed evenly, in order. An exchange on the IPU then moves
+the data to the tiles that the tensor is mapped to. For data to the host, the same happens in
+reverse.
 
-Poplar does the same. Its `Copy` rearranges on the device unless asked to save memory (API
+Poplar does the same. Its `Copy` rearranges data on the device unless asked to save memory (API
 reference, program::Copy, `optimiseMemory`), and PopLibs offers a layout that needs no
 rearrangement, with entire packets on each tile (popops/HostSliceTensor.cpp). Each IPU has its own
 host link, so no data moves between IPUs. The same holds for remote buffers.
@@ -30,11 +31,12 @@ from ipu_teach.types import Array
 
 @dataclass(frozen=True, eq=False)
 class Landing:
-    """A tensor's bytes in the host's order, in pieces that belong to one tile and one packet.
+    """A tensor's bytes in the host's order, divided into pieces of one tile and one packet each.
 
-    `begin` and `end` are addresses, `owner` is the tile to which a piece is mapped, and `landed`
-    the tile on which its packet arrives. `packets` (int64[tiles]) counts the packets that arrive on
-    each tile.
+    - `begin` and `end` are the addresses of each piece.
+    - `owner` is the tile that the piece is mapped to, and `landed` the tile on which its packet
+      arrives.
+    - `packets` (int64[tiles]) is the number of packets that arrive on each tile.
     """
 
     begin: Array
@@ -47,7 +49,7 @@ class Landing:
 def landing(graph: FrozenGraph, *tensors: Tensor) -> Landing:
     """Return where the packets of transfers between `tensors` and the host arrive.
 
-    The packets of each tensor are separate.
+    A packet has data of only one tensor.
     """
     if len(tensors) == 1:
         return _landing(graph, tensors[0])
@@ -68,8 +70,8 @@ def landing(graph: FrozenGraph, *tensors: Tensor) -> Landing:
 def _landing(graph: FrozenGraph, tensor: Tensor) -> Landing:
     """Return where the packets of a transfer between `tensor` and the host arrive.
 
-    A tensor can have millions of pieces, so each column is repeated on its own and changed in
-    place.
+    A tensor can have millions of pieces. To save memory, the function repeats one column at a time
+    and changes columns in place.
     """
     target = graph.target
     packet_bytes = target.host_packet_bytes
@@ -78,14 +80,15 @@ def _landing(graph: FrozenGraph, tensor: Tensor) -> Landing:
     bytes_by_ipu = np.bincount(ipu, end - begin, target.num_ipus).astype(np.int64)
     packets_by_ipu = -(-bytes_by_ipu // packet_bytes)
     padding = packets_by_ipu * packet_bytes - bytes_by_ipu
-    # `position` is the place of each piece in one sequence of entire packets, those of IPU 0 first.
+    # All packets form one sequence of bytes, with the packets of IPU 0 first. `position` is where
+    # each piece begins in it.
     position = np.cumsum(end - begin)
     position -= end - begin
     position += (np.cumsum(padding) - padding)[ipu]
     del ipu
     packet = position // packet_bytes
     num_packets = (position + (end - begin) - 1) // packet_bytes - packet + 1
-    # From here on, it is the distance from the address of a piece to its position.
+    # From here on, `position` is relative to the address of each piece.
     position -= begin
     begin, end, owner, distance, packet = (
         np.repeat(column, num_packets) for column in (begin, end, owner, position, packet)
@@ -97,7 +100,7 @@ def _landing(graph: FrozenGraph, tensor: Tensor) -> Landing:
 
 
 def _pieces_by_ipu(graph: FrozenGraph, tensor: Tensor) -> tuple[Array, Array, Array]:
-    """Return (begin, end, tile) of the tensor's pieces, in the host's order within each IPU.
+    """Return `(begin, end, tile)` of the tensor's pieces, in the host's order within each IPU.
 
     Each IPU has its own host link, so the pieces of IPU 0 come first, then those of IPU 1.
     """
@@ -120,10 +123,10 @@ def _pieces_by_ipu(graph: FrozenGraph, tensor: Tensor) -> tuple[Array, Array, Ar
 def _landed(
     target: Target, packet: Array, owner: Array, packets_by_ipu: Array
 ) -> tuple[Array, Array]:
-    """Return (tile on which each piece arrives, number of packets that arrive on each tile).
+    """Return `(tiles, packets)`: where each piece arrives, and the number of packets on each tile.
 
     The pieces are sorted by packet: `packet` has the number of each piece's packet, and `owner` the
-    tile to which the piece is mapped. `packets_by_ipu` is the number of packets of each IPU.
+    tile that the piece is mapped to. `packets_by_ipu` is the number of packets of each IPU.
     """
     if not len(packet):
         return owner, np.zeros(target.num_tiles, np.int64)
@@ -138,7 +141,7 @@ def _landed(
         first_tile = ipu * target.tiles_per_ipu
         num_tiles = target.tiles_per_ipu
         if len(mixed_packets) and highest_owner[mixed_packets].max() < first_tile + target.io_tiles:
-            num_tiles = target.io_tiles  # Packets of I/O tiles arrive on I/O tiles only.
+            num_tiles = target.io_tiles  # Packets for I/O tiles arrive only on I/O tiles.
         packets_per_tile, remainder = divmod(len(mixed_packets), num_tiles)
         arrival_tile[mixed_packets] = first_tile + np.repeat(
             np.arange(num_tiles), packets_per_tile + (np.arange(num_tiles) < remainder)
@@ -149,7 +152,7 @@ def _landed(
 
 
 def host_traffic(graph: FrozenGraph, tensors: Sequence[Tensor], to_device: bool) -> Traffic:
-    """Return the exchange on the IPU for transfers between `tensors` and the host."""
+    """Return the exchange on the IPU that a transfer between `tensors` and the host needs."""
     pieces = landing(graph, *tensors)
     is_elsewhere = pieces.owner != pieces.landed
     begin, end, owner, landed = (
@@ -166,9 +169,10 @@ def host_traffic(graph: FrozenGraph, tensors: Sequence[Tensor], to_device: bool)
 
 
 def with_host(step: Step) -> tuple[tuple[Tensor, ...], bool] | None:
-    """Return (tensors, whether data moves to them) of a step that transfers data with the host.
+    """Return `(tensors, to_device)` of a step that transfers data with the host, else None.
 
-    A transfer with a remote buffer counts too. The result is None for any other step.
+    `to_device` is True if data moves to the tensors. A transfer with a remote buffer counts as a
+    transfer with the host.
     """
     match step:
         case RemoteCopyStep():
@@ -185,7 +189,7 @@ def with_host(step: Step) -> tuple[tuple[Tensor, ...], bool] | None:
 
 
 def host_links(graph: FrozenGraph, tensors: Sequence[Tensor]) -> tuple[int, ...]:
-    """Return the bytes of transfers between `tensors` and the host, for each of `Target.sets`."""
+    """Return the bytes of transfers between `tensors` and the host for each of `Target.sets`."""
     num_sets = graph.target.num_sets
     if num_sets == 1:
         return (sum(tensor.num_elements * tensor.dtype.size for tensor in tensors),)

@@ -1,15 +1,15 @@
-"""Count the bytes on every tile, at every leaf of the programs.
+"""Count the bytes on every tile, at every leaf of the programs (a node that executes a step).
 
-Some bytes are always on a tile: constants, the state of vertices, their edge pointers, code,
-stacks, packet headers, and the variables that are always live (see `liveness`). Others are there
-only for some of the time: the other variables, copies of other tiles' data that a compute set
-reads, results that are sent to another tile, and the host's packets that arrive on another tile
-than their destination. Variables that are never live at the same time share bytes. So the bytes of
-a tile are those at its peak.
+Some bytes are always on a tile: constants, the state of vertices, the pointers of vertex fields to
+their data, code, stacks, packet headers, and the variables that are always live (see `liveness`).
+Other bytes are there only for some of the time: the other variables, copies of other tiles' data
+that a compute set reads, results for other tiles, and packets from the host that arrive on another
+tile than the tile of their data. Variables that are never live at the same time share bytes. So the
+bytes of a tile are those at its peak, the leaf at which it has the most bytes.
 
-Each variable starts on a new data path; the bytes lost between variables are counted separately, as
+Each variable starts on a new data path. The bytes lost between variables are counted separately, as
 gaps. Code can only run from non-interleaved memory. As in Poplar, everything else is placed there
-too while there is room, and interleaved memory is kept for data that needs it.
+too while there is space, and interleaved memory is kept for data that needs it.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ CATEGORIES = (
     LANDING,
 )
 EXECUTABLE = (CODE, EXCHANGE_CODE, CONTROL)
-PASSING = (BUFFERS, LANDING)  # Bytes of these categories exist only while one step runs.
+PASSING = (BUFFERS, LANDING)  # The categories of bytes that exist only while one step runs.
 
 
 def _category(variable: Variable) -> str:
@@ -75,12 +75,12 @@ class MemoryLedger:
     """The bytes of variables and of everything else on each tile.
 
     Attributes:
-        names, categories: one value per variable.
-        tile, variable, size: parallel columns, one row for each pair of a variable and a tile that
-            has some of it; `size` is in bytes.
-        always: by category, int64[tiles]: bytes that are always present, besides variables.
-        passing: for each leaf of the programs, by category, int64[tiles]: bytes that are present
-            only at that leaf.
+        names, categories: one value for each variable.
+        tile, variable, size: the columns of a table, with a row for each pair of a variable and a
+            tile that has some of its elements; `size` is in bytes.
+        always: the bytes that are always present, without variables: int64[tiles] by category.
+        passing: for each leaf of the programs, the bytes that are present only while it runs:
+            int64[tiles] by category.
         liveness: the variables that are live at each leaf.
     """
 
@@ -101,7 +101,7 @@ class MemoryLedger:
 
     @cached_property
     def variable_bytes_per_tile(self) -> Array:
-        """The bytes of variables, constants and state, without sharing of memory: int64[tiles]."""
+        """The bytes of variables, constants and state, if none shared memory: int64[tiles]."""
         return total_of(self.tile, self.size, self.num_tiles)
 
     @cached_property
@@ -114,10 +114,12 @@ class MemoryLedger:
 
     @cached_property
     def _peak(self) -> tuple[Array, Array, Array, Array]:
-        """Four arrays about the bytes that are not always live.
+        """`(peak_bytes, peak_leaf, bytes_by_leaf, fullest_tile)` of the bytes not always live.
 
-        They are the peak of each tile, the leaf of the programs at which it occurs, the bytes of
-        all tiles at each leaf, and the fullest tile at each leaf.
+        `peak_bytes` (int64[tiles]) is the maximum on each tile, and `peak_leaf` the leaf of the
+        programs at which it occurs. `bytes_by_leaf` (int64[leaves]) is the sum over all tiles.
+        `fullest_tile` is the tile with the most bytes at each leaf, including the bytes that are
+        always live.
         """
         live_by_leaf = self.liveness.live
         always = self.always_live_bytes_per_tile
@@ -152,7 +154,10 @@ class MemoryLedger:
 
     @cached_property
     def _at_peak(self) -> Array:
-        """Whether a row of the table is present at the peak of its tile: bool[rows]."""
+        """Whether each row of the table is present at the peak of its tile: bool[rows].
+
+        A row is a variable on a tile.
+        """
         present: Array = self.liveness.always[self.variable]
         if len(self.liveness.live):
             present = present | self.liveness.live[self._peak[1][self.tile], self.variable]
@@ -162,17 +167,18 @@ class MemoryLedger:
     def gaps_per_tile(self) -> Array:
         """The bytes of gaps between variables at each tile's peak: int64[tiles].
 
-        A variable starts on a new data path, so the unused end of the previous variable's last path
-        is lost.
+        A variable starts on a new data path, so the unused end of the previous variable's last data
+        path is lost.
         """
         path = self.target.data_path_width // 8
         return total_of(self.tile[self._at_peak], -self.size[self._at_peak] % path, self.num_tiles)
 
     @property
     def held_per_tile(self) -> Array:
-        """The sum of `bytes_per_tile` and gaps, which must fit into a tile's memory: int64[tiles].
+        """The sum of `bytes_per_tile` and `gaps_per_tile`: int64[tiles].
 
-        "The fullest tile" means the tile with the most of these bytes.
+        It must fit into the memory of a tile. "The fullest tile" means the tile with the most of
+        these bytes.
         """
         return self.bytes_per_tile + self.gaps_per_tile
 
@@ -192,15 +198,18 @@ class MemoryLedger:
         }
 
     def by_variable(self, tile: int | None = None) -> dict[str, int]:
-        """Return the bytes by variable name, largest first, live or not, on one tile or on all."""
+        """Return the bytes of each variable by name, largest first, on one tile or on all tiles.
+
+        They include variables that are not live at the peak.
+        """
         rows = slice(None) if tile is None else self.tile == tile
         return self._named(self.variable[rows], self.size[rows])
 
     def at_fullest(self, tile: int | None = None, category: str = "") -> dict[str, int]:
-        """Return the bytes by variable name that are present at a tile's peak.
+        """Return the bytes of each variable that is present at a tile's peak, by name.
 
-        They are those of all tiles, each at its own peak, if `tile` is None. With `category`, only
-        variables of that category count.
+        The largest comes first. If `tile` is None, the bytes are summed over all tiles, each at its
+        own peak. With `category`, only variables of that category count.
         """
         rows = self._at_peak & (True if tile is None else self.tile == tile)
         if category:
@@ -210,15 +219,16 @@ class MemoryLedger:
     def fullest_place(self, tile: int) -> Node | None:
         """Return the leaf of the programs at which a tile has its peak.
 
-        It is None if the bytes of the tile are always the same.
+        It is None if the bytes on the tile are always the same.
         """
         peak, place, *_ = self._peak
         return self.liveness.places[int(place[tile])] if peak[tile] else None
 
     def live_at(self, place: int, tile: int | None = None) -> dict[str, int]:
-        """Return the bytes by name of the variables that are live at a leaf of the programs.
+        """Return the bytes of each variable that is live at leaf `place` of the programs, by name.
 
-        Variables that are always live are left out.
+        Leaves are numbered in program order. Variables that are always live are left out. With
+        `tile`, only the bytes on that tile count.
         """
         rows = self.liveness.live[place, self.variable] & (
             True if tile is None else self.tile == tile
@@ -226,7 +236,10 @@ class MemoryLedger:
         return self._named(self.variable[rows], self.size[rows])
 
     def bytes_by_place(self) -> list[tuple[str, int]]:
-        """Return (name, bytes not always live on all tiles) of each leaf of the programs."""
+        """Return (name, bytes that are not always live) for each leaf of the programs.
+
+        The bytes are those of all tiles together.
+        """
         return [
             (node.name, size)
             for node, size in zip(self.liveness.places, self._peak[2].tolist(), strict=True)
@@ -234,9 +247,10 @@ class MemoryLedger:
 
     @property
     def passing_at_fullest(self) -> list[int]:
-        """The bytes present only at one leaf, for each leaf of the programs in order.
+        """The bytes that are present only while one leaf of the programs runs, for each leaf.
 
-        Only tiles that have their peak at that leaf count.
+        The leaves are in program order. At each leaf, only the tiles that have their peak there are
+        counted.
         """
         peak, peak_place, *_ = self._peak
         return [
@@ -246,11 +260,11 @@ class MemoryLedger:
 
     @property
     def fullest_tile_by_place(self) -> Array:
-        """The fullest tile at each leaf of the programs, in order: int64[places]."""
+        """The fullest tile at each leaf of the programs, in order: int64[leaves]."""
         return self._peak[3]
 
     def tiles_of(self, name: str) -> list[int]:
-        """Return the tiles that have some of the variables called `name`, ascending."""
+        """Return the tiles that have elements of a variable called `name`, ascending."""
         numbers = [i for i, variable_name in enumerate(self.names) if variable_name == name]
         return [int(t) for t in np.unique(self.tile[np.isin(self.variable, numbers)])]
 
@@ -263,16 +277,19 @@ class MemoryLedger:
 
     @cached_property
     def _category_index(self) -> Array:
-        """The index in `CATEGORIES` of each row's variable: int64[rows]."""
+        """The index in `CATEGORIES` of each row of the table: int64[rows].
+
+        A row is a variable on a tile.
+        """
         by_variable = np.array([CATEGORIES.index(c) for c in self.categories], np.int64)
         by_row: Array = by_variable[self.variable]
         return by_row
 
     @cached_property
     def bytes_per_tile_by_category(self) -> dict[str, Array]:
-        """The bytes at each tile's peak by category, int64[tiles] each.
+        """The bytes at each tile's peak, int64[tiles] for each category.
 
-        Their sum is `bytes_per_tile`.
+        The sum over all categories is `bytes_per_tile`.
         """
         by_category: dict[str, Array] = {}
         peak_bytes, peak_leaf, *_ = self._peak
@@ -290,7 +307,7 @@ class MemoryLedger:
     def by_category(self, tile: int | None = None) -> dict[str, int]:
         """Return the bytes by category at each tile's peak, of one tile or of all tiles together.
 
-        The bytes of all categories add up to `bytes_per_tile`.
+        The sum over all categories is `bytes_per_tile`.
         """
         return {
             category: int(size.sum() if tile is None else size[tile])
@@ -310,9 +327,9 @@ class MemoryLedger:
 def ledger(
     compiled: Compiled, exchanges: list[tuple[Traffic, ...]], target: Target
 ) -> MemoryLedger:
-    """Return the ledger of a compiled program at the sizes of `target`.
+    """Return the ledger of the bytes of a compiled program, with the sizes of `target`.
 
-    `exchanges[i]` are the exchanges of step i.
+    `exchanges[i]` has the exchanges of compiled step i.
     """
     graph = compiled.graph
     variable_starts = np.array([v.start for v in graph.variables], np.int64)
@@ -346,9 +363,9 @@ def ledger(
 def _always(
     compiled: Compiled, exchanges: list[tuple[Traffic, ...]], target: Target
 ) -> dict[str, Array]:
-    """Return, by category, the bytes for each tile's vertices and its part of the programs.
+    """Return the bytes that are always present, without variables: int64[tiles] by category.
 
-    Each array is int64[tiles].
+    They are those of each tile's vertices, and of its part of the programs.
     """
     graph = compiled.graph
     pointers, code, stacks, headers, moving, control = (
@@ -386,7 +403,7 @@ def _always(
 
 
 def exchange_code_bytes(exchange: Traffic, target: Target) -> Array:
-    """Return the bytes of the code for one exchange, and of its copy vertices: int64[tiles].
+    """Return the bytes of the code for one exchange and of its copy vertices: int64[tiles].
 
     Each copy vertex has two addresses and a count.
     """
@@ -400,11 +417,12 @@ def exchange_code_bytes(exchange: Traffic, target: Target) -> Array:
 def control_code_bytes(
     exchange: tuple[Traffic, ...], tiles: Sequence[Array], everywhere: bool, target: Target
 ) -> Array:
-    """Return the bytes of the code of one step, without its exchange: int64[tiles].
+    """Return the bytes of the code that controls one step, without its exchange: int64[tiles].
 
     The code exists once, however often the step runs. All tiles need the code of a sync. Only tiles
-    that exchange or copy, or that are in `tiles` because they have vertices, need the full code.
-    With `everywhere`, as in a transfer with the host, all tiles need it.
+    that exchange or copy data, or that have vertices, need the full code. `tiles` has an array of
+    tiles for each table of vertices. With `everywhere`, as in a transfer with the host, all tiles
+    need the full code.
     """
     busy = np.full(target.num_tiles, everywhere)
     for vertex_tiles in tiles:
@@ -416,7 +434,7 @@ def control_code_bytes(
 
 
 def _passing(graph: FrozenGraph, step: Step, exchange: tuple[Traffic, ...]) -> dict[str, Array]:
-    """Return, by category, the bytes that are present only while a step runs: int64[tiles] each."""
+    """Return the bytes that are present only while a step runs: int64[tiles] by category."""
     if isinstance(step, ExecuteStep):
         arriving, leaving = exchange
         if step.copies:  # Copied data goes straight to its variable, so it needs no buffer.
@@ -433,7 +451,7 @@ def _passing(graph: FrozenGraph, step: Step, exchange: tuple[Traffic, ...]) -> d
 def pointer_bytes(graph: FrozenGraph, table: FrozenTable, target: Target) -> Array:
     """Return the bytes of the pointers and lengths in the vertices of a table: int64[tiles].
 
-    `VectorLayout` describes the size of a pointer and of a length.
+    `VectorLayout` describes the sizes of pointers and lengths.
     """
     bytes_per_tile = np.zeros(target.num_tiles, np.int64)
     vertices_per_tile = np.bincount(table.tiles, minlength=target.num_tiles)
@@ -446,7 +464,7 @@ def pointer_bytes(graph: FrozenGraph, table: FrozenTable, target: Target) -> Arr
                 field, target, graph.layouts[layout_numbers[0]]
             )
             continue
-        # All vertices of a stretch (see `FrozenGraph.stretches`) have the same layout.
+        # `FrozenGraph.stretches` divides the rows into groups in which the layout is the same.
         stretch_starts = graph.stretches(table, name)
         bytes_per_vertex = graph.each_layout(
             table.layouts[name][stretch_starts], partial(_pointer_bytes, field, target)
@@ -460,7 +478,7 @@ def pointer_bytes(graph: FrozenGraph, table: FrozenTable, target: Target) -> Arr
 
 
 def _pointer_bytes(field: Field, target: Target, layout: Layout | ListLayout) -> int:
-    """Return the bytes of the pointers and lengths in one vertex for a field."""
+    """Return the bytes of the pointers and lengths that one vertex has for `field`."""
     word_bytes = target.pointer_bytes
     if field.depth == 0:
         return word_bytes
@@ -493,7 +511,8 @@ def at_most(compiled: Compiled, target: Target) -> int:
     The bound makes these assumptions:
 
     - One tile has every variable and every vertex.
-    - All data of a step arrives as single elements, each with a SEND and a selection of its sender.
+    - All data of a step arrives as single elements. Each element needs a SEND instruction and a
+      selection of its sender.
     - The data is stored twice, as received and rearranged, and leaves in the same way.
     """
     graph = compiled.graph
@@ -521,7 +540,7 @@ def at_most(compiled: Compiled, target: Target) -> int:
 
 
 def _moved(graph: FrozenGraph, step: Step) -> Iterator[tuple[int, int]]:
-    """Yield (bytes, bytes of one element) of each field or tensor that a step moves."""
+    """Yield (total bytes, bytes of one element) for each field or tensor that a step moves."""
     transfer = None if isinstance(step, ExecuteStep) else with_host(step)
     for tensor in [into for _, into in moves(step)] if transfer is None else transfer[0]:
         yield tensor.num_elements * tensor.dtype.size, tensor.dtype.size
@@ -532,7 +551,10 @@ def _moved(graph: FrozenGraph, step: Step) -> Iterator[tuple[int, int]]:
 
 
 def check(memory: MemoryLedger) -> None:
-    """Raise `GraphMemoryAllocationError` if the bytes on a tile exceed its memory."""
+    """Check that the bytes on each tile fit into its memory.
+
+    :raises GraphMemoryAllocationError: if they do not fit.
+    """
     bytes_held = memory.held_per_tile
     bytes_per_tile = memory.target.bytes_per_tile
     fullest_tile = int(np.argmax(bytes_held))
@@ -572,7 +594,10 @@ def check(memory: MemoryLedger) -> None:
 
 
 def check_streaming(buffers: Iterable[RemoteBuffer], target: Target) -> None:
-    """Raise `GraphMemoryAllocationError` if remote buffers exceed streaming memory."""
+    """Check that the remote buffers fit into streaming memory.
+
+    :raises GraphMemoryAllocationError: if they do not fit.
+    """
     buffers_by_size = sorted(buffers, key=lambda buffer: -buffer.bytes)
     total_bytes = sum(buffer.bytes for buffer in buffers_by_size)
     available_bytes = target.streaming_memory
@@ -584,7 +609,7 @@ def check_streaming(buffers: Iterable[RemoteBuffer], target: Target) -> None:
     )
     raise GraphMemoryAllocationError(
         "Out of memory: Cannot fit all remote buffers into streaming memory.",
-        where=f"it has {available_bytes:,} bytes, {target.streaming_bytes:,} an IPU, and they take "
-        f"{total_bytes:,}: {', '.join(descriptions[:10])}{omitted}",
+        where=f"streaming memory has {available_bytes:,} bytes ({target.streaming_bytes:,} for "
+        f"each IPU), and the buffers take {total_bytes:,}: {', '.join(descriptions[:10])}{omitted}",
         next_step="use fewer or shorter rows, a smaller dtype, or a machine with more IPUs.",
     )

@@ -1,10 +1,10 @@
 """The cycles of each line of a codelet.
 
-A line is a statement of `compute()`, or of a method or function that it calls; `times` is how often
-it ran. Work on single elements belongs to its line, and with compiled prices so does all other
-work. With prices by hand, work on vectors overlaps with loads and stores. A codelet's vector part
-then takes as long as the longest of the three, and its cycles belong to the lines of that one. The
-start of a vertex belongs to no line. Cycles added by rounding up belong to the last line.
+A line is a statement of `compute()`, or of a method or function that it calls. With prices for
+compiled code, each line has the cycles of its own work. With prices for code written by hand, that
+is so only for work on single elements. Work on vectors then overlaps with its loads and stores, so
+it takes as long as the longest of the three, and the cycles belong to the lines of that kind of
+work. The start of a vertex belongs to no line. Cycles added by rounding up belong to the last line.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ from ipu_teach.graph.vertex import Vertex
 from ipu_teach.target import Target
 
 MOST_PRINTED = 20  # A table shows at most this number of iterations.
-MOST_TOLD = 3  # An iteration shows at most this number of stored elements.
-PARTS = 32  # Lines are counted in units of 1/32 of a cycle.
-ROUNDED = "rounding"  # This part rounds the total up to whole cycles.
-# A charge is (counter, place in the code, number of units of `UNIT`).
+MOST_TOLD = 3  # A text shows at most this number of the elements that an iteration stored.
+PARTS = 32  # The cycles of lines are counted in units of 1/32 cycle.
+ROUNDED = "rounding"  # The kind of work for cycles that round the total up to whole cycles.
+# An amount of work: (counter, place in the code, amount in units of 1/16 cycle).
 Charge = tuple[str, Spot, int]
 
 
 class Statement(NamedTuple):
-    """A statement: its method, its line in that method (from 1), and the text of that line."""
+    """A statement: its method, its line number in the method (from 1), and the line's text."""
 
     method: str
     number: int
@@ -58,7 +58,7 @@ class Statement(NamedTuple):
 
 
 class LineCycles(NamedTuple):
-    """A line, how often one vertex executed it, and the total of its modelled cycles."""
+    """A line, how often one vertex executed it, and its modelled cycles in total."""
 
     line: Statement
     times: int
@@ -66,7 +66,10 @@ class LineCycles(NamedTuple):
 
 
 class LineCosts(list[LineCycles]):
-    """The lines of a vertex. `parts` divides the cycles of each line by kind of work."""
+    """The lines of a vertex with their cycles.
+
+    `parts` divides the cycles of each line by kind of work.
+    """
 
     def __init__(
         self,
@@ -79,15 +82,17 @@ class LineCosts(list[LineCycles]):
 
 @dataclass(eq=False)
 class Turn:
-    """An iteration of a loop.
+    """An iteration of a loop in a codelet.
 
-    - `number` counts the iterations from 1 each time the loop begins, and `depth` is the number of
-      loops around it.
-    - `cycles` are modelled and include those of inner loops.
+    - `line` is the line of the loop.
+    - `number` is the number of the iteration, from 1 each time the loop begins. `depth` is the
+      number of loops around this loop.
+    - `cycles` are modelled, and include those of inner loops.
     - `values` has the local variables at the end of the iteration, without large arrays.
-    - `stored` has, by field, the elements that were stored, also by inner loops: their numbers, or
-      their indices if the field has several axes.
-    - `held` has, by field, the values of the first three stored elements at its end.
+    - `stored` maps each field to the elements that the iteration stored, also in inner loops: their
+      numbers, or their indices if the field has several axes.
+    - `held` maps each field to the values of the first three stored elements, at the end of the
+      iteration.
     """
 
     line: Statement
@@ -105,11 +110,14 @@ class Observed:
 
     - `result` is the return value of `Vertex.call`.
     - `cycles` are modelled; -1 if they could not be counted.
-    - `start` is the cycles of its start; with the cycles of `lines` they add up to `cycles`.
+    - `start` is the number of cycles before the first line. With the cycles of `lines`, they add up
+      to `cycles`.
     - `lines` is empty if the cycles are an estimate.
-    - `turns` has the iterations in the order in which they began, at most 10,000 of all `turned`.
+    - `turned` is the number of loop iterations that ran. `turns` has the first 10,000 of them, in
+      the order in which they began.
 
-    For a MultiVertex, cycles are the tile's, and lines and turns those of its slowest `worker`.
+    For a MultiVertex, the cycles are those of the tile, and the lines and iterations are those of
+    its slowest `worker`.
     """
 
     codelet: type[Vertex]
@@ -122,7 +130,7 @@ class Observed:
     worker: int = 0
 
     def wrote(self, name: str, *index: int) -> list[Turn]:
-        """Return the iterations that stored in field `name`, or in its element at `index`."""
+        """Return the iterations that stored to field `name`, or to its element at `index`."""
         element = index[0] if len(index) == 1 else index
         return [
             turn
@@ -158,10 +166,11 @@ class Observed:
 
 
 def line_cycles(group: Group, row: int, target: Target) -> LineCosts:
-    """Return the lines of a traced vertex. Their cycles and those of its start are all its cycles.
+    """Return the lines of a traced vertex with their cycles.
 
-    `row` is the vertex's row in the table of the group. The result is empty if the lines have no
-    counts, because the cycles depend on data or are an estimate.
+    These cycles and those of the start add up to the cycles of the vertex. `row` is the vertex's
+    row in the table of the group. The result is empty if the cycles depend on data or are an
+    estimate, because then the lines have no counts.
     """
     target = priced_for(group.table.codelet, target)
     stated_cycles = None
@@ -173,14 +182,14 @@ def line_cycles(group: Group, row: int, target: Target) -> LineCosts:
 
 
 def lines_of_traces(codelet: type[Vertex], traces: list[Trace], target: Target) -> LineCosts:
-    """Return the lines of the slowest worker of a vertex, from the traces of all its workers."""
+    """Return the lines of a vertex's slowest worker, given the traces of all its workers."""
     slowest = max((Tally(trace, target) for trace in traces), key=lambda tally: tally.cycles)
     charges = ((counter, op.site[:2], amount) for counter, op, amount in slowest.charges)
     return listed(codelet, charges, _gone_through(slowest.trace), slowest.cycles, target)
 
 
 def _gone_through(trace: Trace) -> Iterator[tuple[Spot, int]]:
-    """Yield (place in the code, number of executions) of each statement of a trace.
+    """Yield `(place in the code, number of executions)` of each statement of a trace.
 
     A new execution of a statement begins after a different statement, or where the position in the
     code goes back or an instruction repeats.
@@ -220,8 +229,10 @@ def lines_of_pieces(
 ) -> LineCosts:
     """Return the lines of a scalar loop with their cycles, after a run that counted executions.
 
-    A piece is a part of the code without branches. `pieces` and `times` are how often each piece
-    and each line of the loop ran. `beside` has the amount of work on regions by (counter, rate).
+    - `code` is the loop. A piece is a part of its code without branches.
+    - `cycles` are the worker cycles of the vertex.
+    - `pieces` has the number of executions of each piece, and `times` that of each line.
+    - `beside` has the amount of work on regions, by (counter, index of the rate).
     """
     charges: list[Charge] = []
     for piece, executions in zip(code.pieces, pieces, strict=True):
@@ -240,10 +251,10 @@ def lines_of_pieces(
 
 
 def factor_of(codelet: type[Vertex], target: Target) -> int:
-    """Return how many tile cycles one cycle of the vertex's worker counts for.
+    """Return how many tile cycles one cycle of the vertex counts for.
 
-    For an ordinary vertex the result is 1, because its cycles are worker cycles. It is more than 1
-    for a vertex that has the tile for itself.
+    For an ordinary vertex, the result is 1, because its cycles are given in worker cycles. For a
+    supervisor or multi vertex, it is the number of workers.
     """
     return 1 if codelet.context == "worker" else target.num_worker_contexts
 
@@ -251,7 +262,8 @@ def factor_of(codelet: type[Vertex], target: Target) -> int:
 def start_of(codelet: type[Vertex], target: Target) -> int:
     """Return the cycles before a vertex executes its first line.
 
-    They are the vertex's own start, and the time in which the tile's supervisor starts its workers.
+    They are the start of the vertex itself, and the time in which the tile's supervisor starts its
+    workers.
     """
     return factor_of(codelet, target) * VERTEX_OVERHEAD + launch_cycles(codelet)
 
@@ -263,10 +275,10 @@ def listed(
     cycles: int,
     target: Target,
 ) -> LineCosts:
-    """Return the lines of a vertex, with the part of the worker's `cycles` that each line takes.
+    """Return the lines of a vertex, and how the worker's `cycles` are divided among them.
 
-    `charges` are the amounts of work by place in the code, and `times` how often each place ran. If
-    the vertex has the tile for itself, the result is in tile cycles.
+    `charges` has the amounts of work by place in the code, and `times` how often each place ran.
+    For a supervisor or multi vertex, the result is in tile cycles.
     """
     factor = factor_of(codelet, target)
     counters: dict[str, Counter[Spot]] = {name: Counter() for name in COUNTERS}
@@ -351,7 +363,10 @@ def _functions(codelet: type[Vertex]) -> list[FunctionType]:
 
 
 def without_cost(codelet: type[Vertex], lines: LineCosts) -> list[Statement]:
-    """Return the statements of the methods in `lines` that `lines` itself does not contain."""
+    """Return the statements of a codelet's methods that have no entry in `lines`.
+
+    Only methods of which at least one statement has an entry are searched.
+    """
     statements_with_cost = {statement.line for statement in lines}
     statements = list[Statement]()
     for function in _functions(codelet):
@@ -371,7 +386,7 @@ def without_cost(codelet: type[Vertex], lines: LineCosts) -> list[Statement]:
 
 
 def indents(codelet: type[Vertex]) -> dict[tuple[str, int], int]:
-    """Return the level of indentation of each statement of a codelet, by (method, line)."""
+    """Return the indentation level of each statement of a codelet, by (method, line)."""
     return {
         (function.__qualname__.split(".<locals>.")[-1], first): level
         for function in _functions(codelet)
@@ -381,7 +396,7 @@ def indents(codelet: type[Vertex]) -> dict[tuple[str, int], int]:
 
 @lru_cache(1024)
 def _statements(function: FunctionType) -> dict[int, tuple[int, str, int]]:
-    """Return (first line of its statement, text, level of indentation) for each line of a function.
+    """Map each line number of a function to (first line, text, indentation level) of its statement.
 
     The result is empty if the source text is not available.
     """
@@ -408,7 +423,10 @@ def _statements(function: FunctionType) -> dict[int, tuple[int, str, int]]:
 
 
 def listing(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    """Return the rows as aligned text: two columns of numbers, and two of text."""
+    """Return a table as aligned text, with two columns of numbers and two columns of text.
+
+    `head` has the headings, and `rows` the texts of the cells.
+    """
     rows_with_head = [head, *rows]
     n, cycles, line, _ = (max(map(len, column)) for column in zip(*rows_with_head, strict=True))
     return "\n".join(
@@ -417,7 +435,7 @@ def listing(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
 
 
 def in_cycles(cycles: float) -> str:
-    """Return a number of cycles as text."""
+    """Return a number of cycles as text, rounded to two decimals."""
     return f"{np.round(cycles, 2):,.10g}"
 
 

@@ -1,11 +1,11 @@
 """The links between IPUs: a ladder, as PopLibs' tools model it (lib/poplibs_test/Util.cpp).
 
-IPUs 2k and 2k + 1 share a card and form a rung; rails join IPU i with i + 2 and i - 2. A message
-moves along a rail and changes sides on the lower of the two rungs. In a torus, where the ends of
-the rails are joined, it takes the shorter direction. All links work at the same time, in both
-directions, and messages over one link share its rate. The exchange between IPUs lasts as long as
-the busiest link, plus the latency of the longest route: 15 ns a link, half of a sync's time there
-and back.
+IPUs 2k and 2k + 1 share a card. The link between them is a rung of the ladder. The rails of the
+ladder join IPU i with IPUs i + 2 and i - 2. A message moves along a rail and changes to the other
+rail on the lower of the two rungs. In a torus, where the ends of the rails are joined, it takes the
+shorter direction. All links work at the same time, in both directions, and messages over one link
+share its rate. The exchange between IPUs lasts as long as the busiest link, plus the latency of the
+longest route: 15 ns for each link, half of a sync's time there and back.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from ipu_teach.target import TORUS, Target
 from ipu_teach.types import Array
 
-Link = tuple[int, int]  # A link is a pair (IPU, neighbour).
+Link = tuple[int, int]  # (IPU, neighbouring IPU)
 
 
 def route(source: int, destination: int, ring: int = 0) -> Iterator[Link]:
@@ -43,10 +43,10 @@ def route(source: int, destination: int, ring: int = 0) -> Iterator[Link]:
 
 
 def ring_order(count: int) -> list[int]:
-    """Return the IPUs clockwise around the ladder, as PopLibs' createRing orders them.
+    """Return the IPUs in order around the ladder, as PopLibs' createRing orders them.
 
-    With six IPUs, the order is up one rail, 0 2 4, and down the other, 5 3 1. Neighbours in the
-    list share a link.
+    With six IPUs, the order is up one rail, 0 2 4, and down the other rail, 5 3 1. Neighbours in
+    the list share a link.
     """
     return [*range(0, count, 2), *reversed(range(1, count, 2))]
 
@@ -57,7 +57,7 @@ def around(target: Target) -> int:
 
 
 def links_of(target: Target) -> list[Link]:
-    """Return all links of a machine, in both directions; rungs come first."""
+    """Return all links of a machine in both directions, those within cards (rungs) first."""
     n = target.num_ipus
     ring = around(target)
     pairs = [(i, i + 1) for i in range(0, n - 1, 2)] + [(i, i + 2) for i in range(n - 2)]
@@ -66,15 +66,16 @@ def links_of(target: Target) -> list[Link]:
 
 
 def link_rate(link: Link, target: Target) -> float:
-    """Return the bytes per cycle of a link, which is a rung or a rail of the ladder."""
+    """Return the bytes per cycle of a link, which depend on whether it is within a card."""
     rung = link[0] ^ link[1] == 1
     return target.link_bytes_per_cycle if rung else target.rail_bytes_per_cycle
 
 
 def link_load(flows: Array, target: Target) -> tuple[Counter[Link], int]:
-    """Return (bytes over each link in use, number of links of the longest route).
+    """Return `(load, longest)` for messages between IPUs.
 
-    `flows[i, j]` is the number of bytes from IPU i to IPU j.
+    `flows[i, j]` is the number of bytes from IPU i to IPU j. `load` has the bytes over each link in
+    use, and `longest` is the number of links on the longest route.
     """
     load = Counter[Link]()
     longest = 0
@@ -93,7 +94,7 @@ def busy_cycles(link: Link, size: int, target: Target) -> int:
 
 
 def link_cycles(flows: Array, target: Target) -> int:
-    """Return the cycles of an exchange between IPUs, from its busiest link and its longest route.
+    """Return the cycles of an exchange between IPUs, from its busiest link and longest route.
 
     `flows[i, j]` is the number of bytes from IPU i to IPU j.
     """

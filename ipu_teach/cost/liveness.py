@@ -1,6 +1,6 @@
-"""The variables that are still needed at every place of the programs.
+"""The liveness of variables: at which leaves of the programs a variable is still needed.
 
-A variable is always live in five cases:
+A leaf is a program node that executes a step. A variable is always live in five cases:
 
 - the host reads or writes it;
 - it is a constant;
@@ -9,10 +9,10 @@ A variable is always live in five cases:
 - some program may read it before writing all of it, so that its value remains from one run to the
   next.
 
-Any other variable is live from the step that writes all of it to the last step that reads it, and
-other variables may use its bytes before and after. A step that writes part of a variable does not
-end its liveness, so a variable that is assembled in parts counts as always live. An Output field
-writes all of its region. At a branch of a program, everything that any branch needs is live.
+Any other variable is live from the step that writes all of it to the last step that reads it. Other
+variables may use its bytes before and after. A step that writes part of a variable does not end its
+liveness, so a variable that is assembled in parts counts as always live. An Output field writes all
+of its region. At a branch of a program, a variable is live if any branch needs it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class VariableUse:
-    """Three flags for each variable: a step reads it, writes it, and writes all of it."""
+    """The use of each variable by a step: does the step read it, write it, write all of it?
+
+    Each attribute is bool[variables].
+    """
 
     reads: Array
     writes: Array
@@ -45,9 +48,10 @@ class VariableUse:
 class Liveness:
     """The liveness of the variables of a compiled program.
 
-    `always` is bool[variables], and `places` has the leaves of all programs in order. `live`
-    (bool[places, variables]) says whether a variable that is not always live is needed before,
-    during or after a leaf.
+    - `always` (bool[variables]) says which variables are always live.
+    - `places` has the leaves of all programs in order.
+    - `live` (bool[leaves, variables]) says whether a variable that is not always live is needed
+      before, during or after a leaf.
     """
 
     always: Array
@@ -56,7 +60,7 @@ class Liveness:
 
 
 class Accesses:
-    """The variables that every step of a compiled program reads and writes."""
+    """The variables that each step of a compiled program reads and writes."""
 
     def __init__(self, compiled: Compiled) -> None:
         self.compiled = compiled
@@ -66,19 +70,19 @@ class Accesses:
         self._found: dict[int, VariableUse] = {}
 
     def none(self) -> Array:
-        """Return flags that select no variable."""
+        """Return an array of flags in which no variable is selected: bool[variables]."""
         return np.zeros(len(self.start), bool)
 
     def of(self, number: int) -> VariableUse:
-        """Return the variables that step `number` uses."""
+        """Return how compiled step `number` uses each variable."""
         if number not in self._found:
             self._found[number] = self._access(self.compiled.steps[number])
         return self._found[number]
 
     def touched(self, *tensors: Side) -> Array:
-        """Return, as flags, the variables that have an element in one of the tensors.
+        """Return which variables have an element in one of the tensors: bool[variables].
 
-        Objects that are not tensors are not in tile memory, and are ignored.
+        Objects that are not tensors are ignored, because they are not in tile memory.
         """
         return self._touched(*extent_of(tensors))
 
@@ -102,7 +106,7 @@ class Accesses:
 
     def _touched(self, start: Array, stop: Array) -> Array:
         is_nonempty = stop > start
-        # This is a fast path, because most fields of a compute set are inside one variable.
+        # Most fields of a compute set are inside one variable, which is faster to find.
         if is_nonempty.all() and len(is_nonempty):
             contains_all: Array = (self.start <= start.min()) & (stop.max() <= self.stop)
             if contains_all.any():
@@ -125,15 +129,15 @@ class Accesses:
 class _Place:
     """A node of a program, with the variables that it uses.
 
-    `uses` flags the variables whose values it needs, and `fills` those that it always overwrites
-    completely before it reads them.
+    `uses` (bool[variables]) selects the variables whose values the node needs. `fills` selects
+    those that it always overwrites completely before it reads them.
     """
 
     def __init__(self, node: Node, accesses: Accesses) -> None:
         self.node = node
         self.children = tuple(_Place(child, accesses) for child in node.children)
         self.predicate = accesses.touched(node.predicate)
-        self.live = accesses.none()  # It stays empty for a leaf that never runs.
+        self.live = accesses.none()  # `flow` does not change it for a leaf that never runs.
         if node.step >= 0:
             access = accesses.of(node.step)
             self.uses = access.reads
@@ -162,7 +166,7 @@ class _Place:
         return uses, fills
 
     def _after_condition(self) -> Array:
-        """Return the variables that a while loop needs when it reads its predicate.
+        """Return which variables a while loop needs when it reads its predicate: bool[variables].
 
         Variables that are needed only after the loop are left out.
         """
@@ -173,7 +177,7 @@ class _Place:
     def flow(self, live_after: Array) -> None:
         """Store at each leaf below this node which variables are live there.
 
-        `live_after` flags the variables that are needed after the node.
+        `live_after` (bool[variables]) selects the variables that are needed after the node.
         """
         kind = self.node.kind
         children = self.children
@@ -195,14 +199,14 @@ class _Place:
                 live_after = child.uses | (live_after & ~child.fills)
 
     def leaves(self) -> list[_Place]:
-        """Return the leaves below this node, in program order."""
+        """Return the leaves of this node in program order. A leaf returns itself."""
         if self.node.step >= 0:
             return [self]
         return [leaf for child in self.children for leaf in child.leaves()]
 
 
 def liveness(compiled: Compiled) -> Liveness:
-    """Return the liveness of every variable of a compiled program."""
+    """Return the liveness of all variables of a compiled program."""
     accesses = Accesses(compiled)
     roots = [_Place(program, accesses) for program in compiled.programs]
     always = np.array([v.constant or v.state for v in compiled.graph.variables], bool)

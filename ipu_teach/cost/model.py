@@ -45,30 +45,32 @@ from ipu_teach.saving.schema import MOST, Codec, PerTile, key, keyed, numbers, r
 from ipu_teach.target import FULL, REPLICA_AND_LADDER, Target, sync_of
 from ipu_teach.types import Array
 
-# In a file, a list. It is a number if there is one IPU, and in older files, which have only the
-# sum.
+# A file has a list of numbers. If there is one IPU, it has a single number. Older files have only
+# the sum.
 HOST_LINKS = Codec(
     lambda v, _: v[0] if len(v) == 1 else list(v),
     lambda part: numbers().read(part) if isinstance(part.value, list) else (part.whole(0, MOST),),
 )
 # Steps of these kinds use a link to the host or to streaming memory.
 TRANSFERS = ("StreamCopy", "RemoteCopy")
-# Before a step of these types, no tile waits for another.
+# Before a step of these types, tiles do not wait for each other.
 UNSYNCED = (UndefStep, AbortStep, StampStep, EqualStep)
-# `UNMET` has the kinds of the steps in `UNSYNCED`.
+# The kinds of the steps in `UNSYNCED`, as `StepCost.kind` has them.
 UNMET = ("WriteUndef", "Abort", "CycleStamp", "AssumeEqualAcrossReplicas")
 
 
 @dataclass(frozen=True, eq=False)
 class StepCost:
-    """The cost of one execution of one step. Arrays are by tile, and cycles are tile cycles.
+    """The modelled cost of one execution of one step. Arrays are by tile; cycles are tile cycles.
 
-    The phases of a step follow each other: sync, exchange in, compute, exchange out. For a transfer
-    with the host, they are sync, the transfer, and the exchange that rearranges its data. Each
-    phase lasts as long as its slowest tile. The waiting of the other tiles counts as sync, as in
-    Poplar's profile. On several IPUs, the cycles are those of all IPUs together; `by_set` returns
-    the time for which each IPU is occupied. `host_links` has the bytes on the host link by
-    `Target.sets`; it has a single number if only their sum is known.
+    The phases of a step follow each other: sync, exchange of operands, compute, exchange of
+    results. For a transfer with the host, the phases are sync, the transfer, and the exchange that
+    rearranges its data. Each phase lasts as long as its slowest tile. The waiting of the other
+    tiles counts as sync, as in Poplar's profile.
+
+    On several IPUs, the cycles are those of all IPUs together; `by_set` returns the time for which
+    each IPU is occupied. `host_links` has the bytes on the host link for each of `Target.sets`. It
+    has a single number if only their sum is known.
     """
 
     kind: str
@@ -91,17 +93,17 @@ class StepCost:
 
     @property
     def streaming(self) -> bool:
-        """Whether the step transfers data with streaming memory, not with the host."""
+        """Whether the step transfers data with streaming memory instead of the host."""
         return self.kind == "RemoteCopy"
 
     @property
     def compute_duration(self) -> int:
-        """The cycles of the compute phase: those of the slowest tile."""
+        """The cycles of the compute phase, which lasts as long as its slowest tile."""
         return int(self.compute_cycles.max(initial=0))
 
     @property
     def cycles(self) -> int:
-        """The modelled cycles from the step's start to its end."""
+        """The modelled cycles of the step, from its start to its end."""
         return (
             self.sync_cycles
             + self.exchange_duration
@@ -112,17 +114,23 @@ class StepCost:
 
     @property
     def balance(self) -> float:
-        """The mean over the maximum of the tiles' compute cycles; 1 is perfect, 0 means no work."""
+        """The mean compute cycles of the tiles divided by the maximum.
+
+        A balance of 1 is perfect. It is 0 if no tile computes.
+        """
         longest = self.compute_duration
         return float(self.compute_cycles.mean() / longest) if longest else 0.0
 
     def by_set(self, group: int, at_work: Array, target: Target) -> tuple[Array, Array]:
-        """Return the group and the cycles of each of `Target.sets` in the step: two int64[sets].
+        """Return `(groups, cycles)` of the step for `Target.sets`: two int64[sets].
 
-        `group` is the number of neighbouring IPUs that take part together, and `at_work` the sets
-        that take part. The first array has the number of the group of sets that begin the step
-        together: 0 for all IPUs, -1 for a set that waits for no other. The second has the cycles
-        for which one execution occupies each set, 0 for a set that takes no part.
+        - `groups` is equal for sets that begin the step together: 0 for all IPUs, and -1 for a set
+          that does not wait for any other set.
+        - `cycles` is the time for which one execution occupies each set, 0 for a set that takes no
+          part.
+
+        `group` is the number of neighbouring IPUs that take part together, and `at_work`
+        (bool[sets]) says which sets take part.
         """
         ipus = at_work.reshape(target.num_ipus, -1)
         external = group == target.num_ipus
@@ -130,7 +138,7 @@ class StepCost:
             return np.array([external - 1]), np.array([self.cycles])
         if group and not external:
             return self._by_group(ipus.reshape(-1, group, ipus.shape[1]), target)
-        if external:  # The I/O tiles of all IPUs begin together, or their computing tiles, or both.
+        if external:  # The I/O tiles of all IPUs begin together. So do their computing tiles.
             group_of_set = np.where(np.broadcast_to(ipus.any(axis=0), ipus.shape), 0, -1).reshape(
                 -1
             )
@@ -152,11 +160,11 @@ class StepCost:
         )
 
     def _by_group(self, at_work: Array, target: Target) -> tuple[Array, Array]:
-        """Return the same as `by_set`, for a step in which groups of IPUs take part together.
+        """Return `(groups, cycles)` for `Target.sets`, if groups of IPUs take part together.
 
-        `at_work` is bool[groups, IPUs of a group, sets of an IPU]. A group is occupied as long as
-        its slowest member. Its members take part with their I/O tiles, their computing tiles, or
-        both.
+        `by_set` describes both arrays. `at_work` is bool[groups, IPUs of a group, sets of an IPU].
+        All members of a group are occupied as long as its slowest member. They take part with their
+        I/O tiles, their computing tiles, or both.
         """
         shape = at_work.shape
         groups, ipus_per_group, _ = shape
@@ -176,10 +184,10 @@ class StepCost:
     def at_work(self, vertices: Iterable[Array], target: Target) -> Array:
         """Return which of `Target.sets` take part in the step: bool[sets].
 
-        A set takes part if one of its tiles moves data or has one of the `vertices` (arrays of
-        tiles). The first set of an IPU, which has the I/O tiles if there are any, also takes part
-        if the host link is in use. All sets take part in a step that concerns no tile, such as an
-        internal sync.
+        A set takes part if one of its tiles computes or moves data, or has a vertex of the step.
+        `vertices` has an array of tiles for each table of vertices. The first set of an IPU, which
+        has the I/O tiles if there are any, also takes part if the host link is in use. All sets
+        take part in a step that no tile works in, such as an internal sync.
         """
         busy = [self.compute_cycles, *(t.received + t.sent + t.stayed for t in self.exchange)]
         has_work = np.any([np.logical_or.reduceat(p > 0, target.set_starts) for p in busy], axis=0)
@@ -191,9 +199,9 @@ class StepCost:
         return np.asarray(has_work | ~has_work.any())
 
     def link_cycles(self, target: Target, ipu: int | None = None) -> int:
-        """Return the cycles on the link to the host or to streaming memory that the step uses.
+        """Return the cycles for which the step uses the link to the host or to streaming memory.
 
-        They are those of IPU `ipu`, or of the slowest IPU by default.
+        They are those of IPU number `ipu`, or those of the slowest IPU if `ipu` is None.
         """
         links = self._links(target).sum(axis=1)
         local_links = links if ipu is None else links[ipu : ipu + 1]
@@ -202,7 +210,8 @@ class StepCost:
     def _links(self, target: Target) -> Array:
         """Return `host_links` as int64[IPUs, sets of an IPU].
 
-        If a report file does not assign the bytes to sets, each set has all of them.
+        Some report files have only the sum of the bytes. For them, each set counts with the whole
+        sum.
         """
         count = target.num_sets
         known = len(self.host_links) == count
@@ -210,9 +219,9 @@ class StepCost:
         return links.reshape(target.num_ipus, -1)
 
     def at(self, target: Target, sync_cycles: int) -> StepCost:
-        """Return the same step with other `sync_cycles`.
+        """Return the cost of the same step at the rates of `target`.
 
-        The cycles of its transfers are those at the rates of `target`.
+        `sync_cycles` are the cycles of its sync on that target.
         """
         per_tile = [t.tile_cycles(target) for t in self.exchange]
         return replace(
@@ -228,9 +237,9 @@ class StepCost:
 def together(kind: str, under_full: bool, target: Target, replicas: int) -> int:
     """Return how many IPUs take part in a step together; 0 if each takes part by itself.
 
-    `under_full` says whether all IPUs take part together under the pattern FULL. For transfers with
-    the host and with streaming memory, each IPU is independent under SINGLE_PIPELINE, and the IPUs
-    of a replica take part together under REPLICA_AND_LADDER.
+    `under_full` says whether all IPUs take part together under the sync pattern FULL. Transfers
+    with the host and with streaming memory depend on the sync pattern: under SINGLE_PIPELINE, each
+    IPU is independent; under REPLICA_AND_LADDER, the IPUs of a replica take part together.
     """
     if not under_full or target.sync_pattern == FULL or kind not in TRANSFERS:
         return under_full * target.num_ipus
@@ -242,8 +251,8 @@ def together(kind: str, under_full: bool, target: Target, replicas: int) -> int:
 class Measured:
     """An execution of compiled step `step` with vertices whose cycles depend on data.
 
-    `cycles` has, by number of the group, the worker cycles of each vertex in the order of the
-    group's rows; -1 if unknown.
+    `cycles` maps the number of a group of vertices to the worker cycles of each vertex, in the
+    order of the group's rows. -1 stands for unknown cycles.
     """
 
     step: int
@@ -251,10 +260,11 @@ class Measured:
 
 
 class CostModel:
-    """The costs of every step of a `Compiled`, and the memory of every tile, on machine `target`.
+    """The costs of the steps of a compiled program, and the memory of the tiles.
 
-    `target` has the number of tiles that the program was compiled for. Compiled steps are numbered
-    first, followed by the executions that were `measured` in a run.
+    They are those of machine `target`, which must have the number of tiles for which the program
+    was compiled. The compiled steps have the first numbers, and the executions `measured` in a run
+    have the numbers after them.
     """
 
     def __init__(
@@ -265,27 +275,29 @@ class CostModel:
         self.target: Target = target or compiled.graph.target
         self._steps: dict[int, StepCost] = {}
         self._by_set: dict[int, tuple[Array, Array]] = {}
-        # The data that compiled steps move is independent of rates, and is computed once.
+        # The bytes that compiled steps move do not depend on rates, so they are computed once.
         self._exchanges: dict[int, tuple[Traffic, ...]] = {}
 
     def at(self, target: Target) -> CostModel:
         """Return the costs of the same compiled program at the rates of `target`.
 
-        `target` must have as many tiles. A MultiVertex is traced again if `target` has another
-        number of workers. Raises `InvalidMachineModelError` for other prices of codelets if cycles
-        were counted in a run.
+        `target` must have the same number of tiles. If it has another number of workers, each
+        MultiVertex is traced again.
+
+        :raises InvalidMachineModelError: if `target` has other prices of codelets, and cycles were
+            counted in a run.
         """
         if self.measured and target.codelet_prices != self.target.codelet_prices:
-            raise InvalidMachineModelError(f"""what_if() cannot change codelet_prices here: cycles
-                depend on data and were counted during the run.
-                next:  run it again: Engine(graph, program, options={{"codelet_prices":
+            raise InvalidMachineModelError(f"""what_if() cannot change codelet_prices in this
+                report, because cycles depend on data and were counted during the run.
+                next:  run the program again: Engine(graph, program, options={{"codelet_prices":
                 {target.codelet_prices!r}}}).""")
         model = CostModel(self.compiled, target, self.measured)
         model._exchanges = self._exchanges
         return model
 
     def priced(self, prices: object) -> CostModel:
-        """Return the costs with the user's codelets at other prices.
+        """Return the costs of the same program with other prices for the user's codelets.
 
         `prices` is one of `target.PRICES`; None keeps the present prices.
         """
@@ -294,9 +306,10 @@ class CostModel:
         return self.at(replace(self.target, codelet_prices=str(prices)))
 
     def of_run(self, measured: Iterable[Measured]) -> CostModel:
-        """Return the costs of the same program with the executions `measured` in a run.
+        """Return the costs of the same program, including executions that a run has `measured`.
 
-        They include all that this model has measured. Costs that are already known are reused.
+        `measured` must begin with all executions that this model has. Costs that are already known
+        are reused.
         """
         model = CostModel(self.compiled, self.target, measured)
         model._exchanges = self._exchanges
@@ -307,7 +320,11 @@ class CostModel:
 
     @cached_property
     def groups(self) -> Mapping[int, tuple[Group, ...]]:
-        """The groups of vertices by compute set, traced again for another number of workers."""
+        """The groups of vertices of each compute set, by the number of the compute set.
+
+        If the target has another number of workers than the compiled program, the vertices are
+        traced again.
+        """
         workers = self.target.num_worker_contexts
         if workers == self.compiled.graph.target.num_worker_contexts:
             return self.compiled.groups
@@ -318,14 +335,14 @@ class CostModel:
 
     @cached_property
     def memory(self) -> MemoryLedger:
-        """The byte ledger of the program."""
+        """The ledger of the bytes of the program, by tile, variable and category."""
         exchanges = [self.exchange(number) for number in range(len(self.compiled.steps))]
         return ledger(self.compiled, exchanges, self.target)
 
     def check_memory(self) -> None:
-        """Raise `GraphMemoryAllocationError` if the program does not fit into memory.
+        """Check that the program fits into the memory of each tile and into streaming memory.
 
-        Both the memory of each tile and streaming memory are checked.
+        :raises GraphMemoryAllocationError: if it does not fit.
         """
         check_streaming(self.compiled.remote_buffers.values(), self.target)
         limit = self.target.bytes_per_tile
@@ -333,8 +350,11 @@ class CostModel:
             check(self.memory)
 
     def check_reproducible(self) -> None:
-        """Raise `CodeletError` for a codelet that draws random numbers or reads a clock."""
-        # A codelet is searched once, even if it is in many compute sets.
+        """Check that no codelet draws random numbers or reads a clock.
+
+        :raises CodeletError: if a codelet does.
+        """
+        # The source of a codelet is searched once, even if it is in many compute sets.
         searched: set[type] = set()
         for compute_set in self.compiled.graph.compute_sets:
             for group in self.groups[compute_set.id]:
@@ -360,7 +380,10 @@ class CostModel:
                         next:  {cause.next_step}; Engine(…, strict=False) runs it as it is.""")
 
     def check_estimates(self) -> None:
-        """Raise `MissingPerfEstimateError` for a codelet without a count or an estimate."""
+        """Check that the cycles of every codelet can be counted, are given or depend on data.
+
+        :raises MissingPerfEstimateError: if the cycles of a codelet are unknown.
+        """
         for compute_set in self.compiled.graph.compute_sets:
             for group in (group for group in self.groups[compute_set.id] if group.trace.stopped):
                 has_cost = (
@@ -392,17 +415,17 @@ class CostModel:
                             graph.set_perf_estimate(vertex, cycles); Engine(…, strict=False) runs it
                             without a cost.""")
 
-    # Queries of step `number`, which is a compiled step or a measured execution
+    # In the methods below, step `number` is a compiled step or a measured execution.
 
     @property
     def num_steps(self) -> int:
-        """The number of steps, compiled and measured."""
+        """The number of compiled steps and measured executions together."""
         return len(self.compiled.steps) + len(self.measured)
 
     def compiled_number(self, number: int) -> int:
         """Return the number of the compiled step of which step `number` is an execution.
 
-        For a compiled step it is `number` itself.
+        If `number` is that of a compiled step, return it unchanged.
         """
         after = number - len(self.compiled.steps)
         return number if after < 0 else self.measured[after].step
@@ -421,7 +444,8 @@ class CostModel:
     def vertices(self, number: int) -> Iterator[tuple[Group, Array]]:
         """Yield (group, modelled cycles) for each group of vertices that step `number` executes.
 
-        The cycles are int64[vertices], and `UNKNOWN` where there is no count and no estimate.
+        The cycles are int64[vertices]. They are `UNKNOWN` (-1) for vertices without a count or an
+        estimate.
         """
         added_step = number - len(self.compiled.steps)
         step = self.compiled_step(number)
@@ -432,16 +456,17 @@ class CostModel:
             yield group, vertex_cycles(group, self.target, measured.get(group_index))
 
     def step(self, number: int) -> StepCost:
-        """Return the cost of one execution of step `number`."""
+        """Return the modelled cost of one execution of step `number`."""
         if number not in self._steps:
             self._steps[number] = self._cost_of(number)
         return self._steps[number]
 
     def vertex_cycles(self, number: int) -> tuple[Array, Array, Array, Array]:
-        """Return (cycles, tiles, takes the entire tile, order) of every vertex of step `number`.
+        """Return `(cycles, tiles, takes_entire_tile, order)` for the vertices of step `number`.
 
-        Each array has one entry per vertex. Cycles are `UNKNOWN` where there is no count and no
-        estimate.
+        Each array has one entry for each vertex. `takes_entire_tile` (bool) is True for supervisor
+        and multi vertices. `order` is the position of the vertex in its compute set. Cycles are
+        `UNKNOWN` (-1) for vertices without a count or an estimate.
         """
         columns = [
             (
@@ -455,20 +480,21 @@ class CostModel:
         if not columns:
             empty = np.zeros(0, np.int64)
             return empty, empty, empty.astype(bool), empty
-        if len(columns) == 1:  # A single group is in order already.
+        if len(columns) == 1:  # The vertices of a single group are in order already.
             return columns[0]
         cycles, tiles, takes_entire_tile, order = (
             np.concatenate(column) for column in zip(*columns, strict=True)
         )
         positions = np.empty(len(order), np.int64)
-        # `order` numbers all vertices of the compute set from 0.
+        # `order` has the numbers of all vertices of the compute set, from 0.
         positions[order] = np.arange(len(order))
         return cycles[positions], tiles[positions], takes_entire_tile[positions], order[positions]
 
     def _executed(self, number: int) -> tuple[Array, Array, tuple[str, ...]]:
-        """Return (compute cycles by tile, active cycles by tile, codelets without an estimate).
+        """Return `(compute_cycles, active_cycles, unknown)` for the vertices of step `number`.
 
-        They are those of the vertices that step `number` executes.
+        The cycles are int64[tiles] in tile cycles: with and without idle threads. `unknown` has the
+        names of codelets without an estimate.
         """
         target = self.target
         cycles, tiles, alone, _ = self.vertex_cycles(number)
@@ -488,12 +514,12 @@ class CostModel:
     def _sync(self, group: int) -> int:
         """Return the cycles of the sync before a step in which `group` IPUs take part together.
 
-        0 stands for an internal sync, in which each IPU takes part by itself.
+        If `group` is 0, it is an internal sync, in which each IPU takes part by itself.
         """
         return self.target.internal_sync_cycles + (sync_of(group, self.target) if group else 0)
 
     def by_set(self, number: int) -> tuple[Array, Array]:
-        """Return `StepCost.by_set` of step `number`."""
+        """Return `(groups, cycles)` of step `number` for `Target.sets`; see `StepCost.by_set`."""
         if number not in self._by_set:
             cost = self.step(number)
             step = self.compiled_step(number)
@@ -503,7 +529,7 @@ class CostModel:
         return self._by_set[number]
 
     def together(self, number: int) -> int:
-        """Return how many IPUs take part in step `number` together; see `together`."""
+        """Return how many IPUs take part in step `number` together; 0 if they do so one by one."""
         full = self.external_under_full(number)
         graph = self.compiled.graph
         kind = _titled(graph, self.compiled_step(number))[0] if full else ""
@@ -520,7 +546,7 @@ class CostModel:
         )
 
     def exchange(self, number: int) -> tuple[Traffic, ...]:
-        """Return the exchanges of step `number`, which are the same at all rates."""
+        """Return the exchanges of step `number`. They do not depend on the rates of the target."""
         compiled_index = self.compiled_number(number)
         if compiled_index not in self._exchanges:
             self._exchanges[compiled_index] = exchange_of(
@@ -535,7 +561,7 @@ class CostModel:
         transfer = with_host(step)
         host_bytes = (0,) if transfer is None else host_links(self.compiled.graph, transfer[0])
         compute, active, unknown = self._executed(number)
-        # Moves inside the tiles take cycles too.
+        # Copies within tiles are done by workers, so they add to the compute cycles.
         for tile_cycles, worker_cycles in (t.copy_cycles(target) for t in exchange):
             compute = compute + tile_cycles
             active = active + worker_cycles
@@ -558,7 +584,7 @@ class CostModel:
         )
 
     def codelet_cycles(self, number: int) -> dict[str, int]:
-        """Return the cycles of one execution of step `number`, summed by codelet.
+        """Return the cycles of one execution of step `number`, summed by codelet name.
 
         Unknown cycles count as 0.
         """
@@ -569,7 +595,7 @@ class CostModel:
 
 
 def exchange_of(graph: FrozenGraph, step: Step) -> tuple[Traffic, ...]:
-    """Return the exchanges of a step; for a compute set, those before and after it runs."""
+    """Return the exchanges of a step. A compute set has two: before and after its vertices run."""
     if isinstance(step, ExecuteStep):
         compute_set = graph.compute_sets[step.compute_set]
         return reads(graph, compute_set, moves(step)), writes(graph, compute_set)
@@ -581,7 +607,7 @@ def exchange_of(graph: FrozenGraph, step: Step) -> tuple[Traffic, ...]:
 
 
 def _titled(graph: FrozenGraph, step: Step) -> tuple[str, str]:
-    """Return the kind of a step and its name."""
+    """Return `(kind, name)` of a step, such as ("Execute", "layer1/mul")."""
     match step:
         case ExecuteStep():
             return "Execute", graph.compute_sets[step.compute_set].name

@@ -1,23 +1,24 @@
-"""Several sets of tiles that run their steps independently: their clocks, and their waiting.
+"""The clocks of sets of tiles that run their steps independently, and how long the sets wait.
 
-A set is the tiles of an IPU. If there are I/O tiles, these are one set and the computing tiles
-another (`Target.sets`).
+A set is the tiles of an IPU. If there are I/O tiles, each IPU has two sets: its I/O tiles and its
+computing tiles (`Target.sets`).
 
-A step is *external* if all IPUs take part in it together: an inter-IPU copy, an external sync, and
-under the sync pattern FULL transfers with the host or with streaming memory. It begins when the
-last IPU arrives. Under REPLICA_AND_LADDER, such a transfer belongs to all IPUs of a replica, which
-wait for each other but for no other replica. Any other step delays only the IPUs that take part in
-it, each for its own share; other IPUs continue at once. All IPUs also wait for each other where a
-run begins or ends, and where a predicate is read, which must reach them all. That waiting has no
-further cost.
+A step is *external* if all IPUs take part in it together. Such steps are inter-IPU copies, external
+syncs, and under the sync pattern FULL transfers with the host or with streaming memory. An external
+step begins when the last IPU is ready. Under REPLICA_AND_LADDER, a transfer belongs to all IPUs of
+a replica, which wait for each other but not for other replicas. Any other step delays only the IPUs
+that take part in it, each for its own work; other IPUs continue at once. All IPUs also wait for
+each other where a run begins or ends, and where a predicate is read, because all IPUs need its
+value. That waiting has no further cost.
 
-So a run is a sequence of stretches. All IPUs begin a stretch together, and it lasts as long as the
-IPU with the most work in it.
+So a run is a sequence of *stretches*, which are groups of consecutive steps. All IPUs begin a
+stretch together, and it lasts as long as the IPU with the most work in it.
 
-I/O tiles delay computing tiles only in a step in which both take part. In such a step both sets of
-that IPU begin together: the program's order decides what overlaps. A transfer always belongs to the
-I/O tiles as well, as there is one link. An external step of I/O tiles alone is one of all I/O
-tiles, and one of computing tiles alone is one of all computing tiles.
+I/O tiles delay computing tiles only in a step in which both take part. In such a step, both sets of
+that IPU begin together. So the order of steps in the program decides which work overlaps. A
+transfer always involves the I/O tiles too, because an IPU has a single link. If only I/O tiles take
+part in an external step, the I/O tiles of all IPUs begin it together. The same holds for computing
+tiles.
 """
 
 from __future__ import annotations
@@ -31,10 +32,10 @@ from ipu_teach.types import Array
 
 
 def met(clocks: Array, meets: Array) -> Array:
-    """Return the clocks of all sets after those that begin a step together have waited.
+    """Return the clocks of all sets after the sets that begin a step together have waited.
 
-    `meets` has the same number for sets that begin together, and -1 for a set that waits for no
-    other.
+    `clocks` is int64[sets]. `meets` has the same number for sets that begin the step together, and
+    -1 for a set that does not wait for others.
     """
     latest = np.zeros(len(clocks), np.int64)
     both = meets >= 0
@@ -45,20 +46,22 @@ def met(clocks: Array, meets: Array) -> Array:
 def of_all(meets: Array) -> Array:
     """Return whether all sets begin a step together.
 
-    `meets` is that of one step, as `StepCost.by_set` returns it, or an array of such rows.
+    `meets` is int64[sets], the first array that `StepCost.by_set` returns. For an array of such
+    rows, the result has a bool for each row.
     """
     return np.asarray((meets == 0).all(axis=-1))
 
 
 class Overlap:
-    """The clocks of all sets of tiles, here called IPUs, over a run.
+    """The clocks of all sets of tiles over a run. The sets are called IPUs here.
 
     - `order` (int[n]) has the number of each step that ran.
-    - `meets` and `lasts` (int64[steps, ipus]) are `StepCost.by_set` of each step.
-    - `joints` are the places in `order` before which all IPUs wait for each other, in addition to
+    - `meets` and `lasts` (int64[steps, ipus]) are the two arrays of `StepCost.by_set` for each
+      step: which IPUs begin it together, and for how many cycles it occupies each IPU.
+    - `joints` has the indices in `order` before which all IPUs wait for each other, in addition to
       external steps.
     - `at_work` (bool[steps, ipus]) says which IPUs take part in each step. In an external step, the
-      others wait for the first one that does.
+      other IPUs wait for the first IPU that takes part.
     """
 
     def __init__(
@@ -72,30 +75,30 @@ class Overlap:
         self.order = order
         self.lasts = lasts
         self.meets = meets
-        # Both are int64[steps, ipus], summed over all executions: the time for which steps that
-        # several IPUs begin together occupy each IPU, and the part of it in which the IPU takes no
-        # part.
+        # `shared` (int64[steps, ipus]) is for how many cycles each step occupies each IPU, in all
+        # executions, if several IPUs begin the step together. `idle` is the part of these cycles in
+        # which the IPU takes no part in the step.
         self.shared: Array = (
             np.bincount(order, minlength=len(lasts))[:, None] * lasts * (meets >= 0)
         )
         external = of_all(meets)
         at_work = np.ones(lasts.shape, bool) if at_work is None else at_work
         self.idle: Array = np.where(at_work, 0, self.shared)
-        # This is the IPU for which an IPU waits that takes no part in a step, if both begin it
-        # together.
+        # If an IPU takes no part in a step that it begins together with others, it waits for the
+        # first IPU that does. `_first` (int64[steps, ipus]) has the number of that IPU.
         self._first = np.repeat(at_work.argmax(axis=1)[:, None], lasts.shape[1], axis=1)
         for step, ipu in np.argwhere((meets > 0) & ~at_work).tolist():
             self._first[step, ipu] = (at_work & (meets == meets[step, ipu]))[step].argmax()
-        # The flag of a step is True if all IPUs wait for each other before it.
+        # `meet[i]` is True if all IPUs wait for each other before step i of the run.
         meet = np.zeros(len(order) + 1, bool)
         meet[np.append(0, np.minimum(np.fromiter(joints, np.int64), len(order)))] = True
         meet[:-1] |= external[order]
         meet[1:] |= external[order]
-        self.cuts: Array = np.flatnonzero(meet[:-1])  # `cuts` has the first step of each stretch.
-        # `begins` has the time at which each stretch begins, and the end of the last one.
+        # A stretch is a group of steps that all IPUs begin together. `cuts` has the index of its
+        # first step. `begins` has the cycle at which each stretch begins, and the end of the last.
+        self.cuts: Array = np.flatnonzero(meet[:-1])
         self.begins: Array
-        # `_walked` has the `starts` of all steps, if some IPUs wait for each other within a
-        # stretch.
+        # The `starts` of all steps, if some IPUs wait for each other within a stretch, else None.
         self._walked: Array | None = None
         if ((meets >= 0).any(axis=1) & ~external)[order].any():
             self._walk(meet)
@@ -105,7 +108,7 @@ class Overlap:
         self.total = int(self.begins[-1])
 
     def _walk(self, meet: Array) -> None:
-        """Compute the clocks step by step, for a run in which only some IPUs wait together."""
+        """Compute the clocks step by step, for a run in which not always all IPUs wait together."""
         num_steps, num_ipus = self.lasts.shape
         self._waited = np.zeros((num_ipus, num_ipus), np.int64)
         self._held = np.zeros((num_steps, num_ipus), int)
@@ -127,13 +130,19 @@ class Overlap:
         self.begins = np.append(self._walked[self.cuts, 0], begins[0])
 
     def _work(self, ipu: int) -> Array:
-        """Return how long an IPU is at work in each stretch: int64[stretches]."""
+        """Return for how many cycles an IPU works in each stretch: int64[stretches].
+
+        A stretch is a group of consecutive steps that all IPUs begin together.
+        """
         if len(self.cuts):
             return np.add.reduceat(self.lasts[:, ipu][self.order], self.cuts)
         return self.cuts
 
     def starts(self, first: int, last: int, ipus: slice = slice(None)) -> Array:
-        """Return when each IPU begins steps `first` to `last - 1`: int64[last - first, ipus]."""
+        """Return the cycle at which each IPU begins each of the steps `first` to `last - 1`.
+
+        The array is int64[last - first, ipus].
+        """
         if first >= last:
             return self.lasts[:0, ipus]
         if self._walked is not None:
@@ -153,15 +162,15 @@ class Overlap:
         return elapsed[first - stretch_first :]
 
     def spans(self, first: int, last: int) -> tuple[Array, Array, Array]:
-        """Return (starts, first begin, last end) of steps `first` to `last - 1`.
+        """Return `(starts, first_begins, last_ends)` of steps `first` to `last - 1`, in cycles.
 
-        `starts` is that of `Overlap.starts`. The other two are int64[last - first], the times at
-        which the first IPU begins and the last IPU ends each step. Only IPUs that take part in a
-        step count.
+        `starts` is int64[last - first, ipus], the cycle at which each IPU begins each step. The
+        other two are int64[last - first]: the cycles at which the first IPU begins and the last IPU
+        ends each step. They take into account only the IPUs that take part in the step.
         """
         starts = self.starts(first, last)
         durations = self.lasts[self.order[first:last]]
-        # A step that delays no IPU is passed by all of them.
+        # If a step occupies no IPU, all IPUs count as taking part.
         takes_part = (durations > 0) | ~np.any(durations > 0, axis=1, keepdims=True)
         first_begins = np.min(starts, axis=1, where=takes_part, initial=self.total)
         return (
@@ -173,9 +182,10 @@ class Overlap:
         )
 
     def least(self, executions: Array) -> int:
-        """Return the lower bound of the time of executions (int64[steps]) beyond those in `order`.
+        """Return a lower bound for the cycles of the executions that are not in `order`.
 
-        It assumes that each IPU runs its own steps without waiting.
+        `executions` is int64[steps], all executions of each step. The bound assumes that each IPU
+        runs its own steps without waiting.
         """
         return int(
             ((executions - np.bincount(self.order, minlength=len(self.lasts))) @ self.lasts).max(
@@ -185,7 +195,10 @@ class Overlap:
 
     @cached_property
     def _last(self) -> Array:
-        """The IPU that is last to end each stretch, the lowest of several: int64[stretches]."""
+        """The IPU that ends each stretch (group of steps) last: int64[stretches].
+
+        If several IPUs end it last, it is the one with the lowest number.
+        """
         last = np.zeros(len(self.cuts), np.int64)
         for ipu in reversed(range(self.lasts.shape[1])):
             last[self._work(ipu) == np.diff(self.begins)] = ipu
@@ -193,10 +206,10 @@ class Overlap:
 
     @cached_property
     def waits(self) -> Array:
-        """The time for which each IPU (first axis) waits for each other IPU: int64[ipus, ipus].
+        """The cycles for which each IPU (first axis) waits for each other IPU: int64[ipus, ipus].
 
-        It waits for the last IPU to end a stretch, or for an IPU at work in an external step in
-        which it takes no part itself.
+        An IPU waits for the IPU that ends a stretch (a group of steps) last. In an external step in
+        which it takes no part, it waits for the first IPU that does.
         """
         lasts = np.diff(self.begins)
         ipus = self.lasts.shape[1]
@@ -209,9 +222,10 @@ class Overlap:
         return np.add(waited, idle).astype(np.int64)
 
     def holding(self, ipu: int) -> Array:
-        """Return the time that steps of IPU `ipu` take while others wait for it: int64[steps].
+        """Return the cycles of each step in which other IPUs wait for IPU `ipu`: int64[steps].
 
-        Others wait in the stretches that this IPU is the last to end, and in external steps.
+        These are its steps in the stretches (groups of steps) that it ends last, and the external
+        steps in which other IPUs take no part.
         """
         if self._walked is None:
             earliest = np.min([self._work(peer) for peer in range(self.lasts.shape[1])], axis=0)

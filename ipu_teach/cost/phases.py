@@ -1,4 +1,4 @@
-"""The phases of one superstep in order, from the durations in a `StepCost`."""
+"""The phases of a superstep in order, computed from the durations in a `StepCost`."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ STREAMING = "streaming memory"
 class Phase:
     """One phase of a superstep, which lasts `cycles` (modelled).
 
-    `busy` (int64[tiles]) is how long each tile works in it; None means all tiles, for the entire
-    phase. `exchange` is the index of its traffic in `StepCost.exchange`, -1 if it is not an
-    exchange.
+    - `kind` is `SYNC`, `EXCHANGE`, `COMPUTE`, `LINKS`, `HOST` or `STREAMING`.
+    - `busy` (int64[tiles]) is for how many cycles each tile works in the phase. None means that all
+      tiles are occupied for the entire phase.
+    - `exchange` is the index of its traffic in `StepCost.exchange`, or -1 if it is not an exchange.
     """
 
     kind: str
@@ -42,13 +43,14 @@ def phases(
     own: int | None = None,
     meets: Array | None = None,
 ) -> tuple[Phase, ...]:
-    """Return the phases of `step` with at least one cycle; together they last `step.cycles`.
+    """Return the phases of `step` that last at least one cycle; together they last `step.cycles`.
 
     The exchange of operands comes before the vertices or copies of a step, and the exchange of
     results after them. With `host_first`, data comes from the host or from streaming memory before
-    the exchange that moves it to its tiles; otherwise the transfer comes last. With `own`, return
-    only the phases of that one of `Target.sets`; `meets` (see `StepCost.by_set`) says which others
-    it waits for.
+    the exchange that moves it to its tiles; otherwise the transfer comes last.
+
+    With `own`, an index of `Target.sets`, return only the phases of that set of tiles. `meets` is
+    the first array of `StepCost.by_set`, which says for which other sets it waits.
     """
     is_local = is_waited_for = np.array(True)
     transfer_cycles = step.host_cycles
@@ -77,10 +79,10 @@ def phases(
 
 
 def link_cycles_of(step: StepCost, target: Target, own: int, meets: Array) -> int:
-    """Return how long the link to the host or to streaming memory occupies set `own` in a step.
+    """Return for how many cycles a link to the host or to streaming memory occupies set `own`.
 
-    That is the time of the slowest link of the IPUs that begin the step with it (`meets`, see
-    `StepCost.by_set`). `own` is an index of `Target.sets`.
+    It is the time of the slowest link of all IPUs that begin the step together with this set. `own`
+    is an index of `Target.sets`, and `meets` is the first array of `StepCost.by_set`.
     """
     if meets[own] == 0:
         return step.host_cycles
@@ -89,7 +91,7 @@ def link_cycles_of(step: StepCost, target: Target, own: int, meets: Array) -> in
     return max(step.link_cycles(target, ipu) for ipu in ipus)
 
 
-# The cache is for the same step, which is requested for each of several IPUs.
+# Callers ask for the phases of a step once for each IPU, so the result is cached.
 @lru_cache(maxsize=64)
 def _moving(traffic: Traffic, target: Target) -> tuple[Array, Array]:
     return traffic.done(target), traffic.tile_cycles(target)

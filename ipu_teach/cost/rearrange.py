@@ -1,17 +1,17 @@
 """Moving data within a tile: Poplar's copy vertices gather or scatter pieces of memory.
 
-A vector of a vertex must be contiguous in the memory of its tile. A vector in several pieces is
-gathered before the vertices work, or scattered after; a copy within a tile moves all of its bytes.
-Data from other tiles arrives in the order in which it is needed. If some data of a vector is on
-other tiles, the model assumes that the exchange delivers the entire vector: the published profile
-of tut6, whose tiles own parts of the vector that they read, leaves no time for copies. A Copy of
-many pieces receives them contiguously and then moves them to their places.
+A vertex needs each of its vectors contiguous in the memory of its tile. A vector in several pieces
+is gathered before the vertices work, or scattered afterwards; a copy within a tile moves all of its
+bytes. Data from other tiles arrives in the order in which it is needed. If some data of a vector is
+on other tiles, the model assumes that the exchange delivers the entire vector: the published
+profile of tut6, whose tiles own parts of the vector that they read, leaves no time for copies. A
+Copy of many pieces receives them contiguously and then moves each piece to its final address.
 
 The costs are from the published halo exchanges (thorbenlouw/lbm-graphcore,
 halo-exchange-approaches/results.txt): six `DstStridedCopyDA32` to a column take 801.0 worker cycles
 each for its 102 numbers and 786.0 for 100. So a worker takes 36 cycles to start, 44.5 for a piece
-and one for each 8 bytes. By that formula a `ShortMemcpy` of one number takes 81 (published: 76 to
-83) and a `DstLongStridedCopy` of 100 pieces of 400 bytes 1,628 (1,579).
+and one for each 8 bytes. By that formula, a `ShortMemcpy` of one number takes 81 (published: 76 to
+83) and a `DstLongStridedCopy` of 100 pieces of 400 bytes takes 1,628 (published: 1,579).
 """
 
 from __future__ import annotations
@@ -29,19 +29,20 @@ from ipu_teach.graph.tile_map import TileMap, expand, order_of
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
-# A copy vertex takes this number of worker cycles to start, and this number for each piece.
+# The worker cycles that a copy vertex takes to start, and for each piece.
 START, PIECE = 36, 44.5
-IN_PLACE = 4  # By our choice, up to this number of pieces are received in their final places.
+IN_PLACE = 4  # Assumption: up to this number of pieces are received at their final addresses.
 RUNS_AT_A_TIME = 1 << 19  # The arrays of this number of runs take about 50 MB.
 
-# The moves within each tile are (number of pieces, total bytes), int64[tiles] each.
+# The moves within each tile: (number of pieces, total bytes), int64[tiles] each.
 Moves = tuple[Array, Array]
 
 
 def copy_cycles(pieces: Array, size: Array, target: Target) -> tuple[Array, Array]:
-    """Return (tile cycles, worker cycles of all workers), int64[tiles] each, of moves within tiles.
+    """Return `(tile_cycles, worker_cycles)` of moves within tiles, int64[tiles] each.
 
-    `pieces` and `size` are the number of pieces of each tile, and their total bytes.
+    The worker cycles are summed over all workers. `pieces` and `size` are the number of pieces on
+    each tile, and their total bytes.
     """
     workers = target.num_worker_contexts
     moving_cycles = size / target.memcpy_bytes_per_cycle
@@ -57,7 +58,7 @@ def copy_cycles(pieces: Array, size: Array, target: Target) -> tuple[Array, Arra
 
 
 def local(tile_map: TileMap, byte: Array) -> Array:
-    """Return an index for each byte; successive bytes of one tile have successive indices."""
+    """Return an index for each byte address. Successive bytes of a tile have successive indices."""
     place: Array = byte + tile_map.shift[np.searchsorted(tile_map.start, byte, "right") - 1]
     return place
 
@@ -65,10 +66,11 @@ def local(tile_map: TileMap, byte: Array) -> Array:
 def copied(
     tile_map: TileMap, target: Target, source: Array, destination: Array, size: Array, copy: Array
 ) -> Moves:
-    """Return the moves within tiles when `size[i]` bytes are copied.
+    """Return `(pieces, bytes)`: the moves within tiles for copies of `size[i]` bytes each.
 
-    They are copied from byte `source[i]` to byte `destination[i]` by the Copy with the number
-    `copy[i]`. Each Copy rearranges only its own data, even if several are one step.
+    The Copy with the number `copy[i]` moves them from address `source[i]` to address
+    `destination[i]`. Each Copy rearranges only its own data, even if several of them are executed
+    in one step. Both results are int64[tiles].
     """
     run, written_begin, written_end, tile = tile_map.split(destination, destination + size)
     read_begin = source[run] + written_begin - destination[run]
@@ -82,8 +84,8 @@ def copied(
     size = end - begin
     local_rows = np.flatnonzero(owner == tile)
     remote_rows = np.flatnonzero(owner != tile)
-    # The pieces of a tile can be contiguous even if pieces of other tiles come between them in
-    # order.
+    # Sorting by tile puts pieces next to each other that are contiguous in a tile's memory, even if
+    # pieces of other tiles were between them.
     local_rows = local_rows[order_of(tile[local_rows])]
     moved = _joined(
         tile[local_rows],
@@ -106,9 +108,10 @@ def copied(
 
 
 def edges(graph: FrozenGraph, compute_set: FrozenComputeSet, without: str) -> Moves:
-    """Return the moves with which tiles gather data for the edges of a compute set, or scatter it.
+    """Return `(pieces, bytes)`: the moves within tiles for the vertex fields of a compute set.
 
-    Fields of the kind `without` are left out.
+    Tiles gather the data that vertices read, or scatter the data that they have written. Fields of
+    the kind `without` are left out. Both results are int64[tiles].
     """
     pieces, total_bytes = np.zeros((2, graph.target.num_tiles), np.int64)
     for table in compute_set.tables:
@@ -125,11 +128,14 @@ def edges(graph: FrozenGraph, compute_set: FrozenComputeSet, without: str) -> Mo
 
 
 def _gathered(graph: FrozenGraph, table: FrozenTable, name: str) -> Moves:
-    """Return the moves (pieces, bytes) with which tiles gather or scatter one field of a table."""
+    """Return `(pieces, bytes)` of the moves that gather or scatter one field of a table.
+
+    The moves are within tiles. Both results are int64[tiles].
+    """
     tile_map = graph.tile_map
     touched = graph.touched(table, name)
     stretch_starts = graph.stretches(table, name)
-    # The flag of a row is True if its field is not inside one piece of the tile map.
+    # Whether the field of each row crosses a boundary between pieces of the tile map.
     is_across_pieces = np.zeros(len(table), bool)
     map_piece = np.searchsorted(tile_map.start, touched.start, "right") - 1
     is_across_pieces[touched.row[touched.stop > tile_map.stop[map_piece]]] = True
@@ -148,10 +154,10 @@ def _gathered(graph: FrozenGraph, table: FrozenTable, name: str) -> Moves:
 
 @dataclass(frozen=True, eq=False)
 class _Vectors:
-    """The vectors of a field for several layouts, as contiguous runs in the order of the vertex.
+    """The vectors of a field for several layouts, as contiguous runs in the order of the elements.
 
-    `number` is the vector to which each run belongs, counted within its layout, and `count` the
-    number of vectors of each layout.
+    `number` is the number of the vector to which each run belongs, counted within its layout.
+    `count` is the number of vectors of each layout.
     """
 
     runs: Runs
@@ -160,7 +166,7 @@ class _Vectors:
 
     @property
     def is_split(self) -> Array:
-        """Whether some vector of a layout consists of several runs: bool[layouts]."""
+        """Whether any vector of each layout consists of several runs: bool[layouts]."""
         owner = np.repeat(np.arange(len(self.count)), self.runs.count)
         follows = (np.diff(owner) == 0) & (np.diff(self.number) == 0)
         split: Array = np.bincount(owner[1:][follows], minlength=len(self.count)) > 0
@@ -168,10 +174,10 @@ class _Vectors:
 
 
 def _vectors(layouts: Sequence[Layout | ListLayout], depth: int) -> _Vectors:
-    """Return the vectors of a field with `depth` dimensions for each layout.
+    """Return the vectors of a field with `depth` dimensions for each of `layouts`.
 
-    An element that a view repeats, as after a broadcast, counts once, because PopLibs has vertices
-    that take one number for many.
+    An element that a view repeats, for example after a broadcast, counts once, because PopLibs has
+    vertices that use one number for many elements.
     """
     parts = parts_of(layouts)
     runs, row_of_run, rows_of_layout = _rows(parts.layouts, depth)
@@ -189,9 +195,10 @@ def _vectors(layouts: Sequence[Layout | ListLayout], depth: int) -> _Vectors:
 
 
 def _rows(layouts: Sequence[Layout], depth: int) -> tuple[Runs, Array, Array]:
-    """Return the runs of each layout, the row of each run, and the number of rows of each layout.
+    """Return `(runs, row_of_run, num_rows)`: the runs of each layout, and how they form rows.
 
-    Runs are divided where a row ends, if the field has two dimensions.
+    `row_of_run` is the row of each run, and `num_rows` the number of rows of each layout. If the
+    field has two dimensions, runs are divided where a row ends.
     """
     runs = ordered_runs(layouts)
     run_bounds = np.concatenate(([0], np.cumsum(runs.length)))
@@ -227,15 +234,15 @@ def _moves(
     layout: Array,
     vectors: _Vectors,
 ) -> Moves:
-    """Return the moves (pieces, bytes) of tiles for one field of some vertices.
+    """Return `(pieces, bytes)` of the moves within tiles for one field of some vertices.
 
-    `rows` are the vertices' rows in the table, and `layout` the index of each vertex's layout in
+    `rows` are the vertices' rows in the table, and `layout` is the index of each vertex's layout in
     `vectors`.
     """
     field = table.fields[name]
     tile = table.tiles[rows].astype(np.int64)
     offset = table.offsets[name][rows]
-    if not field.written:  # Data that several vertices of a tile read is gathered once.
+    if not field.written:  # If several vertices of a tile read the same data, it is gathered once.
         order = np.lexsort((offset, tile, layout))
         is_repeated = np.ones(max(len(order) - 1, 0), bool)
         for column in (layout, tile, offset):
@@ -266,7 +273,7 @@ def _moves_of(
     offset: Array,
     layout: Array,
 ) -> Moves:
-    """Return the moves (pieces, bytes) of tiles for one field of some vertices.
+    """Return `(pieces, bytes)` of the moves within tiles for one field of some vertices.
 
     Each vertex has an entry in `tile`, `offset` (of its field, in elements of `element_bytes`) and
     `layout` (an index into `vectors`). Vertices share no moves, so the result is the sum over all
@@ -298,7 +305,7 @@ def _moves_of(
 def _joined(
     key: Array, size: Array, *places: Array, keep: tuple[Array, ...] = ()
 ) -> tuple[Array, ...]:
-    """Return (key, size, *keep) of pieces, in which contiguous ones are merged.
+    """Return `(key, size, *keep)` of pieces, after merging the contiguous ones.
 
     Pieces are contiguous if their keys and `keep` are equal, and if they follow each other in all
     `places`.

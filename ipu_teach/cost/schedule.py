@@ -1,9 +1,10 @@
 """The distribution of a tile's vertices over its worker threads.
 
-Vertices start in the order in which they were added, each on the first free worker, the lowest of
-several. A tile is done when its busiest worker is done, and a worker issues once in six cycles:
-tile time = 6 x busiest worker. (tut6 of graphcore/examples plans with ceil(vertices / 6) x 6 x
-cycles; LBM's published profile shows 600 cycles for one vertex of 100.)
+Vertices start in the order in which they were added. Each vertex starts on the first worker that is
+free; if several are free, on the lowest. A tile is done when its busiest worker is done, and a
+worker issues an instruction once in six cycles. So the time of the tile is 6 x the cycles of the
+busiest worker. (tut6 of graphcore/examples plans with ceil(vertices / 6) x 6 x cycles; LBM's
+published profile shows 600 cycles for one vertex of 100.)
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ def busiest_worker(cycles: Array, tiles: Array, num_tiles: int, num_workers: int
 
     `cycles` and `tiles` have one entry for each vertex, in the order in which the vertices start.
     """
-    # Most programs add their vertices tile by tile, and need no sorting.
+    # Most programs add their vertices tile by tile, so the sorting is skipped if possible.
     if np.any(tiles[1:] < tiles[:-1]):
         order = order_of(tiles)
         cycles = cycles[order]
@@ -53,9 +54,9 @@ def in_turn(
 ) -> Iterator[tuple[Array, Array, Array, Array]]:
     """Yield the starts of the first vertex of each tile, then of the second, and so on.
 
-    Each item is (tiles that have another vertex, worker of each, worker cycles after which the
-    vertex starts, index of the vertex). The vertices of tile i are `cycles[first[i]:first[i] +
-    count[i]]`.
+    Each item is `(tiles, worker, start, vertex)`: the tiles that have another vertex, the worker of
+    each vertex, the worker cycles after which it starts, and its index. The vertices of tile i are
+    `cycles[first[i]:first[i] + count[i]]`.
     """
     free = np.zeros((len(count), num_workers), np.int64)
     for rank in range(int(count.max(initial=0))):
@@ -67,9 +68,10 @@ def in_turn(
 
 
 def shared_out(cycles: Array, num_workers: int) -> tuple[Array, Array]:
-    """Return (worker, worker cycles after which it starts) of every vertex of one tile, int64 each.
+    """Return `(worker, start)`, int64 each, for every vertex of one tile.
 
-    `cycles` are the worker cycles of the vertices, in the order in which they start.
+    `start` is the number of worker cycles after which the vertex starts. `cycles` are the worker
+    cycles of the vertices, in the order in which they start.
     """
     worker_starts = [
         (worker[0], start_cycles[0])
@@ -82,5 +84,5 @@ def shared_out(cycles: Array, num_workers: int) -> tuple[Array, Array]:
 
 
 def even_tile_cycles(num_vertices: int, cycles: int, num_workers: int) -> int:
-    """Return the tile cycles of `num_vertices` equal vertices on one tile, in closed form."""
+    """Return the tile cycles of `num_vertices` vertices on one tile, if all take `cycles`."""
     return -(-num_vertices // num_workers) * num_workers * cycles

@@ -1,4 +1,4 @@
-"""Numbers as expressions in text, for the price of an unknown number of elements.
+"""Numbers as expressions in text, which give the price of an unknown number of elements.
 
 16 * ((Symbol("n") + 1) // 2)        # 16 * ((n + 1) // 2)
 """
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-SUM, PRODUCT, NAME = range(3)  # The precedence of a text is that of its outermost operation.
+SUM, PRODUCT, NAME = range(3)  # The precedence of an expression's outermost operation.
 
 
 def _joined(sign: str, holds: int) -> Callable[[Any, Any], Symbol]:
@@ -38,7 +38,10 @@ class Symbol:
 
 
 def largest(*amounts: Any) -> Any:
-    """Return the largest of some numbers, or an expression for it if one of them is a `Symbol`."""
+    """Return the largest of some numbers.
+
+    If one of them is a `Symbol`, return an expression for the largest.
+    """
     if any(isinstance(amount, Symbol) for amount in amounts):
         return Symbol(f"max({', '.join(map(str, amounts))})", NAME)
     return max(amounts)

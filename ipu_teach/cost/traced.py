@@ -1,28 +1,30 @@
-"""Modelled cycles of one vertex.
+"""The modelled cycles of one vertex.
 
-The first of these sources that exists is used: the vertex's own `set_perf_estimate`, the estimator
-registered for its codelet, the codelet's own `cycles(self, target)`, and the operations in its
-trace. Units are worker cycles (a worker issues once in six tile cycles); for a SupervisorVertex and
-a MultiVertex they are tile cycles. A MultiVertex takes six times its slowest worker.
+They come from the first of these sources that exists: the vertex's own `set_perf_estimate`, the
+estimator registered for its codelet, the codelet's own `cycles(self, target)`, and the operations
+in its trace. The unit is worker cycles (a worker issues an instruction once in six tile cycles).
+For a SupervisorVertex and a MultiVertex, it is tile cycles. A MultiVertex takes six times as many
+as its slowest worker.
 
 The counts of a trace become cycles by the table in docs/model.md:
 
 - A vertex costs `VERTEX_OVERHEAD` to start (5: tut5 and tut6 of graphcore/examples guess the same).
-  A vertex that has the tile for itself also costs the work of the supervisor around its workers.
+  A supervisor or multi vertex also costs the work of the supervisor around its workers.
 - Work on single elements issues one instruction a cycle: each load, each store, each operation of
   weight 1 is one cycle. A loop costs nothing more: the chip repeats instructions without a branch
-  (`rpt`), and loads step their own addresses.
-- Work on vectors processes one data path of elements an instruction (2 FLOAT, 4 HALF).
+  (`rpt`), and loads advance their own addresses.
+- Work on vectors processes as many elements in an instruction as the data path has (2 FLOAT, 4
+  HALF).
 - An operation of several instructions costs as much as the inner loop of PopLibs' vertex
   (`vertices.rates`).
 
 `target.codelet_prices` says how the instructions were written.
 
 - "compiled": by a C++ compiler. Loads, arithmetic and stores follow each other, every loop over
-  vectors has its start, and arrays that do not fit the registers are written to memory.
+  vectors has a start, and arrays that do not fit the registers are written to memory.
 - "by hand": loads and stores are issued together with the arithmetic (dual issue), two loads and
-  one store a cycle (`ld2xst64pace`), so that a codelet's vector part takes the longer of the two. A
-  product and a sum are one instruction if the chip has one.
+  one store a cycle (`ld2xst64pace`). So the work on vectors takes as long as the longest of the
+  three. A product and a sum are one instruction if the chip has one.
 """
 
 from __future__ import annotations
@@ -60,18 +62,19 @@ from ipu_teach.target import BY_HAND, Target
 from ipu_teach.types import FLOAT, HALF, INT, Array
 
 VERTEX_OVERHEAD = 5
-# A data path of a @ b takes four instructions: two loads, a product and a sum.
+# In compiled code, `a @ b` takes four instructions for the elements of a data path: two loads, a
+# product and a sum.
 COMPILED_PRODUCT = 4
-# Each loop over vectors takes this number of cycles before it, as many as a region in the
-# HadamardProd and Select of PopLibs.
+# The cycles before each loop over vectors. PopLibs' HadamardProd and Select take as many for a
+# region.
 LOOP_START = 6
-# A worker's arithmetic registers hold this number of data paths: 16 words, without the pair that
-# always reads as zero.
+# A worker's arithmetic registers have space for this number of data paths (of two words). They are
+# 16 words, without the pair that always reads as zero.
 REGISTERS = 7
 UNKNOWN = -1
-UNIT = 16  # Counts have the unit of 1/16 of a cycle, so that 5.25 cycles are an integer.
+UNIT = 16  # Work is counted in units of 1/16 cycle, so that 5.25 cycles are an integer.
 
-# Some functions of numpy consist of several operations of PopLibs, which are listed here.
+# The operations of PopLibs of which a function of numpy consists.
 OPERATIONS: dict[str, tuple[str, ...]] = {
     "divide": ("DIVIDE",),
     "reciprocal": ("INVERSE",),
@@ -107,26 +110,28 @@ _WHOLE_OPERATIONS = {
     "sign": "SIGNUM",
 }
 _POWERS = {2: "square", 0.5: "sqrt", -1: "reciprocal"}
-_CLIP_WEIGHT = 2  # A clip is a minimum and a maximum, for a data path.
-# Cycles for one element: of PopLibs' Select for np.where, and of PopLibs' argmax for functions
-# without a row of their own.
+_CLIP_WEIGHT = 2  # A clip is two instructions for a data path: a minimum and a maximum.
+# Cycles for one element. np.where takes as many as PopLibs' Select, and functions that are not
+# listed elsewhere take as many as PopLibs' argmax.
 _EACH = {"where": 5, "each": 3, LOOP: LOOP_START}
 
 
 # Functions of an n x n matrix cost as much as the loops over single elements in docs/codelets.md.
-# The three texts are the instructions for each of the n rows, for each of the n (n - 1) / 2 pairs
-# of rows, and for each of the n (n * n - 1) / 6 iterations of a loop over the rows after the first
-# of a pair. A name stands for an operation, "move" for the load or store of an element, "decide"
-# for a branch that depends on data.
-_UPDATE = "move move move multiply fused"  # The operations of one step, m[i, j] -= f * m[k, j].
+# In `_LOOPS`, a function has three texts. They list the instructions
+# - for each of the n rows;
+# - for each of the n (n - 1) / 2 pairs of rows;
+# - for each of the n (n * n - 1) / 6 iterations of a loop over the rows after the first of a pair.
+# "move" is the load or store of an element, "decide" is a branch that depends on data, and any
+# other name is an operation.
+_UPDATE = "move move move multiply fused"  # the instructions of m[i, j] -= f * m[k, j]
 _SWAP = "move move move move"
-# These are Householder's reflections: of one column and an element below it, of a column to its
-# right, or of both.
+# Householder's reflections: of a column and an element below it (`_BELOW`), of a column to its
+# right (`_BESIDE`), or of both (`_REFLECTION`).
 _BELOW = "move multiply fused move divide move move multiply move move"
 _BESIDE = "move subtract multiply add move"
 _REFLECTION = f"move move multiply fused {_UPDATE}"
-# Elimination uses the largest element of each column as its pivot. In an update, the two inner
-# loops have the same ends, so they have twice the iterations above minus the pairs.
+# Elimination uses the largest element of each column as its pivot. An update changes a square of
+# elements, so its inner loops have twice the iterations above, minus the number of pairs.
 _ELIMINATION = (
     f"move absolute {_SWAP}",
     f"move absolute greater decide {_SWAP} move move divide",
@@ -134,32 +139,33 @@ _ELIMINATION = (
 )
 _LOOPS: dict[str, tuple[str, str, str]] = {
     "solve": _ELIMINATION,
-    # The additional move is for the columns of the identity.
+    # The inverse needs one more move for each row, to set a column of the identity.
     "inv": (f"{_ELIMINATION[0]} move", *_ELIMINATION[1:]),
     "det": (f"{_ELIMINATION[0]} move equal decide multiply multiply", *_ELIMINATION[1:]),
     "cholesky": ("move sqrt move", "move move divide move move move", _UPDATE),
-    # A column that is solved for takes its swaps, and two passes through the triangles.
+    # A column of the right-hand side takes swaps, and two passes through the triangles.
     COLUMN: (f"{_SWAP} move move divide move", f"{_UPDATE} {_UPDATE} move", ""),
-    # For the square part, the reflection of each column is applied to the columns behind it and to
-    # the result.
+    # For the square part of the matrix, the reflection of each column is applied to the later
+    # columns and to the result.
     "qr": (
         "move multiply sqrt greater decide greater decide multiply subtract divide move move"
         " move subtract move",
         f"{_BELOW} {_BESIDE} multiply move",
         f"{_REFLECTION} {_REFLECTION} {_REFLECTION} {_REFLECTION}",
     ),
-    # This is the work for each row beyond a square.
+    # The work for each row beyond a square.
     TALL: (_BELOW, f"{_REFLECTION} {_REFLECTION}", ""),
-    WIDE: (_BESIDE, _REFLECTION, ""),  # This is the work for each column beyond a square.
+    WIDE: (_BESIDE, _REFLECTION, ""),  # The work for each column beyond a square.
 }
 
 
 def array_cycles(name: str, dtype: np.dtype[Any], elements: Any, target: Target) -> Any:
-    """Return the cycles of numpy's function `name` on a contiguous array, in units of `UNIT`.
+    """Return the cycles of numpy's function `name` on a contiguous array, in sixteenths.
 
-    `elements` is the number of elements of `dtype`, and the result is a number, or a `Symbol` if
-    `elements` is one. `name` may also be one of `writer`'s. PopLibs' loops process two or four
-    elements an iteration if the data path has as many; a wider data path would not change those.
+    `elements` is the number of elements of `dtype`. The result is in units of 1/16 cycle. It is a
+    number, or a `Symbol` if `elements` is a `Symbol`. `name` may also be a price name of the module
+    `compile.scalar.writer`, such as `LOOP`. PopLibs' loops process two or four elements in an
+    iteration if the data path has as many; a wider data path would not change those loops.
     """
     elements_per_path = _width(dtype, target)
     by_hand = target.codelet_prices == BY_HAND
@@ -188,7 +194,7 @@ def array_cycles(name: str, dtype: np.dtype[Any], elements: Any, target: Target)
 
 
 def single_cycles(name: str, dtype: np.dtype[Any], target: Target) -> float:
-    """Return the issue cycles of operation `name` on a single element of `dtype`."""
+    """Return the cycles in which a worker issues operation `name` for one element of `dtype`."""
     if name in ("", FUSED, LOOP):
         return float(array_cycles(name, dtype, 1, target) / UNIT)
     width = _width(dtype, target)
@@ -196,7 +202,10 @@ def single_cycles(name: str, dtype: np.dtype[Any], target: Target) -> float:
 
 
 def _dense_cycles(name: str, dtype: np.dtype[Any], n: Any, target: Target) -> Any:
-    """Return the cycles of loop `name` of a function of n x n matrices, in units of `UNIT`."""
+    """Return the cycles of linear algebra on n x n matrices, in units of 1/16 cycle.
+
+    `name` is a key of `_LOOPS`, such as "solve".
+    """
 
     def units(instructions: str) -> int:
         rate_names = {"move": "", "decide": "", "fused": FUSED}
@@ -207,7 +216,7 @@ def _dense_cycles(name: str, dtype: np.dtype[Any], n: Any, target: Target) -> An
         return sum(round(UNIT * cycles) for cycles in cycles_of_each)
 
     cycles_per_row, cycles_per_pair, cycles_per_triple = map(units, _LOOPS[name])
-    # This update changes all elements of a square, not only half of them.
+    # Two fused operations mean that the update changes all elements of a square, not only half.
     if _LOOPS[name][2].count("fused") > 1:
         cycles_per_pair -= cycles_per_triple // 2
     return (
@@ -218,7 +227,7 @@ def _dense_cycles(name: str, dtype: np.dtype[Any], n: Any, target: Target) -> An
 
 
 def _turns(elements: Any, width: int) -> Any:
-    """Return how many iterations of `width` elements process all elements.
+    """Return how many iterations of `width` elements are needed for `elements` elements.
 
     The last iteration may be partial.
     """
@@ -226,15 +235,15 @@ def _turns(elements: Any, width: int) -> Any:
 
 
 def _width(dtype: np.dtype[Any], target: Target) -> int:
-    """Return how many elements of `dtype` fill the data path."""
+    """Return how many elements of `dtype` fit in the data path."""
     return max(1, target.data_path_width // (8 * dtype.itemsize))
 
 
 class Tally:
     """The instructions of a trace, by kind.
 
-    `charges` has, for each operation that takes time, (the counter of `COUNTERS` that it adds to,
-    the operation, its amount in units of `UNIT`).
+    `charges` has a tuple for each operation that takes time: the counter of `COUNTERS` to which it
+    adds, the operation, and its amount in units of 1/16 cycle.
     """
 
     def __init__(self, trace: Trace, target: Target) -> None:
@@ -242,11 +251,10 @@ class Tally:
         self.target = target
         self.by_hand = target.codelet_prices == BY_HAND
         self.charges: list[tuple[str, Op, int]] = []
-        self.loops = 0  # `loops` is the number of completed loops over vectors.
-        self.loaded: set[Any] = set()  # `loaded` has the regions that the current loop has loaded.
-        self.made: dict[int, int] = {}  # `made` has the loop that computes each temporary array.
-        # `written` has the temporary arrays that were written to memory.
-        self.written: set[int] = set()
+        self.loops = 0  # The number of completed loops over vectors.
+        self.loaded: set[Any] = set()  # The regions that the current loop has loaded.
+        self.made: dict[int, int] = {}  # The number of the loop that computes each temporary array.
+        self.written: set[int] = set()  # The temporary arrays that were written to memory.
         stored = {trace.roots[op.args[0].id] for op in trace.ops if op.kind == "store"}
         known = {n for n, f in trace.codelet.fields.items() if f.kind == "state" and not f.depth}
         self.constants = {
@@ -267,7 +275,8 @@ class Tally:
         elif op.kind == "store":
             into, value = op.args
             sample = samples[into.id]
-            if sample.ndim == 0:  # Memory is written in words, so the rest of a word is read first.
+            if sample.ndim == 0:
+                # Memory is written in words. So for a smaller element, the word is read first.
                 self._charge("scalar", op, UNIT)
                 self._charge(WORDS, op, 0 if sample.dtype.itemsize >= 4 else 2 * UNIT)
                 return
@@ -280,7 +289,7 @@ class Tally:
             self._work(op)
 
     def _work(self, op: Op) -> None:
-        # `upper` is the second result of the function before it, so it takes no more cycles.
+        # `upper` returns a part of what np.linalg.qr has computed already, so it takes no cycles.
         if op.fn is upper:
             self.made[op.result] = self.loops
             return
@@ -320,7 +329,7 @@ class Tally:
         self.made[op.result] = self.loops
 
     def _load(self, argument: Ref, op: Op) -> None:
-        """Charge the load of an operand, unless it is in registers."""
+        """Add the cycles to load an operand, unless it is in registers already."""
         trace = self.trace
         sample = np.asarray(self.trace.samples[argument.id])
         root = trace.roots[argument.id]
@@ -356,7 +365,7 @@ class Tally:
             self.charges.append((counter, op, units))
 
     def _fused(self, op: Op) -> bool:
-        """Return whether a sum or difference and one of its operands are a single instruction.
+        """Return whether the chip has a single instruction for a sum or difference and its operand.
 
         The operand must be a product that has no other use.
         """
@@ -375,21 +384,21 @@ class Tally:
                 and np.asarray(samples[product.result]).dtype == result_dtype
                 and result_dtype.kind == "f"
             ):
-                if op.kind == "reduce":  # The chip has the instructions f32v2mac and f16v4cmac.
+                if op.kind == "reduce":  # The instructions are f32v2mac and f16v4cmac.
                     return True
-                # The chip has f32v2axpy and f16v4mix, whose product is that of a number and a
-                # vector.
+                # The instructions for vectors, f32v2axpy and f16v4mix, multiply a number by a
+                # vector. So one factor must be a number.
                 if np.ndim(samples[op.result]):
                     return any(
                         np.ndim(samples[factor.id] if isinstance(factor, Ref) else factor) == 0
                         for factor in product.args
                     )
-                return bool(result_dtype.itemsize >= 4)  # The chip has f32mac.
+                return bool(result_dtype.itemsize >= 4)  # The instruction for FLOAT is f32mac.
         return False
 
     @property
     def cycles(self) -> int:
-        """The worker cycles of one vertex."""
+        """The worker cycles of one vertex, including its start."""
         total = dict.fromkeys(COUNTERS, 0)
         for counter, _, units in self.charges:
             total[counter] += units
@@ -399,14 +408,15 @@ class Tally:
 
 
 def trace_cycles(trace: Trace, target: Target) -> int:
-    """Return the worker cycles of one vertex, counted from its trace."""
+    """Return the worker cycles of one vertex, counted from the trace of its codelet."""
     return Tally(trace, target).cycles
 
 
 def _name(op: Op) -> str:
-    """Return the name of an operation's function in numpy.
+    """Return the numpy name of an operation's function.
 
-    A power whose exponent has its own instruction gets the name of that instruction.
+    A power whose exponent has its own instruction gets the name of that instruction, such as
+    "square".
     """
     name = str(getattr(op.fn, "__name__", ""))
     if name not in ("pow", "power"):
@@ -420,7 +430,7 @@ def _name(op: Op) -> str:
 def together(beside: Sequence[Any], target: Target) -> Any:
     """Return the cycles of work on entire regions, with its loads and stores.
 
-    `beside` has (work, loads, stores), each a number or an expression.
+    `beside` has (work, loads, stores); each is a number or an expression.
     """
     vec, loads, stores = beside
     by_hand = target.codelet_prices == BY_HAND
@@ -428,7 +438,10 @@ def together(beside: Sequence[Any], target: Target) -> Any:
 
 
 def piece_cycles(piece: PricedPiece, target: Target) -> int:
-    """Return the cycles of a piece of a scalar loop without branches, in units of `UNIT`."""
+    """Return the cycles of a piece of a scalar loop, in units of 1/16 cycle.
+
+    A piece is a part of the loop's code without branches.
+    """
     return sum(
         times * round(UNIT * single_cycles(name, np.dtype(kind if name and kind else "f4"), target))
         for (name, kind, _), times in piece
@@ -438,7 +451,7 @@ def piece_cycles(piece: PricedPiece, target: Target) -> int:
 def priced_for(codelet: type[Vertex], target: Target) -> Target:
     """Return `target` with the prices that apply to a codelet.
 
-    The codelets of libraries always have the prices of code written by hand.
+    Codelets of the libraries always have the prices of code written by hand.
     """
     return replace(target, codelet_prices=BY_HAND) if of_library(codelet) else target
 
@@ -466,19 +479,20 @@ def of_library(codelet: type[Vertex]) -> bool:
 
 
 def column_of(group: Group, column: Array) -> Array:
-    """Return the entries of a column of the group's table that belong to the group.
+    """Return the entries of a table column that belong to the vertices of `group`.
 
-    If these are the entire column, it is not copied.
+    If these are all entries, the column is not copied.
     """
     return column if len(group.rows) == len(column) else column[group.rows]
 
 
 def vertex_cycles(group: Group, target: Target, measured: Array | None = None) -> Array:
-    """Return the modelled cycles of each vertex of `group`, or `UNKNOWN`: int64[vertices].
+    """Return the modelled cycles of each vertex of `group`, or `UNKNOWN` (-1): int64[vertices].
 
-    `measured` has the worker cycles of each vertex in one execution, if they depend on data. Raises
-    `InvalidPerfEstimateError` if an estimator, or the codelet's own `cycles`, fails or returns
-    something else than a number of cycles.
+    If cycles depend on data, `measured` has the worker cycles of each vertex in one execution.
+
+    :raises InvalidPerfEstimateError: if an estimator, or the codelet's own `cycles`, fails or
+        returns something else than a number of cycles.
     """
     estimates = column_of(group, group.table.estimates)
     if np.all(estimates >= 0):
@@ -500,8 +514,8 @@ def vertex_cycles(group: Group, target: Target, measured: Array | None = None) -
     elif group.trace.stopped:
         modelled = UNKNOWN
     elif group.workers:
-        # The tile is done when its slowest worker is done. A worker issues once in as many cycles
-        # as there are workers.
+        # The tile is done when its slowest worker is done. Each worker issues one instruction in as
+        # many cycles as there are workers.
         modelled = (
             len(group.workers) * max(trace_cycles(trace, target) for _, trace in group.workers)
             + start_cycles
@@ -509,6 +523,7 @@ def vertex_cycles(group: Group, target: Target, measured: Array | None = None) -
     else:
         modelled = trace_cycles(group.trace, target)
         if codelet.context == "supervisor":
-            # Only one worker does all the work, so its cycles count for all workers.
+            # A single worker does all the work, but it only issues an instruction in every sixth
+            # cycle of the tile.
             modelled = modelled * target.num_worker_contexts + start_cycles
     return np.where(estimates >= 0, estimates, modelled)

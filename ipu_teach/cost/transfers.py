@@ -1,9 +1,9 @@
 """The messages of one exchange: senders, receivers and sizes.
 
-A tile that needs bytes of another tile receives them once, however often it uses them. Bytes that
-several tiles need are sent once and received by all of them. So an exchange is a list of messages,
-each with one sender, the set of its receivers and a size. Messages with the same sender and the
-same receivers are merged.
+A tile that needs bytes of another tile receives them once, however often it uses them. If several
+tiles need the same bytes, the bytes are sent once, and all of these tiles receive them. So an
+exchange is a list of messages, each with a sender, a set of receivers and a size. Messages with the
+same sender and the same receivers are merged.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from ipu_teach.cost.host_transfers import landing, with_host
 from ipu_teach.graph.tile_map import TileMap, expand
 from ipu_teach.types import Array
 
-# Above this number of pieces of memory, counted once for each receiver, each receiver gets its own
-# message.
+# If an exchange has more pieces of memory than this, counted for each receiver, the model does not
+# look for common receivers: each receiver gets its own message.
 MOST_PIECES = 4_000_000
 
 
 @dataclass(frozen=True, eq=False)
 class Transfers:
-    """The messages of one exchange, largest first.
+    """The messages of one exchange, the largest first.
 
     Message i has `size[i]` bytes, from tile `source[i]` to the tiles `receivers[i]`.
     """
@@ -48,19 +48,19 @@ class Transfers:
 NOTHING = Transfers(np.zeros(0, np.int64), np.zeros(0, np.int64), ())
 
 
-# The cache is for the same step, which is requested for each of several IPUs.
+# Callers ask for the messages of a step once for each IPU, so the result is cached.
 @lru_cache(maxsize=8)
 def transfers(graph: FrozenGraph, step: Step) -> tuple[Transfers, ...]:
     """Return the messages of each exchange of a step, in the order of `StepCost.exchange`.
 
-    For a compute set, these are the exchanges before and after it.
+    A compute set has two exchanges: before and after its vertices run.
     """
     if isinstance(step, ExecuteStep):
         compute_set = graph.compute_sets[step.compute_set]
         arriving = _messages(
             graph.tile_map, *edge_requests(graph, compute_set, "output", moves(step))
         )
-        # Data written to another tile moves from the tile of the vertex to that of the owner.
+        # Results for another tile move from the tile of the vertex to the owner of the bytes.
         vertex_tiles, begin, end, owner_tiles = crossing(
             graph.tile_map, *edge_requests(graph, compute_set, "input")
         )
@@ -83,7 +83,7 @@ def transfers(graph: FrozenGraph, step: Step) -> tuple[Transfers, ...]:
 
 
 def _messages(tile_map: TileMap, tile: Array, start: Array, stop: Array) -> Transfers:
-    """Return one message for each owner and set of tiles that need the same bytes.
+    """Return a message for each sender and set of tiles that need the same bytes.
 
     Tile `tile[i]` needs the bytes [start[i], stop[i]).
     """
@@ -96,8 +96,8 @@ def _messages(tile_map: TileMap, tile: Array, start: Array, stop: Array) -> Tran
     if int((end_cuts - first_cuts).sum()) > MOST_PIECES:
         return _pairs(owner, receiver, end - begin)
     interval, piece = expand(first_cuts, end_cuts - first_cuts)
-    # A set of receivers is identified by the sum of the hashes of its tiles: equal sets have equal
-    # sums.
+    # A set of receivers is identified by the sum of its tiles' hashes, which does not depend on
+    # their order.
     receiver_hash = _mix(receiver.astype(np.uint64))[interval]
     order = np.argsort(piece, kind="stable")
     message_starts = np.flatnonzero(np.append(True, piece[order][1:] != piece[order][:-1]))
@@ -120,7 +120,7 @@ def _messages(tile_map: TileMap, tile: Array, start: Array, stop: Array) -> Tran
 
 
 def _pairs(source: Array, to: Array, size: Array) -> Transfers:
-    """Return one message for each pair of tiles, of `size[i]` bytes from `source[i]` to `to[i]`."""
+    """Return a message for each pair of tiles; `size[i]` bytes go from `source[i]` to `to[i]`."""
     pairs, inverse = np.unique(source * 2**32 + to, return_inverse=True)
     total = np.bincount(inverse, size, len(pairs)).astype(np.int64)
     return _sorted(pairs // 2**32, total, tuple((pairs % 2**32).reshape(-1, 1)))
@@ -132,7 +132,7 @@ def _sorted(source: Array, size: Array, receivers: tuple[Array, ...]) -> Transfe
 
 
 def _mix(x: Array) -> Array:
-    """Return a 64-bit hash of each number, which is different for different numbers.
+    """Return a 64-bit hash of each number. Different numbers have different hashes.
 
     It is the finaliser of splitmix64.
     """

@@ -1,13 +1,13 @@
-"""Engine options by Poplar's names, or by the same names in snake case.
+"""Engine options under Poplar's names, or under the same names in snake case.
 
 For example, `Engine(graph, program, options={"debug.allowOutOfMemory": True})`. Values are bool,
 int or str; as in Poplar, "true", "false" and digits are accepted too. The environment variable
 IPU_TEACH_ENGINE_OPTIONS may contain a JSON object of options; the options of the program take
 precedence.
 
-Some options have no effect, because the simulated machine always or never behaves in that way. They
-are accepted, and `engine.options` shows them. An option that would change a result but is not
-implemented raises an error when it is switched on.
+Some options have no effect, because the simulated machine always or never behaves in that way. The
+engine accepts them, and `engine.options` shows them. An option that would change a result but is
+not implemented raises an error when it is switched on.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ipu_teach.report.table import expression
 from ipu_teach.target import PRICES
 
 ENVIRONMENT = "IPU_TEACH_ENGINE_OPTIONS"
-# The number of I/O tiles is an option of PopART, and an environment variable of Graphcore's gcl.
+# The number of I/O tiles, as an option of PopART and as an environment variable of Graphcore's gcl.
 IO_TILES, GCL_IO_TILES = "numIOTiles", "GCL_NUM_IO_TILES"
 # An error suggests an option if its name is at least this similar. The limit is high, because many
 # names begin with "debug.".
@@ -41,10 +41,11 @@ Options: TypeAlias = Mapping[str, Value]
 class _Option:
     """An engine option.
 
-    `kind` is bool, int, str, or a tuple of the permitted words. `instead` is the advice in the
-    error of an option that is not implemented, and "" for any other option. `control` has the bits
-    of the register FP_CTL that the option sets on every tile when it is switched on (see
-    `fp.traps`).
+    - `kind` is bool, int, str, or a tuple of the permitted words.
+    - `instead` is the advice in the error for an option that is not implemented. It is "" for any
+      other option.
+    - `control` has the bits of the register FP_CTL that are set on every tile if the option is
+      switched on (see `fp.traps`).
     """
 
     kind: type[bool] | type[int] | type[str] | tuple[str, ...]
@@ -53,9 +54,9 @@ class _Option:
     control: int = 0
 
 
-_REPORT = "engine.report holds the same figures."
-_WORKER_STACK = "the machine has them: IPUModel(worker_stack_bytes=…)."
-_SUPERVISOR_STACK = "the machine has them: IPUModel(supervisor_stack_bytes=…)."
+_REPORT = "use engine.report, which has the same figures."
+_WORKER_STACK = "set the size in the machine: IPUModel(worker_stack_bytes=…)."
+_SUPERVISOR_STACK = "set the size in the machine: IPUModel(supervisor_stack_bytes=…)."
 _LEVELS = ("Vertex", "Tile", "Ipu", "Device", "Off")
 
 _OPTIONS: dict[str, _Option] = {
@@ -65,12 +66,12 @@ _OPTIONS: dict[str, _Option] = {
     "autoReport.outputExecutionProfile": _Option(bool, False, _REPORT),
     "autoReport.outputDebugInfo": _Option(bool, False, _REPORT),
     "autoReport.outputSerializedGraph": _Option(
-        bool, False, "compile_graph(graph, program).save(path) writes the graph."
+        bool, False, "call compile_graph(graph, program).save(path) to write the graph."
     ),
     "autoReport.outputLoweredVars": _Option(bool, False, _REPORT),
     "autoReport.executionProfileProgramRunCount": _Option(int, 2),
     "autoReport.streamAtEachRun": _Option(bool, True),
-    "codelet_prices": _Option(PRICES),  # only in this kit; by default as in the target
+    "codelet_prices": _Option(PRICES),  # Poplar does not have this option. None: as in the target.
     "debug.allowOutOfMemory": _Option(bool, False),
     "debug.branchRecordFlush": _Option(bool, False),
     "debug.branchRecordTile": _Option(int),
@@ -88,12 +89,12 @@ _OPTIONS: dict[str, _Option] = {
     "debug.retainDebugInformation": _Option(bool, True),
     "debug.runtimeVerify": _Option(bool),
     "debug.supervisorStackSizeInBytes": _Option(int, None, _SUPERVISOR_STACK),
-    "debug.trace": _Option(bool, False, "engine.report.steps() lists what ran, in order."),
+    "debug.trace": _Option(bool, False, "call engine.report.steps() for the steps that ran."),
     "debug.traceFile": _Option(str, ""),
     "debug.verify": _Option(bool),
     "debug.workerStackSizeInBytes": _Option(int, None, _WORKER_STACK),
     "mergeCopies": _Option(bool, True),
-    IO_TILES: _Option(int, 0, "IPUModel(io_tiles=…) sets tiles of each IPU aside."),
+    IO_TILES: _Option(int, 0, "use IPUModel(io_tiles=…), which sets the I/O tiles of each IPU."),
     "exchange.enablePrefetch": _Option(bool, True),
     "exchange.multicastPolicy": _Option(str, "balanced"),
     "exchange.streamBufferOverlap": _Option(
@@ -114,7 +115,7 @@ _OPTIONS: dict[str, _Option] = {
     "streamCallbacks.numWorkerThreads": _Option(str, "auto"),
     "target.deterministicWorkers": _Option(str, "true"),
     "target.extendedMemory": _Option(
-        bool, False, "the program lives in the memory of the tiles; stream what does not fit."
+        bool, False, "keep the program in tile memory, and stream the data that does not fit."
     ),
     "target.gatewayMode": _Option(bool, True),
     "target.gatewayWriteCombining": _Option(bool, False),
@@ -122,19 +123,19 @@ _OPTIONS: dict[str, _Option] = {
     "target.saveArchive": _Option(str, ""),
     "target.supervisorStackSizeInBytes": _Option(int, None, _SUPERVISOR_STACK),
     "target.syncReplicasIndependently": _Option(
-        bool, False, 'IPUModel(sync_pattern="REPLICA_AND_LADDER") lets each talk to its host alone.'
+        bool, False, 'use IPUModel(sync_pattern="REPLICA_AND_LADDER"): each replica syncs alone.'
     ),
     "target.workerStackSizeInBytes": _Option(int, None, _WORKER_STACK),
 }
 
 
 def control_bits(options: Options) -> int:
-    """Return the bits of the register FP_CTL that an engine's options set."""
+    """Return the bits of the register FP_CTL that the options of an engine set."""
     return reduce(or_, (option.control for name, option in _OPTIONS.items() if options[name]), 0)
 
 
 def _twin(name: str) -> str:
-    """Return the name of an option in snake case."""
+    """Return the name of an option in snake case, such as "debug.runtime_verify"."""
     return re.sub(r"(?<=[a-z])([A-Z])", lambda match: "_" + match[1].lower(), name)
 
 
@@ -142,7 +143,7 @@ _TWINS = {_twin(name): name for name in _OPTIONS}
 
 
 def effective(options: Options | None, engine_options: Options | None = None) -> Options:
-    """Return the values of all options, by Poplar's names.
+    """Return the values of all engine options, by Poplar's names.
 
     There are four sources: the defaults, the environment variable, `engine_options` and `options`.
     A later source takes precedence over an earlier one.
@@ -156,13 +157,15 @@ def effective(options: Options | None, engine_options: Options | None = None) ->
 def parsed(options: Options | None, where: str = "") -> dict[str, Value]:
     """Return `options` with Poplar's names and with values of the right type.
 
-    `where` names the source of the options in errors. Raises `InvalidOptionError` for an unknown
-    option or a wrong value, and `NotOfferedError` for an option that is not implemented.
+    Errors name `where`, the source of the options.
+
+    :raises InvalidOptionError: if an option is unknown or a value is wrong.
+    :raises NotOfferedError: if an option is not implemented.
     """
     if options is None:
         return {}
     if not isinstance(options, Mapping):
-        raise InvalidOptionError(f"""The engine's options are {shown(options)}.
+        raise InvalidOptionError(f"""The engine's options are {shown(options)}, which is not a dict.
             where: {where}
             next:  give a dict: options={{"debug.allowOutOfMemory": True}}.""")
     values: dict[str, Value] = {}
@@ -172,7 +175,7 @@ def parsed(options: Options | None, where: str = "") -> dict[str, Value]:
             raise InvalidOptionError(
                 f"The option {name!r} was given twice.",
                 where=where,
-                next_step="give it once: both spellings mean the same.",
+                next_step="give the option once: both spellings mean the same option.",
             )
         if (
             name is not None
@@ -185,8 +188,8 @@ def parsed(options: Options | None, where: str = "") -> dict[str, Value]:
             candidates = _OPTIONS if in_camel_case else _TWINS
             raise InvalidOptionError(f"""There is no engine option {shown(key)}.
                 where: {where}
-                next:  {did_you_mean(key, candidates, CLOSE)}The names are those of Poplar's Engine,
-                such as debug.allowOutOfMemory.""")
+                next:  {did_you_mean(key, candidates, CLOSE)}give an option of Poplar's Engine, such
+                as debug.allowOutOfMemory.""")
         else:
             values[name] = _value(name, value, where)
     return values
@@ -195,9 +198,10 @@ def parsed(options: Options | None, where: str = "") -> dict[str, Value]:
 def from_environment() -> dict[str, Value]:
     """Return the options in the environment variable IPU_TEACH_ENGINE_OPTIONS.
 
-    Raises `InvalidOptionError`, which names the variable, if its text is not such an object. Raises
-    `NotOfferedError` if GCL_NUM_IO_TILES, the variable of an option that is not implemented, is set
-    to anything but 0.
+    :raises InvalidOptionError: if its text is not a JSON object of options. The error names the
+        variable.
+    :raises NotOfferedError: if GCL_NUM_IO_TILES is set to anything but 0. This is the variable of
+        an option that is not implemented.
     """
     if GCL_IO_TILES in os.environ:
         parsed({IO_TILES: os.environ[GCL_IO_TILES]}, f"environment variable {GCL_IO_TILES}")
@@ -218,9 +222,10 @@ def from_environment() -> dict[str, Value]:
 
 
 def _value(name: str, original: Value, where: str) -> Value:
-    """Return `original` as a value of option `name`.
+    """Return `original` as a value of the option `name`. Errors name `where`, its source.
 
-    Raises `InvalidOptionError` or `NotOfferedError`, which name the source `where`.
+    :raises InvalidOptionError: if it is not a valid value.
+    :raises NotOfferedError: if the option is not implemented.
     """
     option = _OPTIONS[name]
     value = _converted(option.kind, original)
@@ -242,7 +247,7 @@ def _value(name: str, original: Value, where: str) -> Value:
 
 
 def _converted(kind: type | tuple[str, ...], original: Value) -> Value:
-    """Return `original` as a value of `kind`, or None if it is not one."""
+    """Return `original` as a value of type `kind`, or None if it cannot be converted."""
     if isinstance(kind, tuple):
         return next(
             (
@@ -269,7 +274,7 @@ def _converted(kind: type | tuple[str, ...], original: Value) -> Value:
 
 
 def _accepted(kind: type | tuple[str, ...]) -> str:
-    """Return a description of the values of `kind`, such as "True or False"."""
+    """Return a description of the values that an option of type `kind` accepts."""
     if isinstance(kind, tuple):
         return "one of " + ", ".join(map(repr, kind))
     return {bool: "True or False", int: "a whole number, 0 or more", str: "text"}[kind]

@@ -1,4 +1,10 @@
-"""The host's end of a stream: an array, an iterator, a list, a function or a callback object."""
+"""The host's end of a stream: an array, an iterator, a list, a function or a callback object.
+
+A stream moves data between the host and the device. A *transfer* is one execution of a Copy with
+the stream, and moves `num_elements` elements. A *feed* is a function that returns the data of the
+next transfer to the device. A *drain* is a function that receives the data of a transfer to the
+host.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +33,7 @@ from ipu_teach.report.host_times import TIMELINE, tracepoint
 from ipu_teach.report.host_trace import COPY, STREAMS, TO_DEVICE, TO_HOST
 from ipu_teach.types import Array, to_host_array
 
-# An object of the user: connected to a stream, passed to a function, or returned by one.
+# An object of the user, which is connected to a stream, or is an argument or result of a function.
 Connected: TypeAlias = Any
 Feed: TypeAlias = Callable[[], Array]
 Drain: TypeAlias = Callable[[Array], None]
@@ -37,8 +43,8 @@ class StreamCallback:
     """The host's end of a stream, as an object with callbacks.
 
     Write a subclass with a method `fetch`; the other methods are optional. `prefetch` and `fetch`
-    get an array of the stream's dtype with `num_elements` elements. Calls never overlap, and are
-    made in the order of the transfers.
+    get an array of the stream's dtype with `num_elements` elements. The calls never overlap, and
+    come in the order of the transfers.
     """
 
     class Result(Enum):
@@ -56,25 +62,29 @@ class StreamCallback:
         return StreamCallback.Result.NOT_AVAILABLE
 
     def fetch(self, array: Array) -> None:
-        """Fill `array` with the data of the next transfer; for a stream to the host, read `array`.
+        """Fill `array` with the data of the next transfer. For a stream to the host, read `array`.
 
-        The engine does not call this method for a transfer that was prefetched. Raises
-        `StreamConnectionError` if the subclass does not define it.
+        The engine does not call this method for a transfer that was prefetched.
+
+        :raises StreamConnectionError: if the subclass does not define this method.
         """
         raise StreamConnectionError(f"""{type(self).__name__} has no fetch().
             next:  write `def fetch(self, array):` in the class.""")
 
     def complete(self) -> None:
-        """Handle the end of a transfer: the data of the oldest `prefetch` or `fetch` were used."""
+        """Handle the end of a transfer: the device has received the oldest fetched data.
+
+        For a stream to the host, it is called after `fetch`.
+        """
 
     def invalidate_prefetched(self) -> None:
-        """Handle the loss of prefetched data: the engine was loaded or the stream reconnected."""
+        """Handle the loss of prefetched data: the engine was loaded, or the stream reconnected."""
 
 
 class CallbackFeed:
     """The source of a host-to-device stream that is connected to a `StreamCallback`.
 
-    A call returns the data of the oldest `prefetch`. If there are none, it calls `fetch`.
+    A call returns the oldest prefetched data. If there are none, it returns new data from `fetch`.
     """
 
     def __init__(self, stream: DataStream, callback: StreamCallback, replica: int) -> None:
@@ -93,7 +103,7 @@ class CallbackFeed:
         else:
             array = _buffer(self.stream)
             _guarded(self.stream, f"{class_name}.fetch()", self._fetch, array)
-        array.flags.writeable = False  # the callback must not change data that are being sent
+        array.flags.writeable = False  # The callback must not change data while they are sent.
         _guarded(self.stream, f"{class_name}.complete()", self._complete)
         while len(self._ready) < self.stream.buffering_depth:
             prefetched = _buffer(self.stream)
@@ -121,7 +131,8 @@ class CallbackFeed:
 class SharedFeed:
     """The source of a host-to-device stream of several replicas.
 
-    A transfer consists of one transfer from each feed in `parts`, in order, repeated `times` times.
+    A transfer consists of one transfer from each of the feeds `parts`, in order. All of them
+    together are repeated `times` times.
     """
 
     def __init__(self, parts: list[Feed], times: int = 1) -> None:
@@ -139,7 +150,10 @@ class SharedFeed:
 
 
 def _with_replica(function: Function, replica: int) -> Function:
-    """Return `function` with its parameter `replica` bound; unchanged if it has none."""
+    """Return `function` with `replica` as its parameter of that name.
+
+    A function without such a parameter is returned unchanged.
+    """
     try:
         has_parameter = "replica" in inspect.signature(function).parameters
     except (TypeError, ValueError):  # some built-in functions have no signature
@@ -148,17 +162,17 @@ def _with_replica(function: Function, replica: int) -> Function:
 
 
 def of_one(stream: DataStream) -> DataStream:
-    """Return a stream with the elements that a transfer of `stream` has for one replica."""
+    """Return a copy of `stream` for one replica, with that replica's number of elements."""
     return replace(stream, num_elements=stream.num_elements // stream.replicas, replicas=1)
 
 
 def _shape_by_replica(values: Array, num_replicas: int) -> tuple[int, ...]:
-    """Return the shape in which row r of `values` has the elements of replica r."""
+    """Return a shape for `values` in which row r has the elements of replica r."""
     return values.shape if values.shape[:1] == (num_replicas,) else (num_replicas, -1)
 
 
 def _amount(stream: DataStream) -> str:
-    """Return the number of elements of one transfer, as text."""
+    """Return the number of elements of one transfer as text, such as "8 elements"."""
     elements_text = f"{stream.num_elements:,} elements"
     if stream.replicas == 1:
         return elements_text
@@ -174,21 +188,22 @@ def _buffer(stream: DataStream) -> Array:
 
 
 def feed(stream: DataStream, source: Connected, wrap: bool = True, replica: int = 0) -> Feed:
-    """Return a function that returns the next transfer of a host-to-device stream.
+    """Return a function that returns the data of the next transfer of a host-to-device stream.
 
-    A transfer is an array of `num_elements` values of the stream's dtype. `source` is one of:
+    The data is an array of `num_elements` values of the stream's dtype. `source` is one of:
 
-    * an array. Each transfer sends the next part of it, and the first part again after the last.
-      With `wrap=False`, every transfer sends the first part;
+    * an array. Each transfer sends the next part of it, and after the last part again the first
+      part. With `wrap=False`, every transfer sends the first part;
     * a `StreamCallback`, or an iterable of arrays;
     * a function without parameters, which returns an array, or a function with one parameter, which
       fills the array that it gets.
 
     `replica` is the number of the replica that the stream belongs to. If the stream is for several
-    replicas, a function is called once for each of them; a function with a parameter `replica` gets
-    its number there. If all replicas receive the same data, the function is called only once.
+    replicas, a function is called once for each of them, and its parameter `replica`, if it has
+    one, gets the number of the replica. If all replicas receive the same data, the function is
+    called only once.
 
-    Raises `StreamConnectionError` if `source` cannot be connected to the stream.
+    :raises StreamConnectionError: if `source` cannot be connected to the stream.
     """
     if stream.replicas > 1 and stream.mode is ReplicatedStreamMode.BROADCAST:
         return SharedFeed([feed(of_one(stream), source, wrap)], stream.replicas)
@@ -199,8 +214,8 @@ def feed(stream: DataStream, source: Connected, wrap: bool = True, replica: int 
         )
     unsuitable = (str, bytes, dict, set, frozenset, Tensor, DataStream, type)
     if isinstance(source, unsuitable) or source is None:
-        raise StreamConnectionError(f"""The stream {stream.handle!r} goes to the device and was
-            connected to {shown(source)}.
+        raise StreamConnectionError(f"""The stream {stream.handle!r} sends data to the device, so it
+            cannot be connected to {shown(source)}.
             next:  connect an array, an iterator of arrays, or a function that returns one.""")
     is_iterable = isinstance(source, Iterable) and not isinstance(source, (np.ndarray, list, tuple))
     if not wrap and (isinstance(source, StreamCallback) or callable(source) or is_iterable):
@@ -219,24 +234,25 @@ def feed(stream: DataStream, source: Connected, wrap: bool = True, replica: int 
         and source.dtype == stream.dtype.numpy
         and source.flags.c_contiguous
     ):
-        # The array is not copied, so a transfer sends the values that it has at that time.
+        # The array is not copied, so each transfer sends the values that the array has then.
         values = source.reshape(-1)
     return _in_turn(stream, values, wrap)
 
 
 def drain(stream: DataStream, sink: Connected, wrap: bool = True, replica: int = 0) -> Drain:
-    """Return a function that receives one transfer of a device-to-host stream.
+    """Return a function that receives the data of one transfer of a device-to-host stream.
 
     `sink` is one of:
 
-    * an array of the stream's dtype. Each transfer fills the next part of it, and the first part
-      again after the last. With `wrap=False`, every transfer fills the first part;
-    * a list, to which each transfer is appended;
-    * a `StreamCallback`, or a function with one parameter, which gets the transfer as an array.
+    * an array of the stream's dtype. Each transfer fills the next part of it, and after the last
+      part again the first part. With `wrap=False`, every transfer fills the first part;
+    * a list, to which the data of each transfer is appended;
+    * a `StreamCallback`, or a function with one parameter, which gets the data as an array.
 
-    If the stream is for several replicas, a function is called once for each of them; a function
-    with a parameter `replica` gets its number there. Raises `StreamConnectionError` if `sink`
-    cannot be connected to the stream.
+    If the stream is for several replicas, a function is called once for each of them, and its
+    parameter `replica`, if it has one, gets the number of the replica.
+
+    :raises StreamConnectionError: if `sink` cannot be connected to the stream.
     """
     if stream.replicas > 1 and (isinstance(sink, StreamCallback) or callable(sink)):
         stream_of_replica = of_one(stream)
@@ -263,15 +279,15 @@ def drain(stream: DataStream, sink: Connected, wrap: bool = True, replica: int =
 
         return call
     if not isinstance(sink, np.ndarray):
-        raise StreamConnectionError(f"""The stream {stream.handle!r} goes to the host and was
-            connected to {shown(sink)}.
+        raise StreamConnectionError(f"""The stream {stream.handle!r} sends data to the host, so it
+            cannot be connected to {shown(sink)}.
             next:  connect an array to fill, a list to append to, or a function that takes one
             array.""")
     dtype_name = stream.dtype.numpy.name
     if sink.dtype != stream.dtype.numpy:
-        raise StreamConnectionError(f"""The stream {stream.handle!r} carries {stream.dtype.__name__}
-            and was connected to an array of {sink.dtype}.
-            next:  connect an array of its own dtype: np.empty({stream.num_elements},
+        raise StreamConnectionError(f"""The stream {stream.handle!r} has dtype
+            {stream.dtype.__name__}, but was connected to an array of {sink.dtype}.
+            next:  connect an array of dtype {dtype_name}: np.empty({stream.num_elements},
             np.{dtype_name}).""")
     if not sink.flags.c_contiguous or not sink.flags.writeable:
         raise StreamConnectionError(f"""The stream {stream.handle!r} was connected to an array that
@@ -287,9 +303,10 @@ def drain(stream: DataStream, sink: Connected, wrap: bool = True, replica: int =
 
 
 def noted(stream: DataStream, copy: Callable[[], None]) -> Callable[[], None]:
-    """Return a function that calls `copy` and adds an event to the host's timeline.
+    """Return a function that calls `copy` and records the call on the host's timeline.
 
-    `copy` makes one transfer of the stream. The event has the bytes and direction of the transfer.
+    `copy` makes one transfer of the stream. The recorded event has the bytes and the direction of
+    the transfer.
     """
     label = f"{stream.handle}: {COPY}"
     num_bytes = stream.num_elements * stream.dtype.size
@@ -308,7 +325,10 @@ def noted(stream: DataStream, copy: Callable[[], None]) -> Callable[[], None]:
 
 
 def _check_signature(stream: DataStream, function: Function, *args: Array) -> None:
-    """Raise `StreamConnectionError` if the signature of `function` does not accept `args`."""
+    """Check that the signature of `function` accepts the arguments `args`.
+
+    :raises StreamConnectionError: if it does not.
+    """
     try:
         inspect.signature(function).bind(*args)
     except ValueError:  # some built-in functions have no signature
@@ -317,14 +337,14 @@ def _check_signature(stream: DataStream, function: Function, *args: Array) -> No
         raise StreamConnectionError(
             f"The stream {stream.handle!r} was connected to a function that cannot be called with "
             f"{'one argument' if args else 'no argument'}.",
-            next_step="write `def take(values):`, which is handed an array."
+            next_step="write `def take(values):`, which gets an array."
             if args
             else "write `def give():`, which returns an array.",
         ) from None
 
 
 def _to_callback(stream: DataStream, callback: StreamCallback, replica: int) -> Drain:
-    """Return a function that passes the data of one transfer to `callback`."""
+    """Return a function that passes the data of one transfer to the methods of `callback`."""
     name = type(callback).__name__
     fetch, complete = (
         _with_replica(method, replica) for method in (callback.fetch, callback.complete)
@@ -338,10 +358,11 @@ def _to_callback(stream: DataStream, callback: StreamCallback, replica: int) -> 
 
 
 def _guarded(stream: DataStream, call: str, function: Function, *args: Connected) -> Connected:
-    """Return `function(*args)`, a call of the user's code; record it on the host's timeline.
+    """Return `function(*args)`, a call of the user's code, and record it on the host's timeline.
 
-    Raises `StreamConnectionError`, in which `call` names the code, if the code raises an error. The
-    kit's own errors and KeyboardInterrupt are passed on.
+    The kit's own errors and KeyboardInterrupt are passed on.
+
+    :raises StreamConnectionError: if the code raises any other error. The error names `call`.
     """
     try:
         with tracepoint(f"{stream.handle}: {call}", STREAMS):
@@ -352,12 +373,12 @@ def _guarded(stream: DataStream, call: str, function: Function, *args: Connected
         raise StreamConnectionError(
             f"{call} failed: {': '.join(filter(None, (type(error).__name__, str(error))))}.",
             where=f"stream {stream.handle!r}",
-            next_step="the error above this one shows the line.",
+            next_step="look at the error above this one, which shows the line.",
         ) from error
 
 
 def _from_function(stream: DataStream, function: Function) -> Feed:
-    """Return the feed of a function that returns an array, or that fills the array it gets."""
+    """Return the feed for a function that returns an array, or that fills an array."""
     if not _takes_array(function):
         _check_signature(stream, function)
         origin = "what the connected function returned"
@@ -399,7 +420,7 @@ _DRY = object()
 
 
 def _from_iterator(stream: DataStream, items: Iterator[Connected]) -> Feed:
-    """Return the feed of an iterator of arrays."""
+    """Return the feed for an iterator of arrays."""
     num_taken = 0
 
     def next_transfer() -> Array:
@@ -418,15 +439,16 @@ def _from_iterator(stream: DataStream, items: Iterator[Connected]) -> Feed:
 def _check_transfer(stream: DataStream, values: Connected, origin: str) -> Array:
     """Return the values of one transfer as a flat array of the stream's dtype and size.
 
-    Raises `StreamConnectionError`, with `origin` as its `where`, if dtype or size do not fit.
+    :raises StreamConnectionError: if dtype or size do not fit. The error names `origin`, the source
+        of the values.
     """
     try:
         array = to_host_array(values, stream.dtype, f"The stream {stream.handle!r}")
     except TensorCreationError as error:
         raise StreamConnectionError(error.tried, where=origin, next_step=error.next_step) from None
     if array.size != stream.num_elements:
-        raise StreamConnectionError(f"""The stream {stream.handle!r} takes {_amount(stream)}
-            a transfer and was given {array.size:,}.
+        raise StreamConnectionError(f"""The stream {stream.handle!r} needs {_amount(stream)} for
+            each transfer, but was given {array.size:,}.
             where: {origin}
             next:  give arrays of {stream.num_elements:,} elements, or change the size of the
             stream.""")
@@ -437,18 +459,18 @@ def _in_turn(stream: DataStream, values: Array, wrap: bool) -> Feed:
     """Return a function that returns the next part of `values` at each call.
 
     A part has the elements of one transfer. After the last part, the first part follows again. If
-    `wrap` is False, each call returns the first part. Raises `StreamConnectionError` if `values`
-    does not consist of such parts.
+    `wrap` is False, each call returns the first part.
+
+    :raises StreamConnectionError: if `values` does not consist of such parts.
     """
     num_elements = stream.num_elements
     values = values[:num_elements] if not wrap else values
     if values.size == 0 or values.size % num_elements:
-        advice_for_parts = (
-            f"{num_elements:,} elements, or a multiple of that: each transfer is the next part"
-        )
-        advice_for_start = f"at least {num_elements:,} elements: each transfer is at the start"
-        raise StreamConnectionError(f"""The stream {stream.handle!r} moves {_amount(stream)} a
-            transfer and was connected to an array of {values.size:,}.
+        size = f"{num_elements:,}"
+        advice_for_parts = f"{size} elements, or a multiple: each transfer uses the next {size}"
+        advice_for_start = f"at least {size} elements: each transfer uses the first {size}"
+        raise StreamConnectionError(f"""The stream {stream.handle!r} moves {_amount(stream)} in each
+            transfer, but was connected to an array of {values.size:,}.
             next:  connect {advice_for_parts if wrap else advice_for_start}.""")
     parts = values.reshape(values.size // num_elements, num_elements)
     transfer_numbers = counter()
@@ -458,6 +480,5 @@ def _in_turn(stream: DataStream, values: Array, wrap: bool) -> Feed:
 def _no_place(stream: DataStream, connected: Connected) -> StreamConnectionError:
     """Return the error for `wrap=False` with an object that is not an array."""
     return StreamConnectionError(f"""The stream {stream.handle!r} was connected to
-        {shown(connected)} with wrap=False.
-        next:  leave wrap=False out, or connect an array: it starts each run at the start of an
-        array.""")
+        {shown(connected)} with wrap=False, which needs an array.
+        next:  leave wrap=False out, or connect an array. Each transfer uses its first elements.""")

@@ -2,8 +2,8 @@
 
 Compared with `tiny`, whose `compute()` returns values only, this package runs a vertex on host
 arrays, without a graph or an engine. The first run computes the values. A second run executes the
-text of the scalar loop, and reports the cycles of each line, the variables at the end of every
-iteration, and the iteration that stored an element.
+scalar loop, which is Python text that the compiler generates from `compute()`. It reports the
+cycles of each line, the variables after every iteration, and which iteration stored an element.
 """
 
 from ipu_teach.observer.watch import observe, observed

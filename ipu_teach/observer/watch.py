@@ -5,9 +5,9 @@
     seen.turns[1].values         # {"acc": 14.0, "i": 1}
     seen.wrote("out")            # iterations that stored in a field or an element: wrote("y", 5)
 
-`compute()` runs once for the values. A scalar loop runs a second time, as Python text that calls a
-`Watch` at every iteration and store. For a traced codelet, the cost of the lines comes from its
-trace.
+`compute()` runs once for the values. If it is translated into a scalar loop, this loop runs too, as
+Python text that calls a `Watch` at every iteration and store. For a traced codelet, the cost of the
+lines comes from its trace.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ from ipu_teach.graph.vertex import Vertex, regions_of, run_on, workers
 from ipu_teach.target import Target, make_target
 from ipu_teach.types import Array
 
-# A local variable of a codelet is a number, an array, or any other object.
+# The value of a local variable of a codelet: a number, an array, or any other object.
 Local: TypeAlias = Any
-MOST_TURNS = 10_000  # At most this number of iterations of a vertex is kept; all are counted.
-MOST_NUMBERS = 16  # Larger arrays among the local variables are not kept.
-# These are names of generated variables: marks end in "_m", and variables in a generator begin with
-# "g_".
+MOST_TURNS = 10_000  # The first iterations of a vertex are recorded, up to this number.
+MOST_NUMBERS = 16  # Arrays of more elements than this are left out of the recorded variables.
+# The names of variables that the compiler generates: they end in "_m" (flags of written elements),
+# or begin with "g_" (variables in a generator).
 _GENERATED = re.compile("g_\\d+(?:[A-Zl]$|_)|.*_m$")
 
 
@@ -58,7 +58,8 @@ _GENERATED = re.compile("g_\\d+(?:[A-Zl]$|_)|.*_m$")
 def observe(codelet: type[Vertex], target: Target | None = None, /, **values: Any) -> Observed:
     """Run one vertex on host values, as `Vertex.call` does, and return its costs and iterations.
 
-    `target` is the machine that the cycles are for, by default an IPU Mk2.
+    `values` are the values of the vertex's fields. `target` is the machine that the cycles are for,
+    by default an IPU Mk2.
 
     :raises CodeletError: if compute() fails.
 
@@ -70,9 +71,10 @@ def observe(codelet: type[Vertex], target: Target | None = None, /, **values: An
 
 
 def observed(codelet: type[Vertex], regions: Mapping[str, FieldArrays], target: Target) -> Observed:
-    """Return the observation of a vertex on `regions`, the host arrays of its fields.
+    """Return the record of one run of a vertex on `regions`, the host arrays of its fields.
 
-    The arrays change as the vertex runs. A list of vectors is a list of arrays.
+    The arrays change as the vertex runs. For a field that is a list of vectors, it is a list of
+    arrays.
     """
     target = priced_for(codelet, target)
     shapes = {
@@ -125,9 +127,9 @@ def observed(codelet: type[Vertex], regions: Mapping[str, FieldArrays], target: 
 def _watched(
     code: ScalarCode, regions: Mapping[str, FieldArrays], target: Target, count: int
 ) -> list[Watch]:
-    """Run the scalar loop of a vertex as Python text, and return a watch for each worker.
+    """Run the scalar loop of a vertex as Python text, and return a `Watch` for each worker.
 
-    It runs on copies of `regions`. Returns [] if the text raises an error.
+    The loop runs on copies of `regions`. The result is [] if the loop raises an error.
     """
     watches: list[Watch] = []
     copies = {
@@ -147,7 +149,8 @@ def _watched(
                 cycles = space["vertex"](
                     worker, count, FOREVER, int, *watched_regions, *marks.values(), *reads.values()
                 )
-        # compute() itself raises the same error, or continues with larger integers.
+        # If the text fails, compute() fails with the same error, or it works because its integers
+        # may be larger.
         except Exception:
             return []
         watch.cycles = -(-max(cycles, ~cycles) // UNIT)
@@ -158,7 +161,7 @@ def _watched(
 class Watch:
     """The records that the Python text of a scalar loop makes while it runs a vertex.
 
-    `turns` is as in `Observed`, and `count` is the number of all iterations.
+    `turns` has the first 10,000 iterations of loops, and `count` is the number of all iterations.
     """
 
     def __init__(
@@ -171,18 +174,18 @@ class Watch:
         self.pieces = [0] * len(code.pieces)
         self.lines = [0] * len(code.lines)
         self.cycles = 0
-        # This is the amount of work on entire regions, by (counter, rate).
+        # The amount of work on entire regions, by (counter, index of the rate).
         self.amounts: Counter[tuple[str, int]] = Counter()
         self.turns: list[Turn] = []
         self.count = 0
-        # These are the running loops, outermost first: (number of the loop, current iteration,
-        # units of cycles at its start, whether the iteration is kept).
+        # The loops that are running, outermost first: (number of the loop, current iteration,
+        # cycles at its start in units of 1/16 cycle, whether the iteration is recorded).
         self.open: list[tuple[int, Turn, int, bool]] = []
         name = naming_of(code.codelet)
         self.heads = [(name(spot), prefix) for spot, prefix in code.heads]
 
     def by_line(self, target: Target) -> LineCosts:
-        """Return the costs by line."""
+        """Return the lines of the codelet with their cycles and numbers of executions."""
         return lines_of_pieces(
             self.code,
             target,
@@ -193,14 +196,16 @@ class Watch:
         )
 
     def count_work(self, counter: str, rate: int, amount: int) -> int:
-        """Count `amount` units of work on an entire region, and return the amount."""
+        """Add `amount` units of work on an entire region to the records, and return the amount."""
         self.amounts[{"vec": "vector"}.get(counter, counter), rate] += amount
         return amount
 
     def over(self, head: int, items: Iterable[Local] | bool) -> Iterable[Local] | bool:
-        """Watch a loop: return the items of a `for`, or True at the head of a `while`.
+        """Record the iterations of loop `head`: a `for` loop over `items`, or a `while` loop.
 
-        A `while` starts an iteration here, and calls `end_while` if its condition is false.
+        Return the items of a `for` loop. At the head of a `while` loop, `items` is True: start an
+        iteration and return True. If the condition of the `while` loop is false, the text then
+        calls `end_while`.
         """
         if not isinstance(items, bool):
             return self._watched_items(head, items)
@@ -224,12 +229,15 @@ class Watch:
             self.turns.remove(turn)
 
     def leave(self, head: int | None = None) -> None:
-        """Record that loop `head` was left, or with None all loops."""
+        """Record that the loop `head` was left, or that all loops were left if `head` is None."""
         while self.open and head in (None, self.open[-1][0]):
             self._close(sys._getframe(1).f_locals)
 
     def _turn(self, head: int, names: Mapping[str, Local]) -> bool:
-        """Start an iteration of loop `head`, and return True. `names` are the local variables."""
+        """Start an iteration of loop `head`, and return True.
+
+        `names` are the local variables of the text.
+        """
         is_next = bool(self.open) and self.open[-1][0] == head
         iteration = self._close(names).number + 1 if is_next else 1
         turn = Turn(self.heads[head][0], iteration, len(self.open))
@@ -241,7 +249,7 @@ class Watch:
         return True
 
     def _close(self, names: Mapping[str, Local]) -> Turn:
-        """End the innermost iteration, and return it with its cycles, values and stores."""
+        """End the innermost iteration, and return its record with cycles, values and stores."""
         head, turn, cycles_before, is_kept = self.open.pop()
         if is_kept:
             turn.cycles = self.factor * (self._cycles_so_far(names) - cycles_before) / UNIT
@@ -254,14 +262,17 @@ class Watch:
         return turn
 
     def _cycles_so_far(self, names: Mapping[str, Local]) -> int:
-        """Return the units of cycles that the text has counted in its local variables `names`."""
+        """Return the cycles that the text has counted so far, in units of 1/16 cycle.
+
+        The counters are among its local variables `names`.
+        """
         vec, loads, stores = (int(names.get(counter, 0)) for counter in ("vec", "loads", "stores"))
         return int(names["cyc"] + together((vec, loads, stores), self.target))
 
     def noted(self, name: str, region: FieldArrays) -> FieldArrays:
-        """Return field `name` as an array that reports stores.
+        """Return field `name` as an array that reports each store.
 
-        A field that the codelet does not write is returned unchanged.
+        If the codelet does not write the field, it is returned unchanged.
         """
         if not self.code.fields[name].written:
             return region
@@ -275,9 +286,9 @@ class Watch:
         return parts if isinstance(region, list) else parts[0]
 
     def _store(self, name: str, first_element: int, array: Array, place: Array) -> None:
-        """Record a store in `place`, a view of `array`, which is a part of field `name`.
+        """Record that the vertex stored to `place`, a view of a part of field `name`.
 
-        `first_element` is the number of the first element of `array` in the field.
+        The part is `array`, and `first_element` is the number of its first element in the field.
         """
         first_element += (
             place.__array_interface__["data"][0] - array.__array_interface__["data"][0]
@@ -297,12 +308,17 @@ class Watch:
 
 
 class _Reporting(np.ndarray[tuple[int, ...], np.dtype[np.generic]]):
-    """The array of a field, or a view of it, which calls `report(place)` at each store."""
+    """The array of a field, or a view of it, which calls `report(place)` after each store.
+
+    `place` is a view of the elements that were stored.
+    """
 
     report: Callable[[Array], None] | None = None
 
     def __array_finalize__(self, parent: Array | None) -> None:
-        if isinstance(parent, _Reporting) and np.may_share_memory(self, parent):  # it is a view
+        if isinstance(parent, _Reporting) and np.may_share_memory(
+            self, parent
+        ):  # a view of `parent`
             self.report = parent.report
 
     def __setitem__(self, key: Local, value: Local) -> None:
@@ -313,14 +329,20 @@ class _Reporting(np.ndarray[tuple[int, ...], np.dtype[np.generic]]):
 
 
 def _element(region: FieldArrays, index: tuple[int, ...]) -> Any:
-    """Return the element of a field at `index`; in a list of vectors, the first is the vector's."""
+    """Return the element of a field at `index`.
+
+    In a list of vectors, the first number of the index is that of the vector.
+    """
     if isinstance(region, list):
         return region[index[0]][index[1:]]
     return region[index]
 
 
 def _values(names: Mapping[str, Local], prefix: str) -> dict[str, Local]:
-    """Return the values of the learner's variables, which begin with `prefix` in `names`."""
+    """Return the values of the learner's variables by name, without large arrays.
+
+    In `names`, their names begin with `prefix`.
+    """
     values = {}
     for name, value in names.items():
         if not name.startswith(prefix) or _GENERATED.match(name, len(prefix)):

@@ -1,9 +1,25 @@
-"""Reports: the record of a run as data, with questions about it.
+"""Reports: the record of a run as data, with queries on it. Nothing here runs a program.
 
-Compared with `tiny`, which returns values, a report has every superstep that ran, by tile and by
-vertex. It computes them from a log of step numbers alone. It offers the queries of libpva, the
-profile summary in Poplar's words, reasons for waiting, comparisons, "what if" questions, the host's
-timeline, and files that answer the same questions elsewhere. Nothing here runs a program.
+Compared with `tiny`, which returns values, a report has the modelled cycles and bytes of every
+superstep that an engine ran, by tile and by codelet. It computes them from the compiled program and
+a log of step numbers.
+
+The package contains:
+
+- `Report` with the queries of Graphcore's libpva, "what if" questions and chains of causes (`why`);
+- `print_profile_summary`, a summary as text with Poplar's labels;
+- `compare`, the differences between two reports;
+- `HostTrace`, `tracepoint` and `counter`, for the timeline of the host;
+- files that give the same answers, and traces for Chrome and Perfetto.
+
+These terms occur in many docstrings of the package:
+
+- A *compiled step* is a superstep, a host transfer or another action of the compiled program. The
+  numbers of compiled steps begin at 0. A *step of the run* is one execution of a compiled step.
+- A *leaf* is a node of a program tree that executes a compiled step. A *place* is the number of a
+  leaf in program order, over all programs.
+- `Target.sets` lists the groups of tiles that have a clock of their own. Each IPU is a set. On a
+  machine with I/O tiles, each IPU has two sets: its I/O tiles and its other tiles.
 """
 
 from ipu_teach.report.block_times import BlockRun

@@ -1,8 +1,8 @@
 """Lightweight profiling: the blocks of a program on the timeline of one tile.
 
-A `Block` marks a part of a program, and a filter of names turns any other program into a block.
-The blocks are computed from the steps that a report contains. So marking costs no cycles, and no
-buffer can fill up, unlike with the profiler of a chip.
+A `Block` program marks a part of a program. A filter of names makes other programs count as blocks
+too. The times of blocks are computed from the steps in a report. So, unlike on a chip, marking
+blocks costs no cycles, and no profiling buffer can overflow.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from ipu_teach.cost.phases import Phase
-from ipu_teach.errors import PoplarIndexError, counted, shown
+from ipu_teach.errors import PoplarIndexError, shown
 from ipu_teach.graph.layouts import is_whole
 from ipu_teach.report.host_trace import nested
 from ipu_teach.report.profile import ProgramNode
@@ -31,9 +31,9 @@ BLOCK = "Block"
 class BlockRun:
     """One execution of a block on one tile.
 
-    `cycles_from` and `cycles_to` are modelled cycles, counted from the first step of the report.
-    `program` has the block's `name` and `type`. `blocks` are the blocks directly inside the block,
-    and `depth` is the number of blocks around it.
+    `cycles_from` and `cycles_to` are modelled cycles after the first step of the report began.
+    `program` has the block's `name` and `type`. `blocks` are the executions directly inside this
+    one, and `depth` is the number of blocks around it.
     """
 
     COLUMNS: ClassVar = ("name", "type", "depth", "cycles_from", "cycles_to", "cycles", "tile")
@@ -52,7 +52,7 @@ class BlockRun:
 
     @property
     def type(self) -> str:
-        """The class of the block: always "Block", even if `program_filter` selected a program."""
+        """The kind of the block: always "Block", even if `program_filter` selected a program."""
         return self.program.type
 
     @property
@@ -64,16 +64,16 @@ class BlockRun:
 def blocks(
     report: Report, tile: object, block_filter: object, program_filter: object
 ) -> Table[BlockRun]:
-    """Return the blocks that ran, as described in `Execution.blocks`.
+    """Return the blocks that ran on a tile; `Execution.blocks` describes the arguments.
 
-    An argument that is None takes its value from the engine's options `profiler.*`.
+    If an argument is None, its value comes from the engine's options `profiler.*`.
     """
     settings = report.instrumentation_settings
     num_tiles = report.target.num_tiles
     tile_number = settings.block_tile if tile is None else tile
     if not is_whole(tile_number) or not 0 <= int(tile_number) < num_tiles:
-        raise PoplarIndexError(f"""blocks() was asked for tile {shown(tile_number)}.
-            next:  there are {counted(num_tiles, "tile")}, from 0.""")
+        raise PoplarIndexError(f"""blocks() was given tile {shown(tile_number)}.
+            next:  give a tile from 0 to {num_tiles - 1:,}.""")
     is_block = settings.finds[0] if block_filter is None else finds(block_filter, "blocks()")
     is_program = (
         settings.finds[1]
@@ -86,11 +86,11 @@ def blocks(
 
     timeline = _Timeline(report, int(tile_number))
     spans = Walk(report, keep=is_marked).spans
-    # If the log does not have all steps, the end of a block is unknown if it is where the log ends.
+    # A block that ends where an incomplete log ends may have gone on, so its end is unknown.
     spans = [span for span in spans if span.last != timeline.cut]
     runs = list[BlockRun]()
     runs_inside = defaultdict[Span, list[BlockRun]](list)
-    # The order is reversed, so that the blocks inside a block are built before it.
+    # The loop goes backwards, so that the blocks inside a block are built before that block.
     for span, outer_spans in reversed(list(nested(spans, lambda s: (0, s.first, s.last)))):
         program = ProgramNode(BLOCK, span.place.node.name)
         runs.append(
@@ -108,7 +108,7 @@ def blocks(
 
 
 class _Timeline:
-    """The cycle at which one tile finishes its part of each step of a run.
+    """The cycle at which one tile finishes its work in each step of a run.
 
     `cut` is the number of steps in the log if the log does not have all steps, or else -1.
     """
@@ -125,10 +125,10 @@ class _Timeline:
         self.cut = len(step_numbers) if report.steps_not_kept else -1
 
     def of(self, span: Span) -> tuple[float, float]:
-        """Return the cycles at which the tile begins and ends its part of a span of steps.
+        """Return `(first_cycle, last_cycle)`: when the tile begins and ends its work in `span`.
 
-        It begins when the tile has finished the step before the span. A run begins on all tiles at
-        the same time.
+        The work begins when the tile has finished the step before the span. At the beginning of a
+        run, it begins on all tiles at the same time.
         """
         first_cycle = (
             self._starts[span.first] if span.first in self._begins else self._ends[span.first - 1]
@@ -137,7 +137,7 @@ class _Timeline:
 
 
 def _done(phases: tuple[Phase, ...], tile: int) -> float:
-    """Return when a tile finishes its part of a step, in cycles after the beginning of the step.
+    """Return when a tile finishes its work in a step, in cycles after the beginning of the step.
 
     The tile is finished when its work in the last phase that it takes part in is done.
     """

@@ -1,4 +1,4 @@
-"""The command `ipu-teach report FILE | compare BEFORE AFTER | trace FILE`, for saved reports."""
+"""The command `ipu-teach report`, which prints, compares or converts saved reports."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ipu_teach.saving.archive import write_whole
 
 A_FILE = "a file that Report.save wrote"
 SHOWN = {name.lower(): name for name in TABLES}
-JOBS = {  # the description of each subcommand; "" is `ipu-teach report FILE`
+JOBS = {  # The descriptions of the subcommands. The key "" stands for `ipu-teach report FILE`.
     "": "Print a saved report.",
     "compare": "What changed, the largest effects first.",
     "trace": "Write a report as Chrome's trace events.",
@@ -24,10 +24,13 @@ JOBS = {  # the description of each subcommand; "" is `ipu-teach report FILE`
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command and return its exit status; `arguments` are the words after `report`.
+    """Run the command `ipu-teach report` and return its exit status.
 
-    Raises `ReportLoadError` if a file cannot be read, and the errors of `chrome_trace` and
-    `print_profile_summary`.
+    `arguments` are the words after `report`: FILE, `compare BEFORE AFTER` or `trace FILE`, with
+    options.
+
+    :raises ReportLoadError: if a file cannot be read.
+    :raises InvalidOptionError: if a tile or a section does not exist.
     """
     job = arguments[0] if arguments and arguments[0] in JOBS else ""
     options = _parser(job).parse_args(arguments[1:] if job else arguments)

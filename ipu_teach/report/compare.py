@@ -1,8 +1,8 @@
 """The differences between two reports.
 
-Variables, steps, memory categories and codelets are matched by name. Steps of the same name are
-added up. The largest differences come first. An item that only one report has counts as 0 in the
-other.
+Variables, steps, memory categories and codelets are matched by name. The figures of steps with
+equal names are added up. The largest differences come first. An item that only one report has
+counts as 0 in the other.
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ ASPECTS = (
 class Change:
     """One difference between two reports.
 
-    `aspect` is one of `ASPECTS`, and `name` what differs. `share` is the size of the change divided
-    by the larger of the two reports' totals; it is 1 for a setting of the machine.
+    `aspect` is one of `ASPECTS`, and `name` is the variable, step or other item that differs.
+    `share` is the absolute change divided by the larger of the two reports' totals. For a setting
+    of the machine, it is 1.
     """
 
     COLUMNS: ClassVar = ("aspect", "name", "before", "after", "change", "share", "note")
@@ -59,7 +60,7 @@ class Change:
 class Comparison:
     """The differences between two reports, which can be shown as text, as a table and as HTML.
 
-    `compare` returns it. As a condition, it is True if there are any differences.
+    `compare` returns this object. Its truth value is True if there are any differences.
     """
 
     def __init__(self, before: Report, after: Report, changes: Table[Change]) -> None:
@@ -76,22 +77,23 @@ class Comparison:
         return self.changes.records()
 
     def of(self, aspect: str) -> Table[Change]:
-        """Return the changes of an aspect, one of `ASPECTS`, the largest first.
+        """Return the changes of one aspect (one of `ASPECTS`), the largest first.
 
-        Raises `InvalidOptionError` if there is no such aspect.
+        :raises InvalidOptionError: if there is no such aspect.
         """
         if aspect not in ASPECTS:
             raise InvalidOptionError(
-                f"There is no aspect {shown(aspect)}.",
+                f"A comparison has no aspect {shown(aspect)}.",
                 next_step=f"choose one of {', '.join(ASPECTS)}.",
             )
         return self.changes.where(lambda change: change.aspect == aspect)
 
     @property
     def largest(self) -> Change | None:
-        """The largest change of cycles, or else of variables, or else of memory; None without any.
+        """The largest change of cycles. If no cycles changed, that of variables, or else of memory.
 
-        Changed settings of the machine are causes, not effects, so they do not count.
+        It is None if none of them changed. Changed settings of the machine are causes, not effects,
+        so they are not included.
         """
         for aspect in ("cycles", "variables", "memory"):
             if changes := self.of(aspect):
@@ -110,7 +112,7 @@ class Comparison:
         return "\n".join(lines)
 
     def sentence(self) -> str:
-        """Return the comparison as one or two sentences."""
+        """Return one or two sentences: the cycles before and after, and the largest change."""
         cycles_before = self.before.total_cycles
         cycles_after = self.after.total_cycles
         ratio = (
@@ -163,15 +165,15 @@ def _line(change: Change) -> str:
 
 
 def compare(before: Report, after: Report) -> Comparison:
-    """Return the differences between two reports, the largest first.
+    """Return the differences between two reports, the largest of each aspect first.
 
-    Raises `InvalidOptionError` if an argument is not a report.
+    :raises InvalidOptionError: if an argument is not a report.
     """
     for argument in (before, after):
         if not isinstance(argument, Report):
             raise InvalidOptionError(f"""compare() was given {shown(argument)}, which is not a
                 report.
-                next:  give it two of engine.report.""")
+                next:  give two reports: compare(before, after), each from engine.report.""")
     changes: list[Change] = []
     for aspect in ASPECTS:
         changes += sorted(
@@ -213,7 +215,10 @@ def _measured(
 def _steps(
     cost_of: Callable[[Report, int], float],
 ) -> Callable[[str, Report, Report], list[Change]]:
-    """Return a function that compares sums of `cost_of(report, step number)` over equal names."""
+    """Return a function that lists the changes of a cost of the steps, summed by step name.
+
+    `cost_of(report, step_number)` is the cost of one execution of a compiled step.
+    """
 
     def sums_by_name(report: Report) -> dict[str, float]:
         sums: dict[str, float] = {}
@@ -257,7 +262,7 @@ def _machine(aspect: str, before: Report, after: Report) -> list[Change]:
 
 
 def _variables(aspect: str, before: Report, after: Report) -> list[Change]:
-    """Return the changes of the variables: in bytes, dtype, shape, tiles or tile mapping."""
+    """Return the changes of variables, in bytes, dtype, shape, tiles, liveness or tile mapping."""
     bytes_by_name = [report.memory.by_variable() for report in (before, after)]
     variables = [{v.name: v for v in report.variables} for report in (before, after)]
     mappings = [_places(report) for report in (before, after)]
@@ -286,7 +291,7 @@ def _variables(aspect: str, before: Report, after: Report) -> list[Change]:
 
 
 def _places(report: Report) -> dict[str, bytes]:
-    """Return the tile mapping of each variable as bytes that can be compared, by name."""
+    """Return the tile mapping of each variable as bytes that can be compared, by variable name."""
     memory = report.memory
     row_bounds = memory.variable.searchsorted(range(len(memory.names) + 1)).tolist()
     mapping_bytes: dict[str, bytes] = {}
@@ -300,7 +305,7 @@ def _places(report: Report) -> dict[str, bytes]:
 
 
 def _nodes(report: Report) -> dict[str, float]:
-    """Return the number of nodes of each kind and name in the programs."""
+    """Return the number of program nodes of each kind and name."""
     nodes = (node for program in report.profile.programs for _, node in program.walk())
     return dict(Counter(f"{node.kind} {node.name}".strip() for node in nodes))
 

@@ -1,7 +1,10 @@
-"""The profile of a program that has just been compiled, which computes each answer on request."""
+"""The profile of a program that was compiled in this process.
+
+It computes each answer from the cost model on request.
+"""
 
 # mypy: disable-error-code=override
-# The base class declares fields, and this class overrides them with cached properties.
+# mypy refuses cached properties that override fields of the base class, as below.
 
 from __future__ import annotations
 
@@ -37,8 +40,8 @@ from ipu_teach.types import Array
 class CompiledProfile(Profile):
     """A profile that computes its answers from the cost model `cost` of a compiled program.
 
-    `looped` maps codelets to a reason: their vertices were compiled to run as a batch, but ran one
-    by one for that reason.
+    `looped` has the codelets whose vertices were compiled to run as a batch, but ran one by one. It
+    maps each of them to the reason.
     """
 
     def __init__(self, cost: CostModel, looped: Mapping[type[Vertex], str] | None = None) -> None:
@@ -229,7 +232,10 @@ class CompiledProfile(Profile):
         return moved_by_line.most_common(1)[0][0]
 
     def _share_of(self, traffic: Traffic, tile: int, within: bool) -> int:
-        """Return the cycles of copies inside a tile if `within`, else the bytes it exchanges."""
+        """Return the cycles of copies inside a tile, or the bytes that the tile exchanges.
+
+        The result is the cycles if `within` is True.
+        """
         if within:
             return int(traffic.copy_cycles(self.target)[0][tile])
         return int(traffic.received[tile] + traffic.sent[tile])
@@ -261,18 +267,18 @@ def _node(node: p.Node) -> facts.ProgramNode:
 
 
 def runs_of(tiles: Array) -> tuple[tuple[int, int], ...]:
-    """Return ascending numbers as runs of consecutive numbers: (first number, length) pairs."""
+    """Return ascending numbers as groups of consecutive numbers: (first number, length) pairs."""
     starts = np.flatnonzero(np.append(True, np.diff(tiles) > 1)[: len(tiles)])
     lengths = np.diff(np.append(starts, len(tiles)))
     return tuple(zip(tiles[starts].tolist(), lengths.tolist(), strict=True))
 
 
 def sources(codelet: type[Vertex]) -> tuple[tuple[str, str], ...]:
-    """Return ("Class.method", source text) for each method of a vertex class, with inherited ones.
+    """Return ("Class.method", source text) for each method of a vertex class, also inherited ones.
 
-    Methods of `Vertex` itself, special methods, and methods without a source text are left out. If
-    the class is from a library, its text is not the learner's: return (class, first sentence of its
-    docstring) instead.
+    Methods of `Vertex` itself, special methods, and methods without source text are left out. If
+    the class belongs to a library, return ((class name, first sentence of its docstring),) instead,
+    as its source text is not the learner's.
     """
     defining_class = next(
         c for c in codelet.__mro__ if not c.__module__.startswith("ipu_teach.graph")
@@ -294,7 +300,7 @@ def sources(codelet: type[Vertex]) -> tuple[tuple[str, str], ...]:
             ):
                 try:
                     text = dedent(inspect.getsource(attribute)).rstrip()
-                except (OSError, TypeError, IndentationError):  # code of exec has no source
+                except (OSError, TypeError, IndentationError):  # for example, code that `exec` ran
                     continue
                 texts[method_name] = (f"{owner.__name__}.{method_name}", text)
     return tuple(texts.values())

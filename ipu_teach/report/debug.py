@@ -19,11 +19,14 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class DebugNode:
-    """One name in the tree, with the names inside it in `children`.
+    """One name in the tree of names, with the names directly inside it in `children`.
 
-    `steps` has the numbers of the compiled steps with exactly this path, and `variables` the names
-    of the variables with it. `cycles` are modelled cycles in the entire run, and `bytes` the size
-    of variables; both include the names below this one.
+    - `path` is the full name, such as "layer1/mul", and `depth` the number of names around this
+      one.
+    - `steps` has the numbers of the compiled steps with exactly this path, and `variables` the
+      names of the variables with exactly this path.
+    - `cycles` are modelled cycles of the entire run, and `bytes` the size of variables. Both
+      include the names inside this one.
     """
 
     COLUMNS: ClassVar = ("path", "depth", "steps", "cycles", "bytes")
@@ -47,18 +50,18 @@ class DebugNode:
 
 
 class DebugContexts(Table[DebugNode]):
-    """The top-level names of a program; `walk` returns all names."""
+    """A table of the top-level names of a program; `walk` returns the names at all levels."""
 
     __slots__ = ()
 
     def walk(self) -> Table[DebugNode]:
-        """Return all names; each comes before the names inside it."""
+        """Return the names at all levels; a name comes before the names inside it."""
         return Table(below for node in self for below in node.walk())
 
     def find(self, pattern: str) -> Table[DebugNode]:
-        """Return the names whose path matches the regular expression `pattern`, at any place.
+        """Return the names whose path contains a match of the regular expression `pattern`.
 
-        Raises `InvalidOptionError` if `pattern` is not a regular expression.
+        :raises InvalidOptionError: if `pattern` is not a regular expression.
         """
         regex = expression(pattern, "find()")
         return Table(node for node in self.walk() if regex.search(node.path))
@@ -67,7 +70,8 @@ class DebugContexts(Table[DebugNode]):
 def debug_contexts(report: Report) -> DebugContexts:
     """Return the names of compute sets, copies and variables as a tree.
 
-    `.find("layer1")` searches the tree. Cycles are 0 if nothing has run.
+    For example, `report.debug_contexts.find("layer1")` searches the tree. All cycles are 0 if
+    nothing has run.
     """
     root = DebugNode("", "", -1)
     executions = report.executions.tolist() if report.num_steps else [0] * len(report.profile.steps)
@@ -88,7 +92,7 @@ def debug_contexts(report: Report) -> DebugContexts:
 
 
 def _way(root: DebugNode, path: str) -> Iterator[DebugNode]:
-    """Yield the nodes on a path below `root`, the outermost first, and create missing ones."""
+    """Yield the nodes on a path below `root`, the outermost first. Missing nodes are created."""
     node = root
     for name in path.split("/"):
         child = node.children.get(name)

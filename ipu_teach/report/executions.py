@@ -1,7 +1,8 @@
-"""The executions of a run by step of the programs.
+"""The executions of a run, grouped by the leaves of the programs.
 
-If the cycles of a step depend on data, the profile has several compiled steps for it, one for each
-measurement. This module adds up their executions.
+A leaf is a program node that executes a compiled step. If the cycles of a leaf depend on data, the
+profile has several compiled steps for it: one for each different measurement. This module adds up
+their executions.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Executions:
-    """All executions of one step of the programs.
+    """All executions of one leaf of the programs.
 
-    `step` is its number. `times` maps the number of each of its compiled steps to how often that
-    ran. The step has several compiled steps if its cycles depend on data: one for each different
-    measurement.
+    `step` is the number of the leaf's compiled step. `times` maps the number of each compiled step
+    of the leaf to the number of its executions. If the cycles of the leaf depend on data, it has
+    several compiled steps, one for each different measurement.
     """
 
     step: int
@@ -28,7 +29,7 @@ class Executions:
 
     @property
     def count(self) -> int:
-        """The number of executions of the step."""
+        """The number of executions, over all compiled steps of the leaf."""
         return sum(self.times.values())
 
     def total(self, amount: Callable[[int], float]) -> float:
@@ -36,12 +37,12 @@ class Executions:
         return sum(times * amount(number) for number, times in self.times.items())
 
     def longest(self, amount: Callable[[int], float]) -> int:
-        """Return the compiled step whose executions have the largest sum of `amount(number)`."""
+        """Return the compiled step for which `amount(number)` times its executions is largest."""
         return max(self.times, key=lambda number: self.times[number] * amount(number))
 
 
 def executions(report: Report) -> list[Executions]:
-    """Return the steps of the programs that ran, each with all its executions."""
+    """Return an `Executions` object for each leaf of the programs that ran."""
     by_step: dict[int, dict[int, int]] = {}
     for number, times in enumerate(report.executions.tolist()):
         if times:

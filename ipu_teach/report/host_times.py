@@ -6,8 +6,8 @@
 
 As in PopVision's System Analyser, a process has one timeline. `report.host` is the part of the
 timeline since the engine of the report was created. Its times are measured, not modelled. They
-differ from run to run, so no digest and no report page includes them. Perfetto can draw the
-timeline that `trace_file.chrome_trace(report, host=True)` writes.
+differ from run to run, so no digest and no report page includes them. Perfetto can show the
+timeline: `trace_file.chrome_trace(report, host=True)` writes a file for it.
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ from ipu_teach.report.host_trace import ENGINE, STREAMS, USER, HostTrace, Noted,
 
 __all__ = ["ENGINE", "STREAMS", "TIMELINE", "USER", "Counter", "Timeline", "counter", "tracepoint"]
 
-# The number of events that each channel keeps, and the number of values that are kept: the newest.
+# The number of events that each channel keeps, and the number of values that the timeline keeps.
 MOST_EVENTS = 100_000
 
 
 class Timeline:
     """The times of events on the host, and the values of counters, recorded by this process.
 
-    Recording only appends to a list, so it hardly delays a run. Each channel keeps its own newest
-    events, so that a million stream copies displace older stream copies, but no other events.
+    Recording only appends to a list, so it hardly delays a run. Each channel (a group of events,
+    such as stream copies) keeps only its own newest events. So a million stream copies displace
+    older stream copies, but no other events.
     """
 
     def __init__(self, most: int = MOST_EVENTS) -> None:
@@ -54,16 +55,20 @@ class Timeline:
         events.append((channel, label, start, end, threading.get_ident(), size, way))
 
     def add_value(self, name: str, unit: str, value: float, series: str = "") -> None:
-        """Add the current value of a series."""
+        """Add the current value of a counter.
+
+        `name` is the name of its graph, and `series` is that of its line in the graph.
+        """
         self._values.append((name, unit, time.perf_counter_ns(), value, series))
 
     def snapshot(self, since: int) -> HostTrace:
-        """Return the events that ended and the values since `since` (time.perf_counter_ns).
+        """Return the events that ended after `since`, and the values recorded at or after `since`.
 
-        `HostTrace` sorts the events when they are first read.
+        `since` is a time in nanoseconds, as `time.perf_counter_ns` returns it. `HostTrace` sorts
+        the events when they are first read.
         """
         raw_events: list[Noted] = []
-        # The events of a channel are ordered by their ends, so the search can go backwards.
+        # The events of a channel are ordered by their ends, so the newest ones are at its end.
         for events in list(self._events.values()):
             raw_events += takewhile(lambda event: event[3] > since, reversed(list(events)))
         values = [
@@ -81,11 +86,14 @@ TIMELINE = Timeline()
 def tracepoint(label: str, channel: str = USER) -> Iterator[None]:
     """Record a `with` block, or each call of a decorated function, as an event of the host.
 
-    Raises `InvalidOptionError` if an argument is not text.
+    `label` is the name of the event, and `channel` the group of events that it belongs to.
+
+    :raises InvalidOptionError: if an argument is not text.
     """
     for argument in (label, channel):
         if not isinstance(argument, str):
-            raise InvalidOptionError(f"""tracepoint() was given {shown(argument)}.
+            raise InvalidOptionError(f"""tracepoint() was given {shown(argument)}, which is not
+                text.
                 next:  give text: with tracepoint("load batch"):""")
     start = time.perf_counter_ns()
     try:
@@ -98,7 +106,8 @@ def tracepoint(label: str, channel: str = USER) -> Iterator[None]:
 class Counter:
     """A value over time, such as a loss, a temperature or a number of bytes.
 
-    `name` is the graph that shows the value, and `series` distinguishes several lines of one graph.
+    `name` is the name of the graph that shows the value. If a graph has several lines, `series` is
+    the name of the line.
     """
 
     name: str
@@ -108,7 +117,7 @@ class Counter:
     def add(self, value: float) -> None:
         """Record `value` at the current time.
 
-        Raises `InvalidOptionError` if it is not a finite number.
+        :raises InvalidOptionError: if `value` is not a finite number.
         """
         try:
             number = float(value)
@@ -116,14 +125,14 @@ class Counter:
             number = float("nan")
         if not abs(number) <= 1e308:
             raise InvalidOptionError(f"""The counter {self.name!r} was given {shown(value)}.
-                next:  give one finite number.""")
+                next:  give one finite number, as in counter("loss").add(0.5).""")
         TIMELINE.add_value(self.name, self.unit, number, self.series)
 
 
 def counter(name: str, unit: str = "", series: str = "") -> Counter:
-    """Return a series of values on the host's timeline.
+    """Return a counter, whose method `add` records values on the host's timeline.
 
-    `name` is the graph that shows the series, and `unit` the unit of its values. `series` is the
-    name of the line if the graph has several lines.
+    `name` is the name of the graph that shows the values, and `unit` is their unit. If a graph has
+    several lines, `series` is the name of the line.
     """
     return Counter(name, unit, series)

@@ -1,4 +1,4 @@
-"""The host's activity as data: nested events, stream transfers, series of values, and waiting."""
+"""The host's events, stream transfers, counters and waiting times, as tables."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from ipu_teach.saving.schema import keyed, many, real, row, since, whole
 ENGINE, STREAMS, USER = "engine", "streams", "user"
 PREFETCH, COPY = "prefetch()", "StreamCopy"
 TO_DEVICE, TO_HOST = "host to device", "device to host"
-LONGEST = 1e12  # A file may not have a longer time, in seconds.
+LONGEST = 1e12  # The longest time that a file may contain, in seconds.
 MOST_WRITTEN = 20_000  # A file has at most this many events of each channel.
-ON_THE_CLOCK = "run 0, modelled"  # A run with this name has events with modelled times.
+ON_THE_CLOCK = "run 0, modelled"  # The name of a run whose events have modelled times.
 
 T = TypeVar("T")
-# This is a `Raw` as a plain tuple, which is quicker to create.
+# The fields of a `Raw` in a plain tuple, which is quicker to create than a `Raw`.
 Noted = tuple[str, str, int, int, int, int, str]
 ANY = real(-1e308, 1e308)
 Seconds = Annotated[float, real(0, LONGEST)]
 
 
 class Raw(NamedTuple):
-    """An event as it was recorded.
+    """An event of the host as it was recorded.
 
-    `start` and `end` are in nanoseconds. A stream copy has its bytes in `size` and its direction in
-    `way`; any other event has 0 and "" there.
+    `start` and `end` are in nanoseconds. For a stream copy, `size` is its number of bytes and `way`
+    its direction. For any other event, they are 0 and "".
     """
 
     channel: str
@@ -47,9 +47,10 @@ class Raw(NamedTuple):
 class HostEvent:
     """One event of the host; `start` and `duration` are in seconds.
 
-    `depth` is the number of events around the event, and `thread` the number of its thread. A
-    stream copy has the `bytes` that it moved and its `direction`, "host to device" or "device to
-    host". Any other event has 0 and "" there. An event without duration is an instant.
+    `depth` is the number of events that enclose this one, and `thread` the number of its thread.
+    For a stream copy, `bytes` is the number of bytes moved, and `direction` is "host to device" or
+    "device to host". For any other event, they are 0 and "". An event with duration 0 is an
+    instant.
     """
 
     channel: str
@@ -69,9 +70,10 @@ class HostEvent:
 
 @dataclass(frozen=True)
 class Value:
-    """One value at a `time` (seconds): `name` is its graph, and `series` its line in the graph.
+    """One value of a counter at a `time` (seconds).
 
-    `series` is "" if the graph has a single line.
+    `name` is the name of its graph. `series` is the name of its line in the graph, or "" if the
+    graph has a single line.
     """
 
     name: str
@@ -85,7 +87,7 @@ class Value:
 class Waiting:
     """The time that the device waited for one of the host's functions.
 
-    `seconds` is the sum over all `calls`, and `longest` the longest of these waits in seconds.
+    `seconds` is the sum over all `calls`, and `longest` is the longest single wait in seconds.
     `share` is `seconds` divided by the duration of all runs.
     """
 
@@ -113,12 +115,13 @@ class StreamUse:
 
 
 class HostTrace:
-    """The host's events and values, each ordered by time.
+    """The host's events and counter values, each ordered by time.
 
     Times are seconds since the engine of the report was created. They are measured, unless
-    `modelled` is True. `dropped` is the number of older events that were not kept. `raw` are events
-    as they were recorded, of which those before `since` (nanoseconds) are left out; `events`
-    replaces them by events from a file.
+    `modelled` is True. `dropped` is the number of older events that were not kept.
+
+    The constructor takes either `raw`, the events as they were recorded, or `events`, which come
+    from a file. Raw events before `since` (nanoseconds) are left out.
     """
 
     def __init__(
@@ -165,7 +168,7 @@ class HostTrace:
         return Table(events)
 
     def waiting(self) -> Table[Waiting]:
-        """Return a row for each host function that made the device wait, the longest wait first."""
+        """Return a row for each host function that the device waited for, longest wait first."""
         run_seconds = sum(e.duration for e in self.events if is_run(e))
         waits_by_name: dict[str, list[float]] = {}
         for event in filter(is_wait, self.events):
@@ -208,9 +211,9 @@ class HostTrace:
         return Table(rows)
 
     def beside(self, buffers: Callable[[], Table[Any]]) -> HostTrace:
-        """Return a copy of this trace whose `buffers()` returns the result of `buffers()`.
+        """Return a copy of this trace whose method `buffers` calls the function `buffers`.
 
-        The argument is a function that returns the table of the remote buffers.
+        The function returns the table of the remote buffers.
         """
         trace = copy(self)
         trace._buffers = buffers
@@ -222,16 +225,19 @@ class HostTrace:
 
     @property
     def starved_share(self) -> float:
-        """The share of the time of all runs in which the device waited for the host's functions."""
+        """The share of all runs' time in which the device waited for the host's functions."""
         return sum(row.share for row in self.waiting())
 
     @property
     def modelled(self) -> bool:
-        """Whether the times are modelled on the clock of the device, instead of measured."""
+        """Whether the times are modelled on the device's clock; otherwise they are measured."""
         return any(event.name == ON_THE_CLOCK for event in self.events if is_run(event))
 
     def series(self) -> dict[str, Table[Value]]:
-        """Return the values by series. A key is "graph: series", or "graph" if it has no series."""
+        """Return the values of counters by name.
+
+        A key is "graph: series", or "graph" if the graph has a single line.
+        """
         by_name: dict[str, list[Value]] = {}
         for value in self.values:
             by_name.setdefault(
@@ -270,13 +276,13 @@ class HostTrace:
     __repr__ = sentence
 
     def _repr_html_(self) -> str:
-        # This import is not at the top, as `html` imports `report`, which imports this module.
+        # Importing this at the top would be circular: `html` imports `report` and so this module.
         from ipu_teach.report.html import host_page
 
         return host_page(self)
 
     def written(self) -> HostTrace:
-        """Return the trace with only the newest 20,000 events of each channel, as files have it."""
+        """Return the trace as a file has it: with the newest 20,000 events of each channel."""
         count_by_channel: dict[str, int] = {}
         newest = []
         for event in reversed(self.events):
@@ -293,10 +299,11 @@ HOST = keyed(HostTrace, events=many(row(HostEvent)), values=many(row(Value)), dr
 def nested(
     events: Iterable[T], place: Callable[[T], tuple[Any, float, float]]
 ) -> Iterator[tuple[T, tuple[T, ...]]]:
-    """Yield each event with the events of its thread around it, the outermost first.
+    """Yield `(event, outer_events)` for each event; `outer_events` enclose it, the outermost first.
 
-    `place(event)` returns (thread, start, end). `events` are ordered by their start. If two start
-    at the same time, the longer one comes first.
+    `place(event)` returns (thread, start, end). An event can only enclose events of its own thread.
+    `events` must be ordered by start; if two events start at the same time, the longer one comes
+    first.
     """
     open_by_thread: dict[Any, list[tuple[float, T]]] = {}
     for event in events:
@@ -321,6 +328,6 @@ def is_run(event: HostEvent) -> bool:
 def is_wait(event: HostEvent) -> bool:
     """Return whether the device waits for one of the host's functions during an event.
 
-    It does not wait for prefetching, which on hardware takes place during a run.
+    The device does not wait for prefetching, which on hardware takes place during a run.
     """
     return event.channel == STREAMS and not event.name.endswith((COPY, PREFETCH))

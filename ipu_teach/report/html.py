@@ -1,6 +1,6 @@
-"""A report as HTML: a sentence, followed by sections to unfold.
+"""Reports as HTML pages: a sentence, followed by sections that the reader can unfold.
 
-The page has no script, no colours of its own, and nothing that changes with time. It uses the
+A page has no script, no colours of its own, and no content that changes with time. It uses the
 browser's own elements (`details`, `table`, `meter`), so it works with a keyboard, with screen
 readers, and on light and dark pages.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 24  # The page shows at most this many rows of a table.
 MOST_NODES = 200  # The page shows at most this many nodes of the program trees.
-# Each section has the column to sort by ("" for none), the columns to show, and the caption.
+# For each table: the column to sort by ("" for none), the columns to show, and the caption.
 TABLES = {
     "Insights": ("", "kind text advice lesson", "What stands out, and what to try"),
     "Liveness": ("", "number type name bytes variables", "What comes and goes, all tiles together"),
@@ -61,7 +61,7 @@ TABLES = {
 
 
 def page(report: Report) -> str:
-    """Return the report as one HTML element."""
+    """Return the report as one HTML element: a sentence, followed by sections to unfold."""
     insights, *tables = (_table(name, rows) for name, rows in report.tables.items())
     sections = [_summary(report), insights, _memory(report), *tables, _programs(report)]
     if report.sources:
@@ -72,7 +72,10 @@ def page(report: Report) -> str:
 
 
 def _table(name: str, table: Sequence[Any]) -> str:
-    """Return the section of one of `Report.tables`, with its first or its largest rows."""
+    """Return the HTML section for the table `name` of `Report.tables`.
+
+    It shows the first rows of the table, or those with the largest values in a column.
+    """
     maximum_column, columns, caption = TABLES[name]
     return _section(
         f"{name}: {len(table):,}",
@@ -97,7 +100,7 @@ def _sentence(report: Report) -> str:
 
 
 def _summary(report: Report) -> str:
-    # This import is not at the top, as `summary` imports `report`, which imports this module.
+    # Importing this at the top would be circular: `summary` imports `report` and so this module.
     from ipu_teach.report.summary import summary_text
 
     sections = [
@@ -194,9 +197,9 @@ def host_page(host: HostTrace) -> str:
 def _rows(
     table: Sequence[Any], columns: Sequence[str], caption: str, maximum_column: str = ""
 ) -> str:
-    """Return the first rows of a table, with the columns `columns`, as an HTML table.
+    """Return an HTML table with the first rows of `table`, limited to the columns `columns`.
 
-    With `maximum_column`, return the rows with the largest values in that column, and draw these
+    With `maximum_column`, return the rows with the largest values in that column, and show these
     values as bars.
     """
     rows = (
@@ -226,7 +229,7 @@ def _cell(value: object) -> str:
         return ", ".join(list(value)[:4])
     if isinstance(value, tuple):
         return " x ".join(map(str, value))
-    if value == -1:  # -1 stands for no place, no IPU or no count
+    if value == -1:  # The tables use -1 for "no leaf", "no IPU" and "not counted".
         return "-"
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
@@ -246,7 +249,7 @@ def _section(title: str, body: str) -> str:
 
 
 class _Markup(str):
-    """Text that is HTML already, so that it must not be escaped."""
+    """Text that is already HTML. It must not be escaped again."""
 
 
 def _bar(value: float, maximum: float, label: str = "") -> _Markup:
@@ -263,7 +266,10 @@ def _bar(value: float, maximum: float, label: str = "") -> _Markup:
 
 
 def tabled(heads: Iterable[str], rows: Iterable[Iterable[Any]], caption: str) -> str:
-    """Return rows as an HTML table, in which the first cell of each row is its heading."""
+    """Return an HTML table of `rows`; the first cell of each row is the heading of that row.
+
+    `heads` are the headings of the columns.
+    """
     headings = "".join(f'<th scope="col">{_text(heading)}</th>' for heading in heads)
     row_texts = []
     for row_heading, *values in rows:

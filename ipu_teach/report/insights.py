@@ -1,6 +1,7 @@
-"""The findings of a report as sentences, on memory and on the largest costs, with advice.
+"""The findings of a report as sentences: on memory, on the largest costs, and with advice.
 
-There are few rules, and each states its evidence. Every figure is from the report, and modelled.
+There are only a few rules. Each finding states its evidence. Every figure is from the report, and
+cycles and bytes are modelled.
 """
 
 from __future__ import annotations
@@ -22,31 +23,34 @@ if TYPE_CHECKING:
     from ipu_teach.report.report import Report
 
 FULLEST = 5  # The largest number of tiles, copies or IPUs in the findings of one kind.
-# A rule gives its finding or its advice only if the measured value is above its limit.
-HALF_FULL = 0.5  # Above this share of a tile's memory, the tile is reported as full.
-NEARLY_FULL = 0.9  # Above this share of a tile's memory, move data away from the tile.
-UNEVEN = 1.5  # Above this ratio of the fullest tile to the average, map the variables evenly.
-WAITING = 0.1  # If waiting takes more than this share of the run, give tiles or IPUs equal work.
-MOVING = 0.3  # If exchange takes more than this share of the run, put data on its readers' tiles.
-SYNCING = 0.4  # If syncs take more than this share of the run, do more in each superstep.
-STREAMING = 0.5  # Above this share of the run, transfer less to the host or streaming memory.
-GATHERING = 0.05  # Above this share of a step, its copies within a tile are reported.
+# The following constants are the limits above which a finding or a piece of advice is given.
+HALF_FULL = 0.5  # share of a tile's memory in use: the tile is listed among the fullest
+NEARLY_FULL = 0.9  # share of a tile's memory in use: advice to move data away
+UNEVEN = 1.5  # bytes of the fullest tile / bytes of the average tile: advice to map data evenly
+WAITING = 0.1  # share of the run spent waiting: advice to give tiles or IPUs equal work
+MOVING = 0.3  # share of the run spent on exchange: advice to move data to the tiles that read it
+SYNCING = 0.4  # share of the run spent on syncs and waiting: advice to do more in each superstep
+STREAMING = 0.5  # share of the run spent on the host or streaming memory: advice to transfer less
+GATHERING = 0.05  # share of a step's cycles spent on copies within a tile: the step is listed
 SIDE_BY_SIDE = (
     "let what a vertex or a Copy takes lie side by side on its tile: rows, not columns, or a copy "
     "transposed once."
 )
-# The topics of advice. A course that teaches them enters its lessons in `LESSONS`.
+# The topics of advice. A course fills `LESSONS` with its lesson on each topic: number and title.
 MAPPING, SUPERSTEPS = "mapping", "supersteps"
-LESSONS: dict[str, str] = {}  # The number and title of the lesson on each topic.
+LESSONS: dict[str, str] = {}
 
 
 @dataclass(frozen=True)
 class Insight:
     """One finding of a report.
 
-    `kind` is its subject, and `name` the tile, variable, step or other thing that it is about.
-    `figure` is an amount in `unit`, and `text` states the finding in a sentence. `advice` says what
-    to try, or is "". `lesson` names the lesson on that advice; it is "" if no course is loaded.
+    - `kind` is the subject of the finding, such as "fit" or "balance".
+    - `name` is the tile, variable, step or other thing that the finding is about.
+    - `figure` is an amount in `unit`.
+    - `text` states the finding in a sentence.
+    - `advice` says what to try, or is "".
+    - `lesson` names the lesson on that advice. It is "" if no course is loaded.
     """
 
     kind: str
@@ -59,7 +63,10 @@ class Insight:
 
 
 def insights(report: Report) -> Table[Insight]:
-    """Return the findings: the fit, the fullest tiles, the largest costs, and advice."""
+    """Return the findings of a report: fit, fullest tiles and largest costs, with advice.
+
+    If nothing has run, the findings are only about memory.
+    """
     insights_found = [*_fit(report), *_fullest(report), *_skew(report), *_always_live(report)]
     if report.num_steps:
         insights_found += [
@@ -161,7 +168,7 @@ def _skew(report: Report) -> Iterator[Insight]:
     skew = float(bytes_held.max()) / mean_bytes if mean_bytes else 1.0
     needs_advice = (
         skew > UNEVEN and mean_bytes < report.target.bytes_per_tile
-    )  # else no mapping fits
+    )  # If the average tile is full already, an even mapping would not help.
     text = f"The fullest tile holds {skew:.2f} times what an average tile holds."
     advice = "map the variables evenly, with poputil.map_tensor_linearly say."
     yield Insight(
@@ -180,7 +187,10 @@ def _always_live(report: Report) -> Iterator[Insight]:
 
 
 def _balance(report: Report) -> Iterator[Insight]:
-    """Yield the compute set in which tiles wait longest for each other, over all its executions."""
+    """Yield a finding on the compute set in which tiles wait longest for each other.
+
+    The waiting is summed over all executions of the compute set.
+    """
     compute_steps = [
         execution
         for execution in executions(report)
@@ -214,9 +224,10 @@ def _balance(report: Report) -> Iterator[Insight]:
 
 
 def _computing(report: Report, step_number: int) -> list[Array]:
-    """Return the compute cycles by tile of each IPU that takes part in a step.
+    """Return one array for each IPU that takes part in a step: the compute cycles by tile.
 
-    I/O tiles count as a separate IPU, so a step that does not use them is not uneven.
+    I/O tiles count as a separate IPU, so that a step without work for them does not count as
+    uneven.
     """
     cycles_of_sets = np.split(
         report.step_cost(step_number).compute_cycles, report.target.set_starts[1:]
@@ -230,9 +241,9 @@ def _computing(report: Report, step_number: int) -> list[Array]:
 
 
 def _balance_of(report: Report, step_number: int) -> float:
-    """Return the balance of a step: mean compute cycles divided by maximum compute cycles.
+    """Return the balance of a step: its mean compute cycles divided by its maximum.
 
-    With several IPUs, the tiles of each are compared with the maximum of that IPU.
+    With several IPUs, the maximum of each IPU is used for its tiles.
     """
     cycles_of_sets = _computing(report, step_number)
     available_cycles = sum(len(per_tile) * int(per_tile.max()) for per_tile in cycles_of_sets)
@@ -244,7 +255,7 @@ def _balance_of(report: Report, step_number: int) -> float:
 
 
 def _waited(report: Report, step_number: int) -> float:
-    """Return the cycles that a tile waits in a step for the slowest tile of its IPU.
+    """Return how many cycles a tile waits in a step for the slowest tile of its IPU.
 
     The result is the average over all tiles of the machine.
     """
@@ -282,9 +293,10 @@ def _rearrangement(report: Report) -> Iterator[Insight]:
 
 
 def _pieces(report: Report) -> Iterator[Insight]:
-    """Yield the steps in which copies of many pieces within a tile take longest.
+    """Yield a finding for each step that spends long on copies of many pieces within a tile.
 
-    A step is left out if these copies take less than a twentieth of its cycles.
+    A step is left out if these copies take at most a twentieth of its cycles. There are at most
+    `FULLEST` findings.
     """
     step_costs = [report.step_cost(number) for number in np.flatnonzero(report.executions).tolist()]
     copies = [
@@ -347,7 +359,7 @@ def _shares(report: Report) -> Iterator[Insight]:
 
 
 def _ipus(report: Report) -> Iterator[Insight]:
-    """Yield the IPU that the other IPUs wait for longest, with the IPUs that work most."""
+    """Yield a finding on the IPU for which others wait longest, and the IPUs that work most."""
     for longest_awaited in (
         report.ipus.largest("held_cycles", 1) if report.target.num_sets > 1 else ()
     ):

@@ -1,6 +1,6 @@
-"""The log of a run: its steps in order, and the cycles measured where cycles depend on data.
+"""The log of a run: its steps in order, and measured cycles where cycles depend on data.
 
-All steps of a long run are counted, but the order is kept only of the first `MOST_STEPS`.
+All steps of a long run are counted, but the order of only the first `MOST_STEPS` is recorded.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from ipu_teach.cost import Measured
 from ipu_teach.saving.schema import NOTE, checked, column, many, row, told, whole
 from ipu_teach.types import Array
 
-MOST_STEPS = 2**22  # The order of this many steps is kept, which takes 16 MB.
-MOST_RUNS = 2**16  # This many calls of Engine.run are kept.
-MOST_ROWS = 2**20  # This many row numbers of remote buffers are kept.
+MOST_STEPS = 2**22  # The log has the order of at most this many steps, which takes 16 MB.
+MOST_RUNS = 2**16  # The log has at most this many calls of Engine.run.
+MOST_ROWS = 2**20  # The log has at most this many row numbers of remote buffers.
 
 
 @dataclass(frozen=True)
 class ProgramRun:
-    """One call of `Engine.run`: the number and name of the program, and its steps.
+    """One call of `Engine.run`: the number and the name of the program, and the steps that ran.
 
     The steps have the indices from `first` up to, but not including, `last`. `last` is None while
-    the run goes on.
+    the run has not ended.
     """
 
     program: Annotated[int, whole(below="programs")]
@@ -47,13 +47,13 @@ RUNS = checked(
 class RunLog:
     """The log of a run in a report.
 
-    - `order` (int32) has the number of the compiled step of each of the first `MOST_STEPS` steps.
-    - `counts` (int64) has the number of executions of each compiled step. It may end early, if the
-      last compiled steps did not run.
-    - `runs` has the first `MOST_RUNS` runs.
+    - `order` (int32) has the number of the compiled step for each of the first `MOST_STEPS` steps.
+    - `counts` (int64) has the number of executions of each compiled step. It may be shorter than
+      the list of compiled steps, if the last of them did not run.
+    - `runs` has the first `MOST_RUNS` calls of `Engine.run`.
     - `unrecorded` is the number of steps that ran while profiling was disabled.
-    - `runs_left_out` is the number of runs after these.
-    - `rows` has the numbers of the first `MOST_ROWS` rows that remote buffers copied, in order.
+    - `runs_left_out` is the number of later calls of `Engine.run`.
+    - `rows` has the numbers of the first `MOST_ROWS` rows that copies with remote buffers moved.
     """
 
     order: Annotated[Array, column(below="steps")]
@@ -72,10 +72,10 @@ class RunLog:
 class StepLog:
     """The log that an engine writes while it runs a program of `compiled_steps` steps.
 
-    `measured` has the executions of steps whose cycles depend on data. Equal executions are stored
-    once, and their numbers follow the numbers of the compiled steps. `most` is the number of steps
-    whose order is kept. `moves` (int64[compiled steps]) is the number of rows of remote buffers
-    that each step copies.
+    - `measured` has executions of steps whose cycles depend on data. Executions with equal cycles
+      are stored once. Their step numbers follow the numbers of the compiled steps.
+    - `most` is the number of steps whose order is recorded.
+    - `moves` (int64[compiled steps]) is the number of rows of remote buffers that each step copies.
     """
 
     def __init__(
@@ -84,17 +84,17 @@ class StepLog:
         self.compiled_steps = compiled_steps
         self.most = most
         self._moves = np.zeros(compiled_steps, np.int64) if moves is None else moves
-        self._moving = array("q")  # numbers of the rows that the current run copied
+        self._moving = array("q")  # the numbers of the rows that the current run has copied
         self.measured: list[Measured] = []
         self._numbers: dict[object, int] = {}
-        # Each step with measured executions has the number and the cycles of the last of them.
+        # For each step with measured executions: the number and the cycles of the latest of them.
         self._latest: dict[int, tuple[int, list[Array]]] = {}
         self.forget()
 
     def forget(self) -> None:
         """Discard the log, as if nothing had run. The numbers of measured steps do not change."""
         self.order = array("i")
-        # Here, executions of each step are counted that are not in `order`.
+        # The number of executions of each step that are not in `order`, because it is full.
         self.more: Array = np.zeros(0, np.int64)
         self.runs: list[ProgramRun] = []
         self.runs_left_out = self.unrecorded = self.total = 0
@@ -102,9 +102,10 @@ class StepLog:
         self._all_rows = True
 
     def measure(self, step: int, cycles: Mapping[int, tuple[Array, Array]]) -> int:
-        """Return the number of a measured execution of compiled step `step`; store it if it is new.
+        """Return the number of an execution of compiled step `step` whose cycles were measured.
 
-        `cycles` maps each group of vertices to (their cycles, their rows in the table).
+        If no earlier execution had the same cycles, the execution is stored under a new number.
+        `cycles` maps each group of vertices to (their cycles, their rows in the vertex table).
         """
         latest_number, latest_cycles = self._latest.get(step, (0, []))
         current_cycles = [cycles_of_group for cycles_of_group, _ in cycles.values()]
@@ -130,7 +131,7 @@ class StepLog:
         return self._numbers[key]
 
     def begin(self) -> None:
-        """Prepare for the steps of a new run."""
+        """Discard the row numbers of the previous run, before a new run begins."""
         del self._moving[:]
 
     def moved(self, rows: Sequence[int]) -> None:
@@ -139,9 +140,10 @@ class StepLog:
             self._moving.extend(rows)
 
     def _rows_of(self, step_numbers: Sequence[int]) -> tuple[array[int], bool]:
-        """Return the row numbers that steps of the current run moved, and whether all are known.
+        """Return `(row numbers, is_complete)` for the steps `step_numbers` of the current run.
 
-        Rows of a step that was interrupted are left out.
+        The row numbers are those of rows that these steps moved. `is_complete` is True if all of
+        them are known. Rows of a step that was interrupted are left out.
         """
         if not self._moving:
             return self._moving, True
@@ -162,7 +164,7 @@ class StepLog:
         self.total += len(steps)
 
     def note(self, run: ProgramRun) -> None:
-        """Add a run that has ended."""
+        """Add to the log a run that has ended."""
         if len(self.runs) < MOST_RUNS:
             self.runs.append(run)
         else:
@@ -173,7 +175,10 @@ class StepLog:
         return _sum(self.more, np.bincount(self.order))
 
     def snapshot(self, current_steps: Sequence[int] = (), run: ProgramRun | None = None) -> RunLog:
-        """Return the log so far, including the steps `current_steps` of the current `run`."""
+        """Return the log so far, including the steps `current_steps` of a run that has not ended.
+
+        `run` describes that run, or is None.
+        """
         step_numbers = np.array(self.order, np.int32)
         unfinished = np.array(current_steps, np.int32)
         counts = _sum(self.counts(), np.bincount(unfinished))

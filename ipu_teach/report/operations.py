@@ -1,16 +1,16 @@
-"""Tables of a run by operation, which is a library call or a name that the learner chose.
+"""Tables of a run by operation: by library call, or by a name that the learner chose.
 
-- The steps of a compute set `layer1/mul/reduce` belong to the operation `layer1/mul`. The steps of
-  a compute set without a scope belong to an operation with the name of the compute set.
-- Copies and host transfers belong to the nearest named program around them. Without such a program,
-  they belong to `copies`, `host exchange`, `streaming memory` or `control`.
+- The steps of a compute set `layer1/mul/reduce` belong to the operation `layer1/mul`. If the name
+  of a compute set has no "/", its steps belong to an operation with the name of the compute set.
+- Copies and host transfers belong to the innermost named program around them. Without such a
+  program, they belong to `copies`, `host exchange`, `streaming memory` or `control`.
 
-Every step is in one operation, so the columns add up to the report's totals. The exception is the
-cycles on several IPUs: they add up to the sum over all steps, which is more than the total, as IPUs
-work at the same time.
+Every step belongs to one operation, so each column adds up to the report's total. The exception is
+the column of cycles on several IPUs: it adds up to the cycles of all steps, which are more than the
+total, because IPUs work at the same time.
 
-`by_module` groups the steps by programs instead, which the front ends name after the modules of a
-model.
+`by_module` groups the steps by named programs instead. The front ends name programs after the
+modules of a model.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class Operation:
-    """One operation, with its costs in the entire run.
+    """One operation, with its costs in the entire run. Cycles are modelled.
 
     - `steps` is the number of compiled steps, and `executions` how often they ran in total.
-    - `vertices` is the number of vertices in the program, and the cycles are modelled.
+    - `vertices` is the number of vertices in the program.
     - `bytes_received` are the bytes that tiles receive from other tiles.
-    - `flops` is -1 if the operations of a codelet could not be counted.
+    - `flops` is -1 if the floating-point operations of a codelet could not be counted.
     - `code_bytes` is the code of codelets, exchanges and control. If several operations use a
       codelet, its code counts in the first of them.
     - `line` is the learner's line that added the first vertices, or the line of the first step.
@@ -68,24 +68,26 @@ class Operation:
 
 @dataclass(frozen=True)
 class Module(Operation):
-    """One module of a model.
+    """One module of a model, with its costs in the entire run.
 
     `memory_bytes` is the memory of the module's variables, of its code, and of the exchange buffers
-    of its steps. It is a sum over all tiles, each at the place where it is fullest.
+    of its steps. It is a sum over all tiles, each at its own peak.
     """
 
     memory_bytes: int
 
 
 def by_module(report: Report) -> Table[Module]:
-    """Return a row for each named program that directly contains steps, in the order of the steps.
+    """Return a row for each module of a model, in the order of the compiled steps.
 
-    For a model of a front end, such programs are its modules or layers, forward and backward, and
-    also "inputs", "outputs", and "update", which is the optimiser with all of its state. Steps
-    outside named programs belong to a module with the first name of their compute set, or else to
-    "copies", "host exchange", "streaming memory" or "control". The last row, "no module", has the
-    remaining memory: pointers, stacks and constants. So the memory adds up to the sum of
-    `memory.bytes_per_tile`.
+    A module is a named program that directly contains steps. For a model of a front end, these are
+    its modules or layers, forward and backward, and also "inputs", "outputs", and "update", which
+    is the optimiser with all of its state.
+
+    A compute set outside all named programs belongs to a module with the first part of its name.
+    Other steps outside them belong to "copies", "host exchange", "streaming memory" or "control".
+    The last row, "no module", has the remaining memory, such as pointers, stacks and constants. So
+    the memory of all rows adds up to the sum of `memory.bytes_per_tile`.
     """
     profile = report.profile
     memory = report.memory
@@ -99,7 +101,7 @@ def by_module(report: Report) -> Table[Module]:
     variables = memory.at_fullest()
     for name, bytes_held in variables.items():
         module = UPDATE if name.rpartition(".")[0] in variables else name.partition("/")[0]
-        while module and module not in steps_by_module:  # "layer.weight" is in "layer"
+        while module and module not in steps_by_module:  # "layer.weight" is a variable of "layer".
             module = module.rpartition(".")[0]
         bytes_by_module[module or REST] += bytes_held
     for place, bytes_held in zip(memory.liveness.places, memory.passing_at_fullest, strict=True):
@@ -121,11 +123,13 @@ def by_module(report: Report) -> Table[Module]:
 
 
 def operations(report: Report, depth: int | None = None) -> Table[Operation]:
-    """Return a row for each operation of a run, in the order of their first steps.
+    """Return a row for each operation of a run, in the order of the compiled steps.
 
-    With `depth`, operations whose paths begin with the same `depth` names share a row. The code of
-    codelets that no program executes is in a last row. Raises `InvalidOptionError` if `depth` is
-    neither a whole number nor None.
+    An operation is a library call or a name that the learner chose. With `depth`, operations whose
+    paths begin with the same `depth` names share a row. If there are codelets that no program
+    executes, their code is in a last row.
+
+    :raises InvalidOptionError: if `depth` is neither a whole number nor None.
     """
     profile = report.profile
     target = report.target
@@ -158,11 +162,14 @@ def operations(report: Report, depth: int | None = None) -> Table[Operation]:
 
 
 def names(profile: Profile, depth: int | None = None) -> list[str]:
-    """Return the name of the operation of each compiled step, up to `depth` names of its path."""
+    """Return the name of the operation of each compiled step.
+
+    A name is a path such as "layer1/mul". With `depth`, only its first `depth` parts are returned.
+    """
     if not isinstance(depth, int | None):
         raise InvalidOptionError(
             f"operations() was given the depth {shown(depth)}.",
-            next_step="give a whole number, or None.",
+            next_step="give a whole number, such as depth=1, or None for complete names.",
         )
     program_of_step = _around(profile)
     operation_names = []
@@ -180,10 +187,10 @@ def names(profile: Profile, depth: int | None = None) -> list[str]:
 
 
 def _around(profile: Profile, outermost: str | None = None) -> dict[int, str]:
-    """Return the name of the nearest named program around each step, "" without such a program.
+    """Map each step number to the name of the innermost named program around the step, or to "".
 
-    Steps inside a program named `outermost` get that name, even if a named program inside it is
-    nearer.
+    Steps inside a program named `outermost` get that name, even if they are also inside another
+    named program.
     """
     operation_of: dict[int, str] = {}
     for program in profile.programs:
@@ -207,7 +214,7 @@ def _operation(
     costs = [
         (int(executions[step_number]), profile.cost(step_number)) for step_number in step_numbers
     ]
-    # The dict counts a compute set once, even if several steps of the operation execute it.
+    # The dict has a compute set once, even if several steps of the operation execute it.
     parts_by_set = {
         profile.steps[step_number].compute_set: profile.parts(step_number)
         for step_number in step_numbers
@@ -222,8 +229,8 @@ def _operation(
         sum(tiles_with_code.pop(step_number, 0) for step_number in step_numbers)
         * target.vertex_code_bytes
     )
-    # A step whose cycles depend on data has a compiled step per measurement, but its code is stored
-    # once. So only the steps that programs name are counted.
+    # If the cycles of a step depend on data, each measurement has a compiled step. Their
+    # code exists once, and it is counted with the compiled step that the programs execute.
     for step_number in (
         step_number for step_number in step_numbers if step_number in profile.own_steps
     ):
@@ -257,11 +264,11 @@ def _operation(
 
 
 def _vertex_code(profile: Profile) -> Counter[int]:
-    """Return, by step number, on how many tiles the step is the first one that needs a code.
+    """Count, by step number, the tiles on which a step is the first to need a piece of code.
 
-    There is a code for each codelet, one for copies of contiguous data, and one for copies of
-    pieces; each of them counts separately. Step -1 stands for the compute sets that no program
-    executes.
+    A codelet has one piece of code. There are two more: for copies of contiguous data, and for
+    copies of several pieces of data. A step that is the first to need two pieces of code on a tile
+    counts the tile twice. Step -1 stands for all compute sets that no program executes.
     """
     has_code: defaultdict[object, Array] = defaultdict(
         lambda: np.zeros(profile.target.num_tiles, bool)

@@ -1,8 +1,7 @@
 """The facts about a compiled program that a report needs, as plain data.
 
-A `Profile` has two forms: `CompiledProfile` computes each answer from the compiled program on
-request, and `StoredProfile` has read it from a file. Both give reports, tables and comparisons the
-same answers.
+`Profile` has two subclasses: `CompiledProfile` computes each answer from the compiled program on
+request, and `StoredProfile` has read it from a file. Both give the same answers.
 """
 
 from __future__ import annotations
@@ -25,22 +24,23 @@ from ipu_teach.saving.schema import NOTE, TEXT, checked, index, numbers, since, 
 from ipu_teach.target import COUNTED, GROUNDS, Target
 from ipu_teach.types import Array
 
-# The ways to run a codelet are ordered by speed, the slowest last. For a codelet that runs in
-# several ways, a report names the slowest.
+# How the host can execute a codelet, the slowest way last; `Report.ways` describes them. If the
+# vertices of a codelet are executed in different ways, a report names the slowest.
 WAYS = ("batch", "scalar", "loop")
-# The way of a scalar loop that cannot be compiled begins with this text, and continues with the
-# line and the function that prevent it.
+# For a scalar loop that cannot be compiled, a report has this text, followed by the line and the
+# function that prevent compilation.
 CPYTHON_ALONE = "CPython alone: "
 
 
 def is_way(text: str) -> bool:
-    """Return whether `text` is a way to run a codelet."""
+    """Return whether `text` is a value of `Report.ways`: how the host executes a codelet."""
     return text in WAYS or text.startswith(CPYTHON_ALONE)
 
 
-# The visitors of libpva have other names for nodes of these kinds.
+# The names that libpva's visitors use for nodes of these kinds.
 LIBPVA = {"Execute": "on_tile_execute", "Copy": "do_exchange"}
-# Before a step, no tiles wait for each other, or the tiles of each IPU, or those of several IPUs.
+# The sync before a step: no tile waits, or the tiles of each IPU wait for each other, or the tiles
+# of several IPUs wait for each other.
 NO_SYNC, INTERNAL, EXTERNAL = 0, 1, 2
 
 
@@ -48,7 +48,7 @@ NO_SYNC, INTERNAL, EXTERNAL = 0, 1, 2
 class VariableFacts:
     """A variable as it was declared.
 
-    `line` describes the learner's line that added it; "" if that is not known.
+    `line` describes the learner's line that added the variable. It is "" if the line is not known.
     """
 
     name: str
@@ -59,9 +59,10 @@ class VariableFacts:
 
 
 def named_replicas(variables: Iterable[VariableFacts], target: Target) -> int:
-    """Return the largest number of replicas in the names of the variables, or 1.
+    """Return the largest number of replicas in a variable name, such as "x, replica 1 of 2".
 
-    Numbers that do not divide the number of IPUs are ignored, as users may choose such a name.
+    The result is 1 if there is no such name. A number that does not divide the number of IPUs is
+    ignored, because users may choose such names themselves.
     """
     replica_counts = {without_replica(variable.name)[1] for variable in variables}
     return max(count for count in (1, *replica_counts) if count and target.num_ipus % count == 0)
@@ -71,9 +72,10 @@ def named_replicas(variables: Iterable[VariableFacts], target: Target) -> int:
 class CodeletFacts:
     """A vertex class.
 
-    - `fields` has the (name, declaration) of each field.
-    - `sources` has the ("Class.method", source text) of each method whose text is known.
-    - `way` is how its vertices run, as `Report.ways` describes it.
+    - `context` is "worker", "supervisor" or "multi" (a `MultiVertex`).
+    - `fields` has a (name, declaration) pair for each field.
+    - `sources` has a ("Class.method", source text) pair for each method whose text is known.
+    - `way` is how the host executes its vertices: a value of `Report.ways`.
     - `unbatched` is the reason why its vertices do not run as a batch, or "" if they do.
     - `ground` is the kind of evidence for its cycles, one of `target.GROUNDS`.
     """
@@ -93,9 +95,11 @@ class CodeletFacts:
 class VertexFacts:
     """The vertices of one codelet in one compute set.
 
-    `codelet` is an index of `Profile.codelets`. `flops` is the sum over all these vertices, or -1
-    if it is unknown. `tiles` has the tiles with such a vertex, as runs of neighbouring tiles:
-    (first tile, number of tiles) pairs. `line` is the line that added the first of them.
+    - `codelet` is the index of the codelet in `Profile.codelets`.
+    - `flops` is the number of floating-point operations of all these vertices, or -1 if unknown.
+    - `tiles` has the tiles with such a vertex, as groups of consecutive tiles: (first tile, number
+      of tiles) pairs.
+    - `line` is the line that added the first of these vertices.
     """
 
     codelet: Annotated[int, whole(below="codelets")]
@@ -108,7 +112,7 @@ class VertexFacts:
 
     @property
     def on(self) -> Array:
-        """The tiles with such a vertex, ascending: int64[tiles]."""
+        """The numbers of the tiles with such a vertex, ascending: int64[tiles]."""
         runs = [
             np.arange(first_tile, first_tile + num_tiles) for first_tile, num_tiles in self.tiles
         ]
@@ -127,8 +131,9 @@ class ComputeSetFacts:
 class RowsMoved:
     """A copy to or from a remote buffer.
 
-    `rows` is the number of rows that it copies, and `bytes` the size of them together. `variable`
-    is the number of the variable on the tiles; if there are several, it is the first of them.
+    `rows` is the number of rows that one execution copies, and `bytes` their total size. `variable`
+    is the number of the variable on the tiles. If the copy uses several variables, it is the first
+    of them.
     """
 
     buffer: str
@@ -141,12 +146,12 @@ class RowsMoved:
 class StepFacts:
     """A compiled step.
 
-    - `compute_set` is the number of the compute set that it executes, or -1.
-    - `sync` is `NO_SYNC`, `INTERNAL` or `EXTERNAL`: which tiles wait for each other before the step
-      under the sync pattern FULL.
+    - `compute_set` is the number of the compute set that the step executes, or -1.
+    - `sync` says which tiles wait for each other before the step under the sync pattern FULL: no
+      tiles (`NO_SYNC`), the tiles of each IPU (`INTERNAL`), or those of several IPUs (`EXTERNAL`).
     - `to_device` is True if the step copies data to the device, False if it copies data from the
       device, and None if it does neither.
-    - `line` describes the lines of its copies.
+    - `line` describes the user's lines that contain its copies.
     - `moves` has its copies to and from remote buffers, in order.
     """
 
@@ -162,11 +167,12 @@ class ProgramNode:
     """A node in the tree of a program.
 
     - `kind` is the class of the program, such as "Repeat".
-    - `step` is the step number of a leaf, and -1 for any other node.
+    - `step` is the number of the compiled step that a leaf executes, and -1 for any other node.
     - `count` is the number of iterations of a Repeat.
     - `predicate` is the name of the tensor that an If, a Switch or a while loop reads.
     - `cases` are the numbers of the cases of a Switch.
-    - `children` are the programs inside it; those of a leaf are the copies merged into its step.
+    - `children` are the programs inside this program. For a leaf, they are the copies that the
+      compiler merged into its step.
     """
 
     kind: str
@@ -185,7 +191,7 @@ class ProgramNode:
         return self.kind
 
     def walk(self) -> Iterator[tuple[int, ProgramNode]]:
-        """Yield (depth, node) of this node and all nodes below, in program order."""
+        """Yield (depth, node) for this node and all nodes below it, in program order."""
         nodes_to_visit = [(0, self)]
         while nodes_to_visit:
             depth, node = nodes_to_visit.pop()
@@ -197,12 +203,12 @@ class ProgramNode:
         return (node for _, node in self.walk() if node.step >= 0)
 
     def accept(self, visitor: object) -> None:
-        """Call `visitor.visit_KIND(node)` for this node and all nodes below, in program order.
+        """Call `visitor.visit_KIND(node)` for this node and all nodes below it, in program order.
 
-        KIND is in snake_case: `visit_execute`, `visit_copy`, `visit_repeat_while_true`. Instead of
-        the first two, the visitor may have libpva's `visit_on_tile_execute` and
-        `visit_do_exchange`. If it has no method for the kind, its method `visit` is called, if
-        there is one. If the method returns False, the nodes below are skipped.
+        KIND is the kind in snake_case: `visit_execute`, `visit_copy`, `visit_repeat_while_true`.
+        For an Execute or a Copy, the visitor may have libpva's `visit_on_tile_execute` or
+        `visit_do_exchange` instead. If the visitor has no method for a kind, its method `visit` is
+        called, if it has one. If the method returns False, the nodes below that node are skipped.
         """
         nodes_to_visit = [self]
         while nodes_to_visit:
@@ -224,14 +230,14 @@ def snake(name: str) -> str:
 class Profile(ABC):
     """The facts about one compiled program, and the costs of its steps.
 
-    - `variables` are in the order in which they were added, followed by those for the state of
-      vertices.
-    - `codelets` are the vertex classes in use.
-    - `compute_sets` are in the order in which they were added.
-    - `steps` are the leaves of the programs, each once; `programs` are the trees.
+    - `variables` has the variables in the order in which they were added, followed by those for the
+      state of vertices.
+    - `codelets` has the vertex classes in use.
+    - `compute_sets` has the compute sets in the order in which they were added.
+    - `steps` has the compiled steps; `programs` has the program trees, whose leaves execute them.
     - `memory` has the bytes by tile, variable and category.
-    - `edges` is the number of memory regions that vertices are connected to.
-    - `replicas` is the number of replicas of one graph.
+    - `edges` is the number of connections of a vertex field to a tensor.
+    - `replicas` is the number of replicas of the graph.
     """
 
     target: Target
@@ -246,25 +252,26 @@ class Profile(ABC):
 
     @cached_property
     def own_steps(self) -> frozenset[int]:
-        """The numbers of the steps that are leaves of the programs.
+        """The numbers of the compiled steps that leaves of the programs execute.
 
-        If the cycles of a step depend on data, `steps` has further steps for its measured
-        executions. These are not included.
+        If the cycles of a step depend on data, `steps` has further entries for its measured
+        executions. The numbers of these entries are not included.
         """
         return frozenset(self._leaves)
 
     @cached_property
     def _leaves(self) -> dict[int, ProgramNode]:
-        """The first leaf of the programs for each step, by number."""
+        """The first leaf of the programs that executes each compiled step, by step number."""
         leaves: dict[int, ProgramNode] = {}
         for leaf in (leaf for program in self.programs for leaf in program.leaves()):
             leaves.setdefault(leaf.step, leaf)
         return leaves
 
     def origin(self, step: int) -> int:
-        """Return the number of the leaf of which `step` is a measured execution.
+        """Return the number of the compiled step of which `step` is a measured execution.
 
-        Return `step` itself if it is a leaf of the programs, or if no leaf has its compute set.
+        Return `step` itself if a leaf of the programs executes it, or if no leaf executes its
+        compute set.
         """
         if step in self._leaves:
             return step
@@ -275,20 +282,20 @@ class Profile(ABC):
         return next(executing_steps, step)
 
     def leaf(self, step: int) -> ProgramNode:
-        """Return the first leaf of the programs for `step`, or for its `origin`.
+        """Return the first leaf of the programs that executes `step` or its `origin`.
 
-        If there is none, return a node with the kind and name of the step.
+        If there is no such leaf, return a new node with the kind and the name of the step.
         """
         leaf = self._leaves.get(self.origin(step))
         return leaf or ProgramNode(self.cost(step).kind, self.cost(step).name, step)
 
     def parts(self, step: int) -> tuple[VertexFacts, ...]:
-        """Return the vertices that a step executes, by codelet."""
+        """Return the vertices that a compiled step executes, with an entry for each codelet."""
         set_number = self.steps[step].compute_set
         return self.compute_sets[set_number].parts if set_number >= 0 else ()
 
     def vertices(self, step: int) -> dict[str, int]:
-        """Return the number of vertices of each codelet that a step executes."""
+        """Return the number of vertices that a compiled step executes, by codelet name."""
         counts = Counter[str]()
         for part in self.parts(step):
             counts[self.codelets[part.codelet].name] += part.vertices
@@ -296,12 +303,15 @@ class Profile(ABC):
 
     @cached_property
     def external(self) -> Array:
-        """Whether all IPUs take part in each step together: bool[steps]."""
+        """Whether all IPUs wait for each other before each compiled step: bool[steps]."""
         return np.asarray(self._together == self.target.num_ipus)
 
     @cached_property
     def _together(self) -> Array:
-        """The number of IPUs that wait for each other in each step, 0 for none: int64[steps]."""
+        """The number of IPUs that wait for each other before each compiled step: int64[steps].
+
+        It is 0 if no IPU waits for another IPU.
+        """
         kinds_and_syncs = (
             (self.cost(number).kind, step.sync == EXTERNAL)
             for number, step in enumerate(self.steps)
@@ -310,7 +320,10 @@ class Profile(ABC):
         return np.array(num_synced_ipus, np.int64)
 
     def by_set(self, number: int) -> tuple[Array, Array]:
-        """Return the two arrays of `StepCost.by_set` for step `number`: int64[sets] each."""
+        """Return `(groups, cycles)` of compiled step `number` for `Target.sets`: two int64[sets].
+
+        `StepCost.by_set` describes both arrays.
+        """
         if number not in self._by_set:
             num_synced_ipus = int(self._together[number])
             at_work = self.at_work(number)
@@ -326,52 +339,55 @@ class Profile(ABC):
         return bool(self._together[number])
 
     def at_work(self, number: int) -> Array:
-        """Return which of `Target.sets` take part in step `number`: bool[sets]."""
+        """Return which of `Target.sets` take part in compiled step `number`: bool[sets]."""
         tiles = [part.on for part in self.parts(number)]
         return self.cost(number).at_work(tiles, self.target)
 
     @abstractmethod
     def cost(self, number: int) -> StepCost:
-        """Return the cost of one execution of step `number`."""
+        """Return the modelled cost of one execution of compiled step `number`."""
 
     @abstractmethod
     def codelet_cycles(self, number: int) -> dict[str, int]:
-        """Return the sum of the vertices' cycles in one execution of step `number`, by codelet.
+        """Return the vertices' cycles in one execution of step `number`, summed by codelet name.
 
-        Vertices without an estimate count as 0 cycles.
+        A vertex without an estimate counts as 0 cycles.
         """
 
     @abstractmethod
     def transfers(self, number: int) -> tuple[Transfers, ...]:
-        """Return the messages between tiles in step `number`, with an entry for each exchange."""
+        """Return the messages between tiles in compiled step `number`, for each exchange."""
 
     def vertices_on(self, number: int) -> tuple[Array, Array, Array] | None:
-        """Return three arrays about the vertices that step `number` executes on each tile.
+        """Return `(counts, longest, uses_all_workers)` for the vertices of step `number`, by tile.
 
-        They are the number of vertices (int64[tiles]), the cycles of the longest vertex
-        (int64[tiles]), and whether a vertex uses all workers of the tile (bool[tiles]). The result
-        is None if the vertices are not known, as in a profile from a file.
+        `counts` (int64[tiles]) is the number of vertices on each tile. `longest` (int64[tiles]) has
+        the cycles of the longest vertex. `uses_all_workers` (bool[tiles]) is True if a vertex uses
+        all workers of the tile. The result is None if the vertices are not known, as in a profile
+        from a file.
         """
         return None
 
     def lines_on(self, number: int, tile: int) -> tuple[str, str]:
-        """Return the lines that added and that mapped most of the vertices of a step on `tile`.
+        """Return `(adding_line, mapping_line)` for the vertices of step `number` on `tile`.
 
-        Each is the description of a line, or "" if the line is unknown. The second is also "" if
-        the line that added the vertices mapped them too.
+        They describe the user's lines that added and that mapped most of these vertices. A line
+        that is not known is "". The second is also "" if one line both added and mapped the
+        vertices.
         """
         return "", ""
 
     def line_of_move(self, number: int, tile: int, *, within: bool) -> str:
-        """Return the line that moves most data for `tile` in the first exchange of step `number`.
+        """Return the user's line that moves the most data for `tile` in an exchange.
 
-        The step is a compute set into which copies were merged. The line is the line of a copy, or
-        the line that added most vertices, whose inputs are exchanged. With `within`, the amount is
-        the cycles of copies inside the memory of `tile`, and otherwise the bytes that the tile
-        sends and receives. The result is "" if the line is unknown, as in a profile from a file.
+        It is the first exchange of step `number`, a compute set into which the compiler merged
+        copies. So the line is that of a copy, or the line that added most vertices, whose inputs
+        are exchanged. The amount of data is measured in bytes that the tile sends and receives.
+        With `within`, it is measured in cycles of copies inside the memory of the tile. The result
+        is "" if the line is not known, as in a profile from a file.
         """
         return ""
 
     @abstractmethod
     def at(self, target: Target) -> Profile:
-        """Return the same program at the rates of `target`."""
+        """Return the profile of the same program on the machine `target`, which has other rates."""

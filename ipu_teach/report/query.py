@@ -1,4 +1,7 @@
-"""Queries of a report, by the names of Graphcore's libpva (its profile analysis library)."""
+"""Queries of a report, under the names of Graphcore's libpva (its profile analysis library).
+
+A place is the number of a program leaf (a node that executes a compiled step), in program order.
+"""
 
 from __future__ import annotations
 
@@ -30,10 +33,13 @@ if TYPE_CHECKING:
 class VariableRow:
     """A variable of the program.
 
-    `bytes` is the total on all tiles, and `tiles` the number of tiles that the variable is mapped
-    to. `ranges` are (first place, end place) pairs: the variable is live at the places of the
-    programs from the first to before the end. `first` is the first place of all ranges and `last`
-    the last; both are -1 if the variable is always live. `line` is the line that added it.
+    - `bytes` is its size on all tiles together, and `tiles` the number of tiles that it is mapped
+      to.
+    - `ranges` has a pair (first place, end place) for each period in which the variable is live. A
+      place is the number of a leaf of the programs; the end place is not included.
+    - `first` is the first place of all ranges and `last` the last. Both are -1 if the variable is
+      always live.
+    - `line` is the user's line that added the variable.
     """
 
     COLUMNS: ClassVar = (
@@ -61,22 +67,28 @@ class VariableRow:
 
     @property
     def first(self) -> int:
-        """The first place of the programs at which the variable is live, -1 if it always is."""
+        """The first place at which the variable is live, -1 if it is always live.
+
+        A place is the number of a leaf of the programs.
+        """
         return self.ranges[0][0] if self.ranges else -1
 
     @property
     def last(self) -> int:
-        """The last place of the programs at which the variable is live, -1 if it always is."""
+        """The last place at which the variable is live, -1 if it is always live.
+
+        A place is the number of a leaf of the programs.
+        """
         return self.ranges[-1][1] - 1 if self.ranges else -1
 
 
 class VariableTable(Table[VariableRow]):
-    """The variables of a report."""
+    """A table of the variables of a report."""
 
     __slots__ = ()
 
     def live_at(self, place: int) -> VariableTable:
-        """Return the variables that are live at a place of the programs.
+        """Return the variables that are live at leaf number `place` of the programs.
 
         Variables that are always live are included.
         """
@@ -85,14 +97,14 @@ class VariableTable(Table[VariableRow]):
         )
 
     def always_live(self) -> VariableTable:
-        """Return the variables that are live from the first step to the last."""
+        """Return the variables that are always live, whose memory has no other use."""
         return VariableTable(v for v in self if v.always_live)
 
     def folded(self) -> VariableTable:
-        """Return a table that has one row for all replicas of a variable.
+        """Return a table in which all replicas of a variable share a row.
 
-        The row has the sums of the bytes and tiles of the replicas. Replicas whose live ranges
-        differ keep their own rows.
+        The row has the sums of the replicas' bytes and tiles. Replicas whose live ranges differ
+        keep separate rows.
         """
         groups = folded([row.name for row in self], [row.bytes for row in self])
         rows_folded: list[VariableRow] = []
@@ -112,10 +124,11 @@ class VariableTable(Table[VariableRow]):
 
 
 def folded(names: Sequence[str], sizes: Sequence[int]) -> list[tuple[str, list[int]]]:
-    """Group variables that are replicas of each other: (name of the group, its indices) pairs.
+    """Group variables that are replicas of each other, and return (group name, indices) pairs.
 
-    `names` and `sizes` (bytes) describe the variables. A group is called "x, 4 replicas", followed
-    by its smallest and largest size if the sizes differ. Any other variable is a group of one.
+    `names` and `sizes` (bytes) have one entry for each variable, and the indices refer to them. A
+    group of replicas is called "x, 4 replicas", followed by the smallest and largest size if the
+    sizes differ. Any other variable forms a group of its own.
     """
     groups: dict[object, list[int]] = {}
     for index, name in enumerate(names):
@@ -137,7 +150,7 @@ def folded(names: Sequence[str], sizes: Sequence[int]) -> list[tuple[str, list[i
 
 
 def variables(report: Report) -> VariableTable:
-    """Return a row for each variable, in the order in which the variables were added."""
+    """Return a table with a row for each variable, in the order of their creation."""
     memory = report.memory
     variable_facts = report.profile.variables
     bytes_per_variable = total_of(memory.variable, memory.size, len(variable_facts)).tolist()
@@ -166,10 +179,10 @@ def variables(report: Report) -> VariableTable:
 
 
 def live_runs(live: Array) -> tuple[Array, Array, Array]:
-    """Return the live ranges of all variables as arrays (variables, first places, end places).
+    """Return `(variables, first_places, end_places)`, with one entry for each live range.
 
-    `live` is bool[places, variables]. Each range is a run of True for one variable, and does not
-    include its end place. The ranges are ordered by variable.
+    `live` is bool[places, variables]. A live range is a contiguous run of True in the column of one
+    variable; its end place is not included. The ranges are ordered by variable.
     """
     no_place = np.zeros((1, live.shape[1]), bool)
     changes = np.diff(np.concatenate((no_place, live, no_place)).astype(np.int8), axis=0).T
@@ -179,14 +192,14 @@ def live_runs(live: Array) -> tuple[Array, Array, Array]:
 
 @dataclass(frozen=True)
 class Total:
-    """The bytes of a tile with and without the gaps between variables."""
+    """The bytes on a tile, including or excluding the gaps between variables."""
 
     including_gaps: int
     excluding_gaps: int
 
 
 class TileMemory(WithoutSome):
-    """The bytes on one tile at the place where it is fullest."""
+    """The bytes on one tile at its peak, the program step at which it holds the most bytes."""
 
     def __init__(self, memory: MemoryLedger, tile: int) -> None:
         self._memory = memory
@@ -194,29 +207,29 @@ class TileMemory(WithoutSome):
 
     @property
     def total(self) -> Total:
-        """The total bytes, with and without gaps."""
+        """The total bytes at the tile's peak, with and without the gaps between variables."""
         used = int(self._memory.bytes_per_tile[self._tile])
         gaps = int(self._memory.gaps_per_tile[self._tile])
         return Total(used + gaps, used)
 
     @property
     def category(self) -> dict[str, int]:
-        """Bytes by category, which add up to `total.excluding_gaps`."""
+        """The bytes by category at the tile's peak. They add up to `total.excluding_gaps`."""
         return self._memory.by_category(self._tile)
 
     @property
     def variables(self) -> dict[str, int]:
-        """Bytes by variable, largest first."""
+        """The bytes of each variable at the tile's peak, by name, largest first."""
         return self._memory.at_fullest(self._tile)
 
     @property
     def always_live_bytes(self) -> int:
-        """Bytes of variables that are live from the first step to the last."""
+        """The bytes on the tile that are always live, such as code and constants."""
         return int(self._memory.always_live_bytes_per_tile[self._tile])
 
     @property
     def not_always_live_bytes(self) -> int:
-        """Bytes that are in use for only a part of the programs, at the fullest place."""
+        """The bytes at the tile's peak that are not always live."""
         return int(self._memory.not_always_live_bytes_per_tile[self._tile])
 
 
@@ -233,10 +246,11 @@ class Tile(WithoutSome):
 class ExchangeRow:
     """The exchange of one execution of a compiled step.
 
-    `step` is the number of the step. `bytes_received` is the total on all tiles. `tile` is the tile
-    that receives most, and `most_received` the bytes that it receives. `link_bytes` are the bytes
-    sent to other IPUs. `cycles` are the modelled cycles of the exchange. The step ran `executions`
-    times.
+    - `step` is the number of the compiled step, which ran `executions` times.
+    - `bytes_received` is the number of bytes that all tiles receive together.
+    - `tile` is the tile that receives the most bytes, and `most_received` is their number.
+    - `link_bytes` is the number of bytes sent to other IPUs.
+    - `cycles` are the modelled cycles of the exchange.
     """
 
     step: int
@@ -307,10 +321,12 @@ def exchanges(report: Report) -> Table[ExchangeRow]:
 
 @dataclass(frozen=True)
 class RowMove:
-    """The rows that step `index` of the run copied to or from a remote buffer.
+    """The rows that one step of the run copied to or from a remote buffer.
 
-    `step` is the number of the compiled step, and `what` describes the copy. `loads` is True if the
-    rows were copied to the device. `rows` are their row numbers.
+    - `index` is the index of the step in the run, and `step` the number of its compiled step.
+    - `what` describes the copy.
+    - `loads` is True if the rows were copied to the device.
+    - `rows` are the numbers of the rows in the buffer.
     """
 
     index: int
@@ -321,7 +337,7 @@ class RowMove:
 
 
 def row_moves(report: Report) -> Iterator[RowMove]:
-    """Yield the copies with remote buffers in order, up to the last recorded row number."""
+    """Yield the copies with remote buffers in order, as far as their row numbers were recorded."""
     row_numbers = report.rows_moved
     steps = report.profile.steps
     num_yielded = 0
@@ -347,10 +363,11 @@ def row_moves(report: Report) -> Iterator[RowMove]:
 
 @dataclass(frozen=True)
 class BufferUse:
-    """The copies that ran with one remote buffer.
+    """The copies with one remote buffer in a run.
 
-    `reads` counts the copies to the device and `writes` those from it. The rows and bytes are
-    totals. `different_rows` counts the distinct row numbers that were recorded.
+    `reads` is the number of copies to the device, and `writes` the number of copies from the
+    device. The rows and bytes are totals. `different_rows` is the number of distinct row numbers
+    that were recorded.
     """
 
     name: str
@@ -384,15 +401,15 @@ def buffers(report: Report) -> Table[BufferUse]:
 class IpuRow:
     """The work and the waiting of one IPU in a run, in modelled cycles.
 
-    - `ipu` is the number of the IPU; on a machine with I/O tiles, it is an index of `Target.sets`.
-    - `busy_cycles` are the cycles in which it works. `shared_cycles` are the part of them in steps
-      before which all IPUs wait for each other.
-    - `waiting_cycles` are the cycles in which it waits for other IPUs, longest for the IPU
-      `waits_for` (-1 if it never waits).
-    - `held_cycles` are the cycles in which other IPUs wait for this one, longest for its step of
-      the name `held_by`.
+    - `ipu` is the number of the IPU. On a machine with I/O tiles, it is an index of `Target.sets`.
+    - `busy_cycles` are the cycles in which the IPU works. `shared_cycles` are the part of them in
+      steps before which several IPUs wait for each other.
+    - `waiting_cycles` are the cycles in which the IPU waits for other IPUs. It waits longest for
+      the IPU `waits_for`, which is -1 if it never waits.
+    - `held_cycles` are the cycles that other IPUs wait for this IPU, summed over these IPUs. They
+      wait longest for its step named `held_by`.
 
-    Only steps whose order was recorded count.
+    Only steps whose order was recorded are included.
     """
 
     ipu: int
@@ -405,17 +422,17 @@ class IpuRow:
 
     @property
     def own_cycles(self) -> int:
-        """Modelled cycles of work in steps before which the IPUs do not all wait for each other."""
+        """The modelled cycles of work in steps that the IPU begins without waiting for others."""
         return self.busy_cycles - self.shared_cycles
 
     @property
     def busy(self) -> float:
-        """The share of the run in which the IPU works, 0 to 1."""
+        """The share of the run in which the IPU works, from 0 to 1."""
         return self.busy_cycles / ((self.busy_cycles + self.waiting_cycles) or 1)
 
 
 def ipus(report: Report) -> Table[IpuRow]:
-    """Return a row for each IPU: its work, its waiting, and the waiting of others for it."""
+    """Return a row for each IPU: its work, its waiting, and how long other IPUs wait for it."""
     overlap = report.overlap
     rows = []
     for ipu, (cycles_by_peer, held_cycles) in enumerate(
@@ -442,7 +459,7 @@ def ipus(report: Report) -> Table[IpuRow]:
 class Lazily(Sequence[T]):
     """A sequence of `length` items that computes an item each time it is indexed.
 
-    `one` is the name of an item in errors, such as "tile", and `make(i)` computes item i.
+    `make(i)` computes item i. `one` is the word for an item in errors, such as "tile".
     """
 
     def __init__(self, length: int, one: str, make: Callable[[int], T]) -> None:
@@ -461,12 +478,12 @@ class Lazily(Sequence[T]):
         if isinstance(index, slice):
             return Table(self._make(i) for i in range(*index.indices(self._length)))
         if not is_whole(index) or not -self._length <= index < self._length:
-            near = f"there {'is' if self._length == 1 else 'are'} {self!r}, from 0."
+            advice = f"give a number from 0 to {self._length - 1:,}."
             if not self._length:
-                near = (
-                    "run the engine first, and ask engine.report then: nothing has run in this one."
+                advice = (
+                    "run the engine first, then use engine.report: nothing has run in this report."
                 )
-            raise PoplarIndexError(f"There is no {self._one} {shown(index)}.", next_step=near)
+            raise PoplarIndexError(f"There is no {self._one} {shown(index)}.", next_step=advice)
         return self._make(int(index) % self._length)
 
     def __repr__(self) -> str:
@@ -475,7 +492,10 @@ class Lazily(Sequence[T]):
 
 @dataclass(frozen=True)
 class GraphSize:
-    """The numbers of vertices, edges, variables and compute sets of a program."""
+    """The numbers of vertices, edges, variables and compute sets of a graph.
+
+    An edge is the connection of a vertex field to a tensor.
+    """
 
     num_vertices: int
     num_edges: int
@@ -485,10 +505,10 @@ class GraphSize:
 
 @dataclass(frozen=True)
 class LivenessStep:
-    """The live memory at a place of the programs, in bytes on all tiles together.
+    """The memory that is live while one leaf of the programs runs, in bytes of all tiles together.
 
-    `number` is the number of the place. `bytes` includes exchange buffers. It does not include
-    `always_live_bytes`, the bytes that are in use at every place.
+    `number` is the number of the leaf in program order. `bytes` includes exchange buffers, but not
+    `always_live_bytes`, which are the bytes in use during all leaves.
     """
 
     COLUMNS: ClassVar = ("number", "type", "name", "bytes", "always_live_bytes", "cycles")
@@ -503,31 +523,31 @@ class LivenessStep:
 
     @property
     def program(self) -> ProgramNode:
-        """The leaf of the program tree for this step, with its `name` and `type`."""
+        """The leaf of the program tree that this row describes, with its `name` and `type`."""
         return self._profile.leaf(self._memory.liveness.places[self.number].step)
 
     @property
     def cycles(self) -> int:
-        """Modelled cycles of one execution of the step at that place."""
+        """The modelled cycles of one execution of the leaf."""
         return self._profile.cost(self._memory.liveness.places[self.number].step).cycles
 
     @property
     def not_always_live_memory(self) -> LivenessStep:
-        """This object itself: libpva has `bytes` and `variables` in an attribute of this name."""
+        """This object itself. In libpva, an attribute of this name has `bytes` and `variables`."""
         return self
 
     @property
     def variables(self) -> dict[str, int]:
-        """The bytes of each variable that is live in this step but not in all, largest first."""
+        """The bytes of each variable that is live here but not always, by name, largest first."""
         return self._memory.live_at(self.number)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Compilation(WithoutSome):
-    """The compiled program, by libpva's names.
+    """The compiled program, under libpva's names.
 
-    For example, `report.compilation.tiles[3].memory.total.including_gaps`, `.programs` and
-    `.compute_sets`.
+    For example, `report.compilation.tiles[3].memory.total.including_gaps` is the peak of tile 3 in
+    bytes.
     """
 
     _report: Report
@@ -544,7 +564,7 @@ class Compilation(WithoutSome):
 
     @property
     def tiles(self) -> Lazily[Tile]:
-        """All tiles, each with its memory at the place where the tile is fullest."""
+        """The tiles, each with its memory at its peak. A tile's memory is computed on request."""
         target = self.target
         memory = self._report.memory
         return Lazily(
@@ -555,7 +575,7 @@ class Compilation(WithoutSome):
 
     @property
     def ipus(self) -> tuple[Table[Tile], ...]:
-        """The tiles of each IPU."""
+        """The tiles of each IPU: one table for each IPU."""
         tiles = self.tiles
         tiles_per_ipu = self.target.tiles_per_ipu
         return tuple(
@@ -565,22 +585,22 @@ class Compilation(WithoutSome):
 
     @property
     def always_live_variables(self) -> VariableTable:
-        """The variables that are live from the first step to the last."""
+        """The variables that are always live: their memory is never used for anything else."""
         return self._report.variables.always_live()
 
     @property
     def programs(self) -> tuple[ProgramNode, ...]:
-        """The programs as trees of nodes, each with `name`, `type` and `children`."""
+        """The programs as trees. Each node has `name`, `type` and `children`."""
         return self._report.profile.programs
 
     @property
     def compute_sets(self) -> Table[ComputeSetProfile]:
-        """The compute sets that the programs execute."""
+        """The compute sets that the programs execute, in the order of their creation."""
         return self._report.compute_sets
 
     @property
     def liveness_program_steps(self) -> Table[LivenessStep]:
-        """The live memory at each place of the programs, in order."""
+        """A table with the live memory at each leaf of the programs, in program order."""
         memory = self._report.memory
         always_live_bytes = int(memory.always_live_bytes_per_tile.sum())
         named_places = zip(memory.liveness.places, memory.bytes_by_place(), strict=True)
@@ -599,7 +619,7 @@ class Compilation(WithoutSome):
 
 
 class Steps(Lazily[IpuStep | Any]):
-    """The steps of a run whose order was recorded."""
+    """The steps of a run whose order was recorded. A step is computed when it is indexed."""
 
     def __init__(self, report: Report) -> None:
         super().__init__(len(report.step_numbers), "step", lambda i: report.steps(i, i + 1)[0])
@@ -613,19 +633,19 @@ class Steps(Lazily[IpuStep | Any]):
         return Table(self).to_dataframe()
 
     def to_csv(self) -> str:
-        """Return the steps as comma-separated text."""
+        """Return the steps as comma-separated text, with a line of headings."""
         return Table(self).to_csv()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Execution(WithoutSome):
-    """The part of a report about what ran: `steps`, `runs`, `total_cycles` and `blocks`."""
+    """The part of a report about the execution: `steps`, `runs`, `total_cycles` and `blocks`."""
 
     _report: Report
 
     @property
     def steps(self) -> Steps:
-        """The steps in order, with start and end. A step is computed when it is indexed."""
+        """The steps in order, with start and end cycles. A step is computed when it is indexed."""
         return Steps(self._report)
 
     @property
@@ -635,7 +655,7 @@ class Execution(WithoutSome):
 
     @property
     def total_cycles(self) -> int:
-        """Modelled cycles of everything that ran."""
+        """The modelled cycles of everything that ran."""
         return self._report.total_cycles
 
     def blocks(
@@ -646,17 +666,20 @@ class Execution(WithoutSome):
     ) -> Table[BlockRun]:
         """Return all executions of `Block` programs on `tile`, in the order in which they begin.
 
-        A block begins when the tile has finished its part of the programs before the block, and
-        ends when it has finished its part of the block. The time that the tile waits for other
-        tiles within the block counts too. An outer block comes before the blocks inside it.
+        A block begins on the tile when the tile has finished all earlier work of the run, and ends
+        when the tile has finished its own work in the block. The time that the tile waits for other
+        tiles inside the block is included. An outer block comes before the blocks inside it.
 
-        `block_filter` is a regular expression that selects blocks by their names. Programs whose
-        names match `program_filter` count as blocks too. A block is left out if nothing ran in it,
-        or if it ran after the steps whose order a long run records. An argument that is None takes
-        its value from the engine's options `profiler.*`, which are by default tile 0, all blocks
-        and no other programs.
+        `block_filter` is a regular expression that selects blocks by name. Other programs whose
+        names match the regular expression `program_filter` are treated as blocks too. An execution
+        is left out if no step ran in it, or if the recorded order of the steps does not show its
+        end.
 
-        Raises `PoplarIndexError` if there is no such tile, `InvalidOptionError` if a filter is not
-        a regular expression, and `ProfilingDisabledError` if profiling is disabled.
+        If an argument is None, its value comes from the engine's options `profiler.*`. Their
+        defaults are tile 0, all blocks and no other programs.
+
+        :raises PoplarIndexError: if there is no such tile.
+        :raises InvalidOptionError: if a filter is not a regular expression.
+        :raises ProfilingDisabledError: if profiling was disabled during the run.
         """
         return blocks(self._report, tile, block_filter, program_filter)

@@ -21,6 +21,7 @@ from ipu_teach.report.log import MOST_STEPS, RunLog
 from ipu_teach.report.profile import (
     EXTERNAL,
     NO_SYNC,
+    ComputeSetFacts,
     Profile,
     ProgramNode,
     VariableFacts,
@@ -31,7 +32,7 @@ from ipu_teach.saving import schema as s
 from ipu_teach.saving.archive import MOST_NODES
 from ipu_teach.target import Target, sync_of
 
-# `what_if` can change these fields of the target without the vertices, which a file does not have.
+# A report from a file has no vertices, so `what_if` can only change these fields of its target.
 RATES = frozenset(
     (
         "exchange_bytes_per_cycle",
@@ -57,21 +58,21 @@ RATES = frozenset(
 )
 
 T = TypeVar("T")
-# These are the arguments of `Report`, in order.
+# The types of the arguments of `Report(...)`, in order.
 Read = tuple[Profile, RunLog, HostTrace, InstrumentationSettings, PoplarVersion]
 
 
 def read(data: bytes) -> Read:
-    """Return the arguments of the `Report` in the bytes of a file.
+    """Return the arguments for `Report(...)` that are stored in the bytes of a file.
 
-    Raises `ReportLoadError` if the bytes are not those of a valid report.
+    :raises ReportLoadError: if the bytes are not a valid report.
     """
     return s.load(data, w.REPORT, _report)
 
 
 @dataclass(eq=False)
 class StoredProfile(Profile):
-    """The profile of a compiled program, read from a file.
+    """The profile of a compiled program that was read from a file.
 
     `costs`, `cycles` (by codelet) and `messages` have an entry for each compiled step.
     """
@@ -95,9 +96,9 @@ class StoredProfile(Profile):
                 self.target, field.name
             ):
                 raise InvalidMachineModelError(f"""what_if() cannot change {field.name} in a report
-                    that was read from a file: the vertices are not in it.
-                    next:  ask the report of the engine that ran it; a file answers for the rates of
-                    exchange, sync, host and clock.""")
+                    that was read from a file, because the file does not contain the vertices.
+                    next:  call engine.report.what_if() in the process that runs the program; a
+                    report from a file can change the rates of exchange, sync, host and clock.""")
         sync_cycles = target.internal_sync_cycles
         costs = tuple(
             cost.at(
@@ -135,41 +136,21 @@ def _profile(header: s.HeaderValue) -> StoredProfile:
     s.told("texts", s.many(s.TEXT)).read(notes_header["texts"])
     unnoted_variables = w.VARIABLES.read(header["variables"])
     notes: w.Notes = w.NOTES.read(notes_header)
-
-    def noted(key: str, unnoted: Sequence[T], **fields: Sequence[Any]) -> tuple[T, ...]:
-        """Return the records `unnoted` of `header[key]`, with the notes in `fields` added."""
-        if any(len(notes_of_field) != len(unnoted) for notes_of_field in fields.values()):
-            header[key].fail("a list with its notes")
-        rows = zip(unnoted, *fields.values(), strict=True)
-        return tuple(
-            replace(record, **dict(zip(fields, notes_of_record, strict=True)))
-            for record, *notes_of_record in rows
-        )
-
-    def get(name: str, codec: s.Codec) -> Any:
-        return s.told(name, codec).read(header[name])
-
-    variables = state["variables"] = noted("variables", unnoted_variables, line=notes.variables)
-    codelets = noted(
-        "codelets",
-        get("codelets", w.CODELETS),
+    variables = state["variables"] = _noted(
+        header["variables"], unnoted_variables, line=notes.variables
+    )
+    codelets = _noted(
+        header["codelets"],
+        _told(header, "codelets", w.CODELETS),
         unbatched=notes.unbatched,
         way=notes.ways,
         sources=notes.sources,
     )
-    sets = get("compute_sets", w.COMPUTE_SETS)
-    if len(sets) != len(notes.parts):
-        header["compute_sets"].fail("a list with its notes")
-    noted_parts = [
-        noted("compute_sets", compute_set.parts, line=lines)
-        for compute_set, lines in zip(sets, notes.parts, strict=True)
-    ]
-    sets = noted("compute_sets", sets, parts=noted_parts)
-    steps = get("steps", w.STEPS)
-    moves = notes.moves or [()] * len(steps)  # files of version 4 and older have no moves
-    steps = noted("steps", steps, line=notes.steps, moves=moves)
-    num_steps = len(steps)
-    if num_steps * target.num_tiles > w.MOST_CELLS:
+    compute_sets = _compute_sets(header, notes)
+    steps = _told(header, "steps", w.STEPS)
+    moves = notes.moves or [()] * len(steps)  # Older files (version 4 and below) have no moves.
+    steps = _noted(header["steps"], steps, line=notes.steps, moves=moves)
+    if len(steps) * target.num_tiles > w.MOST_CELLS:
         header["steps"].fail(f"a list of at most {w.MOST_CELLS // target.num_tiles:,} steps")
     programs = state["programs"] = _programs(header)
     edges = s.whole().read(header["edges"])
@@ -182,22 +163,54 @@ def _profile(header: s.HeaderValue) -> StoredProfile:
         not names >= {*cycles_by_name, *cost.unknown}
         for cycles_by_name, cost in zip(cycles, costs, strict=True)
     ):
-        header["costs"].fail("a list of costs of the codelets")
-    if len(costs) != num_steps or [len(step_messages) for step_messages in messages] != [
+        header["costs"].fail("a list of costs of the codelets in this report")
+    if len(costs) != len(steps) or [len(step_messages) for step_messages in messages] != [
         len(cost.exchange) for cost in costs
     ]:
-        header["costs"].fail(f"the costs of {num_steps:,} steps and their exchanges")
+        header["costs"].fail(f"the costs of {len(steps):,} steps and their exchanges")
     memory = _memory(header["memory"], target)
     return StoredProfile(
-        *(target, variables, codelets, sets, steps, programs, memory, edges, replicas),
+        *(target, variables, codelets, compute_sets, steps, programs, memory, edges, replicas),
         *(costs, cycles, messages),
     )
+
+
+def _told(header: s.HeaderValue, name: str, codec: s.Codec) -> Any:
+    """Return the value of `header[name]`, and store it in `header.known` for later checks."""
+    return s.told(name, codec).read(header[name])
+
+
+def _noted(value: s.HeaderValue, unnoted: Sequence[T], **notes: Sequence[Any]) -> tuple[T, ...]:
+    """Return the records `unnoted`, which were read from `value`, with further fields.
+
+    `notes` has a sequence of values for each of these fields, with one value for each record.
+    """
+    if any(len(notes_of_field) != len(unnoted) for notes_of_field in notes.values()):
+        value.fail("a list as long as its notes")
+    rows = zip(unnoted, *notes.values(), strict=True)
+    return tuple(
+        replace(record, **dict(zip(notes, notes_of_record, strict=True)))
+        for record, *notes_of_record in rows
+    )
+
+
+def _compute_sets(header: s.HeaderValue, notes: w.Notes) -> tuple[ComputeSetFacts, ...]:
+    value = header["compute_sets"]
+    compute_sets = _told(header, "compute_sets", w.COMPUTE_SETS)
+    if len(compute_sets) != len(notes.parts):
+        value.fail("a list as long as its notes")
+    noted_parts = [
+        _noted(value, compute_set.parts, line=lines)
+        for compute_set, lines in zip(compute_sets, notes.parts, strict=True)
+    ]
+    return _noted(value, compute_sets, parts=noted_parts)
 
 
 def _replicas(header: s.HeaderValue, variables: Sequence[VariableFacts], target: Target) -> int:
     """Return the number of replicas that ran.
 
-    Older files do not have this number, which is then computed from the names of the variables.
+    Older files do not contain this number. For them, it is computed from the names of the
+    variables.
     """
     if "replicas" not in header.value:
         return named_replicas(variables, target)
@@ -219,11 +232,11 @@ def _programs(header: s.HeaderValue) -> tuple[ProgramNode, ...]:
             or node.step >= 0
             and any(child.step >= 0 or child.children for child in node.children)
         ):
-            value.fail(f"a program of at most {MOST_NODES:,} parts")
+            value.fail(f"a program of at most {MOST_NODES:,} nodes")
         nodes.append(node)
     roots: tuple[ProgramNode, ...] = s.numbers(w.NODES).read(header["programs"])
     if sum(size_of_node[root] for root in roots) > MOST_NODES:
-        header["programs"].fail(f"programs of at most {MOST_NODES:,} parts")
+        header["programs"].fail(f"a list of programs of at most {MOST_NODES:,} nodes")
     return roots
 
 
@@ -258,7 +271,9 @@ def _memory(value: s.HeaderValue, target: Target) -> MemoryLedger:
         for leaf in program.leaves()
     )
     if len(places) * max(len(variables), target.num_tiles) > w.MOST_CELLS:
-        value.fail(f"a table of at most {w.MOST_CELLS:,} places and variables, or places and tiles")
+        value.fail(
+            f"a table of at most {w.MOST_CELLS:,} cells: program steps by variables or tiles"
+        )
     live_changes = np.zeros((len(places) + 1, len(variables)), np.int8)
     changing_variables = s.column(below="variables").read(value["live"][0])
     for key, sign in (1, 1), (2, -1):
@@ -287,7 +302,7 @@ def _memory(value: s.HeaderValue, target: Target) -> MemoryLedger:
 
 
 def _ran(value: s.HeaderValue) -> RunLog:
-    """Return the log of the run, checked against the numbers of steps and programs."""
+    """Return the log of the run, after checking it against the numbers of steps and programs."""
     step_numbers = s.column(below="steps").read(value["order"])
     counts = s.column().read(value["counts"])
     value.known["ran"] = num_executions = int(counts.sum())

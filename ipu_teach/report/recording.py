@@ -20,20 +20,20 @@ from ipu_teach.types import Array, from_quarter
 
 MOST_ELEMENTS = 65_536  # The recorded tensors may have at most this many elements together.
 MOST_ENTRIES = 1_000_000  # A recording keeps at most this many steps and changed elements.
-HOST = -1  # `Recording.steps` has this number where the host wrote between two runs.
+HOST = -1  # In `Recording.steps`, this number stands for a write of the host between two runs.
 
-# A `Look` returns the values of a tensor, and bool: which of its elements have been written.
+# A function that returns (values of a tensor, bool: which of its elements have been written).
 Look = Callable[[Tensor], tuple[Array, Array]]
 
 
 class Track:
-    """The values of one recorded tensor.
+    """The recorded values of one tensor.
 
-    - `first` has its elements before the first step, and `first_written` is bool: which of them
-      had been written by then.
-    - `changes` has an entry for each step that changed n elements: (index of the step in the
-      recording, int32[n] numbers of the elements, their n new values, bool[n] whether they have
-      been written).
+    - `first` has its elements before the first step. `first_written` (bool) says which of them had
+      been written by then.
+    - `changes` has a tuple for each step that changed some elements: the index of the step in the
+      recording, the numbers of the n elements (int32[n]), their new values, and whether they have
+      been written (bool[n]).
     - `address` has the byte address of each element in the graph's memory.
 
     Elements are numbered as in the flattened tensor.
@@ -45,7 +45,7 @@ class Track:
         self._bits = np.dtype(f"u{tensor.dtype.size}")
 
     def begin(self, look: Look) -> None:
-        """Discard all changes, and store the current values as the first ones."""
+        """Discard all recorded changes, and store the current values as the first values."""
         values, written = look(self.tensor)
         self.first = values.reshape(-1).copy()
         self.first_written = written.reshape(-1).copy()
@@ -79,9 +79,10 @@ class Track:
 
 
 def _checked(graph: FrozenGraph, tensors: Sequence[object], max_steps: object) -> list[Tensor]:
-    """Return the tensors without duplicates.
+    """Return the tensors to record, without duplicates.
 
-    Raises `InvalidOptionError` if they cannot all be recorded, or if `max_steps` is out of range.
+    :raises InvalidOptionError: if a tensor cannot be recorded, if all tensors have too many
+        elements, or if `max_steps` is out of range.
     """
     if not is_whole(max_steps) or not 1 <= max_steps <= MOST_ENTRIES:
         raise InvalidOptionError(f"""record() was given most={shown(max_steps)}.
@@ -144,9 +145,10 @@ class Recording:
         self._entries = 0
 
     def begin(self, first: int, look: Look) -> None:
-        """Discard earlier values, and record from now on.
+        """Discard all recorded values, and begin a new recording.
 
-        `first` is the number of steps that the machine has run, and `look` reads its memory.
+        `first` is the number of steps that the machine has run so far. `look` reads the values of a
+        tensor from its memory.
         """
         self.first = first
         self.steps = []
@@ -158,7 +160,10 @@ class Recording:
             track.begin(look)
 
     def note(self, step: int) -> None:
-        """Record the changes of compiled step `step`, which has just run, or of the host."""
+        """Record the changes by compiled step `step`, which has just run, or by the host.
+
+        For the host, `step` is `HOST`.
+        """
         assert self._look is not None
         if self.missed or self._entries >= self.most:
             self.missed += step != HOST
@@ -176,18 +181,19 @@ class Recording:
     def values(self, tensor: Tensor, step: int) -> Array:
         """Return the elements of a recorded tensor after step number `step` of the report (from 0).
 
-        The array has the tensor's shape and dtype. An unwritten element is NaN; in a tensor of
-        integers it is the smallest value of the dtype, and in a tensor of bool True. Raises
-        `InvalidOptionError` if the tensor is not recorded, and `PoplarIndexError` if the step is
-        not.
+        The array has the tensor's shape and dtype. Elements that have not been written are NaN, the
+        smallest integer of the dtype, or True.
+
+        :raises InvalidOptionError: if the tensor is not recorded.
+        :raises PoplarIndexError: if the step is not recorded.
         """
         track = self.track(tensor, "values()")
         device_steps = np.flatnonzero(np.array(self.steps, np.int64) != HOST)
         if not is_whole(step) or not self.first <= step < self.first + len(device_steps):
-            raise PoplarIndexError(f"""values() was asked for step {shown(step)}.
-                where: the recording has {counted(len(device_steps), "step")}, from number
+            raise PoplarIndexError(f"""values() was given step {shown(step)}.
+                where: the recording has {counted(len(device_steps), "step")}; the first is step
                 {self.first}
-                next:  give the number of one of them.""")
+                next:  give the number of a recorded step.""")
         last_place = int(device_steps[step - self.first])
         elements_after = track.first.copy()
         for place, elements, new_values, _ in track.changes:
@@ -197,9 +203,9 @@ class Recording:
         return shaped
 
     def track(self, tensor: object, call: str) -> Track:
-        """Return the track of a recorded tensor, for the call that errors name as `call`.
+        """Return the `Track` of a recorded tensor. `call` is the name of the call in errors.
 
-        Raises `InvalidOptionError` if the tensor is not recorded.
+        :raises InvalidOptionError: if the tensor is not recorded.
         """
         for track in self.tracks:
             if isinstance(tensor, Tensor) and tensor == track.tensor:
@@ -211,7 +217,7 @@ class Recording:
 
     @staticmethod
     def name(track: Track) -> str:
-        """Return the name of a track's tensor."""
+        """Return the name of the tensor that `track` records."""
         return track.tensor.graph.describe(track.tensor)
 
     def __repr__(self) -> str:

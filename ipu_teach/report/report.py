@@ -1,4 +1,4 @@
-"""The report of a run: the compiled program and the steps that ran, without the engine."""
+"""The class `Report`, which describes a compiled program and the steps of it that ran."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from ipu_teach.report.walk import joints
 from ipu_teach.target import Target, changed
 from ipu_teach.types import Array
 
-EVERY = 2**12  # The cycles of a run on a single IPU are added up in parts of this many steps.
+EVERY = 2**12  # For a single IPU, the cycles of this many steps are added up at once.
 CHUNK = 2**16  # The times of this many steps are computed at once.
 # The compiled program depends on these fields of the target, so `what_if` cannot change them.
 COMPILED_FOR = (
@@ -60,9 +60,9 @@ class Report(WithoutSome):
     """An immutable snapshot of a run. All its cycles, bytes and times are modelled.
 
     `engine.report` returns a report, and `Report.open` reads one from a file. Both give the same
-    answers. All steps of a run are counted, but the order of the steps is kept only for the first
-    4,194,304. If only unrecorded steps ran, questions about the execution raise
-    `ProfilingDisabledError`.
+    answers. A report counts all steps of a run, but it has the order only of the first 4,194,304.
+    Queries about the execution raise `ProfilingDisabledError` if steps ran only while profiling was
+    disabled.
     """
 
     profile: Profile
@@ -86,7 +86,7 @@ class Report(WithoutSome):
 
     @property
     def runs(self) -> tuple[ProgramRun, ...]:
-        """The calls of `Engine.run`, at most the first 65,536."""
+        """The calls of `Engine.run` in order, at most the first 65,536."""
         return self._ran.runs
 
     @property
@@ -94,7 +94,7 @@ class Report(WithoutSome):
         """The number of steps that ran while profiling was disabled."""
         return self._ran.unrecorded
 
-    # Files
+    # The methods that write and read files are functions of the module `files`.
 
     save = files.save
     serialize = files.serialize
@@ -110,17 +110,20 @@ class Report(WithoutSome):
 
     @property
     def memory(self) -> MemoryLedger:
-        """The bytes by tile, variable and category."""
+        """The ledger of the modelled bytes, by tile, variable and category."""
         return self.profile.memory
 
     @cached_property
     def executions(self) -> Array:
-        """The number of executions of each compiled step: int64[compiled steps]."""
+        """The number of executions of each compiled step: int64[compiled steps].
+
+        :raises ProfilingDisabledError: if steps ran, but all of them while profiling was disabled.
+        """
         if self.unrecorded_steps and not self.num_steps:
             raise ProfilingDisabledError(f"""The execution was not recorded:
                 {counted(self.unrecorded_steps, "step")} ran while profiling was disabled.
-                next:  engine.enable_execution_profiling(), or the option debug.instrument, and run
-                again.""")
+                next:  call engine.enable_execution_profiling(), or set the option
+                debug.instrument, then run again.""")
         recorded_counts = self._ran.counts
         return np.pad(recorded_counts, (0, len(self.profile.steps) - len(recorded_counts)))
 
@@ -134,21 +137,20 @@ class Report(WithoutSome):
 
     @property
     def num_steps(self) -> int:
-        """The number of steps that ran since the engine was loaded."""
+        """The number of recorded steps that ran since the engine was loaded."""
         return self._ran.total
 
     @property
     def steps_not_kept(self) -> int:
-        """The number of steps that are counted but whose order is not kept.
+        """The number of steps at the end of a long run whose order was not recorded.
 
-        These are the last steps of the run. Every sum includes them, but `steps` and
-        `step_numbers` do not.
+        Every sum of the report includes these steps, but `steps` and `step_numbers` leave them out.
         """
         return self.num_steps - len(self._ran.order)
 
     @cached_property
     def compute_sets(self) -> Table[ComputeSetProfile]:
-        """All compute sets that programs execute, in the order in which they were added."""
+        """A table of the compute sets that the programs execute, in the order of their creation."""
         profile_by_set: dict[int, ComputeSetProfile] = {}
         for step_number, executions in enumerate(self.executions.tolist()):
             set_number = self.profile.steps[step_number].compute_set
@@ -169,18 +171,22 @@ class Report(WithoutSome):
     def steps(self, first: int = 0, last: int | None = None) -> list[StepRun]:
         """Return the steps of the run from index `first` up to, but not including, `last`.
 
-        With None, `last` is the end of the steps whose order was kept. Raises `PoplarIndexError` if
-        an index is negative or no whole number.
+        If `last` is None, the list ends with the last step whose order was recorded.
+
+        :raises PoplarIndexError: if an index is negative or not a whole number.
         """
         for step_number in (first, 0 if last is None else last):
             if not is_whole(step_number) or step_number < 0:
                 raise PoplarIndexError(f"""steps({shown(first)}, {shown(last)}) was called on
-                    a report of {self.num_steps:,} steps.
-                    next:  give whole numbers, 0 or more.""")
+                    a report of {self.num_steps:,} steps, but {shown(step_number)} is no index.
+                    next:  give whole numbers from 0, as in report.steps(0, 10).""")
         return list(self.steps_between(first, last))
 
     def steps_between(self, first: int = 0, last: int | None = None) -> Iterator[StepRun]:
-        """Yield the steps from index `first` to before `last`, as `steps` returns them."""
+        """Yield the steps of the run from index `first` up to, but not including, `last`.
+
+        If `last` is None, the last step is the last one whose order was recorded.
+        """
         step_numbers = self._ran.order if self.executions.any() else self._ran.order[:0]
         last = len(step_numbers) if last is None else min(last, len(step_numbers))
         for chunk_start in range(first, last, CHUNK):
@@ -211,7 +217,10 @@ class Report(WithoutSome):
 
     @property
     def step_numbers(self) -> Array:
-        """The number of the compiled step of each step of the run: int32[steps of kept order]."""
+        """The number of the compiled step of each step of the run, in order.
+
+        The array is int32[steps whose order was recorded].
+        """
         return self._ran.order
 
     def step_cost(self, number: int) -> StepCost:
@@ -224,9 +233,11 @@ class Report(WithoutSome):
         return self.profile.replicas
 
     def ipu_name(self, ipu: int) -> str:
-        """Return the name of entry `ipu` of `Target.sets`, such as "IPU 3".
+        """Return the name of the set of tiles with index `ipu` in `Target.sets`, such as "IPU 3".
 
         If the graph is replicated, the name includes the replica: "IPU 3, replica 1 of 2".
+
+        :raises PoplarIndexError: if there is no such index.
         """
         sets = self.target.sets
         num_replicas = self.replicas
@@ -241,9 +252,12 @@ class Report(WithoutSome):
     def phases(self, number: int, ipu: int | None = None) -> tuple[Phase, ...]:
         """Return the phases of one execution of compiled step `number`, in order.
 
-        Their cycles add up to the cycles of the step. With `ipu`, an index of `Target.sets`, they
-        are the phases of that IPU (or of its I/O tiles) while it takes part in the step. If it does
-        not take part in the step, the result is empty.
+        A phase is a sync, an exchange, computing, or a transfer over a link. The cycles of all
+        phases add up to the cycles of the step. With `ipu`, an index of `Target.sets`, return only
+        the phases of that IPU (or of its I/O tiles). The result is empty if that IPU does not take
+        part in the step.
+
+        :raises PoplarIndexError: if there is no such step or IPU.
         """
         cost = self.step_cost(number)
         if (
@@ -267,27 +281,29 @@ class Report(WithoutSome):
 
     @property
     def rows_moved(self) -> Array:
-        """The row numbers of copies with remote buffers, in the order in which they ran.
+        """The row numbers that copies with remote buffers used, in the order of the copies.
 
-        The array is int64[recorded rows].
+        The array is int64[recorded rows], and has at most the first 1,048,576 row numbers.
         """
         return self._ran.rows
 
     @cached_property
     def row_moves(self) -> list[query.RowMove]:
-        """The copies with remote buffers, in order, up to the last recorded row number."""
+        """The copies with remote buffers in order, as far as their row numbers were recorded."""
         return list(query.row_moves(self))
 
     def transfers(self, number: int) -> tuple[Transfers, ...]:
         """Return the messages that tiles send each other in compiled step `number`.
 
         The result has one entry for each exchange of the step, in the order of `StepCost.exchange`.
+
+        :raises PoplarIndexError: if there is no such step.
         """
         return query.Lazily(len(self.profile.steps), "compiled step", self.profile.transfers)[
             number
         ]
 
-    # These queries have the names that they have in libpva.
+    # Most of these queries have the names of libpva's queries.
 
     variables = cached_property(query.variables)
     exchanges = cached_property(query.exchanges)
@@ -302,7 +318,11 @@ class Report(WithoutSome):
 
     @property
     def tables(self) -> dict[str, Sequence[Any]]:
-        """The complete tables of which the report's page shows a part, by title of the section."""
+        """The complete tables of the report, by title.
+
+        The report's page in a notebook shows the first or largest rows of each table. If nothing
+        ran, or if there is only one IPU, the tables that do not apply are left out.
+        """
         tables: dict[str, Sequence[Any]] = {"Insights": self.insights()}
         tables |= {"Liveness": self.compilation.liveness_program_steps, "Variables": self.variables}
         if self.num_steps:
@@ -313,25 +333,26 @@ class Report(WithoutSome):
 
     @property
     def data(self) -> dict[str, list[dict[str, Any]]]:
-        """All of `tables` as lists of dicts."""
+        """The rows of all `tables` as dicts: the title of each table maps to a list of its rows."""
         return {name: Table(table).records() for name, table in self.tables.items()}
 
     @property
     def sources(self) -> dict[str, str]:
-        """The source text of the codelets' methods by `Class.method`, if it is known.
+        """The source text of the codelets' methods, by "Class.method".
 
-        The lines of a text count from 1.
+        Methods whose text is unknown are left out. Line 1 is the first line of a method's text.
         """
         return {name: text for codelet in self.profile.codelets for name, text in codelet.sources}
 
     def what_if(self, **changes: Any) -> Report:
-        """Return the report of the same run at other rates.
+        """Return a report of the same run in which the machine has other rates.
 
         For example, `report.what_if(exchange_bytes_per_cycle=8)`. `changes` are fields of `Target`,
-        by name. Nothing is compiled or run again, so the tile mapping does not change, and cycles
-        set with `set_perf_estimate` stay as they are. Raises `InvalidMachineModelError` for a field
-        or value that cannot be changed. The numbers of tiles and IPUs are such fields: use `sweep`,
-        which compiles for each number.
+        by name. The program is not compiled or run again. So the tile mapping does not change, and
+        cycles set with `set_perf_estimate` stay the same. To change the number of tiles or IPUs,
+        use `sweep`, which compiles the program for each number.
+
+        :raises InvalidMachineModelError: if a field or value cannot be changed.
         """
         for name in changes:
             if name in COMPILED_FOR:
@@ -339,23 +360,21 @@ class Report(WithoutSome):
                     f"what_if() cannot change {name}: the program was compiled for "
                     f"{getattr(self.target, name):,}.",
                     next_step=(
-                        "sweep(build, num_tiles=[…]) builds and compiles for each number of tiles."
+                        "call sweep(build, num_tiles=[…]), which compiles for each number of tiles."
                     )
                     if name.startswith(("num", "tiles"))
                     else (
-                        f"compile for another machine: IPUModel({self.target.ipu_version!r}, "
-                        f"{name}=…)."
+                        f"compile the program for another machine: "
+                        f"IPUModel({self.target.ipu_version!r}, {name}=…)."
                     ),
                 )
         return replace(self, profile=self.profile.at(changed(self.target, **changes)))
 
-    # The properties below are sums over the run.
-
     @cached_property
     def overlap(self) -> Overlap:
-        """The cycles at which each of `Target.sets` begins each step, and how long the sets wait.
+        """The cycle at which each of `Target.sets` begins each step, and how long the sets wait.
 
-        Only steps whose order was kept are included.
+        It includes only steps whose order was recorded.
         """
         num_sets = self.target.num_sets
         meets, lasts = np.full((2, len(self.profile.steps), num_sets), -1, np.int64)
@@ -367,7 +386,7 @@ class Report(WithoutSome):
             meets[step_number], lasts[step_number] = self.profile.by_set(step_number)
             if has_several and (meets[step_number] >= 0).any():
                 at_work[step_number] = self.profile.at_work(step_number)
-        # A single IPU waits for no other IPU, so its run can be divided into parts anywhere.
+        # A single IPU never waits for another IPU, so its run can be divided anywhere.
         return Overlap(
             step_numbers,
             lasts,
@@ -378,11 +397,11 @@ class Report(WithoutSome):
 
     @cached_property
     def total_cycles(self) -> int:
-        """Modelled cycles of the entire run.
+        """The modelled cycles of the entire run.
 
-        On one IPU, this is the sum over its steps. On several IPUs, it is the time at which the
-        last of them ends. Steps whose order was not kept count as if no IPU waited between external
-        syncs.
+        On one IPU, they are the sum over its steps. On several IPUs, they are the time at which the
+        last IPU finishes. Steps whose order was not recorded are added without any waiting between
+        IPUs.
         """
         return self.overlap.total + self.overlap.least(self.executions)
 
@@ -395,7 +414,8 @@ class Report(WithoutSome):
     def compute_cycles_per_tile(self) -> Array:
         """The compute cycles of each tile, including idle threads: int64[tiles].
 
-        They last until the busiest worker is done, which issues an instruction every sixth cycle.
+        They are the time until the tile's busiest worker finishes. A worker issues an instruction
+        every sixth cycle.
         """
         return self._sum(times * cost.compute_cycles for times, cost in self._costs)
 
@@ -403,7 +423,7 @@ class Report(WithoutSome):
     def active_cycles_per_tile(self) -> Array:
         """The compute cycles of each tile, excluding idle threads: int64[tiles].
 
-        They are the cycles in which one of the workers issues an instruction.
+        They are the cycles in which any worker of the tile issues an instruction.
         """
         return self._sum(times * cost.active_cycles for times, cost in self._costs)
 
@@ -414,7 +434,10 @@ class Report(WithoutSome):
 
     @property
     def exchange_bytes_per_tile(self) -> tuple[Array, Array]:
-        """(received, sent): the bytes that each tile exchanged with others, int64[tiles] each."""
+        """`(received, sent)`: the bytes that each tile received from and sent to other tiles.
+
+        Each array is int64[tiles].
+        """
         traffic_by_step = [
             (times, traffic) for times, step in self._costs for traffic in step.exchange
         ]
@@ -424,17 +447,17 @@ class Report(WithoutSome):
 
     @property
     def global_exchange_cycles(self) -> int:
-        """Cycles spent on links between IPUs."""
+        """The modelled cycles of exchanges over the links between IPUs, in all steps that ran."""
         return sum(times * cost.global_exchange_cycles for times, cost in self._costs)
 
     @property
     def host_exchange_cycles(self) -> int:
-        """Cycles spent on transfers between host and device."""
+        """The modelled cycles of transfers between host and device, in all steps that ran."""
         return sum(times * cost.host_cycles for times, cost in self._costs if not cost.streaming)
 
     @property
     def streaming_cycles(self) -> int:
-        """Cycles spent on transfers between streaming memory and device."""
+        """The modelled cycles of transfers between streaming memory and device, in all steps."""
         return sum(times * cost.host_cycles for times, cost in self._costs if cost.streaming)
 
     @property
@@ -449,11 +472,11 @@ class Report(WithoutSome):
 
     @cached_property
     def link_cycles_per_tile(self) -> dict[str, Array]:
-        """The cycles in which each tile waits for a link in a step that it takes part in.
+        """The cycles in which each tile waits for a link, by kind of link.
 
-        The keys are the kinds of links: `LINKS`, `HOST` and `STREAMING` of `cost.phases`. The
-        values are int64[tiles]. A tile that takes no part in a transfer does not wait for it: while
-        I/O tiles load the next data, the tiles that compute do not wait.
+        The keys are the kinds `LINKS`, `HOST` and `STREAMING` of `cost.phases`. The values are
+        int64[tiles]. A tile does not wait for a transfer in which its set of tiles takes no part.
+        For example, the computing tiles do not wait while I/O tiles load the next data.
         """
         cycles_by_kind = {
             kind: np.zeros(self.target.num_sets, np.int64) for kind in (LINKS, HOST, STREAMING)
@@ -479,9 +502,9 @@ class Report(WithoutSome):
 
     @property
     def sync_cycles_per_tile(self) -> Array:
-        """The cycles of each tile for syncs and for waiting for other tiles: int64[tiles].
+        """The cycles that each tile spends on syncs and on waiting for other tiles: int64[tiles].
 
-        They are the cycles of the run without those for compute, exchange and links.
+        They are the total cycles of the run minus those for compute, exchange and links.
         """
         busy_cycles = self.compute_cycles_per_tile + self.exchange_cycles_per_tile
         link_cycles: Array = sum(self.link_cycles_per_tile.values(), np.zeros_like(busy_cycles))
@@ -489,7 +512,7 @@ class Report(WithoutSome):
 
     @property
     def proportions(self) -> dict[str, float]:
-        """The share of the run that the average tile spends on each activity.
+        """The share of the run that the average tile spends on each activity, from 0 to 1.
 
         The shares add up to 1. They are all 0 if nothing ran.
         """
@@ -508,10 +531,11 @@ class Report(WithoutSome):
 
     @property
     def grounds(self) -> dict[str, float]:
-        """The share of the modelled cycles by their kind of evidence, one of `target.GROUNDS`.
+        """The share of the modelled cycles by kind of evidence, one of `target.GROUNDS`.
 
-        The shares add up to 1. "no estimate" is the share of vertices without an estimate: their
-        cycles are missing from every sum.
+        These shares add up to 1. The further key "no estimate" is present if some vertices have no
+        cycle estimate: its value is their share of all vertices that ran. Their cycles are missing
+        from every sum.
         """
         profile = self.profile
         executions = enumerate(self.executions.tolist())
@@ -532,11 +556,14 @@ class Report(WithoutSome):
 
     @property
     def unknown_codelets(self) -> tuple[str, ...]:
-        """Codelets that ran without a cost model; their cycles are missing from every sum."""
+        """The names of codelets that ran without a cost model.
+
+        The cycles of these codelets are missing from every sum.
+        """
         return tuple(sorted({name for _, step in self._costs for name in step.unknown}))
 
     def ways(self) -> dict[str, str]:
-        """Return how the host runs each codelet.
+        """Return how the host executes each codelet, by codelet name.
 
         - "batch": all vertices at once.
         - "scalar": a loop over the elements of each vertex, compiled if that saves time.
@@ -544,20 +571,24 @@ class Report(WithoutSome):
           call in that line.
         - "loop": vertex by vertex, in plain Python.
 
-        A codelet that runs in several ways is listed with the slowest of them.
+        If the vertices of a codelet are executed in different ways, the result has the slowest of
+        them.
         """
         return {c.name: c.way for c in self.profile.codelets}
 
     def unbatched(self) -> dict[str, str]:
-        """Return, by codelet, the line and the reason why its vertices cannot run as a batch.
+        """Return the line and the reason that prevent execution as a batch, by codelet name.
 
-        Codelets that run as a batch are left out. If a codelet runs vertex by vertex, the text also
-        says why it cannot run as a scalar loop.
+        Codelets that the host executes as a batch are left out. If a codelet is executed vertex by
+        vertex, the text also says why it cannot run as a scalar loop.
         """
         return {c.name: c.unbatched for c in self.profile.codelets if c.unbatched}
 
     def graph_size(self) -> dict[str, int]:
-        """Return the numbers of vertices, edges, variables and compute sets."""
+        """Return the numbers of "vertices", "edges", "variables" and "compute sets".
+
+        An edge is the connection of a vertex field to a tensor.
+        """
         profile = self.profile
         return {
             "vertices": sum(
@@ -569,7 +600,7 @@ class Report(WithoutSome):
         }
 
     def vertex_counts(self) -> dict[str, int]:
-        """Return the number of vertices of each codelet, largest first."""
+        """Return the number of vertices of each codelet, the most frequent codelet first."""
         counts: Counter[str] = Counter()
         for part in (
             part for compute_set in self.profile.compute_sets for part in compute_set.parts
@@ -578,9 +609,9 @@ class Report(WithoutSome):
         return dict(counts.most_common())
 
     def cycles_by_codelet(self) -> dict[str, int]:
-        """Return the worker cycles of the run by codelet, largest first.
+        """Return the worker cycles of the run for each codelet, largest first.
 
-        The cycles of supervisor vertices are cycles of the tile.
+        For supervisor vertices, they are tile cycles.
         """
         cycles_by_name: dict[str, int] = {}
         for step_number, times in enumerate(self.executions.tolist()):
@@ -608,13 +639,16 @@ class Report(WithoutSome):
 def open_report(
     path: str | os.PathLike[str], debug_path: str | os.PathLike[str] | None = None
 ) -> Report:
-    """Return `Report.open(path)`, by libpva's name.
+    """Return the report in the file `path`, like `Report.open`; libpva uses this name.
 
-    `debug_path` must be None: Poplar writes names and lines to a second file, but a report is a
-    single file. Raises `ReportLoadError` if the file cannot be read (also a `FileNotFoundError` if
-    it does not exist), and `NotOfferedError` for a `debug_path`.
+    `debug_path` must be None. Poplar writes names and lines to this second file, but a report of
+    this kit is a single file.
+
+    :raises ReportLoadError: if the file cannot be read. If it does not exist, the error is also a
+        `FileNotFoundError`.
+    :raises NotOfferedError: if `debug_path` is not None.
     """
     if debug_path is not None:
         raise NotOfferedError(f"""open_report() was given a second file, {shown(str(debug_path))}.
-            next:  give one path: names and lines are in the report itself.""")
+            next:  give one path: open_report(path). Names and lines are in the report itself.""")
     return Report.open(path)

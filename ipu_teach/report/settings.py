@@ -1,4 +1,4 @@
-"""The engine's options that affect a report, and the version of the kit that recorded it."""
+"""The engine options that affect a report, and the version of the kit that recorded the report."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ LEVELS = ("Vertex", "Tile", "Ipu", "Device", "Off")
 MOST = 2**62
 LEVEL = checked(TEXT, LEVELS.__contains__, "one of " + ", ".join(LEVELS))
 NAMES = Codec(lambda v, _: sorted(v), lambda p: frozenset(many(TEXT).read(p)))
-# The names that match the filter of blocks and the filter of programs; all file versions have them.
+# The program names that match `block_filter`, and those that match `program_filter`.
 Named = Annotated[tuple[frozenset[str], frozenset[str]] | None, pair(NAMES, NAMES)]
 
 
 def kit_version() -> str:
     """Return the version of this kit."""
-    import ipu_teach  # not at the top, because ipu_teach imports this module
+    import ipu_teach  # At the top, it would be circular: ipu_teach imports this module.
 
     return ipu_teach.__version__
 
 
 @dataclass(frozen=True)
 class PoplarVersion:
-    """The version of this kit that compiled a program, as a `string` and as three numbers."""
+    """The version of this kit that compiled a program: a text and three numbers."""
 
     string: str = field(default_factory=kit_version)
 
@@ -58,13 +58,15 @@ class PoplarVersion:
 class InstrumentationSettings:
     """The options of an engine that affect its reports, under libpva's names where libpva has them.
 
-    - `compute` is `debug.computeInstrumentationLevel`, or "Off" without `debug.instrument`.
-    - `control_flow` is `debug.instrumentControlFlow`.
-    - `external_exchange` is `debug.instrumentExternalExchange`.
-    - `block_filter`, `block_tile` and `program_filter` are the options `profiler.blocks.*` and
-      `profiler.programs.filter`.
-    - `named` has the names that match the two filters, in a report from a file. So no regular
-      expression from a file is evaluated.
+    - `compute` is the option `debug.computeInstrumentationLevel`. It is "Off" if `debug.instrument`
+      is False.
+    - `control_flow` is the option `debug.instrumentControlFlow`.
+    - `external_exchange` is the option `debug.instrumentExternalExchange`.
+    - `block_filter`, `block_tile` and `program_filter` are the options `profiler.blocks.filter`,
+      `profiler.blocks.tile` and `profiler.programs.filter`.
+    - `named` is None, except in a report from a file. There it has two sets: the program names that
+      match `block_filter`, and those that match `program_filter`. So no regular expression from a
+      file is evaluated.
     """
 
     compute: Annotated[str, LEVEL] = "Vertex"
@@ -77,7 +79,7 @@ class InstrumentationSettings:
 
     @cached_property
     def finds(self) -> tuple[Finds, Finds]:
-        """Two functions: whether a name matches the filter of blocks, or the filter of programs."""
+        """Two predicates for program names: for `block_filter` and for `program_filter`."""
         if self.named:
             return self.named[0].__contains__, self.named[1].__contains__
         programs = finds(self.program_filter, "profiler.programs.filter", empty=False)
@@ -85,7 +87,7 @@ class InstrumentationSettings:
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> InstrumentationSettings:
-        """Return the settings in an engine's options, which have Poplar's names."""
+        """Return the settings in the options of an engine, a mapping with Poplar's option names."""
         level = (
             str(options["debug.computeInstrumentationLevel"])
             if options["debug.instrument"]
@@ -105,7 +107,10 @@ class InstrumentationSettings:
         )
 
     def written(self, names: Iterable[str]) -> InstrumentationSettings:
-        """Return the settings as a file has them; `names` are the names of all programs."""
+        """Return the settings in the form for a file, in which `named` is set.
+
+        `names` are the names of all programs.
+        """
         known = set(names)
         blocks, programs = (frozenset(filter(is_found, known)) for is_found in self.finds)
         return replace(self, named=(blocks, programs))

@@ -1,4 +1,4 @@
-"""Two kinds of rows of a report, with modelled costs: compute sets, and the steps of a run."""
+"""Two kinds of table rows with modelled costs: compute sets, and the steps of a run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ipu_teach.types import Array
 
 
 class Costed:
-    """A base class with properties that are computed from the modelled `cost` of one execution."""
+    """A base class for rows that have the modelled `cost` of one execution."""
 
     cost: StepCost
 
@@ -25,7 +25,10 @@ class Costed:
 
     @property
     def balance(self) -> float:
-        """The mean over the maximum of the tiles' compute cycles; 1 is perfect, 0 means no work."""
+        """The mean compute cycles of the tiles divided by the maximum.
+
+        A balance of 1 is perfect. It is 0 if no tile computes.
+        """
         return self.cost.balance
 
 
@@ -33,8 +36,8 @@ class Costed:
 class ComputeSetProfile(Costed):
     """One compute set: how often it ran, and the modelled cost of one execution.
 
-    `vertices` has the number of vertices of each codelet. `flops` are the floating-point operations
-    of one execution, or -1 if those of a codelet could not be counted.
+    `vertices` has the number of vertices by codelet name. `flops` is the number of floating-point
+    operations of one execution, or -1 if those of a codelet could not be counted.
     """
 
     COLUMNS: ClassVar = (
@@ -55,12 +58,12 @@ class ComputeSetProfile(Costed):
 
     @property
     def num_vertices(self) -> int:
-        """The number of vertices, of all codelets together."""
+        """The number of vertices of all codelets together."""
         return sum(self.vertices.values())
 
     @property
     def cycles(self) -> int:
-        """Modelled cycles of one execution, including sync and exchange."""
+        """The modelled cycles of one execution, including sync and exchange."""
         return self.cost.cycles
 
     @property
@@ -71,11 +74,11 @@ class ComputeSetProfile(Costed):
 
 @dataclass(frozen=True, eq=False)
 class IpuStep:
-    """The part of one IPU in a step.
+    """One IPU's work in a step of the run.
 
-    `start` is the cycle in which the IPU begins the step. `cycles` are the modelled cycles from
-    then until the IPU ends the step, or 0 if it takes no part. `cycles_by_tile`, int64[tiles of the
-    IPU], has the cycles in which each tile computes or exchanges.
+    `start` is the cycle at which the IPU begins the step. `cycles` are the modelled cycles from
+    then until the IPU ends the step, or 0 if it takes no part. `cycles_by_tile` (int64[tiles of the
+    IPU]) has the cycles in which each tile computes or exchanges.
     """
 
     cycles: int
@@ -87,10 +90,13 @@ class IpuStep:
 class StepRun(Costed):
     """One step of the run, with its `start` and `end` in modelled cycles since the run began.
 
-    `index` is its index in the run, and `step` the number of the compiled step. `cost` has the
-    cycles of its phases by tile, which are equal for all executions of a compiled step. On several
-    IPUs, the step starts when the first IPU begins it and ends when the last IPU ends it; `ipus`
-    has the times of each IPU.
+    - `index` is its index in the run, and `step` the number of the compiled step.
+    - `cycles` are the modelled cycles of the step.
+    - `cost` has the cycles of its phases by tile. They are equal in all executions of a compiled
+      step.
+
+    On several IPUs, the step starts when the first IPU begins it, and ends when the last IPU ends
+    it. `ipus` has the times of each IPU.
     """
 
     COLUMNS: ClassVar = (
@@ -119,7 +125,7 @@ class StepRun(Costed):
 
     @property
     def program(self) -> ProgramNode:
-        """The leaf of the program tree for this step, with its `name` and `type`."""
+        """The leaf of the program tree that this step executes, with its `name` and `type`."""
         return self.profile.leaf(self.step)
 
     @property
@@ -131,7 +137,7 @@ class StepRun(Costed):
 
     @property
     def ipus(self) -> tuple[IpuStep, ...]:
-        """The part of each IPU in the step; with I/O tiles, the part of each of `Target.sets`."""
+        """The work of each IPU in the step; with I/O tiles, of each of `Target.sets`."""
         cycles_per_ipu = np.split(self.cycles_by_tile, self.profile.target.set_starts[1:])
         cycles_of_sets = self.profile.by_set(self.step)[1].tolist()
         return tuple(
@@ -141,10 +147,10 @@ class StepRun(Costed):
 
     @property
     def shares(self) -> tuple[tuple[int | None, int], ...]:
-        """The (IPU, start cycle) of each IPU that takes part, if IPUs can begin at different times.
+        """The (IPU, start cycle) of each IPU that takes part in the step.
 
-        If there is only one IPU, or if all begin the step together, it is the single pair (None,
-        start cycle). With I/O tiles, the first number is an index of `Target.sets`.
+        If there is only one IPU, or if all IPUs begin the step together, the result is ((None,
+        start cycle),). With I/O tiles, the first number of a pair is an index of `Target.sets`.
         """
         if len(self._starts) == 1 or of_all(self.profile.by_set(self.step)[0]):
             return ((None, self.start),)
@@ -154,16 +160,16 @@ class StepRun(Costed):
 
     @property
     def all_cycles(self) -> int:
-        """The modelled cycles of the step, as in `cycles`; libpva uses this name."""
+        """The modelled cycles of the step. This is `cycles` under libpva's name."""
         return self.cycles
 
     @property
     def active_tiles(self) -> int:
-        """The number of tiles that compute."""
+        """The number of tiles that compute in the step."""
         return int(np.count_nonzero(self.cost.compute_cycles))
 
     @property
     def cycles_by_tile(self) -> Array:
-        """The cycles in which each tile computes or exchanges on its IPU: int64[tiles]."""
+        """The cycles in which each tile computes or exchanges data on its IPU: int64[tiles]."""
         busy_cycles: Array = self.cost.compute_cycles + self.cost.exchange_cycles
         return busy_cycles

@@ -1,4 +1,4 @@
-"""The profile summary of a report, in which figures have the labels of Poplar's own summary."""
+"""The profile summary of a report as text, with the labels of Poplar's own summary."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ipu_teach.target import MACHINES
 from ipu_teach.types import Array
 
 KIB = 1024  # Poplar's profile calls this many bytes a kB.
-# These notes follow the cycles of a codelet that did not run as a batch.
+# The summary adds these notes to the cycles of a codelet, by how the host executed it.
 WAYS = {"batch": "", "scalar": "  (ran as loops over elements)", "loop": "  (ran vertex by vertex)"}
 
 
@@ -34,13 +34,14 @@ def print_profile_summary(
     """Print a summary of `report` to `file`, by default to the standard output.
 
     `sections` are names of sections: "Target", "Graph", "Memory Usage", "Execution", "Runs" and
-    "Cycles by vertex type". By default all are printed, but Runs only if there were several runs.
-    The section Runs adds up the runs of equal program and name, and also has the cycles of their
-    host copies.
+    "Cycles by vertex type". By default, all sections are printed, but "Runs" only if there were
+    several runs. Section "Runs" has a line for each program and run name, with the sums of the
+    steps, the cycles, and the cycles of host copies.
 
-    `show_execution_steps` adds the steps of the run, and `show_var_storage` the variables with
-    their bytes and tiles, largest first; at most a hundred of each. Cycles and times are modelled.
-    Raises `InvalidOptionError` if `report` is not a report, or if there is no such section.
+    `show_execution_steps` adds the first hundred steps of the run. `show_var_storage` adds the
+    hundred largest variables, with their bytes and tiles. Cycles and times are modelled.
+
+    :raises InvalidOptionError: if `report` is not a report, or if there is no such section.
     """
     print(
         summary_text(report, sections, show_execution_steps, show_var_storage),
@@ -73,7 +74,7 @@ def summary_text(
     for name in section_names:
         if not isinstance(name, str) or name not in lines_of_section:
             raise InvalidOptionError(f"""The profile has no section {shown(name)}.
-                next:  {did_you_mean(name, lines_of_section)}Its sections are
+                next:  {did_you_mean(name, lines_of_section)}choose from
                 {", ".join(lines_of_section)}.""")
     headings = {name: f"{name} (modelled)" for name in ("Runs", "Cycles by vertex type")}
     if report.num_steps == 0 and report.unrecorded_steps:
@@ -145,7 +146,7 @@ def _memory(report: Report) -> list[str]:
 
 
 def _unrecorded(report: Report) -> list[str]:
-    """Return a line about the steps that are missing from the report, or [] if none is."""
+    """Return a line on the steps that ran while profiling was disabled, or [] if there are none."""
     missing = report.unrecorded_steps
     if not missing:
         return []
@@ -194,9 +195,9 @@ def _execution(report: Report) -> list[str]:
 
 
 def _ipus(report: Report, maximum: int = 16) -> list[str]:
-    """Return lines about the work of each IPU, and about the IPU that makes others wait longest.
+    """Return lines on the work of each IPU, and on the IPU for which the others wait longest.
 
-    The result is empty if there is only one IPU, and has at most `maximum` IPUs.
+    At most `maximum` IPUs are listed. The result is empty if there is only one IPU.
     """
     sets = report.target.sets
     rows = report.ipus if len(sets) > 1 else Table[IpuRow]()
@@ -222,11 +223,12 @@ def _ipus(report: Report, maximum: int = 16) -> list[str]:
 
 
 def _runs(report: Report, maximum: int = 12) -> list[str]:
-    """Return at most `maximum` lines with the number, steps and cycles of the runs of a name.
+    """Return a line for each program and run name: how many runs, their steps and their cycles.
 
-    Steps whose order was not kept are not included.
+    There are at most `maximum` lines, and one more if lines were left out. Steps whose order was
+    not recorded are not included.
     """
-    by_name: dict[str, Array] = {}  # runs, steps, cycles, cycles of host copies
+    by_name: dict[str, Array] = {}  # (runs, steps, cycles, cycles of host copies) by name
     step_numbers = report.step_numbers
     host_cycles = np.zeros(len(report.executions), np.int64)
     for step_number in np.flatnonzero(report.executions).tolist():

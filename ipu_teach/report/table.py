@@ -1,4 +1,4 @@
-"""Tables of records, which can be counted, filtered and passed to other tools."""
+"""Tables of records, which users can filter, sort and export."""
 
 from __future__ import annotations
 
@@ -16,31 +16,32 @@ Finds = Callable[[str], bool]
 
 
 class Table(tuple[T, ...]):
-    """A tuple of records, which can be filtered and exported.
+    """A tuple of records (the rows), which can be filtered and exported.
 
-    Its columns are the `COLUMNS` of the records' class, or else the fields that their repr shows.
+    The columns are the names in `COLUMNS` of the records' class. If it has none, they are the
+    fields that the records' repr shows.
     """
 
     __slots__ = ()
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The names of the columns. A table without rows has no columns."""
+        """The names of the columns, or () if the table has no rows."""
         if not self or not is_dataclass(self[0]):
             return ()
         return getattr(self[0], "COLUMNS", None) or tuple(
             field.name for field in fields(self[0]) if field.repr
         )
 
-    if not TYPE_CHECKING:  # type checkers know the method of tuples
+    if not TYPE_CHECKING:  # Type checkers see the `__getitem__` of tuples.
 
         def __getitem__(self, index: Any) -> Any:
             try:
                 return super().__getitem__(index)
             except IndexError:
                 raise PoplarIndexError(
-                    f"There is no row {shown(index)}.",
-                    next_step=f"there are {len(self):,} rows, from 0."
+                    f"There is no row {shown(index)} in this table.",
+                    next_step=f"give a row from 0 to {len(self) - 1:,}."
                     if self
                     else "test first whether the table has rows: `if rows:`.",
                 ) from None
@@ -52,9 +53,9 @@ class Table(tuple[T, ...]):
     data = property(records, doc="The rows as dicts, as `records()` returns them.")
 
     def named(self, pattern: str) -> Table[T]:
-        """Return the rows whose name matches the regular expression `pattern`, at any place.
+        """Return the rows whose name contains a match of the regular expression `pattern`.
 
-        Raises `InvalidOptionError` if `pattern` is not a regular expression.
+        :raises InvalidOptionError: if `pattern` is not a regular expression.
         """
         regex = expression(pattern, "named()")
         return Table(row for row in self if regex.search(getattr(row, "name", "")))
@@ -66,11 +67,11 @@ class Table(tuple[T, ...]):
     def largest(self, column: str, count: int = 10) -> Table[T]:
         """Return the `count` rows with the largest values in `column`, largest first.
 
-        Raises `InvalidOptionError` if there is no such column.
+        :raises InvalidOptionError: if there is no such column.
         """
         if column not in self.columns and self:
-            raise InvalidOptionError(f"""There is no column {shown(column)}.
-                next:  the columns are {", ".join(self.columns)}.""")
+            raise InvalidOptionError(f"""The table has no column {shown(column)}.
+                next:  choose one of {", ".join(self.columns)}.""")
         return Table(sorted(self, key=lambda row: -getattr(row, column))[:count])
 
     def to_csv(self) -> str:
@@ -82,7 +83,10 @@ class Table(tuple[T, ...]):
         return text.getvalue()
 
     def to_dataframe(self) -> Any:
-        """Return the rows as a pandas DataFrame. Raises `NotOfferedError` without pandas."""
+        """Return the rows as a pandas DataFrame.
+
+        :raises NotOfferedError: if pandas is not installed.
+        """
         try:
             import pandas
         except ImportError:
@@ -91,7 +95,7 @@ class Table(tuple[T, ...]):
         return pandas.DataFrame.from_records(self.records(), columns=list(self.columns))
 
     def _repr_html_(self) -> str:
-        from ipu_teach.report.html import table_page  # not at the top: html imports this module
+        from ipu_teach.report.html import table_page  # At the top, it would be circular.
 
         return table_page(self)
 
@@ -100,9 +104,9 @@ class Table(tuple[T, ...]):
 
 
 def expression(pattern: object, call: str) -> re.Pattern[str]:
-    """Return the compiled regular expression `pattern`.
+    """Return the compiled regular expression `pattern`; `call` is the name of the call in errors.
 
-    Raises `InvalidOptionError`, in which `call` names the caller, if it is not one.
+    :raises InvalidOptionError: if `pattern` is not a regular expression.
     """
     try:
         return re.compile(pattern)  # type: ignore[call-overload, no-any-return]
@@ -113,15 +117,20 @@ def expression(pattern: object, call: str) -> re.Pattern[str]:
 
 
 def finds(pattern: object, call: str, empty: bool = True) -> Finds:
-    """Return a function that returns whether a regular expression matches a name, at any place.
+    """Return a predicate for names: does a name match the regular expression `pattern`?
 
-    An empty pattern matches every name, or no name if `empty` is False. Raises
-    `InvalidOptionError`, in which `call` names the caller, if `pattern` is not one.
+    The match may be anywhere in the name. An empty pattern matches every name, or no name if
+    `empty` is False. `call` is the name of the call in errors.
+
+    :raises InvalidOptionError: if `pattern` is not a regular expression.
     """
     regex = expression(pattern, call)
     return lambda name: (empty or bool(pattern and name)) and regex.search(name) is not None
 
 
 def plain(text: str) -> str:
-    """Return `text` with "\\ufffd" for each character that a terminal might interpret."""
+    r"""Return `text` with "\ufffd" in place of each unprintable character.
+
+    A terminal might interpret such a character as a command.
+    """
     return "".join(character if character.isprintable() else "\ufffd" for character in text)

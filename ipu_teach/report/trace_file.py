@@ -1,8 +1,8 @@
 """Write a run as Chrome's trace events, for Perfetto (ui.perfetto.dev) and chrome://tracing.
 
-Each IPU has a row of steps and a row of phases. Below them, each chosen tile has a row of its
-computing and exchanging, and may have a row of its blocks. Times are modelled: they are cycles
-divided by the clock of the target, in microseconds.
+Each IPU has a row of steps and a row of phases. Below them, each chosen tile has a row that shows
+when it computes and exchanges data. Tiles may also have a row of their blocks. Times are modelled:
+they are cycles divided by the clock frequency of the target, in microseconds.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from ipu_teach.report.host_trace import HostTrace
 from ipu_teach.report.report import Report
 from ipu_teach.report.steps import StepRun
 
-MOST_EVENTS = 500_000  # A trace with more events than this is cut off.
-MOST_TILES = 16  # This many tiles have rows of their own, unless the caller chooses the tiles.
+MOST_EVENTS = 500_000  # A trace has at most this many events of the device.
+MOST_TILES = 16  # The number of tiles that are shown if the caller does not choose any.
 HOST, DEVICE = 0, 1  # The numbers of the two processes in the trace.
-# Each set of tiles has a row of steps and a row of phases. Row 0 is not used, as Perfetto shows the
-# process in it.
+# Each set of tiles has a row of steps and a row of phases. Row 0 stays empty, because Perfetto uses
+# it for the process.
 STEPS, PHASES = 1, 2
 ROWS = {STEPS: "steps", PHASES: "phases"}
 _Event = dict[str, Any]
@@ -36,13 +36,14 @@ def chrome_trace(
 ) -> str:
     """Return the run as the JSON text of a trace.
 
-    - `tiles` are the tiles with rows of their own, by default the 16 that work longest.
+    - `tiles` are the tiles with a row each, by default the 16 tiles that work longest.
     - `blocks` are the tiles with a row of their blocks (see `report.execution.blocks`).
     - `host` adds the host's events and counters, with their measured times.
 
-    The trace ends before the step with which it would have more than `most_events` events. Its
-    "otherData" has the number of missing steps. Raises `InvalidOptionError` if there is no such
-    tile.
+    The trace ends before it would have more than `most_events` events of the device. The entry
+    "otherData" in the trace has the number of steps that are missing for this reason.
+
+    :raises InvalidOptionError: if there is no such tile.
     """
     tiles_shown = _chosen(report, tiles)
     tiles_with_blocks = _chosen(report, blocks)
@@ -109,8 +110,8 @@ def _chosen(report: Report, tiles: Iterable[int] | None) -> list[int]:
     for tile in listed_tiles:
         if not is_whole(tile) or not 0 <= tile < num_tiles:
             raise InvalidOptionError(
-                f"There is no tile {shown(tile)}.",
-                next_step=f"the tiles are 0 to {num_tiles - 1:,}.",
+                f"chrome_trace() was given tile {shown(tile)}.",
+                next_step=f"give tiles from 0 to {num_tiles - 1:,}.",
             )
     return [int(tile) for tile in dict.fromkeys(listed_tiles)]
 
@@ -162,7 +163,7 @@ def _events(
 
 
 def _tile_row(report: Report) -> int:
-    """Return the number of the row of tile 0, which comes after the rows of all IPUs."""
+    """Return the row number of tile 0 in the trace. The rows of tiles come after those of IPUs."""
     return max(10, STEPS + 2 * report.target.num_sets)
 
 
@@ -176,10 +177,10 @@ def _span(
     details: dict[str, Any],
     process: int = DEVICE,
 ) -> _Event:
-    """Return the event of an interval on a row.
+    """Return the trace event for an interval on row `row`.
 
     `microseconds` is the length of one unit of `start` and `duration`. An interval of the host
-    without duration becomes an instant.
+    whose duration is 0 becomes an instant.
     """
     # Viewers use whole nanoseconds. Both ends are rounded, so that adjacent intervals stay
     # adjacent, and nested intervals stay nested.

@@ -1,4 +1,4 @@
-"""A walk through the programs that finds the place to which each step of a run belongs."""
+"""A walk through the programs that finds the program node to which each step of a run belongs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def joints(report: Report) -> list[int]:
     """Return the indices of the steps before which all IPUs wait for each other without a sync.
 
-    All IPUs wait where a run begins, and where the program reads a predicate.
+    All IPUs wait at the beginning of a run, and where the program reads a predicate.
     """
     nodes = (node for program in report.profile.programs for _, node in program.walk())
     first_steps = [run.first for run in report.runs]
@@ -26,13 +26,13 @@ def joints(report: Report) -> list[int]:
 
 @dataclass(eq=False)
 class WalkPlace:
-    """A node of a program, with its executions in a run.
+    """A node of a program tree, with the number and the cycles of its executions.
 
     - `length` is the number of steps of one execution, or -1 if it depends on data.
     - `first` has the numbers of the compiled steps with which the node can begin.
-    - `idle` is True if the node may run no step at all.
-    - `role` is its role in the node around it, such as "then" or "case 3".
-    - `runs` is the number of its executions, and `cycles` the cycles of all of them. A `Walk` sets
+    - `idle` is True if an execution of the node may run no step.
+    - `role` is the role of the node in its parent, such as "then" or "case 3".
+    - `runs` is the number of its executions, and `cycles` the sum of their cycles. A `Walk` sets
       both.
     """
 
@@ -56,7 +56,7 @@ class WalkPlace:
         return f"{self.role}: {text}" if self.role else text
 
     def walk(self) -> Iterator[WalkPlace]:
-        """Yield this place and all places below it, in program order."""
+        """Yield this object and then the objects of all nodes below it, in program order."""
         yield self
         for child in self.children:
             yield from child.walk()
@@ -64,7 +64,7 @@ class WalkPlace:
 
 @dataclass(frozen=True, eq=False)
 class Span:
-    """One execution of a place: the steps of the run from index `first` to before `last`."""
+    """One execution of a program node: the steps of the run from index `first` to before `last`."""
 
     place: WalkPlace
     first: int
@@ -72,14 +72,18 @@ class Span:
 
 
 class Walk:
-    """A walk that follows the steps of a run through the programs.
+    """A walk that assigns the steps of a run to the nodes of the programs.
 
     The steps show which branch an If, a Switch or a while loop took. If two branches begin with the
     same step, the walk assumes the first branch.
 
-    With `most`, the walk ends at that index of the run, and `spans` has every execution of every
-    place. With `keep`, `spans` has only the places for which `keep(place)` is True. Without both,
-    the walk only sets `runs` and `cycles` of the places.
+    `roots` has a `WalkPlace` for the top node of each program, with the places of all nodes below
+    it. The walk sets their `runs` and `cycles`. The list `spans` has the executions:
+
+    - With `most`, the walk ends at that index of the run, and `spans` has every execution of every
+      node.
+    - With `keep`, `spans` has only the executions of nodes for which `keep(place)` is True.
+    - Without both, `spans` is empty.
     """
 
     def __init__(
@@ -92,8 +96,8 @@ class Walk:
         named_steps = _own_steps(report.profile)
         self.roots = tuple(_place(node, 0, named_steps) for node in report.profile.programs)
         self.spans: list[Span] = []
-        # If the cycles of a step depend on data, it has a number for each measurement. `_steps` has
-        # the number of the leaf of the programs instead.
+        # If the cycles of a step depend on data, each measurement has its own step number. `_steps`
+        # has the step number of the program leaf instead.
         self._varies = bool(named_steps)
         self._numbers = report.step_numbers
         self._steps = (
@@ -105,7 +109,8 @@ class Walk:
         self._kept = {
             place for place in places if (most is not None if keep is None else keep(place))
         }
-        # The walk skips the steps of any other place at once if their number is known.
+        # The walk visits the steps of these nodes one by one. It skips the steps of any other node
+        # at once, if their number is known.
         self._entered = {
             place
             for place in places
@@ -115,8 +120,8 @@ class Walk:
         self._end = 0
         end_index = len(self._steps) if most is None else min(most, len(self._steps))
         runs = [(run.program, run.first, run.last) for run in report.runs] or [(0, 0, end_index)]
-        self.read: list[int] = []  # Indices of the steps before which a predicate was read.
-        self.unplaced = 0  # The number of steps that belong to no place of the programs.
+        self.read: list[int] = []  # The indices of the steps before which a predicate was read.
+        self.unplaced = 0  # The number of steps that the walk could not assign to a node.
         for program_number, run_start, run_end in runs:
             self._at = run_start
             self._end = end_index if run_end is None else min(run_end, end_index)
@@ -176,7 +181,7 @@ class Walk:
     def _taken(self, children: tuple[WalkPlace, ...]) -> WalkPlace | None:
         """Return the first branch in `children` that can begin with the next recorded step.
 
-        If there is none, return the first branch that may run without a step, or None.
+        If there is no such branch, return the first branch that may run no step, or None.
         """
         next_step = self._steps[self._at] if self._at < self._end else -1
         return next(
@@ -213,43 +218,33 @@ def _place(node: ProgramNode, depth: int, named_steps: dict[int, int], role: str
         _place(child, depth + 1, named_steps, child_role)
         for child, child_role in zip(node.children, _roles(node), strict=True)
     )
+    length, first_steps, may_be_idle = _extent(node, children, named_steps)
+    return WalkPlace(
+        node,
+        depth,
+        children=children,
+        length=length,
+        first=first_steps,
+        idle=may_be_idle,
+        role=role,
+    )
+
+
+def _extent(
+    node: ProgramNode, children: tuple[WalkPlace, ...], named_steps: dict[int, int]
+) -> tuple[int, frozenset[int], bool]:
+    """Return `(length, first, idle)` for the `WalkPlace` of a node."""
     if node.step >= 0:
-        return WalkPlace(
-            node,
-            depth,
-            children=children,
-            length=1,
-            first=frozenset((named_steps.get(node.step, node.step),)),
-            idle=False,
-            role=role,
-        )
+        return 1, frozenset((named_steps.get(node.step, node.step),)), False
     if node.kind in ("If", "Switch"):
-        first_steps = frozenset[int]().union(*(c.first for c in children))
-        return WalkPlace(
-            node,
-            depth,
-            children=children,
-            length=-1,
-            first=first_steps,
-            idle=any(c.idle for c in children),
-            role=role,
-        )
+        first_steps = frozenset[int]().union(*(child.first for child in children))
+        return -1, first_steps, any(child.idle for child in children)
     if node.kind in ("RepeatWhileTrue", "RepeatWhileFalse"):
         condition, body = children
         first_steps = condition.first | body.first if condition.idle else condition.first
-        return WalkPlace(
-            node,
-            depth,
-            children=children,
-            length=-1,
-            first=first_steps,
-            idle=condition.idle,
-            role=role,
-        )
+        return -1, first_steps, condition.idle
     if node.kind == "Repeat" and node.count == 0:
-        return WalkPlace(
-            node, depth, children=children, length=0, first=frozenset(), idle=True, role=role
-        )
+        return 0, frozenset(), True
     first_steps = frozenset()
     may_be_idle = True
     num_steps = 0
@@ -260,22 +255,14 @@ def _place(node: ProgramNode, depth: int, named_steps: dict[int, int], role: str
         num_steps = -1 if num_steps < 0 or child.length < 0 else num_steps + child.length
     if node.kind == "Repeat" and num_steps > 0:
         num_steps *= node.count
-    return WalkPlace(
-        node,
-        depth,
-        children=children,
-        length=num_steps,
-        first=first_steps,
-        idle=may_be_idle,
-        role=role,
-    )
+    return num_steps, first_steps, may_be_idle
 
 
 def _own_steps(profile: Profile) -> dict[int, int]:
-    """Return, for each step whose cycles depend on data, the first step of its compute set.
+    """Map each compiled step whose cycles depend on data to the first step of its compute set.
 
-    Such a compute set has a step for each measurement, but only its first step is a leaf of the
-    programs.
+    A compute set of this kind has a compiled step for each measurement, but only the first of them
+    is a leaf of the programs.
     """
     set_of_step = [step.compute_set for step in profile.steps]
     varying_sets = {

@@ -1,8 +1,8 @@
 """Chains of causes, which explain why a step takes long, why tiles wait, or why a tile is full.
 
 Each cause is computed from the figures of the report. A chain ends at a line of the user's program,
-or where there are no more figures. A report from a file has no vertices, so its chains can be
-shorter. Cycles and bytes are modelled.
+or at the last cause that the figures show. A report from a file has no vertices, so its chains can
+be shorter. Cycles and bytes are modelled.
 """
 
 from __future__ import annotations
@@ -34,14 +34,17 @@ from ipu_teach.report.table import plain
 if TYPE_CHECKING:
     from ipu_teach.report.report import Report
 
-MEMORY, WAITING = "memory", "waiting"  # The two questions that `why(report, what)` takes by name.
-# If the longest step takes less than this share of the run, no single step explains the run's time.
+MEMORY, WAITING = "memory", "waiting"  # The two words that `why(report, what)` accepts.
+# If every step takes less than this share of the run, no single step explains the run's time.
 DOMINATES = 0.1
 
 
 @dataclass(frozen=True)
 class Cause:
-    """One cause: a sentence, the tiles it mentions, and the user's line it names ("" if none)."""
+    """One cause: a sentence, the tiles that it mentions, and the user's line that it names.
+
+    `line` is "" if the sentence names no line.
+    """
 
     text: str
     tiles: tuple[int, ...] = ()
@@ -91,13 +94,15 @@ def why(report: Report, what: object = None, *, tile: int | None = None) -> Why:
     * the number of a step of the run (from 0), a step of `report.steps()`, or the name of a step:
       why that step takes long;
     * "waiting": why tiles wait;
-    * "memory", or a `GraphMemoryAllocationError`: why the fullest tile, or `tile`, is full.
+    * "memory", or a `GraphMemoryAllocationError`: why the fullest tile is full, or why `tile` is
+      full.
 
-    With `tile`, the first three questions become why that tile waits. All cycles and bytes in the
-    causes are modelled figures of the report.
+    If `tile` is given and the question is not about memory, the answer explains why that tile waits
+    in the run or step. All cycles and bytes in the causes are modelled figures of the report.
 
-    Raises `PoplarIndexError` if there is no such tile or step number, and `InvalidOptionError` if
-    `what` is anything else, or if nothing has run and the question is not about memory.
+    :raises PoplarIndexError: if there is no such tile or step number.
+    :raises InvalidOptionError: if `what` is anything else, or if nothing has run and the question
+        is not about memory.
     """
     tiles = report.target.num_tiles
     if tile is not None and not (is_whole(tile) and 0 <= tile < tiles):
@@ -108,14 +113,14 @@ def why(report: Report, what: object = None, *, tile: int | None = None) -> Why:
     if isinstance(what, GraphMemoryAllocationError) or isinstance(what, str) and what == MEMORY:
         full_tile = int(np.argmax(report.memory.held_per_tile)) if tile is None else int(tile)
         fits = report.memory.held_per_tile[full_tile] <= report.target.bytes_per_tile
-        # If every tile fits, the error was about the memory of the host.
+        # If the tile's memory is large enough, the error was about other memory than that of tiles.
         if isinstance(what, GraphMemoryAllocationError) and fits:
             return Why("Why memory is full:", (Cause(what.tried), Cause(what.where)))
         return Why(f"Why tile {full_tile} is as full as it is:", tuple(_memory(report, full_tile)))
     if not report.num_steps:
         raise InvalidOptionError(f"""why() was called on a report in which nothing has run.
-            next:  engine.run(), then engine.report; without a run, explain memory
-            alone, with report.why({MEMORY!r}).""")
+            next:  call engine.run(), then engine.report.why(). Without a run, only
+            report.why({MEMORY!r}) has an answer.""")
     executed = executions(report)
     chosen_step = (
         None if what is None or isinstance(what, str) and what == WAITING else _step(report, what)
@@ -154,14 +159,14 @@ def _cycles(report: Report, step_number: int) -> int:
 
 
 def lost(phase: Phase) -> float:
-    """Return the cycles that a tile waits in a phase, on average over all tiles."""
+    """Return the cycles that a tile waits in a phase, as an average over all tiles."""
     return 0.0 if phase.busy is None else phase.cycles - float(phase.busy.mean())
 
 
 def lost_in(report: Report, step_number: int) -> float:
-    """Return the cycles that a tile waits in one execution of a step, on average over all tiles.
+    """Return the cycles that a tile waits in one execution of a step, as an average over all tiles.
 
-    Only IPUs that take part in the step count, and I/O tiles as a separate IPU.
+    IPUs that take no part in the step are not included. I/O tiles count as a separate IPU.
     """
     target = report.target
     if target.num_sets == 1:
@@ -177,7 +182,7 @@ def lost_in(report: Report, step_number: int) -> float:
 
 
 def _lost_between_sets(report: Report) -> float:
-    """Return the cycles that a tile waits because its IPU waits, on average over all tiles.
+    """Return the cycles that tiles wait because their IPU waits, as an average over all tiles.
 
     The I/O tiles of an IPU count as a separate IPU.
     """
@@ -190,7 +195,10 @@ def _lost_between_sets(report: Report) -> float:
 
 
 def codelets_on(report: Report, step_number: int, tile: int) -> list[tuple[str, int]]:
-    """Return the (name, number of tiles in the step) of each codelet that a step has on a tile."""
+    """Return (codelet name, number of tiles) for each codelet of a step that is on `tile`.
+
+    The number is that of all tiles on which the step executes the codelet.
+    """
     parts_on_tile = (p for p in report.profile.parts(step_number) if tile in p.on)
     return [(report.profile.codelets[p.codelet].name, len(p.on)) for p in parts_on_tile]
 
@@ -207,13 +215,13 @@ def _name(report: Report, step_number: int, times: int = 1) -> str:
 
 
 def _step(report: Report, step: object) -> int:
-    """Return the number of the compiled step that `step` stands for."""
+    """Return the number of the compiled step that the argument `step` of `why` stands for."""
     order = report.step_numbers
     if is_whole(step):
         if not 0 <= step < len(order):
             raise PoplarIndexError(
                 f"why() was given step {step}.",
-                next_step=f"give one from 0 to {len(order) - 1:,}.",
+                next_step=f"give a step from 0 to {len(order) - 1:,}.",
             )
         return int(order[step])
     number_by_name = {
@@ -225,7 +233,7 @@ def _step(report: Report, step: object) -> int:
     if not is_whole(step_number) or step_number not in order:
         raise InvalidOptionError(f"""why() was given {shown(step)}.
             next:  {did_you_mean(step, number_by_name)}give the number of a step, its name, a step
-            of report.steps(), {WAITING!r}, {MEMORY!r}, or the error of a full memory.""")
+            of report.steps(), {WAITING!r}, {MEMORY!r}, or a GraphMemoryAllocationError.""")
     return step_number
 
 
@@ -264,7 +272,7 @@ def _long(
 def _none_dominates(
     report: Report, executed: list[Executions], longest: Executions
 ) -> Iterator[Cause]:
-    """Yield two causes: that no step takes a large share, and which kind of phase takes most."""
+    """Yield two causes: that no step has a large share, and which kind of phase takes most."""
     num_steps = len(executed)
     cycles_of_longest = longest.total(partial(_cycles, report))
     yield Cause(
@@ -346,7 +354,10 @@ def _tile(
 
 
 def _slowest(report: Report, step_number: int, phase: Phase) -> Iterator[Cause]:
-    """Yield the causes why a phase takes long, which end at a line of the user's program."""
+    """Yield the causes why a phase of a step takes long.
+
+    If the report has the line of the user's program, the last causes name it.
+    """
     cost = report.step_cost(step_number)
     cycles_per_tile = phase.busy
     line = report.profile.steps[step_number].line
@@ -397,9 +408,10 @@ def _slowest(report: Report, step_number: int, phase: Phase) -> Iterator[Cause]:
 
 
 def _lines(report: Report, step_number: int, phase: Phase, tile: int) -> tuple[str, str]:
-    """Return the lines that give a tile most of its work in a phase, and that map it to the tile.
+    """Return `(line, mapping_line)` for the work of a tile in a phase of a step.
 
-    An unknown line is "".
+    `line` gives the tile most of its work in the phase, and `mapping_line` places that work on the
+    tile. A line that is not known is "".
     """
     profile = report.profile
     cost = report.step_cost(step_number)
@@ -409,7 +421,7 @@ def _lines(report: Report, step_number: int, phase: Phase, tile: int) -> tuple[s
         return copying_line, ""
     if not copying_line:
         return adding_line, mapping_line
-    # Copies were merged into the superstep of this compute set.
+    # The compiler merged copies into the superstep of this compute set.
     if phase.exchange == 0:
         line = profile.line_of_move(step_number, tile, within=False)
     elif (
@@ -429,7 +441,7 @@ def _gathered(report: Report, step_number: int, tile: int) -> int:
 
 
 def _computed(report: Report, step_number: int, phase: Phase, tile: int) -> Iterator[Cause]:
-    """Yield the causes, as far as figures show them, why a tile computes longest."""
+    """Yield the causes why a tile computes longest, as far as the figures show them."""
     cost = report.step_cost(step_number)
     target = report.target
     vertices = report.profile.vertices_on(step_number)
@@ -478,7 +490,7 @@ def _computed(report: Report, step_number: int, phase: Phase, tile: int) -> Iter
 
 
 def _moved(report: Report, step_number: int, phase: Phase, tile: int) -> Iterator[Cause]:
-    """Yield the causes, as far as figures show them, why a tile exchanges longest."""
+    """Yield the causes why a tile exchanges data longest, as far as the figures show them."""
     traffic = report.step_cost(step_number).exchange[phase.exchange]
     target = report.target
     bytes_received = int(traffic.received[tile])
@@ -566,9 +578,9 @@ def _memory(report: Report, tile: int) -> Iterator[Cause]:
 def _several(
     report: Report, tile: int, category: str, bytes_by_name: dict[str, int]
 ) -> Iterator[Cause]:
-    """Yield how many variables or constants fill a tile, and the line that adds the most bytes.
+    """Yield the number of variables or constants on a tile, and the line that adds most bytes.
 
-    It is called if none of them takes half of the bytes of their `category`.
+    This function is for a tile on which none of them takes half of the bytes of their `category`.
     """
     name, largest_bytes = next(iter(bytes_by_name.items()))
     noun = category.lower()
@@ -594,8 +606,8 @@ def _several(
 
 
 def _line_of_buffers(report: Report, step_number: int, tile: int) -> str:
-    """Return the line that causes the exchange buffers of a step on a tile.
+    """Return the user's line that causes the exchange buffers of a step on a tile.
 
-    It is the line that gives the tile most of its vertices, or else the line of the copy.
+    It is the line that adds most of the step's vertices on the tile, or else the line of the copy.
     """
     return report.profile.lines_on(step_number, tile)[0] or report.profile.steps[step_number].line

@@ -1,7 +1,7 @@
 """Write a report: named values as JSON, and values by tile, step or message as columns of numbers.
 
-The type hints of the records and the constants of this module declare the format. `reader` uses the
-same declarations.
+The type hints of the records and the constants of this module declare the format. The module
+`reader` uses the same declarations.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ from ipu_teach.types import Array
 REPORT = Format(
     "report", 5, writer="Report.save", error=ReportLoadError, missing=ReportNotFoundError
 )
-# A table of places of the programs by tiles or variables may have at most this many cells, which a
-# laptop can still add up.
+# The largest size of a table of program steps by tiles or variables. A laptop can still add up a
+# table of this size.
 MOST_CELLS = 2**28
 MOST_MESSAGES = 2**22  # The maximum number of messages in an exchange.
 
@@ -66,9 +66,10 @@ LINES = s.numbers(s.ONCE)
 
 
 def _numbered(write: Callable[[str, s.Columns], int], table: str) -> s.Codec:
-    """Return the codec of a text for each variable: a column of indices of the texts in `table`.
+    """Return the codec of a list with one text for each variable.
 
-    `write` adds a text to the table and returns its index.
+    It stores the list as a column of indices into the table `table` of texts. `write` adds a text
+    to the table and returns its index.
     """
     return s.Codec(
         lambda texts, columns: columns.add([write(text, columns) for text in texts]),
@@ -90,7 +91,7 @@ VARIABLES = s.by_column(
 
 @dataclass(frozen=True)
 class Notes:
-    """The lines and texts of a report, which no digest includes.
+    """The lines and texts of a report, which are not included in its digest.
 
     They may differ from machine to machine, so they are stored separately.
     """
@@ -106,10 +107,14 @@ class Notes:
 
 @dataclass(frozen=True)
 class Besides:
-    """The parts of a report that are neither about the program nor about its steps.
+    """The data of a report that describe neither the program nor its steps.
 
-    They are the version of the kit, the settings, the host's activity, and the numbers of the rows
-    that remote buffers copied. Version 1 of the file had only the host's activity.
+    - `kit` is the version of the kit.
+    - `settings` are the options of the engine that affect reports.
+    - `host` is the activity of the host.
+    - `rows` has the numbers of the rows that remote buffers copied.
+
+    Version 1 of the file format had only `host`.
     """
 
     kit: Annotated[str, s.since(2)] = "0.0.0"
@@ -127,7 +132,10 @@ BESIDES = s.keyed(Besides)
 
 
 def serialize(profile: Profile, run_log: RunLog, besides: Besides) -> bytes:
-    """Return the contents of a report's file. Raises `NotOfferedError` if it is too large."""
+    """Return the contents of a report's file.
+
+    :raises NotOfferedError: if the report is too large.
+    """
     columns = s.Columns()
     header = facts(profile, run_log, columns)
     if max(profile.replicas, named_replicas(profile.variables, profile.target)) > 1:
@@ -159,14 +167,14 @@ def digest(profile: Profile, run_log: RunLog) -> str:
     return sha.hexdigest()
 
 
-def _too_large(subject: str, advice: str = "save one of a smaller machine.") -> NotOfferedError:
-    return NotOfferedError(
-        f"Saving a report {subject} is not offered by this kit.", next_step=advice
-    )
+def _too_large(
+    subject: str, advice: str = "save the report of a program for fewer tiles."
+) -> NotOfferedError:
+    return NotOfferedError(f"A report {subject} is too large to be saved.", next_step=advice)
 
 
 def facts(profile: Profile, run_log: RunLog, columns: s.Columns) -> dict[str, Any]:
-    """Return the parts of a report that its digest includes, and add their arrays to `columns`."""
+    """Return the header entries that the digest includes, and add their arrays to `columns`."""
     live = profile.memory.liveness.live
     num_tiles = profile.target.num_tiles
     variables = profile.variables
@@ -195,9 +203,10 @@ def facts(profile: Profile, run_log: RunLog, columns: s.Columns) -> dict[str, An
 
 
 def _programs(profile: Profile, columns: s.Columns) -> list[int]:
-    """Return the index of each program in the table of nodes, and add all nodes to that table.
+    """Return the index of each program's top node in the table of nodes.
 
-    Equal nodes are stored once, and children come before their parents.
+    All nodes are added to the table. Equal nodes are stored once, and children come before their
+    parents.
     """
     roots = []
     num_nodes = 0
@@ -206,7 +215,8 @@ def _programs(profile: Profile, columns: s.Columns) -> list[int]:
         num_nodes += len(nodes)
         if num_nodes > MOST_NODES:
             raise _too_large(
-                f"of a program of more than {MOST_NODES:,} parts", "use Repeat for what runs often."
+                f"of a program of more than {MOST_NODES:,} nodes",
+                "use Repeat for programs that run several times.",
             )
         stored_nodes: dict[ProgramNode, Any] = {}
         for node in reversed(nodes):
@@ -233,7 +243,7 @@ def _memory(memory: MemoryLedger, columns: s.Columns) -> dict[str, Any]:
 
 
 def notes_of(profile: Profile) -> Notes:
-    """Return the lines and texts of a profile, as a report stores them."""
+    """Return the lines and texts of a profile in the form in which a file stores them."""
     return Notes(
         tuple(variable.line for variable in profile.variables),
         tuple(step.line for step in profile.steps),
@@ -246,7 +256,7 @@ def notes_of(profile: Profile) -> Notes:
 
 
 def messages(transfers: Transfers, columns: s.Columns) -> list[Any]:
-    """Return the columns of the messages of one exchange.
+    """Return the columns of the messages of one exchange, in the form in which a file stores them.
 
     They are the source tiles, the bytes, the numbers of receivers, and the receivers of all
     messages.

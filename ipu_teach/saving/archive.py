@@ -1,11 +1,11 @@
 """The container of saved executables and reports: an uncompressed zip file.
 
-Its members are `header.json`, and `NAME.npy` with one-dimensional arrays that need no pickle.
-Nothing is compressed, so that no file unpacks to more than its own size. The module `schema`
-declares the contents of a header and checks them.
+The members of the zip file are `header.json`, and `NAME.npy` files with one-dimensional arrays that
+need no pickle. Nothing is compressed, so that a small file cannot unpack to a large one. The module
+`schema` declares the contents of a header and checks them.
 
-This module is on a low layer, next to `graph`. Reports (`report`) and executables (`engine`) are on
-higher layers, and both are saved with this module.
+This module imports no high-level packages, because the packages `report` and `engine` both save
+their files with it.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from ipu_teach.errors import InvalidOptionError, IPUTeachError, shown
 from ipu_teach.types import Array
 
 T = TypeVar("T")
-MOST_NODES = 10**6  # A program may have this many nodes; equal ones count as often as they occur.
+MOST_NODES = 10**6  # A program may have this many nodes. Equal nodes are counted separately.
 _npy: Any = np.lib.format  # Only some versions of numpy have types for this module.
 
 Header: TypeAlias = dict[str, Any]  # The contents of `header.json`.
-# These are the dtypes of the arrays in a file, by numpy's names.
+# The dtypes that arrays in a file may have, by numpy's names.
 KINDS: dict[str, np.dtype[np.generic]] = {
     "int64": np.dtype("<i8"),
     "uint8": np.dtype("u1"),
@@ -38,16 +38,24 @@ KINDS: dict[str, np.dtype[np.generic]] = {
     "uint32": np.dtype("<u4"),
     "float64": np.dtype("<f8"),
 }
-_DATE = (1980, 1, 1, 0, 0, 0)  # The date is fixed, so that equal contents give equal files.
+_DATE = (
+    1980,
+    1,
+    1,
+    0,
+    0,
+    0,
+)  # All members have this date, so that equal contents give equal files.
 
 
 @dataclass(frozen=True)
 class Format:
-    """A kind of file.
+    """A kind of file that the kit saves.
 
-    `noun` is the name of its contents, such as "report". `version` is the newest version of the
-    format, and `writer` the call that writes such a file. `error` is the error for a damaged file,
-    and `missing` the error for a missing one.
+    - `noun` is the name of its contents, such as "report".
+    - `version` is the newest version of the format.
+    - `writer` is the call that writes such a file, for error messages.
+    - `error` is the class of error for a damaged file, and `missing` that for a missing file.
     """
 
     noun: str
@@ -58,7 +66,7 @@ class Format:
 
     @property
     def name(self) -> str:
-        """The name of the format in a file's header."""
+        """The name of the format in the header of a file, such as "ipu_teach report"."""
         return f"ipu_teach {self.noun}"
 
     def pack(self, header: Header, arrays: Mapping[str, Array]) -> bytes:
@@ -83,9 +91,9 @@ class Format:
 
 
 def unpack(data: bytes, form: Format) -> tuple[Header, dict[str, Array]]:
-    """Return the header and the arrays of a file of format `form` with the bytes `data`.
+    """Return `(header, arrays)` of a file of format `form` whose contents are the bytes `data`.
 
-    Raises `form.error` if the bytes are not such a file.
+    Errors of the class `form.error` are raised if the bytes are not such a file.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as file:
@@ -98,16 +106,16 @@ def unpack(data: bytes, form: Format) -> tuple[Header, dict[str, Array]]:
             header = json.loads(members.get("header.json", b"null"))
     except form.error:
         raise
-    # Damaged bytes can raise any error, anywhere in zipfile, json and numpy.
+    # For damaged bytes, zipfile, json and numpy may raise any error.
     except Exception as error:
         raise form.error(
-            f"This is not a valid {form.noun}, or it is damaged: {type(error).__name__}: "
+            f"The file is not a valid {form.noun}, or it is damaged: {type(error).__name__}: "
             f"{shown(str(error))}.",
             next_step=f"load a file that {form.writer} wrote; if it was copied, copy it again.",
         ) from None
     if not isinstance(header, dict) or header.get("format") != form.name:
         raise form.error(
-            f"This is a zip file, and no {form.noun} of this kit.",
+            f"The file is a zip file, but no {form.noun} of this kit.",
             next_step=f"load a file that {form.writer} wrote.",
         )
     return header, arrays
@@ -126,8 +134,8 @@ def _members(file: zipfile.ZipFile, size: int, form: Format) -> dict[str, bytes]
         or sum(member.file_size for member in members) > size
     ):
         raise form.error(
-            "This zip file was not written by the kit: its members are compressed, doubled or "
-            "overlap.",
+            "The zip file was not written by this kit: its members are compressed, duplicated or "
+            "overlapping.",
             next_step=f"load a file that {form.writer} wrote.",
         )
     return {name: file.read(name) for name in names}
@@ -136,7 +144,7 @@ def _members(file: zipfile.ZipFile, size: int, form: Format) -> dict[str, bytes]
 def _array(name: str, content: bytes) -> Array:
     stream = io.BytesIO(content)
     if _npy.read_magic(stream) != (1, 0):
-        raise ValueError(f"{name} has another version")
+        raise ValueError(f"{name} has another version of the npy format")
     shape, is_fortran, dtype = _npy.read_array_header_1_0(stream)
     num_data_bytes = len(content) - stream.tell()
     if (
@@ -146,12 +154,15 @@ def _array(name: str, content: bytes) -> Array:
         and shape[0] > 1
         or shape[0] * dtype.itemsize != num_data_bytes
     ):
-        raise ValueError(f"{name} holds {shape} {dtype}")
+        raise ValueError(f"{name} has the wrong shape {shape} or dtype {dtype}")
     return np.frombuffer(content, dtype, offset=stream.tell()).astype(dtype.newbyteorder("="))
 
 
 def path_of(argument: str | os.PathLike[str], call: str) -> Path:
-    """Return `argument` as a path, or raise an `InvalidOptionError` that names `call`."""
+    """Return `argument` as a path.
+
+    :raises InvalidOptionError: if it is not a path. The error names `call`.
+    """
     try:
         path = Path(os.fsdecode(argument))
     except TypeError:
@@ -166,11 +177,12 @@ def path_of(argument: str | os.PathLike[str], call: str) -> Path:
 def read_whole(
     path: str | os.PathLike[str], call: str, form: Format, read: Callable[[bytes], T]
 ) -> T:
-    """Return `read(contents)` for the contents of a file of format `form`.
+    """Return `read(contents)` for the contents of a file of format `form`. Errors name the file.
 
-    Raises `InvalidOptionError`, in which `call` names the caller, if `path` is not a path. Raises
-    `form.missing` if the file does not exist, and `form.error` if it cannot be read. Errors name
-    the file.
+    Errors of the class `form.missing` are raised if the file does not exist, and of `form.error` if
+    it cannot be read.
+
+    :raises InvalidOptionError: if `path` is not a path. The error names `call`.
     """
     file_path = path_of(path, call)
     try:
@@ -190,8 +202,8 @@ def read_whole(
 def write_whole(path: str | os.PathLike[str], data: bytes, call: str, noun: str) -> None:
     """Write the file `path`; an existing file is replaced only when the new file is complete.
 
-    Raises `InvalidOptionError`, in which `call` names the caller and `noun` the contents, if the
-    file cannot be written.
+    :raises InvalidOptionError: if the file cannot be written. The error names `call` if `path` is
+        not a path, and otherwise `noun`, the contents of the file.
     """
     file_path = path_of(path, call)
     try:

@@ -1,8 +1,8 @@
-"""Describe the vertex classes of a saved executable, and find them again when it is loaded.
+"""Describe the vertex classes of a saved executable, and find these classes when it is loaded.
 
-Python code is never stored. The description of a class has its module and name, its fields, and a
-hash of the text of its methods and of its plain constants. The hash distinguishes the class from
-others of the same name.
+Python code is never stored. The description of a class has its module, its name, its fields, and a
+hash of the text of its methods and of its plain constants. The hash shows whether the class has
+changed.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from ipu_teach.graph.vertex import SupervisorVertex, Vertex, template
 from ipu_teach.saving.schema import TEXT, HeaderValue, Json, many, pair, whole
 from ipu_teach.types import ALL, DType, dtype_named
 
-# A plain constant of a vertex class.
+# The value of a plain constant of a vertex class.
 Constant: TypeAlias = bool | int | float | str | np.ufunc | type[DType] | None
 DTYPES = {dtype.__name__: dtype for dtype in ALL}
-FIELDS = many(pair(TEXT, TEXT, TEXT, whole(most=2)))  # Each field is (name, kind, dtype, depth).
+FIELDS = many(pair(TEXT, TEXT, TEXT, whole(most=2)))  # (name, kind, dtype, depth) of each field
 
 
 def described(codelet: type[Vertex]) -> dict[str, Json]:
-    """Return the description of a vertex class for a saved file."""
+    """Return the description of a vertex class, in the form in which a file stores it."""
     description: dict[str, Json] = {
         "module": codelet.__module__,
         "name": codelet.__qualname__,
@@ -51,8 +51,10 @@ def described(codelet: type[Vertex]) -> dict[str, Json]:
 def resolve(stored: HeaderValue, codelets: Iterable[type[Vertex]]) -> type[Vertex]:
     """Return the vertex class that `stored` describes.
 
-    It is one of `codelets` or, if none of them has the name, one that this process has defined.
-    Raises `ExecutableLoadError` if no class matches, or if classes of several modules match.
+    The class is one of `codelets`. If none of them has the name, it is a class that this process
+    has defined.
+
+    :raises ExecutableLoadError: if no class matches, or if classes of several modules match.
     """
     name = TEXT.read(stored["name"])
     module = TEXT.read(stored["module"])
@@ -63,24 +65,25 @@ def resolve(stored: HeaderValue, codelets: Iterable[type[Vertex]]) -> type[Verte
         supplied_classes = [derived] if derived is not None else []
     candidates = supplied_classes or defined_classes
     if not candidates:
-        raise ExecutableLoadError(f"""The executable uses the codelet {name}, and there is no such
-            vertex class here.
-            where: it was defined in {module}
+        raise ExecutableLoadError(f"""The executable uses the codelet {name}, but this process has
+            not defined it.
+            where: the executable was saved with {name} of module {module}
             next:  {"define it" if module == "__main__" else f"import {module}"}, or pass it:
             Executable.load(path, codelets=[…]).""")
     classes_and_misfits = [(candidate, _misfit(candidate, stored)) for candidate in candidates]
     matching = [candidate for candidate, misfit in classes_and_misfits if not misfit]
     if not matching:
-        raise ExecutableLoadError(f"""The codelet {name} is not the one that the executable was
-            saved with.
+        raise ExecutableLoadError(f"""The codelet {name} has changed since the executable was
+            saved.
             where: {classes_and_misfits[-1][1]}
             next:  load it with the code that saved it, or compile the graph again.""")
     if len({candidate.__module__ for candidate in matching}) > 1:
         modules = ", ".join(sorted({candidate.__module__ for candidate in matching}))
-        raise ExecutableLoadError(f"""Several codelets named {name} fit.
+        raise ExecutableLoadError(f"""Several codelets named {name} match the executable.
             where: modules {modules}
             next:  pass the right one: Executable.load(path, codelets=[…]).""")
-    # If all matching classes are of one module, a cell has run several times: take the newest.
+    # Several matching classes of one module mean that a notebook cell has run several times. The
+    # last class is the newest.
     return matching[-1]
 
 
@@ -89,14 +92,14 @@ def _named(name: str, classes: Iterable[type[Vertex]]) -> list[type[Vertex]]:
 
 
 def _every(base: type[Vertex]) -> Iterator[type[Vertex]]:
-    """Yield all subclasses of `base` at any depth, each before its own subclasses."""
+    """Yield the subclasses of `base` at all levels, each before its own subclasses."""
     for child in base.__subclasses__():
         yield child
         yield from _every(child)
 
 
 def _misfit(codelet: type[Vertex], stored: HeaderValue) -> str:
-    """Return how a class differs from the saved description, or "" if it does not differ."""
+    """Return how a class differs from the description `stored`, or "" if it does not differ."""
     fields_now, fields_saved = (
         {field[0]: field for field in fields}
         for fields in (_fields(codelet), FIELDS.read(stored["fields"]))
@@ -132,9 +135,10 @@ def _field_text(field: tuple[str, str, str, int] | None) -> str:
 
 
 def _fingerprint(codelet: type[Vertex]) -> str | None:
-    """Return a hash of the text of all methods and of the plain constants of a class and its bases.
+    """Return a hash of the methods and plain constants of a class and of its base classes.
 
-    Return None if the text of a method is not known.
+    The hash depends on the text of the methods. The result is None if the text of a method is
+    unknown.
     """
     texts: dict[str, str] = {}
     for owner in reversed(codelet.__mro__):
@@ -147,20 +151,20 @@ def _fingerprint(codelet: type[Vertex]) -> str | None:
             if isinstance(function, FunctionType):
                 try:
                     lines = dedent(inspect.getsource(function)).splitlines()
-                except (OSError, TypeError, IndentationError):  # code of exec has no text
+                except (OSError, TypeError, IndentationError):  # for example, code that `exec` ran
                     return None
                 texts[name] = "\n".join(line.rstrip() for line in lines if line.strip())
     return hashlib.sha256(json.dumps(texts, sort_keys=True).encode()).hexdigest()
 
 
-# Classes that `graph.vertex.template` derives
+# The functions below are for classes that `graph.vertex.template` has derived from a base class.
 
 
 def _made_from(codelet: type[Vertex]) -> type[Vertex] | None:
-    """Return the class from which `template` derived this class.
+    """Return the class from which `template` derived this class, or None.
 
-    Return None if it did not, or if the class has changed so that `template` could not derive it
-    again.
+    The result is None if `template` did not derive it, or could not derive it again because the
+    class has changed since.
     """
     base = codelet.__bases__[0]
     if not issubclass(base, Vertex):
@@ -173,10 +177,11 @@ def _made_from(codelet: type[Vertex]) -> type[Vertex] | None:
 
 
 def _remade(stored: HeaderValue, codelets: Iterable[type[Vertex]]) -> type[Vertex] | None:
-    """Return the class that `template` derives from the base in `stored`; None if it cannot.
+    """Return the class that `template` derives from the base in `stored`, or None if it cannot.
 
-    The base is one of `codelets` or of the classes that this process has defined. Raises
-    `ExecutableLoadError` if there is no such base.
+    The base is one of `codelets`, or a class that this process has defined.
+
+    :raises ExecutableLoadError: if there is no such base.
     """
     base = stored["base"]
     name, base_name, module = (
@@ -188,9 +193,9 @@ def _remade(stored: HeaderValue, codelets: Iterable[type[Vertex]]) -> type[Verte
         if candidate.__module__ == module
     ]
     if not candidates:
-        raise ExecutableLoadError(f"""The executable uses the codelet {name}, which is made from
-            {base_name}, and there is no such vertex class here.
-            where: it was defined in {module}
+        raise ExecutableLoadError(f"""The executable uses the codelet {name}, which is derived from
+            {base_name}, but this process has not defined {base_name}.
+            where: the executable was saved with {base_name} of module {module}
             next:  import {module} first.""")
     base_class = candidates[-1]
     dtypes: dict[type[DType], type[DType]] = {}
@@ -211,8 +216,8 @@ def _remade(stored: HeaderValue, codelets: Iterable[type[Vertex]]) -> type[Verte
 def _constants(owner: type) -> Iterator[tuple[str, Constant]]:
     """Yield (name, value) for each attribute of a class that is a plain value and not a field.
 
-    Plain values are numbers, text, None, dtypes and numpy's functions. Special attributes, whose
-    names begin with two underscores, are left out.
+    Plain values are numbers, text, None, dtypes and numpy's ufuncs. Attributes whose names begin
+    with two underscores are left out.
     """
     fields = getattr(owner, "fields", {})
     for name, value in vars(owner).items():

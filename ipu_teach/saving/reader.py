@@ -1,4 +1,4 @@
-"""Read a saved executable: build a `Graph` and programs through the calls that a learner would use.
+"""Read a saved executable: rebuild its graph and programs with the calls that a learner would use.
 
 All data in the file are checked: indices must be within their tables, and views within variables.
 The graph is then compiled again, with all checks of the compiler.
@@ -29,10 +29,10 @@ from ipu_teach.saving.archive import MOST_NODES
 from ipu_teach.saving.codelet_sources import resolve
 from ipu_teach.types import UNSIGNED_INT, Array, DType
 
-MOST_PIECES = 2**28  # The maximum number of elements of a view that are checked one by one.
+MOST_PIECES = 2**28  # The largest view whose elements are checked one by one.
 
-Options = TypeVar("Options")  # The type of the engine's options, which only the engine knows.
-# A function of this type gets any value of a file, and raises an error if it is not options.
+Options = TypeVar("Options")  # The type of the engine's options. This package does not know it.
+# A function that gets a value from a file, and returns it as options or raises an error.
 Parsed: TypeAlias = Callable[[Any], Options]
 Read: TypeAlias = tuple[Graph, list[p.Program], dict[str, bool], Options]
 
@@ -40,11 +40,12 @@ Read: TypeAlias = tuple[Graph, list[p.Program], dict[str, bool], Options]
 def rebuild(
     data: bytes, codelets: Iterable[type[Vertex]], parsed: Parsed[Options]
 ) -> Read[Options]:
-    """Return (graph, programs, checks, options) of a saved executable.
+    """Return `(graph, programs, checks, options)` of a saved executable.
 
     `codelets` are vertex classes that the executable may use, in addition to those that the process
-    has defined. `parsed` checks the options, which only the engine knows. Raises
-    `ExecutableLoadError` if the file is damaged or needs other classes.
+    has defined. `parsed(value)` returns the engine's options that are stored as `value`.
+
+    :raises ExecutableLoadError: if the file is damaged or needs other classes.
     """
     classes = _listed(codelets)
     return s.load(data, w.EXECUTABLE, lambda header: _Reader(header, classes).read(parsed))
@@ -57,7 +58,8 @@ def _listed(codelets: Iterable[type[Vertex]]) -> list[type[Vertex]]:
         else [None]
     )
     if not all(isinstance(codelet, type) and issubclass(codelet, Vertex) for codelet in entries):
-        raise ExecutableLoadError(f"""codelets was given {shown(codelets)}.
+        raise ExecutableLoadError(f"""The argument codelets is {shown(codelets)}, which is not a
+            list of vertex classes.
             next:  give a list of vertex classes: codelets=[DotProduct].""")
     return [codelet for codelet in entries if codelet is not None]
 
@@ -75,7 +77,7 @@ class _Reader:
             remote_buffers=self.graph.remote_buffers,
             compute_sets=self.graph.compute_sets,
         )
-        if self.known.version > 2:  # version 2 and older have no replicas
+        if self.known.version > 2:  # Files of version 2 and below have no replicas.
             self.graph.replicas = w.REPLICAS.read(header["replicas"])
         self._calls: dict[tuple[str, tuple[int, ...]], p.Program] = {}
 
@@ -92,8 +94,8 @@ class _Reader:
         known["layouts"] = self.layouts
         for stored in header["layouts"].items():
             self.layouts.append(self._layout(stored))
-        # The variables come after the layouts, because new variables add layouts. The layouts must
-        # get the same order as in the saved graph, so that vertices form the same groups.
+        # New variables add layouts, so the variables are added after the layouts. The layouts must
+        # have the same order as in the saved graph, so that vertices form the same groups.
         self._variables()
         known["tensors"] = [self._tensor(stored) for stored in header["tensors"].items()]
         self._mapping(header["mapping"])
@@ -106,7 +108,7 @@ class _Reader:
         return self.graph, self._programs(), checks, options
 
     def _numbers(self, stored: s.HeaderValue, count: int) -> Array:
-        """Return `count` stored numbers, the first of which has the index in `stored`."""
+        """Return `count` numbers of the column "numbers", from the index that is in `stored`."""
         return self._slice("numbers", stored, count)
 
     def _slice(self, name: str, stored: s.HeaderValue, count: int) -> Array:
@@ -118,7 +120,7 @@ class _Reader:
             stored.fail(f"the start of {count:,} stored numbers")
         return array[start : start + count]
 
-    # Variables and views
+    # The methods below read variables and views.
 
     def _variables(self) -> None:
         graph = self.graph
@@ -131,7 +133,7 @@ class _Reader:
         self._stops = np.array([variable.stop for variable in graph.variables], np.int64)
 
     def _inside(self, start: Array, stop: Array) -> bool:
-        """Return whether the bytes from each address in `start` to its `stop` are of variables."""
+        """Return whether all bytes from each address in `start` to its `stop` are of variables."""
         bytes_below = [covered(self._starts, self._stops, addresses) for addresses in (start, stop)]
         return bool(np.all(start >= 0) and np.all(bytes_below[1] - bytes_below[0] == stop - start))
 
@@ -166,7 +168,7 @@ class _Reader:
             ):
                 stored.fail("a layout")
             layout = graph.strided(shape, strides)
-            # An axis of stride 0 repeats elements, so it does not add different elements.
+            # An axis with stride 0 repeats the same elements.
             num_different = prod(
                 length for length, stride in zip(shape, strides, strict=True) if stride
             )
@@ -216,11 +218,11 @@ class _Reader:
     def _values(self, stored: s.HeaderValue, dtype: type[DType], num_values: int) -> Array:
         stored_bytes = self._slice("values", stored, num_values * dtype.size)
         if dtype.numpy.kind == "b" and np.any(stored_bytes > 1):
-            stored.fail("the start of true and false")
+            stored.fail("the index of values that are true or false")
         values: Array = stored_bytes.copy().view(dtype.numpy)
         return values
 
-    # Vertices
+    # The methods below read vertices.
 
     def _compute_set(self, stored: s.HeaderValue) -> None:
         compute_set = self.graph.add_compute_set(s.TEXT.read(stored["name"]))
@@ -231,7 +233,7 @@ class _Reader:
         ]
         sorted_order = np.sort(np.concatenate([np.zeros(0, np.int64), *orders_of_tables]))
         if not np.array_equal(sorted_order, np.arange(len(sorted_order))):
-            stored.fail("a compute set whose vertices are numbered")
+            stored.fail("a compute set whose vertices are numbered from 0")
         if any(len(sorted_order) % compute_set.replicas for sorted_order in orders_of_tables):
             stored.fail("a compute set with as many vertices in each replica")
         compute_set.num_vertices = len(sorted_order)
@@ -239,7 +241,7 @@ class _Reader:
     def _table(self, compute_set: ComputeSet, stored: s.HeaderValue) -> Array:
         codelet: type[Vertex] = w.CODELET.read(stored["codelet"])
         if codelet in compute_set.tables:
-            stored.fail("a table of a codelet of its own")
+            stored.fail("the only table of its codelet")
         table = table_of(self.graph, compute_set, codelet)
         num_vertices = stored["vertices"].whole(0, len(self.known.arrays.get("numbers", ())))
         edges, state = (dict(stored[name].entries()) for name in ("edges", "state"))
@@ -287,17 +289,17 @@ class _Reader:
         table.layouts[name] = array("i", ids_by_number[layout_numbers].tobytes())
 
     def _check_edges(self) -> None:
-        """Check that the memory regions of all vertices are within variables."""
+        """Check that the memory regions that vertices access are within variables."""
         frozen = FrozenGraph(self.graph)
         for compute_set, table in frozen.tables():
             for name, field in table.fields.items():
                 regions = frozen.intervals(table, name)
                 if field.kind != "state" and not self._inside(regions.start, regions.stop):
                     self.header["compute_sets"][compute_set.id].fail(
-                        "a set of vertices whose views lie in variables"
+                        "a compute set whose vertices access only variables"
                     )
 
-    # Streams and programs
+    # The methods below read streams and programs.
 
     def _host(self) -> None:
         graph = self.graph
@@ -327,7 +329,7 @@ class _Reader:
             accesses[access_fields["handle"]] = replace(
                 accesses[access_fields["handle"]], replicas=replicas
             )
-        if self.known.version > 1:  # version 1 has no remote buffers
+        if self.known.version > 1:  # Files of version 1 have no remote buffers.
             for stored in self.header["remote_buffers"].items():
                 buffer_fields = w.REMOTE_BUFFER.read(stored)
                 replicas = self._replicas(stored, buffer_fields, self.graph.replicas)
@@ -337,13 +339,13 @@ class _Reader:
     def _replicas(
         self, stored: s.HeaderValue, fields: dict[str, s.Value], num_shared: int = 1
     ) -> int:
-        """Return the number of replicas that share an object, and remove it from `fields`.
+        """Return how many replicas share an object, and remove the number from `fields`.
 
-        The file is damaged if `num_shared` elements or rows cannot be shared equally.
+        The file is damaged if `num_shared` elements or rows cannot be divided equally among them.
         """
         num_replicas: int = fields.pop("replicas", 1)
         if num_replicas not in (1, self.graph.replicas) or num_shared % num_replicas:
-            stored.fail("something that replicas have equal shares of")
+            stored.fail("an object that can be divided equally among the replicas")
         return num_replicas
 
     def _programs(self) -> list[p.Program]:
@@ -356,7 +358,7 @@ class _Reader:
             children = () if "step" in stored.value else w.CHILDREN.read(stored["children"])
             num_nodes_below.append(1 + sum(num_nodes_below[child] for child in children))
             if num_nodes_below[-1] > MOST_NODES:
-                stored.fail(f"a program of at most {MOST_NODES:,} parts")
+                stored.fail(f"a program of at most {MOST_NODES:,} nodes")
             nodes.append(
                 w.in_table("steps").read(stored["step"])
                 if "step" in stored.value
@@ -379,6 +381,6 @@ class _Reader:
         child_programs = [self.known["nodes"][child] for child in children]
         if kind != "Call":
             return make(name, *child_programs, **other_fields)
-        if (name, children) not in self._calls:  # equal calls share a program
+        if (name, children) not in self._calls:  # Equal calls share one program.
             self._calls[name, children] = make(self.graph.add_function(child_programs[0], name))
         return self._calls[name, children]

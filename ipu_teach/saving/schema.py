@@ -1,8 +1,8 @@
 """Codecs, which declare the form of values in a saved file once for writing and reading.
 
-A `Codec` writes a value as JSON and columns of numbers, and reads it back with checks. A format
-consists of a `Format` (its name, version and errors) and a record, whose type hints declare the
-contents of the file:
+A `Codec` writes a value as JSON and columns of numbers. It reads the value with checks. A file
+format consists of a `Format` (its name, version and errors) and a record, whose type hints declare
+the contents of the file:
 
     class Lap:
         name: str                                   # text
@@ -10,10 +10,10 @@ contents of the file:
         times: tuple[float, ...]                    # a list
         note: Annotated[str, since(2)] = ""         # not in files of version 1
 
-`row(Lap)` stores a record as a list of its fields, and `keyed(Lap)` as an object. With
-`columns = Columns()`, `FORMAT.pack(codec.write(laps, columns), columns.arrays())` returns the bytes
-of a file with some laps, and `load(data, FORMAT, codec.read)` reads it. If a hint is not enough,
-write a `Codec` by hand.
+`row(Lap)` is the codec that stores a record as a list of its fields, and `keyed(Lap)` stores it as
+an object. With `columns = Columns()`, `FORMAT.pack(codec.write(laps, columns), columns.arrays())`
+returns the bytes of a file that contains some laps, and `load(data, FORMAT, codec.read)` reads it.
+If a type hint is not enough, write a `Codec` by hand.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ from ipu_teach.types import Array
 MOST = 2**56  # No number in a file may be larger, so that sums of many numbers fit in int64.
 LONGEST = 10**6  # A list of numbers may have at most this many entries.
 MOST_NUMBERS = 2**27  # The columns of a file may have this many numbers, which take 1 GB.
-# These are the dtypes of columns, smallest first. A column has the smallest dtype that can contain
-# its numbers.
+# The dtypes of columns, smallest first. A column has the smallest dtype that can contain its
+# numbers.
 COLUMNS = {kind: np.dtype(kind) for kind in ("u1", "u2", "u4", "i8")}
 RANGES = {kind: (np.iinfo(dtype).min, np.iinfo(dtype).max) for kind, dtype in COLUMNS.items()}
 
-# This is a part of a file, in the form that json reads and writes.
+# A part of a file, in the form that json reads and writes.
 Json: TypeAlias = Any
-# A codec writes and reads such a value. Each codec has its own type of values.
+# A value that a codec writes and reads. Each codec has its own type of values.
 Value: TypeAlias = Any
 Make: TypeAlias = Callable[..., Value]  # Builds a record from its fields.
-Bound: TypeAlias = int | str  # A text is a name under which `told` recorded a number or a list.
+Bound: TypeAlias = int | str  # A number, or the name under which `told` recorded it or a list.
 T = TypeVar("T")
 
 
@@ -65,9 +65,10 @@ class Codec(NamedTuple):
     """A pair of functions that write and read a value.
 
     `write(value, columns)` returns the form of the value in the file. `read(stored)` returns the
-    value, or raises the error of the file format. For the codec of a field, `since` is the first
-    version of the format that has the field. `key` is the name of the field in the file; if it is
-    "", the field has the same name there.
+    value, or raises the error of the file format.
+
+    For a field of a record, `since` is the first version of the format that has the field. `key` is
+    the name of the field in the file, or "" if it is the same as in the record.
     """
 
     write: Callable[[Value, Columns], Json]
@@ -77,10 +78,10 @@ class Codec(NamedTuple):
 
 
 class Columns:
-    """The columns of a file that is being written, and the tables of values that are stored once.
+    """The columns of a file that is being written, and its tables of values that are stored once.
 
-    A column is the concatenation of all arrays of one dtype. `kinds` maps the name of each column
-    to its dtype.
+    A column is the concatenation of all stored arrays of one dtype. `kinds` maps the name of each
+    column to its dtype.
     """
 
     def __init__(self, kinds: Mapping[str, np.dtype[np.generic]] = COLUMNS) -> None:
@@ -90,7 +91,7 @@ class Columns:
         self.tables: dict[str, dict[Hashable, tuple[int, Json]]] = {}
 
     def put(self, kind: str, values: Array) -> int:
-        """Append `values` to the column `kind`, and return the index of the first of them."""
+        """Append `values` to the column `kind`, and return the index of the first value."""
         flat_values = np.ascontiguousarray(values).reshape(-1).view(self._parts[kind][0].dtype)
         self._parts[kind].append(flat_values)
         self._sizes[kind] += flat_values.size
@@ -99,8 +100,8 @@ class Columns:
     def add(self, values: ArrayLike) -> list[Json]:
         """Store integers in the column of the smallest dtype that can contain them.
 
-        Return [name of the column, first index, length]. Equal arrays are stored once. An array of
-        equal numbers is not stored; for it, return ["=", the number, length].
+        Return [name of the column, first index, length]. Equal arrays are stored once. An array in
+        which all numbers are equal is not stored; for it, return ["=", the number, length].
         """
         array = np.asarray(values).reshape(-1)
         lowest_value, highest_value = (int(array.min()), int(array.max())) if array.size else (0, 0)
@@ -122,12 +123,12 @@ class Columns:
         return [entry for _, entry in self.tables.get(name, {}).values()]
 
     def arrays(self) -> dict[str, Array]:
-        """Return each column as one array, by name."""
+        """Return the columns as arrays, by name."""
         return {kind: np.concatenate(parts) for kind, parts in self._parts.items()}
 
 
 class Known(dict[str, Value]):
-    """The state of a file that is being read: the values recorded so far, by name.
+    """The state of a file that is being read: the values that codecs have recorded, by name.
 
     Codecs use these values as bounds and tables. `arrays` has the columns of the file, and
     `version` is the version of its format.
@@ -141,15 +142,15 @@ class Known(dict[str, Value]):
         self._left = MOST_NUMBERS
 
     def bound(self, bound: Bound) -> int:
-        """Return a bound as a number: for a name, the recorded number or the length of a list."""
+        """Return a bound as a number; a name stands for a recorded number or a list's length."""
         limit = self[bound] if isinstance(bound, str) else bound
         return limit if isinstance(limit, int) else len(limit)
 
     def column(self, stored: HeaderValue, count: int | None, least: int, most: int) -> Array:
-        """Return int64[count]: the column that `stored` refers to, read-only.
+        """Return the column to which `stored` refers, as a read-only array int64[count].
 
-        `stored` is a list as `Columns.add` returns it. All numbers must be from `least` to `most`.
-        If `count` is None, the column may have any length.
+        `stored` is a list that `Columns.add` has returned. All numbers must be from `least` to
+        `most`. If `count` is None, the column may have any length.
         """
         kind = TEXT.read(stored[0])
         length = stored[2].whole(0, MOST_NUMBERS)
@@ -157,7 +158,7 @@ class Known(dict[str, Value]):
             stored.fail(f"a column of {count:,} numbers")
         if kind == "=":
             self._charge(stored, length if count is None else 0)
-            # The number of an empty column need not be within the bounds.
+            # If the column is empty, its number is never used and may be out of bounds.
             cache_key = kind, stored[1].whole(least, most if length else MOST), length
             if cache_key not in self._columns:
                 self._columns[cache_key] = np.broadcast_to(np.int64(cache_key[1]), (length,))
@@ -180,20 +181,21 @@ class Known(dict[str, Value]):
         return cached
 
     def _charge(self, stored: HeaderValue, length: int) -> None:
-        """Count `length` more numbers, and fail at more than `MOST_NUMBERS`.
+        """Count `length` more numbers, and raise the error of the file format above `MOST_NUMBERS`.
 
-        Columns may overlap, so a small file could ask for more numbers than it has.
+        Columns may overlap, so without this limit a small file could ask for more memory than it
+        has data.
         """
         self._left -= length
         if self._left < 0:
-            stored.fail(f"one of the first {MOST_NUMBERS:,} numbers of a {self.form.noun}")
+            stored.fail(f"among the first {MOST_NUMBERS:,} numbers of a {self.form.noun}")
 
 
 class HeaderValue:
-    """A value of a file's header, with its place in the header.
+    """A value in the header of a file, with its position in the header.
 
-    `above` is the object or list that contains it (None for the header itself), and `key` its name
-    or index in there. `known` is the state of the file.
+    `above` is the object or list that contains it, or None for the header itself. `key` is its name
+    or index in `above`. `known` is the state of the file.
     """
 
     __slots__ = ("above", "key", "known", "value")
@@ -208,14 +210,14 @@ class HeaderValue:
 
     @property
     def where(self) -> str:
-        """The place of the value as errors name it, such as `header.steps[3]`."""
+        """The position of the value as errors name it, such as `header.steps[3]`."""
         if self.above is None:
             return str(self.key)
         key = f".{self.key}" if isinstance(self.key, str) else f"[{self.key}]"
         return self.above.where + key
 
     def fail(self, expected: str) -> NoReturn:
-        """Raise the error of the file format, which says that the value is not `expected`."""
+        """Raise the error of the file format, with the message that the value is not `expected`."""
         raise self.known.form.error(
             f"The {self.known.form.noun} is damaged: {shown(self.value)} is not {expected}.",
             where=self.where,
@@ -231,19 +233,19 @@ class HeaderValue:
             form = self.known.form
             missing_place = HeaderValue(None, key, self.known, self).where
         raise form.error(
-            f"The {form.noun} is damaged: something is missing.",
+            f"The {form.noun} is damaged: an entry is missing.",
             where=missing_place,
             next_step="save it again.",
         )
 
     def items(self, expected: str = "a list") -> Iterator[HeaderValue]:
-        """Yield the values of a list; if it is not a list, fail with the description `expected`."""
+        """Yield the entries of a list. For anything else, `fail(expected)`."""
         if not isinstance(self.value, list):
             self.fail(expected)
         return (HeaderValue(value, i, self.known, self) for i, value in enumerate(self.value))
 
     def entries(self) -> Iterator[tuple[str, HeaderValue]]:
-        """Yield the names and values of an object."""
+        """Yield (name, value) for the entries of an object."""
         if not isinstance(self.value, dict):
             self.fail("an object")
         return (
@@ -258,9 +260,9 @@ class HeaderValue:
 
 
 def load(data: bytes, form: Format, read: Callable[[HeaderValue], T]) -> T:
-    """Return `read(header)` for the header of the file with the bytes `data`.
+    """Return `read(header)` for the header of a file whose contents are the bytes `data`.
 
-    If anything is wrong with the file, raise the error of `form`.
+    If anything is wrong with the file, the error of the file format (`form.error`) is raised.
     """
     header_value, arrays = unpack(data, form)
     header = HeaderValue(header_value, "header", Known(form, arrays))
@@ -273,7 +275,7 @@ def load(data: bytes, form: Format, read: Callable[[HeaderValue], T]) -> T:
         )
     for kind in arrays.keys() & COLUMNS.keys():
         if arrays[kind].dtype != COLUMNS[kind]:
-            header.fail(f"beside {kind}.npy of {COLUMNS[kind]}")
+            header.fail(f"the header of a file in which {kind}.npy has dtype {COLUMNS[kind]}")
     try:
         return read(header)
     except form.error:
@@ -284,17 +286,20 @@ def load(data: bytes, form: Format, read: Callable[[HeaderValue], T]) -> T:
             where=error.where,
             next_step="save it again.",
         ) from error
-    except Exception as error:  # damage that no check noticed can raise any error
+    except Exception as error:  # If no check noticed the damage, any error is possible.
         raise form.error(f"""The {form.noun} is damaged: {type(error).__name__}:
             {shown(str(error))}.
             next:  save it again.""") from error
 
 
-# Single values
+# Codecs of single values
 
 
 def plain(kind: type, expected: str) -> Codec:
-    """Return the codec of JSON values of type `kind`; the error for others says `expected`."""
+    """Return the codec of JSON values of type `kind`.
+
+    `expected` describes such values in errors.
+    """
 
     def read(stored: HeaderValue) -> Value:
         return stored.value if type(stored.value) is kind else stored.fail(expected)
@@ -303,13 +308,13 @@ def plain(kind: type, expected: str) -> Codec:
 
 
 def whole(least: Bound = 0, most: Bound = MOST, below: Bound | None = None) -> Codec:
-    """Return the codec of an integer from `least` to `most`, or less than `below` if it is set."""
+    """Return the codec of an integer from `least` to `most`, or below `below` if it is given."""
     bounds = _bounds(least, most, below)
     return Codec(lambda value, _: value, lambda stored: stored.whole(*bounds(stored.known)))
 
 
 def _bounds(least: Bound, most: Bound, below: Bound | None) -> Callable[[Known], tuple[int, int]]:
-    """Return a function that returns (minimum, maximum) for the state of a file."""
+    """Return a function that returns `(minimum, maximum)`, given the state of a file."""
     if isinstance(least, int) and isinstance(most, int) and below is None:
         return lambda _, fixed=(least, most): fixed  # type: ignore[misc]
 
@@ -332,17 +337,17 @@ def real(least: float = 0, most: float = 1e18) -> Codec:
 
 
 def rounded_up() -> Codec:
-    """Return the codec of an integer. Older files have fractions, which it rounds up."""
+    """Return the codec of an integer. It rounds up fractions, which older files contain."""
     return Codec(lambda value, _: value, lambda stored: ceil(real().read(stored)))
 
 
 def column(
     *shape: Bound, least: Bound = 0, most: Bound = MOST, below: Bound | None = None
 ) -> Codec:
-    """Return the codec of an array of integers, stored as a column.
+    """Return the codec of an array of integers, which is stored as a column.
 
-    The numbers are from `least` to `most`, or less than `below`. `shape` is the shape of the array;
-    without it, the array has one dimension of any length.
+    The integers are from `least` to `most`, or below `below` if it is given. `shape` is the shape
+    of the array. Without it, the array has one dimension of any length.
     """
     bounds = _bounds(least, most, below)
 
@@ -362,7 +367,7 @@ def column(
 def many(item_codec: Codec, most: int | None = None, expected: str = "a list") -> Codec:
     """Return the codec of a list of at most `most` items, or of any length if `most` is None.
 
-    `item_codec` is the codec of the items. Errors call the list `expected`.
+    `item_codec` is the codec of the items. `expected` describes the list in errors.
     """
 
     def read(stored: HeaderValue) -> tuple[Value, ...]:
@@ -374,12 +379,15 @@ def many(item_codec: Codec, most: int | None = None, expected: str = "a list") -
 
 
 def numbers(number_codec: Codec | None = None, longest: int = LONGEST) -> Codec:
-    """Return the codec of a list of at most `longest` numbers, by default integers from 0."""
+    """Return the codec of a list of at most `longest` numbers.
+
+    `number_codec` is the codec of the numbers, by default that of integers of at least 0.
+    """
     return many(number_codec or whole(), longest, f"a list of at most {longest:,} numbers")
 
 
 def maybe(value_codec: Codec) -> Codec:
-    """Return the codec of an optional value: None, or a value of `value_codec`."""
+    """Return the codec of a value that may be None. `value_codec` is the codec of other values."""
 
     def write(value: Value, columns: Columns) -> Json:
         return None if value is None else value_codec.write(value, columns)
@@ -391,7 +399,7 @@ def maybe(value_codec: Codec) -> Codec:
 
 
 def pair(*codecs: Codec) -> Codec:
-    """Return the codec of a list with one entry for each of `codecs`."""
+    """Return the codec of a list with one entry for each of `codecs`, in order."""
 
     def write(values: Iterable[Value], columns: Columns) -> list[Json]:
         return [
@@ -408,7 +416,10 @@ def pair(*codecs: Codec) -> Codec:
 def named(
     value_codec: Codec, permitted: Iterable[str] | None = None, expected: str = "an object"
 ) -> Codec:
-    """Return the codec of a dict whose keys are text, and in `permitted` if it is not None."""
+    """Return the codec of a dict whose keys are text.
+
+    If `permitted` is not None, all keys must be in it. `expected` describes the dict in errors.
+    """
 
     def read(stored: HeaderValue) -> dict[str, Value]:
         if (
@@ -426,9 +437,9 @@ def named(
 
 
 def checked(value_codec: Codec, is_valid: Callable[[Value], bool], expected: str) -> Codec:
-    """Return `value_codec`, changed so that it refuses a value read for which `is_valid` is False.
+    """Return `value_codec` with a further check of the values that it reads.
 
-    The error says that the value is not `expected`.
+    A value is refused if `is_valid(value)` is False. `expected` describes valid values in errors.
     """
 
     def read(stored: HeaderValue) -> Value:
@@ -439,7 +450,10 @@ def checked(value_codec: Codec, is_valid: Callable[[Value], bool], expected: str
 
 
 def told(name: str, value_codec: Codec) -> Codec:
-    """Return `value_codec`, changed so that it records each value read under `name`, as a bound."""
+    """Return `value_codec`, changed so that it records each value that it reads.
+
+    The value is recorded under `name`, and other codecs can use it as a bound or a table.
+    """
 
     def read(stored: HeaderValue) -> Value:
         stored.known[name] = value = value_codec.read(stored)
@@ -449,9 +463,9 @@ def told(name: str, value_codec: Codec) -> Codec:
 
 
 def index(table: str) -> Codec:
-    """Return the codec of an object of the recorded list `table`, stored as its index.
+    """Return the codec of an entry of the recorded list `table`, which is stored as its index.
 
-    It writes a value, which must be an index, unchanged.
+    The codec writes a value unchanged, so the value must be the index.
     """
     index_codec = whole(below=table)
     return Codec(
@@ -460,10 +474,10 @@ def index(table: str) -> Codec:
 
 
 def once(table: str, value_codec: Codec, key: Callable[[Value], Hashable] | None = None) -> Codec:
-    """Return the codec of an object that is stored in `table`, once for all equal values.
+    """Return the codec of an object that is stored in the table `table`, once for all equal values.
 
-    Values are equal if `key` returns equal keys for them; without `key`, if they have the same form
-    in the file.
+    Values are equal if `key` returns equal keys for them. Without `key`, they are equal if they
+    have the same form in the file.
     """
 
     def write(value: Value, columns: Columns) -> int:
@@ -478,8 +492,8 @@ def once(table: str, value_codec: Codec, key: Callable[[Value], Hashable] | None
 
 TEXT = plain(str, "text")
 FLAG = plain(bool, "true or false")
-ONCE = once("texts", TEXT, str)  # For texts that occur often.
-# A field with this mark is stored in another part of the file, or not at all.
+ONCE = once("texts", TEXT, str)  # The codec of texts that occur often: each is stored once.
+# The mark of a field that `row` and `keyed` leave out: it is stored elsewhere, or not at all.
 NOTE = Codec(lambda v, out: None, lambda p: None)
 PLAIN: dict[Value, Codec] = {str: TEXT, bool: FLAG, int: whole(), float: real()}
 PerTile = Annotated[Array, column("tiles")]
@@ -493,18 +507,18 @@ YOUNGER = (
     "io_tiles",
     "streaming_bytes",
     "streaming_bytes_per_second",
-)  # older files do not have these fields of a target
+)  # Older files do not have these fields of a target.
 
 
 def _read_target(stored: HeaderValue) -> Target:
     field_values = {name: field.value for name, field in stored["fields"].entries()}
-    # Older files do not name the prices of codelets, because there were only these.
+    # Older files do not name the prices of codelets, because there was no other choice.
     return make_target(TEXT.read(stored["version"]), **{"codelet_prices": BY_HAND, **field_values})
 
 
 def _write_target(target: Target, _: Columns) -> dict[str, Json]:
     values = asdict(target)
-    # Default values are left out, so that digests of earlier versions stay valid.
+    # Fields with default values are left out, so that digests of earlier versions stay valid.
     for name in YOUNGER:
         if values[name] == Target.__dataclass_fields__[name].default:
             del values[name]
@@ -514,14 +528,14 @@ def _write_target(target: Target, _: Columns) -> dict[str, Json]:
 TARGET = Codec(_write_target, _read_target)
 
 
-# Records
+# Codecs of records
 
 
 def by_column(make: Make, expected: str, **columns: Codec) -> Codec:
     """Return the codec of a list of objects, stored as one column for each attribute.
 
     `columns` has the codec of each column, by the name of the attribute. `make` builds an object
-    from its attributes. Errors call the list `expected`.
+    from its attributes. `expected` describes the list in errors.
     """
     columns_codec = pair(*columns.values())
 
@@ -544,18 +558,19 @@ def by_column(make: Make, expected: str, **columns: Codec) -> Codec:
 def since(version: int) -> Callable[[Codec], Codec]:
     """Return a mark for the type hint of a field that files before `version` do not have.
 
-    When such a file is read, the field gets its default. In a `row`, such fields must come last.
+    When such a file is read, the field gets its default value. In a `row`, such fields must come
+    last.
     """
     return lambda field_codec: field_codec._replace(since=version)
 
 
 def key(name: str) -> Callable[[Codec], Codec]:
-    """Return a mark for the type hint of a field that has the name `name` in the file."""
+    """Return a mark for the type hint of a field whose name in the file is `name`."""
     return lambda field_codec: field_codec._replace(key=name)
 
 
 def codec(hint: Value) -> Codec:
-    """Return the codec of a type hint, with its marks applied."""
+    """Return the codec for a type hint, including its marks such as `since(2)`."""
     origin: Value = get_origin(hint)
     arguments = get_args(hint)
     if origin is Annotated:
@@ -587,10 +602,10 @@ def schema(record: Make) -> dict[str, Codec]:
 
 
 def row(make: Make, **parts: Codec) -> Codec:
-    """Return the codec of a dataclass `make`, stored as a list of its fields.
+    """Return the codec of an object that is stored as a list of its fields.
 
-    With `parts`, it is the codec of an object that `make` builds from attributes. `parts` has their
-    codecs by name.
+    `make` is a dataclass, whose type hints declare the codecs. With `parts`, `make` is a function
+    that builds the object from attributes, and `parts` has their codecs by name.
     """
     codec_by_field = parts or schema(make)
 
@@ -615,7 +630,10 @@ def row(make: Make, **parts: Codec) -> Codec:
 
 
 def keyed(make: Make, **parts: Codec) -> Codec:
-    """Return the same codec as `row`, except that the fields are stored as an object by name."""
+    """Return the codec of an object that is stored as a JSON object with the names of its fields.
+
+    `make` and `parts` are as in `row`.
+    """
     codec_by_field = parts or schema(make)
 
     def read(stored: HeaderValue) -> Value:
@@ -641,8 +659,8 @@ def keyed(make: Make, **parts: Codec) -> Codec:
 def tagged(kinds: Mapping[str, Codec], kind: Callable[[Value], str], expected: str) -> Codec:
     """Return the codec of values of several kinds, stored as objects with the name of their kind.
 
-    `kinds` has the codec of each kind by name, and `kind(value)` returns the name. If the name in a
-    file is not one of them, the error says that it is not `expected`.
+    `kinds` has the codec of each kind by name, and `kind(value)` returns the name for a value.
+    `expected` describes the known kinds in errors.
     """
 
     def read(stored: HeaderValue) -> Value:

@@ -1,9 +1,9 @@
 """Write a compiled program in the form that `archive` stores and `reader` reads.
 
-Views are stored in two tables: a layout has the positions of elements, and a tensor has a dtype, an
-offset and the number of a layout. The tree of a program is stored as a list of nodes, in which
-equal nodes appear once and children come before their parents. Each kind of step and of program is
-declared once, for writing and reading.
+Views are stored in two tables. An entry of the table of layouts has the positions of elements. An
+entry of the table of tensors has a dtype, an offset and the index of a layout. The tree of a
+program is stored as a list of nodes, in which equal nodes appear once, and children come before
+their parents. The module declares each kind of step and of program once, for writing and reading.
 """
 
 from __future__ import annotations
@@ -37,20 +37,22 @@ EXECUTABLE = Format(
 
 
 def written(compiled: Compiled, checks: Mapping[str, bool], options: Mapping[str, s.Json]) -> bytes:
-    """Return the bytes of the file of an executable.
+    """Return the contents of the file of an executable.
 
-    `checks` are the compiler's checks that are switched on or off, by name, and `options` those of
-    the engine. Raises `NotOfferedError` for a program that cannot be saved.
+    `checks` says which of the compiler's checks are switched on, by name. `options` are the options
+    of the engine.
+
+    :raises NotOfferedError: if the program cannot be saved.
     """
     return _Writer(compiled).file(checks, options)
 
 
 def _refuse(subject: str) -> NoReturn:
-    raise NotOfferedError(f"""{subject} in a saved executable is not offered by this kit.
-        next:  run it from the graph, in the process that builds it: Engine(graph, program).""")
+    raise NotOfferedError(f"""{subject} cannot be saved in an executable.
+        next:  build the graph and run it in the same process: Engine(graph, program).""")
 
 
-# Values in tables
+# Codecs of values that are stored in tables of the file
 
 
 def in_table(
@@ -59,7 +61,7 @@ def in_table(
     """Return the codec of an entry of `table`, which the file stores as the entry's index.
 
     `write(value, columns)` returns the index; without it, the value itself is the index. Reading
-    returns the entry. It raises the error of the file if the table is empty or too short.
+    returns the entry. It raises the error of the file format if there is no entry with that index.
     """
     index_codec = s.index(table)
 
@@ -107,13 +109,13 @@ CODELET = in_table(
 MAYBE = s.maybe(TENSOR)
 
 
-# The graph
+# Codecs of the parts of a graph
 
 SHAPE = s.numbers(s.whole(most=MOST_BYTES), MOST_DIMENSIONS)
 VARIABLE = s.row(dict, name=s.TEXT, dtype=DTYPE, shape=SHAPE, constant=s.FLAG)
 SIZE = s.whole(1, MOST_BYTES)
 REPLICAS = s.since(3)(s.whole(1, MOST_REPLICAS))
-# Only streams to the device have a mode, so the reader gets the unread value.
+# Only streams to the device have a mode, so this codec reads any value, and the reader checks it.
 MODE = s.Codec(lambda mode, _: mode.value, lambda part: part)
 STREAM = s.row(
     dict,
@@ -131,11 +133,14 @@ REMOTE_BUFFER = s.row(
 )
 
 
-# Steps
+# Codecs of steps
 
 
 def _handle(table: str, wanted: str) -> s.Codec:
-    """Return the codec of an object of the recorded dict `table`, stored as its handle."""
+    """Return the codec of an object that the file stores as its handle.
+
+    `table` is the name of a recorded dict of such objects, and `wanted` describes them in errors.
+    """
 
     def read(stored: s.HeaderValue) -> s.Value:
         return stored.known[table].get(s.TEXT.read(stored)) or stored.fail(wanted)
@@ -189,7 +194,7 @@ def _read_sync(stored: s.HeaderValue) -> p.SyncType:
 
 
 def _key_of(step: c.Step) -> Hashable:
-    """Return a key of a step; steps with equal keys are stored once."""
+    """Return a key of a step. Steps with equal keys are stored once."""
     if isinstance(step, c.ExecuteStep):
         return step.compute_set, id(step.out)
     return id(step)
@@ -248,14 +253,14 @@ STEP = s.tagged(
 STEPS = s.once("steps", STEP, _key_of)
 
 
-# Programs that contain others
+# Codecs of programs that contain other programs
 
 
 class Composite(NamedTuple):
     """A kind of program that contains other programs.
 
-    `make(name, *programs, **fields)` builds such a program. `size` is the number of programs in it,
-    or None for any number. `besides` is the codec of the other fields.
+    `make(name, *programs, **fields)` builds such a program. `size` is how many programs it
+    contains, or None if it may contain any number. `besides` is the codec of its other fields.
     """
 
     make: Callable[..., p.Program]
@@ -276,7 +281,7 @@ def _switch(
 
 
 CASES = s.numbers(s.whole(-(2**63), 2**63))
-COMPOSITES = {  # for a Call, the reader calls `make` with a function of the graph
+COMPOSITES = {  # For a Call, the reader passes a function of the graph to `make`.
     "Sequence": _of(None, lambda name, *below: p.Sequence(*below, name=name)),
     "Repeat": _of(1, lambda _, body, count: p.Repeat(count, body), count=s.whole(most=2**63)),
     "RepeatWhileTrue": _of(
@@ -299,8 +304,8 @@ class _Writer:
     def __init__(self, compiled: Compiled) -> None:
         self.compiled = compiled
         self.graph: FrozenGraph = compiled.graph
-        # The column "numbers" has the columns of vertices, positions and the mapping. The column
-        # "values" has the initial values as bytes.
+        # The file has two columns: "numbers" has the data of vertices, the positions of elements
+        # and the tile mapping, and "values" has the initial values as bytes.
         self.out = s.Columns({"numbers": np.dtype("i8"), "values": np.dtype("u1")})
         self._parts = 0
         self._states = iter(self.graph.state_values)
@@ -310,7 +315,7 @@ class _Writer:
         compiled = self.compiled
         columns = self.out
         self._number_layouts()
-        # Each state field has a hidden variable, which comes after all other variables.
+        # The hidden variables for the state fields of vertices come after all other variables.
         num_variables = len(graph.variables) - len(graph.state_values)
         end_of_variables = graph.state_values[0][1] if graph.state_values else graph.memory_bytes
         header = {
@@ -350,7 +355,7 @@ class _Writer:
         return EXECUTABLE.pack(header | tables, columns.arrays())
 
     def _number_layouts(self) -> None:
-        """Store all layouts in use in the order of their numbers.
+        """Store all layouts that are in use, in the order of their numbers in the graph.
 
         The reader then numbers them in the same order, so that vertices form the same groups.
         """
@@ -390,7 +395,7 @@ class _Writer:
     def _value(self, values: Array) -> list[int]:
         """Store the values of a tensor, and return [first index, number of stored values].
 
-        A value that is repeated for all elements is stored once.
+        If all elements have the same value, it is stored once.
         """
         is_repeated = values.size > 1 and not any(values.strides)
         stored_values = values.reshape(-1)[:1] if is_repeated else values
@@ -432,9 +437,10 @@ class _Writer:
         return number
 
     def _nodes(self, node: c.Node) -> list[int]:
-        """Store a node, and return the indices of its entries in the table of nodes.
+        """Store a program node, and return the indices of its entries in the table of nodes.
 
-        A leaf has an entry for each copy that was merged into it. Any other node has one entry.
+        A leaf has an entry for each copy that the compiler merged into it. Any other node has one
+        entry.
         """
         entries: list[dict[str, s.Json]]
         if node.step >= 0:
@@ -452,5 +458,5 @@ class _Writer:
             entries = [{"kind": node.kind, "name": node.name, "children": children, **other_fields}]
         self._parts += len(entries)
         if self._parts > MOST_NODES:
-            _refuse(f"A program of more than {MOST_NODES:,} parts")
+            _refuse(f"A program of more than {MOST_NODES:,} nodes")
         return [NODES.write(entry, self.out) for entry in entries]

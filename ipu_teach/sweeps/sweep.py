@@ -35,7 +35,7 @@ from ipu_teach.report import Report
 from ipu_teach.report.html import tabled
 from ipu_teach.target import Setting
 
-# `build` returns a program that is ready to run, or the report of a program that has run.
+# What `build` may return: a program that is ready to run, or the report of a program that has run.
 Built: TypeAlias = tuple[Graph, Program | Sequence[Program]] | Engine | Executable | Report
 COLUMNS = (
     "modelled cycles",
@@ -55,9 +55,9 @@ class Sweep:
 
     - `num_tiles` (tiles per IPU), `num_ipus`, `reports` and `fits` have an entry for each machine.
     - `fits` is False if the program does not fit on the machine. The report then describes the
-      compiled program, of which nothing has run.
-    - `failed` has the error for each number of tiles or IPUs for which `build` or the run failed.
-    - `left` has the numbers that were not done before Ctrl-C.
+      compiled program, which has not run.
+    - `failed` has the errors of `build` or of the run, by number of tiles or IPUs.
+    - `left` has the numbers of tiles or IPUs that were not done before Ctrl-C.
     - `what` is the unit of these numbers: "tile" or "IPU".
 
     Numbers in `failed` and `left` have no entry in the other fields.
@@ -73,7 +73,7 @@ class Sweep:
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """The number of tiles or IPUs of each machine, whichever of them varies."""
+        """The number of tiles per IPU for each machine, or of IPUs if the sweep varies the IPUs."""
         return self.num_tiles if self.what == "tile" else self.num_ipus
 
     def __len__(self) -> int:
@@ -101,7 +101,7 @@ class Sweep:
         return [self._row(machine_number, first_seconds) for machine_number in range(len(self))]
 
     def _row(self, machine_number: int, first_seconds: float) -> tuple[str, ...]:
-        """Return the cells of a machine; `first_seconds` is the time on the first machine."""
+        """Return the row of one machine. `first_seconds` is the time on the first machine."""
         report = self.reports[machine_number]
         fullest_text = (
             f"{int(report.memory.held_per_tile.max()) / report.target.bytes_per_tile:.1%}"
@@ -135,7 +135,7 @@ class Sweep:
         return "\n".join([*lines, *self._missing()])
 
     def _missing(self) -> list[str]:
-        """Return a line of text for each number of tiles or IPUs that is missing in the table."""
+        """Return a line of text for each number of tiles or IPUs that is not in the table."""
         message_by_number = {
             number: f"{type(error).__name__}: {error}".split("\n")[0]
             for number, error in self.failed.items()
@@ -166,24 +166,26 @@ def sweep(
 ) -> Sweep:
     """Build, compile and run a program for each number of tiles or IPUs, and return a `Sweep`.
 
-    Either `num_tiles` or `num_ipus` is a list: `num_tiles=[13, 46, 184]` varies the tiles of each
-    IPU, and `num_ipus=[1, 2, 4]` the number of IPUs. `version` and `fields` describe the machine,
-    as for `IPUModel`. `progress` shows a progress bar.
+    Either `num_tiles` or `num_ipus` is a list: `num_tiles=[13, 46, 184]` varies the number of tiles
+    of each IPU, and `num_ipus=[1, 2, 4]` varies the number of IPUs. `version` and `fields` describe
+    the machine, as for `IPUModel`. `progress` shows a progress bar.
 
     `build(device)` is called for each machine, and returns `(graph, program)`, an `Engine`, an
     `Executable` or a `Report`. If the program has streams, it must return an engine with the
     streams connected. Program 0 is run, unless the engine has already run.
 
-    A program that does not fit into the memory of the tiles gets a row that says so. If `build` or
-    the run fails, the error is in `failed`. Ctrl-C ends the sweep, which returns the finished runs.
+    If a program does not fit into the memory of the tiles, its row in the table shows that. If
+    `build` or the run fails, the error is in `failed`. Ctrl-C ends the sweep, which returns the
+    finished runs.
 
     `executor` runs the machines in parallel. It is an executor of `concurrent.futures`, such as a
     process pool, or `client.get_executor()` of a Dask client. If the executor uses other processes,
     `build` must be picklable, so it must be defined in an imported file; with Dask, it may also be
     defined in a notebook. The reports are then like reports from a file (`Report.open`).
 
-    Raises `InvalidOptionError` if an argument is not valid, and the error of `build` or of the
-    engine if all machines fail.
+    If all machines fail, the error of `build` or of the engine is raised.
+
+    :raises InvalidOptionError: if an argument is not valid.
     """
     if not callable(build):
         raise InvalidOptionError(f"""sweep() was given {shown(build)}, which is not a function.
@@ -198,7 +200,7 @@ def sweep(
     counts = _counts(numbers, unit, example)
     if unit == "IPU" and num_tiles is not None:
         raise InvalidOptionError("""sweep() was given several numbers of tiles and of IPUs.
-            next:  give a list of one of them; tiles_per_ipu=1472 says how many tiles each has.""")
+            next:  give a list for one of them, as in num_ipus=[1, 2, 4], tiles_per_ipu=1472.""")
     if unit == "tile":
         fields["num_ipus"] = num_ipus
     if executor is not None:
@@ -214,22 +216,22 @@ def sweep(
 def _counts(numbers: int | Iterable[int] | None, unit: str, example: str) -> list[int]:
     """Return the numbers of tiles or IPUs as integers.
 
-    Raises `InvalidOptionError`, which contains `unit` and `example`, if they are not a list of
-    positive integers.
+    :raises InvalidOptionError: if they are not a list of positive integers. The error contains
+        `unit` and `example`.
     """
     is_list = isinstance(numbers, Iterable) and getattr(numbers, "ndim", 1) > 0
     is_list = is_list and not isinstance(numbers, (str, bytes, set, frozenset))
     counts = list(numbers) if is_list and isinstance(numbers, Iterable) else []
     if not counts or not all(is_whole(number) and number > 0 for number in counts):
-        raise InvalidOptionError(f"""sweep() was given the numbers of {unit}s {shown(numbers)}.
-            next:  give a list of whole numbers, 1 or more: {example}.""")
+        raise InvalidOptionError(f"""sweep() was given {shown(numbers)} as the numbers of {unit}s.
+            next:  give a list of whole numbers from 1, as in {example}.""")
     return [int(count) for count in counts]
 
 
 def _sweep_of(outcome_by_count: list[tuple[int, Outcome | None]], unit: str) -> Sweep:
-    """Return the sweep with these outcomes by number of tiles or IPUs.
+    """Return the sweep with these outcomes, which are pairs (number of tiles or IPUs, outcome).
 
-    The outcome of a run that Ctrl-C prevented is None. If no run succeeded, raise the first error.
+    If Ctrl-C prevented a run, its outcome is None. If no run succeeded, the first error is raised.
     """
     ended_runs = [(count, outcome) for count, outcome in outcome_by_count if outcome is not None]
     results = [(count, *outcome.value) for count, outcome in ended_runs if outcome.error is None]
@@ -261,7 +263,10 @@ def _run(
     unit: str,
     count: int,
 ) -> tuple[Report, bool]:
-    """Return the report for a machine with `count` tiles or IPUs, and whether the program fits."""
+    """Return `(report, fits)` for a machine with `count` tiles per IPU or IPUs.
+
+    `fits` is False if the program does not fit on the machine.
+    """
     field_name = {"tile": "tiles_per_ipu", "IPU": "num_ipus"}[unit]
     device = IPUModel(version, **{**fields, field_name: count}).create_device()
     try:
@@ -273,10 +278,10 @@ def _run(
 
 
 def _report(built: Built, device: Device) -> Report:
-    """Return the report of an object that `build` returned, after running it if necessary."""
+    """Return the report of `built`, the result of `build`, after running it if necessary."""
     if isinstance(built, tuple) and len(built) == 2:
         # With this option, a program that is too large fails when it is loaded, not when it is
-        # compiled. So there is a report of it.
+        # compiled. So the error has a report of the compiled program.
         built = Engine(*built, {"debug.allowOutOfMemory": True})
     elif isinstance(built, Executable):
         built = Engine(built)

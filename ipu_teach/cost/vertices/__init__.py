@@ -1,10 +1,10 @@
 """Modelled cycles of library vertices: one function for each vertex that PopLibs estimates.
 
-Each function has the name of its vertex, and each of PopLibs' libraries has a module. Every formula
-restates PopLibs' own estimator and names its file. The formulas in `order` count instructions
-instead, because PopLibs has no vertex that merges sorted runs. Sizes are ints or int64 arrays, as
-in `parts`. A function returns tile cycles if PopLibs runs the vertex on all six workers, or worker
-cycles if it runs on one, and its docstring says which.
+Each function has the name of its vertex, and there is a module for each of PopLibs' libraries.
+Every formula restates PopLibs' own estimator and names its file. The formulas in `order` count
+instructions instead, because PopLibs has no vertex that merges sorted runs. Sizes are ints or int64
+arrays, as in `parts`. If PopLibs runs the vertex on all six workers of a tile, the function returns
+tile cycles; if the vertex runs on one worker, it returns worker cycles. Its docstring says which.
 """
 
 from ipu_teach.cost.vertices.order import *

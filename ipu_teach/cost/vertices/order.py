@@ -1,13 +1,13 @@
-"""Vertices that sort, merge and select.
+"""Cycles of vertices that sort, merge and select.
 
-PopLibs orders rows by its CompareAndSwapAtDistance alone, and has no vertex that merges sorted
-runs; these formulas count the instructions of such a vertex.
+PopLibs orders rows only with its CompareAndSwapAtDistance, and has no vertex that merges sorted
+runs. So these formulas count the instructions of such a vertex.
 
-The inner loop is like PopLibs' own
+The inner loop is like that of PopLibs
 (lib/popops/codelets/asm/CompareAndSwapAtDistanceKeyVal_float_unsigned.S): it loads a key, compares
-it, moves the result of a comparison of floats to the integer side (`atom`), branches, stores, and
-counts. NaN comes after all numbers, so for the loop a run ends at its first NaN. Six workers share
-a merge: each finds by bisection where its share of the result begins in the two runs.
+it, moves the result of a comparison of floats to the integer registers (`atom`), branches, stores,
+and counts. NaN comes after all numbers, so for the loop a run ends at its first NaN. Six workers
+share a merge: each of them finds by bisection where its part of the result begins in the two runs.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from ipu_teach.cost.vertices.popnn import max_class
 from ipu_teach.target import Target
 from ipu_teach.types import DType
 
-_START = 20  # A vertex reads its pointers and counts in this time; PopLibs' vertex takes 22 cycles.
-# A merge loads two pointers, two ends, the two first keys and a count, and branches to its loop.
+_START = 20  # The cycles in which a vertex reads its pointers and counts; PopLibs' vertex takes 22.
+# To start, a merge loads two pointers, two ends, the two first keys and a count, and branches to
+# its loop.
 _MERGE_START = 8
 # A step of a bisection computes a middle, loads twice, compares, branches, and sets a new end.
 _BISECTION = 7
@@ -35,9 +36,9 @@ def compare_cycles(dtype: type[DType]) -> int:
 
 
 def merge_cycles(dtypes: Sequence[type[DType]]) -> int:
-    """Return the worker cycles for one element of a merged run, which has a key and other parts.
+    """Return the worker cycles for one element of a merged run.
 
-    `dtypes` are the types of the key and of the other parts.
+    `dtypes` are the types of its key and of the other values that move with the key.
     """
     return 1 + compare_cycles(dtypes[0]) + sum(map(_move_cycles, dtypes)) - _load_cycles(dtypes[0])
 
@@ -49,7 +50,8 @@ def _load_cycles(dtype: type[DType]) -> int:
 def _move_cycles(dtype: type[DType]) -> int:
     """Return the worker cycles to load an element and store it.
 
-    Memory is written in words. For a smaller element, a word is read, changed and written.
+    Memory is written in words. So for an element smaller than a word, a word is read, changed and
+    written.
     """
     return _load_cycles(dtype) + (3 if dtype.size < 4 else dtype.size // 4)
 
@@ -59,14 +61,15 @@ def merge_runs(
 ) -> int:
     """Return the tile cycles of `merges` merges of two sorted runs of at most `length` elements.
 
-    Each merge keeps its first `outputs` elements.
+    Each merge keeps only the first `outputs` elements of its result.
     """
     workers = target.num_worker_contexts
     per_pair = merge_cycles(dtypes)
     cycles_per_merge = _MERGE_START + outputs * per_pair
     full_rounds, remaining_merges = divmod(merges, workers)
     worker_cycles = full_rounds * cycles_per_merge
-    # The workers share the remaining merges; a share may end in one merge and begin in the next.
+    # The workers divide the outputs of the remaining merges among them. So a worker may do the end
+    # of one merge and the beginning of the next.
     if remaining_merges:
         start_cycles = _MERGE_START + _BISECTION * length.bit_length()
         worker_cycles += min(
@@ -80,12 +83,15 @@ def merge_runs(
 def sort_rows(
     rows: int, n: int, run: int, k: int, dtypes: Sequence[type[DType]], target: Target
 ) -> int:
-    """Return the tile cycles to sort the first `k` elements of each row of `n` to its front.
+    """Return the tile cycles to find the first `k` elements of each row of `n` elements, in order.
 
-    Every `run` elements of a row are already in order (1: none are). The result is that of the
-    cheapest method: merging pairs of runs, round by round on all workers or each row on one;
-    inserting; keeping the first `k` while scanning; and for one element PopLibs' search for the
-    largest.
+    Every `run` consecutive elements of a row are already in order; `run` is 1 if none are. The
+    result is that of the cheapest method:
+
+    - merging pairs of runs, either round by round on all workers or each row on one worker;
+    - inserting each element in order;
+    - keeping a list of the first `k` elements while scanning;
+    - for one element, PopLibs' search for the largest.
     """
     options = [
         _merge_all(rows, n, run, k=k, dtypes=dtypes, target=target),
@@ -115,7 +121,7 @@ def _merge_all(
 def _merge_apart(
     rows: int, n: int, run: int, k: int, dtypes: Sequence[type[DType]], target: Target
 ) -> int:
-    """Return the tile cycles if each worker merges all runs of a row, or inserts its elements."""
+    """Return the tile cycles if each worker sorts entire rows, by merging or inserting."""
     workers = target.num_worker_contexts
     per_pair = merge_cycles(dtypes)
     runs = max(ceil_div(n, run), 1)
@@ -135,10 +141,10 @@ def _merge_apart(
 
 
 def _select(rows: int, n: int, k: int, dtypes: Sequence[type[DType]], target: Target) -> int:
-    """Return the tile cycles if each worker scans its share and keeps a sorted list.
+    """Return the tile cycles if each worker scans a part of a row and keeps a sorted list.
 
-    The number of insertions is the average for elements in random order: element i is inserted with
-    probability k / i.
+    The list has the first `k` elements. The number of insertions is the average for elements in
+    random order: element i is inserted with probability k / i.
     """
     workers = target.num_worker_contexts
     shares = max(1, workers // rows)
@@ -162,9 +168,9 @@ def _select(rows: int, n: int, k: int, dtypes: Sequence[type[DType]], target: Ta
 
 
 def _first(rows: int, n: int, dtypes: Sequence[type[DType]], target: Target) -> int:
-    """Return the tile cycles if each worker searches a row, or a share of a row.
+    """Return the tile cycles if each worker searches a row or a part of it for the largest.
 
-    If rows are shared, one worker then selects the best of the results.
+    If the workers search parts of rows, one worker then selects the best of the results.
     """
     workers = target.num_worker_contexts
     move_cycles = sum(map(_move_cycles, dtypes))
@@ -184,22 +190,27 @@ def _first(rows: int, n: int, dtypes: Sequence[type[DType]], target: Target) -> 
 def rank_pair(first: int, second: int, dtype: type[DType], target: Target) -> int:
     """Return the tile cycles to rank the keys of two sorted runs against each other.
 
-    A loop over both runs counts, for each key, the smaller keys of the other run.
+    A loop over both runs counts, for each key, the smaller keys in the other run. `first` and
+    `second` are the lengths of the runs.
     """
-    per_pair = compare_cycles(dtype) + 2  # The loop increases one count, and stores the other.
+    per_pair = compare_cycles(dtype) + 2  # Two cycles: increase one count, and store the other.
     begin = _MERGE_START + _BISECTION * min(first, second).bit_length()
     return _of_workers(begin + share(first + second, target) * per_pair, target)
 
 
 def sum_ranks(counts: int, n: int, target: Target) -> int:
-    """Return the tile cycles to add up the counts of `n` elements and their positions in a run."""
+    """Return the tile cycles to compute the ranks of `n` elements of a sorted run.
+
+    A rank is the sum of `counts` counts and the position of the element in its run.
+    """
     return _of_workers(share(n, target) * (2 * counts + 2), target)
 
 
 def scatter_run(length: int, slots: int, dtype: type[DType], target: Target) -> int:
-    """Return the tile cycles to store sorted elements in `slots` by rank, with zeros between.
+    """Return the tile cycles to store sorted elements at their ranks, with zeros between.
 
-    Only those of the `length` elements that belong into these slots are stored.
+    The output has `slots` elements. Only those of the `length` sorted elements whose rank is in
+    this output are stored.
     """
     fill = share(ceil_div(slots * dtype.size, 8), target)
     moves = share(min(length, slots), target) * (2 + _move_cycles(dtype))
@@ -207,7 +218,10 @@ def scatter_run(length: int, slots: int, dtype: type[DType], target: Target) -> 
 
 
 def combine_runs(runs: int, n: int, dtype: type[DType], target: Target) -> int:
-    """Return the tile cycles to combine `runs` rows of `n` elements by OR; at most one is not 0."""
+    """Return the tile cycles to combine `runs` rows of `n` elements by OR.
+
+    In each column, at most one element is not 0.
+    """
     return _of_workers(share(ceil_div(n * dtype.size, 4), target) * (2 * runs + 1), target)
 
 

@@ -1,7 +1,8 @@
-"""Parts of the estimators: sizes (one or many), shares of workers, and costs of inner loops.
+"""Helpers of the estimators: sizes, the work of one worker, and costs of inner loops.
 
 A size is an int, or an int64 array with an entry for each vertex. The estimators use only integer
-arithmetic and the helpers here. So one call works for one vertex or a million, with equal cycles.
+arithmetic and the helpers in this module. So one call works for one vertex or for a million, and
+gives equal cycles.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from ipu_teach.types import BOOL, FLOAT, HALF, INT, LONGLONG, UNSIGNED_INT, Arra
 
 Size: TypeAlias = int | Array
 
-# A tile's supervisor takes this number of cycles around a 1-D vertex
+# The cycles of a tile's supervisor before and after a 1-D vertex
 # (popops/PerformanceEstimation.cpp, basicOpSupervisorOverhead).
 SUPERVISOR_OVERHEAD = 11
-# Counted work has six kinds. Work on single elements, starts of loops over vectors, and reads of a
-# word before a part of it is stored follow each other. Work on vectors, its loads and its stores
-# overlap.
+# The kinds of work that are counted. Three of them follow each other: work on single elements
+# ("scalar"), the starts of loops over vectors, and reads of a word of which only a part is stored.
+# The other three overlap: work on vectors, its loads and its stores.
 STARTS, WORDS = "loop starts", "rest of words"
 BESIDE = ("vector", "loads", "stores")
 COUNTERS = ("scalar", STARTS, WORDS, *BESIDE)
@@ -43,12 +44,12 @@ def share(n: int, target: Target) -> int: ...
 @overload
 def share(n: Size, target: Target) -> Size: ...
 def share(n: Size, target: Target) -> Size:
-    """Return the number of `n` items that the busiest worker of a tile gets."""
+    """Return how many of `n` items the busiest worker of a tile processes."""
     return ceil_div(n, target.num_worker_contexts)
 
 
 def either(condition: Any, then: Size, otherwise: Size) -> Size:
-    """Return `then` where the condition holds, else `otherwise`."""
+    """Return `then` where `condition` is true, and `otherwise` where it is false."""
     if isinstance(condition, np.ndarray):
         return np.where(condition, then, otherwise)
     return then if condition else otherwise
@@ -60,12 +61,12 @@ def larger(a: Size, b: Size) -> Size:
 
 
 def bit(n: Size, value: int) -> Size:
-    """Return 1 where the bit with the value `value` is set in `n`, else 0."""
+    """Return 1 where the bit of `n` with the value `value` is set, and 0 elsewhere."""
     return n // value % 2
 
 
 def loop(n: Size, width: int, cycles: int) -> Size:
-    """Return `cycles` for every `width` elements, with the product rounded up.
+    """Return the cycles of a loop with `cycles` for every `width` elements, rounded up.
 
     Source: popops/PerformanceEstimation.cpp, basicOpLoopCycles.
     """
@@ -73,7 +74,7 @@ def loop(n: Size, width: int, cycles: int) -> Size:
 
 
 def is_float(dtype: type[DType]) -> bool:
-    """Return whether the floating-point unit does the arithmetic on `dtype`."""
+    """Return whether `dtype` is FLOAT or HALF, the types of the floating-point unit."""
     return dtype in (FLOAT, HALF)
 
 
@@ -81,8 +82,8 @@ def is_float(dtype: type[DType]) -> bool:
 class Rate:
     """The cost of an inner loop: `cycles` for every `elements` elements.
 
-    0 elements stand for a data path (2 FLOAT, 4 HALF). With `bare`, the vertex adds the
-    instructions around the loop.
+    If `elements` is 0, they are as many as a data path has (2 FLOAT, 4 HALF). With `bare`, the
+    vertex adds the cycles of the instructions around the loop.
     """
 
     cycles: int
@@ -90,22 +91,22 @@ class Rate:
     bare: bool = True
 
     def width(self, dtype: type[DType], target: Target) -> int:
-        """Return the elements of one iteration of the loop."""
+        """Return the number of elements in one iteration of the loop."""
         return self.elements or target.get_vector_width(dtype)
 
 
 def unrolled(cycles: int, elements: int) -> Rate:
-    """Return the rate of `cycles` for `elements` elements, including the entire loop."""
+    """Return the rate of a loop with `cycles` for `elements` elements, loop included."""
     return Rate(cycles, elements, bare=False)
 
 
 def vector(cycles: int) -> Rate:
-    """Return the rate of `cycles` for a data path, to which the vertex's loop is added."""
+    """Return the rate of a loop with `cycles` for a data path; the vertex adds the loop itself."""
     return Rate(cycles, 0)
 
 
 def scalar(cycles: int) -> Rate:
-    """Return the rate of `cycles` for an element, to which the vertex's loop is added."""
+    """Return the rate of a loop with `cycles` for an element; the vertex adds the loop itself."""
     return Rate(cycles, 1)
 
 
@@ -113,10 +114,11 @@ Rates: TypeAlias = dict[tuple[str, type[DType]], Rate]
 
 
 def find(rates: Rates, op: str, dtype: type[DType], vertex: str) -> Rate:
-    """Return the rate of operation `op` on `dtype`.
+    """Return the rate of operation `op` on `dtype`, for the vertex type `vertex`.
 
-    An integer type without its own row uses that of 32 or 64 bits. Raises
-    `MissingPerfEstimateError` for an operation or a type without an estimate in PopLibs.
+    If `rates` has no entry for an integer type, the entry for 32 or 64 bits is used.
+
+    :raises MissingPerfEstimateError: if PopLibs has no estimate of the operation on this type.
     """
     substitutes: list[type[DType]] = [UNSIGNED_INT, INT]
     if dtype.size == 8:
@@ -135,9 +137,12 @@ T = TypeVar("T")
 
 
 def known_row(rows: Mapping[str, T], name: str, vertex: str) -> T:
-    """Return row `name`. Raises `MissingPerfEstimateError` if PopLibs has none."""
+    """Return `rows[name]`, the figures of an operation; errors name `vertex`.
+
+    :raises MissingPerfEstimateError: if there is no row, because PopLibs has no estimate.
+    """
     if name in rows:
         return rows[name]
     raise MissingPerfEstimateError(f"""PopLibs has no estimate of {shown(name)}.
         where: {vertex}
-        next:  {did_you_mean(name, rows)}It has {", ".join(sorted(rows))}.""")
+        next:  {did_you_mean(name, rows)}choose one of {", ".join(sorted(rows))}.""")

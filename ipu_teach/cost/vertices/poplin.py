@@ -2,9 +2,10 @@
 
 Source: graphcore/poplibs, lib/poplin/PerformanceEstimation.hpp.
 
-The AMP units hold a panel of weights. It has as many columns as there are units, and its depth is 4
-loads (16 HALF, 8 FLOAT). First the weights of a panel are loaded. Then the rows stream past it,
-shared among the workers, one every 4 cycles (FLOAT: 8).
+The matrix-multiply units (AMP) contain a panel of weights. It has as many columns as there are
+units, and its depth is 4 loads (16 HALF, 8 FLOAT). First the weights of a panel are loaded. Then
+the rows of the other operand stream past it, shared among the workers, one row every 4 cycles
+(FLOAT: 8 cycles).
 
 A worker takes longer for two rows than for three, as PopLibs measured.
 """
@@ -18,7 +19,7 @@ from ipu_teach.errors import MissingPerfEstimateError
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, DType
 
-# --- the AMP units --------------------------------------------------------------------------------
+# --- with the matrix-multiply units (AMP) ---------------------------------------------------------
 
 
 def panel_depth(dtype: type[DType], target: Target) -> int:
@@ -27,9 +28,10 @@ def panel_depth(dtype: type[DType], target: Target) -> int:
 
 
 def conv_units(dtype: type[DType], partials: type[DType] | None, target: Target) -> int:
-    """Return the columns of a panel: the AMP units of a tile for operands of `dtype`.
+    """Return the columns of a panel: the matrix-multiply units (AMP) of a tile.
 
-    `partials` is the type of the sums, None for that of the operands.
+    `dtype` is the type of the operands. `partials` is the type of the sums, or None if it is the
+    same.
     """
     if dtype is FLOAT:
         return target.conv_units_fp32
@@ -37,17 +39,20 @@ def conv_units(dtype: type[DType], partials: type[DType] | None, target: Target)
 
 
 def _weight_load(units: int, bytes_per_unit: int, target: Target, interleaved: bool) -> int:
-    """Return the cycles to load a panel: 64 bits a cycle, or 128 from interleaved memory."""
+    """Return the cycles to load a panel of weights.
+
+    A load moves 64 bits a cycle, or 128 from interleaved memory.
+    """
     rate = target.conv_unit_coeff_load_bytes_per_cycle * (2 if interleaved else 1)
     return units * bytes_per_unit // rate
 
 
 def _slowest(rows: Size, target: Target, worker: dict[int, int], further: int, idle: int) -> Size:
-    """Return the tile cycles of `rows` rows on all workers.
+    """Return the tile cycles in which all workers together process `rows` rows.
 
-    `worker` has the cycles of a worker with none, one, two or three rows, and `further` those of
-    each further row. PopLibs adds `idle` to the worker with the least work, and returns the
-    slowest.
+    `worker` has the cycles of a worker with 0, 1, 2 or 3 rows, and `further` is the number of
+    cycles for each further row. PopLibs adds `idle` to the worker with the least work, and returns
+    the slowest.
     """
     workers = target.num_worker_contexts
 
@@ -81,8 +86,8 @@ def conv_partial_1x1(
     depth_panels = ceil_div(depth, depth_per_panel)
     column_panels = ceil_div(columns, units)
     load_cycles = _weight_load(units, depth_per_panel * dtype.size, target, interleaved)
-    # HALF with all 16 units, or with FLOAT sums, keeps its state between calls. The other path of
-    # PopLibs is older and slower.
+    # PopLibs has two vertices. The newer one is for FLOAT, for FLOAT sums, and for all 16 units.
+    # For HALF, it keeps its state between calls. The older one is slower.
     newer = partials is FLOAT or dtype is FLOAT or units == 16
     weights_kept = 7 if dtype is HALF and newer else 0
     add_cycles = _rows(rows, dtype, target, units, newer, weights_kept, False)
@@ -108,7 +113,7 @@ def _rows(
 ) -> Size:
     """Return the tile cycles in which all rows stream past one panel of weights.
 
-    With `overwrite`, the panel is the first one, so there are no sums to add to.
+    With `overwrite`, the panel is the first, so there are no sums to which results are added.
     """
     if dtype is HALF and newer:
         cycles_by_remainder = {
@@ -141,7 +146,7 @@ def conv_partial_1x1_quarter(
 ) -> Size:
     """Return the tile cycles of ConvPartial1x1 for 8-bit operands, on the IPU21 of the C600 card.
 
-    It has 16 units, and panels are 32 deep.
+    This chip has 16 units, and its panels are 32 elements deep.
     """
     workers = target.num_worker_contexts
     units = 16
@@ -165,13 +170,13 @@ def conv_partial_1x1_quarter(
     return 46 + groups * (2 * workers + 9 + column_panels * column_cycles)
 
 
-# --- without the AMP units ------------------------------------------------------------------------
+# --- without the matrix-multiply units (AMP) ------------------------------------------------------
 
 
 def _dot_product(channels: Size, dtype: type[DType], partials: type[DType], target: Target) -> Size:
     """Return the worker cycles of one dot product with the horizontal MAC.
 
-    It uses the widest step that divides the channels.
+    It uses the widest step that divides the number of channels.
     """
     width = target.get_vector_width(dtype)
     two_outputs = dtype is HALF and partials is HALF
@@ -201,7 +206,7 @@ def conv_partial_horizontal_mac(
 ) -> Size:
     """Return the tile cycles of ConvPartialHorizontalMac.
 
-    It computes dot products over `depth` channels, `columns` of them for each of `rows` places.
+    For each of `rows` positions, it computes `columns` dot products over `depth` channels.
     """
     workers = target.num_worker_contexts
     sums_dtype = partials or dtype
@@ -225,16 +230,20 @@ def conv_partial_horizontal_mac(
 
 
 def transpose_grain(dtype: type[DType]) -> int:
-    """Return the elements that a transpose of 2 or 4 bytes moves together in each dimension."""
+    """Return how many elements a transpose moves together in each dimension.
+
+    The elements have 2 or 4 bytes.
+    """
     return 4 if dtype.size == 2 else 2
 
 
 def transpose(matrices: Size, shape: tuple[int, int], dtype: type[DType], target: Target) -> Size:
-    """Return the tile cycles of transposing `matrices` matrices of `shape`.
+    """Return the tile cycles of transposing `matrices` matrices of shape `shape`.
 
-    The vertex moves grains of 4 x 4 elements of 2 bytes, or 2 x 2 of 4 bytes. Raises
-    `MissingPerfEstimateError` for shapes that do not consist of whole grains, which PopLibs
-    transposes by another vertex.
+    The vertex moves grains (square blocks) of 4 x 4 elements of 2 bytes, or 2 x 2 of 4 bytes.
+
+    :raises MissingPerfEstimateError: if the shape does not consist of whole grains. PopLibs
+        transposes such matrices with another vertex.
     """
     grain = transpose_grain(dtype)
     if dtype.size not in (2, 4) or any(n % grain for n in shape) or not prod(shape):
@@ -260,11 +269,11 @@ def transpose(matrices: Size, shape: tuple[int, int], dtype: type[DType], target
 
 
 def split_transpose(shape: tuple[int, int], dtype: type[DType], target: Target) -> Size:
-    """Return the tile cycles of transposing one matrix of `shape` on all workers.
+    """Return the tile cycles of transposing one matrix of shape `shape` on all workers.
 
-    SplitTranspose1D distributes the rows of grains first, then the columns
-    (popops/RearrangeInternal.cpp). A worker's share costs as much as `transpose` for a matrix. A
-    partial grain counts as a whole one.
+    SplitTranspose1D distributes the rows of grains (square blocks) among the workers first, then
+    the columns (popops/RearrangeInternal.cpp). The work of a worker costs as much as `transpose`
+    for a matrix. A partial grain counts as a whole one.
     """
     grain = transpose_grain(dtype)
     workers = target.num_worker_contexts

@@ -26,9 +26,10 @@ _GRADIENT = {"RELU": (3, 3), "SIGMOID": (3, 3), "TANH": (3, 3), "GELU": (10, 5),
 def non_linearity_1d(
     kind: str, n: Size, dtype: type[DType], target: Target, *, unpack: int = 0
 ) -> Size:
-    """Return the tile cycles of NonLinearity1D: `kind`, such as "GELU", of `n` elements.
+    """Return the tile cycles of NonLinearity1D, which applies `kind` to `n` elements.
 
-    `unpack` is the number of cycles to unpack its pointers.
+    `kind` is a function such as "GELU". `unpack` is the number of cycles to unpack the pointers of
+    the vertex.
     """
     first_cycles, cycles_per_iteration = known_row(_OP, kind, "NonLinearity1D")[dtype is HALF]
     elements_per_path = target.get_vector_width(dtype)
@@ -48,7 +49,10 @@ def non_linearity_1d(
 
 
 def non_linearity_grad_1d(kind: str, n: Size, dtype: type[DType], target: Target) -> Size:
-    """Return the tile cycles of NonLinearityGrad1D: the gradient of `kind` for `n` elements."""
+    """Return the tile cycles of NonLinearityGrad1D: the gradient of `kind` for `n` elements.
+
+    `kind` is a function such as "GELU".
+    """
     cycles_per_iteration = known_row(_GRADIENT, kind, "NonLinearityGrad1D")[dtype is HALF]
     elements_per_path = target.get_vector_width(dtype)
     iterations = share(n // elements_per_path, target)
@@ -65,13 +69,14 @@ def non_linearity_grad_1d(kind: str, n: Size, dtype: type[DType], target: Target
 
 
 def softmax(rows: int, classes: int, dtype: type[DType], target: Target) -> Size:
-    """Return the worker cycles of the six steps of softmax on [rows, classes], all on one worker.
+    """Return the worker cycles of softmax on [rows, classes], all on one worker.
 
-    The maximum of a row is subtracted, the exponentials are summed, and each is multiplied by the
-    inverse of the sum. Source: popnn/NonLinearity.cpp.
+    It has six steps. The maximum of each row is computed and subtracted, the exponentials are
+    computed and summed, and they are multiplied by the inverse of the sum. Source:
+    popnn/NonLinearity.cpp.
     """
     regions = [classes] * rows
-    # `reduce_contiguous` subtracts one from the number of outputs, as PopLibs does.
+    # `reduce_contiguous` subtracts one from the number of outputs, so one is added here.
     reduction = reduce_contiguous(rows + 1, classes, dtype, target)
     return (
         2 * reduction
@@ -99,7 +104,7 @@ def _loss(n: Size, dtype: type[DType], pointers: int, per_element: int) -> Size:
 
 
 def max_class(n: Size) -> Size:
-    """Return the worker cycles in which a worker finds the largest of `n` elements.
+    """Return the worker cycles in which one worker finds the largest of `n` elements.
 
     It is one worker's part of ReduceMaxClassGather.
     """
@@ -124,9 +129,13 @@ def pooling(
 ) -> Size:
     """Return the tile cycles of MaxPooling ("MAX"), SumPooling ("AVG") or MaxPoolingGrad ("GRAD").
 
-    The busiest worker has `rows` rows of the field. In these, `items` places of the window have
-    work, with `elements` elements in total. The worker processes each element in `vectors` data
-    paths, in each of `groups` groups of channels. The tile first sets `outputs` places to zero.
+    - `rows` is the number of rows of the field that the busiest worker processes.
+    - `items` is how many positions of the window have work in these rows, and `elements` how many
+      elements they have in total.
+    - The worker processes each element in `vectors` data paths, in each of `groups` groups of
+      channels.
+    - The tile first sets `outputs` elements to zero.
+
     Source: getPoolingCycles.
     """
     start_cycles, cycles_per_element = known_row(

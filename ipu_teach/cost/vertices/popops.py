@@ -1,8 +1,8 @@
-"""Elementwise vertices: operations of one and two operands, scaled add, casts and fills.
+"""Cycles of elementwise vertices: operations of one and two operands, scaled add, casts and fills.
 
-Source: graphcore/poplibs, lib/popops. Functions of one size return the tile cycles of a 1-D vertex,
-which PopLibs runs on all six workers. Functions of a list of regions return the worker cycles of a
-2-D vertex, which runs on one.
+Source: graphcore/poplibs, lib/popops. A function of one size returns the tile cycles of a 1-D
+vertex, which PopLibs runs on all six workers. A function of a list of regions returns the worker
+cycles of a 2-D vertex, which runs on one worker.
 """
 
 from __future__ import annotations
@@ -60,7 +60,10 @@ def unary_op_1d(
 def unary_op_2d(
     op: str, regions: Sequence[Size], dtype: type[DType], target: Target, *, in_place: bool = False
 ) -> Size:
-    """Return the worker cycles of UnaryOp2D or UnaryOp2DInPlace on regions of these sizes."""
+    """Return the worker cycles of UnaryOp2D or UnaryOp2DInPlace.
+
+    `op` is an operation such as "RELU", and `regions` are the sizes of the regions.
+    """
     rate = find(UNARY_IN_PLACE if in_place else UNARY, op, dtype, "UnaryOp2D")
     return 20 + sum(_unary(rate, n, dtype, target) for n in regions)
 
@@ -90,7 +93,10 @@ def binary_op_1d(
 def binary_op_2d(
     op: str, regions: Sequence[Size], dtype: type[DType], target: Target, *, in_place: bool = False
 ) -> Size:
-    """Return the worker cycles of BinaryOp2D or BinaryOp2DInPlace on regions of these sizes."""
+    """Return the worker cycles of BinaryOp2D or BinaryOp2DInPlace.
+
+    `op` is an operation such as "ADD", and `regions` are the sizes of the regions.
+    """
     return (20 if in_place else 5) + sum(
         _binary(op, n, dtype, target, "BinaryOp2D") for n in regions
     )
@@ -133,9 +139,9 @@ def scaled_add(
 ) -> Size:
     """Return the tile cycles of ScaledAddSupervisor for `n` elements of `dtype`.
 
-    `other` is the type of the second operand, by default the same. `operation` is "ADD", "SUBTRACT"
-    or "AXPBY", with a factor that is a tensor. With `memory_constrained`, the operands are in
-    different memory elements. As in PopLibs, the vectors that do not fill all workers are left out.
+    `other` is the type of the second operand, by default that of the first. `operation` is "ADD",
+    "SUBTRACT" or "AXPBY"; its factor is a tensor. With `memory_constrained`, the operands are in
+    different memory elements. As in PopLibs, vectors that do not fill all workers are not counted.
     """
     workers = target.num_worker_contexts
     elements_per_path = target.get_vector_width(dtype)
@@ -178,10 +184,9 @@ def cast_1d(n: Size, source: type[DType], destination: type[DType], target: Targ
 def cast_loop(
     n: Size, source: type[DType], destination: type[DType], target: Target
 ) -> tuple[Size, Size]:
-    """Return the worker cycles to start the inner loop of Cast1D, and those of the loop itself.
+    """Return `(start_cycles, loop_cycles)`: worker cycles of the inner loop of Cast1D.
 
-    The loop converts `n` elements. It contains the loads of the operand and the stores of the
-    result.
+    The loop converts `n` elements, with the loads of the operand and the stores of the result.
     """
     start_cycles = _cast(0, source, destination, target)
     return start_cycles, _cast(n, source, destination, target) - start_cycles
@@ -190,7 +195,8 @@ def cast_loop(
 def _cast(n: Size, source: type[DType], destination: type[DType], target: Target) -> Size:
     """Return the worker cycles of `n` conversions.
 
-    For floats, loads and stores limit the rate; other types are converted one by one.
+    Conversions between floats are limited by loads and stores; other types are converted one by
+    one.
     """
     if destination in (LONGLONG, UNSIGNED_LONGLONG):
         return 3 + n * (5 if source.numpy.kind == "i" else 4)
@@ -231,8 +237,8 @@ def _in_fours(
 ) -> Size:
     """Return the worker cycles of a loop over groups of four that fills and drains a pipeline.
 
-    `first_cycles` are those of the first group, `further_cycles` those of each further group, and
-    `remainder_cycles` those of a remainder of 0 to 3 elements.
+    The first group takes `first_cycles`, and each further group `further_cycles`.
+    `remainder_cycles[i]` are the cycles of a remainder of i elements, 0 to 3.
     """
     tail_cycles: Size = remainder_cycles[0]
     for remainder in (1, 2, 3):
@@ -244,7 +250,10 @@ def _in_fours(
 
 
 def fill(n: Size, dtype: type[DType]) -> Size:
-    """Return the worker cycles of Fill: one value in `n` places (PerformanceEstimation.cpp)."""
+    """Return the worker cycles of Fill, which writes one value to `n` elements.
+
+    Source: PerformanceEstimation.cpp.
+    """
     if dtype.size == 4:
         return 16 + n // 2 + 6 + n % 2 + 1
     if dtype.size == 2:
@@ -255,6 +264,9 @@ def fill(n: Size, dtype: type[DType]) -> Size:
 
 
 def fill_2d(regions: Sequence[Size], dtype: type[DType]) -> Size:
-    """Return the worker cycles of Fill2D on regions of these sizes (PerformanceEstimation.cpp)."""
+    """Return the worker cycles of Fill2D on regions of the sizes `regions`.
+
+    Source: PerformanceEstimation.cpp.
+    """
     saved = 2 if dtype is HALF or dtype.size == 8 else 3
     return 5 + (saved == 3) + sum(fill(n, dtype) - saved for n in regions)

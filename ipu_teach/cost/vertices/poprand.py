@@ -1,4 +1,4 @@
-"""Tile cycles of vertices that generate `n` random numbers.
+"""Tile cycles of vertices that generate random numbers. `n` is how many numbers they generate.
 
 Source: graphcore/poplibs, lib/poprand/poprandCycleEstimators.cpp.
 """
@@ -11,12 +11,12 @@ from ipu_teach.types import HALF, DType
 
 
 def set_seed(target: Target) -> int:
-    """Return the tile cycles of SetSeed, for the generators of all workers."""
+    """Return the tile cycles of SetSeed, which sets the generators of all workers."""
     return 14 + 27 * target.num_worker_contexts
 
 
 def normal(n: Size, dtype: type[DType], target: Target) -> Size:
-    """Return the tile cycles of Normal."""
+    """Return the tile cycles of Normal for `n` random numbers of `dtype`."""
     width = target.get_vector_width(dtype)
     start, rest = (24, 12) if dtype is HALF else (22, 3)
     return (
@@ -25,7 +25,7 @@ def normal(n: Size, dtype: type[DType], target: Target) -> Size:
 
 
 def truncated_normal(n: Size, iterations: int, dtype: type[DType], target: Target) -> Size:
-    """Return the tile cycles of TruncatedNormal.
+    """Return the tile cycles of TruncatedNormal for `n` random numbers of `dtype`.
 
     Numbers outside the bounds are generated again, `iterations` times.
     """
@@ -38,7 +38,7 @@ def truncated_normal(n: Size, iterations: int, dtype: type[DType], target: Targe
 
 
 def dropout(n: Size, dtype: type[DType], target: Target) -> Size:
-    """Return the tile cycles of Dropout."""
+    """Return the tile cycles of Dropout for `n` elements of `dtype`."""
     width = target.get_vector_width(dtype)
     rest = either(n % width == 0, 0, 9 if dtype is HALF else 1)
     return 6 + 24 * target.num_worker_contexts + loop(n, width, 2) + rest
@@ -47,14 +47,17 @@ def dropout(n: Size, dtype: type[DType], target: Target) -> Size:
 def _optimistic_width(dtype: type[DType]) -> int:
     """Return the vector width in PopLibs' estimates of Uniform and Bernoulli, which is too large.
 
-    PopLibs divides 64 by 4 and by 2, the bytes of a number, where it needs its bits. So the two
-    estimates below are too low.
+    PopLibs divides 64 by the bytes of a number (4 or 2), but should divide it by the bits of a
+    number. So the estimates of both vertices are too low.
     """
     return 16 if dtype is HALF else 32
 
 
 def uniform(n: Size, dtype: type[DType], target: Target) -> Size:
-    """Return the tile cycles of Uniform, which are as optimistic as PopLibs'."""
+    """Return the tile cycles of Uniform for `n` random numbers.
+
+    Like PopLibs' estimate, they are too low.
+    """
     width = _optimistic_width(dtype)
     start, rest = (24, 12) if dtype is HALF else (22, 4)
     return (
@@ -63,7 +66,10 @@ def uniform(n: Size, dtype: type[DType], target: Target) -> Size:
 
 
 def bernoulli(n: Size, dtype: type[DType], target: Target) -> Size:
-    """Return the tile cycles of Bernoulli, which are as optimistic as PopLibs'."""
+    """Return the tile cycles of Bernoulli for `n` random numbers.
+
+    Like PopLibs' estimate, they are too low.
+    """
     elements_per_cycle = _optimistic_width(dtype)
     start_cycles, remainder_cycles = (23, 1) if dtype is HALF else (21, 9)
     return (

@@ -1,11 +1,11 @@
 """Tile cycles of the vertices of sparse products, as PopLibs estimates them.
 
 Source: graphcore/poplibs, lib/popsparse: StaticMatMulPartitioner.cpp for the static product, and
-PerformanceEstimation.hpp for the dynamic one.
+PerformanceEstimation.hpp for the dynamic product.
 
-`rows` is the number of rows of blocks in which a tile has blocks, `blocks` the number of its
-blocks, and `n` that of columns of the dense operand. Sizes are ints or int64 arrays. Blocks are
-squares of 1, 4, 8 or 16.
+`rows` is the number of rows of blocks in which a tile has blocks, `blocks` is the number of its
+blocks, and `n` is the number of columns of the dense operand. Sizes are ints or int64 arrays.
+Blocks are squares of 1, 4, 8 or 16 elements a side.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, DType
 
 BLOCKS = (1, 4, 8, 16)
-# Each row has, for a block of b x b: cycles of the workers at the start, and for each row of
-# blocks; cycles of a worker for the first column, and for each further column.
+# For blocks of b x b elements of a dtype: the cycles of each worker at the start, for each row of
+# blocks, for the first column of the dense operand, and for each further column.
 _STATIC = {
     (4, HALF): (17, 1, 14, 1),
     (4, FLOAT): (13, 1, 12, 4),
@@ -30,9 +30,10 @@ _STATIC = {
 def static_product(
     rows: Size, blocks: Size, n: Size, block: int, dtype: type[DType], target: Target
 ) -> Size:
-    """Return matmulComputeCycles: the tile cycles of a tile's part of a static product.
+    """Return the tile cycles of a tile's work in a static sparse product (matmulComputeCycles).
 
-    The estimate assumes that each row has the mean number of blocks.
+    The tile has `blocks` blocks in `rows` rows, and the dense operand has `n` columns. The estimate
+    assumes that each row has the mean number of blocks.
     """
     workers = target.num_worker_contexts
     if block == 1:
@@ -54,7 +55,10 @@ def static_product(
 
 
 def _static_elements(rows: Size, per_row: Size, n: Size, dtype: type[DType]) -> Size:
-    """Return the cycles of the busiest worker for blocks of one value, `per_row` in each row."""
+    """Return the cycles of the busiest worker for blocks of one value.
+
+    Each row has `per_row` blocks.
+    """
     further = per_row - 1
     if dtype is HALF:
         cycles = 11 + n // 8 * (14 + 3 * further) + either(n % 8 != 0, 9 + 2 * further, 0)
@@ -66,7 +70,7 @@ def _static_elements(rows: Size, per_row: Size, n: Size, dtype: type[DType]) -> 
 
 
 def zeroing(count: Size, dtype: type[DType], target: Target) -> Size:
-    """Return zeroingCycles: the tile cycles to set `count` partial sums to 0."""
+    """Return the tile cycles to set `count` partial sums to 0 (zeroingCycles)."""
     workers = target.num_worker_contexts
     return workers * (12 + ceil_div(count * dtype.size // 8, workers))
 
@@ -74,7 +78,10 @@ def zeroing(count: Size, dtype: type[DType], target: Target) -> Size:
 def static_reduction(
     outputs: Size, parts: Size, sums: type[DType], out: type[DType], target: Target
 ) -> Size:
-    """Return reductionCycleEstimate: the tile cycles to add up `parts` sums for each output."""
+    """Return the tile cycles to add up `parts` partial sums for each of `outputs` outputs.
+
+    The formula is reductionCycleEstimate.
+    """
     wide, turn = (8, 8 if out is HALF else 7) if sums is HALF else (4, 5)
     loops = ceil_div(ceil_div(outputs, target.num_worker_contexts), wide)
     return target.num_worker_contexts * (16 + loops * (turn + 6 + parts - 1))
@@ -83,13 +90,14 @@ def static_reduction(
 def dynamic_product(
     rows: Size, blocks: Size, n: Size, block: int, types: tuple[type[DType], ...], target: Target
 ) -> Size:
-    """Return the tile cycles of a tile and its bucket of a dynamic product.
+    """Return the tile cycles of a tile's work in a dynamic sparse product, for one bucket.
 
-    They are sparseDenseBlockMultiply and sparseDenseElementwiseMultiply, for a bucket with `blocks`
-    blocks of this tile. `types` are those of the operands and of the sums.
+    The tile has `blocks` blocks of the bucket in `rows` rows, and the dense operand has `n`
+    columns. `types` are those of the operands and of the sums. The formulas are
+    sparseDenseBlockMultiply and sparseDenseElementwiseMultiply.
 
-    PopLibs estimates a column of 16 x 16 FLOAT at 4 cycles a load, three times the rate of the
-    units; here it is 8, as for its static vertex.
+    PopLibs estimates a column of 16 x 16 FLOAT at 4 cycles a load, which is three times the rate of
+    the units. Here it is 8 cycles, as for its static vertex.
     """
     dtype, sums_dtype = types
     workers = target.num_worker_contexts
@@ -129,10 +137,10 @@ def _dynamic_elements(rows: Size, blocks: Size, n: Size, dtype: type[DType]) -> 
 def dynamic_gradient(
     rows: Size, blocks: Size, n: Size, block: int, types: tuple[type[DType], ...], target: Target
 ) -> Size:
-    """Return the tile cycles of the gradients of a bucket's blocks, all of one tile.
+    """Return the tile cycles of the gradients of a bucket's blocks, if all of them are on one tile.
 
-    They are sparseDenseBlockMultiplyGradW and sparseDenseGradWElementwiseMultiply, without the AMP
-    units, as for FLOAT.
+    The formulas are sparseDenseBlockMultiplyGradW and sparseDenseGradWElementwiseMultiply, without
+    the matrix-multiply units (AMP), as for FLOAT.
     """
     dtype, sums_dtype = types
     start_cycles = 37 + 38 + 26

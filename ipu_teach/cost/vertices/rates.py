@@ -1,8 +1,9 @@
 """Inner loops of PopLibs' elementwise operations.
 
 Source: graphcore/poplibs, lib/popops/popopsCycleEstimators.hpp. Operations have the names of
-PopLibs' enums. `unrolled(10, 2)` is ten cycles for two elements. `vector(1)` is one cycle for a
-data path and `scalar(4)` four for an element; the vertex adds cycles for its loop to these two.
+PopLibs' enums. `unrolled(10, 2)` stands for ten cycles for two elements. `vector(1)` stands for one
+cycle for a data path of elements, and `scalar(4)` for four cycles for an element; the vertex adds
+the cycles of its loop to these two.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from __future__ import annotations
 from ipu_teach.cost.vertices.parts import Rate, Rates, scalar, unrolled, vector
 from ipu_teach.types import BOOL, FLOAT, HALF, INT, LONGLONG, SHORT, UNSIGNED_INT, DType
 
-# The first two rates are for FLOAT and HALF. If there are two more, they are those of the operation
-# in place.
+# The first two rates are for FLOAT and HALF. If there are two more rates, they are for FLOAT and
+# HALF if the operation works in place.
 _FLOATING: dict[str, tuple[Rate, ...]] = {
     "EXPONENT": (unrolled(6, 2), unrolled(4, 4)),
     "EXPONENT2": (unrolled(6, 2), unrolled(4, 4)),

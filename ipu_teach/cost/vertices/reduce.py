@@ -1,9 +1,9 @@
-"""Vertices that reduce rows of partial results to one.
+"""Cycles of vertices that reduce rows of partial results to one row.
 
 Source: graphcore/poplibs, lib/popops/reduction/CycleEstimationFunctions.cpp. The functions return
 worker cycles, except `conv_reduce`, which runs on all workers of a tile. The arithmetic unit has
-accumulators of 128 bits, and a load has 64 bits: "accumulators" and "loaded" below are the numbers
-of elements in each.
+accumulators of 128 bits, and a load has 64 bits. Below, `width` or `accumulators` is the number of
+elements in the accumulators, and `loaded` the number of elements in a load.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from ipu_teach.cost.vertices.parts import Size, bit, ceil_div, known_row, share
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, DType
 
-# Each pair says whether the general vertex is written in C++ for the operation, and whether it uses
-# the accumulators.
+# For each operation of the general vertex: whether PopLibs has written it in C++, and whether it
+# uses the accumulators.
 _REGION_OPS = {
     **dict.fromkeys(("LOG_ADD", "LOGICAL_AND", "LOGICAL_OR"), (True, False)),
     **dict.fromkeys(("ADD", "SQUARE_ADD"), (False, True)),
     **dict.fromkeys(("MAX", "MIN", "MUL"), (False, False)),
 }
-# A data path takes a maximum, a minimum, an exponential and a logarithm.
+# The cycles of LOG_ADD for a data path: a maximum, a minimum, an exponential and a logarithm.
 _LOG_ADD_CYCLES = {FLOAT: 23, HALF: 13}
 
 
 def accumulator_width(dtype: type[DType]) -> int:
-    """Return the elements that the accumulators add at a time: 4 FLOAT, 8 HALF, one integer."""
+    """Return how many elements the accumulators add at a time: 4 FLOAT, 8 HALF or one integer."""
     return {FLOAT: 4, HALF: 8}.get(dtype, 1)
 
 
@@ -53,10 +53,10 @@ def reduce_to_scalar(parts: Size, dtype: type[DType], out: type[DType], target: 
 def reduce_contiguous(
     outputs: Size, parts: Size, dtype: type[DType], target: Target, *, update: bool = False
 ) -> Size:
-    """Return the worker cycles of Reduce for `outputs` contiguous regions of `parts` elements.
+    """Return the worker cycles of Reduce on `outputs` contiguous regions of `parts` elements.
 
     Each region is reduced to one element. PopLibs' vertex stores the number of outputs minus one,
-    and its estimator uses that as the number.
+    and its estimator uses that as the number of outputs.
     """
     outs = outputs - 1
     return outs * (parts // _loaded(dtype, target)) + 2 * (parts % 2) + 12 * outs + 10 + update + 7
@@ -74,10 +74,11 @@ def reduce_strided(
     update: bool = False,
     outer_strides: Size = 1,
 ) -> Size:
-    """Return the worker cycles of a strided Reduce: `parts` rows of `outputs` columns, by column.
+    """Return the worker cycles of a strided Reduce of `parts` rows of `outputs` columns.
 
-    The rows are `stride` elements apart. `op` is "ADD", "MAX", "MIN" or "LOG_ADD". `outer_strides`
-    is the number of groups of rows, which are at another distance from each other.
+    It reduces column by column. The rows are `stride` elements apart. `op` is "ADD", "MAX", "MIN"
+    or "LOG_ADD". `outer_strides` is the number of groups of rows, which are at another distance
+    from each other.
     """
     per_part = known_row(
         {"ADD": 1, "MAX": 1, "MIN": 1, "LOG_ADD": _LOG_ADD_CYCLES[dtype]}, op, "Reduce, strided"
@@ -87,9 +88,9 @@ def reduce_strided(
 
 
 def _store(dtype: type[DType], out: type[DType], op: str, update: bool) -> int:
-    """Return the cycles after a column, in which the accumulators are read, converted and stored.
+    """Return the cycles after a column, to read, convert and store the accumulators.
 
-    With `update`, they are added to the present values.
+    With `update`, they are added to the values that the output has already.
     """
     if dtype is HALF:
         written = {
@@ -113,10 +114,11 @@ def reduce_regions(
     update: bool = False,
     regions: Size = 1,
 ) -> Size:
-    """Return the worker cycles of the general Reduce: `parts` rows of `outputs` elements to one.
+    """Return the worker cycles of the general Reduce, which adds rows or combines them.
 
-    The rows have `regions` pieces. The operations "ADD" and "SQUARE_ADD" use the accumulators,
-    "MAX", "MIN" and "MUL" do not; "LOG_ADD", "LOGICAL_AND" and "LOGICAL_OR" are written in C++.
+    It reduces `parts` rows of `outputs` elements to one row. The rows have `regions` pieces. The
+    operations "ADD" and "SQUARE_ADD" use the accumulators; "MAX", "MIN" and "MUL" do not.
+    "LOG_ADD", "LOGICAL_AND" and "LOGICAL_OR" are written in C++.
     """
     is_in_c, accumulates = known_row(_REGION_OPS, op, "Reduce")
     if is_in_c:
@@ -165,11 +167,12 @@ def conv_reduce(
     interleaved: bool = False,
     single_input: bool = True,
 ) -> Size:
-    """Return the tile cycles of ConvReduce: `parts` rows of `outputs` partial sums to one row.
+    """Return the tile cycles of ConvReduce, which adds `parts` rows of `outputs` partial sums.
 
     With `single_input`, all rows are in one region. With `interleaved`, they are in memory that is
-    read 128 bits at a time. If the last accumulators are not full, PopLibs has a separate
-    remainder; here it counts as an iteration of the loop. Source: poplin/PerformanceEstimation.hpp.
+    read 128 bits at a time. If the last accumulators are not full, PopLibs handles the remainder
+    separately; here it counts as an iteration of the loop. Source:
+    poplin/PerformanceEstimation.hpp.
     """
     accumulators = 4 if dtype is FLOAT else 8
     width = target.get_vector_width(dtype)

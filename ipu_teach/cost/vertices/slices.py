@@ -1,7 +1,8 @@
-"""Vertices of slices, and of order and tests of entire tensors.
+"""Cycles of vertices that slice tensors, fill them with counts, clamp them or test them for NaN.
 
 Sources: graphcore/poplibs, lib/popops/PerformanceEstimation.cpp and popopsCycleEstimators.cpp.
-`columns` is the number of elements of one row on the tile, and `lookups` that of requested rows.
+`columns` is the number of elements of one row on the tile, and `lookups` is the number of requested
+rows.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ from ipu_teach.cost.vertices.parts import (
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, DType
 
-# A store writes this number of bytes without a read before it (Target::getAtomicStoreGranularity).
+# The bytes that a store can write without reading them first (Target::getAtomicStoreGranularity).
 _STORE_BYTES = 4
 
 
 def dynamic_slice_1d(columns: Size, rows: Size, dtype: type[DType], target: Target) -> Size:
     """Return the tile cycles of DynamicSlice1D or DynamicUpdateSlice1D.
 
-    They move `rows` rows of `columns` elements, one after another, and the workers share the
-    columns. As in PopLibs, elements that do not fill a data path are left out.
+    They move `rows` rows of `columns` elements one after another, and the workers share the
+    columns. As in PopLibs, elements that do not fill a data path are not counted.
     """
     words_of_worker = share(columns * (2 if dtype.size == 8 else 1), target)
     start_cycles, cycles_per_row, words_per_step = {1: (72, 70, 4), 2: (35, 24, 4)}.get(
@@ -43,10 +44,10 @@ def dynamic_slice_1d(columns: Size, rows: Size, dtype: type[DType], target: Targ
 def multi_slice(
     columns: Size, lookups: Size, dtype: type[DType], target: Target, *, update: bool = False
 ) -> Size:
-    """Return the tile cycles of MultiSlice, or with `update` of MultiUpdate.
+    """Return the tile cycles of MultiSlice, or of MultiUpdate if `update` is True.
 
-    It is PopLibs' worst case, in which one worker moves all rows. The workers share a single row.
-    Rows of 64-bit elements count as twice as many of 32 bits.
+    It is PopLibs' worst case, in which one worker moves all `lookups` rows. If there is only one
+    row, the workers share it. A row of 64-bit elements counts as twice as many elements of 32 bits.
     """
     words = columns * (2 if dtype.size == 8 else 1)
     words_per_vector, cycles_per_vector = {1: (4, 3), 2: (2, 2)}.get(dtype.size, (2, 2))
@@ -66,10 +67,11 @@ def multi_update_op(
     scaled: bool = False,
     wide_scale: bool = False,
 ) -> Size:
-    """Return the tile cycles of MultiUpdateOp, or of ScaledMultiUpdateOp if `scaled`.
+    """Return the tile cycles of MultiUpdateOp, or of ScaledMultiUpdateOp if `scaled` is True.
 
-    It is PopLibs' worst case, as for `multi_slice`. With `wide_scale`, the factor is FLOAT and the
-    rows are HALF. Rows that do not end with a 32-bit word are stored element by element.
+    It is PopLibs' worst case, in which one worker updates all `lookups` rows. With `wide_scale`,
+    the factor is FLOAT and the rows are HALF. If the bytes of a row are not a multiple of 4, its
+    elements are stored one by one.
     """
     is_32_bit = dtype.size >= 4
     elements = columns * (2 if dtype.size == 8 else 1)
@@ -102,9 +104,9 @@ def multi_update_op(
 def sequence_slice(
     columns: Size, rows: Size, pieces: int, dtype: type[DType], target: Target
 ) -> Size:
-    """Return the tile cycles of SequenceSlice: `pieces` runs of rows.
+    """Return the tile cycles of SequenceSlice, which copies `pieces` groups of consecutive rows.
 
-    `rows` is the number of rows of the smaller tensor, which is the total of the runs.
+    `rows` is the number of rows of the smaller tensor, which all groups have together.
     """
     if not pieces:
         return 40
@@ -115,37 +117,47 @@ def sequence_slice(
 
 
 def circ_buf_incr_index() -> int:
-    """Return the worker cycles of CircBufIncrIndex, which moves the index of the newest entry."""
+    """Return the worker cycles of CircBufIncrIndex for a circular buffer.
+
+    This vertex advances the index of the newest entry.
+    """
     return 8
 
 
 def circ_offset() -> int:
-    """Return the worker cycles of CircOffset, which computes the index of an older entry."""
+    """Return the worker cycles of CircOffset for a circular buffer.
+
+    This vertex computes the index of an older entry.
+    """
     return 10
 
 
 def iota(regions: list[Size], dtype: type[DType], target: Target) -> Size:
-    """Return the worker cycles of Iota on regions of these sizes."""
+    """Return the worker cycles of Iota on regions of the sizes `regions`."""
     return 10 + sum(4 + 3 * ceil_div(n, target.get_vector_width(dtype)) for n in regions)
 
 
 def clamp(regions: list[Size], dtype: type[DType], target: Target) -> Size:
-    """Return the worker cycles of Clamp or BroadcastClamp, in place or not, on `regions`."""
+    """Return the worker cycles of Clamp or BroadcastClamp, in place or not.
+
+    `regions` are the sizes of the regions.
+    """
     return 5 + sum(6 + clamp_loop(n, dtype, target) for n in regions)
 
 
 def clamp_loop(n: Size, dtype: type[DType], target: Target) -> Size:
-    """Return the worker cycles of the loop of Clamp.
+    """Return the worker cycles of the loop of Clamp on `n` elements.
 
-    PopLibs counts 7 for an INT. It counts 1 for other integers, which cost as much as INT here.
+    PopLibs counts 7 cycles for an INT. It counts 1 for other integers, which cost as much as INT
+    here.
     """
     return loop(n, target.get_vector_width(dtype), 2) if dtype in (FLOAT, HALF) else loop(n, 1, 7)
 
 
 def has_nan(n: Size, dtype: type[DType], target: Target, *, or_inf: bool = False) -> Size:
-    """Return the tile cycles of HasNaNOrInf1D: whether one of `n` elements, FLOAT or HALF, is NaN.
+    """Return the tile cycles of HasNaNOrInf1D, which tests `n` elements (FLOAT or HALF) for NaN.
 
-    With `or_inf`, infinite elements count too.
+    With `or_inf`, it tests for infinite elements too.
     """
     elements_of_worker = share(n, target)
     remainder_cycles = 2 * bit(elements_of_worker, 2) + bit(elements_of_worker, 1)
