@@ -189,8 +189,7 @@ class TensorLocationSettings:
         return self
 
     def useReplicatedTensorSharding(self, yes: bool) -> TensorLocationSettings:
-        """Set whether each replica stores only its part of each tensor (True) or all of it (False).
-        """
+        """Set whether each replica stores only its part of a tensor (True) or all of it (False)."""
         self.shared = bool(yes)
         return self
 
@@ -247,8 +246,7 @@ class _Precision(_OptionSet):
     stochastic = False
 
     def enableStochasticRounding(self, yes: bool = True) -> _Precision:
-        """Set whether floats are rounded to HALF at random, so that the mean rounding error is 0.
-        """
+        """Set whether floats are rounded to HALF at random, so the mean rounding error is 0."""
         self.stochastic = bool(yes)
         return self
 
@@ -409,8 +407,7 @@ def DataLoader(
 
 
 def isRunningOnIpu() -> bool:
-    """Return True while forward is captured for the device, and False while it runs in plain torch.
-    """
+    """Return True while forward is captured for the device, False while it runs in torch."""
     return markers.is_capturing()
 
 
@@ -725,8 +722,7 @@ class PoplarExecutor(WithoutSome):
         return state
 
     def _check_attached(self) -> _Compiled:
-        """Return the current program, or raise `ModelError` if the weights are not on the device.
-        """
+        """Return the current program; raise `ModelError` if the weights are not on the device."""
         compiled = self._compiled()
         if not self.isAttachedToDevice():
             raise ModelError(f"""The {self.name} is not attached to a device.
@@ -766,8 +762,7 @@ class PoplarExecutor(WithoutSome):
             self.run.write("seed", self._seed)
 
     def _read_seed(self) -> list[int] | None:
-        """Return the seed on the device; if the program has no seed, return the seed that was set.
-        """
+        """Return the seed on the device, or the seed that was set if the program has none."""
         if self.run is None or "seed" not in self.run.ir.variables:
             return self._seed
         return [int(n) for n in self.run.read("seed")]

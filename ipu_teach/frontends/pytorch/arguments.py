@@ -224,8 +224,7 @@ def check_tensor(name: str, tensor: torch.Tensor, module: str = "") -> None:
 
 
 def _signature(module: torch.nn.Module) -> inspect.Signature:
-    """Return the signature of forward, or `(*args, **kwargs)` if forward is not a Python function.
-    """
+    """Return the signature of forward; `(*args, **kwargs)` if forward is not in Python."""
     try:
         return inspect.signature(module.forward)
     except (TypeError, ValueError):  # forward is not Python code

@@ -94,8 +94,7 @@ def _traced(module: torch.nn.Module, tracer: Tracer, training: bool, scale: floa
 
 
 def _random_states() -> tuple[Hashable, ...]:
-    """Return the states of Python's and numpy's random generators, as a value to compare with ==.
-    """
+    """Return the states of Python's and numpy's random generators, to compare with ==."""
     kind, keys, *rest = np.random.get_state()
     return random.getstate(), kind, np.asarray(keys).tobytes(), *rest
 

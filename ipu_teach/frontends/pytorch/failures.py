@@ -1,5 +1,4 @@
-"""Convert an error that torch raises during a capture to an error with the line of the user's code.
-"""
+"""Convert errors that torch raises during a capture to errors with the line of the user's code."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Labels: they record the module, source line, stage and pass in which an operation was executed.
-"""
+"""Labels that record the module, source line, stage and pass in which an operation ran."""
 
 from __future__ import annotations
 
@@ -53,8 +52,7 @@ def is_torchs(path: str) -> bool:
 
 
 def is_own(path: str) -> bool:
-    """Return whether a file is the user's: a file of neither torch, this package nor Python itself.
-    """
+    """Return whether a file is the user's: not a file of torch, this package or Python itself."""
     is_pythons = path.startswith(_PYTHON) and not _PACKAGES.search(path, len(_PYTHON) - 1)
     return not is_pythons and not path.startswith(_NOT_THE_LEARNERS)
 

@@ -8,8 +8,7 @@ from ipu_teach.errors import ModelError
 
 
 def mark_loss(marked: list[torch.Tensor], loss: torch.Tensor) -> None:
-    """Add `loss` to the list `marked`, and remove the marked losses from which `loss` was computed.
-    """
+    """Add `loss` to the list `marked`, and remove marked losses from which it was computed."""
     marked[:] = [*(m for m in marked if not _is_part(m, loss)), loss]
 
 

@@ -471,7 +471,6 @@ def _is_empty(node: torch.fx.Node) -> bool:
 
 
 def _zeros(node: torch.fx.Node) -> torch.Tensor | list[torch.Tensor]:
-    """Return zeros with the shapes and dtypes of a node's results: a tensor, or a list of tensors.
-    """
+    """Return a tensor or a list of tensors of zeros, with the shapes of a node's results."""
     zeros = [torch.zeros(example.shape, dtype=example.dtype) for example in _examples(node)]
     return zeros if isinstance(node.meta["val"], (list, tuple)) else zeros[0]

@@ -32,8 +32,7 @@ STATE_NAMES = {  # PyTorch's name of each state of an optimiser, by the kit's na
 
 
 def tensors_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """Return the parameters and buffers of a module by name. A tensor in two places has two names.
-    """
+    """Return a module's parameters and buffers by name. A tensor in two places has two names."""
     return {
         **dict(module.named_parameters(remove_duplicate=False)),
         **dict(module.named_buffers(remove_duplicate=False)),

@@ -82,8 +82,7 @@ def in_eval(module: torch.nn.Module) -> Iterator[None]:
 
 
 def _has_plain_eval(module: torch.nn.Module) -> bool:
-    """Return whether `module.eval()` only sets the attribute `training` of all submodules to False.
-    """
+    """Return whether `module.eval()` only sets `training` of all submodules to False."""
     torch_methods = torch.nn.Module.train, torch.nn.Module.eval
     if all((type(part).train, type(part).eval) == torch_methods for part in module.modules()):
         return True

@@ -111,8 +111,7 @@ def tracing_on(mode: FakeTensorMode) -> Iterator[None]:
 
 @cache
 def is_composite(operation: Operation) -> bool:
-    """Return whether torch computes an operation as a sequence of other, differentiable operations.
-    """
+    """Return whether torch computes an operation as a sequence of differentiable operations."""
     if operation.namespace == "prim":
         return False
     key = torch._C.DispatchKey.CompositeImplicitAutograd
@@ -144,8 +143,7 @@ def accumulation_hooks(tensor: torch.Tensor) -> list[Callable[..., object]]:
 
 
 def operation_name(target: Target) -> str:
-    """Return the name of an operation, such as "aten::add", or "" if `target` is not an operation.
-    """
+    """Return an operation's name, such as "aten::add"; "" if `target` is not an operation."""
     schema = getattr(target, "_schema", None)
     return str(schema.name) if schema is not None else getattr(target, "_qualified_op_name", "")
 

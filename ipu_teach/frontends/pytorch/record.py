@@ -32,9 +32,10 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
     Attributes:
         graph: the recorded graph.
         constants: the tensors that no node computes, by the names of their `get_attr` nodes.
-        labels: the label of each node: the result of the argument `label()` when the node was added.
+        labels: the label of each node: the result of `label()` when the node was added.
 
-    The argument `table` maps operations to the functions that compute them from other operations.
+    The argument `label` returns the label of the operation that is running. The argument `table`
+    maps operations to the functions that compute them from other operations.
     """
 
     def __init__(self, table: Mapping[Target, Function], label: Callable[[], Label]) -> None:
@@ -49,8 +50,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
     def record(
         self, function: Callable[..., Sequence[torch.Tensor]], tensors: Sequence[torch.Tensor]
     ) -> None:
-        """Call `function(*tensors)`, and record its operations, arguments and results in `graph`.
-        """
+        """Call `function(*tensors)`; record its operations, arguments and results in `graph`."""
         for number, tensor in enumerate(tensors):
             self._note(self.graph.placeholder(f"input_{number}"), tensor)
         with self:

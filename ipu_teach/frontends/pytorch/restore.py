@@ -60,8 +60,7 @@ class Snapshot:
                 record.restore()
 
     def _visit(self, name: str, value: object) -> Iterable[Named]:
-        """Record the state of a value, and return (name, value) for each object that it refers to.
-        """
+        """Record the state of a value; return (name, object) for each object it refers to."""
         if isinstance(value, FunctionType):
             return self._function(value) if _is_users(value.__module__) else ()
         if isinstance(value, MethodType):
@@ -272,8 +271,7 @@ def _is_users(module: str | None) -> bool:
 
 
 def _global_names(code: CodeType) -> set[str]:
-    """Return the names of the globals and attributes that a code object, or code inside it, uses.
-    """
+    """Return the names of the globals and attributes that a code object uses."""
     inner_code = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
     return {
         *code.co_names,

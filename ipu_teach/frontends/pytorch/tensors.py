@@ -24,8 +24,7 @@ def dtype_of(dtype: torch.dtype) -> type[DType] | None:
 
 
 def array(tensor: torch.Tensor) -> Array:
-    """Return the elements of a tensor as a numpy array that shares the tensor's memory if possible.
-    """
+    """Return the elements of a tensor as a numpy array, which shares its memory if possible."""
     # `force` is needed for zeros that torch stores without memory.
     elements: Array = tensor.detach().contiguous().numpy(force=True)
     return elements

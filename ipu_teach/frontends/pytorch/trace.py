@@ -38,8 +38,8 @@ def _set_data(tensor: torch.Tensor, value: torch.Tensor) -> None:
     if tensor.shape != value.shape or tensor.dtype != value.dtype:
         raise ModelError(
             f"The assignment to tensor.data changes the tensor from {list(tensor.shape)} "
-            f"{tensor.dtype} to {list(value.shape)} {value.dtype}, but a tensor on the device keeps "
-            "its shape and dtype.",
+            f"{tensor.dtype} to {list(value.shape)} {value.dtype}, but the shape and dtype of a "
+            "tensor on the device are fixed.",
             line=in_words(innermost_line()),
             next_step="assign the new value to a variable instead: y = value.",
         )
@@ -160,8 +160,7 @@ class Tracer:
         function: Callable[..., list[torch.Tensor]],
         label: Callable[[], Label],
     ) -> None:
-        """Record `function`, called with the states and the inputs, and store the graph in `joint`.
-        """
+        """Record `function`, called with the states and inputs; store the graph in `joint`."""
         tensors = [*self.states.values(), *(self._flat[position] for position in self._places)]
         fakes = [private.fake_of(self.fake, tensor) for tensor in tensors]
         recorder = Recorder(_table(), label)
@@ -178,8 +177,7 @@ class Tracer:
         """Return the function to trace. Its arguments are the states and the inputs."""
 
         def function(*tensors: torch.Tensor) -> list[torch.Tensor]:
-            """Return the outputs, the gradients, the new values of states, and the saved tensors.
-            """
+            """Return the outputs, the gradients, the new states, and the saved tensors."""
             states = dict(zip(self.states, tensors, strict=False))
             self._require_gradients(states)
             values = list(self._flat)
@@ -217,8 +215,7 @@ class Tracer:
         return function
 
     def _require_gradients(self, states: Mapping[str, torch.Tensor]) -> None:
-        """Make the trained parameters require gradients, and register the module's gradient hooks.
-        """
+        """Make the trained parameters require gradients, and register their gradient hooks."""
         for name in self.trained:
             states[name].requires_grad_(True)
             for hook in private.gradient_hooks(self.states[name]):
@@ -341,8 +338,8 @@ class _Step(torch.nn.Module):  # type: ignore[misc]
         if not loss.requires_grad:
             return
         with self.labels.in_backward(loss):
-            # Given the tensor `loss`, torch would turn off its modes during the backward pass. Given
-            # the gradient edge of `loss`, it leaves them on.
+            # Given the tensor `loss`, torch would turn off its modes during the backward pass. It
+            # leaves them on if it is given the gradient edge of `loss`.
             edge = torch.autograd.graph.get_gradient_edge(loss)
             gradient = torch.full_like(loss, scale)
             with self.labels if self.labels.is_recomputed else nullcontext():
@@ -401,8 +398,7 @@ def _without_fast_attention() -> ExitStack:
 
 
 def _table() -> dict[Target, Function]:
-    """Return torch's decompositions for a capture, except those of operations that the user lowers.
-    """
+    """Return torch's decompositions, except those of operations that the user lowers."""
     return _table_without(frozenset(LOWERINGS))
 
 

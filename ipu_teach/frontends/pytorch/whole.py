@@ -255,8 +255,7 @@ def _plain_name(operation: Operation) -> str:
 
 
 def _unless(is_kept: Callable[..., bool], spelled: Function) -> Function:
-    """Return a decomposition that returns `NotImplemented` for calls for which `is_kept` is true.
-    """
+    """Return a decomposition that returns `NotImplemented` for calls that `is_kept` accepts."""
 
     def decomposed(*args: Argument, **kwargs: Argument) -> Argument:
         return NotImplemented if is_kept(*args, **kwargs) else spelled(*args, **kwargs)
@@ -342,8 +341,7 @@ def _recurrent(kind: str) -> Function:
 
 
 def _recurrent_rows(kind: str) -> Callable[..., list[Value]]:
-    """Return the function in `ROWS` that lowers a recurrent layer; `kind` is a key of `RECURRENT`.
-    """
+    """Return the function in `ROWS` for a recurrent layer; `kind` is a key of `RECURRENT`."""
     cell = RECURRENT[kind]
 
     def lowered(
