@@ -226,7 +226,7 @@ class Lowering:
                 )
 
     def _program(self) -> Program:
-        """Return the complete program: `iterations` steps, each with micro-batches and an update."""
+        """Return the complete program: `iterations` steps of micro-batches and an update."""
         ir = self.ir
         micro_batch_ops = [op for op in ir.ops if op.part != UPDATE]
         update_ops = [op for op in ir.ops if op.part == UPDATE]
@@ -256,7 +256,7 @@ class Lowering:
         return step if self.iterations == 1 else Repeat(self.iterations, step)
 
     def _part(self, value: Value) -> str:
-        """Return the part of the operation that produces `value`; "forward" if no operation does."""
+        """Return the part of the operation that produces `value`; "forward" if there is none."""
         maker = self._makers.get(value)
         return maker.part if maker else FORWARD
 
@@ -470,7 +470,7 @@ class Lowering:
 
 
 class _Pipeline:
-    """The pipeline of a `Lowering`. The operations `body` run in stages, each on an IPU of its own."""
+    """The pipeline of a `Lowering`. The operations `body` run in stages, each on its own IPU."""
 
     def __init__(self, low: Lowering, body: Body) -> None:
         self.low = low
@@ -721,7 +721,10 @@ class Run:
         if value.below is not None:
             lowest = 0
             highest = value.below - 1
-            advice = f"use class numbers or indices from 0 to {highest:,}."
+            advice = (
+                f"use class numbers or indices from 0 to {highest:,}. A loss without class weights "
+                "and label smoothing also accepts its ignored label."
+            )
             if value.from_end:
                 lowest = -value.below
                 advice = f"use indices from {lowest:,} to {highest:,}; -1 is the last element."

@@ -104,7 +104,9 @@ class _Snapshots:
         return value
 
     def _snapshot(self, value: Value, position: int, stage: int) -> Value:
-        """Return the copy of a value; the first call inserts it after the operation at `position`."""
+        """Return the copy of a value. If there is none, insert one after the operation at
+        `position`.
+        """
         if value not in self.swaps:
             copy = self.swaps[value] = Value(value.shape, value.dtype, f"{value.name}/copy")
             copy_op = replace(self.ir.ops[position], kind="copy", attrs={}, stage=stage)
