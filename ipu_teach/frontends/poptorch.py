@@ -260,7 +260,7 @@ class _Precision(_OptionSet):
         if name not in names:
             raise InvalidOptionError(f"""setPartialsType() was given {shown(dtype)}, but partial
                 sums are torch.float or torch.half.
-                next:  options.Precision.setPartialsType(torch.float)""")
+                next:  give one of them: options.Precision.setPartialsType(torch.half).""")
         self.partials = names[name]
         return self
 
@@ -714,7 +714,8 @@ class PoplarExecutor(WithoutSome):
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         """Raise `ModelError`, because an executor cannot be copied or saved."""
         raise ModelError(f"""The {self.name} cannot be copied or saved.
-            next:  {PoplarExecutor.not_here["save"].replace("torch.save of", "torch.save")}""")
+            next:  save its states: torch.save([module.state_dict(), optimizer.state_dict(),
+            executor.rng_state], "state.pt").""")
 
     def state_dict(self, *args: Argument, **kwargs: Argument) -> dict[str, Tensor]:
         """Return the module's `state_dict`."""

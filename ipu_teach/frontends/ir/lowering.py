@@ -103,9 +103,9 @@ class Lowering:
         tiles_per_stage = self.whole.target.tiles_per_ipu
         num_ipus = self.whole.target.num_ipus
         if ir.stages > num_ipus:
-            raise ModelError(f"""Each of the {counted(ir.replicas, "replica")} of the graph needs
-                {ir.stages} IPUs, one for each stage, but the device has only
-                {counted(num_ipus, "IPU")} for each replica.
+            raise ModelError(f"""The graph has {ir.stages} stages, so each replica needs {ir.stages}
+                IPUs, but the device has only {counted(num_ipus, "IPU")} for each of
+                {counted(ir.replicas, "replica")}.
                 next:  use a device with {ir.stages * ir.replicas} IPUs:
                 IPUModel("ipu2", num_ipus={ir.stages * ir.replicas}).""")
         self.graphs = [

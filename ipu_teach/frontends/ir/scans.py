@@ -182,9 +182,7 @@ def _lower(
     stacked_outputs: dict[int, Tensor] = {}
 
     def one_step(counter: Tensor) -> Program:
-        """Return the program of one step. `counter` is the number of the step, a tensor on the
-        device.
-        """
+        """Return the program of one step. `counter` is the step's number on the device."""
         low.prog = Programs(name="step")
         step_number = counter.reinterpret(UNSIGNED_INT).reshape((1,))
         tensors: dict[int, Tensor] = {}  # the tensor for each input of the body, by its number
@@ -197,18 +195,7 @@ def _lower(
             low.lower_op(inner)
         low.start(op)
         results = [low.get(value, op, i) for i, value in enumerate(body_outputs)]
-        for group in _by_dtype(results[kept:]):
-            packed_row = concat([results[kept + i].flatten() for i in group]).expand([0])
-            name = f"{low.name}/steps"
-            stack = popops.create_slice_tensor(
-                low.graph, packed_row, dims=[0], sizes=[1], num_slices=steps, debug_context=name
-            )
-            stack = stack.reshape((steps, packed_row.num_elements))
-            popops.zero(low.graph, stack, prog, f"{low.name}/zero")
-            low.call(popops.dynamic_update, stack, packed_row, step_number, [0], [1])
-            stacked_outputs.update(
-                _unpacked(stack, [body_outputs[kept + i].shape for i in group], group)
-            )
+        stacked_outputs.update(_stacked(low, results[kept:], steps, step_number, before=prog))
         _update_states(low, states, results[:kept])
         return low.prog
 
@@ -222,6 +209,28 @@ def _lower(
             for i in range(len(stacked_outputs))
         ),
     ]
+
+
+def _stacked(
+    low: Lowering, outputs: Sequence[Tensor], steps: int, step_number: Tensor, before: Programs
+) -> dict[int, Tensor]:
+    """Store the outputs of a step in row `step_number` of new stacks, and return the stacks.
+
+    A stack is [steps, elements of the output], and its key is the position of the output. `before`
+    is the program before the loop, which sets the stacks to 0.
+    """
+    stacks: dict[int, Tensor] = {}
+    for group in _by_dtype(outputs):
+        packed_row = concat([outputs[i].flatten() for i in group]).expand([0])
+        name = f"{low.name}/steps"
+        stack = popops.create_slice_tensor(
+            low.graph, packed_row, dims=[0], sizes=[1], num_slices=steps, debug_context=name
+        )
+        stack = stack.reshape((steps, packed_row.num_elements))
+        popops.zero(low.graph, stack, before, f"{low.name}/zero")
+        low.call(popops.dynamic_update, stack, packed_row, step_number, [0], [1])
+        stacks |= _unpacked(stack, [outputs[i].shape for i in group], group)
+    return stacks
 
 
 def _update_states(low: Lowering, states: Sequence[Tensor], results: Sequence[Tensor]) -> None:
@@ -250,7 +259,7 @@ def _by_dtype(tensors: Sequence[Tensor]) -> list[list[int]]:
 def _unpacked(
     rows: Tensor, shapes: Sequence[Sequence[int]], keys: Sequence[int]
 ) -> dict[int, Tensor]:
-    """Divide the columns of `rows` [n, columns] into consecutive groups, and return them by `keys`.
+    """Divide the columns of `rows` [n, columns] into groups, and return a dict of the groups.
 
     Group i has the key `keys[i]`, and as many columns as a tensor of the shape `shapes[i]` has
     elements. If n is 1, the group is reshaped to this shape; otherwise it is [n, columns of the

@@ -265,8 +265,8 @@ class Model:
         """
         if len(stages) != len(self.layers):
             names = ", ".join(layer.name for layer in self.layers)
-            raise ModelError(f"""set_pipeline_stage_assignment() was given {len(stages)} stages for
-                {counted(len(self.layers), "layer")}.
+            raise ModelError(f"""set_pipeline_stage_assignment() was given
+                {counted(len(stages), "stage")} for {counted(len(self.layers), "layer")}.
                 next:  pass a list with the stage of each of these layers: {names}.""")
         for layer, stage in zip(self.layers, stages, strict=True):
             layer.stage = stage

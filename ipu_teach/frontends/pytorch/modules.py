@@ -38,7 +38,7 @@ def check_kind(function: str, module: object) -> None:
             advice = "run the module once in plain PyTorch: module(x)."
             _refuse(function, f"a lazy module, whose tensor {name!r} has no shape yet", advice)
     for name, part in module.named_modules():
-        submodule = f"a module with {name!r}, " if name else ""
+        submodule = f"a module whose submodule {name!r} is " if name else ""
         if isinstance(part, torch.jit.ScriptModule):
             _refuse(
                 function,

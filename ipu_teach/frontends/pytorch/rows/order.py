@@ -283,7 +283,7 @@ def _searchsorted(
     operand, sorted_numbers = (first, second) if is_bucketize else (second, first)
     if sorter is not None:
         raise Unfit(
-            "the argument sorter is not supported",
+            "its argument sorter is not supported",
             "sort the sequence first: sequence = sequence.gather(-1, sorter).",
         )
     _, dtype = results.promoted()

@@ -210,7 +210,7 @@ def _strided_places(
     is_inside = not positions.size or 0 <= positions.min() <= positions.max() < x.size
     if not example.is_contiguous() or not is_inside:
         raise Unfit(
-            "its strides select elements outside of x, or x itself is a view with strides",
+            "its strides select elements outside of x, or x is not contiguous",
             "use x.reshape, x[...] or torch.gather, or call x.contiguous() before as_strided.",
         )
     return positions
