@@ -568,14 +568,13 @@ class _Compiled:
 
 
 class PoplarExecutor(WithoutSome):
-    """A PyTorch module on a simulated device: call it like the module. `compiles` counts
-    compilations.
+    """A PyTorch module on a simulated device. Call it like the module.
 
     The compiled program depends on the arguments that are not tensors, on the attributes and modes
     of modules that forward reads, and on all settings of the optimiser except its learning rates.
-    If any of these has changed since the last call, a call compiles again. The weights, the
-    optimiser's state and the state of the random numbers are kept. A tensor of another shape or
-    dtype raises an error.
+    If any of these has changed since the last call, a call compiles again; `compiles` counts the
+    compilations. The weights, the optimiser's state and the state of the random numbers are kept. A
+    tensor of another shape or dtype raises an error.
 
     After each call, the module's tensors and the optimiser's state have the device's values. If the
     host changes them, the next call uses the changed values.
@@ -816,7 +815,8 @@ class PoplarExecutor(WithoutSome):
         ==.
         """
         settings = dict(vars(self.options))
-        del settings["mode"], settings["every"]  # these only select among the outputs
+        # These options only select outputs, so the program does not depend on them.
+        del settings["mode"], settings["every"]
         groups = []
         if self.training:
             groups = [

@@ -200,7 +200,8 @@ def select_outputs(rows: Array, mode: str, n: int = 1) -> Array:
     result has axis 0 in all modes. Only "everyn" uses `n`.
     """
     if mode == "sum":
-        sum_dtype = np.float32 if rows.dtype == np.float16 else rows.dtype  # round HALF only once
+        # HALF is added in float32, so that the sum is rounded only once.
+        sum_dtype = np.float32 if rows.dtype == np.float16 else rows.dtype
         row_sum: Array = rows.sum(0, keepdims=True, dtype=sum_dtype).astype(rows.dtype)
         return row_sum
     return {"all": rows, "final": rows[-1:], "everyn": rows[n - 1 :: n]}[mode]

@@ -35,7 +35,7 @@ STATE = {
     "lars": ("velocity",),
 }
 Optimiser = Annotated[str, Among(STATE)]
-Rate = Annotated[float, Taken(lambda v: is_finite(v) and v >= 0, "give a number of 0 or more.")]
+Rate = Annotated[float, Taken(lambda v: is_finite(v) and v >= 0, "give a number of at least 0.")]
 
 
 def autodiff(

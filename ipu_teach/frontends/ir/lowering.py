@@ -88,9 +88,9 @@ class Lowering:
         self.whole = Graph(target, ir.replicas)
         popops.add_codelets(self.whole)
         self.tensor: dict[Value, Tensor] = {}
-        self.copies: dict[tuple[Value, int], Tensor] = {}  # tensors by (value, stage)
-        self.streams: dict[str, Value] = {}  # the input that each stream fills, by stream handle
-        self.per_step: set[str] = set()  # the names of outputs that are sent once per step
+        self.copies: dict[tuple[Value, int], Tensor] = {}  # The tensor of (value, stage).
+        self.streams: dict[str, Value] = {}  # The input that each stream fills.
+        self.per_step: set[str] = set()  # The outputs that are sent once per step.
         self.buffers: dict[Value, RemoteBuffer] = {}
         self._fetched: dict[Value, Tensor] = {}
         self._replica: Tensor | None = None
@@ -275,7 +275,7 @@ class Lowering:
             for op in module_ops:
                 op_section = (op.part, op.phase, op.stage)
                 if op_section != section or op.part == UPDATE:
-                    self._fetched.clear()  # each section fetches remote variables again
+                    self._fetched.clear()  # a new section copies its remote variables again
                 section = op_section
                 self.lower_op(op)
 
@@ -290,7 +290,7 @@ class Lowering:
         self.start(op)
         if op.kind == "assign" and op.inputs[0].remote:
             self._store(op.inputs[0], self.get(op.inputs[1], op, 1))
-            self._fetched.pop(op.inputs[0], None)  # later readers fetch the new value
+            self._fetched.pop(op.inputs[0], None)  # so that later operations read the new value
             return
         operands = [self._operand(op, row, input_number) for input_number in range(len(op.inputs))]
         try:

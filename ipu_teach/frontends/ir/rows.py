@@ -26,10 +26,10 @@ from ipu_teach.types import BOOL, FLOAT, HALF, INT, UNSIGNED_INT, DType
 InputGrads = list[Value | None]
 Ints = Sequence[int]
 Kind = type[DType]
-Shaper = Callable[..., Out]  # the type of `Row.shape`
-Lower = Callable[..., Tensor | Sequence[Tensor] | None]  # the type of `Row.lower`
-Grad = Callable[..., InputGrads]  # the type of `Row.grad`
-Operand = Tensor | float  # an input of `Row.lower` if `Row.numbers` is true
+Shaper = Callable[..., Out]  # The type of `Row.shape`.
+Lower = Callable[..., Tensor | Sequence[Tensor] | None]  # The type of `Row.lower`.
+Grad = Callable[..., InputGrads]  # The type of `Row.grad`.
+Operand = Tensor | float  # An input of `Row.lower` if `Row.numbers` is true.
 CAST = "convert the tensor: graph.op('cast', x, dtype=FLOAT), or in PyTorch x.float()."
 
 

@@ -185,7 +185,7 @@ def _lower(
         """Return the program of one step. `counter` is the step's number on the device."""
         low.prog = Programs(name="step")
         step_number = counter.reinterpret(UNSIGNED_INT).reshape((1,))
-        tensors: dict[int, Tensor] = {}  # the tensor for each input of the body, by its number
+        tensors: dict[int, Tensor] = {}  # the tensor of each input of the body, by input number
         for packed_rows, group in zip(packed_inputs, input_groups, strict=True):
             packed_row = low.call(popops.dynamic_slice, packed_rows, step_number, [0], [1])
             tensors |= _unpacked(packed_row, [body_inputs[i].shape for i in group], group)

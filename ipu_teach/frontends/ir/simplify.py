@@ -298,7 +298,7 @@ class _Blends:
         source = copy_op.inputs[0] if copy_op is not None and copy_op.kind == "copy" else old_value
         if source is not variable or old_weight.number is None or new_weight.number is None:
             return
-        blend_weight = float(str(np.float32(new_weight.number)))  # such as 0.1, not 0.10000000149
+        blend_weight = float(str(np.float32(new_weight.number)))  # 0.1, not 0.10000000149
         is_blend = variable.dtype is new_value.dtype is FLOAT and new_value.shape == variable.shape
         if not is_blend or np.float32(1 - blend_weight) != np.float32(old_weight.number):
             return

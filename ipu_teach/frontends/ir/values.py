@@ -60,7 +60,7 @@ def misuse(problem: str, advice: str) -> ModelError:
     return ModelError(problem, line=in_words(caller()), next_step=advice)
 
 
-@advised("give a value of the graph, as graph.op(…) and graph.input(…) return.")
+@advised("give a value of the graph, such as the result of graph.op(…) or graph.input(…).")
 @dataclass(eq=False, repr=False)
 class Value:
     """A tensor of a graph: the result of an operation, a variable, an input, or a constant.
@@ -308,7 +308,7 @@ class Changes(TypedDict, total=False):
     schedule: str
 
 
-@advised("give the graph first: ir.Ir(), or what a transform returns.")
+@advised("give a graph as the first argument: ir.Ir(), or the result of a transform.")
 @dataclass
 class Ir:
     """A graph: its operations in execution order, and its variables, inputs and outputs by name.
@@ -436,7 +436,7 @@ class Ir:
             )
         try:
             array = host_values.astype(dtype.numpy)
-        except OverflowError:  # a Python integer of more than 64 bits
+        except OverflowError:  # numpy has no integers of more than 64 bits
             array = np.asarray(None)
         if dtype not in (FLOAT, HALF) and not np.array_equal(array, host_values):
             raise ModelError(f"""The constant {shown(value)} cannot be represented exactly in

@@ -20,7 +20,7 @@ Mode = Annotated[str, Among(("auto", "min", "max"))]
 Distance = Annotated[float, Between(0)]
 
 
-@advised("give a keras.callbacks.Callback, as EarlyStopping().")
+@advised("give a keras.callbacks.Callback, such as EarlyStopping().")
 class Callback:
     """The base class of callbacks, whose methods `fit` calls.
 

@@ -69,9 +69,9 @@ class IPUConfig(CheckedOptions):
         return {**self.matmuls.poplar_options, **self.convolutions.poplar_options}
 
 
-_configured: list[IPUConfig] = []  # the machine of the last configure_ipu_system(), if any
-_scopes: list[IPUConfig] = []  # the machine of each `with` block of a strategy, innermost last
-_stages: list[int] = []  # the stage of each `with PipelineStage` block, innermost last
+_configured: list[IPUConfig] = []  # The last configured machine, or nothing.
+_scopes: list[IPUConfig] = []  # The machines of the open scopes, innermost last.
+_stages: list[int] = []  # The stages of the open PipelineStage blocks, innermost last.
 
 
 class IPUStrategy:

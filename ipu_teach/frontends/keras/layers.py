@@ -48,7 +48,7 @@ rng = np.random.default_rng()
 Activated = Annotated[str, Among(ACTIVATIONS)]
 Padding = Annotated[str, Among(("valid", "same"))]
 Epsilon = Annotated[float, Between(0)]
-# The dtype in which layers compute, by policy.
+# The dtype in which layers compute, by the name of the policy.
 POLICIES = {"float32": FLOAT, "mixed_float16": HALF}
 _policy = ["float32"]
 Policy = Annotated[str, Among(POLICIES)]
@@ -95,7 +95,7 @@ INITIALIZERS: dict[str, Callable[[Shape], Array]] = {
 Initializer = Annotated[str, Among(INITIALIZERS)] | Callable[[Shape], ArrayLike]
 
 
-@advised("give what a layer or Input((…)) returns.")
+@advised("give the result of a layer, or of Input((64,)).")
 @dataclass(eq=False, frozen=True)
 class Node:
     """The result of a layer that was called on `parents`, the results of other layers.
@@ -127,7 +127,7 @@ class LayerOptions(CommonOptions, total=False):
     input_shape: Sequence[int] | None
 
 
-@advised("give a layer, as Dense(10).")
+@advised("give a layer, such as Dense(10).")
 class Layer:
     """A layer: `build(shape)` creates its weights, and `call` adds its operations to a graph.
 

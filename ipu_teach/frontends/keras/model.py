@@ -83,7 +83,7 @@ Pairs = Annotated[
     tuple[Numbers, Numbers] | Dataset,
     Taken(
         _is_pair,
-        "give (x, y), two arrays, or a Dataset.",
+        "give a tuple of two arrays, (x, y), or a Dataset.",
     ),
 ]
 

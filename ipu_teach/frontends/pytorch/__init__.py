@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from ipu_teach.errors import NotHereImportError
 
-OLDEST = (2, 13)  # also in pyproject.toml, environment.yml and docs/frameworks.md
+OLDEST = (2, 13)  # Keep equal to pyproject.toml, environment.yml and docs/frameworks.md.
 
 try:
     import torch

@@ -21,7 +21,7 @@ from ipu_teach.frontends.pytorch.tensors import array, dtype_of
 from ipu_teach.types import Array
 
 # `ipu_teach.arguments` checks the arguments of functions that have these annotations.
-Tensor = Annotated[Argument, Taken(lambda v: isinstance(v, torch.Tensor), "give a tensor.")]
+Tensor = Annotated[Argument, Taken(lambda v: isinstance(v, torch.Tensor), "give a torch.Tensor.")]
 Layer = Annotated[
     Argument, Taken(lambda v: isinstance(v, torch.nn.Module), "give a torch.nn.Module.")
 ]

@@ -28,7 +28,8 @@ _RANDOM = torch.Tag.nondeterministic_seeded
 _CHECKS = ("_assert", "sym_constrain", "_linalg_check_errors")
 # Operations whose names begin with these prefixes return uninitialised elements.
 _UNWRITTEN = ("empty", "new_empty")
-# These operations return tensors filled with the given number; None means with an argument.
+# These operations fill their result with the number given here; None means that an argument
+# contains the number.
 _FILLED = {"full": None, "full_like": None, "zeros_like": 0, "ones_like": 1, "scalar_tensor": None}
 # Keyword arguments to ignore: `Results` contains the dtype, and the device has no such properties.
 _IGNORED_KEYWORDS = (

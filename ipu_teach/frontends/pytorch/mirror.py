@@ -23,7 +23,7 @@ from ipu_teach.frontends.pytorch.reads import Reads
 from ipu_teach.frontends.pytorch.tensors import array
 from ipu_teach.types import Array
 
-STATE_NAMES = {  # PyTorch's name of each state of an optimiser, by the kit's name
+STATE_NAMES = {  # PyTorch's names of optimiser states, by the names in `frontends.ir`
     "velocity": "momentum_buffer",
     "first": "exp_avg",
     "second": "exp_avg_sq",
@@ -127,7 +127,7 @@ class Mirror:
         self.module = module
         self.optimizer = optimizer
         self.counters = list(counters)
-        self._known: dict[str, Array] = {}  # the device's values when last read or written
+        self._known: dict[str, Array] = {}  # the values on the device, as last read or written
         in_place = [op for op in run.ir.ops if OPS[op.kind].in_place]
         changed_names = {
             variable.name for op in in_place for variable in (op.inputs[0], *_state(op))

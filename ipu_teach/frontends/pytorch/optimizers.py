@@ -122,7 +122,7 @@ def _group(
         if setting not in (*_KNOWN, *_REFUSED) and group.get(setting)
     ]
     if "dampening" in refused and not group.get("momentum"):
-        refused.remove("dampening")  # it has no effect without momentum
+        refused.remove("dampening")  # dampening has no effect without momentum
     if refused:
         raise ModelError(f"""{kind} was given {refused[0]}={shown(group.get(refused[0]))}, which the
             device does not implement.

@@ -412,7 +412,7 @@ def _table_without(names: frozenset[str]) -> dict[Target, Function]:
     decompositions = {
         op: decomposition for op, decomposition in table if private.operation_name(op) not in names
     }
-    # The table of operations has none for zeros that torch stores without memory.
+    # The table contains no operation for zeros that torch stores without memory.
     decompositions[torch.ops.aten._efficientzerotensor.default] = _zeros
     return whole.decompositions(decompositions)
 

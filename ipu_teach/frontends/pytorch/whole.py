@@ -325,7 +325,7 @@ def _recurrent(kind: str) -> Function:
 
     def traced(*args: Argument) -> Argument:
         """Record a single node, unless the sequence is packed or the state is projected."""
-        if isinstance(args[3], (list, tuple)):  # a torch.nn.utils.rnn.PackedSequence
+        if isinstance(args[3], (list, tuple)):  # x is a torch.nn.utils.rnn.PackedSequence
             return spelled.data(*args)
         x, state, weights, has_biases, layers, p, train, bidirectional, batch_first = args
         states = list(state) if kind == "lstm" else [state]

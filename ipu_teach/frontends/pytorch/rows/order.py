@@ -108,7 +108,7 @@ def _topk(
 def _sort(
     graph: Ir, results: Results, x: Value, *arguments: Argument, **options: Argument
 ) -> list[Value]:
-    if "stable" in str(results.node.target):  # the call is sort(x, stable, dim, descending)
+    if "stable" in str(results.node.target):  # the operation is sort(x, stable, dim, descending)
         stable = options.pop("stable", None)
         if stable is None and arguments and not options:
             arguments = arguments[1:]
@@ -172,7 +172,8 @@ def _nanmedian(
     if not x.floating:
         return _median(graph, results, x, dim, keepdim=keepdim)
     rows = reshape(graph, x, (1, x.size)) if dim is None else as_rows(graph, x, dim)
-    values, positions = first_in_order(graph, rows, rows.shape[1], 1, largest=False)  # NaN are last
+    # In ascending order, NaNs come last.
+    values, positions = first_in_order(graph, rows, rows.shape[1], 1, largest=False)
     is_number = graph.op("logical_not", graph.op("is_nan", rows))
     num_values = ir.reduced(graph, "sum", graph.cast(is_number, INT), [1])
     median_rank = graph.op("max", graph.op("shift_right", graph.op("sub", num_values, 1), 1), 0)

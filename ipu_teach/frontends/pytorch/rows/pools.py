@@ -18,7 +18,7 @@ from ipu_teach.frontends.pytorch.rows.registry import Ints, Results, reshape, ro
 from ipu_teach.types import FLOAT, INT, UNSIGNED_INT, Array
 
 Sizes = dict[str, tuple[int, ...]]
-Axis = list[list[int]]  # for each output along one dimension: the positions in its window
+Axis = list[list[int]]  # the positions in the window of each output along a dimension
 
 
 def _check_floats(x: Value) -> None:

@@ -78,7 +78,7 @@ def _randn(graph: Ir, results: Results, *_: Argument, **__: Argument) -> Value:
 def _normal(
     graph: Ir, results: Results, x: Operand, mean: Operand = 0.0, std: Operand = 1.0, **_: Argument
 ) -> Value:
-    if "functional" not in str(results.node.target):  # the call is normal(mean, std)
+    if "functional" not in str(results.node.target):  # the operation is normal(mean, std)
         std = mean if isinstance(mean, (int, float, Value)) and mean != 0.0 else std
         mean = x
     normal_numbers = random_numbers(graph, "normal", results.shape, results.dtype)

@@ -125,7 +125,7 @@ def _var(
     The sum of the squared differences from the mean is divided by the number of elements in it
     minus `correction`, or by 0 if that is negative. A division by 0 gives NaN or infinity.
     """
-    if isinstance(dim, bool):  # the call is var(x, unbiased)
+    if isinstance(dim, bool):  # the operation is var(x, unbiased)
         unbiased = dim
         dim = None
     if correction is None:

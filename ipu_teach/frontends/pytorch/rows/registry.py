@@ -34,8 +34,10 @@ AnyRow = TypeVar("AnyRow", bound=RowFunction)
 ROWS: dict[str, RowFunction] = {}
 # The names of operations whose functions have the argument `saved`, a dict of type `Saved`.
 SAVING: set[str] = set()
-KEPT: set[str] = set()  # The names of operations that torch must not decompose into simpler ones.
-# Torch must not decompose a call of an operation if this function of the call's arguments is true.
+# The names of operations that torch must not decompose into simpler operations.
+KEPT: set[str] = set()
+# Functions by operation name. If the function of an operation returns True for the arguments of a
+# call, torch must not decompose the call.
 KEPT_IF: dict[str, Callable[..., bool]] = {}
 MOVES: set[str] = set()  # The names of operations that only move elements, which need no wrapping.
 

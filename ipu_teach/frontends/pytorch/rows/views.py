@@ -82,7 +82,7 @@ def _slice(
     end: int | None = None,
     step: int = 1,
 ) -> Value:  # fmt: skip
-    if "narrow" in str(results.node.target):  # then the arguments are a start and a length
+    if "narrow" in str(results.node.target):  # `end` is the length in narrow_copy
         start = (start or 0) % (x.shape[dim] + 1)
         end = start + (end or 0)
     return slice_dimension(graph, x, dim, start=start, end=end, step=step)
