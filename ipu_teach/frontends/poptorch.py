@@ -280,8 +280,8 @@ class Options(_OptionSet):
     """The options of an executor. Each setter returns the options, so calls can be chained."""
 
     not_here = {
-        "Distributed": "replicationFactor; all replicas are in this process.",
-        "Jit": "no option: the executor captures the module at its first call.",
+        "Distributed": "replicationFactor(n), whose replicas all run in this process.",
+        "Jit": "nothing, because the executor captures the module at its first call.",
     }
 
     def __init__(self) -> None:
@@ -586,12 +586,12 @@ class PoplarExecutor(WithoutSome):
     not_here = {
         **dict.fromkeys(
             ("getPerfCounters", "getLatency", "getComputeLatency", "getHostIpuLatency"),
-            "cycleCount() and report; times on the host are those of this machine.",
+            "cycleCount() and report for modelled cycles, and time.perf_counter() for the host.",
         ),
-        "save": "torch.save of module.state_dict(), optimizer.state_dict() and rng_state.",
+        "save": "torch.save() of module.state_dict(), optimizer.state_dict() and rng_state.",
         **dict.fromkeys(
             ("parameters", "named_parameters", "load_state_dict", "train", "eval"),
-            "that of the module: the next call of the executor notices the change.",
+            "the module's method of this name; the executor's next call uses the changes.",
         ),
     }
 
@@ -645,8 +645,7 @@ class PoplarExecutor(WithoutSome):
         """Copy the module's weights to the device.
 
         :raises ModelError: before the first compilation, and if another attached executor shares a
-            tensor
-            with this executor that one of the two executors changes.
+            tensor with this executor that one of the two executors changes.
         """
         self._compiled()
         self._refuse_shared()
@@ -775,8 +774,7 @@ class PoplarExecutor(WithoutSome):
         rates of the executor's optimiser.
 
         :raises ModelError: if the two optimisers differ in more than their learning rates, and for
-            an
-            inferenceModel.
+            an inferenceModel.
         """
         if not self.training:
             raise ModelError(f"""setOptimizer() was called on the {self.name}, which does not
@@ -835,8 +833,7 @@ class PoplarExecutor(WithoutSome):
         """Return the number of micro-batches in a call.
 
         :raises ModelError: if the batch does not divide into micro-batches, or if a tensor's shape
-            or dtype
-            differs from the one that the program was compiled for.
+            or dtype differs from the one that the program was compiled for.
         """
         factors = self.options.factors(self.training)
         num_micro_batches = prod(factors.values())

@@ -48,8 +48,7 @@ def autodiff(
     backward pass has the stage, phase, path and line of its forward operation.
 
     :raises ModelError: if the loss is not a single float, if a value belongs to another graph, or
-        if
-        the loss depends on `of` through an operation without a gradient.
+        if the loss depends on `of` through an operation without a gradient.
     """
     if loss.size != 1 or not loss.floating:
         raise ModelError(f"""autodiff() was given the loss {loss!r}, but a loss must be a single

@@ -283,8 +283,7 @@ class Lowering:
         """Add an operation to the program with the function `lower` of its `Row`.
 
         :raises ModelError: if `lower` fails, or if the shapes of its tensors differ from those of
-            the
-            operation's results.
+            the operation's results.
         """
         row = OPS[op.kind]
         self.start(op)

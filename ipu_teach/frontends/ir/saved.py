@@ -69,8 +69,7 @@ def load(path: str | PathLike[str]) -> Ir:
     The shapes and dtypes of every operation are checked.
 
     :raises ModelLoadError: if the file is damaged or is not a graph, or if an operation is not in
-        the
-        table `OPS`.
+        the table `OPS`.
     """
     return read_whole(path, "load()", MODEL, graph_from_bytes)
 

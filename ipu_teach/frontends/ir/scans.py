@@ -69,8 +69,7 @@ def scan(
     same in all steps. Random numbers are the same in all steps, too.
 
     :raises ModelError: if `xs` is empty, for a value of another graph, if a step changes a
-        variable,
-        and if the shape or dtype of a carried value changes.
+        variable, and if the shape or dtype of a carried value changes.
     """
     if not xs:
         raise misuse(

@@ -334,8 +334,7 @@ class Ir:
         """Add a variable or an input to `among`, which is `variables` or `inputs`, and return it.
 
         :raises ModelError: if its name is empty or already used, or if it has more than
-            `MAX_ELEMENTS`
-            elements.
+            `MAX_ELEMENTS` elements.
         """
         self._check_size(value.name, value.shape)
         if not value.name:
@@ -357,8 +356,7 @@ class Ir:
         variable is in streaming memory.
 
         :raises ModelError: if the device does not support the dtype, or if the name is empty or
-            already
-            used.
+            already used.
         """
         array = np.asarray(initial)
         variable_dtype = dtype or dtype_of(array, name)
@@ -508,8 +506,7 @@ class Ir:
         Numbers and arrays among the inputs become constants.
 
         :raises ModelError: if the operation does not accept its inputs or attributes. The error
-            names the
-            inputs, the module and the line of the user's code.
+            names the inputs, the module and the line of the user's code.
         """
         context = {"line": caller(), **self.context}
         row = row_of(kind, context.get("path", ""), in_words(context["line"]))

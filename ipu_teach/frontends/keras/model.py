@@ -346,8 +346,7 @@ class Model:
         them are 1 if `mode` is not "fit".
 
         :raises ModelError: before `compile` is called, or if `steps_per_execution` is not a
-            multiple of the
-            number of batches in an update.
+            multiple of the number of batches in an update.
         """
         if mode != FIT:
             return {"steps": 1, "accumulation": 1, "replicas": 1}

@@ -27,8 +27,8 @@ class Optimizer:
         kind: the name of the optimiser in a graph, such as "adam".
         learning_rate: the learning rate. It may change at any time, without compiling again.
         numbers: the other settings.
-        scale: the loss scale. Gradients are multiplied by it when they are computed, and divided
-            by it before the update.
+        scale: the loss scale. Gradients are multiplied by it when they are computed, and divided by
+            it before the update.
     """
 
     kind = "sgd"

@@ -39,8 +39,7 @@ def capture_module(
     multiplied by `scale`. The capture restores the module to its state before the call.
 
     :raises ModelError: if the module cannot be captured. The error names the submodule and the line
-        of
-        the user's code.
+        of the user's code.
     """
     check_module(module)
     kwargs = dict(kwargs or {})

@@ -108,8 +108,7 @@ class Lowerer:
         """Return the module as a graph of `frontends.ir`.
 
         :raises ModelError: for an operation or a dtype that the device does not support. The error
-            names
-            the module and the line of the user's code.
+            names the module and the line of the user's code.
         """
         placeholders = [graph_node for graph_node in self.nodes if graph_node.op == "placeholder"]
         names = list(self.joint.states)
@@ -217,8 +216,7 @@ class Lowerer:
         """Add the operations of a torch node to the graph, and return the node's result.
 
         :raises ModelError: if the node cannot be lowered, or if the result's shape or dtype differs
-            from
-            torch's result.
+            from torch's result.
         """
         results = Results(node, dtype_of)
         kwargs = {

@@ -61,8 +61,7 @@ def in_eval(module: torch.nn.Module) -> Iterator[None]:
     modes.
 
     :raises ModelError: if the module is in training mode, and its own `eval` or `train` changes
-        more
-        than the modes.
+        more than the modes.
     """
     modes = {part: part.training for part in module.modules()}
     if any(modes.values()) and not _has_plain_eval(module):

@@ -52,8 +52,7 @@ def groups_of(optimizer: torch.optim.Optimizer, module: torch.nn.Module) -> list
     """Return the parameter groups of an optimiser, with the names of the module's parameters.
 
     :raises ModelError: if the device does not implement the optimiser or a setting, or if no
-        parameter
-        of the optimiser belongs to the module.
+        parameter of the optimiser belongs to the module.
     """
     _check(optimizer)
     names = {

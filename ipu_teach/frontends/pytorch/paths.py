@@ -18,11 +18,9 @@ def with_paths(graph: Ir, backward: Sequence[Op], name: str, loss: str | None) -
     `name` is the path of the whole model, and `loss` is the name of the output that is the loss.
 
     - A forward operation outside all submodules gets the path "loss" if it comes after all
-      submodules
-      and if no other output than the loss needs it. Otherwise it gets the path `name`.
+      submodules and if no other output than the loss needs it. Otherwise it gets the path `name`.
     - A backward operation without a path gets the path of the forward operation on the same line.
-      If
-      it comes before the backward operations of all submodules, it gets the path "loss".
+      If it comes before the backward operations of all submodules, it gets the path "loss".
     """
     last_in_submodules = max(
         (i for i, op in enumerate(graph.ops) if op.path and not _changes(op)), default=-1

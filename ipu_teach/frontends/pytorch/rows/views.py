@@ -199,8 +199,7 @@ def _strided_places(
     `offset` is the position of the first element in torch's storage; None means the offset of `x`.
 
     :raises Unfit: if torch does not store the elements of `x` in order, or if a position is outside
-        of
-        `x`.
+        of `x`.
     """
     example = results.example(0)
     storage_start = example.storage_offset()
