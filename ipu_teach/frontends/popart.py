@@ -896,8 +896,7 @@ class InferenceSession:
             self._run_callbacks(io)
 
     def _run_arrays(self, io: PyStepIO) -> None:
-        """Run the program with the input arrays in `io`, and copy its outputs into the arrays in
-        `io`.
+        """Run the program with the input arrays in `io`, and copy its outputs into `io.anchors`.
 
         An input array may have any shape that contains the elements of all micro-batches. Inputs
         that the program does not have are ignored. An output array receives the micro-batches that

@@ -164,8 +164,7 @@ class ShardedExecution:
 
 
 class PipelinedExecution:
-    """The execution strategy in which the stages of a model work on different micro-batches at
-    once.
+    """The execution strategy in which stages work on different micro-batches at the same time.
 
     `schedule` is the name of a pipeline schedule, one of `ipu_teach.schedules.SCHEDULES`.
     """
@@ -215,9 +214,7 @@ Ipu = Annotated[int, Between(0, 63)]
 
 
 class _OptionSet(WithoutSome):
-    """The base class of groups of options. Their setters return the object, so calls can be
-    chained.
-    """
+    """The base class of groups of options. Setters return the object, so calls can be chained."""
 
 
 class _Training(_OptionSet):
@@ -227,9 +224,7 @@ class _Training(_OptionSet):
     reduction = ReductionType.Mean
 
     def gradientAccumulation(self, count: Count) -> _Training:
-        """Set the number of micro-batches whose gradients are combined in one update of the
-        weights.
-        """
+        """Set the number of micro-batches whose gradients are combined in one update."""
         self.accumulation = count
         return self
 
@@ -298,9 +293,7 @@ class Options(_OptionSet):
         self.TensorLocations = _TensorLocations()
 
     def deviceIterations(self, count: Count) -> Options:
-        """Set the number of steps in a call: batches in inference, updates of the weights in
-        training.
-        """
+        """Set the number of steps in a call: batches in inference, updates in training."""
         self.iterations = count
         return self
 
@@ -653,9 +646,7 @@ class PoplarExecutor(WithoutSome):
         self.copyWeightsToDevice()
 
     def _refuse_shared(self) -> None:
-        """Raise `ModelError` if another attached executor shares a tensor that one of the two
-        changes.
-        """
+        """Raise `ModelError` if an attached executor shares a tensor that either changes."""
         tensors = tensors_of(self.module)
         for peer in list(_attached):
             if peer is self:
@@ -673,8 +664,9 @@ class PoplarExecutor(WithoutSome):
                     next:  call detachFromDevice() of the {peer.name} first.""")
 
     def detachFromDevice(self) -> None:
-        """Free the device for another executor. The host keeps the weights; a later call attaches
-        again.
+        """Free the device for another executor.
+
+        The host keeps the weights. A later call of this executor attaches it again.
         """
         if self.isAttachedToDevice():
             self._seed = self._read_seed()
@@ -740,8 +732,7 @@ class PoplarExecutor(WithoutSome):
 
     @property
     def rng_state(self) -> list[int]:
-        """The state of the device's random numbers: two 32-bit words, or [] before the first
-        compilation.
+        """The state of the device's random numbers: two 32-bit words, or [] before compilation.
 
         Assign an earlier state to continue with the same random numbers.
         """
@@ -809,9 +800,7 @@ class PoplarExecutor(WithoutSome):
     # --- the program ---
 
     def _description(self, call: Arguments, names: Reads) -> Hashable:
-        """Return everything on which the program depends except shapes, as a value to compare with
-        ==.
-        """
+        """Return everything except shapes on which the program depends, to compare with ==."""
         settings = dict(vars(self.options))
         # These options only select outputs, so the program does not depend on them.
         del settings["mode"], settings["every"]
@@ -853,9 +842,7 @@ class PoplarExecutor(WithoutSome):
         return num_micro_batches
 
     def _prepare(self, call: Arguments) -> dict[str, Array]:
-        """Return the arrays to copy to the device, by name. Compile first if no program fits this
-        call.
-        """
+        """Return the arrays for the device, by name. Compile first if no program fits this call."""
         num_micro_batches = self._check_batch(call)
         arrays = call.arrays(num_micro_batches)
         ignored = {

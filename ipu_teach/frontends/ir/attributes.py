@@ -123,8 +123,7 @@ _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONL
 def misfit(
     attributes: Attributes, row_hints: Mapping[str, Hint], values: Mapping[str, Attribute]
 ) -> tuple[str, str] | None:
-    """Return `(problem, advice)` for the first attribute that an operation does not accept, or
-    None.
+    """Return `(problem, advice)` for the first attribute that does not fit an operation, or None.
 
     `attributes` are the permitted attributes, `row_hints` is `Row.attributes`, and `values` are the
     attributes of the operation. The problem continues a sentence whose subject is the operation.

@@ -116,9 +116,7 @@ class Lowering:
         self.program = self._program()
 
     def _index(self, op: Op) -> None:
-        """Record which inputs `op` reads, and the stages of its variables and of the results in its
-        body.
-        """
+        """Record the values that `op` reads, and the stages of its variables and body's results."""
         for input_number, value in enumerate(op.inputs):
             self._readers.setdefault(value, []).append((op, input_number))
             if value.kind == VARIABLE:
@@ -163,9 +161,7 @@ class Lowering:
         return self._replica.reshape((1,))
 
     def tensor_of(self, value: Value) -> Tensor | None:
-        """Return the tensor of `value` at this point of the program, or None if it has no tensor
-        yet.
-        """
+        """Return the current tensor of `value`, or None if it has no tensor yet."""
         return self._fetched.get(value, self.tensor.get(value))
 
     # --- the program ---
@@ -261,8 +257,7 @@ class Lowering:
         return maker.part if maker else FORWARD
 
     def _lower(self, ops: Iterable[Op], into: Programs) -> None:
-        """Add `ops` to the program `into`, in one Sequence per module, named after the module's
-        path.
+        """Add `ops` to the program `into`, in one Sequence per module, with the module's path.
 
         Copies of inputs from the host come first.
         """
@@ -316,8 +311,7 @@ class Lowering:
                     self._store(value, self._fetched[value])
 
     def _operand(self, op: Op, row: Row, input_number: int) -> Tensor | float:
-        """Return the tensor of an input of `op`, or a number if the operation accepts a number
-        instead.
+        """Return the tensor of an input of `op`, or a number if the operation accepts one instead.
 
         A number is returned only for a constant with equal elements, and only if another input has
         the same dtype and the shape of the result.
@@ -334,8 +328,7 @@ class Lowering:
         return self.get(value, op, input_number)
 
     def get(self, value: Value, op: Op, place: int) -> Tensor:
-        """Return the tensor of `value` in the stage of `op`, which reads it as input number
-        `place`.
+        """Return the tensor of `value`, input number `place` of `op`, in the stage of `op`.
 
         If the stage has no tensor for the value yet, add a variable, a constant, a stream from the
         host, or a copy from another stage.
@@ -397,9 +390,7 @@ class Lowering:
         return None
 
     def new_for(self, value: Value, stage: int) -> Tensor:
-        """Return a new variable for `value` in a stage, with the preferred or a linear tile
-        mapping.
-        """
+        """Return a new variable for `value` in a stage, with the preferred or a linear mapping."""
         graph_before = self.graph
         self.graph = self.graphs[stage]
         self.variable_name = value.name
@@ -476,9 +467,7 @@ class _Pipeline:
         self.body = body
 
     def program(self) -> Program:
-        """Return the program in which the stages work on different micro-batches, as the schedule
-        says.
-        """
+        """Return the program in which the stages work on different micro-batches."""
         ir = self.low.ir
         num_stages = ir.stages
         is_training = any(op.part == BACKWARD for op in self.body)
@@ -528,9 +517,7 @@ class _Pipeline:
         return pipeline(self.low.whole, pipeline_stages, ticks)
 
     def _stage_program(self, stage: int, part: str) -> Programs:
-        """Return the forward or backward pass of a stage, with the copies of its outputs to the
-        host.
-        """
+        """Return the forward or backward pass of a stage, with its outputs to the host."""
         program = Programs(name=f"stage {stage} {part}")
         ops = [op for op in self.body if op.part == part and op.stage == stage]
         self.low._lower(ops, program)
@@ -587,8 +574,7 @@ class _Pipeline:
         return self._packed([self.low.copies[v, stage] for v in values], values)
 
     def _packed(self, tensors: list[Tensor], values: list[Value]) -> Tensor | None:
-        """Concatenate the `tensors` of `values` into one flat tensor; return None if there are
-        none.
+        """Concatenate the `tensors` of `values` into one flat tensor; return None for no tensors.
 
         :raises ModelError: if the dtypes differ and do not all have 4 bytes.
         """
@@ -634,8 +620,7 @@ class _Pipeline:
 
 
 class Run:
-    """A program on a device, made from a graph. The host can run it and read and write its
-    variables.
+    """A program on a device. The host can run it, and read and write its variables.
 
     `run(name=array, …)` takes an array for each input. Its shape is [micro-batches, …], or all
     batches are concatenated along the first dimension. The call returns an array for each output,
@@ -801,8 +786,7 @@ class Run:
         return array if value.sharded else array[0]
 
     def write(self, name: str, array: Numbers) -> None:
-        """Set the elements of a variable in all replicas; for a sharded variable, pass [replicas,
-        …].
+        """Set the elements of a variable in all replicas; a sharded variable takes [replicas, …].
 
         The number of the replica is added to the variable "seed", so that each replica draws
         different random numbers.
@@ -839,9 +823,7 @@ class Run:
         return {name: self.read(name) for name, v in variables if first_reader.get(v) != "assign"}
 
     def restore(self, state: Mapping[str, Numbers]) -> None:
-        """Set the variables to the arrays in `state`, so that training continues with the same
-        bits.
-        """
+        """Set the variables to the arrays in `state`, so that training continues exactly."""
         for name, array in state.items():
             self.write(name, array)
 

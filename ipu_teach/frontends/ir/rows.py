@@ -87,8 +87,7 @@ def check_dtypes(*values: Value) -> None:
 
 
 def broadcast(*values: Value, dtype: Kind | None = None) -> Out:
-    """Return the shape to which all inputs broadcast, and `dtype`, or the inputs' dtype if it is
-    None.
+    """Return the shape to which all inputs broadcast, and `dtype` or the inputs' dtype.
 
     Raises `Unfit` if the dtypes differ, or if the shapes do not broadcast.
     """
@@ -123,9 +122,7 @@ def numeric_pair(a: Value, b: Value) -> Out:
 
 
 def float_pair(a: Value, b: Value) -> Out:
-    """Return the shape and dtype of a combination of `a` and `b`. Raises `Unfit` if `a` is not
-    float.
-    """
+    """Return the shape and dtype of a combination of floats; raise `Unfit` if `a` is not float."""
     floats(a)
     return pair(a, b)
 
@@ -218,8 +215,7 @@ def binary(
     gradients: Callable[..., tuple[Value | None, Value | None]],
     shape: Shaper = numeric_pair,
 ) -> Row:
-    """Return the definition of an operation of two inputs a and b, which broadcast, with the result
-    y.
+    """Return the definition of an operation of two inputs a and b, which broadcast to the result y.
 
     `gradients(graph, g, a, b, y)` returns the gradients of a and b before they are summed over the
     broadcast dimensions.
@@ -294,8 +290,7 @@ def _extreme(loses: str) -> Callable[..., tuple[Value, Value]]:
 
 
 def _power(ir: Ir, g: Value, a: Value, b: Value, y: Value) -> tuple[Value, Value | None]:
-    """Return the gradients of `a` and `b` for y = a ** b, or None for the gradient of a constant
-    `b`.
+    """Return the gradients of `a` and `b` for y = a ** b; None for `b` if it is constant.
 
     At a = 0, the formulas b a ** (b - 1) and y log(a) may be NaN or infinite. The gradient of an
     operand is therefore set to 0 where y does not depend on it: for `a` where b = 0, and for `b`
@@ -315,9 +310,7 @@ def _power(ir: Ir, g: Value, a: Value, b: Value, y: Value) -> tuple[Value, Value
 
 
 def _quotient(ir: Ir, g: Value, a: Value, b: Value, y: Value) -> tuple[Value, Value | None]:
-    """Return the gradients of `a` and `b` for y = a / b, or None for the gradient of a constant
-    `b`.
-    """
+    """Return the gradients of a and b for y = a / b; None for b if it is constant."""
     a_grad = ir.op("div", g, b)
     if b.kind == CONSTANT:
         return a_grad, None
@@ -733,8 +726,7 @@ def _reduce(operation: str, grad: Grad, shape: Shaper = _reduced_shape) -> Row:
 
 
 def _expanded(ir: Ir, op: Op, y: Value) -> Value:
-    """Return `y`, which has the shape of the result of the reduction `op`, in the shape of its
-    input.
+    """Return `y`, a value with the shape of the reduction's result, in the shape of its input.
 
     Each element of `y` is repeated along the dimensions that `op` reduces.
     """
@@ -745,10 +737,9 @@ def _expanded(ir: Ir, op: Op, y: Value) -> Value:
 
 
 def _extreme_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
-    """Return the gradient, divided equally among all elements that equal the extreme, as torch.amax
-    does.
+    """Return the gradient, divided equally among all elements that equal the extreme.
 
-    All other elements have the gradient 0.
+    All other elements have the gradient 0. torch.amax has the same gradient.
     """
     (x,) = op.inputs
     is_extreme = ir.op("eq", x, _expanded(ir, op, op.outs[0]))
@@ -800,8 +791,7 @@ def _top_k(low: Lowering, x: Tensor, k: int, largest: bool = True) -> tuple[Tens
 
 
 def _top_grad(ir: Ir, op: Op, g: Value, _: Value | None) -> InputGrads:
-    """Return a gradient that contains each element of `g` at its element's position in x, and else
-    0.
+    """Return a gradient with each element of `g` at its element's position in x, and 0 elsewhere.
 
     The second result of "top_k", the columns of the elements, has no gradient.
     """

@@ -460,9 +460,7 @@ def _gather(low: Lowering, x: Tensor, index: Tensor) -> Tensor:
 
 
 def _sliceable(low: Lowering, dtype: type[DType], shape: Ints, name: str) -> Tensor:
-    """Return a variable of the shape `shape` that popops has mapped for slices of its first
-    dimension.
-    """
+    """Return a variable of this shape, mapped by popops for slices of its first dimension."""
     matrix_shape = shape[0], prod(shape[1:])
     variable = popops.create_sliceable_tensor(
         low.graph, dtype, matrix_shape, [0], debug_context=name

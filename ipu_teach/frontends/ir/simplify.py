@@ -65,9 +65,7 @@ def simplify(ir: Ir) -> Swaps:
 
 
 def _is_kept(value: Value, maker: Maker, changed: set[Value]) -> bool:
-    """Return whether `value` is neither a variable in `changed` nor a view of one of these
-    variables.
-    """
+    """Return whether `value` is neither a variable in `changed` nor a view of one of them."""
     while value in maker and OPS[maker[value].kind].view:
         value = maker[value].inputs[0]
     return value not in changed

@@ -90,9 +90,7 @@ class _Snapshots:
         return swapped(op, swaps)
 
     def output(self, value: Value) -> Value:
-        """Return the output `value`, or a copy of it if it is a view that changes before the
-        update.
-        """
+        """Return an output, or a copy of it if it is a view that changes before the update."""
         if value not in self.made_at:
             return value
         made_at = self.made_at[value]
@@ -104,9 +102,7 @@ class _Snapshots:
         return value
 
     def _snapshot(self, value: Value, position: int, stage: int) -> Value:
-        """Return the copy of a value. If there is none, insert one after the operation at
-        `position`.
-        """
+        """Return the copy of a value; if there is none, add it after the operation `position`."""
         if value not in self.swaps:
             copy = self.swaps[value] = Value(value.shape, value.dtype, f"{value.name}/copy")
             copy_op = replace(self.ir.ops[position], kind="copy", attrs={}, stage=stage)
@@ -115,9 +111,7 @@ class _Snapshots:
         return self.swaps[value]
 
     def _is_stale(self, view: Value, reader: Op, position: int) -> bool:
-        """Return whether `view` may have changed when `reader`, the operation at `position`, reads
-        it.
-        """
+        """Return whether `view` may have changed before `reader`, at `position`, reads it."""
         made_at = self.made_at[view]
         for variable in self.variables_of[view]:
             changes = self.changes[variable]

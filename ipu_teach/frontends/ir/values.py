@@ -469,8 +469,7 @@ class Ir:
 
     @contextmanager
     def at(self, **context: Unpack[Context]) -> Iterator[None]:
-        """Set the `stage`, `part`, `phase`, `path` or `line` of the operations added in a `with`
-        block.
+        """Set the stage, part, phase, path or line of the operations added in a `with` block.
 
         :raises ModelError: for any other keyword.
         """
@@ -578,9 +577,7 @@ class Ir:
         return (self.constant(value, outs[0].dtype, tuple(outs[0].shape)),)
 
     def home(self, variable: Value, otherwise: int = 0) -> int:
-        """Return the stage of the first operation that reads `variable`; `otherwise` if there is
-        none.
-        """
+        """Return the stage of the first operation that reads `variable`, or else `otherwise`."""
         return next((op.stage for op in self.ops if variable in op.inputs), otherwise)
 
     @property
@@ -593,8 +590,7 @@ class Ir:
         return {value: op for op in self.ops for value in op.outs}
 
     def but(self, **changes: Unpack[Changes]) -> Ir:
-        """Return a copy of the graph with the same values, in which the given attributes are
-        replaced.
+        """Return a copy of the graph with the same values and the given changes of attributes.
 
         :raises ModelError: for an unknown attribute, or a value of the wrong type.
         """

@@ -28,9 +28,7 @@ class Loss:
         self.from_logits = from_logits
 
     def target(self, g: Ir, out: Value) -> Value:
-        """Add the input "y", the target for the output `out`, to the graph `g`, and return the
-        input.
-        """
+        """Add the input "y", the target for the output `out`, to the graph `g`, and return it."""
         if self.classes:
             return g.input(out.shape[:-1], "y", UNSIGNED_INT)
         return g.input(out.shape, "y")
@@ -52,9 +50,7 @@ class Loss:
         return None if scores is None else g.cast(scores, FLOAT)
 
     def clipped(self, g: Ir, probabilities: Value) -> Value:
-        """Return probabilities clipped to [EPSILON, 1 - EPSILON], so that their logarithms are
-        finite.
-        """
+        """Return probabilities clipped to [EPSILON, 1 - EPSILON], whose logarithms are finite."""
         return g.op("clamp", probabilities, least=EPSILON, most=1 - EPSILON)
 
     def __call__(self, g: Ir, out: Value, y: Value) -> Value:

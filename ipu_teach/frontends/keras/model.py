@@ -126,8 +126,7 @@ class Model:
         self._loss: Loss | None = None
 
     def _name_layers(self) -> None:
-        """Name each layer without a name after its class, with a number if the name is already
-        used.
+        """Name each layer without a name after its class, with a number if the name is in use.
 
         :raises ModelError: if two layers have the same name.
         """
@@ -249,8 +248,7 @@ class Model:
         pipeline_schedule: Scheduled = GROUPED,
         offload_weight_update_variables: bool = False,
     ) -> None:
-        """Run the stages as a pipeline: they work on different batches of an update at the same
-        time.
+        """Run the stages as a pipeline: they work on different batches at the same time.
 
         The other arguments are those of `set_gradient_accumulation_options`.
         """
@@ -260,9 +258,7 @@ class Model:
         )
 
     def set_pipeline_stage_assignment(self, stages: Sequence[Natural]) -> None:
-        """Set the stage of each layer. Raises `ModelError` if `stages` has another length than
-        `layers`.
-        """
+        """Set the stage of each layer. Raises `ModelError` for a list of another length."""
         if len(stages) != len(self.layers):
             names = ", ".join(layer.name for layer in self.layers)
             raise ModelError(f"""set_pipeline_stage_assignment() was given
@@ -308,9 +304,7 @@ class Model:
         return without_unused(graph)
 
     def _compiled_loss(self, mode: str) -> Loss:
-        """Return the loss. Raises `ModelError` before `compile` is called; `mode` is the caller's
-        name.
-        """
+        """Return the loss. Raises `ModelError` before `compile`; `mode` is the caller's name."""
         if self._loss is None:
             raise ModelError(f"""{mode}() was called before compile().
                 next:  call model.compile(optimizer="sgd", loss="mse") first, with your loss.""")
@@ -470,9 +464,7 @@ class Model:
     def _train_epoch(
         self, batch: int, batches: Batches, steps: int, label: str, callbacks: Sequence[Callback]
     ) -> dict[str, float]:
-        """Train for the `steps` batches of an epoch. Return the means of the loss and metrics by
-        name.
-        """
+        """Train for the `steps` batches of an epoch; return the mean loss and metrics by name."""
         run = self._run(FIT, batch)
         run.write("rate", self.optimizer.learning_rate)
         figures: list[dict[str, Array]] = []
@@ -576,8 +568,9 @@ class Model:
         self._to_device()
 
     def save_weights(self, path: str | PathLike[str]) -> None:
-        """Write all weights to a file in the format of `ipu_teach`: a graph that has only
-        variables.
+        """Write all weights to a file in the format of `ipu_teach`.
+
+        The file contains a graph that has only variables.
         """
         file = Ir()
         self._to_host()

@@ -92,9 +92,7 @@ class Arguments:
         )
 
     def _refuse_hidden(self, name: str, leaf: Argument) -> None:
-        """Raise `ModelError` if an argument contains tensors that `pytree.tree_flatten` does not
-        find.
-        """
+        """Raise `ModelError` if an argument contains tensors that `pytree` does not find."""
         if not has_tensor(leaf):
             return
         kind = type(leaf).__name__
@@ -123,9 +121,7 @@ class Arguments:
         return arrays
 
     def micro_batch(self, count: int) -> tuple[tuple[Argument, ...], dict[str, Argument]]:
-        """Return `(args, kwargs)`, in which the first of `count` equal parts replaces each tensor's
-        batch.
-        """
+        """Return `(args, kwargs)` with the first of `count` equal parts of each tensor's batch."""
         first_parts = [
             _part(argument, count) if isinstance(argument, torch.Tensor) else argument
             for argument in self._flat

@@ -127,9 +127,7 @@ def _check_repeats(module: torch.nn.Module, tracer: Tracer, changed_names: list[
 
 
 def _check_leaks(module: torch.nn.Module, tracer: Tracer) -> None:
-    """Raise `ModelError` if forward has stored a tensor in an object that a `Snapshot` does not
-    restore.
-    """
+    """Raise `ModelError` if forward has stored a tensor where a `Snapshot` cannot undo it."""
     for recorder in tracer.recorders:
         recorder.constants.clear()
     lines = [line for recorder in tracer.recorders for line in recorder.remaining()]

@@ -1,5 +1,4 @@
-"""Fingerprints: hashable copies of Python values. Comparing two of them shows whether a value
-changed.
+"""Fingerprints: hashable copies of Python values, which show whether a value has changed.
 
 A program is compiled for the Python values at the time of its compilation. Before each call, the
 fingerprint of the current values is compared with the fingerprint at the compilation.
@@ -122,9 +121,7 @@ def fingerprint(value: object, memo: dict[int, Hashable] | None = None) -> Hasha
 
 
 def attributes_of(value: object) -> dict[str, object] | None:
-    """Return the attributes of an object by name, or None if objects of its class have no
-    attributes.
-    """
+    """Return the attributes of an object by name, or None if its class has no attributes."""
     if is_dataclass(value) and not isinstance(value, type):
         return {f.name: getattr(value, f.name, None) for f in fields(value)}
     slots = [n for c in type(value).__mro__ for n in _slots(c)]

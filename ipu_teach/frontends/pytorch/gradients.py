@@ -40,9 +40,7 @@ class DeviceGradient(torch.Tensor):  # type: ignore[misc]
         args: Sequence[Argument] = (),
         kwargs: Mapping[str, Argument] | None = None,
     ) -> Argument:
-        """Raise `ModelError`, except in functions that `zero_grad` and conversions of a module
-        call.
-        """
+        """Raise `ModelError`, except in functions that `zero_grad` and conversions call."""
         name = getattr(func, "__name__", str(func))
         if name in ("__get__", "__set__"):  # use the name of the property, such as "grad"
             name = getattr(getattr(func, "__self__", None), "__name__", name)

@@ -149,8 +149,7 @@ class Labels(TorchFunctionMode):  # type: ignore[misc]
         return result
 
     def _note_checkpoint(self) -> None:
-        """Set `is_recomputed` if the current function, which is replaced, runs inside torch's
-        checkpoint.
+        """Set `is_recomputed` if the current, replaced function runs inside torch's checkpoint.
 
         In this case, the backward pass calls the function again.
         """
@@ -195,9 +194,7 @@ class Labels(TorchFunctionMode):  # type: ignore[misc]
 
     @contextmanager
     def in_backward(self, loss: torch.Tensor) -> Iterator[None]:
-        """Give each backward operation of `loss` the label of its forward operation, in a `with`
-        block.
-        """
+        """Label backward operations of `loss` like their forward operations, in a `with` block."""
         self.note(loss)
         hooks = []
         visited = set()

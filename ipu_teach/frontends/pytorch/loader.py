@@ -1,6 +1,4 @@
-"""A subclass of PyTorch's `DataLoader` whose batches have the size that a call of an executor
-needs.
-"""
+"""A subclass of PyTorch's `DataLoader` with the batches that a call of an executor needs."""
 
 from __future__ import annotations
 

@@ -150,8 +150,7 @@ class Lowerer:
             self.captured.trained.append(variable)
 
     def _is_counter(self, node: torch.fx.Node, change: torch.fx.Node, tensor: torch.Tensor) -> bool:
-        """Return whether forward only adds 1 to an integer buffer, as a batch norm does to its
-        counter.
+        """Return whether forward only adds 1 to an integer buffer, as a batch norm does.
 
         `node` is the buffer, and `change` is the node that computes its new value.
         """
@@ -324,17 +323,13 @@ class Lowerer:
         return node in self.changes or self.variables[node].name in self.assigned
 
     def _read_before_change(self, node: torch.fx.Node) -> None:
-        """Copy the old value of a variable that forward changes, for operations that read the old
-        value.
-        """
+        """Copy the old value of a variable that forward changes, for later readers of it."""
         if self.values[node] is self.variables[node]:
             with self.graph.at(part=FORWARD):
                 self.values[node] = self.graph.op("copy", self.variables[node])
 
     def _lift(self, argument: Argument) -> Argument:
-        """Return `argument` with each tensor replaced by a constant of the graph, also in lists and
-        dicts.
-        """
+        """Return `argument` with each tensor, also in lists and dicts, as a graph constant."""
         if isinstance(argument, torch.Tensor):
             return self._constant(argument)
         if isinstance(argument, list):
@@ -410,9 +405,7 @@ class Lowerer:
         self._fuse_updates()
 
     def _assignments(self) -> list[tuple[Value, torch.fx.Node]]:
-        """Return `(variable, node)` for each variable that forward changes; `node` is its new
-        value.
-        """
+        """Return `(variable, node of its new value)` for each variable that forward changes."""
         changed = [
             (self.variables[changed_node], new_node)
             for changed_node, new_node in self.changes.items()

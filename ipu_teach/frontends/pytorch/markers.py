@@ -106,9 +106,7 @@ def print_tensor(x: torch.Tensor, title: str) -> torch.Tensor:
 
 
 def keep_tensor(x: torch.Tensor) -> torch.Tensor:
-    """Return `x`, and mark it: its value stays in memory for the backward pass and is not
-    recomputed.
-    """
+    """Return `x`, and mark that its value is kept for the backward pass and not recomputed."""
     if current is not None:
         current.kept.append(x.detach())
     return x

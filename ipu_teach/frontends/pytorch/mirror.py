@@ -78,8 +78,7 @@ def check_module(module: torch.nn.Module) -> None:
 
 
 def _spans(tensors: Sequence[torch.Tensor]) -> Iterator[tuple[int, int]]:
-    """Yield `(start, end)` for each tensor: the address of its first byte and the address after its
-    last.
+    """Yield `(start, end)` for each tensor: the address of its first byte and after its last byte.
 
     For a tensor without elements, yield (0, 0).
     """

@@ -57,8 +57,7 @@ def _refuse(function: str, description: str, advice: str) -> NoReturn:
 
 @contextmanager
 def in_eval(module: torch.nn.Module) -> Iterator[None]:
-    """Put a module and its submodules in eval mode for a `with` block, and then restore their
-    modes.
+    """Put a module and its submodules in eval mode for a `with` block, then restore their modes.
 
     :raises ModelError: if the module is in training mode, and its own `eval` or `train` changes
         more than the modes.

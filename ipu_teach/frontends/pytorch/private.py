@@ -126,9 +126,7 @@ def decomposed(
 
 
 def memory(tensor: torch.Tensor) -> int:
-    """Return the address of a tensor's storage object, which is equal for tensors that share
-    memory.
-    """
+    """Return the address of a tensor's storage, which is equal for tensors that share memory."""
     return int(tensor.untyped_storage()._cdata)
 
 
@@ -203,9 +201,7 @@ def as_torch_spells(operation: Operation, *args: Argument, **kwargs: Argument) -
 
 
 def safe_softmax(x: torch.Tensor, dim: int) -> torch.Tensor:
-    """Return the softmax along `dim`, or 0 where all elements along `dim` are -inf, as in
-    attention.
-    """
+    """Return the softmax along `dim`, or 0 where all elements along `dim` are -inf."""
     result: torch.Tensor = torch._safe_softmax(x, dim)
     return result
 

@@ -100,9 +100,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         return result
 
     def _node(self, tensor: torch.Tensor) -> torch.fx.Node:
-        """Return the node that computes a tensor; if there is none, record the tensor as a
-        constant.
-        """
+        """Return the node that computes a tensor, or a new constant node if there is none."""
         node: torch.fx.Node | None = self._nodes.get(tensor)
         if node is None:
             name = f"constant_{len(self.constants)}"

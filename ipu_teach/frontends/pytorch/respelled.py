@@ -22,9 +22,7 @@ def _weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
 
 
 def _cdist(a: Tensor, b: Tensor, p: float = 2.0, compute_mode: str | None = None) -> Tensor:
-    """Return the distances between all pairs of rows of `a` and `b`; the gradient at distance 0 is
-    0.
-    """
+    """Return the distances between all rows of `a` and `b`; the gradient at distance 0 is 0."""
     difference = a.unsqueeze(-2) - b.unsqueeze(-3)
     if p == 0:
         return (difference != 0).to(a.dtype).sum(-1) + 0 * difference.sum(-1).nan_to_num()
@@ -148,8 +146,7 @@ def _grid_sampled(
 
 
 def _dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Return `input` after dropout; if nothing is dropped, return `input` itself, as eager torch
-    does.
+    """Return `input` after dropout, or `input` itself if nothing is dropped, as eager torch does.
 
     A traced torch graph would return a copy instead. The difference matters, because an in-place
     operation on the result also changes the input.

@@ -94,17 +94,13 @@ class Snapshot:
         return [(name, v) for v in before]
 
     def _dict(self, name: str, value: dict[Any, Any], is_object: bool = False) -> Iterable[Named]:
-        """Record the members of a dict, or an object's attributes, and return (name, member) for
-        each.
-        """
+        """Record the members of a dict or object, and return (name, member) for each of them."""
         record = _Dict(name, value, members(value), is_object)
         self._records.append(record)
         return [(record.name_of(key), member) for key, member in record.before.items()]
 
     def _array(self, name: str, value: Array) -> Iterable[Named]:
-        """Record the elements of a numpy array if the array is writeable and not too large. Return
-        ().
-        """
+        """Record the elements of a numpy array if it is writeable and not too large. Return ()."""
         if value.dtype != object and value.nbytes <= _LARGEST and value.flags.writeable:
             self._records.append(_Array(name, value, value.copy()))
         return ()
@@ -140,9 +136,7 @@ class Snapshot:
 
 
 class _Record:
-    """The base class of records: the state of a variable, attribute or container before the
-    capture.
-    """
+    """The base class of records of a variable, attribute or container before the capture."""
 
     name: str
 

@@ -122,8 +122,7 @@ class Tracer:
         return "" if self.labels is None else self.labels.label.path
 
     def trace(self, training: bool, scale: float) -> JointGraph:
-        """Return the graph of the module. If `training`, it includes the gradients of `scale *
-        loss`.
+        """Return the graph of the module; if `training`, with the gradients of `scale * loss`.
 
         :raises ModelError: if a trained module returns no loss, or if a module changes its inputs
             or a constant tensor in place.
@@ -224,8 +223,7 @@ class Tracer:
                 states[name].register_post_accumulate_grad_hook(hook)
 
     def _check_changes(self, joint: JointGraph) -> None:
-        """Raise `ModelError` if the graph changes an input or a constant tensor of the module in
-        place.
+        """Raise `ModelError` if the graph changes an input or a constant tensor in place.
 
         A constant tensor is neither a parameter nor a buffer.
         """
@@ -255,16 +253,12 @@ class Tracer:
                     )
 
     def _refuse_change(self, label: Label, problem: str, advice: str) -> None:
-        """Raise `ModelError` with the module and the line of the operation that has the label
-        `label`.
-        """
+        """Raise `ModelError` with the module and the line of the operation with this label."""
         where = label.path or type(self.module).__name__
         raise ModelError(problem, where=where, line=in_words(label.line), next_step=advice)
 
     def _functionalise(self, joint: JointGraph) -> None:
-        """Record the graph again, with in-place operations replaced by operations that return new
-        tensors.
-        """
+        """Record the graph again, with operations that return new tensors."""
         run = _Rerun(joint)
         with torch.no_grad():
             self._record(joint, torch.func.functionalize(run), lambda: run.label)

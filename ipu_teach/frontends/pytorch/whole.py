@@ -101,8 +101,7 @@ class Capture:
     ops: dict[Value, list[Op]] = field(default_factory=dict)
 
     def lower(self, graph: Ir, name: str, args: Sequence[Argument]) -> list[Value]:
-        """Add the operations of a node `ipu_teach::whole` or `ipu_teach::whole_backward` to a
-        graph.
+        """Add the operations of a node `ipu_teach::whole` or `whole_backward` to a graph.
 
         `name` is the name of the node's operation. Return the results of the node.
         """
@@ -138,9 +137,7 @@ class Capture:
     def _backward(
         self, graph: Ir, gradients: list[Value], inputs: list[Value], outs: list[Value]
     ) -> list[Value]:
-        """Add the operations of a node `ipu_teach::whole_backward` to a graph, and return the
-        gradients.
-        """
+        """Add the operations of a node `ipu_teach::whole_backward`; return the gradients."""
         pairs = zip(outs, gradients, strict=True)
         known_gradients = {out: gradient for out, gradient in pairs if gradient.number != 0}
         add_gradients(
@@ -166,8 +163,7 @@ def capture() -> Iterator[Capture]:
 
 
 def trace_whole(name: str, inputs: Tensors, how: Argument, examples: Tensors) -> list[torch.Tensor]:
-    """Record one node `ipu_teach::whole`, and return results with the shapes and dtypes of
-    `examples`.
+    """Record one node `ipu_teach::whole`, and return results like `examples`.
 
     `name` is the name of a function in `ROWS`, or of an operation of `frontends.ir`. `how` contains
     its arguments after `inputs`, as values that JSON can represent.

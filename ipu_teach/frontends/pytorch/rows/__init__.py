@@ -1,5 +1,4 @@
-"""Lowering functions: they translate torch's core ATen operations into operations of
-`frontends.ir`.
+"""Lowering functions: they translate torch's core ATen operations into `frontends.ir`.
 
 `ROWS` maps torch's name of an operation, such as "add" or "gelu_backward", to its lowering
 function. `ROWS[name](graph, results, *arguments, **keywords)` adds the operation to a graph, and

@@ -28,8 +28,7 @@ Unary = Callable[[Ir, Value], Value]
 
 
 def unary(*names: str) -> Callable[[Unary], Unary]:
-    """Return a decorator that registers a function of one value as the lowering of torch
-    operations.
+    """Return a decorator that registers a function of one value as the lowering of operations.
 
     The function gets the value in the dtype of the result.
     """
@@ -309,9 +308,7 @@ _TAIL = (
 
 @composed("erfc")
 def _erfc(graph: Ir, x: Value) -> Value:
-    """Return erfc(x): 1 - erf(x) for x <= 0.5, and a formula with a small relative error for x >
-    0.5.
-    """
+    """Return erfc(x): 1 - erf(x) for x <= 0.5, otherwise a formula with a small relative error."""
     t = graph.op("inv", graph.op("add", graph.op("mul", x, 0.5), 1.0))
     polynomial = graph.constant(_TAIL[-1], x.dtype)
     for coefficient in _TAIL[-2::-1]:
@@ -449,9 +446,7 @@ def _atan2(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
 
 
 def extreme(graph: Ir, kind: str, a: Value, b: Value) -> Value:
-    """Return the elementwise maximum ("max") or minimum ("min") of two values; NaN if either is
-    NaN.
-    """
+    """Return the elementwise maximum ("max") or minimum ("min"); NaN if either is NaN."""
     if a.dtype is BOOL:
         return graph.op("logical_or" if kind == "max" else "logical_and", a, b)
     return graph.op(kind, a, b)
@@ -508,8 +503,7 @@ def _clamp_max(graph: Ir, results: Results, x: Value, max: Operand) -> Value:
 
 @row("hypot")
 def _hypot(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
-    """Return sqrt(a² + b²), computed as max(|a|, |b|) * sqrt(1 + r²) with r = min(|a|, |b|) /
-    max(|a|, |b|).
+    """Return sqrt(a² + b²) = m * sqrt(1 + r²), where m = max(|a|, |b|) and r = min(|a|, |b|) / m.
 
     It overflows only if the result does, and is infinite if either operand is infinite.
     """
@@ -551,9 +545,7 @@ def _pow(graph: Ir, results: Results, base: Operand, b: Operand) -> Value:
 
 
 def _comparison(kind: str) -> Callable[..., Value]:
-    """Return the lowering function of a comparison, in the dtype to which torch promotes its
-    operands.
-    """
+    """Return the lowering function of a comparison, in the dtype that torch promotes to."""
 
     def compare(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
         common, dtype = results.promoted()

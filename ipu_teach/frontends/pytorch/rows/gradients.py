@@ -32,8 +32,7 @@ def _threshold_backward(
 
 
 def _by_output(kind: str) -> Callable[..., Value]:
-    """Return the lowering function of a non-linearity's gradient, which is computed from the
-    output.
+    """Return the lowering function of a non-linearity's gradient, computed from the output.
 
     `kind` is the name of the non-linearity, such as "TANH".
     """
@@ -137,9 +136,7 @@ def _dropout_backward(
 def _is_plain_sum(
     gradient: torch.Tensor, index: torch.Tensor, rows: int, padding: int, by_frequency: bool
 ) -> bool:
-    """Return whether the gradient of an embedding is a sum that is not scaled by the rows'
-    frequencies.
-    """
+    """Return whether the gradient of an embedding is not scaled by the rows' frequencies."""
     return not by_frequency
 
 

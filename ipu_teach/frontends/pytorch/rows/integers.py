@@ -27,9 +27,7 @@ NARROW = {"uint8": 8, "int8": 8, "int16": 16}
 
 
 def wrap_to_width(graph: Ir, name: str, results: Results, value: Value) -> Value:
-    """Return `value`, the result of the operation `name`, with integers wrapped to the torch
-    dtype's width.
-    """
+    """Return the result of the operation `name`, wrapped to the width of torch's integer dtype."""
     dtype = str(getattr(results.tensors[0], "dtype", "")).removeprefix("torch.")
     if dtype not in NARROW or name in MOVES or value.dtype is not INT:
         return value
@@ -50,18 +48,14 @@ def _check_divisor(graph: Ir, divisor: Value) -> None:
 
 
 def _unlike_signs(graph: Ir, rest: Value, divisor: Value) -> Value:
-    """Return a BOOL value: whether the remainder `rest` is not 0 and its sign differs from
-    `divisor`'s.
-    """
+    """Return a BOOL value: whether `rest` is not 0 and its sign differs from `divisor`'s."""
     zero = graph.constant(0, rest.dtype)
     signs_differ = graph.op("neq", graph.op("lt", rest, zero), graph.op("lt", divisor, zero))
     return graph.op("logical_and", graph.op("neq", rest, zero), signs_differ)
 
 
 def _floored(graph: Ir, a: Value, b: Value) -> Value:
-    """Return a / b rounded down. As in torch, floats are computed from the remainder, which is
-    exact.
-    """
+    """Return a / b rounded down. Floats use the remainder, which is exact, as in torch."""
     quotient = graph.op("div", a, b)
     remainder = graph.op("rem", a, b)
     if not a.floating:
@@ -122,9 +116,7 @@ def _remainder(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
 
 
 def _bits(kind: str, of_bools: str) -> Callable[..., Value]:
-    """Return the lowering function of the bitwise operation `kind`; `of_bools` is its kind for
-    BOOL.
-    """
+    """Return the lowering function of the bitwise operation `kind`; BOOL uses `of_bools`."""
 
     def combine(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
         if results.dtype is BOOL:

@@ -67,8 +67,7 @@ def fed_through(graph: Ir, index: Value) -> Value | None:
 
 
 def unsigned(graph: Ir, index: Value, size: int, is_subscript: bool = False) -> Value:
-    """Return indices into `size` elements as UNSIGNED_INT. The indices of a subscript may be
-    negative.
+    """Return indices into `size` elements as UNSIGNED_INT; subscripts may be negative.
 
     :raises Unfit: if the index is a mask, or a constant that is out of range.
     """

@@ -49,9 +49,7 @@ def _norm_results(
 def _statistics(
     graph: Ir, results: Results, means: Value, inverse_deviations: Value
 ) -> list[Value]:
-    """Return [means, inverse deviations] in torch's shapes and dtypes: results 1 and 2 of torch's
-    node.
-    """
+    """Return [means, inverse deviations] as torch's results 1 and 2, in their shapes and dtypes."""
     return [
         graph.cast(reshape(graph, v, results.shapes[i]), results.dtypes[i] or v.dtype)
         for i, v in ((1, means), (2, inverse_deviations))

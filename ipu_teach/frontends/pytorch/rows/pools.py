@@ -91,15 +91,12 @@ class Windows:
 
     @property
     def index(self) -> Value:
-        """The flattened table of windows, with the position after the field's last element instead
-        of -1.
-        """
+        """The flattened table of windows, with the number of elements instead of -1."""
         places = np.where(self.table < 0, self.size, self.table)
         return self.graph.constant(places.reshape(-1), UNSIGNED_INT)
 
     def gathered(self, x: Value, outside: float) -> Value:
-        """Return the elements of each window of `x`: [outputs, elements of a window, batch *
-        channels].
+        """Return the elements of each window of `x`: [outputs, elements, batch * channels].
 
         Elements outside of the field have the value `outside`.
         """
@@ -157,8 +154,7 @@ class Windows:
 def _options(
     rank: int, x: Value, *, kernel: Ints, stride: Ints, padding: Ints, ceil_mode: bool
 ) -> Sizes:
-    """Return the sizes of the device's pool: "kernel", "stride", and the padding "lower" and
-    "upper".
+    """Return the sizes of the device's pool: "kernel", "stride", and padding "lower" and "upper".
 
     With `ceil_mode`, the upper padding completes the last window.
     """
@@ -181,8 +177,7 @@ def _complete(field: int, kernel: int, stride: int, lower: int, upper: int) -> i
 
 
 def _uses_places(results: Results, backward: str) -> bool:
-    """Return whether the model uses the positions of the maxima, apart from the pool's backward
-    pass.
+    """Return whether anything but the pool's backward pass uses the positions of the maxima.
 
     `backward` is the name of the backward operation.
     """
@@ -319,9 +314,7 @@ def _avg_windows(
 
 
 def _avg_pool_row(rank: int) -> None:
-    """Register the lowering functions of an average pool over `rank` dimensions and of its
-    gradient.
-    """
+    """Register the lowering functions of an average pool over `rank` dimensions."""
 
     def options(x: Value, kernel: Ints, stride: Ints, padding: Ints) -> Sizes:
         return _options(rank, x, kernel=kernel, stride=stride, padding=padding, ceil_mode=False)
@@ -399,9 +392,7 @@ def _adaptive_avg_row(rank: int) -> None:
         return adaptive, (adaptive.table >= 0).sum(1)
 
     def divided(x: Value, outputs: Ints) -> list[int] | None:
-        """Return the kernel of the equivalent plain pool if the field divides evenly, otherwise
-        None.
-        """
+        """Return the kernel of the equivalent plain pool, or None if there is none."""
         pairs = list(zip(x.shape[2:], outputs, strict=True))
         return None if any(not m or n % m for n, m in pairs) else [n // m for n, m in pairs]
 

@@ -94,9 +94,7 @@ def _check_floats(x: Value) -> None:
 
 
 def _sizes(rank: int, stride: Ints, padding: Ints, dilation: Ints) -> Sizes:
-    """Return the sizes of a convolution, each as a tuple with one entry for each of `rank`
-    dimensions.
-    """
+    """Return the sizes of a convolution, each as a tuple with `rank` entries."""
     return ir.sized(rank, stride=stride, lower=padding, upper=padding, dilation=dilation)
 
 
@@ -123,8 +121,7 @@ def _per_channel(graph: Ir, bias: Value, rank: int) -> Value:
 
 
 def _reached(x: Value, weights: Value, field: Ints, sizes: Sizes) -> tuple[list[int], Sizes]:
-    """Return `(lengths, sizes)` for the part of the field that `x` affects in a transposed
-    convolution.
+    """Return `(lengths, sizes)` for the part of the output that a transposed convolution reaches.
 
     The part begins at index 0 and has the length `lengths[d]` in dimension d; after it, the output
     is 0. `sizes` is a copy with an upper padding for which a convolution of this part has exactly

@@ -56,9 +56,7 @@ def half_as_float(graph: Ir, x: Value) -> Value:
 
 
 def _total(graph: Ir, results: Results, x: Value, dim: Dims, count: float) -> Value:
-    """Return the sum of `x` over `dim`, divided by `count`. If `count` is 0, the result is NaN or
-    infinite.
-    """
+    """Return the sum of `x` over `dim`, divided by `count`; NaN or infinite if `count` is 0."""
     sums = reduce(graph, results, "sum", x, dim=dim, empty=0)
     return graph.op("mul", sums, 1 / count) if count else graph.op("div", sums, 0.0)
 

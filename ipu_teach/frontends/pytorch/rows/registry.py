@@ -1,5 +1,4 @@
-"""The table of lowering functions by torch's operation names, and helpers that these functions
-share.
+"""The table of lowering functions by torch's operation names, and helpers of these functions.
 
 A lowering function has the arguments `(graph, results, *arguments)`: the graph to extend, the
 `Results` of torch's node, and the arguments of the node. It gets a `Value` for each tensor, and
@@ -75,15 +74,12 @@ class Results:
         return self.shapes[0]
 
     def example(self, place: int) -> private.Argument:
-        """Return argument number `place` of the node: a fake tensor for a tensor, or the number
-        itself.
-        """
+        """Return argument number `place` of the node: a fake tensor, or a number."""
         argument = self.node.args[place]
         return argument.meta["val"] if hasattr(argument, "meta") else argument
 
     def promoted(self) -> tuple[torch.dtype, Kind]:
-        """Return the dtype to which torch promotes the first two arguments: `(torch dtype, device
-        dtype)`.
+        """Return `(torch dtype, device dtype)`: the dtype to which the first two arguments promote.
 
         :raises Unfit: if the device does not support this dtype.
         """
@@ -103,8 +99,7 @@ def row(
     kept: bool | Callable[..., bool] = False,
     moves: bool = False,
 ) -> Callable[[AnyRow], AnyRow]:
-    """Return a decorator that registers a lowering function under several names of torch
-    operations.
+    """Return a decorator that registers a lowering function for several torch operations.
 
     `saves` adds the names to `SAVING`, and `moves` adds them to `MOVES`. `kept=True` adds them to
     `KEPT`. If `kept` is a function, it is stored in `KEPT_IF`.
@@ -127,9 +122,7 @@ def row(
 
 
 def as_bool(graph: Ir, x: Operand) -> Value:
-    """Return a BOOL value: whether each element of `x` differs from 0. NaN counts as different from
-    0.
-    """
+    """Return a BOOL value: whether each element of `x` differs from 0, as NaN does."""
     if not isinstance(x, Value):
         return graph.constant(bool(x), BOOL)
     if x.dtype is BOOL:

@@ -135,8 +135,7 @@ def _repeat(graph: Ir, results: Results, x: Value, times: Ints) -> Value:
 
 @row("constant_pad_nd", moves=True)
 def _pad(graph: Ir, results: Results, x: Value, margins: Ints, value: float = 0.0) -> Value:
-    """Return `x` with `margins` of the number `value` around it. A negative margin removes
-    elements.
+    """Return `x` with `margins` of the number `value`; a negative margin removes elements.
 
     `margins` contains the margins before and after the last dimension, followed by those of the
     dimension before it, and so on.
@@ -181,9 +180,7 @@ def flat_gather(graph: Ir, x: Value, places: Array, shape: Ints) -> Value:
 
 
 def flat_write(graph: Ir, x: Value, places: Array, source: Value) -> Value:
-    """Return `x` with the elements of `source` written to the positions `places` of the flattened
-    `x`.
-    """
+    """Return `x` with `source` written to the positions `places` of the flattened `x`."""
     if np.array_equal(places.reshape(-1), np.arange(x.size)):
         return reshape(graph, source, x.shape)
     index = graph.constant(places.reshape(-1), UNSIGNED_INT)
@@ -233,9 +230,7 @@ def _as_strided_scatter(
 
 
 def _numbered(x: Value) -> Array:
-    """Return an array with the shape of `x` that contains each element's position in the flattened
-    `x`.
-    """
+    """Return an array in the shape of `x`: the position of each element in the flattened `x`."""
     return np.arange(x.size).reshape(x.shape)
 
 
