@@ -537,7 +537,10 @@ WRONG: dict[str, tuple[Any, str]] = {
     "no layer": (lambda: keras.Sequential([Input((2,)), 3]), "A Sequential was given 3"),
     "activation": (lambda: Dense(1, "rely"), "did you mean 'relu'"),
     "initializer": (lambda: Dense(1, kernel_initializer="glorot")(Input((2,))), "glorot_uniform"),
-    "loss": (lambda: perceptron().compile("sgd", "categorical"), "loss was given 'categorical'"),
+    "loss": (
+        lambda: perceptron().compile("sgd", "categorical"),
+        "loss was given 'categorical', which",
+    ),
     "no softmax": (
         lambda: (
             on(1).run(lambda: compiled(Dense(10, input_shape=(64,)))).fit(X.reshape(160, 64), Y, 16)
@@ -583,6 +586,10 @@ WRONG: dict[str, tuple[Any, str]] = {
         lambda: perceptron().set_pipeline_stage_assignment([0]),
         "given 1 stage for 2 layers",
     ),
+    "more stages than IPUs": (
+        lambda: on(1).run(staged).fit(X.reshape(160, 64), Y, 8),
+        "has 2 stages, each on its own IPU, but its IPUStrategy has only 1 IPU",
+    ),
     "dropout": (lambda: Dropout(1.0), "from 0 to below 1"),
     "policy": (
         lambda: keras.mixed_precision.set_global_policy("mixed_bfloat16"),
@@ -606,6 +613,12 @@ WRONG: dict[str, tuple[Any, str]] = {
         "the same name. The names are a, a",
     ),
 }
+
+
+def staged() -> Any:
+    model = compiled(Dense(4, "relu", input_shape=(64,)), Dense(10, "softmax"))
+    model.set_pipeline_stage_assignment([0, 1])
+    return model
 
 
 def compiled(*layers: Any) -> Any:

@@ -1249,7 +1249,7 @@ def test_a_group_without_parameters_of_the_module_trains_nothing() -> None:
     poptorch.trainingModel(module, options(), optimizer)(X, Y)
     assert torch.equal(module.b.weight, before)
     text = refused(lambda: poptorch.trainingModel(nn.ReLU(), options()))
-    assert "ReLU has no parameter that requires a gradient" in text
+    assert "given a ReLU, which has no parameter that requires a gradient" in text
 
 
 # --- modules and tensors that are refused ---------------------------------------------------------

@@ -405,7 +405,7 @@ class Opset:
     def __getattr__(self, name: str) -> Callable[..., str]:
         if name.startswith("_"):
             raise AttributeError(name)
-        make = self._table[checked_name("an opset", name, self._table)]
+        make = self._table[checked_name("The opset", name, self._table)]
 
         def operation(args: Sequence[str], debugContext: str = "", **attributes: Attribute) -> str:
             check(name, "debugContext", debugContext, str, refuse=misuse)

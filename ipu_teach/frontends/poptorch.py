@@ -513,9 +513,9 @@ def trainingModel(
     modules.check_kind("trainingModel", module)
     if optimizer is None:
         if not any(parameter.requires_grad for parameter in module.parameters()):
-            raise ModelError(f"""{type(module).__name__} has no parameter that requires a gradient.
-                next:  train a module with parameters, or run this module with
-                poptorch.inferenceModel.""")
+            raise ModelError(f"""trainingModel() was given a {type(module).__name__}, which has no
+                parameter that requires a gradient.
+                next:  use poptorch.inferenceModel(module), or train a module with parameters.""")
         optimizer = optim.SGD(module.parameters(), lr=0.01)
     optimizers.groups_of(optimizer, module)
     return PoplarExecutor(module, options or Options(), optimizer)

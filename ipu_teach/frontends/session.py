@@ -23,7 +23,7 @@ from ipu_teach.arguments import (
     hints_of,
 )
 from ipu_teach.device import IPUModel
-from ipu_teach.errors import IPUTeachError, ModelError, did_you_mean, shown
+from ipu_teach.errors import ModelError, did_you_mean, shown
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import OPS, Ir, Run, Value
 from ipu_teach.frontends.ir.autodiff import Optimiser, Rate
@@ -53,7 +53,7 @@ class CheckedOptions:
         fields: Mapping[str, Field[Hint]] = vars(type(self))["__dataclass_fields__"]
         if name not in fields:
             raise ModelError(f"""{type(self).__name__} has no option {name!r}.
-                next:  {did_you_mean(name, fields)}there are {", ".join(fields)}.""")
+                next:  {did_you_mean(name, fields)}use one of {", ".join(fields)}.""")
         hint = _hints(type(self).__init__).get(name)
         check(type(self).__name__, name, value, hint, refuse=misuse)
         super().__setattr__(name, value)
@@ -252,28 +252,15 @@ def machine(version: str = "ipu2", tiles: int = 0, ipus: int = 1) -> IPUModel:
     return IPUModel(version, num_ipus=ipus, **({"tiles_per_ipu": tiles} if tiles else {}))
 
 
-def checked_count(
-    call: str, number: object, lowest: int = 1, error: type[IPUTeachError] = ModelError
-) -> int:
-    """Return `number`, which must be an integer of at least `lowest`; otherwise raise `error`.
-
-    `call` is the subject of the error's message: a call, such as "fit(epochs)", or a noun.
-    """
-    if type(number) is not int or number < lowest:
-        raise error(f"""{call} was given {shown(number)}.
-            next:  give a whole number of at least {lowest}.""")
-    return number
-
-
 def checked_name(call: str, name: object, known: Collection[str]) -> str:
     """Return `name`, which must be in `known`; otherwise raise `ModelError`.
 
     `call` is the subject of the error's message, which also contains the nearest known name.
     """
     if not isinstance(name, str) or name not in known:
-        raise ModelError(f"""{call} was given {shown(name)}.
-            next:  {did_you_mean(name, known)}there are {", ".join(known)}.""")
+        raise ModelError(f"""{call} was given {shown(name)}, which is not a known name.
+            next:  {did_you_mean(name, known)}use one of {", ".join(known)}.""")
     return str(name)
 
 
-check_calls(globals(), misuse, without=("checked_name", "checked_count"))
+check_calls(globals(), misuse, without=("checked_name",))

@@ -125,7 +125,7 @@ def loss_of(loss: object) -> Loss:
 
     :raises ModelError: for any other value.
     """
-    return loss if isinstance(loss, Loss) else LOSSES[checked_name("loss", loss, [*LOSSES])]()
+    return loss if isinstance(loss, Loss) else LOSSES[checked_name("The loss", loss, [*LOSSES])]()
 
 
 def accuracy(g: Ir, out: Value, y: Value) -> Value:

@@ -35,7 +35,6 @@ from ipu_teach.frontends.session import (
     Group,
     Training,
     batch_product,
-    checked_count,
     compile_graph,
     is_schedule,
     machine,
@@ -339,17 +338,21 @@ class Model:
         They are "steps" (the number of updates in a run), "accumulation" and "replicas". All of
         them are 1 if `mode` is not "fit".
 
-        :raises ModelError: before `compile` is called, or if `steps_per_execution` is not a
-            multiple of the number of batches in an update.
+        :raises ModelError: before `compile` is called, if there are fewer IPUs than stages, or if
+            `steps_per_execution` is not a multiple of the number of batches in an update.
         """
         if mode != FIT:
             return {"steps": 1, "accumulation": 1, "replicas": 1}
         self._compiled_loss(mode)
         accumulation = self._options["accumulation"]
         num_ipus = self._config.auto_select_ipus if self._config else 1
-        replicas = checked_count(
-            "replicas", num_ipus // (1 + max(self.get_pipeline_stage_assignment()))
-        )
+        num_stages = 1 + max(self.get_pipeline_stage_assignment())
+        replicas = num_ipus // num_stages
+        if not replicas:
+            raise ModelError(f"""The model has {counted(num_stages, "stage")}, each on its own IPU,
+                but its IPUStrategy has only {counted(num_ipus, "IPU")}.
+                next:  set config.auto_select_ipus = {num_stages}, and call
+                config.configure_ipu_system() before you create the strategy.""")
         steps = self._steps or accumulation * replicas
         if steps % (accumulation * replicas):
             raise ModelError(f"""steps_per_execution is {steps}, but it must be a multiple of the
@@ -698,9 +701,7 @@ def _steps(factors: dict[str, int], data: Dataset, requested: int | None) -> int
     if data.drop:
         remainder = 0
     batches_per_run = prod(factors.values())
-    steps = checked_count(
-        "the number of steps", batches * min(data.times, 1) if requested is None else requested, 0
-    )
+    steps = int(batches * min(data.times, 1) if requested is None else requested)
     samples_per_run = batches_per_run * data.size
     is_whole = not remainder and steps and not steps % batches_per_run
     if is_whole and steps <= batches * data.times:

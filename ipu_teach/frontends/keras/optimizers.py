@@ -114,7 +114,7 @@ def optimizer_of(optimizer: object) -> Optimizer:
     """
     if isinstance(optimizer, Optimizer):
         return optimizer
-    return OPTIMIZERS[checked_name("optimizer", optimizer, [*OPTIMIZERS])]()
+    return OPTIMIZERS[checked_name("The optimizer", optimizer, [*OPTIMIZERS])]()
 
 
 __all__ = ["SGD", "Adam", "AdamW", "LossScaleOptimizer", "Optimizer"]

@@ -137,6 +137,6 @@ def _check_leaks(module: torch.nn.Module, tracer: Tracer) -> None:
             "no elements while forward is captured.",
             where=type(module).__name__,
             line=in_words(lines[-1]),
-            next_step="return the tensor from forward. Or store it in an attribute, self.last = x; "
-            "the capture then restores the attribute's old value.",
+            next_step="return the tensor from forward, or store it in an attribute of the module "
+            "(self.last = x), whose old value the capture restores.",
         )
