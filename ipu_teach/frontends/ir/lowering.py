@@ -88,9 +88,11 @@ class Lowering:
         self.whole = Graph(target, ir.replicas)
         popops.add_codelets(self.whole)
         self.tensor: dict[Value, Tensor] = {}
-        self.copies: dict[tuple[Value, int], Tensor] = {}  # The tensor of (value, stage).
-        self.streams: dict[str, Value] = {}  # The input that each stream fills.
-        self.per_step: set[str] = set()  # The outputs that are sent once per step.
+        self.copies: dict[tuple[Value, int], Tensor] = {}  # The tensor of each value in each stage.
+        self.streams: dict[
+            str, Value
+        ] = {}  # The input that each stream fills, by the stream's handle.
+        self.per_step: set[str] = set()  # The names of the outputs that are sent once per step.
         self.buffers: dict[Value, RemoteBuffer] = {}
         self._fetched: dict[Value, Tensor] = {}
         self._replica: Tensor | None = None

@@ -861,7 +861,7 @@ def _random(call: Callable[..., Tensor]) -> Row:
 
 
 OPS |= {
-    "dropout_mask": Row(_random_shape, _dropout, no_gradients),  # elements are 1 / keep, or 0
+    "dropout_mask": Row(_random_shape, _dropout, no_gradients),  # The elements are 1 / keep or 0.
     "uniform": _random(poprand.uniform),
     "normal": _random(poprand.normal),
 }
