@@ -582,7 +582,9 @@ class ExecutionPhaseSettings(CheckedOptions):
 
 @dataclass
 class TensorLocationSettings(CheckedOptions):
-    """Where tensors are stored: in streaming memory or not, and sharded over replicas or not."""
+    """The location of tensors: on the tiles or in streaming memory, complete or sharded over
+    replicas.
+    """
 
     offChip: bool = False
     replicatedTensorSharding: bool = False

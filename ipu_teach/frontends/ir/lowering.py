@@ -286,7 +286,7 @@ class Lowering:
         self.start(op)
         if op.kind == "assign" and op.inputs[0].remote:
             self._store(op.inputs[0], self.get(op.inputs[1], op, 1))
-            self._fetched.pop(op.inputs[0], None)  # so that later operations read the new value
+            self._fetched.pop(op.inputs[0], None)  # make later operations read the new value
             return
         operands = [self._operand(op, row, input_number) for input_number in range(len(op.inputs))]
         try:

@@ -40,7 +40,7 @@ __all__ = [
 
 
 class _Fields(TypedDict, total=False):
-    """Some attributes of a `Value`. All keys are optional."""
+    """Attributes of a `Value`. All keys are optional."""
 
     shape: tuple[int, ...]
     remote: bool
@@ -157,9 +157,9 @@ def _missing(op: Op, maker: Mapping[Value, Op], saved: set[Value], swaps: Swaps)
 def _least_alive(ir: Ir, maker: Mapping[Value, Op]) -> set[Value]:
     """Return the values to save for "standard" recomputation.
 
-    The forward pass of n operations is divided into about sqrt(n) groups. For each group, the
-    result contains the values that are still needed after one of its operations: the operation
-    after which these values take the fewest bytes.
+    The forward pass of n operations is divided into about sqrt(n) groups. In each group, the values
+    that are still needed take the fewest bytes after one operation. The result contains the values
+    that are needed after this operation.
     """
     ops = [op for op in ir.ops if op.part == FORWARD]
     last_reader = {

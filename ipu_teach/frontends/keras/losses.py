@@ -64,7 +64,7 @@ class SparseCategoricalCrossentropy(Loss):
 
     def __call__(self, g: Ir, out: Value, y: Value) -> Value:
         scores = self.scores(g, out, "softmax")
-        if scores is None:  # as in Keras, use the logarithms of the probabilities as scores
+        if scores is None:  # use the logarithms of the probabilities as scores, like Keras
             scores = g.op("log", self.clipped(g, g.cast(out, FLOAT)))
         return ir.cross_entropy(g, scores, y)
 

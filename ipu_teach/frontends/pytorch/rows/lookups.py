@@ -99,7 +99,7 @@ def unsigned(graph: Ir, index: Value, size: int, is_subscript: bool = False) -> 
 
 
 def _is_counted(graph: Ir, index: Value) -> bool:
-    """Return whether the device computed `index` as UNSIGNED_INT, so it is never negative."""
+    """Return whether the device computed `index` as UNSIGNED_INT, which is never negative."""
     maker = graph.maker().get(index)
     if maker is None or maker.kind != "reinterpret":
         return False
