@@ -582,9 +582,7 @@ class ExecutionPhaseSettings(CheckedOptions):
 
 @dataclass
 class TensorLocationSettings(CheckedOptions):
-    """The location of tensors: on the tiles or in streaming memory, complete or sharded over
-    replicas.
-    """
+    """The location of tensors: on the tiles or in streaming memory, complete or sharded."""
 
     offChip: bool = False
     replicatedTensorSharding: bool = False

@@ -439,8 +439,8 @@ class Ir:
         if dtype not in (FLOAT, HALF) and not np.array_equal(array, host_values):
             raise ModelError(f"""The constant {shown(value)} cannot be represented exactly in
                 {dtype.__name__}.
-                next:  use values in the range of {dtype.__name__}, or convert the other operand
-                to floats: graph.op('cast', x, dtype=FLOAT).""")
+                next:  use values in the range of {dtype.__name__}, or convert the other
+                operand with graph.op('cast', x, dtype=FLOAT).""")
         full_shape = array.shape if shape is None else tuple(map(int, shape))
         self._check_size("constant()", full_shape)
         return Value(full_shape, dtype, "constant", CONSTANT, initial=array)
