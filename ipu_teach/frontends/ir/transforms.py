@@ -155,7 +155,7 @@ def _missing(op: Op, maker: Mapping[Value, Op], saved: set[Value], swaps: Swaps)
 
 
 def _least_alive(ir: Ir, maker: Mapping[Value, Op]) -> set[Value]:
-    """Return the values to save for "standard" recomputation.
+    """Return the values that "standard" recomputation keeps in memory.
 
     The forward pass of n operations is divided into about sqrt(n) groups. In each group, the values
     that are still needed take the fewest bytes after one operation. The result contains the values
