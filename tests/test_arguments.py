@@ -147,37 +147,38 @@ def pooled(kernel: Any, padding: Any = (0, 0)) -> object:
         (lambda: untyped.seed(GRAPH, None), "seed() was given None as number."),
         (
             lambda: ir.mean(GRAPH, X, (5,)),
-            "mean() is not possible: there is no dimension [5] of 2.",
+            "mean() is not possible: [5] contains a dimension that a tensor of 2 dimensions "
+            "does not have.",
         ),
         (lambda: ir.cross_entropy(GRAPH, X, X, "nonsense"), "was given 'nonsense' as reduction."),
         (
             lambda: untyped.linear(GRAPH, FOREIGN, W),
             "matmul() was given foreign: FLOAT[4, 3], which",
         ),
-        (lambda: ir.attention(GRAPH, X, X, X, X, True), "attention() was given a mask, and "),
+        (lambda: ir.attention(GRAPH, X, X, X, X, True), "attention() was given both a mask and "),
         (lambda: untyped.optimise(GRAPH, {}, rate=None), "optimise() was given None as rate."),
         (
             lambda: untyped.optimise(GRAPH, {}, "adam", beta3=1.0),
-            "optimise() was given 'beta3', which",
+            "optimise() was given the setting 'beta3', which",
         ),
         (lambda: ir.autodiff(GRAPH, LOSS, scale=0.0), "autodiff() was given 0.0 as scale."),
         (lambda: ir.pool(GRAPH, "max_pool", X, 2, lower=-1), "pool() was given -1 as lower."),
-        (lambda: GRAPH.op("add", X, None), "add was given None as input 1."),
-        (lambda: GRAPH.op("add", X, "y"), "add was given 'y' as input 1."),
-        (lambda: GRAPH.op("mul", X, 2 + 1j), "mul was given (2+1j) as input 1."),
+        (lambda: GRAPH.op("add", X, None), "The operation add was given None as input 1, "),
+        (lambda: GRAPH.op("add", X, "y"), "The operation add was given 'y' as input 1, "),
+        (lambda: GRAPH.op("mul", X, 2 + 1j), "The operation mul was given (2+1j) as input 1, "),
         (lambda: GRAPH.op("sum", X, dims={0}), "sum was given {0} as dims."),
         (lambda: GRAPH.op("reshape", X, form=(12,)), "reshape has no attribute 'form'."),
         (lambda: GRAPH.op("cast", X, dtype=np.float32), "cast was given numpy.float32 as dtype."),
         (lambda: GRAPH.op("expand", X, shape=(2**31, 4, 3)), "expand of [2147483648, 4, 3] has "),
         (lambda: GRAPH.input((2, "3"), "y"), "input() was given (2, '3') as shape."),
         (lambda: GRAPH.at(stage=-1).__enter__(), "at() was given -1 as stage."),
-        (lambda: GRAPH.at(stages=1).__enter__(), "at() has no 'stages'."),
+        (lambda: GRAPH.at(stages=1).__enter__(), "at() has no argument 'stages'."),
         (lambda: keras.layers.Dense(True), "Dense() was given True as units."),
         (lambda: keras_untyped.Sequential([3]), "Sequential() was given [3] as layers."),
         (lambda: keras.optimizers.SGD(float("nan")), "SGD() was given nan as learning_rate."),
         (lambda: keras.callbacks.EarlyStopping(mode="up"), "EarlyStopping() was given 'up' as "),
         (lambda: keras.ipu.config.IPUConfig(auto_select_ipus=0), "IPUConfig() was given 0 as "),
-        (lambda: BUILDER.aiOnnx.softmax([ID], axis=7), "along() is not possible: there is no "),
+        (lambda: BUILDER.aiOnnx.softmax([ID], axis=7), "along() is not possible: [7] contains a "),
         (lambda: BUILDER.aiOnnx.softmax([ID], axes=1), "softmax() has no attribute 'axes'."),
         (lambda: BUILDER.aiOnnx.relu(ID), "relu() was given the id "),
         (lambda: popart.SGD({"lossScaling": (0.0, True)}), "SGD() was given 0.0 as lossScaling."),
@@ -210,7 +211,8 @@ def test_a_tensor_larger_than_an_ipu_is_refused_before_anything_is_allocated() -
     with pytest.raises(ModelError) as caught:
         ir.Lowering(graph, device)
     assert str(caught.value).startswith(
-        "add makes a tensor of 4,800,000,000 bytes, but an IPU of the device has 1,277,952.\n"
+        "The result of add has 4,800,000,000 bytes, but an IPU of the device has a memory of only "
+        "1,277,952 bytes.\n"
     )
     assert "line:  test_arguments.py, line " in str(caught.value) and caught.value.next_step
 

@@ -323,10 +323,10 @@ def multiplying(net: Any, x: Any, y: Any) -> Any:
 
 
 REFUSED: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
-    "input": (lambda: Around(adding), ("The input 'x' was changed", "x += 1", "y = x + 1")),
+    "input": (lambda: Around(adding), ("changes the input 'x' in place", "x += 1", "y = x + 1")),
     "view of an input": (
         lambda: Around(cutting),
-        ("The input 'x' was changed", "x[:, 0].zero_()"),
+        ("changes the input 'x' in place", "x[:, 0].zero_()"),
     ),
     "attribute in place": (
         lambda: Around(growing, lambda net: setattr(net, "shift", torch.ones(6))),
@@ -335,7 +335,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "attribute": (
         lambda: Around(moving, lambda net: setattr(net, "shift", torch.ones(6))),
         (
-            "Around.forward changes 'shift', so that its next call computes something else",
+            "Around.forward changes 'shift', on which the result of its next call depends",
             "register_buffer",
         ),
     ),
@@ -351,18 +351,18 @@ REFUSED: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "number": (
         lambda: Around(lambda net, x, y: plain(net, x * x.sum().item(), y)),
         (
-            "uses an element of a tensor to choose the next operations",
+            "uses the value of a tensor's element in Python",
             "x.sum().item()",
             "torch.where",
         ),
     ),
     "array": (
         lambda: Around(lambda net, x, y: plain(net, torch.tensor(x.numpy()), y)),
-        ("uses an element of a tensor to choose the next operations", "x.numpy()"),
+        ("uses the value of a tensor's element in Python", "x.numpy()"),
     ),
     "mask": (
         lambda: Around(lambda net, x, y: (net.first(x), x[x > 0].mean())),
-        ("uses an element of a tensor to choose the next operations", "x[x > 0]"),
+        ("uses the value of a tensor's element in Python", "x[x > 0]"),
     ),
     "shapes": (
         lambda: Around(multiplying),
@@ -429,7 +429,7 @@ def test_errors_name_tensors_in_containers() -> None:
             batch["ids"][0].add_(1)
             return batch["ids"][1]
 
-    with pytest.raises(ModelError, match=r"The input \"batch\['ids'\]\[0\]\" was changed"):
+    with pytest.raises(ModelError, match=r"changes the input \"batch\['ids'\]\[0\]\" in place"):
         poptorch.inferenceModel(Batch(), options())({"ids": [torch.ones(2), torch.ones(3)]})
 
 
@@ -505,7 +505,7 @@ def test_a_tensor_that_stays_elsewhere_is_refused() -> None:
             STORE.append(h)
             return h
 
-    with pytest.raises(ModelError, match="keeps a tensor outside the module") as caught:
+    with pytest.raises(ModelError, match="stores a tensor outside the module") as caught:
         capture_module(Hides(), (torch.ones(3),))
     assert "h = x * 2" in str(caught.value)
     STORE.values.clear()
@@ -567,7 +567,8 @@ def test_a_lowering_that_returns_another_shape_is_refused() -> None:
 
     try:
         with pytest.raises(
-            ModelError, match=r"sinc was lowered to .*FLOAT\[3\].*torch's result is FLOAT"
+            ModelError,
+            match=r"The lowering of aten::sinc returned .*FLOAT\[3\].*torch's result is FLOAT",
         ):
             capture_module(Sinc(), (torch.ones(2, 3),))
     finally:

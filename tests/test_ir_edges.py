@@ -524,6 +524,6 @@ def test_attention_takes_a_mask_or_hides_what_follows() -> None:
     trial = Trial(FLOAT)
     x = trial.x(np.eye(3))
     mask = trial.graph.constant(np.eye(3), FLOAT)
-    with pytest.raises(ModelError, match="a mask, and causal=True") as refused:
+    with pytest.raises(ModelError, match="both a mask and causal=True") as refused:
         ir.attention(trial.graph, x, x, x, mask, causal=True)
-    assert "one of the two" in refused.value.next_step
+    assert "leave out the mask" in refused.value.next_step

@@ -198,7 +198,7 @@ def test_what_skips_a_stage_goes_through_it() -> None:
     for graph in (skipping(), ir.pipelined(skipping())):
         device = IPUModel("ipu2", tiles_per_ipu=2, num_ipus=4).create_device()
         with pytest.raises(
-            ModelError, match="3 stages for each of 1 replica, but the device has only 1 IPU"
+            ModelError, match="each replica needs 3 IPUs, but the device has only 1 IPU for"
         ):
             ir.Lowering(graph, IPUModel("ipu2", tiles_per_ipu=2).create_device())
         run = Run(ir.Lowering(graph, device), device)
@@ -373,7 +373,7 @@ def test_stages_by_the_path_of_modules() -> None:
         (lambda: ir.replicate(net()[0], 1.5), "replicate() was given 1.5"),
         (
             lambda: ir.off_chip(net()[0], ["wieght"]),
-            "'wieght', but the graph has no such variables",
+            "'wieght', which is not the name of a variable of the graph",
         ),
         (lambda: ir.pipelined(ir.accumulate(net(stages=(1, 1))[0], 3)), "4 or more"),
         (lambda: ir.pipelined(net()[0], "fast"), "'fast'"),

@@ -426,7 +426,8 @@ def test_callbacks_watch_a_figure() -> None:
     # read from the device: that the new rate was sent there is the subject
     assert model._current_run.read("rate") == 0.25 and len(model.compiles) == 1
     with pytest.raises(
-        ModelError, match="(?s)watches 'val_loss', but an epoch has loss.*validation_data"
+        ModelError,
+        match="(?s)monitor='val_loss', but the epochs have only the values loss.*validation_data",
     ):
         model.fit(flat, Y[:16], 8, verbose=0, callbacks=[keras.callbacks.EarlyStopping()])
 
@@ -525,7 +526,7 @@ def test_what_a_model_says_of_itself(capsys: pytest.CaptureFixture[str]) -> None
 WRONG: dict[str, tuple[Any, str]] = {
     "outside": (
         lambda: keras.Sequential([Dense(1, input_shape=(2,))]).predict(np.ones((1, 2))),
-        "outside of an IPUStrategy's scope.*within `with ipu",
+        "outside of an IPUStrategy's scope.*in the block `with ipu",
     ),
     "before compile": (
         lambda: on(1).run(lambda: keras.Sequential([Dense(1, input_shape=(2,))])).fit(X, Y),
@@ -536,45 +537,59 @@ WRONG: dict[str, tuple[Any, str]] = {
     "no layer": (lambda: keras.Sequential([Input((2,)), 3]), "A Sequential was given 3"),
     "activation": (lambda: Dense(1, "rely"), "did you mean 'relu'"),
     "initializer": (lambda: Dense(1, kernel_initializer="glorot")(Input((2,))), "glorot_uniform"),
-    "loss": (lambda: perceptron().compile("sgd", "categorical"), "loss was given 'categorical'"),
+    "loss": (
+        lambda: perceptron().compile("sgd", "categorical"),
+        "loss was given 'categorical', which",
+    ),
     "no softmax": (
         lambda: (
             on(1).run(lambda: compiled(Dense(10, input_shape=(64,)))).fit(X.reshape(160, 64), Y, 16)
         ),
-        "outputs that no softmax made.*from_logits=True",
+        "outputs are scores or probabilities.*end with a softmax.*from_logits=True",
     ),
     "shape": (
         lambda: perceptron().fit(X, Y, 16),
-        r"'x' was fed \[16, 8, 8\], but a run takes \[16, 64\]",
+        r"'x' was given an array of the shape \[16, 8, 8\], but a run needs \[16, 64\]",
     ),
     "class": (
         lambda: perceptron().fit(X.reshape(160, 64), Y + (Y == 9), 16, verbose=0),
-        "'y' was fed the number 10, but takes 0 to 9",
+        "'y' was given the number 10, which is not from 0 to 9",
     ),
     "over": (
         lambda: perceptron(1, 4).fit(X.reshape(160, 64)[:150], Y[:150], 8, verbose=0),
-        r"150 samples were given for 18 batches and 6 samples more, but a run takes 32 samples: batch 8 \* steps 4 \* "
+        r"given 150 samples for 18 batches and 6 samples more, but the batches must fill runs of 32 samples: "
+        r"batch 8 \* steps 4 \* "
         r"accumulation 1 \* replicas 1.*as in x\[:128\].*drop_remainder=True",
     ),
     "no whole runs": (
         lambda: perceptron(2, 6).fit(X.reshape(160, 64), Y, 8, verbose=0),
-        r"20 batches, but a run takes 48 samples: batch 8 \* steps 3 \* accumulation 1 \* replicas 2.*x\[:144\]",
+        r"20 batches, but the batches must fill runs of 48 samples: batch 8 \* steps 3 \* accumulation 1 \* replicas 2.*x\[:144\]",
     ),
     "too few": (
         lambda: perceptron().fit(X.reshape(160, 64), Y, 8, verbose=0, steps_per_epoch=21),
-        "were given for 21 batches",
+        "given 160 samples for 21 batches",
     ),
     "half a run": (
         lambda: perceptron(2, 3).fit(X.reshape(160, 64), Y, 8),
-        r"steps_per_execution is 3, but an update takes 2 batches, accumulation 1 \* replicas 2",
+        r"steps_per_execution is 3, but it must be a multiple of the number of batches in an update, accumulation 1 \* replicas 2 = 2",
     ),
     "lengths": (
         lambda: perceptron().fit(X.reshape(160, 64), Y[:150], 8),
         "was given arrays of 160 and 150 samples",
     ),
-    "category": (lambda: keras.utils.to_categorical([0, 3], 3), "the classes 0 to 3, for 3"),
+    "category": (
+        lambda: keras.utils.to_categorical([0, 3], 3),
+        "class numbers from 0 to 3, but 3 classes have the numbers 0 to 2",
+    ),
     "option": (lambda: setattr(ipu.config.IPUConfig(), "auto_select_ipu", 2), "auto_select_ipus"),
-    "stages": (lambda: perceptron().set_pipeline_stage_assignment([0]), "2 layers were given 1"),
+    "stages": (
+        lambda: perceptron().set_pipeline_stage_assignment([0]),
+        "given 1 stage for 2 layers",
+    ),
+    "more stages than IPUs": (
+        lambda: on(1).run(staged).fit(X.reshape(160, 64), Y, 8),
+        "has 2 stages, each on its own IPU, but its IPUStrategy has only 1 IPU",
+    ),
     "dropout": (lambda: Dropout(1.0), "from 0 to below 1"),
     "policy": (
         lambda: keras.mixed_precision.set_global_policy("mixed_bfloat16"),
@@ -591,13 +606,19 @@ WRONG: dict[str, tuple[Any, str]] = {
     ),
     "weights": (
         lambda: perceptron().set_weights([]),
-        r"set_weights\(\) was given \[\], but the model has weights of",
+        r"set_weights\(\) was given arrays of the shapes \[\], but the model's weights have the shapes",
     ),
     "names": (
         lambda: keras.Sequential([Dense(1, name="a", input_shape=(2,)), Dense(1, name="a")]),
-        "the same name: a, a",
+        "the same name. The names are a, a",
     ),
 }
+
+
+def staged() -> Any:
+    model = compiled(Dense(4, "relu", input_shape=(64,)), Dense(10, "softmax"))
+    model.set_pipeline_stage_assignment([0, 1])
+    return model
 
 
 def compiled(*layers: Any) -> Any:

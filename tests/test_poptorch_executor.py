@@ -239,11 +239,13 @@ def test_tensors_are_matched_by_name() -> None:
         torch.testing.assert_close(executor(a, b, batch), module(a, b, batch))
         torch.testing.assert_close(executor(b, a, batch=batch), module(b, a, batch))
     text = refused(lambda: executor(a, b, {"p": a, "q": [b[:1]]}))
-    assert "\"batch['q'][0]\" was given as [1, 3] float32, but was compiled for [2, 3]" in text
+    assert "The argument \"batch['q'][0]\" of the " in text
+    assert "is [1, 3] float32, but the program was compiled for [2, 3]" in text
     text = refused(lambda: executor(a, b))
     assert "was called with 'x' [2, 3] float32, 'y' [2, 3] float32, but was compiled for" in text
-    assert "Two.forward does not take these arguments: missing a required argument: 'y'" in refused(
-        lambda: executor(a)
+    assert (
+        "Two.forward does not accept these arguments: missing a required argument: 'y'"
+        in refused(lambda: executor(a))
     )
     assert "forward(x, y, batch=None)." in refused(lambda: executor(a, b, c=1))
 
@@ -260,7 +262,7 @@ def test_tensors_in_objects_are_fed_or_refused() -> None:
 
     executor = poptorch.inferenceModel(Of(), options())
     text = refused(lambda: executor(Batch(X)))
-    assert "'batch' is a Batch with tensors among its attributes" in text
+    assert "The argument 'batch' is a Batch with tensors in its attributes" in text
     assert "torch.export.register_dataclass(Batch)" in text
     torch.export.register_dataclass(Batch)
     for x, k in ((X, 2.0), (Y, 2.0), (X, 3.0)):
@@ -613,8 +615,8 @@ def test_a_loss_that_cannot_be() -> None:
             out = super().forward(x)
             return poptorch.identity_loss((out - y) ** 2, "none")
 
-    assert "one number" in refused(lambda: poptorch.trainingModel(new(Vector), options())(X, Y))
-    assert "one number" in refused(lambda: poptorch.trainingModel(new(), options())(X))
+    assert "a single float" in refused(lambda: poptorch.trainingModel(new(Vector), options())(X, Y))
+    assert "a single float" in refused(lambda: poptorch.trainingModel(new(), options())(X))
 
     class Detached(Net):
         def forward(self, x: Any, y: Any) -> Any:
@@ -641,21 +643,21 @@ def test_executors_that_share_parameters_are_refused() -> None:
     training(X, Y)
     inference = poptorch.inferenceModel(inner, options())
     text = refused(lambda: inference(X))
-    assert "they share 'a.bias', 'a.weight', 'b.bias', 'b.weight'" in text
+    assert "both use 'a.bias', 'a.weight', 'b.bias', 'b.weight'" in text
     assert "detachFromDevice() of the trainingModel of Wrapped" in text
     tied = new()
     tied.b.weight = inner.b.weight
-    assert "they share 'b.weight', and each device would change a copy" in refused(
+    assert "both use 'b.weight', and each device would change its own copy" in refused(
         lambda: poptorch.inferenceModel(tied, options())(X)
     )
     view = new()
     view.b.weight = nn.Parameter(inner.b.weight.detach()[:, :])
-    assert "they share 'b.weight', and each device would change a copy" in refused(
+    assert "both use 'b.weight', and each device would change its own copy" in refused(
         lambda: poptorch.inferenceModel(view, options())(X)
     )
     training.detachFromDevice()
     torch.testing.assert_close(inference(X), inner(X).detach())
-    assert "they share" in refused(lambda: training(X, Y))
+    assert "both use" in refused(lambda: training(X, Y))
     inference.detachFromDevice()
     training(X, Y)
 
@@ -700,7 +702,7 @@ def test_tied_parameters_train_as_one_and_overlapping_ones_are_refused() -> None
     module = new(Tied)
     module.b.weight = nn.Parameter(module.a.weight.detach())
     text = refused(lambda: poptorch.trainingModel(module, options(), sgd(module))(X))
-    assert "'a.weight' and 'b.weight' are two tensors that share memory" in text
+    assert "The tensors 'a.weight' and 'b.weight' of the module share memory" in text
 
 
 def test_edits_of_weights_between_calls() -> None:
@@ -938,7 +940,7 @@ def test_gradients_on_the_host_are_refused() -> None:
     before = copy.deepcopy(module.state_dict())
     for use in uses:
         text = refused(use)
-        assert "the gradients stay there" in text and "detachFromDevice() first" in text
+        assert "the host has no gradients" in text and "call detachFromDevice()" in text
     assert all(torch.equal(v, before[n]) for n, v in module.state_dict().items())
     pair.executor(X, Y)
     step(pair.plain, pair.reference, X, Y)
@@ -1196,15 +1198,18 @@ WRONG_OPTIMISERS: dict[str, tuple[Callable[[Any], Any], str]] = {
         ),
         "given maximize",
     ),
-    "momentum": (lambda m: sgd(m, momentum=1.0), "SGD was given momentum 1.0"),
+    "momentum": (lambda m: sgd(m, momentum=1.0), "SGD was given momentum=1.0"),
     "RMSprop": (lambda m: torch.optim.RMSprop(m.parameters()), "RMSprop"),
     "LBFGS": (lambda m: torch.optim.LBFGS(m.parameters()), "LBFGS"),
     "NAdam": (lambda m: torch.optim.NAdam(m.parameters()), "NAdam"),
     "a class": (lambda m: torch.optim.SGD, "SGD"),
     "a list": (lambda m: [sgd(m)], "list"),
-    "step": (lambda m: OwnStep(m.parameters(), 0.1), "OwnStep has its own step()"),
-    "hook": (hooked, "SGD has a hook of its step()"),
-    "of another module": (lambda m: sgd(new()), "SGD has none of the parameters of Net"),
+    "step": (lambda m: OwnStep(m.parameters(), 0.1), "OwnStep defines its own step()"),
+    "hook": (hooked, "A hook is registered for step() of SGD"),
+    "of another module": (
+        lambda m: sgd(new()),
+        "The optimiser SGD contains no parameter of the module Net",
+    ),
 }
 
 
@@ -1215,13 +1220,13 @@ def test_optimisers_that_are_refused(name: str) -> None:
     text = refused(lambda: poptorch.trainingModel(module, options(), make(module)))
     assert words in text
     if name in ("RMSprop", "LBFGS", "NAdam"):
-        assert "poptorch.optim.SGD, Adam or AdamW" in text
+        assert "use SGD, Adam or AdamW of poptorch.optim" in text
 
 
 def test_optimisers_of_poptorch_that_are_not_here() -> None:
     for name in ("LAMB", "RMSprop"):
         text = refused(lambda n=name: getattr(poptorch.optim, n), NotOfferedError)
-        assert "poptorch.optim.SGD, Adam or AdamW" in text
+        assert "use SGD, Adam or AdamW of poptorch.optim" in text
 
 
 def test_every_argument_of_the_optimisers_is_known() -> None:
@@ -1244,7 +1249,7 @@ def test_a_group_without_parameters_of_the_module_trains_nothing() -> None:
     poptorch.trainingModel(module, options(), optimizer)(X, Y)
     assert torch.equal(module.b.weight, before)
     text = refused(lambda: poptorch.trainingModel(nn.ReLU(), options()))
-    assert "ReLU has no parameter that requires a gradient" in text
+    assert "given a ReLU, which has no parameter that requires a gradient" in text
 
 
 # --- modules and tensors that are refused ---------------------------------------------------------
@@ -1257,23 +1262,29 @@ def converted(change: Callable[[Any], Any]) -> Build:
 MODULES: dict[str, tuple[Build, tuple[str, ...]]] = {
     "bfloat16": (
         converted(lambda m: m.bfloat16()),
-        ("'a.weight' is torch.bfloat16", "module.float(), module.half()"),
+        ("'a.weight' has the dtype torch.bfloat16", "module.float() gives torch.float32"),
     ),
-    "double": (converted(lambda m: m.double()), ("'a.weight' is torch.float64",)),
-    "complex": (converted(lambda m: m.to(torch.complex64)), ("'a.weight' is torch.complex64",)),
+    "double": (converted(lambda m: m.double()), ("'a.weight' has the dtype torch.float64",)),
+    "complex": (
+        converted(lambda m: m.to(torch.complex64)),
+        ("'a.weight' has the dtype torch.complex64",),
+    ),
     "meta": (
         converted(lambda m: m.to("meta")),
-        ("'a.weight' is on the device meta", "module.to_empty(device='cpu')"),
+        ("'a.weight' is on torch's device \"meta\"", "module.to_empty(device='cpu')"),
     ),
     "lazy": (
         lambda: nn.LazyLinear(3),
-        ("a lazy module, whose 'weight' has no shape yet", "module(x)"),
+        ("a lazy module, whose tensor 'weight' has no shape yet", "module(x)"),
     ),
     "sparse": (
         lambda: Buffered(torch.eye(6).to_sparse()),
-        ("'table' is a sparse tensor", "table.to_dense()"),
+        ("'table' is sparse", "table.to_dense()"),
     ),
-    "double buffer": (lambda: Buffered(torch.eye(6).double()), ("'table' is torch.float64",)),
+    "double buffer": (
+        lambda: Buffered(torch.eye(6).double()),
+        ("'table' has the dtype torch.float64",),
+    ),
     "large number": (lambda: Buffered(torch.tensor([2**40])), ("'table' contains 1099511627776",)),
     "exported": (
         lambda: torch.export.export(new(), (X,)),
@@ -1282,18 +1293,18 @@ MODULES: dict[str, tuple[Build, tuple[str, ...]]] = {
     "scripted": (lambda: torch.jit.trace(new(), X), ("given a ScriptModule", "Python module")),
     "scripted part": (
         lambda: nn.Sequential(nn.ReLU(), torch.jit.trace(nn.Linear(6, 3), X)),
-        ("a module with '1', a ScriptModule",),
+        ("a module whose submodule '1' is a ScriptModule",),
     ),
     "compiled": (
         lambda: torch.compile(new()),
-        ("a module of torch.compile", "without torch.compile"),
+        ("a module compiled by torch.compile", "without torch.compile"),
     ),
     "compiled in place": (lambda: in_place(), ("without torch.compile",)),
     "parallel": (lambda: nn.DataParallel(new()), ("a DataParallel", "module.module")),
-    "function": (lambda: torch.relu, ("call the function in the forward of a class",)),
+    "function": (lambda: torch.relu, ("whose forward calls this function",)),
     "class": (lambda: Net, ("the class Net", "Net(...)")),
-    "number": (lambda: 3, ("was given 3", "give a torch.nn.Module")),
-    "none": (lambda: None, ("was given None", "give a torch.nn.Module")),
+    "number": (lambda: 3, ("was given 3, which is not a torch.nn.Module", "torch.nn.Module")),
+    "none": (lambda: None, ("was given None, which is not a torch.nn.Module", "torch.nn.Module")),
 }
 
 
@@ -1336,18 +1347,24 @@ def test_modules_that_are_accepted() -> None:
 
 
 TENSORS: dict[str, tuple[Any, tuple[str, ...]]] = {
-    "float64": (X.double(), ("'x' is torch.float64", "x.float()")),
-    "bfloat16": (X.bfloat16(), ("'x' is torch.bfloat16",)),
-    "complex": (X.to(torch.complex64), ("'x' is torch.complex64", "torch.view_as_real(x)")),
-    "sparse": (X.to_sparse(), ("'x' is a sparse tensor", "x.to_dense()")),
-    "meta": (X.to("meta"), ("'x' is on the device meta", "torch.zeros_like(x, device='cpu')")),
+    "float64": (X.double(), ("'x' has the dtype torch.float64", "x.float()")),
+    "bfloat16": (X.bfloat16(), ("'x' has the dtype torch.bfloat16",)),
+    "complex": (
+        X.to(torch.complex64),
+        ("'x' has the dtype torch.complex64", "torch.view_as_real(x)"),
+    ),
+    "sparse": (X.to_sparse(), ("'x' is sparse", "x.to_dense()")),
+    "meta": (
+        X.to("meta"),
+        ("'x' is on torch's device \"meta\"", "torch.zeros_like(x, device='cpu')"),
+    ),
     "large": (torch.tensor([[1, 2**31]]), ("'x' contains 2147483648", "32 bits", "x.float()")),
     "small": (torch.tensor([[1, -(2**31) - 1]]), ("'x' contains -2147483649",)),
     "nested": (
         torch.nested.nested_tensor([X, X[:2]]),
         ("'x' is a nested tensor", "torch.nested.to_padded_tensor(x, 0.0)"),
     ),
-    "empty": (X[:0], ("'x' has no elements: its shape is [0, 6]", "at least one example")),
+    "empty": (X[:0], ("has no elements: its shape is [0, 6]", "at least one example")),
 }
 
 
@@ -1397,7 +1414,9 @@ def test_an_executor_is_not_copied_and_not_saved() -> None:
     executor = poptorch.inferenceModel(new(), options())
     executor(X)
     for use in (copy.copy, copy.deepcopy, pickle.dumps, lambda e: torch.save(e, io.BytesIO())):
-        assert "torch.save module.state_dict()" in refused(lambda f=use: f(executor))
+        assert "torch.save([module.state_dict(), optimizer.state_dict()," in refused(
+            lambda f=use: f(executor)
+        )
 
 
 def test_the_state_of_random_numbers_is_checked() -> None:
@@ -1417,9 +1436,10 @@ def test_batches_that_do_not_divide() -> None:
     module = Called(lambda x, k: x * k)
     executor = poptorch.inferenceModel(module, options().deviceIterations(3))
     text = refused(lambda: executor(X, torch.ones(4, 1)))
-    assert "'args[0]' has the shape [4, 6], whose batch is not a multiple of batch_size 1 *" in text
+    assert "'args[0]' of the inferenceModel of Called has the shape [4, 6], but" in text
+    assert "must be a multiple of batch_size 1 *" in text
     text = refused(lambda: executor(drawn(6, 2), torch.tensor(2.0)))
-    assert "'args[1]' has the shape [], whose batch is not a multiple" in text
+    assert "'args[1]' of the inferenceModel of Called has the shape [], but its first" in text
     torch.testing.assert_close(executor(drawn(6, 2), torch.ones(6, 1)), drawn(6, 2))
 
 
@@ -1429,15 +1449,13 @@ def test_loaders_that_are_refused() -> None:
     text = refused(lambda: poptorch.DataLoader(options(), data, batch_sampler=sampler))
     assert "given a batch_sampler" in text and "sampler=" in text
     text = refused(lambda: poptorch.DataLoader(options(), data, batch_size=11))
-    assert "10 examples fill no batch: each run takes 11" in text
+    assert "has only 10 examples, but every batch must have 11" in text
     text = refused(lambda: poptorch.DataLoader(options(), data, worker=2))
     assert "DataLoader has no argument 'worker'" in text
     text = refused(
         lambda: poptorch.DataLoader(options(), data, 2, shuffle=True, sampler=sampler.sampler)
     )
-    assert (
-        "torch's DataLoader refuses these arguments: sampler option is mutually exclusive" in text
-    )
+    assert "torch's DataLoader raised ValueError: sampler option is mutually exclusive" in text
     assert len(poptorch.DataLoader(options(), data, 2, sampler=sampler.sampler)) == 5
 
 
@@ -1530,7 +1548,7 @@ def test_output_modes(mode: str, dtype: str) -> None:
     executor = poptorch.inferenceModel(Called(function), opts)
     x = drawn(8, 3)
     if (mode, dtype) == ("Sum", "bool"):
-        assert "OutputMode.Sum cannot sum an output of torch.bool" in refused(
+        assert "OutputMode.Sum cannot add outputs of the dtype torch.bool" in refused(
             lambda: executor(x), InvalidOptionError
         )
         return
@@ -1548,7 +1566,9 @@ def test_output_modes(mode: str, dtype: str) -> None:
 def test_every_nth_of_fewer_is_refused() -> None:
     opts = options().deviceIterations(2).outputMode(poptorch.OutputMode.EveryN, 3)
     executor = poptorch.inferenceModel(Called(lambda x: x), opts)
-    assert "selects none of the 2 micro-batches" in refused(lambda: executor(X), InvalidOptionError)
+    assert "selects no output, because a call has only 2 micro-batches" in refused(
+        lambda: executor(X), InvalidOptionError
+    )
 
 
 def test_outputs_that_hide_tensors_are_refused() -> None:

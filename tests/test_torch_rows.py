@@ -26,63 +26,71 @@ FIELD = torch.ones(1, 1, 4, 4)
 f = torch.nn.functional
 # a call, its tensors, what the error says, and what it advises
 REFUSED: dict[str, tuple[Any, tuple[Any, ...], str, str]] = {
-    "product": (lambda x: x @ x.t(), (INTEGERS,), "matrices of INT", "x.float() @ y.float()"),
+    "product": (
+        lambda x: x @ x.t(), (INTEGERS,), "only matrices of floats, not of INT",
+        "x.float() @ y.float()",
+    ),
     "conv": (
         lambda x: f.conv2d(x.int(), torch.ones(1, 1, 2, 2, dtype=torch.int32)),
-        (FIELD,), "a convolution of INT", "x.float() and the weights in float",
+        (FIELD,), "convolutions only of floats, not of INT",
+        "convert the input and the weights with .float()",
     ),
-    "pool": (lambda x: f.avg_pool2d(x.int(), 2), (FIELD,), "pooling of INT", "x.float() first"),
+    "pool": (
+        lambda x: f.avg_pool2d(x.int(), 2), (FIELD,), "pools only floats, not INT",
+        "convert the input to floats: x.float()",
+    ),
     "scatter": (
         lambda x, i: x.scatter(0, i, 2.0, reduce="multiply"), (X, INTEGERS[:, :2]),
-        "scatter with reduce='multiply'", "choose reduce='add'",
+        "its argument reduce is 'multiply'", "use reduce='add'",
     ),
     "scatter_reduce": (
         lambda x, i: x.scatter_reduce(0, i, x, "prod"), (X, INTEGERS[:, :2] % 3),
-        "scatter_reduce by 'prod'", "choose 'sum', 'mean', 'amax' or 'amin'",
+        "its argument reduce is 'prod'", "use reduce='sum', 'mean', 'amax' or 'amin'",
     ),
     "mask": (
-        lambda x: x.index_put((x > 2,), torch.arange(9.0)), (X,), "how many elements a mask selects",
+        lambda x: x.index_put((x > 2,), torch.arange(9.0)), (X,), "it selects elements with a mask",
         "torch.where(mask, x, 0)",
     ),
     "strides": (
-        lambda x: x.t().as_strided((2, 3), (1, 2)), (X,), "strides of a view of another tensor",
+        lambda x: x.t().as_strided((2, 3), (1, 2)), (X,), "x is not contiguous",
         "x.contiguous() before as_strided",
     ),
-    "division": (lambda x: x // 0, (INTEGERS,), "an integer is divided by 0", "or by 0.0"),
-    "remainder": (lambda x: x % 0, (INTEGERS,), "an integer is divided by 0", "or by 0.0"),
+    "division": (lambda x: x // 0, (INTEGERS,), "it divides integers by 0", "or by 0.0"),
+    "remainder": (lambda x: x % 0, (INTEGERS,), "it divides integers by 0", "or by 0.0"),
     "index": (
         lambda x: x[torch.tensor([1, 3])], (X,), "the index 3 is out of range for 3 elements",
-        "give indices from 0 to 2",
+        "use indices from -3 to 2",
     ),
     "bits": (
-        lambda x: x.view(torch.int16), (X,), "bits are seen as torch.int16",
+        lambda x: x.view(torch.int16), (X,), "it views the bits of torch.float32 as torch.int16",
         "view torch.float32 as torch.int32",
     ),
     "eps": (
-        lambda x: f.layer_norm(x, (4,), eps=-1.0), (X,), "eps is -1.0", "an eps of 0 or more",
+        lambda x: f.layer_norm(x, (4,), eps=-1.0), (X,), "its eps is -1.0", "an eps of at least 0",
     ),
     "sorter": (
-        lambda x: torch.searchsorted(x[0], x[0], sorter=torch.arange(4)), (X,), "a sorter",
+        lambda x: torch.searchsorted(x[0], x[0], sorter=torch.arange(4)), (X,),
+        "its argument sorter is not supported",
         "sequence.gather(-1, sorter)",
     ),
     "range": (
-        lambda x: torch.randint_like(x, 2**25), (X,), "more than a float tells apart",
-        "a range of 16,777,216 at most",
+        lambda x: torch.randint_like(x, 2**25), (X,), "more than a 32-bit float can",
+        "a range of at most 16,777,216",
     ),
     "bag": (
-        lambda x, i: f.embedding_bag(i, x, max_norm=1.0), (X, INTEGERS % 3), "got max_norm",
+        lambda x, i: f.embedding_bag(i, x, max_norm=1.0), (X, INTEGERS % 3), "was given max_norm",
         "leave max_norm out",
     ),
     "volume": (
         lambda x, g: f.grid_sample(x, g, align_corners=False),
-        (torch.ones(1, 1, 2, 2, 2), torch.zeros(1, 1, 1, 1, 3)), "a field of 3 dimensions",
+        (torch.ones(1, 1, 2, 2, 2), torch.zeros(1, 1, 1, 1, 3)), "an input with 3 spatial dimensions",
         "input[:, :, i]",
     ),
     "round": (
-        lambda x: x.round(decimals=-1), (INTEGERS,), "integers are not rounded to tens",
+        lambda x: x.round(decimals=-1), (INTEGERS,), "it rounds integers to tens",
         "x.float().round(decimals=-1)",
     ),
-    "constant": (lambda x: x + 2**40, (INTEGERS,), "cannot be INT", "in the range of INT"),
+    "constant": (lambda x: x + 2**40, (INTEGERS,), "cannot be represented exactly in INT", "in the range of INT"),
 }  # fmt: skip
 
 
@@ -179,12 +187,14 @@ def test_indices_that_are_fed_are_checked_by_the_host() -> None:
     gathered = poptorch.inferenceModel(Call(lambda x, i: x.gather(0, i)))
     last = torch.tensor([-1, 0, -3])
     assert torch.equal(subscript(X, last), X[last])
-    with pytest.raises(ModelError, match="was fed the number 3, but takes -3 to 2") as refused:
+    with pytest.raises(
+        ModelError, match="was given the number 3, which is not from -3 to 2"
+    ) as refused:
         subscript(X, torch.tensor([0, 1, 3]))
-    assert "give indices into 3 elements" in refused.value.next_step
+    assert "use indices from -3 to 2" in refused.value.next_step
     row = torch.tensor([[0, 2, 1, 1]])
     assert torch.equal(gathered(X, row), X.gather(0, row))
-    with pytest.raises(ModelError, match="was fed the number -1, but takes 0 to 2"):
+    with pytest.raises(ModelError, match="was given the number -1, which is not from 0 to 2"):
         gathered(X, row - 1)
 
 

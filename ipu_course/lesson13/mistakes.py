@@ -138,7 +138,7 @@ def train(make, images, labels, epochs, batch, steps):
 
 
 # %% 13.2: chances that are none
-# error in the answer: outputs that no softmax made
+# error in the answer: the model does not end with a softmax
 def train(make, images, labels, epochs, batch, steps):
     with ipu.ipu_strategy.IPUStrategy().scope():
         model = make()

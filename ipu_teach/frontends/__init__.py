@@ -1,7 +1,8 @@
-"""Front ends: models written for a framework become calls of the libraries.
+"""Front ends: they turn a model written for a framework into calls of the kit's PopLibs functions.
 
-`ir` represents a model as data, with gradients, transforms and lowering. Each framework has a
-module or package with its names, which contains no rules for operations.
+The package `ir` represents a model as a graph of operations. It computes gradients, transforms the
+graph and compiles it for the device. Each framework has a module or package of its own, such as
+`poptorch`, which provides the framework's names and builds an `ir` graph from them.
 """
 
 from __future__ import annotations

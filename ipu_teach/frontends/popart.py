@@ -1,7 +1,7 @@
-"""PopART's names for the kit's graph: a Builder of models, and sessions that run them.
+"""A front end with PopART's names: a Builder of models, and sessions that run them.
 
-The tensors of a Builder are known by their ids, which are strings. Operations and attributes have
-the names of ONNX, but a model is saved as a file of the kit, not of ONNX.
+A tensor of a Builder is identified by a string, its id. Operations and attributes have the names of
+ONNX, but models are saved in a file format of `ipu_teach`, not of ONNX.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from ipu_teach.report import Report
 
 Ints = Sequence[int]
-# An array of the host, or a value from which numpy makes an array. A run checks shape and dtype.
+# An array, or a value that numpy.asarray accepts. A run checks its shape and dtype.
 HostArray: TypeAlias = Any
 TYPES: dict[str, type[DType]] = {"FLOAT": FLOAT, "FLOAT16": HALF, "INT32": INT, "BOOL": BOOL}
 TYPES |= {"UINT32": UNSIGNED_INT}
@@ -99,7 +99,7 @@ ATTRIBUTES: dict[str, Hint] = {
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """The shape of a tensor, and its dtype by PopART's name.
+    """The shape of a tensor, and its dtype as PopART names it.
 
     The dtypes are "FLOAT", "FLOAT16", "INT32", "UINT32" and "BOOL".
     """
@@ -109,7 +109,7 @@ class TensorInfo:
 
     @property
     def type(self) -> type[DType]:
-        """The device's dtype."""
+        """The device's dtype, such as HALF for "FLOAT16"."""
         return TYPES[self.dtype]
 
 
@@ -117,17 +117,17 @@ class TensorInfo:
 
 
 def _pads(pads: Ints) -> tuple[Ints | int, Ints | int]:
-    """Return (padding before, padding after the field) of each dimension from ONNX's `pads`.
+    """Return `(lower, upper)`: the padding before and after the field in each dimension.
 
-    `pads` has first the padding before each dimension, then the padding after each. If it is empty,
-    both results are 0.
+    ONNX's `pads` contains first the padding before each dimension, then the padding after each
+    dimension. If it is empty, both results are 0.
     """
     dimension_count = len(pads) // 2
     return pads[:dimension_count] or 0, pads[dimension_count:] or 0
 
 
 def _pool(kind: str) -> Callable[..., Value]:
-    """Return the operation of a pool, "max_pool" or "avg_pool"."""
+    """Return a function that adds a pool to a graph; `kind` is "max_pool" or "avg_pool"."""
 
     def pool(
         g: Ir,
@@ -192,10 +192,10 @@ def _batch_norm(
     epsilon: float = 1e-5,
     momentum: float = 0.9,
 ) -> Value:
-    """Return the batch norm of x.
+    """Return the batch norm of `x`.
 
-    As in ONNX, several outputs mean a training: it normalises by the mean and variance of the
-    batch, and updates `mean` and `variance`. A single output is normalised by these two.
+    As in ONNX, several outputs mean training: the norm uses the mean and variance of the batch, and
+    updates `mean` and `variance`. With a single output, the norm uses `mean` and `variance`.
     """
     return ir.batch_norm(
         g,
@@ -243,10 +243,7 @@ def _gemm(
     transA: int = 0,
     transB: int = 0,
 ) -> Value:
-    """Return alpha a b + beta c.
-
-    `transA` and `transB` say whether a and b are transposed before the product.
-    """
+    """Return alpha * a b + beta * c. `transA` and `transB` say whether a and b are transposed."""
     a = ir.turned(g, a) if transA else a
     b = ir.turned(g, b) if transB else b
     y = g.op("matmul", a, b)
@@ -257,7 +254,7 @@ def _gemm(
 
 
 def _reduced(call: Callable[..., Value]) -> Callable[..., Value]:
-    """Return the ONNX operation of a reduction that `call(graph, x, dims, keep)` computes."""
+    """Return the ONNX operation for a reduction that `call(graph, x, dims, keep)` computes."""
 
     def reduce(g: Ir, x: Value, *, axes: Ints | None = None, keepdims: int = 1) -> Value:
         return call(g, x, axes, bool(keepdims))
@@ -266,9 +263,9 @@ def _reduced(call: Callable[..., Value]) -> Callable[..., Value]:
 
 
 def _slice(g: Ir, x: Value, *, axes: Ints = (), starts: Ints, ends: Ints) -> Value:
-    """Return the elements from `starts` to `ends` - 1 along `axes`.
+    """Return the elements of `x` from `starts` to `ends` - 1 along the dimensions `axes`.
 
-    `axes` are by default the first dimensions. Negative starts and ends count from the end.
+    If `axes` is empty, the first dimensions are used. Negative starts and ends count from the end.
     """
     for dim, given_start, given_end in zip(axes or range(len(starts)), starts, ends, strict=True):
         length = x.shape[dim]
@@ -278,7 +275,7 @@ def _slice(g: Ir, x: Value, *, axes: Ints = (), starts: Ints, ends: Ints) -> Val
 
 
 def _gather(g: Ir, x: Value, index: Value, *, axis: int = 0) -> Value:
-    """Return the slices of x along dimension `axis` that the integers in `index` select."""
+    """Return the slices of `x` along dimension `axis` that the integers in `index` select."""
     if axis == 0:
         return ir.embedding(g, x, index)
     return ir.transpose(g, _gather(g, ir.transpose(g, x, 0, axis), index), 0, axis)
@@ -293,11 +290,11 @@ def _nll(
     ignoreIndex: int | None = None,
     inputIsLogProbability: bool = False,
 ) -> Value:
-    """Return the negative log likelihood of probabilities, or of their logarithms.
+    """Return the negative log likelihood of probabilities `x`, or of log probabilities.
 
-    If x is the result of a softmax, the loss is computed from the softmax's input, in FLOAT.
-    Otherwise, as in PopART, probabilities below 1e-7 count as 1e-7 (in FLOAT16 as 6.104e-5), so
-    that a loss is at most 16.1.
+    If `x` is the result of a softmax, the loss is computed from the softmax's input, in FLOAT.
+    Otherwise, as in PopART, probabilities below 1e-7 count as 1e-7 (in FLOAT16 as 6.104e-5), so a
+    loss is at most 16.1.
     """
     scores = input_of(g, x, "log_softmax" if inputIsLogProbability else "softmax")
     if scores is not None:
@@ -307,15 +304,15 @@ def _nll(
 
 
 def _logarithms(g: Ir, x: Value) -> Value:
-    """Return the logarithms of the probabilities x, in FLOAT, with PopART's lower bounds.
+    """Return the logarithms of the probabilities `x`, in FLOAT, with PopART's lower bounds.
 
-    Probabilities below `least_probability` count as this value. The gradient is 1 / x; in it, x
-    below `least_divisor` counts as that value.
+    Probabilities below `least_probability` count as this value. The gradient is 1 / x, in which an
+    x below `least_divisor` counts as `least_divisor`.
     """
     least_probability, least_divisor = (6.104e-5, 6.104e-5) if x.dtype is HALF else (1e-7, 1e-10)
 
     def with_gradient_of(source: Value, value: Value) -> Value:
-        """Return `value`, but with the gradient of `source`."""
+        """Return a value with the elements of `value` and the gradient of `source`."""
         difference = g.op("sub", value, source)
         return g.op("add", source, g.op("stop", difference))
 
@@ -352,7 +349,7 @@ def _plain(kind: str) -> Callable[..., Value]:
 def _along(kind: str) -> Callable[..., Value]:
     """Return the ONNX operation that computes `kind` along a dimension.
 
-    Its attribute `axis` is the dimension, by default the last.
+    Its attribute `axis` is the dimension; the default is the last dimension.
     """
 
     def along(g: Ir, x: Value, *, axis: int = -1) -> Value:
@@ -396,9 +393,9 @@ GRAPHCORE: dict[str, Callable[..., Value]] = {
 
 
 class Opset:
-    """The operations of a Builder by name, as `aiOnnx.matmul([x, w])`, where x and w are ids.
+    """The operations of a Builder by name, as in `aiOnnx.matmul([x, w])`, where x and w are ids.
 
-    An operation takes a list of ids and attributes by keyword, and returns the id of its result.
+    An operation takes a list of ids, and attributes by keyword. It returns the id of its result.
     """
 
     def __init__(self, builder: Builder, table: Mapping[str, Callable[..., Value]]) -> None:
@@ -408,7 +405,7 @@ class Opset:
     def __getattr__(self, name: str) -> Callable[..., str]:
         if name.startswith("_"):
             raise AttributeError(name)
-        make = self._table[checked_name("an opset", name, self._table)]
+        make = self._table[checked_name("The opset", name, self._table)]
 
         def operation(args: Sequence[str], debugContext: str = "", **attributes: Attribute) -> str:
             check(name, "debugContext", debugContext, str, refuse=misuse)
@@ -419,7 +416,7 @@ class Opset:
     def constant(self, value: Numbers, debugContext: str = "") -> str:
         """Add a constant to the model, and return its id.
 
-        Raises `ModelError` for a dtype that the device does not have.
+        :raises ModelError: if the device does not support the dtype.
         """
         array = np.asarray(value)
         dtype = ir.values.dtype_of(array, debugContext or "constant")
@@ -427,7 +424,7 @@ class Opset:
 
 
 class Builder:
-    """A model under construction, whose tensors are known by their ids."""
+    """A model under construction. Its tensors are identified by ids, which are strings."""
 
     def __init__(self) -> None:
         self._graph = Ir()
@@ -439,7 +436,7 @@ class Builder:
     def _register(self, value: Value, name: str = "") -> str:
         """Return the id of a value, and set the value's name to it.
 
-        The id consists of `name` and a number. Without a `name`, it is the name that the value has.
+        The id consists of `name` and a number. If `name` is "", the id is the value's current name.
         """
         if value.name not in self._values or self._values[value.name] is not value:
             value.name = f"{name}:{len(self._values)}" if name else value.name
@@ -447,15 +444,15 @@ class Builder:
         return value.name
 
     def _value(self, name: str, call: str) -> Value:
-        """Return the value with the id `name`.
+        """Return the value with the id `name`; `call` is the name of the caller, for errors.
 
-        Raises `ModelError`, which names the function `call`, if there is no such value.
+        :raises ModelError: if the Builder has no such value.
         """
         if name not in self._values:
-            raise ModelError(f"""{call} was given {shown(name)}, which is not a tensor of this
-                Builder.
-                next:  {did_you_mean(name, self._values)}give an id that one of its calls
-                returned.""")
+            raise ModelError(f"""{call} was given {shown(name)}, which is not the id of a tensor of
+                this Builder.
+                next:  {did_you_mean(name, self._values)}pass an id that a call of this Builder
+                returned, such as builder.addInputTensor(…).""")
         return self._values[name]
 
     def _add(
@@ -467,15 +464,16 @@ class Builder:
         context: str,
         attributes: dict[str, Attribute],
     ) -> str:
-        """Add the operation `name`, and return the id of its result.
+        """Add the operation `name` to the graph, and return the id of its result.
 
-        `make(graph, *inputs, **attributes)` adds it to the graph, `args` are the ids of its inputs,
-        and `context` is the last part of its path. Raises `ModelError` for inputs and attributes
-        that the operation does not accept.
+        `make(graph, *inputs, **attributes)` adds it, `args` are the ids of its inputs, and
+        `context` is the last part of its path.
+
+        :raises ModelError: if the operation does not accept its inputs or attributes.
         """
         if isinstance(args, str):
             raise ModelError(f"""{name}() was given the id {args!r} instead of a list of ids.
-                next:  give a list of ids, as in aiOnnx.{name}([{args!r}]).""")
+                next:  pass a list: builder.aiOnnx.{name}([{args!r}]).""")
         check(name, "its inputs", args, Sequence[str], refuse=misuse)
         attribute_names = [
             p.name for p in inspect.signature(make).parameters.values() if p.kind is p.KEYWORD_ONLY
@@ -483,7 +481,9 @@ class Builder:
         for attribute, value in attributes.items():
             if attribute not in attribute_names:
                 listed = (
-                    f"it has {', '.join(attribute_names)}" if attribute_names else "it has none"
+                    f"use one of {', '.join(attribute_names)}"
+                    if attribute_names
+                    else f"leave out {attribute}"
                 )
                 suggestion = did_you_mean(attribute, attribute_names)
                 raise misuse(f"{name}() has no attribute {attribute!r}.", f"{suggestion}{listed}.")
@@ -495,12 +495,14 @@ class Builder:
             except (TypeError, ValueError, LookupError, ArithmeticError) as error:
                 raise ModelError(f"""{name}() does not accept {counted(len(values), "tensor")} and
                     {", ".join(attributes) or "no attributes"}: {error}.
-                    next:  give it the inputs and attributes that ONNX has for it.""") from None
+                    next:  pass the inputs and attributes of ONNX's operation {name}.""") from None
 
     def addInputTensor(self, info: TensorInfo, name: str = "") -> str:
-        """Add a tensor that the host feeds for each micro-batch, and return its id.
+        """Add a tensor that the host passes for each micro-batch, and return its id.
 
-        INT32 tensors are UNSIGNED_INT on the device. Raises `ModelError` for a name in use.
+        An INT32 tensor is UNSIGNED_INT on the device.
+
+        :raises ModelError: if the name is already used.
         """
         input_name = name or f"input:{len(self._values)}"
         # INT32 inputs are class numbers or indices. Operations take these as UNSIGNED_INT.
@@ -508,25 +510,28 @@ class Builder:
         return self._register(self._graph.input(info.shape, input_name, dtype))
 
     def addInitializedInputTensor(self, array: Numbers, name: str = "") -> str:
-        """Add a variable with its initial value, which a session can train; return its id.
+        """Add a variable with its initial value, which a session can train, and return its id.
 
-        Raises `ModelError` for a name in use, and for a dtype that the device does not have.
+        :raises ModelError: if the name is already used, or if the device does not support the
+            dtype.
         """
         return self._register(self._graph.variable(array, name or f"init:{len(self._values)}"))
 
     def addOutputTensor(self, name: str) -> None:
-        """Do nothing but check that there is a tensor with this id.
+        """Check that a tensor with this id exists. The method has no other effect.
 
-        The anchors of the `DataFlow` say what a run returns. Raises `ModelError` for an unknown id.
+        The anchors of the `DataFlow` select the outputs that a run returns.
+
+        :raises ModelError: if there is no such tensor.
         """
         self._value(name, "addOutputTensor()")
 
     def getTensorShape(self, name: str) -> list[int]:
-        """Return the shape of the tensor with this id. Raises `ModelError` for an unknown id."""
+        """Return the shape of the tensor with this id; raise `ModelError` for an unknown id."""
         return list(self._value(name, "getTensorShape()").shape)
 
     def getModelProto(self) -> bytes:
-        """Return the model as bytes in the format of this kit, which a session can read."""
+        """Return the model as bytes in the file format of `ipu_teach`, which a session can read."""
         stored = {**self._graph.variables, **self._graph.inputs}
         results = {
             n: v for n, v in self._values.items() if n not in stored and v.kind != "constant"
@@ -534,17 +539,17 @@ class Builder:
         return graph_to_bytes(self._graph.but(outputs=results))
 
     def saveModelProto(self, path: str | PathLike[str]) -> None:
-        """Write the model to a file in the format of this kit, which a session can read."""
+        """Write the model to a file in the format of `ipu_teach`, which a session can read."""
         write_whole(path, self.getModelProto(), "saveModelProto()", "model")
 
     def virtualGraph(self, ipu: Natural) -> AbstractContextManager[None]:
-        """Put operations that are added in a `with` block on the IPU with this number."""
+        """Place operations that are added in a `with` block on the IPU with the number `ipu`."""
         return self._graph.at(stage=ipu)
 
     pipelineStage = virtualGraph  # each stage has an IPU of its own
 
     def executionPhase(self, phase: Natural) -> AbstractContextManager[None]:
-        """Put operations that are added in a `with` block in an execution phase.
+        """Assign the operations that are added in a `with` block to the execution phase `phase`.
 
         Values that a later phase needs are in streaming memory between the phases.
         """
@@ -554,7 +559,7 @@ class Builder:
 
     @contextmanager
     def nameScope(self, name: str) -> Iterator[None]:
-        """Put `name` before the paths of operations that are added in a `with` block."""
+        """Put `name` in front of the paths of the operations that are added in a `with` block."""
         self._scopes.append(name)
         try:
             yield
@@ -569,7 +574,7 @@ class Builder:
 class ExecutionPhaseSettings(CheckedOptions):
     """The number of a model's execution phases. If it is 0, the phases of operations are ignored.
 
-    Any larger number has the same effect: the phases of operations count.
+    All other numbers have the same effect: each operation runs in its phase.
     """
 
     phases: Natural = 0
@@ -577,7 +582,7 @@ class ExecutionPhaseSettings(CheckedOptions):
 
 @dataclass
 class TensorLocationSettings(CheckedOptions):
-    """The location of tensors: whether in streaming memory, and whether sharded over replicas."""
+    """The location of tensors: on the tiles or in streaming memory, complete or sharded."""
 
     offChip: bool = False
     replicatedTensorSharding: bool = False
@@ -608,10 +613,10 @@ class SessionOptions(CheckedOptions):
 
 @dataclass(frozen=True)
 class AnchorReturnType:
-    """The way in which a run returns an output of several micro-batches.
+    """The choice of micro-batches whose results a run returns for an output.
 
     `kind` is "ALL", "FINAL" for the last micro-batch, "SUM" for the sum over all micro-batches, or
-    "EVERYN" for every `n`-th.
+    "EVERYN" for every `n`-th micro-batch.
     """
 
     kind: Annotated[str, Among(("ALL", "FINAL", "SUM", "EVERYN"))] = "ALL"
@@ -620,9 +625,9 @@ class AnchorReturnType:
 
 @dataclass(frozen=True)
 class DataFlow:
-    """The number of updates in a run, and the outputs that it returns, by id.
+    """The number of updates in a run, and the outputs that the run returns, by id.
 
-    An inference has a micro-batch in place of an update.
+    In inference, `batchesPerStep` is the number of micro-batches instead of updates.
     """
 
     batchesPerStep: Count
@@ -633,13 +638,14 @@ MACHINE: dict[str, Hint] = {"numIPUs": Count, "tilesPerIPU": Natural, "ipuVersio
 
 
 class DeviceManager:
-    """An object that creates devices."""
+    """An object that creates simulated devices."""
 
     def createIpuModelDevice(self, options: Mapping[str, Attribute]) -> Device:
         """Return a device with the given "numIPUs", "tilesPerIPU" and "ipuVersion".
 
-        The defaults are 1 IPU with all tiles of the version "ipu2". Raises `ModelError` for other
-        names, and for values of the wrong type.
+        The default is 1 IPU with all tiles of the version "ipu2".
+
+        :raises ModelError: for any other name, and for a value of the wrong type.
         """
         for name, value in options.items():
             kind = MACHINE[checked_name("createIpuModelDevice", name, MACHINE)]
@@ -650,7 +656,7 @@ class DeviceManager:
         return machine(version, tiles, ipus).create_device()
 
     def acquireAvailableDevice(self, numIpus: Count = 1) -> Device:
-        """Return a device with `numIpus` complete IPUs."""
+        """Return a device with `numIpus` IPUs, each with all tiles of the version "ipu2"."""
         return machine(ipus=numIpus).create_device()
 
 
@@ -658,11 +664,12 @@ Rate = Annotated[float, Between(0)]
 
 
 class SGD:
-    """Gradient descent, or gradient descent with a momentum.
+    """Gradient descent, with or without momentum.
 
-    Each option is a pair of a value and a bool that says whether the value is constant, as in
-    `{"defaultLearningRate": (0.1, False)}`; the kit ignores the bool. Raises `ModelError` for an
-    unknown option.
+    Each option is a pair of a value and a bool, as in `{"defaultLearningRate": (0.1, False)}`. In
+    PopART, the bool says whether the value is constant; it has no effect here.
+
+    :raises ModelError: for an unknown option.
     """
 
     kind = "sgd"
@@ -695,9 +702,9 @@ def ConstSGD(learningRate: Rate, weightDecay: Rate = 0.0) -> SGD:
 
 
 class Adam(SGD):
-    """Adam, which keeps moving means of the gradient and of its square.
+    """The optimiser Adam, which uses moving averages of the gradient and of its square.
 
-    The weight decay is independent of the gradient, as with PopART's `WeightDecayMode.Decay`.
+    The weight decay does not go through the averages, as in PopART's `WeightDecayMode.Decay`.
     """
 
     kind = "adamw"
@@ -712,9 +719,10 @@ class Adam(SGD):
 
 @dataclass(frozen=True)
 class PyStepIO:
-    """The arrays of a run, by id.
+    """The arrays for a run, by id.
 
-    `inputs` are the arrays of its inputs, and `anchors` the arrays to which it writes its outputs.
+    `inputs` contains the arrays of the inputs. The run writes its outputs to the arrays in
+    `anchors`.
     """
 
     inputs: Mapping[str, HostArray]
@@ -723,10 +731,10 @@ class PyStepIO:
 
 @dataclass(frozen=True)
 class PyStepIOCallback:
-    """Functions that provide the inputs of a run, and receive its outputs.
+    """Functions that provide the inputs of a run and receive its outputs.
 
-    `input(id, is_prefetch)` returns the next micro-batch of an input, and `output(id)` an array to
-    which the next output is written. `input_complete(id)` is called after each input, and
+    `input(id, is_prefetch)` returns the next micro-batch of an input, and `output(id)` returns an
+    array to which the next output is written. `input_complete(id)` is called after each input, and
     `output_complete(id)` after each output.
     """
 
@@ -738,7 +746,7 @@ class PyStepIOCallback:
 
 @dataclass(frozen=True)
 class PyWeightsIO:
-    """The arrays, by id, to which `readWeights` writes."""
+    """The arrays, by id, to which `readWeights` copies the weights."""
 
     weights: Mapping[str, HostArray]
 
@@ -746,7 +754,7 @@ class PyWeightsIO:
 class InferenceSession:
     """A session that runs a model.
 
-    Call `prepareDevice`, then `weightsFromHost`, then `run` as often as you need.
+    Call `prepareDevice`, then `weightsFromHost`, and then `run` as often as needed.
     """
 
     def __init__(
@@ -767,29 +775,32 @@ class InferenceSession:
         self._run: Run | None = None
 
     def _placed(self, graph: Ir) -> Ir:
-        """Return the graph without the stages and phases that the options do not turn on.
+        """Return the graph without the stages and phases that the options do not enable.
 
-        Raises `ModelError` for a pipeline without the virtual graph mode "Manual".
+        :raises ModelError: if pipelining is enabled without the virtual graph mode "Manual".
         """
         options = self._options
         mode = options.virtualGraphMode
         if options.enablePipelining and mode != "Manual":
-            raise ModelError(f"""enablePipelining needs virtualGraphMode 'Manual', not {mode!r}.
-                next:  options.virtualGraphMode = "Manual", and builder.virtualGraph(i).""")
+            raise ModelError(f"""The session option enablePipelining needs the virtualGraphMode
+                "Manual", but the mode is {mode!r}.
+                next:  set options.virtualGraphMode = "Manual", and place operations with
+                builder.virtualGraph(0) and so on.""")
         placed_ops = graph.ops if mode != "Off" else [replace(op, stage=0) for op in graph.ops]
         if not options.executionPhaseSettings.phases:
             placed_ops = [replace(op, phase=0) for op in placed_ops]
         return graph.but(ops=placed_ops)
 
     def _value(self, name: str) -> Value:
-        """Return the value with the id `name`.
+        """Return the result of the model with the id `name`.
 
-        Raises `ModelError` if the model has no such result.
+        :raises ModelError: if the model has no such result.
         """
         outputs = self._model.outputs
         if name not in outputs:
-            raise ModelError(f"""{shown(name)} is not a result of the model.
-                next:  {did_you_mean(name, outputs)}there are {", ".join(outputs)}.""")
+            raise ModelError(f"""The session was given {shown(name)}, which is not the id of a
+                result of the model.
+                next:  {did_you_mean(name, outputs)}use one of {", ".join(outputs)}.""")
         return outputs[name]
 
     def _graph(self) -> Ir:
@@ -800,7 +811,7 @@ class InferenceSession:
     def prepareDevice(self) -> None:
         """Compile the model for the device.
 
-        Raises `ModelError` if the model cannot run on this device.
+        :raises ModelError: if the model cannot run on this device.
         """
         options = {"partialsType": p} if (p := self._options.partialsTypeMatMuls) else {}
         with working("compile"):
@@ -809,10 +820,10 @@ class InferenceSession:
 
     @property
     def _ready(self) -> Run:
-        """The model as `prepareDevice` compiled it. Raises `ModelError` before this call."""
+        """The compiled model. Raises `ModelError` before `prepareDevice` is called."""
         if self._run is None:
-            raise ModelError("""The session was used before prepareDevice().
-                next:  call session.prepareDevice(), which compiles the model.""")
+            raise ModelError("""The session was used before its model was compiled.
+                next:  call session.prepareDevice() first.""")
         return self._run
 
     def weightsFromHost(self) -> None:
@@ -829,8 +840,9 @@ class InferenceSession:
     def readWeights(self, io: PyWeightsIO) -> None:
         """Copy variables of the model to the arrays in `io`.
 
-        Call `weightsToHost` first for the values on the device. Raises `ModelError` for an id that
-        is not the id of a variable.
+        To get the values on the device, call `weightsToHost` first.
+
+        :raises ModelError: if an id does not belong to a variable.
         """
         for name, array in io.weights.items():
             value = ir.values.named_value(self._model, name)
@@ -842,7 +854,7 @@ class InferenceSession:
         write_whole(path, graph_to_bytes(self._model), "modelToHost()", "model")
 
     def _lead(self, kind: AnchorReturnType) -> tuple[int, ...]:
-        """Return the leading dimensions of an output's array, as `initAnchorArrays` creates it."""
+        """Return the leading dimensions of an output's array: see `initAnchorArrays`."""
         factors = self._ready.factors
         selected_steps = {"ALL": factors["steps"], "EVERYN": factors["steps"] // kind.n}.get(
             kind.kind, 1
@@ -851,11 +863,11 @@ class InferenceSession:
         return tuple(n for n in leading_lengths if n > 1)
 
     def initAnchorArrays(self) -> dict[str, Array]:
-        """Return an array of zeros for each output, by its id.
+        """Return an array of zeros for each output, by the output's id.
 
-        Its shape is [updates, accumulation, replicas, …]: the number of selected updates, of
-        micro-batches per update, and of replicas, then the output's own shape. Each of the three
-        numbers is left out if it is 1.
+        The shape of an array is [updates, accumulation, replicas, …]: the number of selected
+        updates, of micro-batches per update, and of replicas, and then the shape of the output.
+        Each of the three numbers is left out if it is 1.
         """
         arrays = {}
         for name, kind in self._flow.anchors.items():
@@ -876,7 +888,7 @@ class InferenceSession:
     def run(self, io: PyStepIO | PyStepIOCallback) -> None:
         """Run the program once, with the inputs and outputs in `io`.
 
-        Raises `ModelError` for inputs that do not fit the model.
+        :raises ModelError: if the inputs do not fit the model.
         """
         if isinstance(io, PyStepIO):
             self._run_arrays(io)
@@ -884,10 +896,11 @@ class InferenceSession:
             self._run_callbacks(io)
 
     def _run_arrays(self, io: PyStepIO) -> None:
-        """Run the program with the arrays in `io` as its inputs, and copy its outputs into `io`.
+        """Run the program with the input arrays in `io`, and copy its outputs into `io.anchors`.
 
-        An input may have any shape with the elements of all micro-batches. Inputs that the program
-        does not have are ignored. Each output array receives the rows that its anchor selects.
+        An input array may have any shape that contains the elements of all micro-batches. Inputs
+        that the program does not have are ignored. An output array receives the micro-batches that
+        its anchor selects.
         """
         run = self._ready
         input_arrays = {}
@@ -901,7 +914,7 @@ class InferenceSession:
             np.copyto(io.anchors[name], self._selected(name, array))
 
     def _run_callbacks(self, io: PyStepIOCallback) -> None:
-        """Run the program with functions for its inputs and outputs."""
+        """Run the program, and call the functions in `io` for its inputs and outputs."""
         run = self._ready
         input_rows: dict[str, list[Array]] = {name: [] for name in run.ir.inputs}
         for micro_batch in range(run.micro_batches):
@@ -919,7 +932,7 @@ class InferenceSession:
 
 
 class TrainingSession(InferenceSession):
-    """A session that trains a model: an `InferenceSession` whose runs also update the weights.
+    """A session that trains a model. Its runs also update the weights.
 
     `loss` is the id of the loss.
     """
@@ -966,14 +979,14 @@ class TrainingSession(InferenceSession):
         return step.but(outputs={n: step.outputs[n] for n in outputs})
 
     def updateOptimizerFromHost(self, optimizer: SGD) -> None:
-        """Change the learning rate, without another compilation.
+        """Change the learning rate, without compiling again.
 
-        Raises `ModelError` if anything else of the optimiser differs.
+        :raises ModelError: if `optimizer` differs in anything else than the learning rate.
         """
         if (optimizer.kind, optimizer.numbers) != (self._optimizer.kind, self._optimizer.numbers):
-            raise ModelError("""updateOptimizerFromHost() was given an optimiser that differs in
-                more than its learning rate.
-                next:  change only the learning rate, or make another session.""")
+            raise ModelError("""updateOptimizerFromHost() was given an optimiser that differs from
+                the session's optimiser in more than the learning rate.
+                next:  change only defaultLearningRate, or create a new TrainingSession.""")
         self._optimizer = optimizer
         self._ready.write("rate", optimizer.rate)
 

@@ -1,4 +1,4 @@
-"""PyTorch modules on the modelled IPU, by the names of Graphcore's PopTorch.
+"""PyTorch modules on the simulated IPU, with the names of Graphcore's PopTorch.
 
     options = poptorch.Options().deviceIterations(4)
     options.Training.gradientAccumulation(2)
@@ -6,18 +6,20 @@
     optimizer = poptorch.optim.SGD(model.parameters(), lr=0.1)
     training = poptorch.trainingModel(model, options, optimizer)
     for x, y in loader:
-        output, loss = training(x, y)            # the module returns its loss last
-    training.detachFromDevice()                  # gives the device back
+        output, loss = training(x, y)            # forward(x, y) returns its loss last
+    training.detachFromDevice()                  # frees the device for another executor
     inference = poptorch.inferenceModel(model, options)
 
-A call of `training` computes the forward and backward passes and the optimiser's steps on the
-device, so leave out `zero_grad()`, `backward()` and `step()`. The batch of a call is the batch of
-the module times device iterations, accumulation and replicas.
+A call of `training` computes the forward pass, the backward pass and the optimiser's updates on the
+device, so leave out `zero_grad()`, `backward()` and `step()`. The batch that you pass to a call
+contains `batch_size * deviceIterations * gradientAccumulation * replicationFactor` examples;
+`poptorch.DataLoader` returns batches of this size.
 
-A program is captured and compiled at the first call. It is compiled again if a Python value changes
-on which it depends, such as an argument, an attribute or `training`; `training.compiles` counts the
-compilations. After each call, the module and the optimiser have the device's values:
-`model.state_dict()`, `optimizer.state_dict()` and `training.rng_state` are a checkpoint.
+The first call captures the module's operations and compiles them into a program. A later call
+compiles again if a Python value on which the program depends has changed, such as an argument, an
+attribute of the module, or its mode (train or eval). `training.compiles` counts the compilations.
+After each call, the module and the optimiser have the device's values, so `model.state_dict()`,
+`optimizer.state_dict()` and `training.rng_state` are a complete checkpoint.
 """
 
 from __future__ import annotations
@@ -112,7 +114,7 @@ __all__ = [
 
 
 class _Optimizers(WithoutSome):
-    """The optimisers that the device has."""
+    """The namespace `poptorch.optim`, with the optimisers that the simulated device implements."""
 
     not_here = dict.fromkeys(
         ("AdamWNoBias", "LAMB", "LAMBNoBias", "RMSprop", "Adagrad", "Adadelta", "NAdam", "LBFGS"),
@@ -130,11 +132,15 @@ optim = _Optimizers()
 
 
 class OutputMode(Enum):
-    """The selection of micro-batches whose outputs a call returns.
+    """The choice of micro-batches whose outputs a call of an executor returns.
 
-    They are all micro-batches (`All`), the last one (`Final`) or every n-th one (`EveryN`); with
-    `Sum`, the outputs of all micro-batches are added. With several replicas, the mode applies to
-    each replica. `Default` is `Final` for training and `All` for inference.
+    - `All`: every micro-batch.
+    - `Final`: the last micro-batch.
+    - `EveryN`: every n-th micro-batch.
+    - `Sum`: the sum of the outputs of all micro-batches.
+    - `Default`: `Final` for training and `All` for inference.
+
+    With several replicas, the mode applies to each replica separately.
     """
 
     All = "all"
@@ -152,15 +158,15 @@ class ReductionType(Enum):
 
 
 class ShardedExecution:
-    """The strategy in which the stages run one after the other."""
+    """The execution strategy in which the stages of a model run one after the other."""
 
     schedule = ""
 
 
 class PipelinedExecution:
-    """The strategy in which the stages run at the same time, on different micro-batches.
+    """The execution strategy in which stages work on different micro-batches at the same time.
 
-    `schedule` is one of `ipu_teach.schedules`.
+    `schedule` is the name of a pipeline schedule, one of `ipu_teach.schedules.SCHEDULES`.
     """
 
     def __init__(self, schedule: Annotated[str, Among(SCHEDULES)] = GROUPED) -> None:
@@ -168,24 +174,27 @@ class PipelinedExecution:
 
 
 class TensorLocationSettings:
-    """The location of tensors: on the tiles or in streaming memory, complete or sharded."""
+    """The location of tensors: on the tiles or in streaming memory, complete or sharded.
+
+    When tensors are sharded, each replica stores only a part of them.
+    """
 
     on_chip = True
     shared = False
 
     def useOnChipStorage(self, yes: bool) -> TensorLocationSettings:
-        """Set whether tensors are on the tiles; otherwise they are in streaming memory."""
+        """Set whether tensors are stored on the tiles (True) or in streaming memory (False)."""
         self.on_chip = bool(yes)
         return self
 
     def useReplicatedTensorSharding(self, yes: bool) -> TensorLocationSettings:
-        """Set whether each replica stores only its share of a tensor."""
+        """Set whether each replica stores only its part of a tensor (True) or all of it (False)."""
         self.shared = bool(yes)
         return self
 
 
 def _is_strategy(value: object) -> bool:
-    """Return whether a value is an execution strategy, or the class of one."""
+    """Return whether a value is an execution strategy, or the class of an execution strategy."""
     kind = value if isinstance(value, type) else type(value)
     return issubclass(kind, (ShardedExecution, PipelinedExecution))
 
@@ -205,68 +214,69 @@ Ipu = Annotated[int, Between(0, 63)]
 
 
 class _OptionSet(WithoutSome):
-    """The base class of options, whose setters return the options."""
+    """The base class of groups of options. Setters return the object, so calls can be chained."""
 
 
 class _Training(_OptionSet):
-    """Options of training."""
+    """The options that apply to training only: `Options().Training`."""
 
     accumulation = 1
     reduction = ReductionType.Mean
 
     def gradientAccumulation(self, count: Count) -> _Training:
-        """Set the number of micro-batches in an update."""
+        """Set the number of micro-batches whose gradients are combined in one update."""
         self.accumulation = count
         return self
 
     def accumulationAndReplicationReductionType(self, kind: ReductionType) -> _Training:
-        """Set whether an update uses the mean or the sum of gradients."""
+        """Set whether an update uses the mean or the sum of the gradients."""
         self.reduction = kind
         return self
 
 
 class _Precision(_OptionSet):
-    """Options of numerical precision."""
+    """The options of numerical precision: `Options().Precision`."""
 
     partials: str | None = None
     stochastic = False
 
     def enableStochasticRounding(self, yes: bool = True) -> _Precision:
-        """Set whether floats are rounded to HALF at random, so that the error is 0 on average."""
+        """Set whether floats are rounded to HALF at random, so the mean rounding error is 0."""
         self.stochastic = bool(yes)
         return self
 
     def setPartialsType(self, dtype: object) -> _Precision:
-        """Set the dtype of partial sums: torch.float or torch.half.
+        """Set the dtype of the partial sums of matrix products and convolutions.
 
-        Raises `InvalidOptionError` for any other dtype.
+        :raises InvalidOptionError: if `dtype` is neither torch.float nor torch.half.
         """
         names = {"float32": "float", "float16": "half", "float": "float", "half": "half"}
         name = str(dtype).removeprefix("torch.")
         if name not in names:
-            raise InvalidOptionError(f"""setPartialsType() was given {shown(dtype)}.
-                next:  give torch.float or torch.half.""")
+            raise InvalidOptionError(f"""setPartialsType() was given {shown(dtype)}, but partial
+                sums are torch.float or torch.half.
+                next:  give one of them: options.Precision.setPartialsType(torch.half).""")
         self.partials = names[name]
         return self
 
 
 class _TensorLocations(_OptionSet):
-    """Options of the location of tensors."""
+    """The options that say where tensors are stored: `Options().TensorLocations`."""
 
     optimizer = TensorLocationSettings()
 
     def setOptimizerLocation(self, settings: TensorLocationSettings) -> _TensorLocations:
-        """Set the location of the optimiser's state."""
+        """Set where the optimiser's state is stored."""
         self.optimizer = settings
         return self
 
 
 class Options(_OptionSet):
-    """The options of an executor. Setters return the options, so that calls can be chained."""
+    """The options of an executor. Each setter returns the options, so calls can be chained."""
 
     not_here = {
-        "Distributed": "replicationFactor; all replicas are in this process.",
-        "Jit": "nothing: a call captures the module as it runs.",
+        "Distributed": "replicationFactor(n), whose replicas all run in this process.",
+        "Jit": "nothing, because the executor captures the module at its first call.",
     }
 
     def __init__(self) -> None:
@@ -283,7 +293,7 @@ class Options(_OptionSet):
         self.TensorLocations = _TensorLocations()
 
     def deviceIterations(self, count: Count) -> Options:
-        """Set the number of steps in a call."""
+        """Set the number of steps in a call: batches in inference, updates in training."""
         self.iterations = count
         return self
 
@@ -293,42 +303,51 @@ class Options(_OptionSet):
         return self
 
     def outputMode(self, mode: OutputMode, n: Count = 1) -> Options:
-        """Set which outputs a call returns; `n` is the distance for `OutputMode.EveryN`."""
+        """Set which micro-batches' outputs a call returns.
+
+        `n` is used only with `OutputMode.EveryN`, which returns every n-th micro-batch.
+        """
         self.mode = mode
         self.every = n
         return self
 
     def randomSeed(self, seed: Natural) -> Options:
-        """Set the seed of random numbers on the device."""
+        """Set the seed of the random numbers on the device."""
         self.seed = seed
         return self
 
     def useIpuModel(self, model: bool | IPUModel = True) -> Options:
-        """Set the machine: an `IPUModel`, or True for an ipu2.
+        """Set the simulated machine: an `IPUModel`, or True for `IPUModel("ipu2")`.
 
-        The number of IPUs of the model is not used. Raises `NoHardwareError` for False.
+        The model needs one IPU for each stage and replica, so the number of IPUs of `model` is not
+        used.
+
+        :raises NoHardwareError: if `model` is False, which asks for a real IPU.
         """
         if model is False:
-            raise NoHardwareError("""useIpuModel(False) asks for real hardware, but there is none.
-                next:  useIpuModel(True), or useIpuModel(IPUModel("ipu2")).""")
+            raise NoHardwareError("""useIpuModel(False) asks for a real IPU, but this package only
+                simulates IPUs.
+                next:  use useIpuModel(True), or useIpuModel(IPUModel("ipu2")).""")
         self.model = model if isinstance(model, IPUModel) else IPUModel("ipu2")
         return self
 
     def setExecutionStrategy(self, strategy: Strategy) -> Options:
-        """Set the strategy: `PipelinedExecution()` or `ShardedExecution()`."""
+        """Set the execution strategy: `PipelinedExecution()` or `ShardedExecution()`."""
         self.strategy = strategy() if isinstance(strategy, type) else strategy
         return self
 
     def setAvailableMemoryProportion(self, proportion: Mapping[str, float] | float) -> Options:
         """Set the fraction of a tile's memory that a matrix product may use.
 
-        `proportion` is one number, or a dict with a number for each IPU; the smallest number counts
-        for all IPUs. Raises `InvalidOptionError` for an empty dict.
+        `proportion` is a number, or a dict with a number for each IPU, such as `{"IPU0": 0.6}`. The
+        smallest number of a dict applies to all IPUs.
+
+        :raises InvalidOptionError: if `proportion` is an empty dict.
         """
         proportions = list(proportion.values()) if isinstance(proportion, Mapping) else [proportion]
         if not proportions:
-            raise InvalidOptionError("""setAvailableMemoryProportion() was given no proportion.
-                next:  give a number, such as 0.6, or {"IPU0": 0.6}.""")
+            raise InvalidOptionError("""setAvailableMemoryProportion() was given an empty dict.
+                next:  give a number from 0 to 1, such as 0.6, or {"IPU0": 0.6}.""")
         self.proportion = min(proportions)
         return self
 
@@ -337,7 +356,11 @@ class Options(_OptionSet):
         return copy.deepcopy(self)
 
     def factors(self, training: bool) -> dict[str, int]:
-        """Return the factors of the number of micro-batches in a call, by the options' names."""
+        """Return the three factors of the number of micro-batches in a call.
+
+        The keys are the names of the setters, such as "deviceIterations". In inference, the factor
+        "gradientAccumulation" is 1.
+        """
         return {
             "deviceIterations": self.iterations,
             "replicationFactor": self.replicas,
@@ -354,10 +377,12 @@ def DataLoader(
     drop_last: bool = True,
     **settings: object,
 ) -> Loader:
-    """Return torch's DataLoader, with batches that are large enough for a call.
+    """Return a `torch.utils.data.DataLoader` whose batches contain the examples of a whole call.
 
-    `batch_size` is the number of examples in a micro-batch. Raises `ModelError` if the examples do
-    not fill the last batch, unless `drop_last` is set.
+    `batch_size` is the number of examples in a micro-batch. `settings` are further arguments of
+    torch's DataLoader.
+
+    :raises ModelError: if `drop_last` is False and the examples do not fill the last batch.
     """
     factors = options.factors(training=True)
     examples_per_call = batch_size * prod(factors.values())
@@ -375,15 +400,16 @@ def DataLoader(
 
 
 def isRunningOnIpu() -> bool:
-    """Return whether the module is being captured for the device, instead of run in torch."""
+    """Return True while forward is captured for the device, False while it runs in torch."""
     return markers.is_capturing()
 
 
 def identity_loss(x: Tensor, reduction: Literal["mean", "sum", "none"] = "mean") -> Tensor:
-    """Mark the loss of a module, and return it: the mean or the sum of x, or x itself for "none".
+    """Mark the loss of a module and return it: the mean or sum of `x`, or `x` itself for "none".
 
-    Forward may return the marked loss at any position. Without a mark, the last output is the loss.
-    If several losses are marked, the next one must depend on each; otherwise raises `ModelError`.
+    A module's forward may return the marked loss at any position. Without a mark, the last output
+    is the loss. If a module marks several losses, each must be computed from all losses marked
+    before it; otherwise the capture raises `ModelError`.
     """
     loss = x if reduction == "none" else getattr(x, reduction)()
     if markers.current is not None:
@@ -392,20 +418,20 @@ def identity_loss(x: Tensor, reduction: Literal["mean", "sum", "none"] = "mean")
 
 
 def ipu_print_tensor(x: Tensor, title: str = "tensor") -> Tensor:
-    """Return x, and print it after `title` in each run that uses the result."""
+    """Return `x`, and print `title` and the values of `x` in each run that uses the result."""
     return markers.print_tensor(x, title)
 
 
 def nop(x: Same) -> Same:
-    """Return x."""
+    """Return `x` unchanged. Programs written for PopTorch may call this function."""
     return x
 
 
 def recomputationCheckpoint(*tensors: Tensor) -> Tensor | tuple[Tensor, ...]:
-    """Return the tensors, and keep them in memory for the backward pass.
+    """Return `tensors`, and keep their values in memory for the backward pass.
 
-    In a module that calls this function, the backward pass recomputes all other values. For one
-    tensor, the result is this tensor; for several tensors, it is a tuple.
+    In a module that calls this function, the backward pass recomputes all other values from the
+    kept ones. For one argument, return a tensor; for several arguments, return a tuple.
     """
     saved = tuple(markers.keep_tensor(x) for x in tensors)
     return saved[0] if len(saved) == 1 else saved
@@ -421,16 +447,16 @@ def custom_op(
 ) -> list[Tensor]:
     """Return the results of the operation `name`, which `ir.register(name, Row(…))` has added.
 
-    The results have the shapes and dtypes of `example_outputs`. Plain torch does not know the
-    operation, so the results are then copies of these examples.
+    The results have the shapes and dtypes of `example_outputs`. Plain torch does not have the
+    operation, so the results are copies of `example_outputs` when forward runs in torch.
     """
     return list(markers.custom_operation(inputs, name, dict(attributes or {}), example_outputs))
 
 
 class Block:
-    """Places operations on an IPU: `with Block("second", ipu_id=1):`.
+    """A context manager that places operations on an IPU: `with Block("second", ipu_id=1):`.
 
-    Operations after the block stay on this IPU until another block begins.
+    Operations after the block stay on its IPU until another block begins.
     """
 
     def __init__(self, user_id: object = None, ipu_id: Ipu | None = None) -> None:
@@ -447,11 +473,11 @@ class Block:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Do nothing: operations after the block stay on its IPU."""
+        """Do nothing, because the operations after the block stay on its IPU."""
 
 
 def BeginBlock(layer: Layer, user_id: object = None, ipu_id: Ipu | None = None) -> Layer:
-    """Begin a block on an IPU when `layer` runs, and return the layer.
+    """Return `layer`, and place its operations on the IPU `ipu_id`.
 
     Operations after the layer stay on that IPU until another block begins.
     """
@@ -474,31 +500,34 @@ def trainingModel(
     options: Options | None = None,
     optimizer: torch.optim.Optimizer | None = None,
 ) -> PoplarExecutor:
-    """Return an executor that trains a module on the device; a call returns forward's outputs.
+    """Return an executor that trains `module` on the device.
 
-    The last output is the loss, unless `identity_loss` marks another. Submodules run in the mode,
-    train or eval, that they have when the executor is called. By default, a call returns the
-    outputs of the last micro-batch. The default optimiser is SGD with a rate of 0.01.
+    A call of the executor runs the forward and backward passes and the updates, and returns
+    forward's outputs, by default those of the last micro-batch. The last output is the loss, unless
+    `identity_loss` marks another. Submodules run in the mode, train or eval, that they have when
+    the executor is called. The default optimiser is SGD with a learning rate of 0.01.
 
-    Raises `ModelError` for a module that cannot be trained, and for an optimiser that the device
-    does not have.
+    :raises ModelError: if the module cannot be trained, or the device does not implement the
+        optimiser.
     """
     modules.check_kind("trainingModel", module)
     if optimizer is None:
         if not any(parameter.requires_grad for parameter in module.parameters()):
-            raise ModelError(f"""{type(module).__name__} has no parameter that requires a gradient.
-                next:  train a module with parameters, or run this module with
-                poptorch.inferenceModel.""")
+            raise ModelError(f"""trainingModel() was given a {type(module).__name__}, which has no
+                parameter that requires a gradient.
+                next:  use poptorch.inferenceModel(module), or train a module with parameters.""")
         optimizer = optim.SGD(module.parameters(), lr=0.01)
     optimizers.groups_of(optimizer, module)
     return PoplarExecutor(module, options or Options(), optimizer)
 
 
 def inferenceModel(module: torch.nn.Module, options: Options | None = None) -> PoplarExecutor:
-    """Return an executor that runs a module in eval mode on the device.
+    """Return an executor that runs `module` in eval mode on the device.
 
-    A call returns the outputs of forward, by default for all micro-batches. The module itself keeps
-    its mode. Raises `ModelError` for anything that is not a module of Python code.
+    A call returns the outputs of forward, by default for all micro-batches. The module itself stays
+    in its mode, train or eval.
+
+    :raises ModelError: if `module` is not a module of Python code, such as a scripted module.
     """
     modules.check_kind("inferenceModel", module)
     return PoplarExecutor(module, options or Options(), None)
@@ -509,9 +538,12 @@ class _Compiled:
     """A compiled program, and the state of the module for which it was compiled.
 
     Attributes:
+        run: the program on the device.
+        captured: the graph of the module's operations.
+        mirror: the connection between the module's tensors and the device's variables.
         reads: the names of the attributes that forward has read, by module.
-        description: everything on which the program depends besides shapes and constants.
-        constants: the fingerprint of the module's tensors that are constants.
+        description: everything on which the program depends except shapes and constants.
+        constants: the fingerprint of the module's tensors that are constants in the program.
         shapes: the shapes and dtypes of the tensors among the arguments.
         inputs: the names of these tensors, in the order of the captured inputs.
         marked: the inputs that may contain the label that a loss ignores.
@@ -529,29 +561,30 @@ class _Compiled:
 
 
 class PoplarExecutor(WithoutSome):
-    """A module on a device. `compiles` counts the compilations.
+    """A PyTorch module on a simulated device. Call it like the module.
 
-    A program depends on the arguments that are not tensors, on the attributes and modes of modules
-    that forward reads, and on the optimiser's settings except its rates. If any of these has
-    changed at a call, the program is compiled again; weights, the optimiser's state and the state
-    of the random numbers are kept. Tensors of other shapes or dtypes raise an error.
+    The compiled program depends on the arguments that are not tensors, on the attributes and modes
+    of modules that forward reads, and on all settings of the optimiser except its learning rates.
+    If any of these has changed since the last call, a call compiles again; `compiles` counts the
+    compilations. The weights, the optimiser's state and the state of the random numbers are kept. A
+    tensor of another shape or dtype raises an error.
 
-    After each call, the module's tensors and the optimiser's state have the device's values. The
-    next call uses changes that the host makes to them.
+    After each call, the module's tensors and the optimiser's state have the device's values. If the
+    host changes them, the next call uses the changed values.
 
-    Ctrl-C waits for the current step; then the weights are copied to the host. A second Ctrl-C
-    stops immediately.
+    Ctrl-C stops after the current step and copies the weights to the host. A second Ctrl-C stops
+    immediately.
     """
 
     not_here = {
         **dict.fromkeys(
             ("getPerfCounters", "getLatency", "getComputeLatency", "getHostIpuLatency"),
-            "cycleCount() and report; times on the host are those of this machine.",
+            "cycleCount() and report for modelled cycles, and time.perf_counter() for the host.",
         ),
-        "save": "torch.save of module.state_dict(), optimizer.state_dict() and rng_state.",
+        "save": "torch.save() of module.state_dict(), optimizer.state_dict() and rng_state.",
         **dict.fromkeys(
             ("parameters", "named_parameters", "load_state_dict", "train", "eval"),
-            "that of the module: the next call of the executor notices the change.",
+            "the module's method of this name; the executor's next call uses the changes.",
         ),
     }
 
@@ -564,25 +597,25 @@ class PoplarExecutor(WithoutSome):
         self.training = optimizer is not None
         self.compiles = 0
         self._current: _Compiled | None = None
-        self._calls = 0  # counts the calls of the current program
+        self._calls = 0  # the number of calls of the current program
         self._seed: list[int] | None = None
         self._rates: list[float] = []  # the learning rates on the device
 
     @property
     def name(self) -> str:
-        """The name in errors, such as "trainingModel of Net"."""
+        """The name of this executor in errors, such as "trainingModel of Net"."""
         kind = "trainingModel" if self.training else "inferenceModel"
         return f"{kind} of {type(self.module).__name__}"
 
     @property
     def run(self) -> ir.Run | None:
-        """The run of the current program, or None before the first compilation."""
+        """The `ir.Run` of the current program, or None before the first compilation."""
         return None if self._current is None else self._current.run
 
     # --- compile, attach, detach ---
 
     def isCompiled(self) -> bool:
-        """Return whether there is a program."""
+        """Return whether a compiled program exists."""
         return self._current is not None
 
     def isAttachedToDevice(self) -> bool:
@@ -590,9 +623,12 @@ class PoplarExecutor(WithoutSome):
         return self in _attached
 
     def compile(self, *args: Argument, **kwargs: Argument) -> None:
-        """Capture and compile the module for arguments like these: the batch of a whole call.
+        """Capture and compile the module for the given arguments, without running it.
 
-        Raises `ModelError` if the module cannot be captured, and the errors of the libraries.
+        Pass the same arguments as to a call: the tensors contain the batch of a whole call.
+
+        :raises ModelError: if the module cannot be captured. Errors of PopLibs functions are not
+            caught.
         """
         self._prepare(Arguments(self.module, args, kwargs))
         if not self.isAttachedToDevice():
@@ -601,8 +637,8 @@ class PoplarExecutor(WithoutSome):
     def attachToDevice(self) -> None:
         """Copy the module's weights to the device.
 
-        Raises `ModelError` before the first compilation, and if another attached executor shares
-        tensors with this one that either of them changes.
+        :raises ModelError: before the first compilation, and if another attached executor shares a
+            tensor with this executor that one of the two executors changes.
         """
         self._compiled()
         self._refuse_shared()
@@ -610,59 +646,66 @@ class PoplarExecutor(WithoutSome):
         self.copyWeightsToDevice()
 
     def _refuse_shared(self) -> None:
-        """Raise `ModelError` if another attached executor shares tensors that either changes."""
+        """Raise `ModelError` if an attached executor shares a tensor that either changes."""
         tensors = tensors_of(self.module)
         for peer in list(_attached):
             if peer is self:
                 continue
-            # two executors may share tensors that neither of them changes
+            # Executors may share a tensor if neither of them changes it.
             names = sharing_memory(tensors, peer._compiled().mirror.changed_tensors)
             changed_tensors = self._compiled().mirror.changed_tensors
             names += sharing_memory(changed_tensors, tensors_of(peer.module))
             if names:
                 quoted = ", ".join(map(repr, sorted(set(names))[:4]))
                 ellipsis = ", ..." if len(set(names)) > 4 else ""
-                raise ModelError(f"""The {self.name} cannot be attached while the {peer.name} is,
-                    because they share {quoted}{ellipsis}, and each device would change a copy.
+                raise ModelError(f"""The {self.name} cannot be attached to a device while the
+                    {peer.name} is attached: both use {quoted}{ellipsis}, and each device would
+                    change its own copy.
                     next:  call detachFromDevice() of the {peer.name} first.""")
 
     def detachFromDevice(self) -> None:
-        """Give the device back. The host keeps the weights, and a later call attaches again."""
+        """Free the device for another executor.
+
+        The host keeps the weights. A later call of this executor attaches it again.
+        """
         if self.isAttachedToDevice():
             self._seed = self._read_seed()
             gradients.show(self.module)
             _attached.discard(self)
 
     def destroy(self) -> None:
-        """Detach, and discard the program. A later call compiles again."""
+        """Detach from the device and discard the compiled program. A later call compiles again."""
         self.detachFromDevice()
         self._current = None
         self._calls = 0
 
     def copyWeightsToHost(self) -> None:
-        """Copy weights, statistics and the optimiser's state from the device to the host.
+        """Copy the weights, the statistics of norms and the optimiser's state to the host.
 
-        Each call of the executor does this too. Raises `ModelError` if the executor is not
-        attached.
+        Each call of the executor does this too.
+
+        :raises ModelError: if the executor is not attached to the device.
         """
         compiled = self._check_attached()
         self._seed = self._read_seed()
         compiled.mirror.read()
 
     def copyWeightsToDevice(self) -> None:
-        """Copy weights, statistics and the optimiser's state from the host to the device.
+        """Copy the weights, the statistics of norms and the optimiser's state to the device.
 
-        Each call of the executor copies what has changed. Raises `ModelError` if the executor is
-        not attached.
+        Each call of the executor copies the values that the host has changed.
+
+        :raises ModelError: if the executor is not attached to the device.
         """
         self._check_attached().mirror.write(everything=True)
         if self._seed is not None:
             self.rng_state = self._seed
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
-        """Raise `ModelError`: an executor cannot be copied or saved."""
+        """Raise `ModelError`, because an executor cannot be copied or saved."""
         raise ModelError(f"""The {self.name} cannot be copied or saved.
-            next:  {PoplarExecutor.not_here["save"].replace("torch.save of", "torch.save")}""")
+            next:  save its states: torch.save([module.state_dict(), optimizer.state_dict(),
+            executor.rng_state], "state.pt").""")
 
     def state_dict(self, *args: Argument, **kwargs: Argument) -> dict[str, Tensor]:
         """Return the module's `state_dict`."""
@@ -670,25 +713,29 @@ class PoplarExecutor(WithoutSome):
         return state
 
     def _check_attached(self) -> _Compiled:
-        """Return the current program. Raises `ModelError` unless the device has the weights."""
+        """Return the current program; raise `ModelError` if the weights are not on the device."""
         compiled = self._compiled()
         if not self.isAttachedToDevice():
             raise ModelError(f"""The {self.name} is not attached to a device.
-                next:  call it, or attachToDevice().""")
+                next:  call attachToDevice() of this executor, or call the executor with a
+                batch.""")
         return compiled
 
     def _compiled(self) -> _Compiled:
-        """Return the current program. Raises `ModelError` before the first compilation."""
+        """Return the current program, or raise `ModelError` before the first compilation."""
         if self._current is None:
             raise ModelError(f"""The {self.name} is not compiled yet.
-                next:  call it, or compile(…), with a batch.""")
+                next:  call the executor with a batch, or call its compile() with a batch.""")
         return self._current
 
     # --- random numbers, rates ---
 
     @property
     def rng_state(self) -> list[int]:
-        """The state of the random numbers. Set it to continue with the same numbers."""
+        """The state of the device's random numbers: two 32-bit words, or [] before compilation.
+
+        Assign an earlier state to continue with the same random numbers.
+        """
         if self.isAttachedToDevice():
             self._seed = self._read_seed()
         return list(self._seed or [])
@@ -697,8 +744,9 @@ class PoplarExecutor(WithoutSome):
     def rng_state(self, state: Sequence[int]) -> None:
         words = list(state) if isinstance(state, (list, tuple)) else [-1]
         if len(words) not in (0, 2) or not all(type(n) is int and 0 <= n < 2**32 for n in words):
-            raise InvalidOptionError(f"""rng_state was set to {shown(state)}.
-                next:  set it to an earlier rng_state: two whole numbers below 2**32.""")
+            raise InvalidOptionError(f"""rng_state was set to {shown(state)}, but a state is two
+                whole numbers from 0 to 2**32 - 1.
+                next:  assign a list that rng_state returned earlier.""")
         self._seed = words
         if self._seed and self.run is not None and "seed" in self.run.ir.variables:
             self.run.write("seed", self._seed)
@@ -710,16 +758,19 @@ class PoplarExecutor(WithoutSome):
         return [int(n) for n in self.run.read("seed")]
 
     def setOptimizer(self, optimizer: torch.optim.Optimizer) -> None:
-        """Use `optimizer`, and its rates, from now on.
+        """Use `optimizer` and its learning rates from the next call on.
 
-        If it has no state for a parameter, the state of the previous optimiser is kept. Each call
-        reads the rates of the executor's optimiser, so a scheduler does not need this function.
-        Raises `ModelError` if the optimisers differ in more than their rates, and for an
-        inferenceModel.
+        If `optimizer` has no state for a parameter, the state of the previous optimiser is kept. A
+        learning-rate scheduler does not need this function, because each call reads the learning
+        rates of the executor's optimiser.
+
+        :raises ModelError: if the two optimisers differ in more than their learning rates, and for
+            an inferenceModel.
         """
         if not self.training:
-            raise ModelError(f"""The {self.name} was given an optimiser, but it does not train.
-                next:  use trainingModel(module, options, optimizer).""")
+            raise ModelError(f"""setOptimizer() was called on the {self.name}, which does not
+                train.
+                next:  use poptorch.trainingModel(module, options, optimizer).""")
         new_groups = optimizers.groups_of(optimizer, self.module)
         old_groups = optimizers.groups_of(self.optimizer, self.module)
         loss_scales = [_loss_scaling(either) for either in (optimizer, self.optimizer)]
@@ -727,16 +778,17 @@ class PoplarExecutor(WithoutSome):
             replace(group, rate=0) for group in old_groups
         ]
         if self.run is not None and not (is_equal and loss_scales[0] == loss_scales[1]):
-            raise ModelError("""setOptimizer() was given an optimiser that differs in more than its
-                rates from the one that was compiled.
-                next:  destroy() this executor, and make a trainingModel with this optimiser.""")
+            raise ModelError("""setOptimizer() was given an optimiser that differs from the compiled
+                optimiser in more than its learning rates.
+                next:  call destroy() of this executor, and pass the new optimiser to
+                poptorch.trainingModel().""")
         optimizers.adopt(optimizer, self.optimizer)
         self.optimizer = optimizer
         if self._current is not None:
             self._current.mirror.optimizer = optimizer
 
     def _write_rates(self) -> None:
-        """Copy the optimiser's rates that have changed to the device."""
+        """Copy the optimiser's learning rates that have changed to the device."""
         if not self.training:
             return
         rates = [group.rate for group in optimizers.groups_of(self.optimizer, self.module)]
@@ -748,9 +800,10 @@ class PoplarExecutor(WithoutSome):
     # --- the program ---
 
     def _description(self, call: Arguments, names: Reads) -> Hashable:
-        """Return everything on which a program depends besides shapes, in a comparable form."""
+        """Return everything except shapes on which the program depends, to compare with ==."""
         settings = dict(vars(self.options))
-        del settings["mode"], settings["every"]  # these only select among the outputs
+        # These options only select outputs, so the program does not depend on them.
+        del settings["mode"], settings["every"]
         groups = []
         if self.training:
             groups = [
@@ -768,25 +821,28 @@ class PoplarExecutor(WithoutSome):
     def _check_batch(self, call: Arguments) -> int:
         """Return the number of micro-batches in a call.
 
-        Raises `ModelError` for a batch that does not divide into micro-batches, and for tensors
-        whose shapes or dtypes differ from those of the program.
+        :raises ModelError: if the batch does not divide into micro-batches, or if a tensor's shape
+            or dtype differs from the one that the program was compiled for.
         """
         factors = self.options.factors(self.training)
         num_micro_batches = prod(factors.values())
         for name, tensor in call.tensors.items():
             if not tensor.numel():
-                raise ModelError(f"""{name!r} has no elements: its shape is {list(tensor.shape)}.
-                    next:  give at least one example.""")
+                raise ModelError(f"""The argument {name!r} of the {self.name} has no elements: its
+                    shape is {list(tensor.shape)}.
+                    next:  pass a batch with at least one example.""")
             if num_micro_batches > 1 and (not tensor.dim() or tensor.shape[0] % num_micro_batches):
-                raise ModelError(f"""{name!r} has the shape {list(tensor.shape)}, whose batch is not
-                    a multiple of {batch_product("batch_size", 1, factors)}.
-                    next:  give batches of a poptorch.DataLoader, which all have the same size.""")
+                raise ModelError(f"""The argument {name!r} of the {self.name} has the shape
+                    {list(tensor.shape)}, but its first dimension must be a multiple of
+                    {batch_product("batch_size", 1, factors)}.
+                    next:  pass the batches of poptorch.DataLoader(options, dataset, batch_size),
+                    which have this size.""")
         if self._current is not None and call.shapes != self._current.shapes:
             _refuse_shapes(self.name, call, self._current.shapes, factors)
         return num_micro_batches
 
     def _prepare(self, call: Arguments) -> dict[str, Array]:
-        """Compile if there is no program for this call, and return the arrays to feed, by name."""
+        """Return the arrays for the device, by name. Compile first if no program fits this call."""
         num_micro_batches = self._check_batch(call)
         arrays = call.arrays(num_micro_batches)
         ignored = {
@@ -808,7 +864,7 @@ class PoplarExecutor(WithoutSome):
         return arrays
 
     def _compile(self, call: Arguments, num_micro_batches: int, marked: frozenset[str]) -> None:
-        """Capture and compile the module for a call, in place of the previous program, if any.
+        """Capture and compile the module for a call, and replace the previous program, if any.
 
         `marked` contains the inputs that may contain the label that a loss ignores.
         """
@@ -842,7 +898,7 @@ class PoplarExecutor(WithoutSome):
             run = compile_graph("", step, self.options.model, steps=steps, options=library_options)
         mirror = Mirror(run, self.module, self.optimizer, captured.counters)
         _refuse_overlaps(self.module, mirror)
-        self._seed = self._read_seed()  # the random numbers of the previous program continue
+        self._seed = self._read_seed()  # continue with the random numbers of the previous program
         _attached.discard(self)
         self._current = _Compiled(
             run,
@@ -862,9 +918,9 @@ class PoplarExecutor(WithoutSome):
     # --- calls ---
 
     def __call__(self, *args: Argument, **kwargs: Argument) -> Argument:
-        """Return the outputs of forward, for the micro-batches that the output mode selects.
+        """Run the program on a batch, and return forward's outputs for the selected micro-batches.
 
-        Raises `ModelError` for unsuitable arguments, and the errors of the libraries.
+        :raises ModelError: if the arguments do not fit. Errors of PopLibs functions are not caught.
         """
         call = Arguments(self.module, args, kwargs)
         arrays = self._prepare(call)
@@ -878,13 +934,13 @@ class PoplarExecutor(WithoutSome):
         self._write_rates()
         input_pairs = zip(captured.inputs, compiled.inputs, strict=True)
         arrays_by_input = {name: arrays[argument] for name, argument in input_pairs}
-        with Interrupts():  # Ctrl-C waits until the host has the values of the device
+        with Interrupts():  # delay Ctrl-C until the device's values are on the host
             try:
                 run_outputs = compiled.run(**arrays_by_input)
                 factors = self.options.factors(self.training)
                 compiled.mirror.read(prod(factors.values()) // self.options.replicas)
             except BaseException:
-                compiled.mirror.forget()  # the device may be in the middle of a step
+                compiled.mirror.forget()  # the device may have stopped in the middle of a step
                 raise
             self._calls += 1
             if self.training:
@@ -899,9 +955,9 @@ class PoplarExecutor(WithoutSome):
         return fill_form(captured.form, [*outputs.values()])
 
     def _mode(self) -> OutputMode:
-        """Return the output mode, with the default resolved.
+        """Return the output mode, where `OutputMode.Default` is replaced by `Final` or `All`.
 
-        Raises `InvalidOptionError` if the mode does not fit the outputs.
+        :raises InvalidOptionError: if the mode cannot be used with the outputs.
         """
         options = self.options
         mode = options.mode
@@ -909,13 +965,14 @@ class PoplarExecutor(WithoutSome):
             return OutputMode.Final if self.training else OutputMode.All
         steps = prod(options.factors(self.training).values()) // options.replicas
         if mode is OutputMode.EveryN and options.every > steps:
-            raise InvalidOptionError(f"""outputMode(OutputMode.EveryN, {options.every}) selects none
-                of the {steps} micro-batches of a call.
-                next:  give an n from 1 to {steps}.""")
+            raise InvalidOptionError(f"""outputMode(OutputMode.EveryN, {options.every}) selects no
+                output, because a call has only {steps} micro-batches.
+                next:  give an n from 1 to {steps}, as in
+                options.outputMode(poptorch.OutputMode.EveryN, {steps}).""")
         dtypes = self._compiled().captured.outputs.values()
         if mode is OutputMode.Sum and "torch.bool" in map(str, dtypes):
-            raise InvalidOptionError("""OutputMode.Sum cannot sum an output of torch.bool.
-                next:  return it as numbers: output.float().""")
+            raise InvalidOptionError("""OutputMode.Sum cannot add outputs of the dtype torch.bool.
+                next:  return numbers from forward: output.float().""")
         return mode
 
     # --- reports ---
@@ -931,7 +988,7 @@ class PoplarExecutor(WithoutSome):
         return self._compiled().run.low.program
 
     def cycleCount(self) -> int:
-        """Return the modelled cycles of a call: the mean over all calls of the program."""
+        """Return the modelled cycles of a call: the mean over all calls of the current program."""
         return int(self.report.total_cycles) // max(self._calls, 1)
 
 
@@ -943,9 +1000,11 @@ def _captured(
     *,
     marked: frozenset[str],
 ) -> capture.Captured:
-    """Return the captured module. Raises `ModelError` if it is trained without gradients.
+    """Capture the module for a micro-batch of `call`, and return the captured graph.
 
     `marked` contains the inputs that may contain the label that a loss ignores.
+
+    :raises ModelError: if the module is trained and its loss depends on no parameter.
     """
     args, kwargs = call.micro_batch(num_micro_batches)
     marked_positions = [
@@ -959,13 +1018,13 @@ def _captured(
     if is_training and not captured.grads:
         raise ModelError(f"""The loss of {type(module).__name__} depends on no parameter that
             requires a gradient.
-            next:  compute the loss from parameters with requires_grad, without detach() and
-            torch.no_grad(), or use inferenceModel.""")
+            next:  compute the loss from parameters with requires_grad=True, without detach() and
+            torch.no_grad(), or use poptorch.inferenceModel().""")
     return captured
 
 
 def _lowering_options(options: Options) -> dict[str, str | float | bool]:
-    """Return the options of matrix products, convolutions and rounding that are set."""
+    """Return the PopLibs options for matrix products, convolutions and rounding that are set."""
     precision = options.Precision
     flags: dict[str, str | float | bool] = {}
     if precision.partials is not None:
@@ -978,7 +1037,7 @@ def _lowering_options(options: Options) -> dict[str, str | float | bool]:
 
 
 def _inference_step(graph: Ir, options: Options) -> Ir:
-    """Return the graph for inference, with replicas and a pipeline as the options require."""
+    """Return the inference graph, with the replicas and the pipeline that the options ask for."""
     step = ir.replicate(graph, options.replicas)
     schedule = options.strategy.schedule
     if step.stages > 1 and schedule:
@@ -989,9 +1048,9 @@ def _inference_step(graph: Ir, options: Options) -> Ir:
 def _training_step(
     captured: capture.Captured, options: Options, groups: Sequence[Group], scale: float
 ) -> Ir:
-    """Return the graph for training: with an update, as the options and the optimiser require.
+    """Return the training graph: with the update that the options and the optimiser ask for.
 
-    `groups` contains the optimiser's parameter groups, and `scale` is its loss scale.
+    `groups` contains the optimiser's parameter groups, and `scale` is the factor of its loss.
     """
     location = options.TensorLocations.optimizer
     names = {name for group in groups for name in group.names or ()}
@@ -1013,10 +1072,10 @@ def _training_step(
 def _refuse_shapes(
     executor: str, call: Arguments, compiled: Shapes, factors: Mapping[str, int]
 ) -> None:
-    """Raise `ModelError` because the call's tensors differ from those of the program.
+    """Raise `ModelError` with the difference between the call's tensors and those of the program.
 
     `executor` is the name of the executor. `compiled` contains the shapes and dtypes of the
-    program, and `factors` the factors of the number of micro-batches in a call.
+    program's tensors, and `factors` the factors of the number of micro-batches in a call.
     """
     missing_names = [tensor_name for tensor_name in compiled if tensor_name not in call.shapes]
     extra_names = [tensor_name for tensor_name in call.shapes if tensor_name not in compiled]
@@ -1024,32 +1083,36 @@ def _refuse_shapes(
         if name in call.values or any(
             value_name.startswith(f"{name}[") for value_name in call.values
         ):
-            raise ModelError(f"""{name!r} was given as Python values or an array, but the
-                program was compiled for a tensor.
-                next:  give a tensor: torch.as_tensor({name}).""")
+            raise ModelError(f"""The argument {name!r} of the {executor} is a Python value or an
+                array, but the program was compiled for a tensor.
+                next:  pass a tensor: torch.as_tensor({name}).""")
     if missing_names or extra_names:
         raise ModelError(f"""The {executor} was called with {_listed(call.shapes)}, but was
             compiled for {_listed(compiled)}.
-            next:  give the same tensors, or destroy() the executor, so that the next call
-            compiles again.""")
+            next:  pass the same tensors, or call destroy() of the executor, so that the next
+            call compiles again.""")
     name = next(
         tensor_name for tensor_name, shape in call.shapes.items() if shape != compiled[tensor_name]
     )
     compiled_form = compiled[name]
     batch_size = compiled_form[0][0] // prod(factors.values()) if compiled_form[0] else 1
-    raise ModelError(f"""{name!r} was given as {_as_text(call.shapes[name])}, but was compiled
-        for {_as_text(compiled_form)}: {batch_product("batch_size", batch_size, factors)}.
-        next:  give batches of one size (drop_last=True of a DataLoader), or destroy() the
-        executor, so that the next call compiles again.""")
+    raise ModelError(f"""The argument {name!r} of the {executor} is {_as_text(call.shapes[name])},
+        but the program was compiled for {_as_text(compiled_form)}:
+        {batch_product("batch_size", batch_size, factors)}.
+        next:  pass batches of equal size (DataLoader with drop_last=True), or call destroy() of
+        the executor, so that the next call compiles again.""")
 
 
 def _loss_scaling(optimizer: torch.optim.Optimizer | None) -> float:
-    """Return the factor by which the optimiser scales the loss; 1 without such a factor."""
+    """Return the factor by which the optimiser multiplies the loss; 1 if it has no such factor."""
     return float(getattr(optimizer, "loss_scaling", 1.0))
 
 
 def _selected(out: Array, mode: OutputMode, options: Options) -> Array:
-    """Return the outputs that `mode` selects from `out`, concatenated along the first dimension."""
+    """Return the outputs of the micro-batches that `mode` selects, concatenated along dimension 0.
+
+    `out` is an array[micro-batches, ...]: replicas vary fastest.
+    """
     replicas = options.replicas
     if mode is OutputMode.Sum and out.dtype.kind in "iu":
         out = out.astype(np.int64)
@@ -1064,7 +1127,7 @@ def _selected(out: Array, mode: OutputMode, options: Options) -> Array:
 
 
 def _refuse_overlaps(module: torch.nn.Module, mirror: Mirror) -> None:
-    """Raise `ModelError` if a tensor that a call changes shares memory with another tensor."""
+    """Raise `ModelError` if a tensor that the program changes shares memory with another tensor."""
     tensors = tensors_of(module)
     for name, tensor in mirror.changed_tensors.items():
         others = {
@@ -1074,10 +1137,11 @@ def _refuse_overlaps(module: torch.nn.Module, mirror: Mirror) -> None:
         }
         if sharing_memory({name: tensor}, others):
             overlapping = sharing_memory(others, {name: tensor})[0]
-            raise ModelError(f"""{name!r} and {overlapping!r} are two tensors that share memory,
-                but the device has a variable for each.
-                next:  use one parameter in both places, module.a = module.b, or give one a copy:
-                tensor.clone().""")
+            raise ModelError(f"""The tensors {name!r} and {overlapping!r} of the module share
+                memory, but the device stores each in a variable of its own, and changes
+                {name!r}.
+                next:  use the same parameter in both places (module.a = module.b), or copy one
+                of the tensors with tensor.clone().""")
 
 
 def _listed(shapes: Shapes) -> str:
@@ -1095,7 +1159,7 @@ def _as_text(shape_and_dtype: tuple[Sequence[int], torch.dtype]) -> str:
 
 
 def _misuse(problem: str, advice: str) -> InvalidOptionError:
-    """Return an `InvalidOptionError` about an argument, with the line of the learner's call."""
+    """Return an `InvalidOptionError` about an argument, with the line of the user's call."""
     return InvalidOptionError(problem, line=in_words(caller()), next_step=advice)
 
 

@@ -1,4 +1,4 @@
-"""Code that all front ends share: training steps, compilation, output selection and options."""
+"""The code that all front ends share: building training steps, compiling, and checking options."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ipu_teach.arguments import (
     hints_of,
 )
 from ipu_teach.device import IPUModel
-from ipu_teach.errors import IPUTeachError, ModelError, did_you_mean, shown
+from ipu_teach.errors import ModelError, did_you_mean, shown
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.ir import OPS, Ir, Run, Value
 from ipu_teach.frontends.ir.autodiff import Optimiser, Rate
@@ -43,9 +43,9 @@ def is_schedule(value: object) -> bool:
 
 
 class CheckedOptions:
-    """The base class of dataclasses of options.
+    """The base class of dataclasses that contain the options of a front end.
 
-    Setting an unknown option, or a value that does not fit the annotation of the option's field,
+    Setting an option that does not exist, or a value that does not match the option's annotation,
     raises `ModelError`.
     """
 
@@ -53,7 +53,7 @@ class CheckedOptions:
         fields: Mapping[str, Field[Hint]] = vars(type(self))["__dataclass_fields__"]
         if name not in fields:
             raise ModelError(f"""{type(self).__name__} has no option {name!r}.
-                next:  {did_you_mean(name, fields)}there are {", ".join(fields)}.""")
+                next:  {did_you_mean(name, fields)}use one of {", ".join(fields)}.""")
         hint = _hints(type(self).__init__).get(name)
         check(type(self).__name__, name, value, hint, refuse=misuse)
         super().__setattr__(name, value)
@@ -61,7 +61,7 @@ class CheckedOptions:
 
 @cache
 def _hints(function: Function) -> Mapping[str, Hint]:
-    """Return the annotations of the parameters of `function`, by name; cached per function."""
+    """Return the annotations of the parameters of `function`, by name. Results are cached."""
     return hints_of(function)
 
 
@@ -69,9 +69,11 @@ def _hints(function: Function) -> Mapping[str, Hint]:
 class Group:
     """A group of parameters that an optimiser updates with the same settings.
 
-    `rate` is the learning rate, and `numbers` are the other settings, such as "momentum". `names`
-    are the names of the parameters, or None for all. `kind` is the optimiser of this group, or ""
-    for the `kind` of `Training`.
+    Attributes:
+        rate: the learning rate.
+        numbers: the other settings by name, such as "momentum".
+        names: the names of the parameters in the group, or None for all parameters.
+        kind: the optimiser of this group, or "" for the `kind` of `Training`.
     """
 
     rate: Rate = 0.01
@@ -82,14 +84,20 @@ class Group:
 
 @dataclass
 class Training:
-    """The settings of a training step: the optimiser, its groups, and the transforms to apply.
+    """The settings of a training step: the optimiser, its groups, and the transforms of the graph.
 
-    `scale` is the loss scale. `recompute` is "standard", or the values to keep in memory, or None
-    for no recomputation. `accumulation` is the number of micro-batches in an update, and
-    `reduction` says whether the update uses the mean or the sum of their gradients. `off_chip` puts
-    the optimiser's state in streaming memory, and `sharded` divides it among the replicas. `phased`
-    turns on the phases of the graph, and `schedule` is the pipeline schedule, or "" for no
-    pipeline.
+    Attributes:
+        kind: the optimiser, such as "sgd".
+        groups: the groups of parameters, each with its own learning rate and settings.
+        scale: the factor by which the loss is multiplied before the backward pass.
+        recompute: "standard", the values to keep in memory, or None for no recomputation.
+        accumulation: the number of micro-batches in an update.
+        replicas: the number of copies of the model, each of which gets its own batches.
+        reduction: "mean" or "sum" of the gradients of the micro-batches and replicas.
+        sharded: whether the optimiser's state is divided among the replicas.
+        off_chip: whether the optimiser's state is in streaming memory.
+        phased: whether the graph is divided into phases that run one after the other.
+        schedule: the pipeline schedule, or "" for no pipeline.
     """
 
     kind: Optimiser = "sgd"
@@ -113,9 +121,11 @@ class Training:
     ) -> Ir:
         """Return `graph` with the backward pass and an update of `parameters`.
 
-        By default, `parameters` contains all float variables. Their gradients are computed from
-        `loss`, or `gradients` contains a value of the graph for each parameter. Raises `ModelError`
-        if a transform does, for example if an operation has no gradient.
+        If `parameters` is None, all float variables are updated. If `gradients` is None, the
+        gradients are computed from `loss`; otherwise `gradients` maps each parameter to its
+        gradient, which is a value of `graph`.
+
+        :raises ModelError: if a transform fails, for example because an operation has no gradient.
         """
         if gradients is None:
             assert loss is not None, "without gradients, a loss is needed"
@@ -155,9 +165,9 @@ class Training:
 
 
 def rate_of(number: int) -> str:
-    """Return the name of the variable with the learning rate of group `number`.
+    """Return the name of the variable with the learning rate of parameter group `number`.
 
-    The host may write this variable between runs.
+    The host may write this variable between runs. Groups are numbered from 0.
     """
     return f"rate of group {number}" if number else "rate"
 
@@ -169,11 +179,11 @@ def compile_graph(
     steps: Count = 1,
     options: Options | None = None,
 ) -> Run:
-    """Compile a graph for a machine like `model`, with one IPU per stage and replica.
+    """Compile a graph for a machine like `model`, and return the `Run` that executes it.
 
-    `label` names the work in the progress message, `steps` is the number of steps in a run, and
-    `options` are those of matrix products and convolutions. The number of IPUs of `model` is not
-    used.
+    The machine has one IPU for each stage and replica; the number of IPUs of `model` is not used.
+    `label` names the graph in the progress message, `steps` is the number of steps in a run, and
+    `options` contains the PopLibs options of matrix products and convolutions.
     """
     sized_model = copy(model)
     sized_model.num_ipus = graph.stages * graph.replicas
@@ -183,23 +193,25 @@ def compile_graph(
 
 
 def select_outputs(rows: Array, mode: str, n: int = 1) -> Array:
-    """Return the entries of `rows` along its first axis, in order of time, that `mode` selects.
+    """Return the rows that `mode` selects. Axis 0 of `rows` counts micro-batches in time order.
 
-    The axis is kept. "all" is every row, "final" the last row, and "everyn" the rows n - 1, 2n - 1,
-    .... "sum" is one row, the sum of all rows, in the dtype of `rows` (HALF is added in FLOAT).
-    Only "everyn" uses `n`.
+    "all" selects every row, "final" the last row, and "everyn" the rows n - 1, 2n - 1, and so on.
+    "sum" returns one row, the sum of all rows, in the dtype of `rows` (HALF is added in FLOAT). The
+    result has axis 0 in all modes. Only "everyn" uses `n`.
     """
     if mode == "sum":
-        sum_dtype = np.float32 if rows.dtype == np.float16 else rows.dtype  # round HALF only once
+        # HALF is added in float32, so that the sum is rounded only once.
+        sum_dtype = np.float32 if rows.dtype == np.float16 else rows.dtype
         row_sum: Array = rows.sum(0, keepdims=True, dtype=sum_dtype).astype(rows.dtype)
         return row_sum
     return {"all": rows, "final": rows[-1:], "everyn": rows[n - 1 :: n]}[mode]
 
 
 def batch_product(name: str, batch: int, factors: Mapping[str, int]) -> str:
-    """Return the number of samples in a run as text, such as `batch 8 * replicas 2 = 16`.
+    """Return the number of samples in a run as a product, such as `batch 8 * replicas 2 = 16`.
 
-    `name` and `batch` are the first factor, and `factors` are the others by name.
+    `name` and `batch` are the name and value of the first factor. `factors` maps the names of the
+    other factors to their values.
     """
     factor_text = " * ".join(
         [f"{name} {batch}", *(f"{factor} {number}" for factor, number in factors.items())]
@@ -208,9 +220,10 @@ def batch_product(name: str, batch: int, factors: Mapping[str, int]) -> str:
 
 
 def without_unused(graph: Ir) -> Ir:
-    """Return the graph without operations whose results no operation and no output uses.
+    """Return a copy of the graph without the operations whose results are never used.
 
-    Operations that print or that change a variable are kept.
+    A result is used if another operation reads it or if it is an output of the graph. Operations
+    that print or that change a variable are kept.
     """
     read = set(graph.outputs.values())
     ops = []
@@ -223,33 +236,20 @@ def without_unused(graph: Ir) -> Ir:
 
 
 def input_of(graph: Ir, value: Value, kind: str) -> Value | None:
-    """Return the first input of the operation that produces `value`, if it has the kind `kind`.
+    """Return the first input of the operation that produces `value`.
 
-    Otherwise return None.
+    Return None if no operation produces `value`, or if the operation's kind is not `kind`.
     """
     op = graph.maker().get(value)
     return op.inputs[0] if op is not None and op.kind == kind else None
 
 
 def machine(version: str = "ipu2", tiles: int = 0, ipus: int = 1) -> IPUModel:
-    """Return an `IPUModel` of a version, with `ipus` IPUs of `tiles` tiles each.
+    """Return an `IPUModel` of `version`, such as "ipu2", with `ipus` IPUs of `tiles` tiles each.
 
-    If `tiles` is 0, an IPU has all tiles of its version.
+    If `tiles` is 0, each IPU has all tiles of its version.
     """
     return IPUModel(version, num_ipus=ipus, **({"tiles_per_ipu": tiles} if tiles else {}))
-
-
-def checked_count(
-    call: str, number: object, lowest: int = 1, error: type[IPUTeachError] = ModelError
-) -> int:
-    """Return `number`, which must be an integer of at least `lowest`; otherwise raise `error`.
-
-    `call` is the subject of the error's message: a call or a description of the number.
-    """
-    if type(number) is not int or number < lowest:
-        raise error(f"""{call} was given {shown(number)}.
-            next:  give a whole number of {lowest} or more.""")
-    return number
 
 
 def checked_name(call: str, name: object, known: Collection[str]) -> str:
@@ -258,9 +258,9 @@ def checked_name(call: str, name: object, known: Collection[str]) -> str:
     `call` is the subject of the error's message, which also contains the nearest known name.
     """
     if not isinstance(name, str) or name not in known:
-        raise ModelError(f"""{call} was given {shown(name)}.
-            next:  {did_you_mean(name, known)}there are {", ".join(known)}.""")
+        raise ModelError(f"""{call} was given {shown(name)}, which is not a known name.
+            next:  {did_you_mean(name, known)}use one of {", ".join(known)}.""")
     return str(name)
 
 
-check_calls(globals(), misuse, without=("checked_name", "checked_count"))
+check_calls(globals(), misuse, without=("checked_name",))

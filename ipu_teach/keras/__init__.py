@@ -1,4 +1,4 @@
-"""`ipu_teach.keras`: Keras' names, where its users look for them."""
+"""The public package with Keras' names: models, layers, losses, optimisers, callbacks and data."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from ipu_teach.frontends.keras.layers import Input, set_global_policy, set_rando
 from ipu_teach.frontends.keras.model import Model, Sequential
 from ipu_teach.keras import callbacks, data, ipu, layers, losses, optimizers
 
-keras = sys.modules[__name__]  # for programs that import tf and use tf.keras
+# Programs that use `tf.keras` can write `from ipu_teach import keras as tf`.
+keras = sys.modules[__name__]
 mixed_precision = SimpleNamespace(
     set_global_policy=set_global_policy, LossScaleOptimizer=optimizers.LossScaleOptimizer
 )

@@ -1,3 +1,3 @@
-"""Callbacks, called before and after a training and each of its epochs."""
+"""Callbacks: objects whose methods a model calls before and after training and each epoch."""
 
 from ipu_teach.frontends.keras.callbacks import *  # noqa: F403

@@ -1,4 +1,4 @@
-"""The machine that a model runs on, and the stages of its layers."""
+"""The IPUs that a Keras model runs on, and the pipeline stages of its layers."""
 
 from ipu_teach.frontends.keras.ipu import (
     config as config,

@@ -1,3 +1,3 @@
-"""Optimisers."""
+"""The optimisers that `Model.compile` accepts."""
 
 from ipu_teach.frontends.keras.optimizers import *  # noqa: F403

@@ -1,45 +1,51 @@
-"""One graph for every front end: operations as data, their gradients, their lowering to PopLibs.
+"""The graph that all front ends use: a model as data, its gradients and its translation to PopLibs.
+
+- A graph (`Ir`) contains operations (`Op`) in execution order. Their inputs and results are values
+  (`Value`): tensors with a shape and a dtype, but without elements.
+- The table `OPS` contains a definition (`Row`) for each kind of operation, such as "matmul".
+- A transform takes a graph and returns another graph, for example with a backward pass.
+- `Lowering` translates a graph into a program of PopLibs calls, and `Run` executes the program.
 
 A front end builds an `Ir`. It contains no rules for operations:
 
     graph = ir.Ir()
-    x = graph.input((16, 64), "x")                         # the host feeds it: one micro-batch
+    x = graph.input((16, 64), "x")                         # one micro-batch from the host
     y = graph.input((16,), "y", UNSIGNED_INT)
     w = graph.variable(array, "first.weight")              # stays on the device; float32 or float16
     with graph.at(path="first", stage=0):                  # module, IPU; also phase=, line=
-        h = graph.op("relu", ir.linear(graph, x, w, b))    # `op`: a row of OPS, by its name
+        h = graph.op("relu", ir.linear(graph, x, w, b))    # `op` adds an operation of `OPS`
     loss = ir.cross_entropy(graph, h, y)                   # several operations: see `composed`
     graph.output("loss", loss)                             # a run returns it under this name
 
-    step, grads = ir.autodiff(graph, loss)                 # transforms: graph in, graph out; the
-    step = ir.optimise(step, grads, "adam", rate=1e-3)     # values (`loss`, `w`) stay the same
+    step, grads = ir.autodiff(graph, loss)                 # transforms: `loss` and `w` are also
+    step = ir.optimise(step, grads, "adam", rate=1e-3)     # values of the new graphs
     run = ir.Run(ir.Lowering(step, device, iterations=4), device)
-    run(x=images, y=labels)["loss"]                        # [4]: one for each micro-batch
-    run.write("rate", 1e-4)                                # the variable "rate": nothing compiles
+    run(x=images, y=labels)["loss"]                        # [4]: one loss per micro-batch
+    run.write("rate", 1e-4)                                # changes a variable without compiling
     run.read("first.weight"), run.state(), run.restore(state), run.engine.report
 
-* `graph.op(kind, *values, **attributes)` adds an operation and returns its value. `graph.emit`
-  returns a tuple: several values for some kinds ("norm", "cross_entropy"), and none for kinds that
-  change a variable in place ("assign", "blend", "adam"). Numbers among the values become constants.
-* Unsuitable inputs raise a `ModelError` with the shapes, the module's path and the learner's line.
-  An unknown kind raises an `UnknownOperationError`, which names the nearest kind.
+* `graph.op(kind, *values, **attributes)` adds an operation and returns its first result.
+  `graph.emit` returns a tuple of all results. Some kinds have several results ("norm",
+  "cross_entropy"). Kinds that change a variable in place ("assign", "blend", "adam") have none.
+  Numbers among the inputs become constants.
+* Unsuitable inputs raise a `ModelError` with the shapes, the module's path and the line of the
+  user's code. An unknown kind raises an `UnknownOperationError`, which names the most similar kind.
 * Dtypes are never converted implicitly: use `graph.op("cast", x, dtype=HALF)`. Class numbers and
-  indices are UNSIGNED_INT. `Run` checks those that the host feeds.
+  indices are UNSIGNED_INT. `Run` checks the ones that come from the host.
 * Each value has a `name`. `Op.name` is `path/kind`, as in `encoder.layer1/matmul`, and appears in
   the program tree, in reports and in pictures.
-* Loss scaling: `autodiff(graph, loss, scale=1024)`, and `optimise(…, scale=1024)`.
+* To scale the loss, use `autodiff(graph, loss, scale=1024)` and `optimise(…, scale=1024)`.
 * `register("leaky", Row(shape, lower, grad))` adds an operation of your own: see `Row`. Its `lower`
   gets the `Lowering`, with `low.graph`, `low.prog` and `low.name`, and the input tensors.
 * An operation that draws random numbers has the seed as an input, `ir.seed(graph)`. This is a copy
   of the variable "seed", which increases by one with each micro-batch. `ir.dropout` does all this.
-* A transform takes a graph and returns another. Call `staged` before `autodiff` and `recompute`
-  after it. After `optimise`, call `accumulate`, `replicate`, `sharded`, `pipelined`, `off_chip` and
-  `phased`, in this order. Each computes the same values, except that sums over micro-batches and
-  replicas are rounded differently.
+* Call `staged` before `autodiff`, and `recompute` after it. After `optimise`, call `accumulate`,
+  `replicate`, `sharded`, `pipelined`, `off_chip` and `phased`, in this order. These transforms keep
+  all values, except that sums over micro-batches and replicas are rounded differently.
 * `save(graph, path)` and `load(path)` use a versioned file of JSON and arrays.
 * A run takes `run.micro_batches` batches: steps times accumulation times replicas, as in
   `run.factors`. Any other number raises an error that shows this product.
-* The package needs only numpy and the kit.
+* The package needs only numpy and the rest of `ipu_teach`.
 """
 
 from __future__ import annotations

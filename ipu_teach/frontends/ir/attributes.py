@@ -1,9 +1,9 @@
-"""The types of the attributes of operations.
+"""The types of the attributes of operations, such as `dims` of a sum.
 
-The table `ATTRIBUTES` contains an annotation for each attribute name, for all operations of the
-kit. A `Row`, which defines an operation, may declare another annotation: `Row(…,
+The table `ATTRIBUTES` maps each attribute name to an annotation, for all operations of this
+package. A `Row`, which defines an operation, may declare another annotation: `Row(…,
 attributes={"kind": Annotated[str, Among(names)]})`. The annotations of its `shape` function also
-count. The table does not apply to operations that a learner registers.
+apply. The table does not apply to operations that a user registers.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from ipu_teach.arguments import (
 from ipu_teach.errors import did_you_mean, shown
 from ipu_teach.types import BOOL, FLOAT, HALF, INT, UNSIGNED_INT, DType
 
-# The value of an attribute of an operation. Its type depends on the attribute, as in ATTRIBUTES.
-# With a union of these types, a row would need a cast wherever it uses an attribute.
+# The value of an attribute of an operation. Its type depends on the attribute: see ATTRIBUTES. It
+# is not a union of these types, because each use of an attribute would then need a cast for mypy.
 Attribute: TypeAlias = Any
 ELEMENTS = (FLOAT, HALF, INT, UNSIGNED_INT, BOOL)
 Element = Annotated[
@@ -86,8 +86,9 @@ ATTRIBUTES: dict[str, Hint] = {
 class Attributes(NamedTuple):
     """The attributes that an operation accepts.
 
-    `kinds` tells, for some names, which values are permitted. `names` are the permitted names; it
-    is None if any name is permitted.
+    Attributes:
+        kinds: the permitted values, by the attribute's name; other names accept any value.
+        names: the permitted names, or None if any name is permitted.
     """
 
     kinds: Mapping[str, Kind]
@@ -122,16 +123,16 @@ _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONL
 def misfit(
     attributes: Attributes, row_hints: Mapping[str, Hint], values: Mapping[str, Attribute]
 ) -> tuple[str, str] | None:
-    """Return (problem, advice) for the first attribute that an operation does not accept, or None.
+    """Return `(problem, advice)` for the first attribute that does not fit an operation, or None.
 
-    `attributes` are the permitted attributes, `row_hints` the annotations of `Row.attributes`, and
-    `values` the attributes of the operation. The problem is a text that continues a sentence whose
-    subject is the operation.
+    `attributes` are the permitted attributes, `row_hints` is `Row.attributes`, and `values` are the
+    attributes of the operation. The problem continues a sentence whose subject is the operation.
     """
     for name, value in values.items():
         if attributes.names is not None and name not in attributes.names and name not in row_hints:
             known_names = sorted(attributes.names)
-            return f"has no attribute {name!r}", f"{did_you_mean(name, known_names)}leave it out."
+            suggestion = did_you_mean(name, known_names)
+            return f"has no attribute {name!r}", f"{suggestion}leave out {name}."
         value_kind = kind_of(row_hints[name]) if name in row_hints else attributes.kinds.get(name)
         if (
             value_kind is not None

@@ -1,4 +1,4 @@
-"""Graph transforms that add gradients and optimisers: `autodiff` and `optimise`."""
+"""Graph transforms that add a backward pass and an optimiser: `autodiff` and `optimise`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ipu_teach.poplibs import optim
 from ipu_teach.types import FLOAT
 
 Gradients = dict[Value, Value]
-# the names of each optimiser's state variables for a parameter; "step" is a single number
+# The names of each optimiser's state variables for a parameter. The state "step" is a number.
 STATE = {
     "sgd": (),
     "momentum": ("velocity",),
@@ -35,25 +35,25 @@ STATE = {
     "lars": ("velocity",),
 }
 Optimiser = Annotated[str, Among(STATE)]
-Rate = Annotated[float, Taken(lambda v: is_finite(v) and v >= 0, "give a number of 0 or more.")]
+Rate = Annotated[float, Taken(lambda v: is_finite(v) and v >= 0, "give a number of at least 0.")]
 
 
 def autodiff(
     ir: Ir, loss: Value, of: Iterable[Value] | None = None, scale: Positive | Value = 1.0
 ) -> tuple[Ir, Gradients]:
-    """Return the graph extended by the gradients of `loss`, and these gradients in a dict.
+    """Return `(graph, gradients)`: the graph with the backward pass of `loss`, and the gradients.
 
-    The dict maps each value in `of` on which the loss depends to its gradient, times `scale`. By
-    default, `of` contains all float variables. Each operation of the backward pass gets the stage,
-    phase, path and line of its forward operation.
+    `gradients` is a dict that maps each value in `of` on which the loss depends to its gradient,
+    multiplied by `scale`. If `of` is None, it contains all float variables. Each operation of the
+    backward pass has the stage, phase, path and line of its forward operation.
 
-    Raises `ModelError` if the loss is not a single float, if a value belongs to another graph, or
-    if the loss depends on `of` through an operation without a gradient.
+    :raises ModelError: if the loss is not a single float, if a value belongs to another graph, or
+        if the loss depends on `of` through an operation without a gradient.
     """
     if loss.size != 1 or not loss.floating:
-        raise ModelError(f"""autodiff() was given a loss of {list(loss.shape)}
-            {loss.dtype.__name__}, but it takes the gradient of one float.
-            next:  reduce the loss: ir.mean(graph, loss) or ir.sum(graph, loss).""")
+        raise ModelError(f"""autodiff() was given the loss {loss!r}, but a loss must be a single
+            float.
+            next:  reduce the loss: ir.mean(graph, loss), or ir.reduced(graph, "sum", loss).""")
     for value in (loss, *(() if of is None else of)):
         ir.check_own("autodiff", value)
     targets = set(of) if of is not None else {v for v in ir.variables.values() if v.floating}
@@ -77,8 +77,8 @@ def autodiff(
 def _with_saved_state(ir: Ir, targets: set[Value]) -> list[Op]:
     """Return the graph's operations, with copies of variables that change after they are read.
 
-    Because of a copy, the gradient of an operation reads the same value as the operation itself.
-    Only operations that depend on `targets` read copies, because only they have gradients.
+    With a copy, the gradient of an operation reads the same value as the operation itself. Only
+    operations that depend on `targets` read copies, because only they have gradients.
     """
     last_change = {
         op.inputs[0]: position for position, op in enumerate(ir.ops) if OPS[op.kind].in_place
@@ -100,10 +100,12 @@ def _with_saved_state(ir: Ir, targets: set[Value]) -> list[Op]:
 def add_gradients(ir: Ir, ops: Sequence[Op], grads: Gradients, targets: set[Value]) -> None:
     """Add the gradients of the operations in `ops` that depend on `targets` to the graph.
 
-    `grads` contains the gradients of the last results, such as the loss; this function adds the
-    gradients of all other values. Operations are processed from the last to the first. Raises
-    `ModelError` for an operation without a gradient, and if a gradient has another shape than its
-    input.
+    At the call, `grads` contains the gradients of the final results, such as the loss. This
+    function adds the gradients of all other values to `grads`. It processes the operations from
+    last to first.
+
+    :raises ModelError: if an operation has no gradient, or if a gradient has another shape than its
+        input.
     """
     reached = set(targets)
     for op in ops:
@@ -118,8 +120,10 @@ def add_gradients(ir: Ir, ops: Sequence[Op], grads: Gradients, targets: set[Valu
         grad = row_of(op.kind).grad
         if grad is None:
             raise op.error(
-                f"{op.kind} has no gradient, but the loss depends on a parameter through it.",
-                "use another operation, or give its row a gradient: Row(shape, lower, grad).",
+                f"The operation {op.kind} has no gradient, but the loss depends on a parameter "
+                "through it.",
+                "use another operation, or define a gradient: "
+                f"ir.register('my_{op.kind}', Row(shape, lower, grad)).",
             )
         context = op.context
         context["part"] = BACKWARD
@@ -129,9 +133,10 @@ def add_gradients(ir: Ir, ops: Sequence[Op], grads: Gradients, targets: set[Valu
                     continue
                 if gradient.shape != value.shape:
                     raise op.error(
-                        f"The gradient of {op.kind} has the shape {list(gradient.shape)} for an "
-                        f"input of the shape {list(value.shape)}.",
-                        "return a gradient with the shape of each input from the row's grad.",
+                        f"The function grad of the operation {op.kind} returned a gradient of the "
+                        f"shape {list(gradient.shape)} for an input of the shape "
+                        f"{list(value.shape)}.",
+                        "return gradients with the shapes of the inputs from grad.",
                     )
                 grads[value] = ir.op("add", grads[value], gradient) if value in grads else gradient
 
@@ -172,25 +177,26 @@ def optimise(
     """Return the graph with an update of each variable in `grads` at its end.
 
     `grads` maps variables to their gradients. `kind` is "sgd", "momentum", "adam", "adamw" or
-    "lars", and `numbers` are its settings, as in `poplibs.optim`. "sgd" with a momentum becomes
-    "momentum". The optimiser's state is stored in new variables, such as `weight.first` for
-    "weight". If `rate` is a number, it becomes the variable "rate", which the host may write.
-    Gradients are divided by `scale`, in FLOAT, to undo the scale of `autodiff`.
+    "lars", and `numbers` are the optimiser's settings, as in `poplibs.optim`. "sgd" with a momentum
+    becomes "momentum". The optimiser's state is stored in new variables, such as "weight.first" for
+    the variable "weight". If `rate` is a number, it becomes the initial value of a variable "rate",
+    which the host may write. Gradients are divided by `scale`, in FLOAT, to undo the scale of
+    `autodiff`.
 
-    Raises `ModelError` for an unknown setting, and for a value of another graph.
+    :raises ModelError: for an unknown setting, or a value of another graph.
     """
     for name in numbers:
         if name not in (known := _numbers_of(kind)):
             suggestion = did_you_mean(name, known)
             raise misuse(
-                f"optimise() was given {shown(name)}, which {kind} does not have.",
-                f"{suggestion}it takes {', '.join(known)}.",
+                f"optimise() was given the setting {shown(name)}, which {kind} does not have.",
+                f"{suggestion}use one of {', '.join(known)}.",
             )
     kind = "momentum" if kind == "sgd" and numbers.get("momentum") else kind
     optimised = ir.but()
     rate_value = rate if isinstance(rate, Value) else optimised.variable(rate, "rate", FLOAT)
     with optimised.at(part=UPDATE):
-        # if a gradient is itself a variable, copy it before any variable changes
+        # If a gradient is itself a variable, copy it before any variable changes.
         sources = {
             gradient: optimised.op("copy", gradient)
             for gradient in grads.values()
@@ -212,9 +218,9 @@ def optimise(
 
 
 def _add_state(ir: Ir, parameter: Value, name: str) -> Value:
-    """Add a variable of zeros for one state of an optimiser, such as "velocity", and return it.
+    """Add a variable of zeros for a state of an optimiser, such as "velocity", and return it.
 
-    It has the shape of `parameter`; "step" is a single number.
+    It has the shape of `parameter`, except that the state "step" is a single number.
     """
     shape = () if name == "step" else parameter.shape
     zeros = ir.constant(0, FLOAT).initial

@@ -1,4 +1,4 @@
-"""Layers, losses and other functions that consist of several operations, for all front ends."""
+"""Layers, losses and other functions that add several operations to a graph, for all front ends."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ Rowwise = Annotated[str, Among(("softmax", "log_softmax"))]
 def _axes(call: str, x: Value, dims: Ints) -> list[int]:
     """Return `dims` sorted, without duplicates and counted from 0.
 
-    Raises `ModelError` for a dimension that `x` does not have; `call` is the name of the caller.
+    `call` is the name of the caller, for errors.
+
+    :raises ModelError: for a dimension that `x` does not have.
     """
     try:
         return axes(x, dims)
@@ -45,7 +47,7 @@ def _axes(call: str, x: Value, dims: Ints) -> list[int]:
 
 
 def linear(ir: Ir, x: Value, w: Value, b: Value | None = None) -> Value:
-    """Return x [..., in] times the transpose of w [out, in], plus b [out]: a value [..., out]."""
+    """Return x wᵀ + b [..., out] for x [..., in], w [out, in] and b [out]."""
     y = ir.op("matmul", x, turned(ir, w))
     return y if b is None else ir.op("add", y, b)
 
@@ -53,8 +55,9 @@ def linear(ir: Ir, x: Value, w: Value, b: Value | None = None) -> Value:
 def reduced(ir: Ir, kind: Extreme, x: Value, dims: Ints | None = None, keep: bool = False) -> Value:
     """Return the "sum", "reduce_max", "reduce_min" or "reduce_prod" of `x` over `dims`.
 
-    By default, `dims` are all dimensions. With `keep`, reduced dimensions remain, with length 1.
-    Raises `ModelError` for a dimension that `x` does not have.
+    If `dims` is None, reduce all dimensions. If `keep`, reduced dimensions remain with length 1.
+
+    :raises ModelError: for a dimension that `x` does not have.
     """
     reduced_dims = _axes("reduced", x, range(len(x.shape)) if dims is None else dims)
     y = ir.op(kind, x, dims=tuple(reduced_dims))
@@ -63,9 +66,11 @@ def reduced(ir: Ir, kind: Extreme, x: Value, dims: Ints | None = None, keep: boo
 
 
 def mean(ir: Ir, x: Value, dims: Ints | None = None, keep: bool = False) -> Value:
-    """Return the mean of `x` over `dims`, by default over all dimensions.
+    """Return the mean of `x` over `dims`, or over all dimensions if `dims` is None.
 
-    `keep` and the error are as for `reduced`.
+    If `keep`, the dimensions of the mean remain with length 1.
+
+    :raises ModelError: for a dimension that `x` does not have.
     """
     _axes("mean", x, () if dims is None else dims)
     y = reduced(ir, "sum", x, dims, keep=keep)
@@ -73,7 +78,10 @@ def mean(ir: Ir, x: Value, dims: Ints | None = None, keep: bool = False) -> Valu
 
 
 def along(ir: Ir, kind: Rowwise, x: Value, dim: int) -> Value:
-    """Return the "softmax" or "log_softmax" of `x` along the dimension `dim`."""
+    """Return the "softmax" or "log_softmax" of `x` along the dimension `dim`.
+
+    :raises ModelError: if `x` does not have this dimension.
+    """
     (axis,) = _axes("along", x, [dim])
     if axis == len(x.shape) - 1:
         return ir.op(kind, x)
@@ -81,16 +89,16 @@ def along(ir: Ir, kind: Rowwise, x: Value, dim: int) -> Value:
 
 
 def split(ir: Ir, x: Value, sizes: Sequence[Natural], dim: int = 0) -> list[Value]:
-    """Return consecutive parts of `x` along `dim`, with these sizes.
+    """Return consecutive parts of `x` along `dim`, with the lengths `sizes`.
 
-    Raises `ModelError` if the sum of the sizes is larger than the dimension.
+    :raises ModelError: if the sum of the sizes is larger than the dimension.
     """
     (axis,) = _axes("split", x, [dim])
     if sum(sizes) > x.shape[axis]:
         raise misuse(
-            f"split() was given the sizes {list(sizes)}, but dimension {axis} has the length "
-            f"{x.shape[axis]}.",
-            f"give sizes whose sum is {x.shape[axis]} or less.",
+            f"split() was given the sizes {list(sizes)}, whose sum is {sum(sizes)}, but dimension "
+            f"{axis} has the length {x.shape[axis]}.",
+            f"use sizes whose sum is at most {x.shape[axis]}.",
         )
     begins = [sum(sizes[:i]) for i in range(len(sizes))]
     return [
@@ -121,7 +129,7 @@ def _per_channel(ir: Ir, row: Value, rank: int) -> Value:
 def sized(n: int, **sizes: Ints | int | None) -> dict[str, tuple[int, ...]]:
     """Return a dict with a tuple of `n` sizes for each keyword, one for each dimension.
 
-    A single size is used for all dimensions. If `upper` is None, it becomes equal to `lower`.
+    A single size is repeated for all dimensions. If `upper` is None, it becomes equal to `lower`.
     """
     if "upper" in sizes and sizes["upper"] is None:
         sizes["upper"] = sizes["lower"]
@@ -146,10 +154,10 @@ def conv(
     dilation: Sizes = 1,
     groups: Count = 1,
 ) -> Value:
-    """Return the convolution of x [batch, channels, *field] with w, plus b [out].
+    """Return the convolution of x [batch, channels, *field] with the weights w, plus b [out].
 
-    The weights w are [out, channels / groups, *kernel]. `lower` and `upper` are the padding before
-    and after the field in each dimension; by default, `upper` is equal to `lower`.
+    The weights are [out, channels / groups, *kernel]. `lower` and `upper` are the padding before
+    and after the field in each dimension. If `upper` is None, it is equal to `lower`.
     """
     sizes = sized(len(x.shape) - 2, stride=stride, lower=lower, upper=upper, dilation=dilation)
     y = ir.op("conv", x, w, groups=groups, **sizes)
@@ -168,8 +176,9 @@ def pool(
 ) -> Value:
     """Return the "max_pool" or "avg_pool" of x [batch, channels, *field].
 
-    By default, `stride` is equal to `kernel`, and `upper`, the padding after the field, is equal to
-    `lower`, the padding before it. With `count_padding`, an average counts the padding as zeros.
+    If `stride` is None, it is equal to `kernel`. `lower` and `upper` are the padding before and
+    after the field; if `upper` is None, it is equal to `lower`. If `count_padding`, an average
+    counts the padding as zeros.
     """
     stride = kernel if stride is None else stride
     field_rank = len(x.shape) - 2
@@ -191,9 +200,9 @@ def norm(
 ) -> Value:
     """Return the "layer", "group", "instance" or "batch" norm of `x`.
 
-    "layer" normalises over the last dimension. The others take x [batch, channels, …], and
-    normalise each channel or each group of channels. `gamma` and `beta` are a scale and a shift for
-    each channel; without them, the scale is 1 and the shift is 0.
+    "layer" normalises over the last dimension. The other kinds take x [batch, channels, …], and
+    normalise each channel or each group of channels. `gamma` and `beta` contain a scale and a shift
+    for each channel. If they are None, the scale is 1 and the shift is 0.
     """
     return _norm_results(ir, kind, x, gamma=gamma, beta=beta, eps=eps, groups=groups)[0]
 
@@ -210,8 +219,8 @@ def _norm_results(
 ) -> tuple[Value, ...]:
     """Return the four results of the operation "norm", with the arguments of the function `norm`.
 
-    They are the normalised x, the whitened x (without scale and shift), the means, and the inverses
-    of the standard deviations.
+    They are the result, the normalised x before scale and shift, the means, and the inverses of the
+    standard deviations.
     """
     is_layer = kind == "layer"
     num_channels = x.shape[-1] if is_layer else x.shape[1]
@@ -236,10 +245,10 @@ def batch_norm(
 ) -> Value:
     """Return the batch norm of x [batch, channels, …].
 
-    In training, the statistics are those of the batch. The batch's mean and unbiased variance also
-    update the variables `running_mean` and `running_var`; `momentum` is the weight of the new
-    value. In inference, the running statistics are used, without a gradient. If one of them is
-    None, the statistics of the batch are used in inference, too.
+    In training, the norm uses the batch's mean and variance. The batch's mean and unbiased variance
+    also update the variables `running_mean` and `running_var`; `momentum` is the weight of the new
+    value. In inference, the norm uses the running statistics, which get no gradient. If one of them
+    is None, the norm uses the batch's statistics in inference, too.
     """
     if training or running_mean is None or running_var is None:
         y, _, average, inverse = _norm_results(ir, "batch", x, gamma=gamma, beta=beta, eps=eps)
@@ -264,7 +273,7 @@ def batch_norm(
 
 
 def seed(ir: Ir, number: Annotated[int, Between(0, 2**63 - 1)] = 42) -> Value:
-    """Return the seed for the random numbers of this micro-batch, UNSIGNED_INT[2].
+    """Return the seed of the random numbers of this micro-batch: UNSIGNED_INT[2].
 
     It is a copy of the variable "seed", which increases by one with each micro-batch. The first
     call for a graph adds this variable, with the initial value `number`.
@@ -280,8 +289,8 @@ def seed(ir: Ir, number: Annotated[int, Between(0, 2**63 - 1)] = 42) -> Value:
 def dropout(ir: Ir, x: Value, p: Fraction = 0.5, modifier: Natural | None = None) -> Value:
     """Return `x` with each element set to 0 with probability `p`, and divided by 1 - p otherwise.
 
-    Operations with different modifiers draw different random numbers from the same seed. By
-    default, `modifier` is the number of random operations before this one, plus 1.
+    Operations with different modifiers draw different random numbers from the same seed. If
+    `modifier` is None, it is the number of random operations before this one, plus 1.
     """
     if not p:
         return x
@@ -307,16 +316,18 @@ def attention(
 ) -> Value:
     """Return softmax(q kᵀ scale + mask) v, for q, k and v of shape [..., length, width].
 
-    By default, `scale` is 1 / sqrt(width). `p` is the probability of dropout for the weights.
+    If `scale` is None, it is 1 / sqrt(width). `p` is the dropout probability of the weights.
 
     A `mask` of floats is added to the scores. A `mask` of BOOL is true where a query attends to a
-    key; a query that attends to no key has the result 0. With `causal`, a query attends to the keys
-    up to its own position. Raises `ModelError` if both a mask and `causal` are given.
+    key; a query that attends to no key has the result 0. If `causal`, a query attends to the keys
+    up to its own position.
+
+    :raises ModelError: if both a mask and `causal` are given.
     """
     if causal and mask is not None:
         raise misuse(
-            "attention() was given a mask, and causal=True.",
-            "give one of the two: a mask that is also causal, or none.",
+            "attention() was given both a mask and causal=True.",
+            "leave out causal and pass a mask that is causal, or leave out the mask.",
         )
     scores = ir.op("matmul", q, turned(ir, k))
     scores = ir.op("mul", scores, 1 / sqrt(q.shape[-1]) if scale is None else scale)
@@ -328,21 +339,21 @@ def attention(
         scores = scores if mask is None else ir.op("add", scores, mask)
         return ir.op("matmul", dropout(ir, ir.op("softmax", scores), p), v)
     masked_scores = ir.op("select", mask, scores, ir.constant(lowest_score, q.dtype))
-    # apply the mask again, because softmax returns equal weights for a query without any key
+    # Apply the mask again, because softmax returns equal weights for a query without any key.
     weights = ir.op("select", mask, ir.op("softmax", masked_scores), ir.constant(0.0, q.dtype))
     return ir.op("matmul", dropout(ir, weights, p), v)
 
 
 def embedding(ir: Ir, table: Value, index: Value) -> Value:
-    """Return the rows of `table` [entries, …] with the numbers in `index`: [*index.shape, …].
+    """Return the rows of `table` [entries, …] whose numbers are in `index`: [*index.shape, …].
 
-    A run checks that the numbers are from 0 to entries - 1, if the host feeds them.
+    If the host passes the index, a run checks that its numbers are from 0 to entries - 1.
     """
     return ir.op("gather", table, ir.classes(index, table.shape[0]))
 
 
 def _lstm_cell(g: Ir, gates: Value, recurrent_gates: Value, h: Value, c: Value) -> list[Value]:
-    """Return the next [h, c] of an LSTM; the gates are input, forget, cell and output."""
+    """Return the next [h, c] of an LSTM; the gates are in the order input, forget, cell, output."""
     input_gate, forget_gate, cell_gate, output_gate = split(
         g, g.op("add", gates, recurrent_gates), [h.shape[-1]] * 4, -1
     )
@@ -390,14 +401,17 @@ def recurrent(
 
     `kind` is "lstm", "gru", or "tanh" or "relu" for a plain cell with this activation. The shapes
     are x [steps, batch, in], w [gates * hidden, in] and r [gates * hidden, hidden], with the gates
-    in torch's order. `state` is [h], or [h, c] for an LSTM, each [batch, hidden]. `b` is the bias
-    that is added with w, and `d` the one that is added with r. Raises `ModelError` for another
-    number of states.
+    in torch's order. `state` is [h], or [h, c] for an LSTM, each [batch, hidden]. The bias `b` is
+    added to the product of w and x, and the bias `d` to the product of r and h.
+
+    :raises ModelError: for another number of states.
     """
     if len(state) != (count := 2 if kind == "lstm" else 1):
         raise misuse(
-            f"recurrent() was given {len(state)} states, but {kind!r} has {count}.",
-            "give h and c, [batch, hidden] each." if count == 2 else "give h, [batch, hidden].",
+            f"recurrent() was given {len(state)} states, but the kind {kind!r} has {count}.",
+            "pass the state [h, c], each of the shape [batch, hidden]."
+            if count == 2
+            else "pass the state [h], of the shape [batch, hidden].",
         )
     if kind != "gru" and b is not None and d is not None:
         b = ir.op("add", b, d)
@@ -418,9 +432,9 @@ def recurrent(
 def _reduced_loss(
     ir: Ir, losses: Value, reduction: str, relevant_count: Value | None = None
 ) -> Value:
-    """Return the "mean" or the "sum" of `losses`, or for "none" the losses themselves.
+    """Return the "mean" or "sum" of `losses`, or `losses` itself if `reduction` is "none".
 
-    The mean is the sum divided by `relevant_count`, by default the number of losses.
+    The mean is the sum divided by `relevant_count`, or by the number of losses if it is None.
     """
     if reduction == "none":
         return losses
@@ -442,8 +456,8 @@ def _by_class(
 ) -> Value:
     """Return the reduced loss of scores x [batch, classes, …] for labels [batch, …].
 
-    `loss(rows, labels)` returns losses [n] for rows [n, classes] and labels [n]. The mean is that
-    of the rows whose label is not `ignored`.
+    `loss(rows, labels)` returns losses [n] for rows [n, classes] and labels [n]. The mean covers
+    the rows whose label is not `ignored`.
     """
     relevant_count = None
     shape = labels.shape
@@ -467,7 +481,7 @@ def _by_class(
 def cross_entropy(
     ir: Ir, x: Value, labels: Value, reduction: Reduction = "mean", ignored: int | None = None
 ) -> Value:
-    """Return the cross entropy, in FLOAT, of scores [batch, classes, …] and labels [batch, …].
+    """Return the cross entropy, in FLOAT, of scores x [batch, classes, …] and labels [batch, …].
 
     The scores are the inputs of a softmax. Rows with the label `ignored`, such as -100, are left
     out of the sum and of the mean.
@@ -481,7 +495,8 @@ def nll(
 ) -> Value:
     """Return the negative log likelihood, in FLOAT, of `labels` for log probabilities `x`.
 
-    Shapes, `reduction` and `ignored` are those of `cross_entropy`.
+    x is [batch, classes, …], and the labels are [batch, …]. Rows with the label `ignored` are left
+    out of the sum and of the mean.
     """
 
     def loss(x: Value, labels: Value) -> Value:
@@ -493,16 +508,16 @@ def nll(
 def squared_error(ir: Ir, x: Value, y: Value, reduction: Reduction = "mean") -> Value:
     """Return the mean or the sum of the squared differences of x and y.
 
-    With the `reduction` "none", return the squared differences themselves.
+    If `reduction` is "none", return the squared differences.
     """
     return _reduced_loss(ir, ir.op("square", ir.op("sub", x, y)), reduction)
 
 
 def binary_cross_entropy(ir: Ir, x: Value, y: Value, reduction: Reduction = "mean") -> Value:
-    """Return the mean or the sum of the binary cross entropy, in FLOAT, of scores and targets.
+    """Return the mean or the sum of the binary cross entropy, in FLOAT, of scores x and targets y.
 
-    The scores x are the inputs of a sigmoid, and y are the targets. The loss of an element is
-    max(x, 0) - x y + log(1 + exp(-|x|)). With the `reduction` "none", return all losses.
+    The scores are the inputs of a sigmoid. The loss of an element is max(x, 0) - x y + log(1 +
+    exp(-|x|)). If `reduction` is "none", return the losses of all elements.
     """
     return _reduced_loss(ir, ir.op("binary_cross_entropy", x, y), reduction)
 

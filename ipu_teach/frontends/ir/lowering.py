@@ -1,4 +1,4 @@
-"""Lower an `Ir` graph to PopLibs calls: `Lowering` builds the program, and `Run` executes it."""
+"""Translate a graph into a program of PopLibs calls (`Lowering`), and run the program (`Run`)."""
 
 from __future__ import annotations
 
@@ -63,14 +63,16 @@ def body_ops(op: Op) -> Body:
 class Lowering:
     """The program that runs `iterations` steps of a graph `ir`, on the Poplar graph `whole`.
 
-    Each stage of the model has a virtual graph, with the tiles of one IPU. A variable gets the tile
+    Each stage of the model has a virtual graph with the tiles of one IPU. A variable gets the tile
     mapping that its first reader prefers, if that is a matrix product, a convolution or a look-up.
-    `options` are the options of matrix products and convolutions.
+    `options` are the PopLibs options of matrix products and convolutions.
 
-    Each kind of operation has a `Row` in the table `OPS`. The row's `lower` function adds the
-    library calls; it may use `call`, `new`, `constant`, `replica`, `tensor_of`, `graph`, `prog`,
-    `name`, `op`, `options` and `variable_name`. Raises `ModelError` for a graph that the device
-    cannot run, and the errors of the libraries.
+    The table `OPS` contains a `Row` for each kind of operation, whose function `lower` adds the
+    PopLibs calls. This function may use `call`, `new`, `constant`, `replica`, `tensor_of`, `graph`,
+    `prog`, `name`, `op`, `options` and `variable_name` of the `Lowering`.
+
+    :raises ModelError: if the device cannot run the graph. Errors of PopLibs functions are not
+        caught.
     """
 
     def __init__(
@@ -86,9 +88,11 @@ class Lowering:
         self.whole = Graph(target, ir.replicas)
         popops.add_codelets(self.whole)
         self.tensor: dict[Value, Tensor] = {}
-        self.copies: dict[tuple[Value, int], Tensor] = {}  # the tensor of a value in a stage
-        self.streams: dict[str, Value] = {}  # the input that each stream fills, by handle
-        self.per_step: set[str] = set()  # names of outputs that are sent once a step
+        self.copies: dict[tuple[Value, int], Tensor] = {}  # The tensor of each value in each stage.
+        self.streams: dict[
+            str, Value
+        ] = {}  # The input that each stream fills, by the stream's handle.
+        self.per_step: set[str] = set()  # The names of the outputs that are sent once per step.
         self.buffers: dict[Value, RemoteBuffer] = {}
         self._fetched: dict[Value, Tensor] = {}
         self._replica: Tensor | None = None
@@ -101,10 +105,11 @@ class Lowering:
         tiles_per_stage = self.whole.target.tiles_per_ipu
         num_ipus = self.whole.target.num_ipus
         if ir.stages > num_ipus:
-            raise ModelError(f"""The graph has {ir.stages} stages for each of
-                {counted(ir.replicas, "replica")}, but the device has only
-                {counted(num_ipus, "IPU")} for each replica.
-                next:  give the device more IPUs: num_ipus={ir.stages * ir.replicas} or more.""")
+            raise ModelError(f"""The graph has {ir.stages} stages, so each replica needs {ir.stages}
+                IPUs, but the device has only {counted(num_ipus, "IPU")} for each of
+                {counted(ir.replicas, "replica")}.
+                next:  use a device with {ir.stages * ir.replicas} IPUs:
+                IPUModel("ipu2", num_ipus={ir.stages * ir.replicas}).""")
         self.graphs = [
             self.whole.create_virtual_graph(stage * tiles_per_stage, (stage + 1) * tiles_per_stage)
             for stage in range(ir.stages)
@@ -113,7 +118,7 @@ class Lowering:
         self.program = self._program()
 
     def _index(self, op: Op) -> None:
-        """Record that `op` reads its inputs, and the stages of its variables and body's results."""
+        """Record the values that `op` reads, and the stages of its variables and body's results."""
         for input_number, value in enumerate(op.inputs):
             self._readers.setdefault(value, []).append((op, input_number))
             if value.kind == VARIABLE:
@@ -122,7 +127,7 @@ class Lowering:
             self._homes.update(dict.fromkeys(body_op.outs, op.stage))
             self._index(body_op)
 
-    # --- what rows use ---
+    # --- functions for `Row.lower` ---
 
     def start(self, op: Op) -> None:
         """Make `op` the current operation: later calls use its name and the graph of its stage."""
@@ -131,9 +136,10 @@ class Lowering:
         self.graph = self.graphs[op.stage]
 
     def call(self, function: Callable[..., Result], *operands: object, **options: object) -> Result:
-        """Return function(graph, *operands, prog, debug_context=name of the operation, **options).
+        """Call a PopLibs function for the current operation, and return its result.
 
-        `graph` and `prog` are those of the current operation.
+        The call is `function(graph, *operands, prog, debug_context=name of the operation,
+        **options)`. `graph` and `prog` belong to the current operation.
         """
         return function(self.graph, *operands, self.prog, debug_context=self.name, **options)
 
@@ -150,23 +156,23 @@ class Lowering:
         return constant
 
     def replica(self) -> Tensor:
-        """Return a tensor UNSIGNED_INT[1] that contains the number of the replica."""
+        """Return an UNSIGNED_INT[1] tensor that contains the number of the replica."""
         if self._replica is None:
             self._replica = self.whole.add_replication_index_constant()
             self.whole.set_tile_mapping(self._replica, 0)
         return self._replica.reshape((1,))
 
     def tensor_of(self, value: Value) -> Tensor | None:
-        """Return the tensor of `value` at this point of the program, or None if it has none yet."""
+        """Return the current tensor of `value`, or None if it has no tensor yet."""
         return self._fetched.get(value, self.tensor.get(value))
 
     # --- the program ---
 
     def _check(self) -> None:
-        """Raise `ModelError` for a graph that the device cannot run.
+        """Raise `ModelError` if the device cannot run the graph.
 
-        A tensor must not be larger than the memory of an IPU. A variable that one stage changes
-        with each micro-batch must not be read by another stage.
+        A tensor must not be larger than the memory of an IPU. If one stage changes a variable with
+        each micro-batch, no other stage may read the variable.
         """
         target = self.whole.target
         ipu_bytes = target.tiles_per_ipu * target.bytes_per_tile
@@ -179,9 +185,9 @@ class Lowering:
             )
             if largest_bytes > ipu_bytes:
                 raise op.error(
-                    f"{op.kind} makes a tensor of {largest_bytes:,} bytes, but an IPU of the "
-                    f"device has {ipu_bytes:,}.",
-                    "make the tensor smaller, or give the device more tiles.",
+                    f"The result of {op.kind} has {largest_bytes:,} bytes, but an IPU of the "
+                    f"device has a memory of only {ipu_bytes:,} bytes.",
+                    "use a smaller batch or a smaller tensor, or a device with more tiles.",
                 )
             if not OPS[op.kind].in_place or op.part == UPDATE:
                 continue
@@ -195,29 +201,30 @@ class Lowering:
             if remote_readers or op.stage != home:
                 remote_op = remote_readers[0] if remote_readers else op
                 raise remote_op.error(
-                    f"{op.inputs[0].name!r} is in stage {home} and changes with each "
-                    f"micro-batch; the copy in stage {remote_op.stage} would not change.",
-                    f"read it in stage {home} only.",
+                    f"Stage {remote_op.stage} uses the variable {op.inputs[0].name!r} of stage "
+                    f"{home}, which changes with each micro-batch, so its copy in stage "
+                    f"{remote_op.stage} would be out of date.",
+                    f"use the variable only in stage {home}.",
                 )
 
     def _check_stored(self, op: Op) -> None:
         """Raise `ModelError` if a remote variable changes while another micro-batch uses it.
 
-        This is possible in a pipeline whose stages run different micro-batches at the same time.
-        `op` is the operation that changes the variable.
+        This is possible in a pipeline whose stages work on different micro-batches at the same
+        time. `op` is the operation that changes the variable.
         """
         for reader, _ in self._readers[op.inputs[0]]:
             is_same_section = (reader.stage, reader.part) == (op.stage, op.part)
             if self.ir.schedule in (GROUPED, INTERLEAVED) and not is_same_section:
                 raise reader.error(
-                    f"{op.inputs[0].name!r} in streaming memory changes with each micro-batch in "
-                    f"stage {op.stage} ({op.part}); stage {reader.stage} ({reader.part}) would "
-                    "read the value of another micro-batch.",
+                    f"The variable {op.inputs[0].name!r} in streaming memory changes with each "
+                    f"micro-batch in stage {op.stage} ({op.part}), so stage {reader.stage} "
+                    f"({reader.part}) would read the value of another micro-batch.",
                     "use the schedule 'sequential', or a pipeline without phases.",
                 )
 
     def _program(self) -> Program:
-        """Return the complete program: `iterations` steps, each of micro-batches and an update."""
+        """Return the complete program: `iterations` steps of micro-batches and an update."""
         ir = self.ir
         micro_batch_ops = [op for op in ir.ops if op.part != UPDATE]
         update_ops = [op for op in ir.ops if op.part == UPDATE]
@@ -247,12 +254,12 @@ class Lowering:
         return step if self.iterations == 1 else Repeat(self.iterations, step)
 
     def _part(self, value: Value) -> str:
-        """Return the part of the operation that produces `value`, by default "forward"."""
+        """Return the part of the operation that produces `value`; "forward" if there is none."""
         maker = self._makers.get(value)
         return maker.part if maker else FORWARD
 
     def _lower(self, ops: Iterable[Op], into: Programs) -> None:
-        """Add `ops` to the program `into`, in one Sequence per module, named after its path.
+        """Add `ops` to the program `into`, in one Sequence per module, with the module's path.
 
         Copies of inputs from the host come first.
         """
@@ -265,21 +272,21 @@ class Lowering:
             for op in module_ops:
                 op_section = (op.part, op.phase, op.stage)
                 if op_section != section or op.part == UPDATE:
-                    self._fetched.clear()  # each section fetches remote variables again
+                    self._fetched.clear()  # a new section copies its remote variables again
                 section = op_section
                 self.lower_op(op)
 
     def lower_op(self, op: Op) -> None:
-        """Add an operation to the program by its `Row`.
+        """Add an operation to the program with the function `lower` of its `Row`.
 
-        Raises `ModelError` if the row cannot lower it, or returns tensors of other shapes than the
-        operation's results have.
+        :raises ModelError: if `lower` fails, or if the shapes of its tensors differ from those of
+            the operation's results.
         """
         row = OPS[op.kind]
         self.start(op)
         if op.kind == "assign" and op.inputs[0].remote:
             self._store(op.inputs[0], self.get(op.inputs[1], op, 1))
-            self._fetched.pop(op.inputs[0], None)  # later readers fetch the new value
+            self._fetched.pop(op.inputs[0], None)  # make later operations read the new value
             return
         operands = [self._operand(op, row, input_number) for input_number in range(len(op.inputs))]
         try:
@@ -288,16 +295,16 @@ class Lowering:
             if isinstance(error, IPUTeachError):
                 raise
             raise op.error(
-                f"{op.kind} cannot be lowered with these tensors and attributes: {error}.",
-                f"see the table of operations for the operands of {op.kind}.",
+                f"The function lower of the operation {op.kind} failed for these inputs: {error}.",
+                f"pass the operands of {op.kind} that its entry in ir.OPS describes.",
             ) from error
         tensors = lowered if isinstance(lowered, (list, tuple)) else [lowered]
         for value, tensor in zip(op.outs, tensors, strict=False):
             if not isinstance(tensor, Tensor) or tensor.shape != value.shape:
                 raise op.error(
-                    f"by the function shape of its row, {op.kind} returns {value!r}, but the "
-                    f"function lower of its row returned {shown(tensor)}.",
-                    "return from lower a tensor of that shape, or a list of them.",
+                    f"The function lower of the operation {op.kind} returned {shown(tensor)}, but "
+                    f"its function shape promises {value!r}.",
+                    "return a tensor of that shape from lower, or a list of such tensors.",
                 )
             self.tensor[value] = tensor
         if row.in_place:
@@ -306,10 +313,10 @@ class Lowering:
                     self._store(value, self._fetched[value])
 
     def _operand(self, op: Op, row: Row, input_number: int) -> Tensor | float:
-        """Return the tensor of an input of `op`, or a number if the row accepts one instead.
+        """Return the tensor of an input of `op`, or a number if the operation accepts one instead.
 
-        A number is returned only for a constant with a single value, and if another input has the
-        same dtype and the shape of the result.
+        A number is returned only for a constant with equal elements, and only if another input has
+        the same dtype and the shape of the result.
         """
         value = op.inputs[input_number]
         if row.numbers and value.number is not None:
@@ -323,10 +330,12 @@ class Lowering:
         return self.get(value, op, input_number)
 
     def get(self, value: Value, op: Op, place: int) -> Tensor:
-        """Return the tensor of `value` in the stage of `op`, which reads it as input `place`.
+        """Return the tensor of `value`, input number `place` of `op`, in the stage of `op`.
 
-        If the stage has no tensor for it yet, add a variable, a constant, a stream from the host,
-        or a copy from another stage. Raises `ModelError` if no earlier operation produces it.
+        If the stage has no tensor for the value yet, add a variable, a constant, a stream from the
+        host, or a copy from another stage.
+
+        :raises ModelError: if no earlier operation produces the value.
         """
         key = value, op.stage
         if key in self.copies:
@@ -342,8 +351,9 @@ class Lowering:
         if value not in self.tensor:
             if value.kind == MADE:
                 raise op.error(
-                    f"{op.kind} reads {value.name!r}, which no earlier operation makes.",
-                    "use values of this graph, and compute them before they are read.",
+                    f"The operation {op.kind} reads {value.name!r}, which no earlier operation of "
+                    "the graph computes.",
+                    "add the operation that computes it before the operation that reads it.",
                 )
             self._variable(value, self._homes[value])
         if self._homes[value] == op.stage:
@@ -365,7 +375,7 @@ class Lowering:
         """Return a new tensor with the tile mapping that a reader of `value` prefers, or None.
 
         The first reader in this stage that has a preference decides. A reader may also read a
-        reshape or permutation of the value; `seen_as` is such a view in a recursive call.
+        reshape or permutation of the value. In a recursive call, `seen_as` is such a view.
         """
         view = value if seen_as is None else seen_as
         for op, input_number in self._readers.get(view, ()):
@@ -404,7 +414,8 @@ class Lowering:
     def _from_remote(self, value: Value, op: Op) -> Tensor:
         """Return a variable on the tiles with the contents of a remote variable.
 
-        It is filled from streaming memory once per section: part, phase and stage of the program.
+        It is filled from streaming memory once per section of the program: per part, phase and
+        stage.
         """
         if value not in self._fetched:
             variable = self._fetched[value] = self.new_for(value, op.stage)
@@ -416,7 +427,7 @@ class Lowering:
         self.prog.add(Copy(tensor.flatten(), self._buffer(value)))
 
     def _buffer(self, value: Value) -> RemoteBuffer:
-        """Return the remote buffer of a variable; the first call adds it to the graph."""
+        """Return the remote buffer of a variable; the first call adds the buffer to the graph."""
         if value not in self.buffers:
             self.buffers[value] = self.whole.add_remote_buffer(value.name, value.dtype, value.size)
         return self.buffers[value]
@@ -424,7 +435,7 @@ class Lowering:
     def _input(self, value: Value, stage: int) -> Tensor:
         """Return a variable for an input, which a stream from the host fills.
 
-        Each stage that reads the input has its own stream, with the same data.
+        Each stage that reads the input has a stream of its own, with the same data.
         """
         if not value.size:
             return self.new_for(value, stage)
@@ -451,14 +462,14 @@ class Lowering:
 
 
 class _Pipeline:
-    """The pipeline of a `Lowering`: the operations `body` run in stages, each on its own IPU."""
+    """The pipeline of a `Lowering`. The operations `body` run in stages, each on its own IPU."""
 
     def __init__(self, low: Lowering, body: Body) -> None:
         self.low = low
         self.body = body
 
     def program(self) -> Program:
-        """Return the program in which the stages work on different micro-batches by a schedule."""
+        """Return the program in which the stages work on different micro-batches."""
         ir = self.low.ir
         num_stages = ir.stages
         is_training = any(op.part == BACKWARD for op in self.body)
@@ -508,7 +519,7 @@ class _Pipeline:
         return pipeline(self.low.whole, pipeline_stages, ticks)
 
     def _stage_program(self, stage: int, part: str) -> Programs:
-        """Return the forward or the backward pass of a stage, with its outputs to the host."""
+        """Return the forward or backward pass of a stage, with its outputs to the host."""
         program = Programs(name=f"stage {stage} {part}")
         ops = [op for op in self.body if op.part == part and op.stage == stage]
         self.low._lower(ops, program)
@@ -522,10 +533,11 @@ class _Pipeline:
     def _crossing(self, stage: int, part: str) -> list[Value]:
         """Return the values that a stage sends to its neighbour in the pass `part`.
 
-        In the forward pass, they are results of this and earlier stages that a later stage reads,
-        and the neighbour is the next stage. In the backward pass, they are results of this and
-        later stages that an earlier stage reads, and the neighbour is the previous stage. Raises
-        `ModelError` if a stage reads a value against the direction of the pipeline.
+        In the forward pass, these are the results of this and earlier stages that a later stage
+        reads, and the neighbour is the next stage. In the backward pass, they are the results of
+        this and later stages that an earlier stage reads, and the neighbour is the previous stage.
+
+        :raises ModelError: if a stage reads a value against the direction of the pipeline.
         """
         sign = 1 if part == FORWARD else -1
         values: dict[Value, None] = {}
@@ -538,21 +550,24 @@ class _Pipeline:
                     values[value] = None
                 elif op.stage != maker.stage and op.stage * sign < maker.stage * sign:
                     raise op.error(
-                        f"Stage {op.stage} reads {value.name!r} of stage {maker.stage}, against "
-                        "the direction of the pipeline.",
-                        "number the stages in the order in which they run.",
+                        f"Stage {op.stage} reads {value.name!r} of stage {maker.stage}, but data "
+                        "flow through a pipeline from lower to higher stages."
+                        if part == FORWARD
+                        else f"In the backward pass, stage {op.stage} reads {value.name!r} of "
+                        f"stage {maker.stage}, but gradients flow from higher to lower stages.",
+                        "number the stages in the order in which their layers run.",
                     )
         return list(values)
 
     def _at(self, value: Value, stage: int) -> Tensor:
-        """Return the stage's own copy of `value`, or the tensor of `value` if there is no copy."""
+        """Return the copy of `value` in the given stage, or its only tensor if there is no copy."""
         copy = self.low.copies.get((value, stage))
         return self.low.tensor[value] if copy is None else copy
 
     def _arrive(self, values: list[Value], stage: int) -> Tensor | None:
-        """Add a variable in a stage for each value that it receives.
+        """Add a variable in a stage for each value that the stage receives.
 
-        Return all of them as one flat tensor, as `_packed` does.
+        Return all of them as one flat tensor, as `_packed` does, or None if there are no values.
         """
         for value in values:
             self.low.copies[value, stage] = poputil.clone_to_ipu(
@@ -563,7 +578,7 @@ class _Pipeline:
     def _packed(self, tensors: list[Tensor], values: list[Value]) -> Tensor | None:
         """Concatenate the `tensors` of `values` into one flat tensor; return None for no tensors.
 
-        Raises `ModelError` for different dtypes, unless all have 4 bytes.
+        :raises ModelError: if the dtypes differ and do not all have 4 bytes.
         """
         if not tensors:
             return None
@@ -571,18 +586,18 @@ class _Pipeline:
         if len({tensor.dtype for tensor in flat_tensors}) > 1:
             if {tensor.dtype.size for tensor in flat_tensors} != {4}:
                 value_names = ", ".join(map(repr, values))
-                raise ModelError(f"""{value_names} cross from one stage to another, but their
-                    dtypes have different sizes.
-                    next:  end the stage elsewhere, or cast these values to one dtype before its
-                    end.""")
+                raise ModelError(f"""A stage sends {value_names} to another stage, but values that
+                    are sent together must have dtypes of the same size.
+                    next:  cast these values to one dtype in the stage that sends them, or end the
+                    stage at another layer.""")
             flat_tensors = [tensor.reinterpret(UNSIGNED_INT) for tensor in flat_tensors]
         return concat(flat_tensors) if len(flat_tensors) > 1 else flat_tensors[0]
 
     def _kept(self, stage: int, into: Tensor | None) -> list[Tensor]:
         """Return the tensors of a stage's forward pass that its backward pass reads.
 
-        Instead of a view, the tensor of which it is a view is returned. Instead of values from
-        earlier stages, `into` is returned: the flat tensor with all values that the stage receives.
+        A view is replaced by the tensor whose memory it shares. Values from earlier stages are
+        replaced by `into`, the flat tensor with all values that the stage receives.
         """
         saved: dict[Value, None] = {}
 
@@ -607,12 +622,12 @@ class _Pipeline:
 
 
 class Run:
-    """A lowered graph on a device: it runs, and the host can read and write its variables.
+    """A program on a device. The host can run it, and read and write its variables.
 
-    `run(name=array, …)` takes an array for each input, of the shape [micro-batches, …] or with all
-    batches concatenated along the first dimension. It returns an array for each output:
-    [micro-batches, …], or [steps * replicas, …] for an output of the update. Micro-batches are
-    ordered by step, then by their number in the accumulation, then by replica.
+    `run(name=array, …)` takes an array for each input. Its shape is [micro-batches, …], or all
+    batches are concatenated along the first dimension. The call returns an array for each output,
+    of the shape [micro-batches, …], or [steps * replicas, …] for an output of the update.
+    Micro-batches are ordered by step, then by their number in the accumulation, then by replica.
     """
 
     def __init__(
@@ -632,7 +647,7 @@ class Run:
 
     @property
     def factors(self) -> dict[str, int]:
-        """The factors of the number of micro-batches: steps, accumulation and replicas."""
+        """The factors of the number of micro-batches in a run: steps, accumulation and replicas."""
         ir = self.ir
         return {
             "steps": self.low.iterations,
@@ -646,10 +661,10 @@ class Run:
         return int(np.prod(list(self.factors.values())))
 
     def fed(self, value: Value, numbers: ArrayLike) -> Array:
-        """Return the host's data for an input as a flat array of its dtype, for the stream.
+        """Return the host's data for an input as a flat array in the input's dtype, for the stream.
 
-        Raises `ModelError` for another shape, for floats where the input has integers, and for
-        integers out of its range.
+        :raises ModelError: for another shape, for floats where the input contains integers, and for
+            integers out of the input's range.
         """
         array = np.asarray(numbers)
         num_micro_batches = self.micro_batches
@@ -662,45 +677,53 @@ class Run:
                 f"{factor} {factor_value}" for factor, factor_value in self.factors.items()
             )
             batch_text = f" * batch {shape[0]}" if shape else ""
-            raise ModelError(f"""{value.name!r} was fed {list(array.shape)}, but a run takes
-                {list(combined_shape)}: {factor_text}{batch_text}.
-                next:  feed all micro-batches of a run, concatenated along the first dimension.""")
+            raise ModelError(f"""The input {value.name!r} was given an array of the shape
+                {list(array.shape)}, but a run needs {list(combined_shape)}:
+                {factor_text}{batch_text}.
+                next:  pass all micro-batches of a run, concatenated along the first dimension.""")
         if np.dtype(value.dtype.numpy).kind in "iu":
             if array.dtype.kind not in "iu":
-                raise ModelError(f"""{value.name!r} was fed {array.dtype}, but takes integers.
-                    next:  give an integer array.""")
+                raise ModelError(f"""The input {value.name!r} was given an array of the dtype
+                    {array.dtype}, but its elements must be integers.
+                    next:  pass an integer array.""")
             array = self._checked_integers(value, array)
         return np.ascontiguousarray(
             array.reshape((num_micro_batches, *shape)), value.dtype.numpy
         ).reshape(-1)
 
     def _checked_integers(self, value: Value, array: Array) -> Array:
-        """Return the integers of an input as int64.
+        """Return the integers that the host passes for an input, as int64.
 
-        The label that a loss ignores becomes the device's code for such labels. Raises `ModelError`
-        for integers out of range.
+        The label that a loss ignores is replaced by the device's code for ignored labels.
+
+        :raises ModelError: if an integer is out of range.
         """
         wide = array.astype(np.int64)
         relevant = wide if value.ignored is None else wide[wide != value.ignored]
         info = np.iinfo(value.dtype.numpy)
-        advice = "integers of the device have 32 bits: give smaller ones, or floats."
+        advice = "use integers of 32 bits, as the device has, or floats."
         lowest = int(info.min)
         highest = int(info.max)
         if value.below is not None:
             lowest = 0
             highest = value.below - 1
             advice = (
-                "number the classes from 0; a loss without weights and smoothing leaves out rows "
-                "whose label is its ignored number."
+                f"use class numbers or indices from 0 to {highest:,}. A loss without class weights "
+                "and label smoothing also accepts its ignored label."
             )
             if value.from_end:
                 lowest = -value.below
-                advice = f"give indices into {value.below:,} elements; those from the end count "
-                advice += "from -1."
+                advice = f"use indices from {lowest:,} to {highest:,}; -1 is the last element."
+            elif value.ignored is not None:
+                advice = (
+                    f"use class numbers from 0 to {highest:,}, or {value.ignored} for rows that do "
+                    "not count in the loss."
+                )
         if relevant.size and not lowest <= relevant.min() <= relevant.max() <= highest:
             wrong = relevant[(relevant < lowest) | (relevant > highest)][0]
             raise ModelError(
-                f"{value.name!r} was fed the number {wrong}, but takes {lowest:,} to {highest:,}.",
+                f"The input {value.name!r} was given the number {wrong}, which is not from "
+                f"{lowest:,} to {highest:,}.",
                 next_step=advice,
             )
         if value.ignored is not None and value.dtype is UNSIGNED_INT:
@@ -710,15 +733,16 @@ class Run:
     def __call__(self, **fed: ArrayLike) -> dict[str, Array]:
         """Run the program once, and return the outputs by name.
 
-        Raises `ModelError` for missing and unknown inputs, and for arrays that do not fit.
+        :raises ModelError: for missing or unknown inputs, and for arrays that do not fit.
         """
         for name, numbers in fed.items():
             check("a run", name, numbers, Numbers, refuse=misuse)
         streamed = {value.name for value in self.low.streams.values()}
         if streamed - set(fed) or set(fed) - set(self.ir.inputs):
             inputs = ", ".join(self.ir.inputs) or "nothing"
-            raise ModelError(f"""A run was fed {", ".join(fed) or "nothing"}, but takes {inputs}.
-                next:  feed {inputs}.""")
+            raise ModelError(f"""A run was given {", ".join(fed) or "no inputs"}, but its inputs are
+                {inputs}.
+                next:  pass an array for each of these inputs: {inputs}.""")
         arrays = {
             input_name: self.fed(self.ir.inputs[input_name], numbers)
             for input_name, numbers in fed.items()
@@ -733,21 +757,22 @@ class Run:
             outputs[name] = np.empty((num_rows, *value.shape), value.dtype.numpy)
             if value.size:
                 self.engine.connect_stream(f"output {name}", outputs[name].reshape(-1))
-        with Interrupts():  # Ctrl-C waits for the end of the run, so that all steps are complete
+        with Interrupts():  # delay Ctrl-C until the end of the run, so that all steps are complete
             self.engine.run()
         return outputs
 
     def _named(self, name: str) -> Value:
-        """Return the variable or input with this name."""
+        """Return the variable or input with the name `name`."""
         from ipu_teach.frontends.ir.values import named_value
 
         return named_value(self.ir, name)
 
     def read(self, name: str) -> Array:
-        """Return the value of a variable in the first replica.
+        """Return the elements of a variable in the first replica.
 
-        For a sharded variable, return the shares of all replicas: [replicas, …]. Raises
-        `ModelError` for an unknown name.
+        For a sharded variable, return the parts of all replicas: [replicas, …].
+
+        :raises ModelError: for an unknown name.
         """
         value = self._named(name)
         replicas = self.ir.replicas
@@ -763,18 +788,21 @@ class Run:
         return array if value.sharded else array[0]
 
     def write(self, name: str, array: Numbers) -> None:
-        """Set a variable in all replicas; a sharded variable gets an array [replicas, …].
+        """Set the elements of a variable in all replicas; a sharded variable takes [replicas, …].
 
-        The variable "seed" is increased by the number of the replica, so that each replica draws
-        different random numbers. Raises `ModelError` for an unknown name or another shape.
+        The number of the replica is added to the variable "seed", so that each replica draws
+        different random numbers.
+
+        :raises ModelError: for an unknown name, or an array of another shape.
         """
         value = self._named(name)
         replicas = self.ir.replicas
         new_value = np.asarray(array, value.dtype.numpy)
         shape = (replicas, *value.shape) if value.sharded else value.shape
         if new_value.shape != shape:
-            raise ModelError(f"""{name!r} was given {list(new_value.shape)}, but is {list(shape)}.
-                next:  give an array of its shape.""")
+            raise ModelError(f"""write() was given an array of the shape {list(new_value.shape)} for
+                the variable {name!r}, whose shape is {list(shape)}.
+                next:  pass an array of the shape {list(shape)}.""")
         by_replica = np.array(np.broadcast_to(new_value, (replicas, *value.shape)))
         if name == "seed":
             by_replica[:, 1] += np.arange(replicas, dtype=np.uint32)
@@ -785,9 +813,9 @@ class Run:
             self.engine.copy_to_remote_buffer(replica_values, name, replica=replica)
 
     def state(self) -> dict[str, Array]:
-        """Return the arrays of all variables by name, without those that a run writes first.
+        """Return the arrays of all variables by name, except those that a run overwrites first.
 
-        They are the parameters, the optimiser's state, running statistics and the random seed.
+        These are the parameters, the optimiser's state, running statistics and the random seed.
         """
         first_reader: dict[Value, str] = {}
         for op in self.ir.ops:
@@ -797,7 +825,7 @@ class Run:
         return {name: self.read(name) for name, v in variables if first_reader.get(v) != "assign"}
 
     def restore(self, state: Mapping[str, Numbers]) -> None:
-        """Set the variables to values from `state`, so that training continues with equal bits."""
+        """Set the variables to the arrays in `state`, so that training continues exactly."""
         for name, array in state.items():
             self.write(name, array)
 

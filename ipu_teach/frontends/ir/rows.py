@@ -1,8 +1,8 @@
-"""The table of operations: for each, the result's shape, the PopLibs calls and the gradient.
+"""Definitions of operations: for each kind, the result's shape, the PopLibs calls and the gradient.
 
-This module has elementwise operations, views, reductions, random numbers, communication between
+This module defines elementwise operations, views, reductions, random numbers, communication between
 replicas, and operations that change a variable. Matrix products, layers and losses are in
-`rows_nn`.
+`rows_nn`. A definition is a `Row`.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from ipu_teach.types import BOOL, FLOAT, HALF, INT, UNSIGNED_INT, DType
 InputGrads = list[Value | None]
 Ints = Sequence[int]
 Kind = type[DType]
-Shaper = Callable[..., Out]  # see Row.shape
-Lower = Callable[..., Tensor | Sequence[Tensor] | None]  # see Row.lower
-Grad = Callable[..., InputGrads]  # see Row.grad
-Operand = Tensor | float  # an input of `lower` in a row with `numbers`
-CAST = "cast: graph.op('cast', x, dtype=FLOAT)."
+Shaper = Callable[..., Out]  # The type of `Row.shape`.
+Lower = Callable[..., Tensor | Sequence[Tensor] | None]  # The type of `Row.lower`.
+Grad = Callable[..., InputGrads]  # The type of `Row.grad`.
+Operand = Tensor | float  # An input of `Row.lower` if `Row.numbers` is true.
+CAST = "convert the tensor: graph.op('cast', x, dtype=FLOAT), or in PyTorch x.float()."
 
 
 def require(is_valid: bool, why: str, advice: str) -> None:
-    """Raise `Unfit`, with the reason `why` and `advice`, unless `is_valid` is true."""
+    """Raise `Unfit` with the reason `why` and the advice `advice` if `is_valid` is False."""
     if not is_valid:
         raise Unfit(why, advice)
 
@@ -47,7 +47,7 @@ def like_operand(x: Value) -> Out:
 def like_input(place: int) -> Shaper:
     """Return a `shape` function that returns the shape and dtype of input number `place`.
 
-    It checks nothing, because only gradients use such rows.
+    It checks nothing, because only gradients use it.
     """
 
     def shape(*values: Value, **attrs: Attribute) -> Out:
@@ -57,37 +57,37 @@ def like_input(place: int) -> Shaper:
 
 
 def with_shape(x: Value, shape: Ints, **attrs: Attribute) -> Out:
-    """Return the shape in the attribute `shape`, and the dtype of `x`."""
+    """Return the shape `shape` and the dtype of `x`."""
     return Out(tuple(shape), x.dtype)
 
 
 def floats(x: Value) -> Out:
-    """Return the shape and dtype of `x`. Raises `Unfit` unless it contains floats."""
+    """Return the shape and dtype of `x`. Raises `Unfit` if `x` does not contain floats."""
     require(x.floating, f"{x.dtype.__name__} is not a float dtype", CAST)
     return like_operand(x)
 
 
 def numeric(x: Value) -> Out:
-    """Return the shape and dtype of `x`. Raises `Unfit` for BOOL."""
+    """Return the shape and dtype of `x`. Raises `Unfit` if `x` is BOOL."""
     require(x.dtype is not BOOL, "BOOL is not a numeric dtype", CAST)
     return like_operand(x)
 
 
 def with_rows(x: Value) -> Value:
-    """Return `x`. Raises `Unfit` unless it has a last dimension that is not empty."""
-    require(len(x.shape) > 0, "one number has no last dimension", "give a tensor.")
-    require(x.shape[-1] > 0, "its rows have no elements", "give a tensor with elements.")
+    """Return `x`. Raises `Unfit` if `x` has no last dimension, or if that dimension is empty."""
+    require(len(x.shape) > 0, "a scalar has no last dimension", "pass a tensor with dimensions.")
+    require(x.shape[-1] > 0, "its last dimension is empty", "pass a tensor with elements.")
     return x
 
 
 def check_dtypes(*values: Value) -> None:
-    """Raise `Unfit` unless all values have the same dtype."""
+    """Raise `Unfit` if the values have different dtypes."""
     names = [v.dtype.__name__ for v in values]
-    require(len({*names}) == 1, f"dtypes {' and '.join(names)} differ", CAST)
+    require(len({*names}) == 1, f"the dtypes {' and '.join(names)} differ", CAST)
 
 
 def broadcast(*values: Value, dtype: Kind | None = None) -> Out:
-    """Return the shape to which all inputs broadcast, and `dtype`, by default that of the inputs.
+    """Return the shape to which all inputs broadcast, and `dtype` or the inputs' dtype.
 
     Raises `Unfit` if the dtypes differ, or if the shapes do not broadcast.
     """
@@ -96,32 +96,33 @@ def broadcast(*values: Value, dtype: Kind | None = None) -> Out:
         return Out(np.broadcast_shapes(*(v.shape for v in values)), dtype or values[0].dtype)
     except ValueError:
         shapes = " and ".join(str(list(v.shape)) for v in values)
-        raise Unfit(f"shapes {shapes} do not broadcast", poputil.BROADCASTING) from None
+        raise Unfit(f"the shapes {shapes} do not broadcast", poputil.BROADCASTING) from None
 
 
 def pair(a: Value, b: Value) -> Out:
-    """Return the shape and dtype of `a` combined with `b`, as `broadcast` does."""
+    """Return the shape and dtype of a combination of `a` and `b`, as `broadcast` does."""
     return broadcast(a, b)
 
 
 def integers(x: Value, *others: Value) -> Out:
-    """Return the shape and dtype of one or several inputs, broadcast to each other.
+    """Return the shape to which the inputs broadcast, and their integer dtype.
 
-    Raises `Unfit` unless they are integers of one dtype whose shapes broadcast.
+    Raises `Unfit` if the inputs are not integers of the same dtype, or if they do not broadcast.
     """
-    why = f"{x.dtype.__name__} has no bits to combine"
-    require(x.dtype in (INT, UNSIGNED_INT), why, "cast: graph.op('cast', x, dtype=INT).")
+    why = f"{x.dtype.__name__} is not an integer dtype"
+    advice = "convert the tensor: graph.op('cast', x, dtype=INT), or in PyTorch x.int()."
+    require(x.dtype in (INT, UNSIGNED_INT), why, advice)
     return broadcast(x, *others)
 
 
 def numeric_pair(a: Value, b: Value) -> Out:
-    """Return the shape and dtype of `a` combined with `b`. Raises `Unfit` for BOOL."""
+    """Return the shape and dtype of a combination of `a` and `b`. Raises `Unfit` if `a` is BOOL."""
     numeric(a)
     return pair(a, b)
 
 
 def float_pair(a: Value, b: Value) -> Out:
-    """Return the shape and dtype of `a` combined with `b`. Raises `Unfit` for other than floats."""
+    """Return the shape and dtype of a combination of floats; raise `Unfit` if `a` is not float."""
     floats(a)
     return pair(a, b)
 
@@ -133,12 +134,13 @@ def axes(x: Value, dims: Ints) -> list[int]:
     """
     rank = len(x.shape)
     is_valid = all(-rank <= d < rank for d in dims)
-    require(is_valid, f"there is no dimension {list(dims)} of {rank}", "count them from 0.")
+    why = f"{list(dims)} contains a dimension that a tensor of {rank} dimensions does not have"
+    require(is_valid, why, f"use dimensions from {-rank} to {rank - 1}." if rank else "use [].")
     return sorted({d % rank for d in dims})
 
 
 def no_gradients(ir: Ir, op: Op, *gs: Value | None) -> InputGrads:
-    """Return no gradient: the result is piecewise constant, or not a float."""
+    """Return None for each input: the result is piecewise constant, or not a float."""
     return [None] * len(op.inputs)
 
 
@@ -148,7 +150,7 @@ def same_gradient(ir: Ir, op: Op, g: Value) -> InputGrads:
 
 
 def library_call(function: Callable[..., Tensor | Sequence[Tensor] | None]) -> Lower:
-    """Return a `lower` that calls `function` of a library with the tensors and attributes."""
+    """Return a `lower` function that calls a PopLibs function with the tensors and attributes."""
 
     def lower(
         low: Lowering, *tensors: Tensor, **attrs: Attribute
@@ -159,7 +161,7 @@ def library_call(function: Callable[..., Tensor | Sequence[Tensor] | None]) -> L
 
 
 def fused_call(expression: Callable[..., expr.Expr]) -> Lower:
-    """Return a `lower` that computes an expression of the tensors in FLOAT, and rounds once."""
+    """Return a `lower` function that computes an expression in FLOAT and rounds its result once."""
 
     def lower(low: Lowering, *tensors: Tensor) -> Tensor:
         result, operands = in_float(expression, *tensors, out=low.op.outs[0].dtype)
@@ -169,12 +171,12 @@ def fused_call(expression: Callable[..., expr.Expr]) -> Lower:
 
 
 def view_row(shape: Shaper, lower: Lower, grad: Grad) -> Row:
-    """Return a row whose result shares memory with its input."""
+    """Return the definition of an operation whose result shares memory with its input."""
     return Row(shape, lower, grad, view=True)
 
 
 def unbroadcast(ir: Ir, g: Value | None, shape: Shape) -> Value | None:
-    """Return a gradient `g`, summed over the dimensions along which its input was broadcast.
+    """Return the gradient `g`, summed over the dimensions along which the input was broadcast.
 
     `shape` is the shape of the input.
     """
@@ -197,7 +199,7 @@ def unbroadcast(ir: Ir, g: Value | None, shape: Shape) -> Value | None:
 def unary(
     call: Callable[..., Tensor], gradient: Callable[..., Value], shape: Shaper = floats
 ) -> Row:
-    """Return the row of an operation with one operand x and the result y.
+    """Return the definition of an operation with one input x and the result y.
 
     `gradient(graph, g, x, y)` returns the gradient of x for the gradient g of y.
     """
@@ -213,9 +215,9 @@ def binary(
     gradients: Callable[..., tuple[Value | None, Value | None]],
     shape: Shaper = numeric_pair,
 ) -> Row:
-    """Return the row of an operation of two operands a and b, which broadcast, with the result y.
+    """Return the definition of an operation of two inputs a and b, which broadcast to the result y.
 
-    `gradients(graph, g, a, b, y)` returns the gradients of a and b before they are summed over
+    `gradients(graph, g, a, b, y)` returns the gradients of a and b before they are summed over the
     broadcast dimensions.
     """
 
@@ -227,18 +229,21 @@ def binary(
 
 
 def predicate(call: Callable[..., Tensor], n: int = 2, dtypes: Sequence[Kind] = ()) -> Row:
-    """Return the row of an operation with a BOOL result.
+    """Return the definition of an operation with a BOOL result.
 
-    `n` is the number of operands, 1 or 2. `dtypes` are the dtypes that an operand may have; the
-    default, (), means any dtype.
+    `n` is the number of inputs, 1 or 2. `dtypes` are the permitted dtypes of an input; () permits
+    all.
     """
 
     def shape(*values: Value) -> Out:
-        require(len(values) == n, f"it was given {len(values)} tensors", f"give {n}.")
+        why = f"it was given {len(values)} tensors instead of {n}"
+        require(len(values) == n, why, f"pass {n}.")
         for value in values:
             names = " or ".join(dtype.__name__ for dtype in dtypes)
-            advice = f"cast: graph.op('cast', x, dtype={names.split()[0]})." if dtypes else ""
-            why = f"{value.dtype.__name__} is not {names}"
+            advice = ""
+            if dtypes:
+                advice = f"convert the tensor: graph.op('cast', x, dtype={names.split()[0]})."
+            why = f"its input is {value.dtype.__name__}, and not {names}"
             require(not dtypes or value.dtype in dtypes, why, advice)
         return broadcast(*values, dtype=BOOL)
 
@@ -246,7 +251,7 @@ def predicate(call: Callable[..., Tensor], n: int = 2, dtypes: Sequence[Kind] = 
 
 
 def non_linearity(kind: str) -> Row:
-    """Return the row of the non-linearity of popnn with the name `kind`."""
+    """Return the definition of popnn's non-linearity with the name `kind`."""
 
     def grad(ir: Ir, op: Op, g: Value) -> InputGrads:
         by_input = popnn.NonLinearityType[kind].slope_from_input
@@ -260,7 +265,7 @@ def non_linearity(kind: str) -> Row:
 
 
 def _product(ir: Ir, value: Value, *factors: Value | float) -> Value:
-    """Return `value` multiplied by each of the `factors` in turn."""
+    """Return the product of `value` and all `factors`."""
     product = value
     for factor in factors:
         product = ir.op("mul", product, factor)
@@ -268,11 +273,11 @@ def _product(ir: Ir, value: Value, *factors: Value | float) -> Value:
 
 
 def _extreme(loses: str) -> Callable[..., tuple[Value, Value]]:
-    """Return the function that returns the gradients of "max" or "min" by both operands.
+    """Return a function that computes the gradients of both operands of "max" or "min".
 
-    `loses` is "lt" for the maximum and "gt" for the minimum: an operand for which this comparison
+    `loses` is "lt" for the maximum and "gt" for the minimum. An operand for which this comparison
     with the other operand is true has the gradient 0. Two equal operands get half of the gradient
-    each, as in torch's maximum and minimum.
+    each, as in torch.maximum and torch.minimum.
     """
 
     def gradients(ir: Ir, g: Value, a: Value, b: Value, y: Value) -> tuple[Value, Value]:
@@ -285,11 +290,11 @@ def _extreme(loses: str) -> Callable[..., tuple[Value, Value]]:
 
 
 def _power(ir: Ir, g: Value, a: Value, b: Value, y: Value) -> tuple[Value, Value | None]:
-    """Return the gradients of y = a ** b by `a` and by `b`, or None for a `b` that is a constant.
+    """Return the gradients of `a` and `b` for y = a ** b; None for `b` if it is constant.
 
-    At a = 0 the formulas b a ** (b - 1) and y log(a) may be NaN or infinite. Where y does not
-    depend on an operand (on `a` at b = 0, on `b` at a = 0 and b >= 0), the gradient by this operand
-    is 0.
+    At a = 0, the formulas b a ** (b - 1) and y log(a) may be NaN or infinite. The gradient of an
+    operand is therefore set to 0 where y does not depend on it: for `a` where b = 0, and for `b`
+    where a = 0 and b >= 0.
     """
     no_grad = ir.constant(0.0, g.dtype, g.shape)
     if b.number == 0:
@@ -305,7 +310,7 @@ def _power(ir: Ir, g: Value, a: Value, b: Value, y: Value) -> tuple[Value, Value
 
 
 def _quotient(ir: Ir, g: Value, a: Value, b: Value, y: Value) -> tuple[Value, Value | None]:
-    """Return the gradients of y = a / b by `a` and by `b`, or None for a `b` that is a constant."""
+    """Return the gradients of a and b for y = a / b; None for b if it is constant."""
     a_grad = ir.op("div", g, b)
     if b.kind == CONSTANT:
         return a_grad, None
@@ -313,12 +318,12 @@ def _quotient(ir: Ir, g: Value, a: Value, b: Value, y: Value) -> tuple[Value, Va
 
 
 def softplus(x: expr.Expr) -> expr.Expr:
-    """Return the expression of log(1 + exp(x)) in a form that does not overflow."""
+    """Return the expression log(1 + exp(x)) in a form that does not overflow."""
     return expr.Max(x, 0.0) + expr.Log1p(expr.Exp(-expr.Abs(x)))
 
 
 def _angle(ir: Ir, g: Value, a: Value, b: Value, y: Value) -> tuple[Value, Value]:
-    """Return the gradients of atan2(a, b) by `a` and by `b`: 0 where `a` and `b` are both 0."""
+    """Return the gradients of `a` and `b` for y = atan2(a, b). Both are 0 where a = b = 0."""
     squared_radius = ir.op("add", _product(ir, a, a), _product(ir, b, b))
     is_origin = ir.op("eq", squared_radius, 0.0)
     scaled_grad = ir.op(
@@ -328,17 +333,17 @@ def _angle(ir: Ir, g: Value, a: Value, b: Value, y: Value) -> tuple[Value, Value
 
 
 def _select_shape(mask: Value, a: Value, b: Value) -> Out:
-    """Return the shape of "select", to which all three inputs broadcast, and the dtype of `a`."""
-    require(
-        mask.dtype is BOOL, f"the mask is {mask.dtype.__name__}", "give a BOOL, as gt makes it."
-    )
+    """Return the shape to which the three inputs of "select" broadcast, and the dtype of `a`."""
+    why = f"the mask is {mask.dtype.__name__}, and not BOOL"
+    require(mask.dtype is BOOL, why, "pass the result of a comparison, such as 'gt', as the mask.")
     return broadcast(Value(mask.shape, a.dtype), a, b)
 
 
 def _select(low: Lowering, mask: Tensor, a: Operand, b: Operand) -> Tensor:
-    """Return the tensor of "select". If `a` and `b` are numbers, `a` becomes a constant tensor.
+    """Return the result of "select": `a` where `mask` is true, and `b` elsewhere.
 
-    The reason is that popops.select needs at least one tensor beside the mask.
+    If both `a` and `b` are numbers, `a` becomes a constant tensor, because popops.select needs a
+    tensor in addition to the mask.
     """
     if not isinstance(a, Tensor) and not isinstance(b, Tensor):
         a = low.constant(low.op.outs[0].dtype, low.op.outs[0].shape, a)
@@ -366,7 +371,7 @@ def _clamp_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
 
 def _reinterpret_shape(x: Value, dtype: Kind) -> Out:
     sizes = [d.size for d in (x.dtype, dtype)]
-    why = f"{x.dtype.__name__} has {sizes[0]} bytes, and {dtype.__name__} {sizes[1]}"
+    why = f"{x.dtype.__name__} has {sizes[0]} bytes, but {dtype.__name__} has {sizes[1]}"
     require(sizes[0] == sizes[1] and dtype is not BOOL, why, CAST)
     return Out(x.shape, dtype)
 
@@ -440,7 +445,8 @@ OPS |= {
     "abs": unary(popops.abs, _abs_grad, numeric),
     "exp": unary(popops.exp, lambda ir, g, x, y: _product(ir, g, y)),
     "expm1": unary(popops.expm1, _expm1_grad),
-    # g / x, not g * (1 / x), because 1 / x overflows for a small x: in HALF, for x below 2e-5
+    # The gradient is g / x and not g * (1 / x), because 1 / x overflows for a small x: in HALF, for
+    # x below 2e-5.
     "log": unary(popops.log, lambda ir, g, x, y: ir.op("div", g, x)),
     "log1p": unary(popops.log1p, _log1p_grad),
     "sqrt": unary(popops.sqrt, _sqrt_grad),
@@ -521,12 +527,12 @@ OPS |= {
 
 
 def _reshape_shape(x: Value, shape: Ints) -> Out:
-    """Return the shape of "reshape". One size may be -1, and is computed from the others."""
+    """Return the shape of "reshape". If a size is -1, it is computed from the other sizes."""
     sizes = tuple(map(int, shape))
     if sizes.count(-1) == 1 and (rest := -prod(sizes)) and not x.size % rest:
         sizes = tuple(x.size // rest if n == -1 else n for n in sizes)
     is_valid = prod(sizes) == x.size and min(sizes, default=0) >= 0
-    advice = f"give sizes whose product is {x.size:,}."
+    advice = f"use sizes whose product is {x.size:,}."
     require(is_valid, f"{list(x.shape)} cannot be reshaped to {list(shape)}", advice)
     return Out(sizes, x.dtype)
 
@@ -541,8 +547,8 @@ def _reshape_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
 
 def _permute_shape(x: Value, dims: Ints) -> Out:
     rank = len(x.shape)
-    why = f"{list(dims)} is not an order of {rank} dimensions"
-    require(sorted(dims) == [*range(rank)], why, "name each of them once.")
+    why = f"{list(dims)} is not a permutation of {rank} dimensions"
+    require(sorted(dims) == [*range(rank)], why, f"use each number from 0 to {rank - 1} once.")
     return Out(tuple(x.shape[d] for d in dims), x.dtype)
 
 
@@ -562,15 +568,16 @@ def _expand_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
 
 
 def _resized(x: Value, axis: int, length: int) -> Out:
-    """Return the shape and dtype of `x`, with the length `length` of the dimension `axis`."""
+    """Return the shape and dtype of `x`, with the length `length` in dimension `axis`."""
     return Out((*x.shape[:axis], length, *x.shape[axis + 1 :]), x.dtype)
 
 
 def _slice_shape(x: Value, dim: int, begin: int, end: int, step: int = 1) -> Out:
     (axis,) = axes(x, [dim])
-    why = f"{begin} to {end} by {step} is not a part of dimension {axis}, of {x.shape[axis]}"
-    is_valid = 0 <= begin <= end <= x.shape[axis] and step >= 1
-    require(is_valid, why, "count from 0, and end within the tensor.")
+    length = x.shape[axis]
+    why = f"the slice {begin}:{end}:{step} is outside of dimension {axis}, whose length is {length}"
+    is_valid = 0 <= begin <= end <= length and step >= 1
+    require(is_valid, why, f"use 0 <= begin <= end <= {length}, and a step of at least 1.")
     return _resized(x, axis, -(-(end - begin) // step))
 
 
@@ -593,7 +600,10 @@ def _slice_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
 
 
 def _put(low: Lowering, x: Tensor, shape: Shape, **slice_attrs: int) -> Tensor:
-    """Return a tensor of zeros with `x` in place of a slice; `slice_attrs` are those of "slice"."""
+    """Return a tensor of zeros in which `x` replaces a slice.
+
+    `slice_attrs` are the attributes of the operation "slice" that would select `x`.
+    """
     result = low.new(x.dtype, shape)
     low.call(popops.zero, result)
     low.prog.add(Copy(x, _sliced(low, result, **slice_attrs)))
@@ -613,8 +623,9 @@ def _concat_shape(*values: Value, dim: int) -> Out:
     check_dtypes(*values)
     (axis,) = axes(values[0], [dim])
     other_shapes = {(len(v.shape), *v.shape[:axis], *v.shape[axis + 1 :]) for v in values}
-    why = f"the tensors differ in more than dimension {axis}"
-    require(len(other_shapes) == 1, why, "give tensors that are equal in all other dimensions.")
+    why = f"the shapes of the tensors differ in other dimensions than {axis}"
+    advice = f"pass tensors whose lengths differ only in dimension {axis}."
+    require(len(other_shapes) == 1, why, advice)
     return _resized(values[0], axis, sum(v.shape[axis] for v in values))
 
 
@@ -633,7 +644,9 @@ def _concat_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
 
 def _pad_shape(x: Value, lower: Ints, upper: Ints, value: Extended = 0.0) -> Out:
     is_valid = len(lower) == len(upper) == len(x.shape) and min((*lower, *upper), default=0) >= 0
-    require(is_valid, "the margins do not fit", "give two lists with 0 or more for each dimension.")
+    why = f"the margins {list(lower)} and {list(upper)} do not fit {len(x.shape)} dimensions"
+    advice = f"pass two lists of {len(x.shape)} integers of at least 0."
+    require(is_valid, why, advice)
     return Out(tuple(a + n + b for a, n, b in zip(lower, x.shape, upper, strict=True)), x.dtype)
 
 
@@ -694,13 +707,16 @@ def _reduced_shape(x: Value, dims: Ints) -> Out:
 def _extreme_shape(x: Value, dims: Ints) -> Out:
     out = _reduced_shape(x, dims)
     has_extremes = x.size > 0 or 0 in out.shape
-    why = "a tensor without elements has no extreme"
-    require(has_extremes, why, "give a tensor with elements.")
+    why = "a tensor without elements has no maximum or minimum"
+    require(has_extremes, why, "pass a tensor with elements.")
     return out
 
 
 def _reduce(operation: str, grad: Grad, shape: Shaper = _reduced_shape) -> Row:
-    """Return the row of a reduction over the attribute `dims`, by an operation of popops."""
+    """Return the definition of a reduction over the dimensions `dims`.
+
+    `operation` is the name of popops' reduction, such as "ADD".
+    """
 
     def lower(low: Lowering, x: Tensor, dims: Ints) -> Tensor:
         reduced_dims = [d % x.rank for d in dims]
@@ -710,9 +726,9 @@ def _reduce(operation: str, grad: Grad, shape: Shaper = _reduced_shape) -> Row:
 
 
 def _expanded(ir: Ir, op: Op, y: Value) -> Value:
-    """Return `y`, which has the shape of the result of the reduction `op`, in its input's shape.
+    """Return `y`, a value with the shape of the reduction's result, in the shape of its input.
 
-    An element is repeated along the dimensions that `op` reduces.
+    Each element of `y` is repeated along the dimensions that `op` reduces.
     """
     x = op.inputs[0]
     reduced = axes(x, op.attrs["dims"])
@@ -721,9 +737,9 @@ def _expanded(ir: Ir, op: Op, y: Value) -> Value:
 
 
 def _extreme_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
-    """Return the gradient divided equally among all elements equal to the extreme.
+    """Return the gradient, divided equally among all elements that equal the extreme.
 
-    torch's amax does the same. All other elements have the gradient 0.
+    All other elements have the gradient 0. torch.amax has the same gradient.
     """
     (x,) = op.inputs
     is_extreme = ir.op("eq", x, _expanded(ir, op, op.outs[0]))
@@ -733,11 +749,11 @@ def _extreme_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
 
 
 def _product_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
-    """Return, for each element, g times the product of the other elements.
+    """Return the gradient of each element: g times the product of all other elements.
 
-    If no element is 0, that is g times the product of all elements, divided by the element. If one
-    element is 0, its gradient is g times the product of the other elements, whose gradients are 0.
-    If several elements are 0, all gradients are 0.
+    If no element is 0, the product of all elements is divided by the element. If exactly one
+    element is 0, its gradient is g times the product of the other elements, and their gradients are
+    0. If several elements are 0, all gradients are 0.
     """
     (x,) = op.inputs
     dims = op.attrs["dims"]
@@ -754,7 +770,7 @@ def _product_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
 
 
 def _arg_shape(x: Value) -> Out:
-    """Return the shape and dtype of a result with an UNSIGNED_INT for each row of `x`."""
+    """Return the shape and dtype of a result that contains an UNSIGNED_INT for each row of `x`."""
     numeric(with_rows(x))
     return Out(x.shape[:-1], UNSIGNED_INT)
 
@@ -764,8 +780,8 @@ def _top_shape(x: Value, k: int, largest: bool = True) -> list[Out]:
     row_length = x.shape[-1]
     require(
         1 <= k <= row_length,
-        f"k is {k}, and a row has {row_length}",
-        f"give a k from 1 to {row_length}.",
+        f"k is {k}, but the last dimension has {row_length} elements",
+        f"use a k from 1 to {row_length}.",
     )
     return [Out((*row_shape, k), x.dtype), Out((*row_shape, k), UNSIGNED_INT)]
 
@@ -775,9 +791,9 @@ def _top_k(low: Lowering, x: Tensor, k: int, largest: bool = True) -> tuple[Tens
 
 
 def _top_grad(ir: Ir, op: Op, g: Value, _: Value | None) -> InputGrads:
-    """Return each gradient at the position of its element in x, and 0 for all other elements.
+    """Return a gradient with each element of `g` at its element's position in x, and 0 elsewhere.
 
-    The second result, the columns of the elements, has no gradient.
+    The second result of "top_k", the columns of the elements, has no gradient.
     """
     x = op.inputs[0]
     columns = op.outs[1]
@@ -812,13 +828,13 @@ OPS |= {
 
 
 # --- random numbers -------------------------------------------------------------------------------
-# The seed is an input, so that an operation that is computed again draws the same numbers again.
-# Operations with different values of `modifier` draw different numbers from the same seed.
+# The seed is an input, so an operation that is recomputed draws the same numbers again. Operations
+# with different values of `modifier` draw different numbers from the same seed.
 
 
 def _random_shape(seed: Value, shape: Shape, dtype: Kind = FLOAT, **_: Attribute) -> Out:
     is_valid = seed.dtype is UNSIGNED_INT and seed.shape == (2,)
-    require(is_valid, "its seed is not UNSIGNED_INT[2]", "give ir.seed(graph).")
+    require(is_valid, "its seed is not UNSIGNED_INT[2]", "pass ir.seed(graph) as the seed.")
     return Out(tuple(shape), dtype)
 
 
@@ -830,9 +846,10 @@ def _dropout(
 
 
 def _random(call: Callable[..., Tensor]) -> Row:
-    """Return the row of a probability distribution, whose numbers `call` draws.
+    """Return the definition of an operation whose random numbers the poprand function `call` draws.
 
-    `call` gets the parameters 0 and 1: two limits, or a mean and a standard deviation.
+    `call` gets the two parameters 0 and 1 of the distribution: two limits, or a mean and a standard
+    deviation.
     """
 
     def lower(
@@ -844,7 +861,7 @@ def _random(call: Callable[..., Tensor]) -> Row:
 
 
 OPS |= {
-    "dropout_mask": Row(_random_shape, _dropout, no_gradients),  # elements are 1 / keep, or 0
+    "dropout_mask": Row(_random_shape, _dropout, no_gradients),  # The elements are 1 / keep or 0.
     "uniform": _random(poprand.uniform),
     "normal": _random(poprand.normal),
 }
@@ -869,7 +886,7 @@ def _all_gather(low: Lowering, x: Tensor, count: int) -> Tensor:
 
 
 def _own_share(low: Lowering, x: Tensor, count: int) -> Tensor:
-    """Return the part of x that belongs to this replica, if x is cut into `count` equal parts.
+    """Return this replica's part of `x`, after dividing `x` into `count` equal parts.
 
     The last part is padded with zeros.
     """
@@ -899,22 +916,22 @@ OPS |= {
 
 
 def in_place_row(lower: Lower, lays: Callable[..., Tensor | None] | None = None) -> Row:
-    """Return the row of an operation that changes its first input, a variable.
+    """Return the definition of an operation that changes its first input, a variable, in place.
 
-    The second input has the variable's shape. `lays` is explained in `Row`.
+    The second input has the shape of the variable. `lays` is an attribute of `Row`.
     """
 
     def shape(variable: Value, *others: Value, **attrs: Attribute) -> list[Out]:
         shapes = [list(v.shape) for v in (variable, *others)[:2]]
-        why = f"shapes {shapes[0]} and {shapes[-1]} differ"
-        require(shapes[0] == shapes[-1], why, "give one element for each of the variable's.")
+        why = f"the shapes {shapes[0]} and {shapes[-1]} differ"
+        require(shapes[0] == shapes[-1], why, "pass a tensor with the shape of the variable.")
         return []
 
     return Row(shape, lower, in_place=True, lays=lays)
 
 
 def _accumulate(low: Lowering, v: Tensor, x: Tensor, *parameters: Tensor) -> None:
-    """Add x to v. The parameter, if there is one, only determines the tile mapping of v."""
+    """Add `x` to `v`. The optional parameter only determines the tile mapping of `v`."""
     low.call(popops.add_in_place, v, x)
 
 
@@ -927,9 +944,10 @@ def _blend(low: Lowering, v: Tensor, x: Tensor, momentum: float) -> None:
 
 
 def _step(call: Callable[..., dict[str, Tensor]], *names: str) -> Row:
-    """Return the row of an optimiser of ipu_teach.poplibs.optim; `names` name its state variables.
+    """Return the definition of a step of an optimiser in `ipu_teach.poplibs.optim`.
 
-    The inputs are the parameter, its gradient, the learning rate and the state variables.
+    `names` are the names of its state variables. The inputs are the parameter, its gradient, the
+    learning rate and the state variables.
     """
 
     def lower(
@@ -949,8 +967,8 @@ def _step(call: Callable[..., dict[str, Tensor]], *names: str) -> Row:
 def _like_last(low: Lowering, op: Op, place: int) -> Tensor | None:
     """Return a new variable for input 0, with the tile mapping of the last input.
 
-    The last input is the new value of the variable, or the parameter to whose gradients the
-    variable belongs. Return None for other inputs, and if the last input has no tensor yet.
+    The last input is the new value of the variable, or the parameter whose gradients are added to
+    the variable. Return None for other inputs, and if the last input has no tensor yet.
     """
     last = low.tensor_of(op.inputs[-1])
     if place or last is None:

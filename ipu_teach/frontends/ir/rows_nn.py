@@ -1,4 +1,4 @@
-"""The rows of matrix products, convolutions, pools, norms, look-ups and losses."""
+"""Definitions (`Row`) of matrix products, convolutions, pools, norms, look-ups and losses."""
 
 from __future__ import annotations
 
@@ -40,17 +40,18 @@ def _matmul_shape(a: Value, b: Value) -> Out:
     check_dtypes(a, b)
     r.floats(a)
     is_valid = min(len(a.shape), len(b.shape)) > 1 and a.shape[-1] == b.shape[-2]
-    why = f"{list(a.shape)} times {list(b.shape)} does not fit"
-    require(is_valid, why, "give [..., m, k] and [..., k, n].")
-    require(a.shape[-1] > 0, f"{list(a.shape)} has rows without elements", "give one or more.")
+    why = f"the shapes {list(a.shape)} and {list(b.shape)} cannot be multiplied"
+    require(is_valid, why, "pass tensors of the shapes [..., m, k] and [..., k, n].")
+    why = f"the last dimension of {list(a.shape)} is empty"
+    require(a.shape[-1] > 0, why, "pass a tensor with elements.")
     batch = r.pair(Value(a.shape[:-2], a.dtype), Value(b.shape[:-2], a.dtype)).shape
     return Out((*batch, a.shape[-2], b.shape[-1]), a.dtype)
 
 
 def _matmul(low: Lowering, a: Tensor, b: Tensor) -> Tensor:
-    """Return the tensor of "matmul": one product if b is a matrix, otherwise a grouped product.
+    """Return the result of "matmul": one product if `b` is a matrix, otherwise a grouped product.
 
-    A product without elements is a constant of zeros.
+    If an operand has no elements, the result is a constant of zeros.
     """
     shape = low.op.outs[0].shape
     if not a.num_elements or not b.num_elements:
@@ -74,7 +75,7 @@ def _matmul_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
 
 
 def _matmul_lays(low: Lowering, op: Op, place: int) -> Tensor | None:
-    """Return a new operand with the tile mapping that poplin prefers.
+    """Return a new variable for input `place`, with the tile mapping that poplin prefers.
 
     Return None if an operand has no elements, or if the batch dimensions broadcast.
     """
@@ -100,23 +101,28 @@ def _matmul_lays(low: Lowering, op: Op, place: int) -> Tensor | None:
 
 @checked(misuse)
 def transpose(ir: Ir, x: Value, a: int, b: int) -> Value:
-    """Return x with the dimensions `a` and `b` exchanged.
+    """Return `x` with the dimensions `a` and `b` exchanged.
 
-    Raises `ModelError` for a dimension that x does not have.
+    :raises ModelError: for a dimension that `x` does not have.
     """
     order = [*range(len(x.shape))]
     for dim in (a, b):
         if not -len(order) <= dim < len(order):
-            raise misuse(f"{x!r} has no dimension {dim} to transpose.", "count them from 0.")
+            raise misuse(
+                f"transpose() was given the dimension {dim}, which {x!r} does not have.",
+                f"use dimensions from {-len(order)} to {len(order) - 1}."
+                if order
+                else "pass a value with dimensions.",
+            )
     order[a], order[b] = order[b], order[a]
     return ir.op("permute", x, dims=tuple(order))
 
 
 @checked(misuse)
 def turned(ir: Ir, x: Value) -> Value:
-    """Return x with its last two dimensions exchanged.
+    """Return `x` with its last two dimensions exchanged.
 
-    Raises `ModelError` if it has fewer than two.
+    :raises ModelError: if `x` has fewer than two dimensions.
     """
     return transpose(ir, x, -1, -2)
 
@@ -128,7 +134,7 @@ OPS["matmul"] = Row(_matmul_shape, _matmul, _matmul_grad, lays=_matmul_lays)
 
 
 class ConvSizes(TypedDict):
-    """The attributes of a convolution; sequences have one entry for each dimension of the field."""
+    """The attributes of a convolution. Sequences have an entry for each dimension of the field."""
 
     stride: Ints
     lower: Ints
@@ -146,7 +152,7 @@ def _params(
     dilation: Ints,
     groups: int,
 ) -> poplin.ConvParams:
-    """Return the parameters of the convolution of x [batch, channels, *field] with w.
+    """Return poplin's parameters of the convolution of x [batch, channels, *field] with w.
 
     The weights w are [out, channels / groups, *kernel].
     """
@@ -168,10 +174,12 @@ def _params(
 def _conv_shape(x: Value, w: Value, **attrs: Unpack[ConvSizes]) -> Out:
     check_dtypes(x, w)
     r.floats(x)
-    advice = "give [batch, channels, *field] and [out, channels / groups, *kernel]."
-    shapes = f"{list(x.shape)} and weights {list(w.shape)} in {attrs['groups']} groups"
-    require(len(x.shape) == len(w.shape) > 2, f"{shapes} differ in dimensions", advice)
-    require(x.shape[1] == w.shape[1] * attrs["groups"], f"{shapes} differ in channels", advice)
+    advice = "pass x [batch, channels, *field] and weights [out, channels / groups, *kernel]."
+    shapes = f"x {list(x.shape)} and the weights {list(w.shape)}"
+    is_valid = len(x.shape) == len(w.shape) > 2
+    require(is_valid, f"{shapes} do not have the same number of dimensions, 3 or more", advice)
+    why = f"{shapes} do not have the same number of channels in {attrs['groups']} groups"
+    require(x.shape[1] == w.shape[1] * attrs["groups"], why, advice)
     return Out(_params(x, w, **attrs).output_shape, x.dtype)
 
 
@@ -196,8 +204,8 @@ def _conv_lays(low: Lowering, op: Op, place: int) -> Tensor:
 
 def _input_grad_shape(g: Value, w: Value, field: Ints, **attrs: Unpack[ConvSizes]) -> Out:
     expected = list(_params(Value(tuple(field), g.dtype), w, **attrs).output_shape)
-    why = f"{list(g.shape)} is not a gradient of {expected}"
-    require(expected == list(g.shape), why, "give a gradient of that shape.")
+    why = f"the gradient has the shape {list(g.shape)}, but the convolution's result {expected}"
+    require(expected == list(g.shape), why, "pass a gradient with the shape of the result.")
     return Out(tuple(field), g.dtype)
 
 
@@ -237,7 +245,7 @@ MAX_FIELD = 4096  # The maximum number of elements along a dimension of a pooled
 
 
 class PoolSizes(TypedDict):
-    """The attributes of a pool, with one entry for each dimension of the field."""
+    """The attributes of a pool. Each sequence has an entry for each dimension of the field."""
 
     kernel: Ints
     stride: Ints
@@ -248,13 +256,16 @@ class PoolSizes(TypedDict):
 def _pool(
     kind: str, x: Value | Tensor, kernel: Ints, stride: Ints, lower: Ints, upper: Ints
 ) -> popnn.pooling.PoolParams:
-    """Return the parameters of popnn for a pool of x [batch, channels, *field].
+    """Return popnn's parameters of a pool of x [batch, channels, *field].
 
-    Raises `Unfit` if a dimension of the field or of the kernel is longer than MAX_FIELD.
+    `kind` is "MAX" or "AVG".
+
+    :raises Unfit: if a dimension of the field or of the kernel is longer than MAX_FIELD.
     """
     field = x.shape[2:]
-    why = f"{list(field)} is too wide"
-    require(max(*field, *kernel) <= MAX_FIELD, why, f"pool {MAX_FIELD:,} at most.")
+    why = f"a dimension of the field {list(field)} or the kernel {list(kernel)} is too long"
+    advice = f"pool dimensions of at most {MAX_FIELD:,} elements."
+    require(max(*field, *kernel) <= MAX_FIELD, why, advice)
     return popnn.pooling.PoolParams(
         kind=kind,
         input_field=field,
@@ -269,7 +280,7 @@ def _pool(
 
 
 def _pool_row(kind: str, grad: Callable[..., InputGrads]) -> Row:
-    """Return the row of a pool of the kind "MAX" or "AVG"."""
+    """Return the definition of a pool; `kind` is "MAX" or "AVG"."""
 
     def shape(x: Value, **attrs: Unpack[PoolSizes]) -> Out:
         return Out(_pool(kind, x, **attrs).output_shape, x.dtype)
@@ -309,8 +320,8 @@ OPS |= {
 
 
 # --- norms ----------------------------------------------------------------------------------------
-# x is [batch, channels, …], gamma and beta are [channels]. The statistics have the dtype of x; the
-# gradients of gamma and beta are FLOAT.
+# In these operations, x is [batch, channels, …], and gamma and beta are [channels]. The statistics
+# have the dtype of x. The gradients of gamma and beta are FLOAT.
 
 NORMS: dict[str, ModuleType] = {
     "batch": popnn.bn,
@@ -325,11 +336,11 @@ def _norm_call(
 ) -> tuple[Tensor, ...]:
     """Call popnn's function `name` for a kind of norm, and return its results as a tuple.
 
-    For example, the kind "group" and the name "gradients" mean `popnn.gn.group_norm_gradients`.
+    For example, the kind "group" and the name "gradients" select `popnn.gn.group_norm_gradients`.
     """
     function_name = f"{kind}_{name}" if name == "normalise" else f"{kind}_norm_{name}"
     if kind == "group" and name != "param_gradients":
-        options["grouping"] = "correct"  # groups of neighbouring channels, as in frameworks
+        options["grouping"] = "correct"  # groups of neighbouring channels, as in PyTorch and Keras
     function: Callable[..., Tensor | tuple[Tensor, ...]] = getattr(NORMS[kind], function_name)
     results = low.call(function, *operands, **options)
     return (results,) if isinstance(results, Tensor) else results
@@ -338,17 +349,21 @@ def _norm_call(
 def _norm_shape(
     x: Value, gamma: Value, beta: Value, kind: str, eps: float, groups: int = 1
 ) -> list[Out]:
-    """Return the shapes of y, the whitened x, the means and the inverse standard deviations."""
+    """Return the shapes of the four results of a norm.
+
+    They are the result y, the normalised x, the means, and the inverse standard deviations.
+    """
     r.floats(x)
-    require(kind in NORMS, f"there is no {kind!r} norm", f"there are {', '.join(NORMS)}.")
+    why = f"its kind is {kind!r}"
+    require(kind in NORMS, why, f"use one of the kinds {', '.join(NORMS)}.")
     is_valid = len(x.shape) > 1 and x.shape[1:2] == gamma.shape == beta.shape
-    why = f"{list(x.shape)} does not have {list(gamma.shape)} channels"
-    require(is_valid, why, "give x [batch, channels, …].")
+    why = f"x {list(x.shape)}, gamma {list(gamma.shape)} and beta {list(beta.shape)} do not fit"
+    require(is_valid, why, "pass x [batch, channels, …], gamma [channels] and beta [channels].")
     batch, channels = x.shape[:2]
     groups_per_sample = {"group": groups, "instance": channels, "layer": 1}.get(kind, 0)
-    why = f"{groups} groups do not divide {channels} channels"
+    why = f"{channels} channels cannot be divided into {groups} equal groups"
     divides = not groups_per_sample or channels % groups_per_sample == 0
-    require(divides, why, "give a number of groups that divides the channels.")
+    require(divides, why, f"use a number of groups that divides {channels}.")
     statistics_count = batch * groups_per_sample if groups_per_sample else channels
     statistics_out = Out((statistics_count,), x.dtype)
     return [like_operand(x), like_operand(x), statistics_out, statistics_out]
@@ -406,7 +421,7 @@ OPS |= {
         _norm_param_grad_shape,
         _lower_norm_param_grad,
     ),
-    # The input of "to_variance" is 1 / sqrt(variance + eps). No gradient flows through statistics.
+    # The input of "to_variance" is 1 / sqrt(variance + eps). Statistics have no gradient.
     "to_variance": Row(
         lambda x, eps: like_operand(x),
         _to_variance,
@@ -424,15 +439,16 @@ OPS |= {
 
 
 def _check_indices(index: Value) -> None:
-    """Raise `Unfit` unless `index` contains integers."""
-    why = f"its numbers are {index.dtype.__name__}"
-    require(index.dtype in (UNSIGNED_INT, INT), why, "give UNSIGNED_INT.")
+    """Raise `Unfit` if `index` does not contain integers."""
+    why = f"its index is {index.dtype.__name__}"
+    require(index.dtype in (UNSIGNED_INT, INT), why, "pass an index of the dtype UNSIGNED_INT.")
 
 
 def _gather_shape(x: Value, index: Value) -> Out:
     _check_indices(index)
-    require(len(x.shape) > 0, "one number has no rows", "give a tensor [rows, …].")
-    require(x.shape[0] > 0 or not index.size, "it has no rows", "give a tensor with rows.")
+    require(len(x.shape) > 0, "a scalar has no rows", "pass a tensor [rows, …].")
+    is_valid = x.shape[0] > 0 or not index.size
+    require(is_valid, f"x {list(x.shape)} has no rows", "pass a tensor with rows.")
     return Out((*index.shape, *x.shape[1:]), x.dtype)
 
 
@@ -444,7 +460,7 @@ def _gather(low: Lowering, x: Tensor, index: Tensor) -> Tensor:
 
 
 def _sliceable(low: Lowering, dtype: type[DType], shape: Ints, name: str) -> Tensor:
-    """Return a variable of this shape, with popops' mapping for slices of its first dimension."""
+    """Return a variable of this shape, mapped by popops for slices of its first dimension."""
     matrix_shape = shape[0], prod(shape[1:])
     variable = popops.create_sliceable_tensor(
         low.graph, dtype, matrix_shape, [0], debug_context=name
@@ -463,7 +479,7 @@ def _gather_lays(low: Lowering, op: Op, place: int) -> Tensor | None:
 
 
 def _add_rows(low: Lowering, into: Tensor, index: Tensor, updates: Tensor) -> Tensor:
-    """Add `updates` to the rows `index` of `into`, and return `into`."""
+    """Add `updates` to the rows of `into` with the numbers `index`, and return `into`."""
     update_count = index.num_elements
     width = prod(into.shape[1:])
     matrix = into.reshape((len(into), width))
@@ -490,8 +506,8 @@ def _scatter_add_shape(x: Value, index: Value, updates: Value) -> Out:
     check_dtypes(x, updates)
     _check_indices(index)
     expected = [*index.shape, *x.shape[1:]]
-    why = f"updates {list(updates.shape)} are not {expected}"
-    require(list(updates.shape) == expected, why, "give a row for each number.")
+    why = f"the updates have the shape {list(updates.shape)} instead of {expected}"
+    require(list(updates.shape) == expected, why, "pass an update for each number in the index.")
     return like_operand(x)
 
 
@@ -504,7 +520,7 @@ def _scatter_add_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
 
 
 def _scatter_with(call: Callable[..., None]) -> Callable[..., Tensor]:
-    """Return a `lower` function that copies x, and changes rows of the copy by `call`.
+    """Return a `lower` function that copies x and then changes rows of the copy with `call`.
 
     `call` is a function of popops with the parameters of `multi_update`.
     """
@@ -521,7 +537,7 @@ def _scatter_with(call: Callable[..., None]) -> Callable[..., Tensor]:
 
 
 def _scatter_set_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
-    """Return the gradients of "scatter_set".
+    """Return the gradients of x and the updates of "scatter_set"; the index has none.
 
     A row of x that is replaced has the gradient 0. If a row is replaced several times, only the
     last update has a gradient.
@@ -547,9 +563,10 @@ def _scatter_set_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
 
 
 def _scatter_max_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
-    """Return the gradient divided equally among all elements equal to the maximum.
+    """Return the gradients of x and the updates of "scatter_max"; the index has none.
 
-    torch's scatter_reduce does the same.
+    As in torch's scatter_reduce, a gradient is divided equally among all elements that equal the
+    maximum.
     """
     x, index, updates = op.inputs
     result = op.outs[0]
@@ -566,8 +583,8 @@ def _scatter_max_grad(ir: Ir, op: Op, g: Value) -> InputGrads:
 def _pick_shape(x: Value, index: Value) -> Out:
     _check_indices(index)
     is_valid = len(x.shape) == 2 and index.shape == x.shape[:1]
-    why = f"{list(x.shape)} and numbers {list(index.shape)} do not fit"
-    require(is_valid, why, "give [rows, columns] and a number for each row.")
+    why = f"x {list(x.shape)} and the numbers {list(index.shape)} do not fit"
+    require(is_valid, why, "pass x [rows, columns] and numbers [rows].")
     return Out(index.shape, r.floats(r.with_rows(x)).dtype)
 
 
@@ -606,12 +623,12 @@ OPS |= {
 
 
 def _as_rows(x: Tensor) -> Tensor:
-    """Return x as a matrix, whose rows extend along the last dimension of x."""
+    """Return `x` as a matrix, whose rows extend along the last dimension of `x`."""
     return x.reshape((x.num_elements // x.shape[-1], x.shape[-1]))
 
 
 def _by_rows(call: Callable[..., Tensor], grad: Callable[..., InputGrads]) -> Row:
-    """Return the row of an operation along the last dimension of a tensor.
+    """Return the definition of an operation along the last dimension of a tensor.
 
     `call` gets the tensor as a matrix, whose rows extend along this dimension.
     """
@@ -657,9 +674,10 @@ def _binary_cross_entropy_shape(x: Value, y: Value) -> Out:
 
 
 def _binary_cross_entropy(x: expr.Expr, y: expr.Expr) -> expr.Expr:
-    """Return the expression of the loss of the score x and the target y, without cancellation.
+    """Return the expression of the binary cross entropy of the score `x` and the target `y`.
 
-    If y is 1 or 0, max(x, 0) - x y is |x| or 0.
+    The form max(x, 0) - x y + log(1 + exp(-|x|)) neither overflows nor loses digits: if y is 1 or
+    0, max(x, 0) - x y is |x| or 0.
     """
     return expr.Max(x, 0.0) - x * y + expr.Log1p(expr.Exp(-expr.Abs(x)))
 

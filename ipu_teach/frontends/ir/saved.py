@@ -1,4 +1,4 @@
-"""Save an `Ir` graph to a file, and load it: JSON, with the values of variables as arrays."""
+"""Save a graph to a file and load it: JSON, with the initial values of variables as arrays."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Json: TypeAlias = "str | float | list[Json] | dict[str, Json] | None"
 
 
 class _Fields(TypedDict):
-    """The fields of a `Value` that a file contains, except the initial value."""
+    """The attributes of a `Value` that a file contains, except the initial value."""
 
     name: str
     kind: str
@@ -55,50 +55,55 @@ class _Fields(TypedDict):
 
 
 def save(ir: Ir, path: str | PathLike[str]) -> None:
-    """Write a graph to a file, with the initial values of its variables.
+    """Write a graph to the file `path`, with the initial values of its variables.
 
-    Only the name is saved of an operation that a learner has registered. Raises an error if the
-    file cannot be written.
+    For an operation that a user has registered, only its name is saved. Raises an error if the file
+    cannot be written.
     """
     write_whole(path, graph_to_bytes(ir), "save()", "model")
 
 
 def load(path: str | PathLike[str]) -> Ir:
-    """Return the graph that `save` has written to a file.
+    """Return the graph that `save` has written to the file `path`.
 
-    The shapes and dtypes of every operation are checked. Raises `ModelLoadError` for a file that is
-    damaged or is not a graph, and for an operation that is not in the table `OPS`.
+    The shapes and dtypes of every operation are checked.
+
+    :raises ModelLoadError: if the file is damaged or is not a graph, or if an operation is not in
+        the table `OPS`.
     """
     return read_whole(path, "load()", MODEL, graph_from_bytes)
 
 
 def graph_to_bytes(ir: Ir) -> bytes:
-    """Return the contents of a graph's file."""
+    """Return the contents of the file that `save` writes for a graph."""
     out = s.Columns()
     header = _GRAPH.write(ir, out)
     return MODEL.pack({"values": out.table("values"), **header}, out.arrays())
 
 
 def graph_from_bytes(data: bytes) -> Ir:
-    """Return the graph from the contents of a file. Raises `ModelLoadError`, as `load` does."""
+    """Return the graph from the contents of a file.
+
+    :raises ModelLoadError: if the contents are damaged or unsuitable, as for `load`.
+    """
     return s.load(data, MODEL, _read)
 
 
 def _among(names: Collection[str], wanted: str) -> s.Codec:
-    """Return the codec of a text that must be in `names`; `wanted` describes the text in errors."""
+    """Return the codec of a string that must be in `names`; `wanted` describes it in errors."""
     return s.checked(s.TEXT, lambda text: text in names, wanted)
 
 
 def _dtype() -> s.Codec:
-    """Return the codec of a dtype, which is saved by its name."""
+    """Return the codec of a dtype, which is saved as its name."""
     name = _among(DTYPES, f"one of {', '.join(DTYPES)}")
     return s.Codec(lambda v, _: v.__name__, lambda p: DTYPES[name.read(p)])
 
 
 def _attribute(part: s.HeaderValue, depth: int = MAX_DEPTH) -> Attribute:
-    """Return an attribute from a file, in which lists may be nested `depth` deep.
+    """Return an attribute from a file, in which lists may be nested `depth` levels deep.
 
-    Raises `ModelLoadError` for a value that no attribute can have.
+    :raises ModelLoadError: for a value that no attribute can have.
     """
     value = part.value
     if isinstance(value, list) and depth and len(value) <= s.LONGEST:
@@ -135,10 +140,12 @@ def _write_initial(array: Array, out: s.Columns) -> list[Json]:
 
 
 def _value(initial: tuple[tuple[int, ...], Array] | None, **fields: Unpack[_Fields]) -> Value:
-    """Return a value from its fields in a file.
+    """Return a value from its attributes in a file.
 
-    `initial` is the initial value as (shape, bits): its elements as unsigned integers, or one
-    element for all. Raises `ModelLoadError` if the fields contradict each other.
+    `initial` is the initial value as (shape, bits). `bits` contains the elements as unsigned
+    integers, or a single element if all are equal.
+
+    :raises ModelLoadError: if the attributes contradict each other.
     """
     value = Value(**fields)
     shape, initial_bits = initial or ((), np.zeros(1, np.int64))
@@ -207,15 +214,15 @@ _GRAPH = s.keyed(
 
 
 def _read(header: s.HeaderValue) -> Ir:
-    """Return the graph in the header of a file. Raises `ModelLoadError`."""
+    """Return the graph in the header of a file, or raise `ModelLoadError`."""
     s.told("values", s.many(VALUE)).read(header["values"])
     return _graph(header)
 
 
 def _graph(header: s.HeaderValue) -> Ir:
-    """Return a graph whose values have been read, and check it.
+    """Check a graph whose values have been read, and return it.
 
-    Raises `ModelLoadError` for contradictions, such as an operation that reads a later result.
+    :raises ModelLoadError: for contradictions, such as an operation that reads a later result.
     """
     ir: Ir = _GRAPH.read(header)
     ir.result_count = sum(len(op.outs) for op in ir.ops)
@@ -231,9 +238,11 @@ def _graph(header: s.HeaderValue) -> Ir:
         op_place = header["ops"][op_number]
         if op.kind not in OPS:
             raise ModelLoadError(
-                f"The model has the operation {op.kind!r}, which is not in the table.",
+                f"The model contains the operation {op.kind!r}, which is not in the table of "
+                "operations.",
                 where=op_place.where,
-                next_step=f"register it first: ir.register({op.kind!r}, …).",
+                next_step=f"call ir.register({op.kind!r}, Row(shape, lower, grad)) before "
+                "ir.load().",
             )
         if not all(v in known_values or v.kind == CONSTANT for v in op.inputs):
             op_place[1].fail("variables, inputs, constants and results of earlier operations")
@@ -249,7 +258,7 @@ def _graph(header: s.HeaderValue) -> Ir:
 
 
 def _check_by_row(op: Op, place: s.HeaderValue) -> None:
-    """Raise `ModelLoadError` unless the results of `op` have the shapes and dtypes of its row."""
+    """Raise `ModelLoadError` if the results of `op` are not those that its `Row` computes."""
     row = OPS[op.kind]
     try:
         expected = row.shape(*op.inputs, **op.attrs)
@@ -261,7 +270,7 @@ def _check_by_row(op: Op, place: s.HeaderValue) -> None:
     if [(tuple(out.shape), out.dtype) for out in expected_outs] != [
         (value.shape, value.dtype) for value in op.outs
     ]:
-        place[2].fail("results with the shapes and dtypes that its row gives")
+        place[2].fail("results with the shapes and dtypes of this operation")
     if row.in_place and op.inputs[0].kind != VARIABLE:
         place[1].fail("a variable as the first input of an operation that changes it")
 

@@ -1,4 +1,4 @@
-"""Scans: loops in which each step executes the operations of a separate graph, the body."""
+"""Scans: loops whose body is a graph of its own. Each step runs the operations of the body."""
 
 from __future__ import annotations
 
@@ -35,16 +35,17 @@ Values = Sequence[Value]
 
 
 class _Reverse(TypedDict, total=False):
-    """The direction of a scan, which is forward unless `reverse` is true."""
+    """The direction of a scan. The steps run from last to first if `reverse` is true."""
 
     reverse: bool
 
 
 class Attributes(_Reverse):
-    """The attributes of a scan: the `body`, and the number of `steps`.
+    """The attributes of a scan.
 
-    The first `along` inputs of the scan have a value for each step. The next `kept` inputs are the
-    initial values that are carried from step to step. All other inputs are the same in all steps.
+    `body` is the graph of one step, and `steps` is the number of steps. The first `along` inputs of
+    the scan contain an element for each step. The next `kept` inputs are the initial values that
+    are carried from step to step. All other inputs are the same in all steps.
     """
 
     body: Ir
@@ -61,19 +62,19 @@ def scan(
 ) -> tuple[list[Value], list[Value]]:
     """Return the carried values after the last step, and the outputs of all steps [steps, …].
 
-    `after, outs = step(graph, x, carried)` adds the operations of one step to the graph that it
-    gets. It is called once, during this call. `xs` are values [steps, …], and `x` contains the part
-    of each for one step. `carried` are the values that one step hands to the next, before the step,
-    and `after` those after the step. A step may also read other values, which are the same in all
-    steps. Random numbers are the same in all steps, too.
+    `after, outs = step(graph, x, carried)` adds the operations of one step to `graph`; it is called
+    once, during this call. Each value in `xs` has the shape [steps, …], and `x` contains its part
+    for one step. `carried` are the values that a step gets from the step before it, and `after` are
+    the values that it passes to the next step. A step may also read other values, which are the
+    same in all steps. Random numbers are the same in all steps, too.
 
-    Raises `ModelError` without `xs`, for a value of another graph, for a step that changes a
-    variable, and for carried values whose shape or dtype changes.
+    :raises ModelError: if `xs` is empty, for a value of another graph, if a step changes a
+        variable, and if the shape or dtype of a carried value changes.
     """
     if not xs:
         raise misuse(
-            "scan() was given no xs, so the number of steps is unknown.",
-            "give in xs at least one value of the shape [steps, …].",
+            "scan() was given an empty xs, so the number of steps is unknown.",
+            "pass at least one value of the shape [steps, …] in xs.",
         )
     for value in (*xs, *carried):
         ir.check_own("scan", value)
@@ -104,7 +105,10 @@ def _attributes(
 
 
 def _closed(body: Ir) -> list[Value]:
-    """Add an input to `body` for each value of another graph that it reads; return these values."""
+    """Add an input to `body` for each outer value that it reads, and return the outer values.
+
+    An outer value is a value of another graph that is not a constant.
+    """
     body_values = {*body.inputs.values(), *body.maker()}
     read_values = [v for op in body.ops for v in op.inputs] + list(body.outputs.values())
     outer_values = [
@@ -119,7 +123,7 @@ def _closed(body: Ir) -> list[Value]:
 def _shape(
     *values: Value, body: Ir, steps: int, along: int, kept: int, reverse: bool = False
 ) -> list[Out]:
-    """Return the shapes and dtypes of the carried values, then of the stacked outputs [steps, …].
+    """Return the shapes and dtypes of the carried values, then those of the outputs [steps, …].
 
     Raises `Unfit` if the values do not fit the body, or if the body changes a variable.
     """
@@ -129,7 +133,7 @@ def _shape(
         steps >= 1 and along >= 0 and 0 <= kept <= min(len(body_inputs) - along, len(body_outputs))
     )
     is_valid = is_valid and len(values) == len(body_inputs)
-    require(is_valid, "its body has other inputs or outputs", "build it by ir.scan.")
+    require(is_valid, "its body has other inputs or outputs", "create the scan with ir.scan().")
     lead_shapes = [(steps,) if i < along else () for i in range(len(body_inputs))]
     checked = [
         (v, (*lead_shape, *body_value.shape), body_value)
@@ -140,13 +144,14 @@ def _shape(
         for output, body_value in zip(body_outputs[:kept], body_inputs[along:], strict=False)
     ]
     for value, shape, expected in checked:
-        problem = f"{value!r} is used as {expected.dtype.__name__}{list(shape)}"
+        problem = f"{value!r} is used where its body needs {expected.dtype.__name__}{list(shape)}"
         is_equal = (value.shape, value.dtype) == (shape, expected.dtype)
         require(
-            is_equal, problem, "carry on values with the same shape and dtype as before the step."
+            is_equal, problem, "return carried values with the same shapes and dtypes as before."
         )
     is_pure = not body.variables and not any(OPS[op.kind].in_place for op in body.ops)
-    require(is_pure, "a step changes a variable", "carry it, and change it after the last step.")
+    advice = "carry the new value from step to step, and change the variable after the scan."
+    require(is_pure, "a step changes a variable", advice)
     carried_outs = [Out(v.shape, v.dtype) for v in body_outputs[:kept]]
     return carried_outs + [Out((steps, *v.shape), v.dtype) for v in body_outputs[kept:]]
 
@@ -160,7 +165,7 @@ def _lower(
     kept: int,
     reverse: bool = False,
 ) -> list[Tensor]:
-    """Add a loop over the steps; return the carried tensors, then the stacked outputs."""
+    """Add a loop over the steps; return the carried tensors, then the outputs of all steps."""
     op = low.op
     prog = low.prog
     body_inputs = [*body.inputs.values()]
@@ -176,10 +181,10 @@ def _lower(
     stacked_outputs: dict[int, Tensor] = {}
 
     def one_step(counter: Tensor) -> Program:
-        """Return the program of one step; `counter` is the step number on the device."""
+        """Return the program of one step. `counter` is the step's number on the device."""
         low.prog = Programs(name="step")
         step_number = counter.reinterpret(UNSIGNED_INT).reshape((1,))
-        tensors: dict[int, Tensor] = {}  # the tensor for each input of the body, by its number
+        tensors: dict[int, Tensor] = {}  # the tensor of each input of the body, by input number
         for packed_rows, group in zip(packed_inputs, input_groups, strict=True):
             packed_row = low.call(popops.dynamic_slice, packed_rows, step_number, [0], [1])
             tensors |= _unpacked(packed_row, [body_inputs[i].shape for i in group], group)
@@ -189,18 +194,7 @@ def _lower(
             low.lower_op(inner)
         low.start(op)
         results = [low.get(value, op, i) for i, value in enumerate(body_outputs)]
-        for group in _by_dtype(results[kept:]):
-            packed_row = concat([results[kept + i].flatten() for i in group]).expand([0])
-            name = f"{low.name}/steps"
-            stack = popops.create_slice_tensor(
-                low.graph, packed_row, dims=[0], sizes=[1], num_slices=steps, debug_context=name
-            )
-            stack = stack.reshape((steps, packed_row.num_elements))
-            popops.zero(low.graph, stack, prog, f"{low.name}/zero")
-            low.call(popops.dynamic_update, stack, packed_row, step_number, [0], [1])
-            stacked_outputs.update(
-                _unpacked(stack, [body_outputs[kept + i].shape for i in group], group)
-            )
+        stacked_outputs.update(_stacked(low, results[kept:], steps, step_number, before=prog))
         _update_states(low, states, results[:kept])
         return low.prog
 
@@ -216,8 +210,30 @@ def _lower(
     ]
 
 
+def _stacked(
+    low: Lowering, outputs: Sequence[Tensor], steps: int, step_number: Tensor, before: Programs
+) -> dict[int, Tensor]:
+    """Store the outputs of a step in row `step_number` of new stacks, and return the stacks.
+
+    A stack is [steps, elements of the output], and its key is the position of the output. `before`
+    is the program before the loop, which sets the stacks to 0.
+    """
+    stacks: dict[int, Tensor] = {}
+    for group in _by_dtype(outputs):
+        packed_row = concat([outputs[i].flatten() for i in group]).expand([0])
+        name = f"{low.name}/steps"
+        stack = popops.create_slice_tensor(
+            low.graph, packed_row, dims=[0], sizes=[1], num_slices=steps, debug_context=name
+        )
+        stack = stack.reshape((steps, packed_row.num_elements))
+        popops.zero(low.graph, stack, before, f"{low.name}/zero")
+        low.call(popops.dynamic_update, stack, packed_row, step_number, [0], [1])
+        stacks |= _unpacked(stack, [outputs[i].shape for i in group], group)
+    return stacks
+
+
 def _update_states(low: Lowering, states: Sequence[Tensor], results: Sequence[Tensor]) -> None:
-    """Copy the results of a step to the states, as if all states changed at once."""
+    """Copy the results of a step to the states, as if all states changed at the same time."""
     moves = []
     for result, state in zip(results, states, strict=True):
         if result != state:
@@ -231,7 +247,7 @@ def _update_states(low: Lowering, states: Sequence[Tensor], results: Sequence[Te
 def _by_dtype(tensors: Sequence[Tensor]) -> list[list[int]]:
     """Return a list of positions in `tensors` for each dtype.
 
-    Tensors of one dtype are sliced together, because each slice costs a sync.
+    Tensors of the same dtype are sliced together, because each slice costs a sync.
     """
     positions_by_dtype: dict[type[DType], list[int]] = {}
     for i, tensor in enumerate(tensors):
@@ -242,10 +258,11 @@ def _by_dtype(tensors: Sequence[Tensor]) -> list[list[int]]:
 def _unpacked(
     rows: Tensor, shapes: Sequence[Sequence[int]], keys: Sequence[int]
 ) -> dict[int, Tensor]:
-    """Divide the columns of `rows` [n, columns] into consecutive groups; return them by `keys`.
+    """Divide the columns of `rows` [n, columns] into groups, and return a dict of the groups.
 
     Group i has the key `keys[i]`, and as many columns as a tensor of the shape `shapes[i]` has
-    elements. If n is 1, it gets this shape; otherwise it is [n, columns of the group].
+    elements. If n is 1, the group is reshaped to this shape; otherwise it is [n, columns of the
+    group].
     """
     tensors: dict[int, Tensor] = {}
     first_column = 0
@@ -269,7 +286,7 @@ def _lays(low: Lowering, op: Op, input_number: int) -> Tensor | None:
 
 
 def _by_steps(low: Lowering, x: Tensor) -> Tensor:
-    """Return x, or a copy of it in which an element is on the same tile in all steps."""
+    """Return `x`, or a copy in which each element is on the same tile in all steps."""
     first_mapping = low.graph.get_tile_mapping(x[0])
     if all(low.graph.get_tile_mapping(x[step]) == first_mapping for step in range(len(x))):
         return x
@@ -282,7 +299,7 @@ def _by_steps(low: Lowering, x: Tensor) -> Tensor:
 def _grad(ir: Ir, op: Op, *output_gradients: Value | None) -> InputGrads:
     """Add a scan in the opposite direction that computes the gradients of a scan's inputs.
 
-    Return a gradient for each input, or None. The forward scan is changed so that it also returns
+    Return a gradient or None for each input. The forward scan is changed so that it also returns
     the values of each step that the backward pass reads.
     """
     body: Ir = op.attrs["body"]
@@ -298,7 +315,7 @@ def _grad(ir: Ir, op: Op, *output_gradients: Value | None) -> InputGrads:
     float_states = [i for i in range(kept) if body_outputs[i].floating]
     back = _Backward(ir, op, known_gradients, float_states)
     inputs_of_values = back.close()
-    # the backward pass of a step reads xs and results of the step, and values of other graphs
+    # The backward pass of a step reads its part of `xs`, its results, and outer values.
     values_by_step = {
         v: x for v, x in zip(body_inputs[:along], op.inputs, strict=False) if v in inputs_of_values
     }
@@ -339,11 +356,11 @@ def _zeros(ir: Ir, value: Value) -> Value:
 class _Backward:
     """The backward pass of one step of a scan, as a graph.
 
-    A state is a carried value of the scan; only float states have gradients.
+    A state is a carried value of the scan. Only float states have gradients.
 
     Attributes:
-        graph: the operations. Its outputs are the gradients of the float states before the step,
-            then the sums of the gradients of `shared`, then the gradients of `by_step`.
+        graph: the graph. Its outputs are the gradients of the float states before the step, then
+            the sums of the gradients of `shared`, then the gradients of `by_step`.
         out_gradients: the inputs for the gradients of the step's results.
         state_gradients: the inputs for the gradients of the float states after the step.
         shared: the inputs of the body that are the same in all steps and have a gradient.
@@ -381,7 +398,7 @@ class _Backward:
         back.ops = without_unused_backward(back, back.outputs.values())
 
     def _gradient_input(self, value: Value, number: int) -> Value:
-        """Add an input for the gradient of `value`, an output of the body; return it."""
+        """Add an input for the gradient of `value`, an output of the body, and return the input."""
         back = self.graph
         gradient = back.input(value.shape, f"slope{number}", value.dtype)
         grads = self.grads
@@ -389,7 +406,10 @@ class _Backward:
         return gradient
 
     def close(self) -> dict[Value, Value]:
-        """Add an input for each forward value that the backward pass reads; return it by value."""
+        """Add an input for each forward value that the backward pass reads.
+
+        Return a dict that maps these values to their inputs.
+        """
         read_values = _closed(self.graph)
         inputs = reversed(self.graph.inputs.values())
         input_of_value = dict(zip(reversed(read_values), inputs, strict=False))
@@ -397,9 +417,9 @@ class _Backward:
 
 
 def _with_outputs(ir: Ir, op: Op, values: Sequence[Value]) -> dict[Value, Value]:
-    """Make a scan also return `values` of its body.
+    """Make a scan also return the values `values` of its body.
 
-    Return a dict from values of the body to the scan's stacked outputs, for all stacked outputs.
+    Return a dict that maps values of the body to outputs of the scan, for all outputs.
     """
     body: Ir = op.attrs["body"]
     kept: int = op.attrs["kept"]

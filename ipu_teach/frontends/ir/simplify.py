@@ -1,4 +1,4 @@
-"""Simplify a graph: remove repeated operations and operations without an effect."""
+"""Simplify a graph: remove repeated operations and operations that have no effect."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from ipu_teach.types import FLOAT, HALF
 __all__ = ["fuse_updates", "simplify"]
 
 Maker = Mapping[Value, Op]
-# Operations of these kinds are never merged. Scans cannot be compared, because their body is a
-# graph. The others draw random numbers, print, or make a copy that is needed.
+# Operations of these kinds are never merged. They draw random numbers, print, or make a copy that
+# is needed. Scans cannot be compared, because their body is a graph.
 NOT_MERGED = ("dropout_mask", "uniform", "normal", "copy", "print", "scan")
 
 
 def simplify(ir: Ir) -> Swaps:
-    """Simplify `ir.ops` in place; return a dict from each removed value to its replacement.
+    """Simplify `ir.ops` in place. Return a dict that maps each removed value to its replacement.
 
     No value changes in any bit. Operations without an effect are removed, and equal operations are
-    merged into one. Operations that draw random numbers, change a variable, print or copy are never
-    merged, and neither are scans and operations that a learner has registered.
+    merged into one. The operations in `NOT_MERGED`, operations that change a variable, and
+    operations that a user has registered are never merged.
     """
     swaps: Swaps = {}
     ops_by_key: dict[Hashable, Op] = {}
@@ -51,7 +51,7 @@ def simplify(ir: Ir) -> Swaps:
             continue
         op = simplified if isinstance(simplified, Op) else op
         if OPS[op.kind].in_place:
-            ops_by_key.clear()  # from here on, an equal operation may read another value
+            ops_by_key.clear()  # a later, equal operation may read the changed variable
         elif op.kind not in NOT_MERGED and op.kind not in REGISTERED:
             equal_op = ops_by_key.setdefault(_key(op), op)
             if equal_op is not op:
@@ -65,14 +65,14 @@ def simplify(ir: Ir) -> Swaps:
 
 
 def _is_kept(value: Value, maker: Maker, changed: set[Value]) -> bool:
-    """Return whether `value` is neither a variable in `changed` nor a view of one."""
+    """Return whether `value` is neither a variable in `changed` nor a view of one of them."""
     while value in maker and OPS[maker[value].kind].view:
         value = maker[value].inputs[0]
     return value not in changed
 
 
 def _key(op: Op) -> Hashable:
-    """Return a key that is equal for operations of the same stage with the same results."""
+    """Return a key that is equal for operations of one stage whose results are equal."""
     inputs = tuple(_bits_key(value) if value.kind == CONSTANT else value for value in op.inputs)
     return op.kind, inputs, _bits_key(dict(op.attrs)), op.stage
 
@@ -100,7 +100,7 @@ def _bits_key(item: Value | Attribute) -> Hashable:
 
 
 def _is_zero(value: Value, sign: int) -> bool:
-    """Return whether all elements of a constant are 0; for a float, 0 with the sign `sign`."""
+    """Return whether all elements of a constant are 0; a float 0 must have the sign `sign`."""
     number = value.number
     return number == 0 and (not value.floating or copysign(1, number) == sign)
 
@@ -121,7 +121,7 @@ def _times_one(op: Op, maker: Maker) -> Value | None:
 def _plus_zero(op: Op, maker: Maker) -> Value | None:
     """Simplify x - 0, x + -0 and -0 + x to x, and for integers also x + 0 and 0 + x.
 
-    For floats, x + 0 stays, because -0 + 0 is 0.
+    For floats, x + 0 is not simplified, because -0 + 0 is 0.
     """
     a, b = op.inputs
     sign = -1 if op.kind == "add" else 1
@@ -131,9 +131,9 @@ def _plus_zero(op: Op, maker: Maker) -> Value | None:
 
 
 def _before(op: Op, maker: Maker) -> Op | None:
-    """Return the operation that produces the input of `op`, if its kind and stage are the same.
+    """Return the operation that produces the first input of `op`.
 
-    Otherwise return None.
+    Return None if its kind or its stage differs from that of `op`.
     """
     source = maker.get(op.inputs[0])
     if source is None or (source.kind, source.stage) != (op.kind, op.stage):
@@ -148,7 +148,7 @@ def _twice(op: Op, maker: Maker) -> Value | None:
 
 
 def _reshape(op: Op, maker: Maker) -> Value | Op | None:
-    """Simplify a reshape to the same shape, and merge two successive reshapes."""
+    """Remove a reshape to the same shape, and merge two successive reshapes."""
     shape = op.outs[0].shape
     before = _before(op, maker)
     source = op.inputs[0] if before is None else before.inputs[0]
@@ -158,7 +158,7 @@ def _reshape(op: Op, maker: Maker) -> Value | Op | None:
 
 
 def _expand(op: Op, maker: Maker) -> Value | Op | None:
-    """Simplify an expansion to the same shape, and merge two successive expansions."""
+    """Remove an expansion to the same shape, and merge two successive expansions."""
     shape = op.outs[0].shape
     before = _before(op, maker)
     if op.inputs[0].shape == shape:
@@ -167,7 +167,7 @@ def _expand(op: Op, maker: Maker) -> Value | Op | None:
 
 
 def _permute(op: Op, maker: Maker) -> Value | Op | None:
-    """Simplify a permutation that changes nothing, and merge two successive permutations."""
+    """Remove a permutation that changes nothing, and merge two successive permutations."""
     before = _before(op, maker)
     dim_order = tuple(op.attrs["dims"])
     source = op.inputs[0]
@@ -180,12 +180,12 @@ def _permute(op: Op, maker: Maker) -> Value | Op | None:
 
 
 def _slice(op: Op, maker: Maker) -> Value | None:
-    """Simplify a slice that takes a complete dimension."""
+    """Remove a slice that selects a complete dimension."""
     return _if_same_shape(op, op.inputs[0]) if op.attrs.get("step", 1) == 1 else None
 
 
 def _cast(op: Op, maker: Maker) -> Value | None:
-    """Simplify a cast to the same dtype, and a cast from HALF to FLOAT and back."""
+    """Remove a cast to the same dtype, and a cast from HALF to FLOAT and back."""
     x = op.inputs[0]
     before = _before(op, maker)
     if x.dtype is op.outs[0].dtype:
@@ -195,7 +195,7 @@ def _cast(op: Op, maker: Maker) -> Value | None:
 
 
 def _neg(op: Op, maker: Maker) -> Value | None:
-    """Simplify the negation of a constant, and the negation of a negation."""
+    """Compute the negation of a constant, and remove two successive negations."""
     (x,) = op.inputs
     if x.number is not None and x.floating and x.initial is not None:
         return replace(x, initial=-x.initial)
@@ -203,7 +203,7 @@ def _neg(op: Op, maker: Maker) -> Value | None:
 
 
 def _reinterpret(op: Op, maker: Maker) -> Value | None:
-    """Simplify one or two reinterpretations whose result has the dtype of the first input."""
+    """Remove one or two reinterpretations whose result has the dtype of the first input."""
     before = _before(op, maker)
     source = op.inputs[0] if before is None else before.inputs[0]
     return source if source.dtype is op.outs[0].dtype else None
@@ -228,11 +228,12 @@ RULES: dict[str, Callable[[Op, Maker], Value | Op | None]] = {
 
 
 def fuse_updates(ir: Ir, later: Sequence[Op] = ()) -> None:
-    """Simplify, in place, the operations of `ir` that change variables.
+    """Simplify the operations of `ir` that change variables, in place.
 
-    If a variable is set to old * (1 - momentum) + new * momentum, this running mean becomes a
-    single operation "blend" at the position of the sum. A copy of a variable is removed if nothing
-    reads it after the variable has changed. `later` are operations that run after the graph.
+    If a variable is set to old * (1 - momentum) + new * momentum, the operations of this running
+    mean become a single operation "blend" at the position of the sum. A copy of a variable is
+    removed if no operation reads it after the variable has changed. `later` contains the operations
+    that run after the graph.
     """
     _Blends(ir, later).fuse()
     _remove_copies(ir, later)
@@ -257,7 +258,7 @@ class _Blends:
         self.removed: set[Op] = set()
 
     def fuse(self) -> None:
-        """Replace all running means in the graph by blends."""
+        """Replace all running means in the graph by "blend" operations."""
         for op in self.ir.ops:
             if op.kind == "assign":
                 self._fuse(op)
@@ -279,7 +280,7 @@ class _Blends:
             del self.maker[value]
 
     def _fuse(self, assign: Op) -> None:
-        """Replace an assignment to a variable by a blend, if it writes a running mean."""
+        """Replace an assignment to a variable by a "blend" if it assigns a running mean."""
         maker = self.maker
         variable, mean = assign.inputs
         add_op = maker.get(mean)
@@ -295,7 +296,7 @@ class _Blends:
         source = copy_op.inputs[0] if copy_op is not None and copy_op.kind == "copy" else old_value
         if source is not variable or old_weight.number is None or new_weight.number is None:
             return
-        blend_weight = float(str(np.float32(new_weight.number)))  # such as 0.1, not 0.10000000149
+        blend_weight = float(str(np.float32(new_weight.number)))  # 0.1, not 0.10000000149
         is_blend = variable.dtype is new_value.dtype is FLOAT and new_value.shape == variable.shape
         if not is_blend or np.float32(1 - blend_weight) != np.float32(old_weight.number):
             return
@@ -312,14 +313,14 @@ class _Blends:
         self._add(self.blends[add_op], add_position)
 
     def _is_read_once(self, value: Value) -> bool:
-        """Return whether exactly one operation, and no output, reads `value`."""
+        """Return whether exactly one operation reads `value`, and `value` is not an output."""
         return value not in self.outputs and len(self.readers[value]) == 1
 
 
 def _remove_copies(ir: Ir, later: Sequence[Op]) -> None:
-    """Remove the copies of variables that nothing reads after the variable has changed.
+    """Remove the copies of variables that no operation reads after the variable has changed.
 
-    `later` are operations that run after those of the graph.
+    `later` contains the operations that run after those of the graph.
     """
     ops = [*ir.ops, *later]
     outputs = set(ir.outputs.values())
@@ -345,8 +346,8 @@ def _remove_copies(ir: Ir, later: Sequence[Op]) -> None:
             views += [v for reader in view_readers if OPS[reader.kind].view for v in reader.outs]
         is_output = any(v in outputs for v in _with_views(op.outs[0], readers))
         change_position = first_changes[op.inputs[0]]
-        # < and not <=: an operation that reads the copy and changes the variable could read
-        # elements that it has already overwritten
+        # The reads must come strictly before the change. An operation that reads the copy and
+        # changes the variable could otherwise read elements that it has already overwritten.
         if (
             positions[op] < change_position
             and max(read_positions, default=-1) < change_position
@@ -357,12 +358,12 @@ def _remove_copies(ir: Ir, later: Sequence[Op]) -> None:
 
 
 def _changed_by(op: Op) -> Value | None:
-    """Return the variable that an operation changes in place, or None."""
+    """Return the variable that an operation changes in place, or None if it changes none."""
     return op.inputs[0] if OPS[op.kind].in_place else None
 
 
 def _with_views(value: Value, readers: Mapping[Value, list[Op]]) -> Iterable[Value]:
-    """Yield a value, and its direct and indirect views; `readers` maps values to operations."""
+    """Yield a value and its direct and indirect views. `readers` maps values to their readers."""
     yield value
     for op in readers.get(value, ()):
         if OPS[op.kind].view:

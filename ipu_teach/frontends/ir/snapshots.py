@@ -1,4 +1,7 @@
-"""Copies of variables, for operations that would read them, or a view of them, after a change."""
+"""Insert copies of variables where an operation would otherwise read a variable after a change.
+
+A view of a variable shares its memory, so it changes with the variable.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +24,9 @@ from ipu_teach.schedules import GROUPED, INTERLEAVED
 def with_snapshots(ir: Ir) -> Ir:
     """Return the graph with a copy of each value that would otherwise change before it is read.
 
-    A view of a variable shares the variable's memory, so it changes with it. In a pipeline, other
-    micro-batches change a variable between the forward and the backward pass of a micro-batch. If
-    no operation needs a copy, return `ir` itself.
+    A view of a variable changes with the variable. In a pipeline, other micro-batches change a
+    variable between the forward and the backward pass of a micro-batch. If no operation needs a
+    copy, return `ir` itself.
     """
     changes: dict[Value, list[int]] = {}
     for position, op in enumerate(ir.ops):
@@ -48,11 +51,10 @@ class _Snapshots:
 
     Attributes:
         changes: the positions of the operations that change each variable.
-        made_at: for each view of these variables, the position of the operation that produces it.
-        variables_of: for each value, the variables whose memory it shares; a variable shares its
-            own memory.
+        made_at: the position of the operation that produces each view of these variables.
+        variables_of: the variables whose memory each value shares. A variable shares its own.
         swaps: a dict from values to their copies.
-        copies: the copy operations, by the position of the operation that they follow.
+        copies: the copy operations, by the position of the operation after which they are inserted.
     """
 
     def __init__(self, ir: Ir, changes: dict[Value, list[int]]) -> None:
@@ -100,7 +102,7 @@ class _Snapshots:
         return value
 
     def _snapshot(self, value: Value, position: int, stage: int) -> Value:
-        """Return the copy of a value; the first call adds it after the operation at `position`."""
+        """Return the copy of a value; if there is none, add it after the operation `position`."""
         if value not in self.swaps:
             copy = self.swaps[value] = Value(value.shape, value.dtype, f"{value.name}/copy")
             copy_op = replace(self.ir.ops[position], kind="copy", attrs={}, stage=stage)
@@ -109,7 +111,7 @@ class _Snapshots:
         return self.swaps[value]
 
     def _is_stale(self, view: Value, reader: Op, position: int) -> bool:
-        """Return whether `view` may have changed when `reader`, at `position`, reads it."""
+        """Return whether `view` may have changed before `reader`, at `position`, reads it."""
         made_at = self.made_at[view]
         for variable in self.variables_of[view]:
             changes = self.changes[variable]
@@ -132,9 +134,9 @@ class _Snapshots:
 
 
 def _outlives_forward(ir: Ir, reader: Op) -> bool:
-    """Return whether forward passes of other micro-batches may run before `reader` does.
+    """Return whether forward passes of other micro-batches may run before `reader` runs.
 
-    That is true for operations in the backward pass of a pipeline.
+    This is the case for operations in the backward pass of some pipelines.
     """
     return ir.schedule in (GROUPED, INTERLEAVED) and reader.part == BACKWARD
 

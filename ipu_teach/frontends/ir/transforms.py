@@ -1,6 +1,6 @@
 """Graph transforms: recomputation, stages, micro-batches, replicas and streaming memory.
 
-Each function returns another graph, which shares its values with the first.
+Each function returns a new graph, which contains the same `Value` objects as the old graph.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = [
 
 
 class _Fields(TypedDict, total=False):
-    """Fields of a `Value`; any may be missing."""
+    """Attributes of a `Value`. All keys are optional."""
 
     shape: tuple[int, ...]
     remote: bool
@@ -48,7 +48,7 @@ class _Fields(TypedDict, total=False):
 
 
 def _variable(ir: Ir, like: Value, name: str, **fields: Unpack[_Fields]) -> Value:
-    """Add a variable of zeros to `ir`, with the fields of `like` except those in `fields`."""
+    """Add a variable of zeros to `ir`, with the attributes of `like` except those in `fields`."""
     zeros = ir.constant(0, like.dtype).initial
     variable = replace(like, name=name, kind=VARIABLE, initial=zeros, **fields)
     ir.variables[name] = variable
@@ -58,9 +58,9 @@ def _variable(ir: Ir, like: Value, name: str, **fields: Unpack[_Fields]) -> Valu
 def staged(ir: Ir, stages: Mapping[str, Natural]) -> Ir:
     """Return the graph with each module on the stage that `stages` assigns to its path.
 
-    An operation gets the stage of the longest key that is its path or contains its path, such as
-    "encoder" for "encoder.layer1". An operation without such a key gets the stage of the operation
-    before it. Call this before `autodiff`.
+    The stage of an operation is given by the longest key that is its path or a parent of its path,
+    such as "encoder" for "encoder.layer1". An operation without such a key gets the stage of the
+    operation before it. Call this function before `autodiff`.
     """
     stage = 0
     ops = []
@@ -87,16 +87,18 @@ def staged(ir: Ir, stages: Mapping[str, Natural]) -> Ir:
 def recompute(
     ir: Ir, keep: Iterable[Value] | Annotated[str, Among(("standard",))] = "standard"
 ) -> Ir:
-    """Return the graph with a backward pass that recomputes forward values instead of keeping them.
+    """Return the graph with a backward pass that recomputes forward values instead of saving them.
 
     Recomputation starts from variables, inputs, and the values in `keep`. Each value is recomputed
-    at most once. "standard" divides the n operations of the forward pass into about sqrt(n) parts.
-    In each part it finds the point where the values that are still needed take the fewest bytes,
-    and keeps these values. Values that another stage or phase reads are also kept, and so are
-    results of operations that read a variable which the forward pass changes.
+    at most once. The `keep` "standard" divides the n operations of the forward pass into about
+    sqrt(n) groups. In each group it finds the operation after which the values that are still
+    needed take the fewest bytes, and saves these values. Values that another stage or phase reads
+    are always saved, and so are results of operations that read a variable which the forward pass
+    changes.
 
-    Call this after `autodiff`. Raises `ModelError` for a `keep` of other values than results of the
-    forward pass, variables and inputs.
+    Call this function after `autodiff`.
+
+    :raises ModelError: if `keep` contains a result that does not belong to the forward pass.
     """
     maker = ir.maker()
     changed_variables = {
@@ -108,9 +110,9 @@ def recompute(
         saved = set(keep)
         for value in saved:
             if value.kind == MADE and (value not in maker or maker[value].part != FORWARD):
-                raise ModelError(f"""recompute() was given {value!r} to keep, which is not a result
-                    of the graph's forward pass.
-                    next:  give results of the forward pass of this graph.""")
+                raise ModelError(f"""recompute() was given keep={value!r}, which is not a result of
+                    the graph's forward pass.
+                    next:  keep only results of the forward pass of this graph.""")
     for op in ir.ops:
         values_of_sections = [
             v for v in op.inputs if v in maker and _section(maker[v])[1:] != _section(op)[1:]
@@ -135,9 +137,9 @@ def recompute(
 
 
 def _missing(op: Op, maker: Mapping[Value, Op], saved: set[Value], swaps: Swaps) -> set[Op]:
-    """Return the forward operations that must be repeated before `op` of the backward pass.
+    """Return the forward operations that must be repeated before `op`, a backward operation.
 
-    The values in `saved` are kept in memory, and the keys of `swaps` have been recomputed already.
+    The values in `saved` are in memory, and the keys of `swaps` have already been recomputed.
     """
     to_check = list(op.inputs)
     missing = set()
@@ -153,11 +155,11 @@ def _missing(op: Op, maker: Mapping[Value, Op], saved: set[Value], swaps: Swaps)
 
 
 def _least_alive(ir: Ir, maker: Mapping[Value, Op]) -> set[Value]:
-    """Return the values to keep for "standard" recomputation.
+    """Return the values that "standard" recomputation keeps in memory.
 
-    The forward pass of n operations is divided into about sqrt(n) parts. For each part, the result
-    contains the values that are still needed after one of its operations: the operation after which
-    they take the fewest bytes.
+    The forward pass of n operations is divided into about sqrt(n) groups. In each group, the values
+    that are still needed take the fewest bytes after one operation. The result contains the values
+    that are needed after this operation.
     """
     ops = [op for op in ir.ops if op.part == FORWARD]
     last_reader = {
@@ -181,9 +183,9 @@ def _least_alive(ir: Ir, maker: Mapping[Value, Op]) -> set[Value]:
 
 
 def _gradients(ir: Ir) -> dict[Value, Value]:
-    """Return a dict from each gradient that the update reads to the gradient's parameter.
+    """Return a dict that maps each gradient that the update reads to the gradient's parameter.
 
-    Raises `ModelError` if the update reads any other result of the forward or backward pass.
+    :raises ModelError: if the update reads another result of the forward or backward pass.
     """
     maker = ir.maker()
     parameters: dict[Value, Value] = {}
@@ -197,8 +199,10 @@ def _gradients(ir: Ir) -> dict[Value, Value]:
         for v in op.inputs if op.part == UPDATE else ():
             if v in maker and maker[v].part != UPDATE and v not in parameters:
                 raise op.error(
-                    f"{op.kind} updates by {v.name!r}, which is not a gradient of a parameter.",
-                    "update by gradients, or by results of operations with one gradient each.",
+                    f"The update {op.kind} reads {v.name!r}, which is not the gradient of a "
+                    "parameter.",
+                    "let the update read only gradients, or results of operations that each read a "
+                    "single gradient.",
                 )
     return parameters
 
@@ -208,8 +212,10 @@ def accumulate(
 ) -> Ir:
     """Return the graph with one update for every `count` micro-batches.
 
-    The update uses the mean or the sum of the micro-batches' gradients. Call this after `optimise`.
-    Raises `ModelError` if the update reads other values of a micro-batch than gradients.
+    The update uses the mean or the sum of the micro-batches' gradients. Call this function after
+    `optimise`.
+
+    :raises ModelError: if the update reads other results of a micro-batch than gradients.
     """
     if count == 1:
         return ir
@@ -239,8 +245,8 @@ def replicate(
 ) -> Ir:
     """Return the graph for `count` replicas, which run on different micro-batches.
 
-    Before the update, the replicas reduce all gradients to their mean or sum. Call this after
-    `optimise`.
+    Before the update, the replicas exchange the mean or sum of their gradients. Call this function
+    after `optimise`.
     """
     result = ir.but(replicas=count)
     updates = [op for op in ir.ops if op.part == UPDATE and OPS[op.kind].in_place]
@@ -253,16 +259,18 @@ def replicate(
     for (stage, _), grads in gradients_by_stage.items():
         with result.at(part=UPDATE, stage=stage, path="", line=("", 0)):
             swaps.update(zip(grads, result.emit("all_reduce", *grads, op=reduction), strict=True))
-    # the operation "clear" still reads the replica's own sum of gradients
+    # The operation "clear" still reads the sum of gradients of its own replica.
     result.ops += [swapped(op, swaps) if op.kind in STATE else op for op in updates]
     return result
 
 
 def pipelined(ir: Ir, schedule: Annotated[str, Among(SCHEDULES)] = GROUPED) -> Ir:
-    """Return the graph as a pipeline: its stages run at the same time, on different micro-batches.
+    """Return the graph as a pipeline: its stages work on different micro-batches at the same time.
 
-    `schedule` is one of `schedules.SCHEDULES`. Raises `InvalidOptionError` if the number of
-    accumulated micro-batches does not suit the schedule.
+    `schedule` is the name of a pipeline schedule, one of `ipu_teach.schedules.SCHEDULES`.
+
+    :raises InvalidOptionError: if the number of accumulated micro-batches does not suit the
+        schedule.
     """
     is_training = any(op.part == BACKWARD for op in ir.ops)
     pipeline_schedule(ir.stages, ir.accumulation, schedule, is_training)
@@ -272,9 +280,10 @@ def pipelined(ir: Ir, schedule: Annotated[str, Among(SCHEDULES)] = GROUPED) -> I
 def sharded(ir: Ir) -> Ir:
     """Return the graph with the optimiser's state divided among the replicas.
 
-    Each replica receives its share of the summed gradients, updates its share of the parameters,
-    and sends the new share to the other replicas. Call this after `replicate`. Raises `ModelError`
-    for the optimiser "lars", which needs complete parameters.
+    Each replica receives its part of the summed gradients, updates its part of the parameters, and
+    sends the new part to the other replicas. Call this function after `replicate`.
+
+    :raises ModelError: for the optimiser "lars", which needs complete parameters.
     """
     reductions = [op for op in ir.ops if op.kind == "all_reduce"]
     reduction_of_gradient = {
@@ -288,8 +297,9 @@ def sharded(ir: Ir) -> Ir:
             continue
         if op.kind == "lars":
             raise op.error(
-                "lars needs the norm of a complete parameter, but each replica has only a share.",
-                "choose another optimiser, or leave out sharded().",
+                "The optimiser lars needs the norm of a complete parameter, but sharded() stores "
+                "only a part of it on each replica.",
+                "use another optimiser, or leave out sharded().",
             )
         parameter, gradient, rate, *state = op.inputs
         source, index = reduction_of_gradient[gradient]
@@ -322,18 +332,19 @@ def sharded(ir: Ir) -> Ir:
 
 
 def off_chip(ir: Ir, names: Collection[str] | None = None) -> Ir:
-    """Return a graph that keeps the variables `names` in streaming memory.
+    """Return the graph with the variables `names` in streaming memory.
 
-    By default, these are the variables that hold the optimiser's state. Each section of the program
-    (a part, a phase or a stage) copies the variables that it uses to the tiles. Raises `ModelError`
-    if the graph has no variable of one of these names.
+    If `names` is None, these are the variables with the optimiser's state. Each section of the
+    program (a part of a phase of a stage) copies the variables that it uses to the tiles.
+
+    :raises ModelError: if the graph has no variable with one of these names.
     """
     state_names = {value.name for op in ir.ops if op.kind in STATE for value in op.inputs[3:]}
     remote = state_names if names is None else set(names)
     if unknown := remote - ir.variables.keys():
-        raise ModelError(f"""off_chip() was given {", ".join(map(repr, sorted(unknown)))}, but the
-            graph has no such variables.
-            next:  give names of variables: {", ".join(ir.variables)}.""")
+        raise ModelError(f"""off_chip() was given {", ".join(map(repr, sorted(unknown)))}, which is
+            not the name of a variable of the graph.
+            next:  use names of variables: {", ".join(ir.variables)}.""")
     swaps = {ir.variables[name]: replace(ir.variables[name], remote=True) for name in remote}
     result = ir.but(ops=[swapped(op, swaps) for op in ir.ops])
     result.variables.update({value.name: value for value in swaps.values()})
@@ -347,10 +358,10 @@ def _section(op: Op) -> tuple[str, int, int]:
 
 
 def phased(ir: Ir) -> Ir:
-    """Return the graph divided into execution phases, which exchange data by streaming memory.
+    """Return the graph divided into execution phases, which exchange data through streaming memory.
 
     `Ir.at(phase=…)` sets the phase of operations. Each phase loads its parameters from streaming
-    memory, and stores there the values that a later phase reads. The forward and the backward pass
+    memory, and stores the values there that a later phase reads. The forward and the backward pass
     of the same phase also exchange values through streaming memory.
     """
     body = [op for op in ir.ops if op.part != UPDATE]
@@ -389,7 +400,7 @@ def phased(ir: Ir) -> Ir:
 
 
 def _are_apart(source: Op, reader: Op) -> bool:
-    """Return whether two operations are in different sections, as `_section` defines them."""
+    """Return whether two operations are in different sections, as defined by `_section`."""
     return _section(source) != _section(reader)
 
 

@@ -1,6 +1,6 @@
-"""A model as an `Ir` graph: values, operations in execution order, and the table of operations.
+"""The classes of a graph: `Ir`, its values and its operations, and the table of operations.
 
-The table `OPS` contains a `Row` for each kind of operation, which defines it.
+The table `OPS` contains a `Row` for each kind of operation: its definition.
 """
 
 from __future__ import annotations
@@ -56,25 +56,28 @@ _OF_NUMPY = {np.dtype(d.numpy): d for d in DTYPES.values()}
 
 
 def misuse(problem: str, advice: str) -> ModelError:
-    """Return a `ModelError` about an argument of a call, with the line of the learner's call."""
+    """Return a `ModelError` about an argument of a call, with the line of the user's call."""
     return ModelError(problem, line=in_words(caller()), next_step=advice)
 
 
-@advised("give a value of the graph, as graph.op(…) and graph.input(…) return.")
+@advised("give a value of the graph, such as the result of graph.op(…) or graph.input(…).")
 @dataclass(eq=False, repr=False)
 class Value:
-    """A tensor of a graph: a result of an operation, a variable, an input, or a constant.
+    """A tensor of a graph: the result of an operation, a variable, an input, or a constant.
+
+    A value has no elements, because the graph is compiled before it runs.
 
     Attributes:
-        kind: MADE for a result, or VARIABLE, INPUT or CONSTANT.
-        initial: the initial value of a variable, or the value of a constant; an array without
-            dimensions gives every element the same number.
-        below: the host may feed only integers from 0 to `below` - 1; None means no limit.
-        ignored: another integer that the host may feed, the label that the loss leaves out.
-        marked: whether the host has fed the label `ignored`.
-        from_end: whether the host may also feed negative integers, which count from the end.
+        kind: MADE for a result of an operation, or VARIABLE, INPUT or CONSTANT.
+        initial: the initial value of a variable, or the value of a constant. An array without
+            dimensions means that all elements equal this number.
+        below: the upper limit of an input's integers: they are from 0 to `below` - 1. None means no
+            limit.
+        ignored: another integer that the input may contain: the label that a loss leaves out.
+        marked: whether the host has passed the label `ignored` in a batch.
+        from_end: whether the input may contain negative integers, which count from the end.
         remote: whether the variable is in streaming memory, and on the tiles only while it is used.
-        sharded: whether each replica has its own share of the variable.
+        sharded: whether each replica stores only a part of the variable.
         family: an object that a graph and all its transformed versions share.
     """
 
@@ -93,7 +96,7 @@ class Value:
 
     @property
     def number(self) -> float | None:
-        """The number to which all elements of a constant are equal; None for any other value."""
+        """The number that all elements of a constant equal, or None for any other value."""
         if self.kind == CONSTANT and self.initial is not None and self.initial.ndim == 0:
             return self.initial.item()  # type: ignore[no-any-return]
         return None
@@ -113,7 +116,7 @@ class Value:
 
 
 class Context(TypedDict, total=False):
-    """The stage, part, phase, path and line of operations, as in `Op`; any may be missing."""
+    """The stage, part, phase, path and line of an operation, as in `Op`. All keys are optional."""
 
     stage: int
     part: str
@@ -124,16 +127,18 @@ class Context(TypedDict, total=False):
 
 @dataclass(frozen=True, eq=False)
 class Op:
-    """An operation of a graph: its kind, with its inputs, results and attributes.
+    """An operation of a graph.
 
     Attributes:
-        kind: the name of the operation's row in the table `OPS`.
+        kind: the kind of operation, such as "matmul": a key of the table `OPS`.
+        inputs: the input values.
         outs: the results; empty if the operation changes a variable in place.
+        attrs: the attributes, such as the dimensions of a sum.
         stage: the number of the IPU within a replica.
-        part: "forward", "backward" or "update".
-        phase: the execution phase; values that a later phase reads go to streaming memory.
+        part: "forward", "backward" or "update", the pass that the operation belongs to.
+        phase: the execution phase. Values that a later phase reads are stored in streaming memory.
         path: the module that the operation belongs to, such as "encoder.layer1".
-        line: the learner's source line, as (file, line number).
+        line: the line of the user's code, as (file, line number).
     """
 
     kind: str
@@ -160,14 +165,14 @@ class Op:
 
     @property
     def where(self) -> str:
-        """A description for errors: the kind, the shapes and dtypes of the inputs, and the path."""
+        """A description for errors: the kind, the inputs' shapes and dtypes, and the path."""
         inputs = " and ".join(
             f"{list(value.shape)} {value.dtype.__name__}" for value in self.inputs
         )
         return f"{self.kind} of {inputs or 'nothing'}" + (f", in {self.path}" if self.path else "")
 
     def error(self, problem: str, advice: str) -> ModelError:
-        """Return a `ModelError` about this operation, with its description and its line."""
+        """Return a `ModelError` about this operation, with its description and its source line."""
         return ModelError(problem, where=self.where, line=in_words(self.line), next_step=advice)
 
 
@@ -175,21 +180,25 @@ Swaps = dict[Value, Value]
 
 
 def swapped(op: Op, swaps: Swaps) -> Op:
-    """Return `op` with each input that is a key of `swaps` replaced by the value of that key."""
+    """Return `op` with each input that is a key of `swaps` replaced by its value in `swaps`."""
     if not any(value in swaps for value in op.inputs):
         return op
     return replace(op, inputs=tuple(swaps.get(value, value) for value in op.inputs))
 
 
 class Out(NamedTuple):
-    """The shape and dtype of a result."""
+    """The shape and dtype of a result of an operation."""
 
     shape: Shape
     dtype: type[DType]
 
 
 class Unfit(Exception):
-    """The error that `Row.shape` raises for unsuitable inputs: the reason, and some advice."""
+    """The reason why an operation cannot be applied, and advice to the user.
+
+    The function `shape` of a `Row` raises it, and so do the lowering functions of a front end. The
+    caller turns it into a `ModelError`, whose sentence ends with the reason `why`.
+    """
 
     def __init__(self, why: str, advice: str = "give it other tensors.") -> None:
         super().__init__(why)
@@ -199,20 +208,21 @@ class Unfit(Exception):
 
 @dataclass(frozen=True)
 class Row:
-    """The definition of a kind of operation.
+    """The definition of a kind of operation: an entry of the table `OPS`.
 
     Attributes:
-        shape: `shape(*values, **attrs)` returns an `Out`, or a list of them, or raises `Unfit`.
+        shape: `shape(*values, **attrs)` returns an `Out`, or a list with an `Out` for each result.
+            It raises `Unfit` if the values or attributes do not fit.
         lower: `lower(lowering, *tensors, **attrs)` adds PopLibs calls to the program, and returns
-            a tensor or a list of tensors.
+            the result as a tensor, or the results as a list of tensors.
         grad: `grad(graph, op, *result_gradients)` returns a list with the gradient of each input,
-            or None for an input that has none. If `grad` is None, the operation has no gradient.
+            or None for an input without a gradient. If `grad` is None, no input has a gradient.
         view: whether the result shares memory with the input.
         in_place: whether the operation changes its first input, a variable, and has no result.
         numbers: whether `lower` accepts Python numbers in place of tensors.
         lays: `lays(lowering, op, place)` returns a new variable with the tile mapping that the
             operation prefers for input number `place`, or None.
-        attributes: annotations of attributes that have another type than in `ATTRIBUTES`.
+        attributes: annotations of attributes that have another type than in the table `ATTRIBUTES`.
     """
 
     shape: Callable[..., Out | list[Out]]
@@ -233,35 +243,37 @@ FOLDS: dict[str, Callable[..., float]] = {
     "mul": np.multiply,
     "div": np.divide,
 }
-# such a view of a constant whose elements are all equal is a constant of the same number
+# If all elements of a constant are equal, these views of it are constants with the same number.
 UNIFORM_VIEWS = ("expand", "reshape", "permute", "slice", "reverse")
 
 
 def register(name: str, row: Row) -> None:
-    """Add an operation of your own to the table, so that `graph.op(name, …)` can use it.
+    """Add an operation of your own to the table `OPS`, so that `graph.op(name, …)` can use it.
 
-    Raises `ModelError` if the table already has an operation of this name.
+    :raises ModelError: if the table already contains an operation with this name.
     """
     if name in OPS:
-        raise ModelError(f"""An operation named {name!r} already exists.
+        raise ModelError(f"""register() was given the name {name!r}, but the table of operations
+            already contains an operation with this name.
             next:  choose another name, such as 'my_{name}'.""")
     OPS[name] = row
     REGISTERED.add(name)
 
 
 def row_of(kind: str, where: str = "", line: str = "") -> Row:
-    """Return the row of the operation `kind` in the table `OPS`.
+    """Return the definition of the operation `kind` from the table `OPS`.
 
-    If there is none, raise `UnknownOperationError` with the nearest name. `where` is the module of
-    the call, and `line` its source line.
+    `where` is the path of the calling module, and `line` its source line.
+
+    :raises UnknownOperationError: if there is none. The error names the most similar kind.
     """
     if kind not in OPS:
         raise UnknownOperationError(
-            f"There is no operation {kind!r} in the table.",
+            f"The table of operations contains no operation {kind!r}.",
             where=where,
             line=line,
-            next_step=f"{did_you_mean(kind, OPS)}ir.register({kind!r}, Row(shape, lower, grad)) "
-            "adds an operation of your own.",
+            next_step=f"{did_you_mean(kind, OPS)}to add an operation of your own, call "
+            f"ir.register({kind!r}, Row(shape, lower, grad)).",
         )
     return OPS[kind]
 
@@ -269,20 +281,23 @@ def row_of(kind: str, where: str = "", line: str = "") -> Row:
 def dtype_of(array: Array, name: str) -> type[DType]:
     """Return the device's dtype for an array of the host; `name` is the array's name in errors.
 
-    All integers become 32-bit integers. Raises `ModelError` unless the array contains integers,
-    bools, float32 or float16.
+    All integers become 32-bit integers.
+
+    :raises ModelError: if the array does not contain integers, bools, float32 or float16.
     """
     dtype = _OF_NUMPY.get(array.dtype)
     if dtype is None and array.dtype.kind in "iu":
         dtype = INT if array.dtype.kind == "i" else UNSIGNED_INT
     if dtype is None:
-        raise ModelError(f"""{name!r} is {array.dtype}, a dtype that the device does not have.
-            next:  make it float32 or float16: array.astype(numpy.float32), or module.float().""")
+        raise ModelError(f"""The array {name!r} has the dtype {array.dtype}, which the device does
+            not support.
+            next:  convert it to float32 or float16: array.astype(numpy.float32), or in PyTorch
+            module.float().""")
     return dtype
 
 
 class Changes(TypedDict, total=False):
-    """New values of fields of a graph, as arguments of `Ir.but`."""
+    """New values of attributes of a graph, as keyword arguments of `Ir.but`."""
 
     ops: list[Op]
     variables: dict[str, Value]
@@ -293,15 +308,15 @@ class Changes(TypedDict, total=False):
     schedule: str
 
 
-@advised("give the graph first: ir.Ir(), or what a transform returns.")
+@advised("give a graph as the first argument: ir.Ir(), or the result of a transform.")
 @dataclass
 class Ir:
     """A graph: its operations in execution order, and its variables, inputs and outputs by name.
 
-    A transform returns another `Ir`, which shares the values with the first. The transforms
-    `replicate`, `accumulate` and `pipelined` set `replicas`, `accumulation` (the number of
-    micro-batches in an update) and `schedule`. `context` contains the stage, part, phase, path and
-    line of new operations; see `at`.
+    A transform returns another `Ir`, which contains the same `Value` objects as the first. The
+    transforms `replicate`, `accumulate` and `pipelined` set `replicas`, `accumulation` (the number
+    of micro-batches in an update) and `schedule`. `context` contains the stage, part, phase, path
+    and line of new operations; the method `at` sets them.
     """
 
     ops: list[Op] = field(default_factory=list)
@@ -316,29 +331,32 @@ class Ir:
     family: object = field(default_factory=object, repr=False)
 
     def _named(self, value: Value, among: dict[str, Value]) -> Value:
-        """Add a variable or an input to `among`, which is `variables` or `inputs`; return it.
+        """Add a variable or an input to `among`, which is `variables` or `inputs`, and return it.
 
-        Raises `ModelError` if its name is empty or taken, or if it has more than `MAX_ELEMENTS`
-        elements.
+        :raises ModelError: if its name is empty or already used, or if it has more than
+            `MAX_ELEMENTS` elements.
         """
         self._check_size(value.name, value.shape)
         if not value.name:
-            raise ModelError("""A graph was given a variable or an input without a name.
-                next:  give each variable and input its own name, by which the host uses it.""")
+            raise ModelError("""A variable or an input was added to a graph without a name.
+                next:  give it a name of its own, such as graph.input((16, 64), "x").""")
         if value.name in {**self.variables, **self.inputs}:
-            raise ModelError(f"""A graph was given two values with the name {value.name!r}.
-                next:  give each variable and input its own name, by which the host uses it.""")
+            raise ModelError(f"""A variable or an input was added to a graph with the name
+                {value.name!r}, which the graph already uses.
+                next:  give each variable and each input a name of its own.""")
         among[value.name] = value
         return value
 
     def variable(
         self, initial: Numbers, name: str, dtype: Element | None = None, remote: bool = False
     ) -> Value:
-        """Add a variable, a tensor that keeps its value from step to step, and return it.
+        """Add a variable, which keeps its elements from step to step, and return it.
 
-        `initial` is its initial value; its dtype is the default of `dtype`. A `remote` variable is
-        in streaming memory. Raises `ModelError` for a dtype that the device does not have, and for
-        a name that is empty or taken.
+        `initial` contains its initial elements. If `dtype` is None, their dtype is used. A `remote`
+        variable is in streaming memory.
+
+        :raises ModelError: if the device does not support the dtype, or if the name is empty or
+            already used.
         """
         array = np.asarray(initial)
         variable_dtype = dtype or dtype_of(array, name)
@@ -355,23 +373,26 @@ class Ir:
         return self._named(variable, self.variables)
 
     def input(self, shape: Sequence[Natural], name: str, dtype: Element = FLOAT) -> Value:
-        """Add an input, a tensor that the host feeds for each micro-batch, and return it.
+        """Add an input, whose elements the host passes for each micro-batch, and return it.
 
-        Raises `ModelError` for a name that is empty or taken.
+        `shape` is the shape of a micro-batch.
+
+        :raises ModelError: if the name is empty or already used.
         """
         sizes = tuple(map(int, shape))
         return self._named(Value(sizes, dtype, name, INPUT, family=self.family), self.inputs)
 
     def _check_size(self, name: str, shape: Sequence[int]) -> None:
-        """Raise `ModelError` for a shape with more elements than any machine has room for."""
+        """Raise `ModelError` if a shape has more elements than the memory of any machine."""
         if prod(shape) > MAX_ELEMENTS:
             raise misuse(
-                f"{name} of {list(shape)} has {prod(shape):,} elements.",
-                f"give sizes whose product is {MAX_ELEMENTS:,} or less.",
+                f"{name} of {list(shape)} has {prod(shape):,} elements, more than the memory of "
+                "any machine.",
+                f"use sizes whose product is at most {MAX_ELEMENTS:,}.",
             )
 
     def check_own(self, call: str, value: Value) -> None:
-        """Raise `ModelError` for a value of another graph; `call` is the name of the caller."""
+        """Raise `ModelError` if `value` belongs to another graph; `call` names the caller."""
         if value.family is not None and value.family is not self.family:
             raise misuse(
                 f"{call}() was given {value!r}, which is a value of another graph.",
@@ -379,17 +400,17 @@ class Ir:
             )
 
     def fed_input(self, value: Value) -> Value | None:
-        """Return `value` if it is an input, or the input of which it is a view, or else None."""
+        """Return the input that `value` is or is a view of; None if there is no such input."""
         maker = self.maker()
         while value in maker and OPS[maker[value].kind].view:
             value = maker[value].inputs[0]
         return value if value.kind == INPUT else None
 
     def classes(self, value: Value, below: Natural, ignored: int | None = None) -> Value:
-        """Return `value`, and let each run check its integers when the host feeds them.
+        """Return `value`, and make each run check the integers that the host passes for it.
 
-        They must be from 0 to `below` - 1, or equal to `ignored`. If `value` is neither an input
-        nor a view of an input, nothing is checked.
+        The integers must be from 0 to `below` - 1, or equal to `ignored`. If `value` is neither an
+        input nor a view of an input, nothing is checked.
         """
         fed = self.fed_input(value)
         if fed is not None:
@@ -402,29 +423,30 @@ class Ir:
     ) -> Value:
         """Return a constant: an array, or one number for all elements of `shape`.
 
-        Raises `ModelError` for numbers that an integer or bool `dtype` cannot represent exactly.
+        :raises ModelError: if an integer or bool `dtype` cannot represent the numbers exactly.
         """
         host_values = np.asarray(value)
         if shape is not None and host_values.ndim and host_values.shape != tuple(shape):
             raise misuse(
-                f"constant() was given numbers of the shape {list(host_values.shape)} for the "
-                f"shape {list(shape)}.",
-                "give one number for all elements, or an array without a shape.",
+                f"constant() was given an array of the shape {list(host_values.shape)} and "
+                f"shape={list(shape)}, which differ.",
+                "give one number for all elements, or leave out shape.",
             )
         try:
             array = host_values.astype(dtype.numpy)
-        except OverflowError:  # a Python integer of more than 64 bits
+        except OverflowError:  # numpy has no integers of more than 64 bits
             array = np.asarray(None)
         if dtype not in (FLOAT, HALF) and not np.array_equal(array, host_values):
-            raise ModelError(f"""The constant {shown(value)} cannot be {dtype.__name__}.
-                next:  give integers in the range of {dtype.__name__}, or cast the other tensor:
-                graph.op('cast', x, dtype=FLOAT).""")
+            raise ModelError(f"""The constant {shown(value)} cannot be represented exactly in
+                {dtype.__name__}.
+                next:  use values in the range of {dtype.__name__}, or convert the other
+                operand with graph.op('cast', x, dtype=FLOAT).""")
         full_shape = array.shape if shape is None else tuple(map(int, shape))
         self._check_size("constant()", full_shape)
         return Value(full_shape, dtype, "constant", CONSTANT, initial=array)
 
     def cast(self, x: Value, dtype: Element) -> Value:
-        """Return `x` with another dtype. A constant is converted immediately."""
+        """Return `x` with the dtype `dtype`. A constant is converted immediately."""
         if x.dtype is dtype:
             return x
         if x.number is not None:
@@ -434,10 +456,12 @@ class Ir:
         return self.op("cast", x, dtype=dtype)
 
     def output(self, name: str, value: Value) -> Value:
-        """Mark `value` as an output, which a run returns under `name`; return the value.
+        """Mark `value` as an output, which a run returns under `name`, and return the value.
 
-        It is sent to the host once per micro-batch, or once per step if it belongs to the update.
-        Raises `ModelError` for a value of another graph.
+        The device sends an output to the host once per micro-batch. An output of the update is sent
+        once per step.
+
+        :raises ModelError: if `value` belongs to another graph.
         """
         self.check_own("output", value)
         self.outputs[name] = value
@@ -445,14 +469,17 @@ class Ir:
 
     @contextmanager
     def at(self, **context: Unpack[Context]) -> Iterator[None]:
-        """Set the `stage`, `part`, `phase`, `path` or `line` of operations added in a `with` block.
+        """Set the stage, part, phase, path or line of the operations added in a `with` block.
 
-        Raises `ModelError` for any other keyword.
+        :raises ModelError: for any other keyword.
         """
         for name, value in context.items():
             if name not in CONTEXT:
                 nearest = did_you_mean(name, CONTEXT)
-                raise misuse(f"at() has no {name!r}.", f"{nearest}it takes {', '.join(CONTEXT)}.")
+                raise misuse(
+                    f"at() has no argument {name!r}.",
+                    f"{nearest}its arguments are {', '.join(CONTEXT)}.",
+                )
             check("at", name, value, CONTEXT[name], refuse=misuse)
         context_before = self.context
         self.context = {**self.context, **context}
@@ -464,7 +491,9 @@ class Ir:
     def op(self, kind: str, /, *inputs: Value | ArrayLike, **attrs: Attribute) -> Value:
         """Add an operation, and return its first result.
 
-        Numbers and arrays among the inputs become constants. Raises `ModelError`, as `emit` does.
+        Numbers and arrays among the inputs become constants.
+
+        :raises ModelError: if the operation does not accept its inputs or attributes.
         """
         return self.emit(kind, *inputs, **attrs)[0]
 
@@ -473,9 +502,10 @@ class Ir:
     ) -> tuple[Value, ...]:
         """Add an operation, and return a tuple of all its results.
 
-        Numbers and arrays among the inputs become constants. Raises `ModelError` if the operation
-        does not accept its inputs or attributes. The error names the inputs, the module and the
-        learner's line.
+        Numbers and arrays among the inputs become constants.
+
+        :raises ModelError: if the operation does not accept its inputs or attributes. The error
+            names the inputs, the module and the line of the user's code.
         """
         context = {"line": caller(), **self.context}
         row = row_of(kind, context.get("path", ""), in_words(context["line"]))
@@ -492,8 +522,9 @@ class Ir:
         if row.in_place:
             if values[0].kind != VARIABLE:
                 raise op.error(
-                    f"{kind} changes its first input, but {values[0].name!r} is not a variable.",
-                    "give a variable as the first input.",
+                    f"The operation {kind} changes its first input in place, but "
+                    f"{values[0].name!r} is not a variable.",
+                    "pass a variable as the first input, as graph.variable(…) returns it.",
                 )
             op = replace(op, stage=self.home(values[0], op.stage))
             outs = []
@@ -507,10 +538,11 @@ class Ir:
         return results
 
     def _as_values(self, kind: str, inputs: Sequence[Value | ArrayLike]) -> tuple[Value, ...]:
-        """Return the inputs of an operation, with numbers and arrays as constants.
+        """Return the inputs of an operation, with numbers and arrays converted to constants.
 
-        Such a constant gets the dtype of the first value that is not BOOL. Raises `ModelError` for
-        a value of another graph, and for an input that is not numeric.
+        These constants get the dtype of the first input that is not BOOL.
+
+        :raises ModelError: if an input belongs to another graph or is not numeric.
         """
         value_dtypes = [v.dtype for v in inputs if isinstance(v, Value)]
         first_dtype = value_dtypes[0] if value_dtypes else FLOAT
@@ -522,15 +554,16 @@ class Ir:
                 self.check_own(kind, value)
             elif not is_numeric(value):
                 raise misuse(
-                    f"{kind} was given {shown(value)} as input {position}.",
-                    "give a value of the graph, or real numbers.",
+                    f"The operation {kind} was given {shown(value)} as input {position}, which is "
+                    "neither a value of the graph nor numeric.",
+                    "pass a value of the graph, or real numbers.",
                 )
         return tuple(v if isinstance(v, Value) else self.constant(v, dtype) for v in inputs)
 
     def _folded(self, kind: str, inputs: tuple[Value, ...], outs: list[Out]) -> tuple[Value, ...]:
-        """Return the result of an operation as a constant, in a tuple.
+        """Return a tuple with the result of an operation as a constant, or an empty tuple.
 
-        Return an empty tuple unless all inputs are constants with equal elements and the operation
+        The result is a constant if all inputs are constants with equal elements and the operation
         is in `FOLDS` or `UNIFORM_VIEWS`.
         """
         constant_numbers = [v.number for v in inputs if v.number is not None]
@@ -544,7 +577,7 @@ class Ir:
         return (self.constant(value, outs[0].dtype, tuple(outs[0].shape)),)
 
     def home(self, variable: Value, otherwise: int = 0) -> int:
-        """Return the stage of the first operation that reads `variable`, or `otherwise`."""
+        """Return the stage of the first operation that reads `variable`, or else `otherwise`."""
         return next((op.stage for op in self.ops if variable in op.inputs), otherwise)
 
     @property
@@ -553,19 +586,20 @@ class Ir:
         return 1 + max((op.stage for op in self.ops), default=0)
 
     def maker(self) -> dict[Value, Op]:
-        """Return a dict from each result to the operation that produces it."""
+        """Return a dict that maps each result to the operation that produces it."""
         return {value: op for op in self.ops for value in op.outs}
 
     def but(self, **changes: Unpack[Changes]) -> Ir:
-        """Return another graph with the same values, in which these fields are changed.
+        """Return a copy of the graph with the same values and the given changes of attributes.
 
-        Raises `ModelError` for an unknown field, and for a value of the wrong type.
+        :raises ModelError: for an unknown attribute, or a value of the wrong type.
         """
         for name, value in changes.items():
             if name not in _fields():
                 suggestion = did_you_mean(name, _fields())
                 raise misuse(
-                    f"but() has no {name!r}.", f"{suggestion}it takes {', '.join(_fields())}."
+                    f"but() has no argument {name!r}.",
+                    f"{suggestion}its arguments are {', '.join(_fields())}.",
                 )
             check("but", name, value, _fields()[name], refuse=misuse)
         changed = copy.copy(self)
@@ -578,7 +612,7 @@ class Ir:
     def __str__(self) -> str:
         """Return a line for each operation, such as `relu4 = relu(add3)  # forward, encoder`.
 
-        The comment contains the part and the path of the module.
+        The comment contains the part and the path of the operation.
         """
         lines = []
         for op in self.ops:
@@ -600,24 +634,24 @@ class Ir:
 
 @cache
 def _fields() -> Mapping[str, Hint]:
-    """Return the annotations of the fields of `Ir`, by name."""
+    """Return the annotations of the attributes of `Ir`, by name."""
     return hints_of(Ir.__init__)
 
 
 def _outs_of(row: Row, op: Op) -> list[Out]:
-    """Return the shapes and dtypes of the results of `op`, from its row.
+    """Return the shapes and dtypes of the results of `op`, according to its definition `row`.
 
-    Raises `ModelError` if the row does not accept the inputs or the attributes.
+    :raises ModelError: if the operation does not accept its inputs or attributes.
     """
     kind = op.kind
     try:
         outs = row.shape(*op.inputs, **op.attrs)
     except Unfit as error:
-        raise op.error(f"{kind} is not possible: {error.why}", error.advice) from None
+        raise op.error(f"{kind} is not possible: {error.why}.", error.advice) from None
     except PoplibsError as error:
         raise op.error(f"{kind} is not possible: {error.tried}", error.next_step) from None
     except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
-        advice = f"see the table of operations for the operands of {kind}."
+        advice = f"pass the operands of {kind} that its entry in ir.OPS describes."
         raise op.error(f"{kind} does not accept these inputs: {error}.", advice) from None
     return outs if isinstance(outs, list) else [outs]
 
@@ -626,12 +660,13 @@ def named_value(ir: Ir, name: str) -> Value:
     """Return the variable or input with this name; raise `ModelError` if there is none."""
     values_by_name = {**ir.variables, **ir.inputs}
     if name not in values_by_name:
-        raise ModelError(f"""There is no variable or input {shown(name)}.
-            next:  {did_you_mean(name, values_by_name)}there are {", ".join(values_by_name)}.""")
+        raise ModelError(f"""The graph has no variable or input {shown(name)}.
+            next:  {did_you_mean(name, values_by_name)}use one of
+            {", ".join(values_by_name)}.""")
     return values_by_name[name]
 
 
-# the kit alone calls these, so their arguments are not checked
+# Only this package calls these functions and classes, so their arguments are not checked.
 NOT_CALLED = (
     *("Changes", "Context", "Op", "Out", "Value"),
     *("dtype_of", "misuse", "row_of", "swapped"),

@@ -1,4 +1,4 @@
-"""Keras' names for the kit: models that run on the simulated device, without Keras or TensorFlow.
+"""Keras' names: models that run on the simulated device, without Keras or TensorFlow.
 
 from ipu_teach import keras
 from ipu_teach.keras import ipu

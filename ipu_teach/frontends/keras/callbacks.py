@@ -1,4 +1,4 @@
-"""Callbacks for `ipu_teach.keras.callbacks`: classes whose methods `fit` calls in a training."""
+"""Callbacks: objects whose methods `fit` calls before and after training and each epoch."""
 
 from __future__ import annotations
 
@@ -20,45 +20,46 @@ Mode = Annotated[str, Among(("auto", "min", "max"))]
 Distance = Annotated[float, Between(0)]
 
 
-@advised("give a keras.callbacks.Callback, as EarlyStopping().")
+@advised("give a keras.callbacks.Callback, such as EarlyStopping().")
 class Callback:
     """The base class of callbacks, whose methods `fit` calls.
 
-    Set `model.stop_training` to True to end the training after the current epoch.
+    To end the training after the current epoch, a callback sets `model.stop_training` to True.
     """
 
     model: Model = None  # type: ignore[assignment]  # set by fit
 
     def on_train_begin(self) -> None:
-        """Do nothing by default; `fit` calls this at the start of a training."""
+        """Do nothing by default. `fit` calls this method at the start of a training."""
 
     def on_epoch_begin(self, epoch: int) -> None:
-        """Do nothing by default; `fit` calls this at the start of an epoch.
+        """Do nothing by default. `fit` calls this method at the start of an epoch.
 
-        The first `epoch` is 0.
+        Epochs are numbered from 0.
         """
 
     def on_epoch_end(self, epoch: int, logs: Logs) -> None:
-        """Do nothing by default; `fit` calls this at the end of an epoch.
+        """Do nothing by default. `fit` calls this method at the end of an epoch.
 
-        `logs` has the mean of each figure over the epoch by its name, such as "loss".
+        `logs` contains the mean loss and metrics over the epoch by name, such as "loss".
         """
 
     def on_train_batch_end(self, logs: Mapping[str, Array]) -> None:
-        """Do nothing by default; `fit` calls this after each run of the device.
+        """Do nothing by default. `fit` calls this method after each run of the device.
 
-        `logs` has an array for each figure by its name, with an entry for each batch of the run.
+        `logs` maps the name of the loss and of each metric to an array with an entry for each batch
+        of the run.
         """
 
     def on_train_end(self) -> None:
-        """Do nothing by default; `fit` calls this at the end of a training."""
+        """Do nothing by default. `fit` calls this method at the end of a training."""
 
 
 class History(Callback):
-    """A record of the mean figures of each epoch.
+    """A record of the mean loss and metrics of each epoch.
 
-    `history` has a list for each figure, by its name, with an entry for each epoch. `epoch` is the
-    list of the epochs' numbers.
+    `history` maps the name of the loss and of each metric to a list with an entry for each epoch.
+    `epoch` is the list of the epochs' numbers.
     """
 
     def __init__(self) -> None:
@@ -72,10 +73,10 @@ class History(Callback):
 
 
 class _Watch(Callback):
-    """The base class of callbacks that watch the figure with the name `monitor`.
+    """The base class of callbacks that watch the loss or metric with the name `monitor`.
 
-    `waited` is the number of epochs since the figure last improved by more than `min_delta`. In the
-    mode "auto", a higher figure is better if its name contains "acc".
+    `waited` is the number of epochs since the last improvement by more than `min_delta`. In the
+    mode "auto", higher values are better if the name contains "acc".
     """
 
     monitor: str
@@ -92,14 +93,17 @@ class _Watch(Callback):
         self.waited = 0
 
     def has_improved(self, logs: Logs) -> bool:
-        """Return whether the figure is better than its best value so far by more than `min_delta`.
+        """Return whether the watched value is better than the best value by more than `min_delta`.
 
-        If it is not, count the epoch in `waited`. Raises `ModelError` if `logs` lacks the figure.
+        If it is not, count the epoch in `waited`.
+
+        :raises ModelError: if `logs` does not contain the watched name.
         """
         if self.monitor not in logs:
-            raise ModelError(f"""{type(self).__name__} watches {shown(self.monitor)}, but an epoch
-                has {", ".join(logs)}.
-                next:  watch one of these; val_loss needs fit(…, validation_data=(x, y)).""")
+            raise ModelError(f"""{type(self).__name__} has monitor={shown(self.monitor)}, but the
+                epochs have only the values {", ".join(logs)}.
+                next:  set monitor to one of these. For val_loss, call fit() with
+                validation_data=(x, y).""")
         figure = logs[self.monitor]
         gain = figure - self.best if self.higher_is_better else self.best - figure
         if gain > abs(self.min_delta):
@@ -112,11 +116,12 @@ class _Watch(Callback):
 
 @dataclass(eq=False)
 class EarlyStopping(_Watch):
-    """Ends a training when a figure has not improved for `patience` epochs.
+    """Ends a training when a loss or metric has not improved for `patience` epochs.
 
-    With `restore_best_weights`, the model then gets the weights of the best epoch. An epoch
-    improves the figure `monitor` if it differs from the best value by more than `min_delta`. It has
-    to be higher in the mode "max" and lower in "min"; "auto" means "max" for names with "acc".
+    An epoch improves the value with the name `monitor` if it is better than the best value by more
+    than `min_delta`. Higher values are better in the mode "max", and lower values in "min". "auto"
+    means "max" for names that contain "acc", and "min" for all others. If `restore_best_weights`,
+    the model gets the weights of the best epoch at the end.
     """
 
     monitor: str = "val_loss"
@@ -141,10 +146,11 @@ class EarlyStopping(_Watch):
 
 @dataclass(eq=False)
 class ReduceLROnPlateau(_Watch):
-    """Reduces the learning rate when a figure has not improved for `patience` epochs.
+    """Reduces the learning rate when a loss or metric has not improved for `patience` epochs.
 
-    The rate is multiplied by `factor`, but does not go below `min_lr`. After a reduction, the next
-    `cooldown` epochs do not count. `monitor`, `min_delta` and `mode` are as in `EarlyStopping`.
+    The rate is multiplied by `factor`, but does not fall below `min_lr`. After a reduction, the
+    next `cooldown` epochs do not count. `monitor`, `min_delta` and `mode` are as in
+    `EarlyStopping`.
     """
 
     monitor: str = "val_loss"

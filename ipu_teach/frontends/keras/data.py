@@ -1,4 +1,4 @@
-"""Datasets for `ipu_teach.keras.data`: arrays of samples, divided into batches."""
+"""Datasets: arrays of samples, divided into batches."""
 
 from __future__ import annotations
 
@@ -17,12 +17,16 @@ from ipu_teach.types import Array
 
 @dataclass(frozen=True)
 class Dataset:
-    """Arrays of samples, and how they are divided into batches.
+    """Arrays of samples, divided into batches.
 
-    The first dimension of each array counts samples. `size` is the number of samples in a batch, or
-    0 before `batch` is called, `drop` says whether to drop an incomplete last batch, and `times` is
-    the number of repetitions. Each method returns another dataset. A shuffled dataset has a new
-    order in each epoch.
+    The methods return new datasets. A shuffled dataset has a new order in each epoch.
+
+    Attributes:
+        arrays: the arrays; the first dimension of each counts samples.
+        size: the number of samples in a batch, or 0 before `batch` is called.
+        drop: whether an incomplete last batch is dropped.
+        shuffled: whether the samples are in random order.
+        times: the number of repetitions.
     """
 
     arrays: tuple[Array, ...]
@@ -33,37 +37,42 @@ class Dataset:
 
     @classmethod
     def from_tensor_slices(cls, arrays: object) -> Dataset:
-        """Return a dataset of one array, or of a tuple of arrays with equally many samples.
+        """Return a dataset of one array, or of a tuple of arrays with the same number of samples.
 
-        Raises `ModelError` for anything else, and for arrays without samples.
+        :raises ModelError: for any other argument, and for arrays without samples.
         """
         array_tuple = arrays if isinstance(arrays, tuple) else (arrays,)
         for array in array_tuple:
             if not is_numeric(array) or not np.ndim(array):
                 raise misuse(
-                    f"from_tensor_slices() was given {shown(array)} as an array.",
-                    "give an array of real numbers whose first dimension counts samples.",
+                    f"from_tensor_slices() was given {shown(array)}, which is not an array of "
+                    "samples.",
+                    "pass an array of real numbers whose first dimension counts samples.",
                 )
         dataset = cls(tuple(np.asarray(samples) for samples in array_tuple))
         if not array_tuple:
-            raise misuse("from_tensor_slices() was given no arrays.", "give one or several.")
+            raise misuse(
+                "from_tensor_slices() was given an empty tuple.",
+                "pass an array, or a tuple of arrays: from_tensor_slices((x, y)).",
+            )
         if len({len(samples) for samples in dataset.arrays}) != 1 or not len(dataset.arrays[0]):
             lengths = " and ".join(f"{len(samples):,}" for samples in dataset.arrays)
-            raise ModelError(f"""from_tensor_slices() was given arrays of {lengths} samples.
-                next:  give arrays with one entry for each sample, and at least one.""")
+            raise ModelError(f"""from_tensor_slices() was given arrays of {lengths} samples, but all
+                arrays must have the same number of samples, at least 1.
+                next:  pass arrays whose first dimensions are equal.""")
         return dataset
 
     def batch(self, size: Count, drop_remainder: bool = False) -> Dataset:
         """Return the dataset divided into batches of `size` samples.
 
-        With `drop_remainder`, the samples of an incomplete last batch are left out.
+        If `drop_remainder`, an incomplete last batch is dropped.
         """
         return replace(self, size=size, drop=drop_remainder)
 
     def shuffle(self, buffer_size: Natural = 0, seed: Natural | None = None) -> Dataset:
         """Return the dataset in random order.
 
-        All samples are shuffled together, whatever the `buffer_size`, because all are in memory.
+        `buffer_size` has no effect: all samples are shuffled together, because all are in memory.
         `seed` is passed to `set_random_seed`.
         """
         if seed is not None:
@@ -73,7 +82,7 @@ class Dataset:
     def repeat(self, count: Annotated[int, Between(-1)] = -1) -> Dataset:
         """Return the dataset repeated `count` times, or endlessly if `count` is -1.
 
-        For an endless dataset, `steps_per_epoch` of `fit` is the length of an epoch.
+        For an endless dataset, `fit` needs `steps_per_epoch`, the number of batches in an epoch.
         """
         return replace(self, times=float("inf") if count < 0 else self.times * count)
 
@@ -91,7 +100,7 @@ class Dataset:
         return len(self.arrays[0])
 
     def batches(self) -> Iterator[tuple[Array, ...]]:
-        """Yield the complete batches, endlessly if the dataset repeats endlessly."""
+        """Yield the complete batches; if the dataset repeats endlessly, yield batches endlessly."""
         round_number = 0
         while round_number < self.times:
             round_number += 1
@@ -102,30 +111,32 @@ class Dataset:
 
 
 def to_categorical(classes: Numbers, num_classes: Count | None = None) -> Array:
-    """Return one row per class number, with a 1 in the column of the class and 0 elsewhere.
+    """Return an array [numbers, classes] with a 1 in the column of each number's class, and else 0.
 
-    By default, there are as many columns as the largest class number needs. Raises `ModelError` for
-    numbers that are not integers, that are negative, or that are `num_classes` or more.
+    If `num_classes` is None, there are as many columns as the largest class number needs.
+
+    :raises ModelError: if a number is not an integer, is negative, or is at least `num_classes`.
     """
     numbers = np.asarray(classes).reshape(-1)
     if numbers.dtype.kind not in "iu" and not np.array_equal(numbers, np.floor(numbers)):
         raise misuse(
-            f"to_categorical() was given the classes {shown(classes)}.",
-            "give whole numbers, from 0.",
+            f"to_categorical() was given the classes {shown(classes)}, but classes are whole "
+            "numbers.",
+            "pass whole numbers, which count classes from 0.",
         )
     if not numbers.size:
         return np.zeros((0, num_classes or 0), np.float32)
     count = int(numbers.max()) + 1 if num_classes is None else num_classes
     if numbers.size * count > MAX_ELEMENTS:
         raise misuse(
-            f"to_categorical() was given {numbers.size:,} numbers of {count:,} classes, whose "
-            f"table has more than {MAX_ELEMENTS:,} elements.",
-            "give fewer classes.",
+            f"to_categorical() was given {numbers.size:,} numbers and {count:,} classes, so its "
+            f"result would have more than {MAX_ELEMENTS:,} elements.",
+            "use fewer classes.",
         )
     if numbers.min() < 0 or numbers.max() >= count:
-        raise ModelError(f"""to_categorical() was given the classes {numbers.min()} to
-            {numbers.max()}, for {count} classes.
-            next:  number the classes from 0 to {count - 1}.""")
+        raise ModelError(f"""to_categorical() was given class numbers from {numbers.min()} to
+            {numbers.max()}, but {count} classes have the numbers 0 to {count - 1}.
+            next:  number the classes from 0 to {count - 1}, or pass a larger num_classes.""")
     table = np.zeros((numbers.size, count), np.float32)
     table[np.arange(numbers.size), numbers.astype(np.int64)] = 1
     return table

@@ -1,4 +1,4 @@
-"""The machine for `ipu_teach.keras.ipu`, and the assignment of layers to its IPUs."""
+"""The machine that Keras models run on, and the assignment of layers to its IPUs."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Result = TypeVar("Result")
 
 @dataclass
 class IPUModelOptions(CheckedOptions):
-    """The simulated machine: its version, and the number of tiles of each IPU.
+    """The version of the simulated machine, and the number of tiles of each IPU.
 
-    The default, 0, means all tiles of the version.
+    If `tiles_per_ipu` is 0, an IPU has all tiles of its version.
     """
 
     version: Version = "ipu2"
@@ -30,16 +30,16 @@ class IPUModelOptions(CheckedOptions):
 
 @dataclass
 class PoplarOptions(CheckedOptions):
-    """Options of PopLibs for matrix products or for convolutions."""
+    """The PopLibs options of matrix products or of convolutions."""
 
     poplar_options: dict[str, object] = field(default_factory=dict)
 
 
 @dataclass
 class IPUConfig(CheckedOptions):
-    """The machine: the number of IPUs, their model, and the options of libraries.
+    """The configuration of the machine: the number of IPUs, their model, and the PopLibs options.
 
-    A model of one stage has a replica on each IPU.
+    A model with a single stage has a replica on each IPU.
     """
 
     auto_select_ipus: Count = 1
@@ -48,32 +48,34 @@ class IPUConfig(CheckedOptions):
     convolutions: PoplarOptions = field(default_factory=PoplarOptions)
 
     def configure_ipu_system(self) -> None:
-        """Use this machine for strategies that are created from now on.
+        """Use this machine for all strategies that are created from now on.
 
-        Raises `ModelError` if an option differs between matrix products and convolutions.
+        :raises ModelError: if matrix products and convolutions have different values for an option.
         """
         matmul_options = self.matmuls.poplar_options
         convolution_options = self.convolutions.poplar_options
         for name in matmul_options.keys() & convolution_options.keys():
             if matmul_options[name] != convolution_options[name]:
-                raise ModelError(f"""{name!r} is {shown(matmul_options[name])} for matmuls and
-                    {shown(convolution_options[name])} for convolutions.
-                    next:  give both the same value: a model has one value for each option.""")
+                raise ModelError(f"""The option {name!r} is {shown(matmul_options[name])} for
+                    matmuls and {shown(convolution_options[name])} for convolutions, but a model has
+                    a single value for each option.
+                    next:  set {name!r} to the same value in config.matmuls and
+                    config.convolutions.""")
         _configured[:] = [self]
 
     @property
     def options(self) -> Options:
-        """The options of matrix products and of convolutions in one dictionary."""
+        """The options of matrix products and of convolutions in one dict."""
         return {**self.matmuls.poplar_options, **self.convolutions.poplar_options}
 
 
-_configured: list[IPUConfig] = []  # the machine of the last configure_ipu_system(), if any
-_scopes: list[IPUConfig] = []  # the machine of each `with` block of a strategy, innermost last
-_stages: list[int] = []  # the stage of each `with PipelineStage` block, innermost last
+_configured: list[IPUConfig] = []  # The last configured machine, or nothing.
+_scopes: list[IPUConfig] = []  # The machines of the open scopes, innermost last.
+_stages: list[int] = []  # The stages of the open PipelineStage blocks, innermost last.
 
 
 class IPUStrategy:
-    """A scope for models: `with IPUStrategy().scope():`.
+    """A strategy, whose scope `with IPUStrategy().scope():` sets the machine of models.
 
     Models that are created in the `with` block run on the machine that was configured last.
     """
@@ -91,14 +93,14 @@ class IPUStrategy:
             _scopes.pop()
 
     def run(self, function: Callable[..., Result], args: Sequence[object] = ()) -> Result:
-        """Call a function in the scope, and return its result."""
+        """Call `function(*args)` in the scope, and return its result."""
         with self.scope():
             return function(*args)
 
 
 @contextmanager
 def PipelineStage(stage: Natural) -> Iterator[None]:
-    """Put layers that are created in the `with` block on a stage, the IPU with this number."""
+    """Place layers that are created in the `with` block on the IPU with the number `stage`."""
     _stages.append(stage)
     try:
         yield
@@ -112,7 +114,7 @@ def current_config() -> IPUConfig | None:
 
 
 def current_stage() -> int:
-    """Return the stage of the current `PipelineStage`, by default 0."""
+    """Return the stage of the innermost `PipelineStage` block, or 0 outside of all blocks."""
     return _stages[-1] if _stages else 0
 
 

@@ -1,4 +1,4 @@
-"""Layers for `ipu_teach.keras.layers`, with the names and weights of Keras, channels last.
+"""Keras layers, with the names and weights of Keras. Images are [rows, columns, channels].
 
 Each layer adds its operations to a graph.
 """
@@ -48,7 +48,7 @@ rng = np.random.default_rng()
 Activated = Annotated[str, Among(ACTIVATIONS)]
 Padding = Annotated[str, Among(("valid", "same"))]
 Epsilon = Annotated[float, Between(0)]
-# The dtype in which layers compute, by policy.
+# The dtype in which layers compute, by the name of the policy.
 POLICIES = {"float32": FLOAT, "mixed_float16": HALF}
 _policy = ["float32"]
 Policy = Annotated[str, Among(POLICIES)]
@@ -57,22 +57,23 @@ Policy = Annotated[str, Among(POLICIES)]
 def set_global_policy(name: Policy) -> None:
     """Set the dtype in which layers that are created from now on compute.
 
-    It is "float32", or "mixed_float16" for HALF. Weights are FLOAT in both cases.
+    The policy "float32" means FLOAT, and "mixed_float16" means HALF. Weights are FLOAT in both
+    cases.
     """
     _policy[0] = name
 
 
 def set_random_seed(seed: Natural) -> None:
-    """Set the seed for the next initial weights, and for the next orders of samples."""
+    """Set the seed of the random numbers for initial weights and for the order of samples."""
     global rng
     rng = np.random.default_rng(seed)
 
 
 def _uniform(gain: float, with_outputs: bool) -> Callable[[Shape], Array]:
-    """Return an initializer that draws uniform random numbers from -limit to limit.
+    """Return an initialiser that draws uniform random numbers from -limit to limit.
 
-    limit is sqrt(gain / n). n is the number of inputs of a unit; with `with_outputs`, the number of
-    its outputs is added.
+    limit is sqrt(gain / n), where n is the number of inputs of a unit. If `with_outputs`, n also
+    includes the number of outputs.
     """
 
     def sample(shape: Shape) -> Array:
@@ -94,7 +95,7 @@ INITIALIZERS: dict[str, Callable[[Shape], Array]] = {
 Initializer = Annotated[str, Among(INITIALIZERS)] | Callable[[Shape], ArrayLike]
 
 
-@advised("give what a layer or Input((…)) returns.")
+@advised("give the result of a layer, or of Input((64,)).")
 @dataclass(eq=False, frozen=True)
 class Node:
     """The result of a layer that was called on `parents`, the results of other layers.
@@ -108,12 +109,12 @@ class Node:
 
 
 def Input(shape: Sequence[Size]) -> Node:
-    """Return the input of a model; `shape` does not include the batch dimension."""
+    """Return the input of a model. `shape` is the shape of one sample, without the batch."""
     return Node(tuple(shape))
 
 
 class CommonOptions(TypedDict, total=False):
-    """Arguments that all layers accept."""
+    """The arguments that all layers accept."""
 
     name: str
     trainable: bool
@@ -121,21 +122,24 @@ class CommonOptions(TypedDict, total=False):
 
 
 class LayerOptions(CommonOptions, total=False):
-    """Arguments that all layers accept, and `input_shape`, for the first layer of a Sequential."""
+    """The arguments of most layers: those of all layers, and `input_shape` for a first layer."""
 
     input_shape: Sequence[int] | None
 
 
-@advised("give a layer, as Dense(10).")
+@advised("give a layer, such as Dense(10).")
 class Layer:
     """A layer: `build(shape)` creates its weights, and `call` adds its operations to a graph.
 
-    The model gives a name to a layer without a `name`. `stage` is the number of the layer's IPU,
-    `trainable` says whether the optimiser changes its weights, and `dtype` is the policy that it
-    computes in, "float32" or "mixed_float16", by default the global policy.
+    Attributes:
+        name: the name of the layer. If it is "", the model names the layer.
+        trainable: whether the optimiser changes the weights.
+        dtype: the policy in which the layer computes, "float32" or "mixed_float16". The default is
+            the global policy.
+        stage: the number of the IPU that the layer runs on.
     """
 
-    fixed: tuple[str, ...] = ()  # names of weights that no optimiser changes, and that stay FLOAT
+    fixed: tuple[str, ...] = ()  # weights that the optimiser does not change and that stay FLOAT
 
     def __init__(
         self,
@@ -155,19 +159,19 @@ class Layer:
 
     @property
     def kind(self) -> str:
-        """The name of the class in snake case, such as `batch_normalization`."""
+        """The name of the class in snake case, such as "batch_normalization"."""
         name = type(self).__name__.replace("2D", "2d")
         return "".join(f"_{c.lower()}" if c.isupper() else c for c in name).lstrip("_")
 
     @property
     def count(self) -> int:
-        """The number of elements in all weights together."""
+        """The number of elements of all weights together."""
         return sum(w.size for w in self.weights.values())
 
     def add_weight(self, name: str, shape: Sequence[Natural], initializer: Initializer) -> None:
-        """Add a weight with this shape. Its elements are those that the initializer returns.
+        """Add a weight with the shape `shape`, whose elements the initialiser returns.
 
-        The initializer is a name in `INITIALIZERS`, or a function of the shape.
+        The initialiser is a name in `INITIALIZERS`, or a function that takes the shape.
         """
         sample = initializer
         if not callable(sample):
@@ -175,19 +179,20 @@ class Layer:
         self.weights[name] = np.asarray(sample(tuple(shape)), np.float32)
 
     def build(self, shape: Shape) -> None:
-        """Create the weights for an input of this shape, which does not include the batch."""
+        """Create the weights for inputs of the shape `shape`, which does not include the batch."""
 
     def call(self, g: Ir, w: dict[str, Value], training: bool, *x: Value) -> Value:
         """Add the layer's operations on the inputs `x` to the graph `g`, and return the result.
 
-        `w` has the weights by name, in the dtype of the inputs; weights in `fixed` are FLOAT.
+        `w` contains the weights by name, in the dtype of the inputs. The weights in `fixed` are
+        FLOAT.
         """
         raise NotImplementedError
 
     def add_to(self, graph: Ir, training: bool, *values: Value) -> Value:
         """Add the layer to a graph, with its weights as variables, and return its result.
 
-        Inputs and weights are first cast to the dtype in which the layer computes.
+        The inputs and weights are first cast to the dtype in which the layer computes.
         """
         path = self.name or self.kind
         dtype = POLICIES[self.dtype]
@@ -205,24 +210,27 @@ class Layer:
     def __call__(self, inputs: Node | Sequence[Node]) -> Node:
         """Return the node of the layer's result for one input node or several.
 
-        Raises `ModelError` for no input, and for inputs that do not fit the layer.
+        :raises ModelError: if there is no input, or if the inputs do not fit the layer.
         """
         parents = (inputs,) if isinstance(inputs, Node) else tuple(inputs)
         if not parents:
-            raise misuse(f"{self.kind} was called on nothing.", "call it on one Input or several.")
+            raise misuse(
+                f"The layer {self.kind} was called on an empty list.",
+                "call it on the result of a layer or of Input((64,)), or on a list of these.",
+            )
         if not self.built:
             self.build(parents[0].shape)
             self.built = True
-        shape_graph = Ir()  # only the shape of its result is read
+        shape_graph = Ir()  # a temporary graph, which only computes the shape of the result
         graph_inputs = [shape_graph.input((1, *p.shape), f"x{i}") for i, p in enumerate(parents)]
         return Node(self.add_to(shape_graph, False, *graph_inputs).shape[1:], self, parents)
 
 
 def elementwise(g: Ir, x: Value, function: Callable[[Value], Value]) -> Value:
-    """Return `function(x)`, where `function` acts on each element.
+    """Return `function(x)`, where `function` acts on each element separately.
 
-    If x is a permutation of a tensor, apply the function to this tensor and permute the result. The
-    function then reads the elements in their order in memory.
+    If `x` is a permutation of a tensor, apply the function to this tensor and permute the result.
+    The function then reads the elements in their order in memory.
     """
     producer = g.maker().get(x)
     if producer is None or producer.kind != "permute":
@@ -231,7 +239,7 @@ def elementwise(g: Ir, x: Value, function: Callable[[Value], Value]) -> Value:
 
 
 def activate(g: Ir, name: str, x: Value) -> Value:
-    """Return the result of the activation with this name for x."""
+    """Return the result of the activation `name` for `x`."""
     operation = ACTIVATIONS[name]
     if "softmax" in name:
         return g.op(name, x)
@@ -239,7 +247,7 @@ def activate(g: Ir, name: str, x: Value) -> Value:
 
 
 class Activation(Layer):
-    """An activation, such as "relu" or "softmax"."""
+    """A layer that applies an activation, such as "relu" or "softmax"."""
 
     def __init__(self, activation: Activated | None, **layer_options: Unpack[LayerOptions]) -> None:
         super().__init__(**layer_options)
@@ -267,14 +275,14 @@ class _Weighed(Activation):
         self.initializers = kernel_initializer, bias_initializer
 
     def _weights(self, kernel: Shape) -> None:
-        """Add the weights for a kernel of this shape."""
+        """Add a kernel of the shape `kernel` and, if the layer uses one, a bias."""
         self.add_weight("kernel", kernel, self.initializers[0])
         if self.use_bias:
             self.add_weight("bias", (self.units,), self.initializers[1])
 
 
 class Dense(_Weighed):
-    """The product of the input and a kernel [in, units], plus a bias."""
+    """A layer that multiplies its input by a kernel [in, units], and adds a bias."""
 
     def build(self, shape: Shape) -> None:
         self._weights((shape[-1], self.units))
@@ -285,7 +293,7 @@ class Dense(_Weighed):
 
 
 def _pair(size: Pair) -> tuple[int, int]:
-    """Return (number of rows, number of columns); a single number means both."""
+    """Return `(rows, columns)`. A single number is used for both."""
     rows, columns = (size, size) if isinstance(size, (int, np.integer)) else size
     return int(rows), int(columns)
 
@@ -317,7 +325,7 @@ def _channels_last(g: Ir, x: Value) -> Value:
 
 
 class Conv2D(_Weighed):
-    """A convolution of [rows, columns, channels].
+    """A layer that computes the convolution of images [rows, columns, channels].
 
     The kernel is [rows, columns, channels / groups, filters].
     """
@@ -361,9 +369,9 @@ class Conv2D(_Weighed):
 
 
 class _Pool(Layer):
-    """The base class of layers that pool windows; `pool` is the name of the operation of a graph.
+    """The base class of layers that pool each channel separately.
 
-    Each channel is pooled for itself.
+    `pool` is the kind of the operation in `frontends.ir`, such as "max_pool".
     """
 
     pool = ""
@@ -396,28 +404,28 @@ class _Pool(Layer):
 
 
 class MaxPooling2D(_Pool):
-    """The maximum of each window."""
+    """A layer that returns the maximum of each window."""
 
     pool = "max_pool"
 
 
 class AveragePooling2D(_Pool):
-    """The mean of each window; elements of the padding do not count."""
+    """A layer that returns the mean of each window. Elements of the padding do not count."""
 
     pool = "avg_pool"
 
 
 class Flatten(Layer):
-    """A reshape of each sample to a vector."""
+    """A layer that reshapes each sample to a vector."""
 
     def call(self, g: Ir, w: dict[str, Value], training: bool, *x: Value) -> Value:
         return g.op("reshape", x[0], shape=(x[0].shape[0], -1))
 
 
 class Dropout(Layer):
-    """A dropout: in training, an element is set to 0 with probability `rate`.
+    """A layer that sets elements to 0 with probability `rate` during training.
 
-    All other elements are divided by 1 - rate.
+    It divides all other elements by 1 - rate. Outside of training, it returns its input.
     """
 
     def __init__(self, rate: Fraction, **layer_options: Unpack[LayerOptions]) -> None:
@@ -429,7 +437,7 @@ class Dropout(Layer):
 
 
 class _Norm(Layer):
-    """The base class of norms: each channel has a factor `gamma` and a summand `beta`."""
+    """The base class of norms, which multiply each channel by `gamma` and add `beta`."""
 
     def __init__(self, epsilon: Epsilon = 1e-3, **layer_options: Unpack[LayerOptions]) -> None:
         super().__init__(**layer_options)
@@ -441,11 +449,11 @@ class _Norm(Layer):
 
 
 class BatchNormalization(_Norm):
-    """A norm of each channel, the last dimension, by the mean and variance of the batch.
+    """A layer that normalises each channel with the mean and variance of the batch.
 
-    A training changes the moving mean and variance, which predictions use. `momentum` is the
-    weight of the old value in them. The variance of a batch of N elements per channel is divided by
-    N - 1 for the moving variance.
+    The channels are the last dimension. Training updates the moving mean and variance, which are
+    used outside of training. `momentum` is the weight of their old values. The variance that
+    updates the moving variance is divided by N - 1 for a batch of N elements per channel.
     """
 
     fixed = ("moving_mean", "moving_variance")
@@ -479,7 +487,7 @@ class BatchNormalization(_Norm):
 
 
 class GroupNormalization(_Norm):
-    """A norm of each group of channels of a sample, by its mean and variance."""
+    """A layer that normalises each group of channels of a sample with its mean and variance."""
 
     def __init__(
         self, groups: Count = 32, epsilon: Epsilon = 1e-3, **layer_options: Unpack[LayerOptions]
@@ -502,14 +510,14 @@ class GroupNormalization(_Norm):
 
 
 class LayerNormalization(_Norm):
-    """A norm of each vector along the last dimension, by its mean and variance."""
+    """A layer that normalises each vector along the last dimension with its mean and variance."""
 
     def call(self, g: Ir, w: dict[str, Value], training: bool, *x: Value) -> Value:
         return ir.norm(g, "layer", x[0], gamma=w["gamma"], beta=w["beta"], eps=self.epsilon)
 
 
 class Add(Layer):
-    """The sum of the inputs."""
+    """A layer that returns the sum of its inputs."""
 
     def call(self, g: Ir, w: dict[str, Value], training: bool, *x: Value) -> Value:
         total = x[0]

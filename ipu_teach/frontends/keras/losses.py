@@ -1,4 +1,4 @@
-"""Losses and metrics, by the names of Keras."""
+"""The losses and metrics of Keras that the device implements."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ EPSILON = 1e-7  # The value of keras.backend.epsilon(), which `Loss.clipped` use
 
 
 class Loss:
-    """A loss, which compares the outputs of a model with targets: the mean over the batch.
+    """The base class of losses, which compare the outputs of a model with targets.
 
-    Cross entropies are computed from scores, which are the inputs of the softmax or sigmoid at the
-    end of the model. If the outputs come from another operation, `from_logits` says whether they
-    are scores (True) or probabilities (False). Probabilities are clipped, as in Keras. All losses
-    are computed in FLOAT.
+    A loss is the mean over the batch. A cross entropy is computed from scores, the inputs of the
+    softmax or sigmoid at the end of the model. If the outputs come from another operation,
+    `from_logits` says whether they are scores (True) or probabilities (False). Probabilities are
+    clipped, as in Keras. All losses are computed in FLOAT.
     """
 
     classes = False
@@ -28,7 +28,7 @@ class Loss:
         self.from_logits = from_logits
 
     def target(self, g: Ir, out: Value) -> Value:
-        """Add the input "y", the target of the output, to the graph `g`, and return it."""
+        """Add the input "y", the target for the output `out`, to the graph `g`, and return it."""
         if self.classes:
             return g.input(out.shape[:-1], "y", UNSIGNED_INT)
         return g.input(out.shape, "y")
@@ -36,18 +36,21 @@ class Loss:
     def scores(self, g: Ir, out: Value, kind: str) -> Value | None:
         """Return the scores, in FLOAT, or None if the outputs are probabilities.
 
-        `kind` is the operation, "softmax" or "sigmoid", that makes probabilities from scores.
-        Raises `ModelError` if another operation made the outputs and `from_logits` is None.
+        `kind` is the operation that turns scores into probabilities, "softmax" or "sigmoid".
+
+        :raises ModelError: if the outputs come from another operation and `from_logits` is None.
         """
         scores = out if self.from_logits else input_of(g, out, kind)
         if scores is None and self.from_logits is None:
-            raise ModelError(f"""{type(self).__name__} was given outputs that no {kind} made.
-                next:  end the model with Activation({kind!r}), or give from_logits=True, or
-                from_logits=False if the outputs are probabilities.""")
+            raise ModelError(f"""The loss {type(self).__name__} cannot tell whether the model's
+                outputs are scores or probabilities, because the model does not end with a {kind}.
+                next:  add Activation({kind!r}) at the end of the model, or use
+                {type(self).__name__}(from_logits=True) for scores and from_logits=False for
+                probabilities.""")
         return None if scores is None else g.cast(scores, FLOAT)
 
     def clipped(self, g: Ir, probabilities: Value) -> Value:
-        """Return probabilities clipped to [EPSILON, 1 - EPSILON], so that logarithms are finite."""
+        """Return probabilities clipped to [EPSILON, 1 - EPSILON], whose logarithms are finite."""
         return g.op("clamp", probabilities, least=EPSILON, most=1 - EPSILON)
 
     def __call__(self, g: Ir, out: Value, y: Value) -> Value:
@@ -55,19 +58,22 @@ class Loss:
 
 
 class SparseCategoricalCrossentropy(Loss):
-    """The cross entropy of targets that are class numbers."""
+    """The cross entropy of scores and class numbers."""
 
     classes = True
 
     def __call__(self, g: Ir, out: Value, y: Value) -> Value:
         scores = self.scores(g, out, "softmax")
-        if scores is None:  # Keras, too, takes the softmax of the logarithms
+        if scores is None:  # use the logarithms of the probabilities as scores, like Keras
             scores = g.op("log", self.clipped(g, g.cast(out, FLOAT)))
         return ir.cross_entropy(g, scores, y)
 
 
 class CategoricalCrossentropy(Loss):
-    """The cross entropy of targets with a probability per class, as `to_categorical` makes them."""
+    """The cross entropy of scores and targets that give a probability for each class.
+
+    `to_categorical` returns such targets.
+    """
 
     def __call__(self, g: Ir, out: Value, y: Value) -> Value:
         scores = self.scores(g, out, "softmax")
@@ -84,7 +90,7 @@ class CategoricalCrossentropy(Loss):
 
 
 class BinaryCrossentropy(Loss):
-    """The binary cross entropy of targets from 0 to 1."""
+    """The binary cross entropy of scores and targets from 0 to 1."""
 
     def __call__(self, g: Ir, out: Value, y: Value) -> Value:
         scores = self.scores(g, out, "sigmoid")
@@ -99,7 +105,7 @@ class BinaryCrossentropy(Loss):
 
 
 class MeanSquaredError(Loss):
-    """The mean of the squared differences."""
+    """The mean of the squared differences between outputs and targets."""
 
     def __call__(self, g: Ir, out: Value, y: Value) -> Value:
         return ir.squared_error(g, g.cast(out, FLOAT), y)
@@ -117,15 +123,15 @@ LOSSES: dict[str, type[Loss]] = {
 def loss_of(loss: object) -> Loss:
     """Return the loss with this name, or `loss` itself if it is a `Loss`.
 
-    Raises `ModelError` for anything else.
+    :raises ModelError: for any other value.
     """
-    return loss if isinstance(loss, Loss) else LOSSES[checked_name("loss", loss, [*LOSSES])]()
+    return loss if isinstance(loss, Loss) else LOSSES[checked_name("The loss", loss, [*LOSSES])]()
 
 
 def accuracy(g: Ir, out: Value, y: Value) -> Value:
     """Return the fraction of the batch's samples whose predicted class is the target's class.
 
-    A single output per sample predicts the class 1 if it is above 0.5, otherwise the class 0.
+    A single output per sample predicts class 1 if it is above 0.5, and otherwise class 0.
     """
     if out.shape[-1] == 1:
         is_correct = g.op("eq", g.op("gt", out, 0.5), g.op("gt", y, 0.5))

@@ -1,4 +1,4 @@
-"""Keras' models: layers that are trained, evaluated and run, and whose weights are saved."""
+"""Keras models: they connect layers, run on the device, and save their weights."""
 
 from __future__ import annotations
 
@@ -35,7 +35,6 @@ from ipu_teach.frontends.session import (
     Group,
     Training,
     batch_product,
-    checked_count,
     compile_graph,
     is_schedule,
     machine,
@@ -57,7 +56,7 @@ def _has_samples(value: Numbers) -> bool:
 
 
 def _is_pair(value: object) -> bool:
-    """Return whether a value is a dataset, or two arrays."""
+    """Return whether a value is a dataset, or a tuple or list of two arrays."""
     if isinstance(value, Dataset):
         return True
     return isinstance(value, (tuple, list)) and len(value) == 2 and all(map(is_numeric, value))
@@ -83,13 +82,13 @@ Pairs = Annotated[
     tuple[Numbers, Numbers] | Dataset,
     Taken(
         _is_pair,
-        "give (x, y), two arrays, or a Dataset.",
+        "give a tuple of two arrays, (x, y), or a Dataset.",
     ),
 ]
 
 
 class _TrainingOptions(TypedDict):
-    """Options of `Training` that a model sets by its own methods."""
+    """The attributes of `session.Training` that methods of a model set."""
 
     accumulation: int
     schedule: str
@@ -99,8 +98,10 @@ class _TrainingOptions(TypedDict):
 class Model:
     """A model: the layers that were called between an input and an output.
 
-    `compiles` contains a sentence about each compilation for the device. Raises `ModelError` if the
-    output does not depend on this input alone.
+    `compiles` contains a sentence about each compilation for the device.
+
+    :raises ModelError: if the output does not depend on the input, or also depends on another
+        input.
     """
 
     def __init__(self, inputs: Node, outputs: Node, name: str = "model") -> None:
@@ -109,8 +110,9 @@ class Model:
         self.outputs = outputs
         self._nodes = _in_order(outputs)
         if inputs not in self._nodes or sum(node.layer is None for node in self._nodes) > 1:
-            raise ModelError("""A model was given an output that does not depend on its input alone.
-                next:  give Model(inputs, outputs) the Input on which its layers were called.""")
+            raise ModelError("""Model() was given an output that does not depend on its input, or
+                also depends on another input.
+                next:  pass the Input on which the layers were called: Model(inputs, outputs).""")
         self.layers = [*dict.fromkeys(node.layer for node in self._nodes if node.layer is not None)]
         self._name_layers()
         self.stop_training = False
@@ -123,9 +125,9 @@ class Model:
         self._loss: Loss | None = None
 
     def _name_layers(self) -> None:
-        """Give each layer without a name the name of its kind, or this name and a number.
+        """Name each layer without a name after its class, with a number if the name is in use.
 
-        Raises `ModelError` if two layers have the same name.
+        :raises ModelError: if two layers have the same name.
         """
         taken_names = {layer.name for layer in self.layers}
         for layer in self.layers:
@@ -138,12 +140,12 @@ class Model:
             )
             taken_names.add(layer.name)
         if len(taken_names - {""}) < len(self.layers):
-            raise ModelError(f"""Layers of a model have the same name:
+            raise ModelError(f"""Two layers of the model have the same name. The names are
                 {", ".join(layer.name for layer in self.layers)}.
-                next:  give each layer a different name, or none.""")
+                next:  give each layer a different name, or leave out name=.""")
 
     def get_pipeline_stage_assignment(self) -> list[int]:
-        """Return the stage of each layer."""
+        """Return the number of the stage of each layer."""
         return [layer.stage for layer in self.layers]
 
     def _learnable(self, graph: Ir) -> list[ir.Value]:
@@ -156,7 +158,7 @@ class Model:
         ]
 
     def _named_weights(self) -> dict[str, Array]:
-        """Return all weights, by the names of the variables."""
+        """Return all weights by the names of their variables, such as "dense.kernel"."""
         return {
             f"{layer.name}.{short}": weights
             for layer in self.layers
@@ -168,7 +170,10 @@ class Model:
         return sum(layer.count for layer in self.layers)
 
     def summary(self, print_fn: Callable[[str], object] = print) -> None:
-        """Print the layers, with their output shapes, numbers of weights and stages."""
+        """Print the layers, with their output shapes, numbers of weights and stages.
+
+        `print_fn` is called for each line.
+        """
         num_fixed = sum(
             weights.size
             for layer in self.layers
@@ -211,8 +216,10 @@ class Model:
     ) -> None:
         """Set the optimiser, the loss and the metrics.
 
-        `steps_per_execution` is the number of batches in a run of the device, by default those of
-        one update. Raises `ModelError` for an unknown optimiser or loss.
+        `steps_per_execution` is the number of batches in a run of the device. If it is None, a run
+        contains the batches of one update.
+
+        :raises ModelError: for an unknown optimiser or loss.
         """
         self.optimizer = optimizer_of(optimizer)
         self._loss = loss_of(loss)
@@ -227,7 +234,7 @@ class Model:
     ) -> None:
         """Set the number of batches in an update, and where the optimiser's state is stored.
 
-        With `offload_weight_update_variables`, the state is in streaming memory.
+        If `offload_weight_update_variables`, the state is stored in streaming memory.
         """
         count = gradient_accumulation_steps_per_replica
         self._options["accumulation"] = count
@@ -240,7 +247,7 @@ class Model:
         pipeline_schedule: Scheduled = GROUPED,
         offload_weight_update_variables: bool = False,
     ) -> None:
-        """Run the stages as a pipeline, each on a different batch of an update.
+        """Run the stages as a pipeline: they work on different batches at the same time.
 
         The other arguments are those of `set_gradient_accumulation_options`.
         """
@@ -253,8 +260,9 @@ class Model:
         """Set the stage of each layer. Raises `ModelError` for a list of another length."""
         if len(stages) != len(self.layers):
             names = ", ".join(layer.name for layer in self.layers)
-            raise ModelError(f"""{len(self.layers)} layers were given {len(stages)} stages.
-                next:  give one stage for each layer: {names}.""")
+            raise ModelError(f"""set_pipeline_stage_assignment() was given
+                {counted(len(stages), "stage")} for {counted(len(self.layers), "layer")}.
+                next:  pass a list with the stage of each of these layers: {names}.""")
         for layer, stage in zip(self.layers, stages, strict=True):
             layer.stage = stage
         self._forget()
@@ -271,8 +279,9 @@ class Model:
     def graph(self, mode: Annotated[str, Among(MODES)], batch: Count) -> Ir:
         """Return the graph for a batch of `batch` samples, without gradients.
 
-        `mode` is "fit", "evaluate" or "predict". Raises `ModelError` before `compile`, except for
-        "predict".
+        `mode` is "fit", "evaluate" or "predict".
+
+        :raises ModelError: before `compile` is called, except for "predict".
         """
         graph = Ir()
         values = {self.inputs: graph.input((batch, *self.inputs.shape), "x")}
@@ -294,22 +303,23 @@ class Model:
         return without_unused(graph)
 
     def _compiled_loss(self, mode: str) -> Loss:
-        """Return the loss. Raises `ModelError` before `compile`, naming the call `mode`."""
+        """Return the loss. Raises `ModelError` before `compile`; `mode` is the caller's name."""
         if self._loss is None:
             raise ModelError(f"""{mode}() was called before compile().
-                next:  call model.compile(optimizer="sgd", loss=…) first.""")
+                next:  call model.compile(optimizer="sgd", loss="mse") first, with your loss.""")
         return self._loss
 
     def _run(self, mode: str, batch: int, verbose: bool | int | str = 0) -> Run:
         """Return the compiled program of a mode, and copy the weights to its device.
 
-        The first call for a mode and a batch size compiles the program. Raises `ModelError` if the
-        model was created outside of a scope.
+        The first call for a mode and a batch size compiles the program.
+
+        :raises ModelError: if the model was created outside of an IPUStrategy's scope.
         """
         if self._config is None:
-            raise ModelError("""The model was made outside of an IPUStrategy's scope, so no device
-                runs it.
-                next:  make it within `with ipu.ipu_strategy.IPUStrategy().scope():`.""")
+            raise ModelError("""The model was created outside of an IPUStrategy's scope, so it has
+                no device to run on.
+                next:  create it in the block `with ipu.ipu_strategy.IPUStrategy().scope():`.""")
         key = (mode, batch)
         if key not in self._runs:
             self._runs[key] = self._compile(mode, batch, self._config)
@@ -325,24 +335,31 @@ class Model:
     def _factors(self, mode: str) -> dict[str, int]:
         """Return the factors whose product is the number of batches in a run.
 
-        They are called "steps" (the updates of a run), "accumulation" and "replicas". In every
-        `mode` except fit, all are 1. Raises `ModelError` if the model was not compiled, or if
-        `steps_per_execution` is not a multiple of the batches in an update.
+        They are "steps" (the number of updates in a run), "accumulation" and "replicas". All of
+        them are 1 if `mode` is not "fit".
+
+        :raises ModelError: before `compile` is called, if there are fewer IPUs than stages, or if
+            `steps_per_execution` is not a multiple of the number of batches in an update.
         """
         if mode != FIT:
             return {"steps": 1, "accumulation": 1, "replicas": 1}
         self._compiled_loss(mode)
         accumulation = self._options["accumulation"]
         num_ipus = self._config.auto_select_ipus if self._config else 1
-        replicas = checked_count(
-            "replicas", num_ipus // (1 + max(self.get_pipeline_stage_assignment()))
-        )
+        num_stages = 1 + max(self.get_pipeline_stage_assignment())
+        replicas = num_ipus // num_stages
+        if not replicas:
+            raise ModelError(f"""The model has {counted(num_stages, "stage")}, each on its own IPU,
+                but its IPUStrategy has only {counted(num_ipus, "IPU")}.
+                next:  set config.auto_select_ipus = {num_stages}, and call
+                config.configure_ipu_system() before you create the strategy.""")
         steps = self._steps or accumulation * replicas
         if steps % (accumulation * replicas):
-            raise ModelError(f"""steps_per_execution is {steps}, but an update takes
-                {accumulation * replicas} batches, accumulation {accumulation} * replicas
-                {replicas}.
-                next:  give a multiple of {accumulation * replicas}.""")
+            raise ModelError(f"""steps_per_execution is {steps}, but it must be a multiple of the
+                number of batches in an update, accumulation {accumulation} * replicas {replicas} =
+                {accumulation * replicas}.
+                next:  call compile() with steps_per_execution={accumulation * replicas} or a
+                multiple.""")
         return {
             "steps": steps // (accumulation * replicas),
             "accumulation": accumulation,
@@ -350,7 +367,7 @@ class Model:
         }
 
     def _compile(self, mode: str, batch: int, config: ipu.IPUConfig) -> Run:
-        """Return a newly compiled program of a mode, for batches of `batch` samples."""
+        """Compile the program of a mode for batches of `batch` samples, and return it."""
         graph = self.graph(mode, batch)
         factors = self._factors(mode)
         if mode == FIT:
@@ -404,10 +421,11 @@ class Model:
         steps_per_epoch: Count | None = None,
         initial_epoch: Natural = 0,
     ) -> History:
-        """Train the model, and return the means of the loss and the metrics in each epoch.
+        """Train the model, and return a record of the mean loss and metrics of each epoch.
 
-        Ctrl-C ends the training after the current run, with the weights of that run. Raises
-        `ModelError` if the samples do not fill complete runs, and before `compile`.
+        Ctrl-C ends the training after the current run, and the model has the weights of that run.
+
+        :raises ModelError: if the samples do not fill complete runs, or before `compile` is called.
         """
         data = _dataset(x, y, batch_size, shuffle)
         steps = _steps(self._factors(FIT), data, steps_per_epoch)
@@ -449,7 +467,7 @@ class Model:
     def _train_epoch(
         self, batch: int, batches: Batches, steps: int, label: str, callbacks: Sequence[Callback]
     ) -> dict[str, float]:
-        """Train for the `steps` batches of an epoch; return the means of the loss and metrics."""
+        """Train for the `steps` batches of an epoch; return the mean loss and metrics by name."""
         run = self._run(FIT, batch)
         run.write("rate", self.optimizer.learning_rate)
         figures: list[dict[str, Array]] = []
@@ -468,10 +486,12 @@ class Model:
         steps: Count | None = None,
         return_dict: bool = False,
     ) -> float | list[float] | dict[str, float]:
-        """Return the loss or, if there are metrics, a list of the loss and the metrics.
+        """Return the loss, or a list of the loss and the metrics if there are metrics.
 
-        With `return_dict`, return a dict by name. Raises `ModelError` if the samples do not fill
-        complete batches, and before `compile`.
+        If `return_dict`, return a dict with the loss and the metrics by name.
+
+        :raises ModelError: if the samples do not fill complete batches, or before `compile` is
+            called.
         """
         logs = self._evaluate(_dataset(x, y, batch_size, False), verbose, steps)
         if return_dict:
@@ -488,9 +508,9 @@ class Model:
         return _means([*self._outputs(run, data.batches(), count, EVALUATE)])
 
     def predict(self, x: Samples, batch_size: Count = 32, verbose: Verbose = 0) -> Array:
-        """Return the output for each sample.
+        """Return the output of the model for each sample.
 
-        An incomplete last batch is filled with zeros; the outputs for these zeros are left out.
+        An incomplete last batch is filled with zeros, whose outputs are left out.
         """
         data = _dataset(x, None, batch_size, False)
         array = data.arrays[0]
@@ -506,7 +526,7 @@ class Model:
     def _outputs(
         self, run: Run, batches: Batches, steps: int, label: str
     ) -> Iterator[dict[str, Array]]:
-        """Yield the outputs of each run, for `steps` batches in total."""
+        """Yield the outputs of each run by name, for `steps` batches in total."""
         batches_per_run = run.micro_batches
         num_runs = steps // batches_per_run
         with working(label, "run") as work:
@@ -536,21 +556,25 @@ class Model:
         return [np.array(w) for w in self._named_weights().values()]
 
     def set_weights(self, weights: Sequence[Numbers]) -> None:
-        """Set all weights, in the order of the layers. Raises `ModelError` for other shapes."""
+        """Set all weights, in the order of the layers. Raises `ModelError` if a shape differs."""
         self._to_host()
         weight_places = [(layer, short) for layer in self.layers for short in layer.weights]
         shapes = [layer.weights[short].shape for layer, short in weight_places]
         arrays = [np.asarray(array, np.float32) for array in weights]
         if [array.shape for array in arrays] != shapes:
-            raise ModelError(f"""set_weights() was given {shown([a.shape for a in arrays])}, but the
-                model has weights of {shown(shapes)}.
-                next:  give the weights of a model with the same layers.""")
+            raise ModelError(f"""set_weights() was given arrays of the shapes
+                {shown([a.shape for a in arrays])}, but the model's weights have the shapes
+                {shown(shapes)}.
+                next:  pass the weights of a model with the same layers.""")
         for (layer, short), array in zip(weight_places, arrays, strict=True):
             layer.weights[short] = array
         self._to_device()
 
     def save_weights(self, path: str | PathLike[str]) -> None:
-        """Write all weights to a file of the kit: a graph that has only variables."""
+        """Write all weights to a file in the format of `ipu_teach`.
+
+        The file contains a graph that has only variables.
+        """
         file = Ir()
         self._to_host()
         for name, w in self._named_weights().items():
@@ -560,7 +584,7 @@ class Model:
     def load_weights(self, path: str | PathLike[str]) -> None:
         """Set the weights to those in a file from `save_weights`, in the order of the layers.
 
-        Raises `ModelLoadError` for a damaged file, and for weights of other shapes.
+        :raises ModelLoadError: if the file is damaged, or if a weight has another shape.
         """
         weights = [variable.initial for variable in ir.load(path).variables.values()]
         try:
@@ -574,13 +598,13 @@ class Model:
     def report(self) -> Report:
         """The report of the program that ran last. Raises `ModelError` before the first run."""
         if self._current_run is None:
-            raise ModelError("""The model has not run, so there is no report.
+            raise ModelError("""The model has no report, because it has not run yet.
                 next:  call fit(), evaluate() or predict() first.""")
         return self._current_run.engine.report
 
 
 class Sequential(Model):
-    """A model whose layers run one after the other.
+    """A model whose layers run one after another.
 
     The first layer needs an `input_shape`, or an `Input` before it. Layers may be added until the
     model is used.
@@ -593,20 +617,20 @@ class Sequential(Model):
             self._chain()
 
     def add(self, layer: Layer | Node) -> None:
-        """Add a layer at the end."""
+        """Add a layer after the last layer."""
         self._parts.append(layer)
         self._chain()
 
     def __getattr__(self, name: str) -> NoReturn:
         if name in ("layers", "_current_run", "_config") and not self._parts:
             raise ModelError("""The model has no layers yet.
-                next:  model.add(Dense(10, input_shape=(64,))) adds one.""")
+                next:  add a layer: model.add(Dense(10, input_shape=(64,))).""")
         raise AttributeError(f"{type(self).__name__} has no {name!r}")
 
     def _chain(self) -> None:
         """Build the model from the layers so far.
 
-        Raises `ModelError` if the shape of the input is unknown, or if a part is not a layer.
+        :raises ModelError: if the shape of the input is unknown, or if a part is not a layer.
         """
         first_part, *layers = self._parts
         if isinstance(first_part, Node):
@@ -615,13 +639,16 @@ class Sequential(Model):
             node = Node(first_part.input_shape)
             layers = self._parts
         else:
-            raise ModelError(f"""The first layer, {first_part.kind}, has no input shape.
-                next:  give it input_shape=(…), without the batch, or put Input((…)) before it.""")
+            raise ModelError(f"""The first layer of a Sequential, {first_part.kind}, has no input
+                shape.
+                next:  pass the shape of a sample to it, as in
+                {type(first_part).__name__}(…, input_shape=(64,)), or put Input((64,)) before
+                it.""")
         input_node = node
         for layer in layers:
             if not isinstance(layer, Layer):
-                raise ModelError(f"""A Sequential was given {shown(layer)}.
-                    next:  give it layers, as in Sequential([Dense(10, input_shape=(64,))]).""")
+                raise ModelError(f"""A Sequential was given {shown(layer)}, which is not a layer.
+                    next:  pass layers, as in Sequential([Dense(10, input_shape=(64,))]).""")
             node = layer(node)
         super().__init__(input_node, node, self._title)
 
@@ -641,14 +668,14 @@ def _in_order(last: Node) -> list[Node]:
 
 
 def _input_and_target(data: Pairs) -> tuple[Samples, Numbers | None]:
-    """Return (x, y) of validation data, or (dataset, None)."""
+    """Return `(x, y)` of validation data, or `(dataset, None)` if the data are a dataset."""
     return (data, None) if isinstance(data, Dataset) else tuple(data)
 
 
 def _dataset(x: Samples, y: Numbers | None, batch: int, shuffle: bool) -> Dataset:
     """Return the data of a call as a dataset in batches.
 
-    Raises `ModelError` for a dataset without batches.
+    :raises ModelError: for a dataset that is not divided into batches.
     """
     if not isinstance(x, Dataset):
         arrays = (x,) if y is None else (x, y)
@@ -658,23 +685,23 @@ def _dataset(x: Samples, y: Numbers | None, batch: int, shuffle: bool) -> Datase
         return batches.shuffle() if shuffle else batches
     if not x.size:
         raise ModelError("""The dataset is not divided into batches.
-            next:  call dataset.batch(32, drop_remainder=True) first.""")
+            next:  divide it first: dataset.batch(32, drop_remainder=True).""")
     return x
 
 
 def _steps(factors: dict[str, int], data: Dataset, requested: int | None) -> int:
     """Return the number of batches in an epoch.
 
-    `requested` is this number if the caller sets it. `factors` are the factors of the number of
-    batches in a run. Raises `ModelError` unless the batches fill complete runs.
+    `requested` is the number that the caller wants, or None. The product of `factors` is the number
+    of batches in a run.
+
+    :raises ModelError: if the batches do not fill complete runs.
     """
     batches, remainder = divmod(data.samples, data.size)
     if data.drop:
         remainder = 0
     batches_per_run = prod(factors.values())
-    steps = checked_count(
-        "the number of steps", batches * min(data.times, 1) if requested is None else requested, 0
-    )
+    steps = int(batches * min(data.times, 1) if requested is None else requested)
     samples_per_run = batches_per_run * data.size
     is_whole = not remainder and steps and not steps % batches_per_run
     if is_whole and steps <= batches * data.times:
@@ -684,10 +711,11 @@ def _steps(factors: dict[str, int], data: Dataset, requested: int | None) -> int
     batch_text = counted(steps, "batch", "batches")
     if remainder:
         batch_text += f" and {counted(remainder, 'sample')} more"
-    raise ModelError(f"""{counted(data.samples, "sample")} were given for {batch_text}, but a run
-        takes {samples_per_run:,} samples: {batch_product("batch", data.size, factors)}.
-        next:  give a multiple of {samples_per_run:,} samples, as in x[:{num_fitting * data.size}];
-        Dataset.batch({data.size}, drop_remainder=True) drops an incomplete last batch.""")
+    raise ModelError(f"""The call was given {counted(data.samples, "sample")} for {batch_text}, but
+        the batches must fill runs of {samples_per_run:,} samples:
+        {batch_product("batch", data.size, factors)}.
+        next:  pass a multiple of {samples_per_run:,} samples, as in x[:{num_fitting * data.size}],
+        or drop an incomplete last batch: Dataset.batch({data.size}, drop_remainder=True).""")
 
 
 def _means(outputs: list[dict[str, Array]]) -> dict[str, float]:

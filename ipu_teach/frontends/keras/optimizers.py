@@ -1,4 +1,4 @@
-"""Optimisers, by the names of Keras."""
+"""The optimisers of Keras that the device implements."""
 
 from __future__ import annotations
 
@@ -21,10 +21,14 @@ Static = Annotated[
 
 
 class Optimizer:
-    """An optimiser: `kind` is its name in a graph, and `numbers` are its settings but the rate.
+    """The base class of optimisers.
 
-    `learning_rate` may change at any time, without another compilation. Gradients are multiplied by
-    `scale` when they are computed, and divided by it before the update.
+    Attributes:
+        kind: the name of the optimiser in a graph, such as "adam".
+        learning_rate: the learning rate. It may change at any time, without compiling again.
+        numbers: the other settings.
+        scale: the loss scale. Gradients are multiplied by it when they are computed, and divided by
+            it before the update.
     """
 
     kind = "sgd"
@@ -48,16 +52,20 @@ class Optimizer:
 
 
 class SGD(Optimizer):
-    """Gradient descent: w -= rate g. With a momentum above 0: v = momentum v + rate g, w -= v."""
+    """Gradient descent: w -= rate g. With a momentum above 0: v = momentum v + rate g, w -= v.
+
+    w is a weight, g its gradient, rate the learning rate, and v the velocity.
+    """
 
     def __init__(self, learning_rate: Rate = 0.01, momentum: Fraction = 0.0) -> None:
         super().__init__(learning_rate, momentum=momentum, scaled_velocity=momentum > 0)
 
 
 class Adam(Optimizer):
-    """Adam, which keeps m, the moving mean of the gradient, and v, that of its square.
+    """Adam, which uses moving averages of the gradient (m) and of its square (v).
 
-    In step t, w -= rate sqrt(1 - beta_2^t) / (1 - beta_1^t) m / (sqrt(v) + epsilon).
+    In step t, w -= rate sqrt(1 - beta_2^t) / (1 - beta_1^t) m / (sqrt(v) + epsilon), where w is a
+    weight and rate is the learning rate.
     """
 
     kind = "adam"
@@ -76,7 +84,7 @@ class Adam(Optimizer):
 
 
 class AdamW(Adam):
-    """Adam with a weight decay that is independent of the gradient."""
+    """Adam with a weight decay that does not go through the moving averages."""
 
     kind = "adamw"
 
@@ -89,7 +97,7 @@ def LossScaleOptimizer(
 ) -> Optimizer:
     """Set the constant loss scale of an optimiser to `initial_scale`, and return the optimiser.
 
-    Raises `ModelError` for an unknown optimiser.
+    :raises ModelError: for an unknown optimiser.
     """
     optimizer = optimizer_of(inner_optimizer)
     optimizer.scale = float(initial_scale)
@@ -102,11 +110,11 @@ OPTIMIZERS: dict[str, Callable[[], Optimizer]] = {"sgd": SGD, "adam": Adam, "ada
 def optimizer_of(optimizer: object) -> Optimizer:
     """Return the optimiser with this name, or `optimizer` itself if it is an `Optimizer`.
 
-    Raises `ModelError` for anything else.
+    :raises ModelError: for any other value.
     """
     if isinstance(optimizer, Optimizer):
         return optimizer
-    return OPTIMIZERS[checked_name("optimizer", optimizer, [*OPTIMIZERS])]()
+    return OPTIMIZERS[checked_name("The optimizer", optimizer, [*OPTIMIZERS])]()
 
 
 __all__ = ["SGD", "Adam", "AdamW", "LossScaleOptimizer", "Optimizer"]

@@ -1,14 +1,18 @@
-"""Modules of PyTorch as graphs of `frontends.ir`: capture, operations, optimisers and data.
+"""PyTorch modules as graphs of `frontends.ir`: capture, operations, optimisers and data loading.
 
-Importing this package imports torch, and raises `NotHereImportError` if torch is missing or too
-old.
+A capture runs a module once on tensors without elements and records the operations that torch
+executes. A lowering function then translates each operation of torch into operations of
+`frontends.ir`.
+
+Importing this package imports torch. The import raises `NotHereImportError` if torch is not
+installed or is too old.
 """
 
 from __future__ import annotations
 
 from ipu_teach.errors import NotHereImportError
 
-OLDEST = (2, 13)  # also in pyproject.toml, environment.yml and docs/frameworks.md
+OLDEST = (2, 13)  # Keep equal to pyproject.toml, environment.yml and docs/frameworks.md.
 
 try:
     import torch

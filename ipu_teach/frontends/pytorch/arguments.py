@@ -1,6 +1,7 @@
-"""The arguments of a call: tensors, by the names of forward's parameters, and Python values.
+"""The arguments of a call of a module, divided into tensors and Python values.
 
-Python values are part of the program, so another value needs another program.
+Tensors are copied to the device at each call. Python values are part of the compiled program, so
+the program is compiled again when a value changes.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from ipu_teach.frontends.pytorch.private import Argument, pytree
 from ipu_teach.frontends.pytorch.tensors import array, dtype_of
 from ipu_teach.types import Array
 
-# annotations that `ipu_teach.arguments` checks at each call
-Tensor = Annotated[Argument, Taken(lambda v: isinstance(v, torch.Tensor), "give a tensor.")]
+# `ipu_teach.arguments` checks the arguments of functions that have these annotations.
+Tensor = Annotated[Argument, Taken(lambda v: isinstance(v, torch.Tensor), "give a torch.Tensor.")]
 Layer = Annotated[
     Argument, Taken(lambda v: isinstance(v, torch.nn.Module), "give a torch.nn.Module.")
 ]
@@ -30,12 +31,16 @@ _INT = np.iinfo(np.int32)
 
 
 class Arguments:
-    """The arguments with which a module is called.
+    """The arguments of a call of a module.
 
-    `tensors` are the tensors by name, such as `x`, `batch['ids']` or `args[0]`, in the order of the
-    flattened arguments. `constants` is everything else, in a form that can be compared. Raises
-    `ModelError` for arguments that forward does not accept, and for tensors that the device cannot
-    have.
+    Attributes:
+        tensors: the tensors in the order of the flattened arguments, by names such as `x`,
+            `batch['ids']` or `args[0]`.
+        values: the arguments that are not tensors, by name.
+        constants: a hashable copy of everything that is not a tensor, to compare calls with ==.
+
+    :raises ModelError: if forward does not accept the arguments, or the device cannot store a
+        tensor.
     """
 
     def __init__(
@@ -87,27 +92,27 @@ class Arguments:
         )
 
     def _refuse_hidden(self, name: str, leaf: Argument) -> None:
-        """Raise `ModelError` if an argument hides tensors where `pytree` does not find them."""
+        """Raise `ModelError` if an argument contains tensors that `pytree` does not find."""
         if not has_tensor(leaf):
             return
         kind = type(leaf).__name__
         raise ModelError(
-            f"{name!r} is {_article(kind)} with tensors among its attributes, but only tensors in "
-            "tuples, lists and dicts are fed to the device.",
-            next_step=f"torch.export.register_dataclass({kind}) if it is a dataclass; otherwise "
-            "pass its tensors as separate arguments.",
+            f"The argument {name!r} is {_article(kind)} with tensors in its attributes, but only "
+            "tensors in tuples, lists and dicts are copied to the device.",
+            next_step=f"pass the tensors as separate arguments. If {kind} is a dataclass, call "
+            f"torch.export.register_dataclass({kind}) instead.",
         )
 
     @property
     def shapes(self) -> Shapes:
-        """The shape and the dtype of each tensor, by name."""
+        """The shape and the dtype of each tensor, by the tensor's name."""
         return {
             tensor_name: (tuple(tensor.shape), tensor.dtype)
             for tensor_name, tensor in self.tensors.items()
         }
 
     def arrays(self, count: int) -> dict[str, Array]:
-        """Return each tensor as an array [count, batch / count, …], by name."""
+        """Return each tensor as an array [count, batch / count, …], by the tensor's name."""
         arrays = {}
         for name, tensor in self.tensors.items():
             values = array(tensor.resolve_conj().resolve_neg())
@@ -116,7 +121,7 @@ class Arguments:
         return arrays
 
     def micro_batch(self, count: int) -> tuple[tuple[Argument, ...], dict[str, Argument]]:
-        """Return (args, kwargs) with the first of `count` equal parts of each tensor's batch."""
+        """Return `(args, kwargs)` with the first of `count` equal parts of each tensor's batch."""
         first_parts = [
             _part(argument, count) if isinstance(argument, torch.Tensor) else argument
             for argument in self._flat
@@ -126,18 +131,18 @@ class Arguments:
 
 
 def _part(tensor: torch.Tensor, count: int) -> torch.Tensor:
-    """Return the first of `count` parts of a batch, as a tensor that autograd accepts."""
+    """Return the first of `count` equal parts of a batch, as a tensor that autograd accepts."""
     first_part = tensor[: tensor.shape[0] // count] if count > 1 else tensor
     with torch.inference_mode(False):
         return first_part.clone() if first_part.is_inference() else first_part
 
 
 def has_tensor(value: object, depth: int = _DEPTH) -> bool:
-    """Return whether an object is a tensor, or contains one among its elements or attributes.
+    """Return whether an object is a tensor, or contains a tensor in its elements or attributes.
 
-    The values of a mapping, the elements of a list, tuple or set, and the attributes of other
-    objects are searched, down to `depth` levels. Classes, modules, texts and numpy arrays are not
-    searched.
+    The search covers the values of mappings, the elements of lists, tuples and sets, and the
+    attributes of other objects, down to `depth` levels. It skips classes, modules, strings and
+    numpy arrays.
     """
     if isinstance(value, torch.Tensor):
         return True
@@ -154,62 +159,68 @@ def has_tensor(value: object, depth: int = _DEPTH) -> bool:
 
 
 def refuse_hidden_outputs(module: str, leaves: Sequence[Argument]) -> None:
-    """Raise `ModelError` if an output of forward hides tensors from `pytree`.
+    """Raise `ModelError` if an output of forward contains tensors in its attributes.
 
-    `leaves` are the outputs, flattened by `pytree`.
+    `module` is the name of the module's class. `leaves` are the outputs, flattened by
+    `pytree.tree_flatten`, which does not look into the attributes of objects.
     """
     for leaf in leaves:
         if not isinstance(leaf, torch.Tensor) and has_tensor(leaf):
             kind = type(leaf).__name__
             raise ModelError(
-                f"{module}.forward returns {_article(kind)} with tensors among its attributes, but "
-                "only tensors in tuples, lists and dicts can be returned.",
-                next_step=f"torch.export.register_dataclass({kind}) if it is a dataclass; "
-                "otherwise return a tuple or a dict.",
+                f"{module}.forward returns {_article(kind)} with tensors in its attributes, but "
+                "only tensors in tuples, lists and dicts are copied from the device.",
+                next_step=f"return a tuple or a dict. If {kind} is a dataclass, call "
+                f"torch.export.register_dataclass({kind}) instead.",
             )
 
 
 def check_tensor(name: str, tensor: torch.Tensor, module: str = "") -> None:
-    """Raise `ModelError` for a tensor that the device cannot have.
+    """Raise `ModelError` if the device cannot store a tensor.
 
-    The tensor is the argument `name`, or a parameter or buffer if `module` is not empty.
+    If `module` is empty, `name` is the name of an argument. Otherwise, it is the name of a
+    parameter or buffer.
     """
     owner = "module" if module else name
     if tensor.is_meta:
         like = f"torch.zeros_like({name}, device='cpu')"
         allocation = f"{owner}.to_empty(device='cpu')" if module else like
-        raise ModelError(f"""{name!r} is on the device meta: it has a shape, but no elements.
-            next:  give it elements: {allocation}, then set their values.""")
+        raise ModelError(f"""The tensor {name!r} is on torch's device "meta", so it has a shape but
+            no elements.
+            next:  allocate its elements with {allocation}, and then set their values.""")
     if tensor.device.type != "cpu":
-        raise ModelError(f"""{name!r} is on {tensor.device}, but the kit reads the CPU's memory.
+        raise ModelError(f"""The tensor {name!r} is on {tensor.device}, but poptorch reads tensors
+            from the CPU's memory.
             next:  move it to the CPU: {owner}.cpu().""")
     if tensor.is_nested:
-        raise ModelError(f"""{name!r} is a nested tensor, but tensors of the device have one shape.
+        raise ModelError(f"""The tensor {name!r} is a nested tensor, but a tensor on the device has
+            a single shape.
             next:  pad its parts to one size: torch.nested.to_padded_tensor({name}, 0.0).""")
     if tensor.layout is not torch.strided:
-        raise ModelError(f"""{name!r} is a sparse tensor, {tensor.layout}, which the device does not
-            have.
+        raise ModelError(f"""The tensor {name!r} is sparse ({tensor.layout}), but the device has
+            only dense tensors.
             next:  make it dense: {name}.to_dense().""")
     if dtype_of(tensor.dtype) is None:
         floating = tensor.is_floating_point()
-        advice = f"make it torch.float32 or torch.float16: {owner}.float(), {owner}.half()."
+        advice = f"convert it: {owner}.float() gives torch.float32, {owner}.half() torch.float16."
         if tensor.is_complex():
             advice = f"pass its parts as real tensors: torch.view_as_real({name})."
         elif not floating:
-            advice = f"make it torch.int32: {name}.to(torch.int32)."
-        raise ModelError(f"""{name!r} is {tensor.dtype}, which the device does not have.
+            advice = f"convert it to torch.int32: {name}.to(torch.int32)."
+        raise ModelError(f"""The tensor {name!r} has the dtype {tensor.dtype}, which the device does
+            not support.
             next:  {advice}""")
     if tensor.dtype is torch.int64 and tensor.numel():
         smallest, largest = (int(v) for v in torch.aminmax(tensor))
         if smallest < _INT.min or largest > _INT.max:
             wrong = smallest if smallest < _INT.min else largest
-            raise ModelError(f"""{name!r} contains {wrong}, but the device's integers have 32 bits:
-                {_INT.min} to {_INT.max}.
-                next:  give smaller numbers, or floats: {name}.float().""")
+            raise ModelError(f"""The tensor {name!r} contains {wrong}, but the device's integers
+                have 32 bits: {_INT.min} to {_INT.max}.
+                next:  use numbers in this range, or floats: {name}.float().""")
 
 
 def _signature(module: torch.nn.Module) -> inspect.Signature:
-    """Return the signature of forward, or one that accepts anything if forward is not in Python."""
+    """Return the signature of forward; `(*args, **kwargs)` if forward is not in Python."""
     try:
         return inspect.signature(module.forward)
     except (TypeError, ValueError):  # forward is not Python code
@@ -221,9 +232,9 @@ def _signature(module: torch.nn.Module) -> inspect.Signature:
 
 
 def _positional(signature: inspect.Signature, count: int) -> list[str]:
-    """Return the parameter names of the first `count` positional arguments.
+    """Return the parameter names of the first `count` positional arguments of forward.
 
-    Arguments for `*args` are called `args[0]`, `args[1]` and so on.
+    The names of arguments that belong to `*args` are `args[0]`, `args[1]` and so on.
     """
     names = []
     variadic = "args"
@@ -244,9 +255,11 @@ def _named(
     args: tuple[Argument, ...],
     kwargs: Mapping[str, Argument],
 ) -> Iterator[tuple[str, Argument]]:
-    """Yield (name, value) for each argument.
+    """Yield `(name, value)` for each argument of a call of forward.
 
-    Raises `ModelError` if forward does not accept these arguments.
+    `module` is the name of the module's class.
+
+    :raises ModelError: if forward does not accept these arguments.
     """
     try:
         signature.bind(*args, **kwargs)
@@ -255,15 +268,15 @@ def _named(
         plain = [p.replace(annotation=empty) for p in signature.parameters.values()]
         signature = signature.replace(parameters=plain, return_annotation=empty)
         raise ModelError(
-            f"{module}.forward does not take these arguments: {error}.",
-            next_step=f"call it by its signature, forward{signature}.",
+            f"{module}.forward does not accept these arguments: {error}.",
+            next_step=f"pass the arguments of its signature: forward{signature}.",
         ) from None
     yield from zip(_positional(signature, len(args)), args, strict=True)
     yield from kwargs.items()
 
 
 def _defaults(parameters: Iterable[inspect.Parameter], present: set[str]) -> dict[str, Argument]:
-    """Return the default values of those parameters that are not in `present`."""
+    """Return the default values of the parameters whose names are not in `present`, by name."""
     empty = inspect.Parameter.empty
     return {
         p.name: p.default for p in parameters if p.default is not empty and p.name not in present
@@ -271,5 +284,5 @@ def _defaults(parameters: Iterable[inspect.Parameter], present: set[str]) -> dic
 
 
 def _article(word: str) -> str:
-    """Return a word after "a" or "an"."""
+    """Return `word` with the article "a" or "an" in front of it."""
     return f"{'an' if word[:1].lower() in 'aeiou' else 'a'} {shown(word)[1:-1]}"

@@ -1,4 +1,4 @@
-"""Capture a module of torch as a graph of `frontends.ir`."""
+"""Capture a PyTorch module: run it once, and record its operations as a graph of `frontends.ir`."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def capture_module(
     training: bool = False,
     scale: float = 1.0,
 ) -> Captured:
-    """Return the graph of a module, captured while it is called with example arguments.
+    """Return the graph of a module, captured while the module is called with example arguments.
 
-    `marked` has the positions of the inputs that may contain the label that a loss ignores, counted
-    among the tensors in the arguments. With `training`, the graph includes the gradients of the
-    loss, multiplied by `scale`. The module is restored to its state before the call.
+    `marked` contains the inputs that may contain the label that a loss ignores, as positions among
+    the tensors in the arguments. If `training`, the graph includes the gradients of the loss,
+    multiplied by `scale`. The capture restores the module to its state before the call.
 
-    :raises ModelError: if the module cannot be captured; the error has the path of the submodule
-        and the learner's line.
+    :raises ModelError: if the module cannot be captured. The error names the submodule and the line
+        of the user's code.
     """
     check_module(module)
     kwargs = dict(kwargs or {})
@@ -47,7 +47,7 @@ def capture_module(
     tracer = Tracer(module, args, kwargs, names)
     joint_graph = _traced(module, tracer, training, scale)
     captured = Lowerer(joint_graph, type(module).__name__, {names[i] for i in marked}).lower()
-    # Both refer to tensors, which _check_leaks would report.
+    # Both objects keep recorded tensors alive, and `_check_leaks` would report these tensors.
     tracer.labels = joint_graph = None  # type: ignore[assignment]
     _check_leaks(module, tracer)
     return captured
@@ -57,7 +57,7 @@ def capture_module(
 def _without_log() -> Iterator[None]:
     """Silence torch's log in a `with` block.
 
-    torch would otherwise log a failure of forward before the kit raises its own error.
+    Otherwise, torch would log a failure of forward before `capture_module` raises its own error.
     """
     previous_level = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
@@ -69,9 +69,9 @@ def _without_log() -> Iterator[None]:
 
 @_without_log()
 def _traced(module: torch.nn.Module, tracer: Tracer, training: bool, scale: float) -> JointGraph:
-    """Return the graph of a module, and undo what its forward changed in attributes.
+    """Return the torch graph of a module, and undo the changes that its forward made to attributes.
 
-    Raises `ModelError` if the module would compute something else in its next forward.
+    :raises ModelError: if the next call of forward would compute something else.
     """
     snapshot = Snapshot(module)
     random_states = _random_states()
@@ -93,13 +93,13 @@ def _traced(module: torch.nn.Module, tracer: Tracer, training: bool, scale: floa
 
 
 def _random_states() -> tuple[Hashable, ...]:
-    """Return the states of the random generators of Python and numpy, in comparable form."""
+    """Return the states of Python's and numpy's random generators, to compare with ==."""
     kind, keys, *rest = np.random.get_state()
     return random.getstate(), kind, np.asarray(keys).tobytes(), *rest
 
 
 def _check_repeats(module: torch.nn.Module, tracer: Tracer, changed_names: list[str]) -> None:
-    """Raise `ModelError` if a second forward computes something else than the first.
+    """Raise `ModelError` if a second forward computes something else than the first forward.
 
     `changed_names` are the names of the attributes that the first forward has changed.
     """
@@ -110,32 +110,33 @@ def _check_repeats(module: torch.nn.Module, tracer: Tracer, changed_names: list[
     name = type(module).__name__
     if not changed_names:
         raise ModelError(
-            f"{name}.forward computes with random numbers of Python or numpy. They would be the "
-            "same in each run, because it is captured only once.",
+            f"{name}.forward uses random numbers of Python or numpy. They would be the same in "
+            "every run, because forward is captured only once.",
             where=name,
-            next_step="draw them on the device: torch.rand(()), torch.randn(...), nn.Dropout.",
+            next_step="use torch's random numbers, which the device computes in every run: "
+            "torch.rand(()), torch.randn(...) or nn.Dropout.",
         )
     listed = ", ".join(map(repr, changed_names[:4])) + (", ..." if changed_names[4:] else "")
     raise ModelError(
-        f"{name}.forward changes {listed}, so that its next call computes something else; but it "
-        "is captured only once, and the change would be lost.",
+        f"{name}.forward changes {listed}, on which the result of its next call depends. But "
+        "forward is captured only once, so the change would be lost.",
         where=name,
-        next_step="use a buffer for what changes: self.register_buffer('name', torch.zeros(...)), "
-        "and change it by self.name.copy_(...) or self.name += 1.",
+        next_step="store the changing value in a buffer: call self.register_buffer('name', "
+        "torch.zeros(())) in __init__, and self.name.copy_(...) or self.name += 1 in forward.",
     )
 
 
 def _check_leaks(module: torch.nn.Module, tracer: Tracer) -> None:
-    """Raise `ModelError` if forward keeps a tensor where the kit cannot restore the old value."""
+    """Raise `ModelError` if forward has stored a tensor where a `Snapshot` cannot undo it."""
     for recorder in tracer.recorders:
         recorder.constants.clear()
     lines = [line for recorder in tracer.recorders for line in recorder.remaining()]
     if lines:
         raise ModelError(
-            f"{type(module).__name__}.forward keeps a tensor outside the module, but tensors have "
-            "no elements during the capture.",
+            f"{type(module).__name__}.forward stores a tensor outside the module, but tensors have "
+            "no elements while forward is captured.",
             where=type(module).__name__,
             line=in_words(lines[-1]),
-            next_step="return it, or keep it in an attribute, self.last = x, which the capture "
-            "sets back to its old value.",
+            next_step="return the tensor from forward, or store it in an attribute of the module "
+            "(self.last = x), whose old value the capture restores.",
         )

@@ -1,7 +1,7 @@
-"""Read containers by the methods of Python's built-in types.
+"""Read containers with the methods of Python's built-in types.
 
-A container's own methods might change it: a library's registry may create an object for each key
-that is read, and reading from a queue may remove elements.
+The methods of a subclass might change the container: a library's registry may create an object for
+each key that is read, and reading from a queue may remove elements.
 """
 
 from __future__ import annotations
@@ -13,16 +13,19 @@ _KINDS = (OrderedDict, dict, list, deque, set, frozenset, tuple)
 
 
 def builtin_type(container: object) -> Any:
-    """Return the built-in type that a container inherits from, or its own type if there is none."""
+    """Return the built-in container type that `container` inherits from, or its own type."""
     return next((kind for kind in _KINDS if isinstance(container, kind)), type(container))
 
 
 def members(container: object) -> dict[object, object]:
-    """Return the keys and values of a mapping, read by the methods of its built-in type."""
+    """Return the keys and values of a mapping as a dict.
+
+    The mapping is read with the methods of its built-in type.
+    """
     kind = builtin_type(container)
     return {key: kind.__getitem__(container, key) for key in kind.__iter__(container)}
 
 
 def elements(container: object) -> list[object]:
-    """Return the elements of a list, deque, set, frozenset or tuple."""
+    """Return the elements of a list, deque, set, frozenset or tuple as a list."""
     return [*builtin_type(container).__iter__(container)]

@@ -1,4 +1,4 @@
-"""Convert errors that torch raises during a capture to errors with the learner's line."""
+"""Convert errors that torch raises during a capture to errors with the line of the user's code."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _VALUE_TEXTS = ("data-dependent", "get value out of a tracing tensor", "numpy() 
 
 
 def error_to_raise(module: torch.nn.Module, error: Exception, path: str) -> Exception:
-    """Return the error to raise in place of `error`, which the capture of a module has raised.
+    """Return the error to raise in place of `error`, which was raised while `module` was captured.
 
-    `path` is the submodule that was running. Errors from the kit or from the learner's own code are
-    returned unchanged.
+    `path` is the path of the submodule that was running. An `IPUTeachError`, and an error that was
+    not raised inside torch, are returned unchanged.
     """
     frames = traceback.extract_tb(error.__traceback__)
     learner_lines = [(f.filename, f.lineno or 0) for f in frames if is_own(f.filename)]
@@ -29,12 +29,12 @@ def error_to_raise(module: torch.nn.Module, error: Exception, path: str) -> Exce
         return error
     if isinstance(error, private.VALUE_NEEDED) or any(t in text for t in _VALUE_TEXTS):
         return ModelError(
-            f"{name} uses an element of a tensor to choose the next operations, but a program of "
-            "the device is written before it runs.",
+            f"{name} uses the value of a tensor's element in Python, for example in an if. But the "
+            "device's program is compiled before the elements are known.",
             where=path or name,
             line=line,
-            next_step="compute both and choose by torch.where(condition, a, b), or decide by "
-            "shapes and by numbers of Python.",
+            next_step="compute both results and select with torch.where(condition, a, b), or let "
+            "the if depend only on shapes and Python numbers.",
         )
     if frames and not is_torchs(frames[-1].filename):
         return error
@@ -43,6 +43,6 @@ def error_to_raise(module: torch.nn.Module, error: Exception, path: str) -> Exce
         f"torch could not capture {name}: {type(error).__name__}: {first_text_line}",
         where=path or name,
         line=line,
-        next_step="make the module run on tensors of these shapes in plain torch, and use tensors "
-        "only by torch's functions.",
+        next_step="check that the module runs in plain torch with these arguments, and that it "
+        "uses tensors only in torch's functions.",
     )

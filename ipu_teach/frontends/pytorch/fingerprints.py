@@ -1,7 +1,7 @@
-"""Fingerprints: comparable copies of Python values, which reveal later changes.
+"""Fingerprints: hashable copies of Python values, which show whether a value has changed.
 
-A program of the device is compiled for the current Python values. Before each call, the fingerprint
-of these values is compared with their fingerprint from the compilation.
+A program is compiled for the Python values at the time of its compilation. Before each call, the
+fingerprint of the current values is compared with the fingerprint at the compilation.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _NAMED = (type, FunctionType, BuiltinFunctionType, ModuleType, torch.Generator)
 
 
 class _Identity:
-    """A fingerprint that is equal only to a fingerprint of the same object.
+    """A fingerprint that is equal only to fingerprints of the same object.
 
-    It keeps the object alive, so that no other object gets its identity.
+    It keeps the object alive, so that no new object gets the same `id`.
     """
 
     def __init__(self, value: object) -> None:
@@ -47,7 +47,7 @@ class _Identity:
 
 
 class _Equality:
-    """A fingerprint that is equal to the fingerprints of equal objects."""
+    """A fingerprint that is equal to the fingerprints of equal objects: it compares with ==."""
 
     def __init__(self, value: object) -> None:
         self.value = value
@@ -57,7 +57,7 @@ class _Equality:
             return False
         try:
             return self.value is other.value or bool(self.value == other.value)
-        except Exception:  # a comparison may fail, or give no truth value
+        except Exception:  # == may fail, or its result may have no truth value
             return False
 
     def __hash__(self) -> int:
@@ -65,22 +65,20 @@ class _Equality:
 
 
 def fingerprint(value: object, memo: dict[int, Hashable] | None = None) -> Hashable:
-    """Return a hashable copy of a value; two copies differ if a comparison shows a change.
+    """Return a hashable copy of a value. The copies before and after a change are different.
 
     - Numbers are compared by type and bits, arrays by their bytes, and functions by identity.
-
     - Containers and dataclasses are compared by their elements.
-
     - Other objects are compared by identity and attributes, or by `==` if they have no attributes.
 
-    `memo` maps the identity of each visited object to its number.
+    `memo` maps the `id` of each object that has been visited to a number.
     """
     memo = {} if memo is None else memo
     kind = type(value)
-    if kind in _FREQUENT:  # the same result as for _PLAIN below, but faster
+    if kind in _FREQUENT:  # a faster path to the same result as for _PLAIN below
         return kind, value
     if isinstance(value, (float, complex)):
-        return kind, repr(value)  # the text of NaN equals itself, and 0.0 differs from -0.0
+        return kind, repr(value)  # unlike ==, this finds NaN equal to NaN, and 0.0 unlike -0.0
     if isinstance(value, slice):
         return kind, fingerprint((value.start, value.stop, value.step), memo)
     if isinstance(value, (*_PLAIN, *_TORCH)):
@@ -123,7 +121,7 @@ def fingerprint(value: object, memo: dict[int, Hashable] | None = None) -> Hasha
 
 
 def attributes_of(value: object) -> dict[str, object] | None:
-    """Return the attributes of an object, or None if objects of its class have none."""
+    """Return the attributes of an object by name, or None if its class has no attributes."""
     if is_dataclass(value) and not isinstance(value, type):
         return {f.name: getattr(value, f.name, None) for f in fields(value)}
     slots = [n for c in type(value).__mro__ for n in _slots(c)]
@@ -134,20 +132,27 @@ def attributes_of(value: object) -> dict[str, object] | None:
 
 
 def _slots(kind: type) -> Sequence[str]:
-    """Return the names in `__slots__` of one class, without those that begin with `__`."""
+    """Return the names in the `__slots__` of one class, without names that begin with `__`."""
     names = vars(kind).get("__slots__", ())
     names = (names,) if isinstance(names, str) else tuple(names)
     return [n for n in names if not n.startswith("__")]
 
 
 def _parts(module: torch.nn.Module) -> tuple[list[dict[str, object]], list[torch.Tensor]]:
-    """Return the attributes of a module's submodules, and its parameters and buffers."""
+    """Return `(attributes, tensors)` of a module.
+
+    `attributes` is a list with a dict of attributes for each submodule. `tensors` contains the
+    module's parameters and buffers.
+    """
     tensors = [*module.parameters(), *module.buffers()]
     return [private.attributes_of_module(part) for part in module.modules()], tensors
 
 
 def _of_tensor(tensor: torch.Tensor) -> Hashable:
-    """Return the fingerprint of a tensor that is neither a parameter nor a buffer."""
+    """Return the fingerprint of a tensor that is neither a parameter nor a buffer.
+
+    Small tensors are compared by their bytes, and large tensors by their identity and version.
+    """
     layout = tuple(tensor.shape), tensor.dtype, tensor.requires_grad
     is_readable = tensor.device.type == "cpu" and tensor.layout is torch.strided
     is_plain = type(tensor) in (torch.Tensor, torch.nn.Parameter)

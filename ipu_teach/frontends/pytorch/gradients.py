@@ -1,6 +1,6 @@
-"""Placeholders for gradients that are only on the device, while a module is attached.
+"""Placeholders for gradients, because the gradients stay on the device.
 
-Using `parameter.grad`, or calling `backward()` on the loss that a call returns, raises
+Using `parameter.grad`, or calling `backward()` on the loss that an executor returns, raises
 `ModelError`.
 """
 
@@ -16,7 +16,8 @@ from ipu_teach.frontends.pytorch import private
 from ipu_teach.frontends.pytorch.private import Argument, Target
 from ipu_teach.graph.source import caller, in_words
 
-# the functions that zero_grad() of a module or an optimiser, and conversions of a module, call
+# These functions are called by `zero_grad()` of modules and optimisers, and by conversions of
+# modules.
 _ALLOWED = {
     *("grad_fn", "requires_grad", "requires_grad_", "detach_", "zero_", "_foreach_zero_"),
     *("is_sparse", "device", "dtype", "is_leaf", "is_floating_point", "is_complex", "to"),
@@ -25,9 +26,9 @@ _ALLOWED = {
 
 
 class DeviceGradient(torch.Tensor):  # type: ignore[misc]
-    """The placeholder for a gradient that is only on the device.
+    """A placeholder for a gradient that is only on the device.
 
-    Each use raises `ModelError`, except by `zero_grad` and by conversions of a module such as
+    Using it raises `ModelError`. The exceptions are `zero_grad` and conversions of a module such as
     `module.half()`.
     """
 
@@ -39,19 +40,20 @@ class DeviceGradient(torch.Tensor):  # type: ignore[misc]
         args: Sequence[Argument] = (),
         kwargs: Mapping[str, Argument] | None = None,
     ) -> Argument:
-        """Raise `ModelError`, except for functions that `zero_grad` and conversions call."""
+        """Raise `ModelError`, except in functions that `zero_grad` and conversions call."""
         name = getattr(func, "__name__", str(func))
-        if name in ("__get__", "__set__"):  # these belong to a property, whose name is used instead
+        if name in ("__get__", "__set__"):  # use the name of the property, such as "grad"
             name = getattr(getattr(func, "__self__", None), "__name__", name)
         if name in _ALLOWED or (name == "data" and func.__name__ == "__set__"):
             with private.without_subclass():
                 result = func(*args, **(kwargs or {}))
             return result.as_subclass(cls) if isinstance(result, torch.Tensor) else result
         raise ModelError(
-            f"A gradient was used on the host, by {name}. A call of a trainingModel computes the "
-            "gradients and updates the parameters on the device, and the gradients stay there.",
-            next_step="leave out backward(), gradient clipping and optimizer.step() for this "
-            "module; to use them in plain PyTorch, detachFromDevice() first.",
+            f"{name} was called on a gradient of a module that is trained on the device. A call of "
+            "the trainingModel computes the gradients and updates the parameters on the device, "
+            "so the host has no gradients.",
+            next_step="leave out backward(), gradient clipping and optimizer.step(). To train this "
+            "module in plain PyTorch, call detachFromDevice() of the trainingModel first.",
         )
 
     def __repr__(self, **_: Argument) -> str:
@@ -61,19 +63,20 @@ class DeviceGradient(torch.Tensor):  # type: ignore[misc]
 class DeviceLoss(torch.Tensor):  # type: ignore[misc]
     """The loss that a call of a trainingModel returns: a tensor whose `backward()` raises an error.
 
-    Tensors that are computed from it, copied from it or loaded from a file are plain tensors.
+    Tensors that are computed from a `DeviceLoss`, copied from it or loaded from a file are plain
+    tensors.
     """
 
     __torch_function__ = private.PLAIN_RESULTS
 
     def backward(self, *args: Argument, **kwargs: Argument) -> None:
-        """Raise `ModelError`, unless the learner has set `requires_grad` of the loss."""
+        """Raise `ModelError`, unless the user has set `requires_grad` of the loss."""
         if self.requires_grad:
             super().backward(*args, **kwargs)
             return
         raise ModelError(
-            "backward() was called on the loss that a trainingModel returned. The call has already "
-            "computed the gradients and updated the parameters, on the device.",
+            "backward() was called on the loss that a trainingModel returned, but the call of the "
+            "trainingModel has already computed the gradients and updated the parameters.",
             line=in_words(caller()),
             next_step="leave out loss.backward() and optimizer.step() for this module.",
         )
@@ -104,7 +107,7 @@ def as_loss(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def hide(module: torch.nn.Module) -> None:
-    """Set the gradient of each parameter that requires one to a placeholder."""
+    """Replace the gradient of each parameter that requires a gradient by a placeholder."""
     for parameter in module.parameters():
         if parameter.requires_grad and not isinstance(parameter.grad, DeviceGradient):
             zeros = torch.zeros(parameter.shape, dtype=parameter.dtype)
@@ -112,7 +115,7 @@ def hide(module: torch.nn.Module) -> None:
 
 
 def show(module: torch.nn.Module) -> None:
-    """Remove all placeholders, so that these parameters have no gradient."""
+    """Remove all placeholders: `parameter.grad` becomes None."""
     for parameter in module.parameters():
         if isinstance(parameter.grad, DeviceGradient):
             parameter.grad = None

@@ -1,4 +1,4 @@
-"""Labels, which say where a node of a recorded graph comes from: module, line, stage and part."""
+"""Labels that record the module, source line, stage and pass in which an operation ran."""
 
 from __future__ import annotations
 
@@ -47,18 +47,21 @@ _NOT_THE_LEARNERS = (
 
 
 def is_torchs(path: str) -> bool:
-    """Return whether a file belongs to torch itself, and not to torchvision or another package."""
+    """Return whether a file belongs to torch itself, not to another package such as torchvision."""
     return path.startswith(_TORCH)
 
 
 def is_own(path: str) -> bool:
-    """Return whether a file is the learner's: not a file of torch, the kit or Python."""
+    """Return whether a file is the user's: not a file of torch, this package or Python itself."""
     is_pythons = path.startswith(_PYTHON) and not _PACKAGES.search(path, len(_PYTHON) - 1)
     return not is_pythons and not path.startswith(_NOT_THE_LEARNERS)
 
 
 def innermost_line() -> Line:
-    """Return the innermost line of the call stack that is outside torch and the kit."""
+    """Return the innermost line of the call stack that is outside torch and this package.
+
+    If there is no such line, return `NOWHERE`.
+    """
     frame = sys._getframe(1)
     while frame is not None:
         if is_own(frame.f_code.co_filename):
@@ -69,9 +72,13 @@ def innermost_line() -> Line:
 
 @dataclass(frozen=True)
 class Label:
-    """The origin of a node: the path of its module, its source line, its stage and its part.
+    """The origin of an operation in the user's program.
 
-    The part is FORWARD or BACKWARD.
+    Attributes:
+        path: the path of the module, such as "encoder.layer1".
+        line: the file and line number of the user's code.
+        stage: the number of the IPU in a pipeline.
+        part: FORWARD or BACKWARD, the pass in which the operation ran.
     """
 
     path: str = ""
@@ -81,7 +88,7 @@ class Label:
 
 
 class Changes(TypedDict, total=False):
-    """New values for some fields of a `Label`."""
+    """New values for some attributes of a `Label`."""
 
     path: str
     line: Line
@@ -90,11 +97,12 @@ class Changes(TypedDict, total=False):
 
 
 class Labels(TorchFunctionMode):  # type: ignore[misc]
-    """A mode of torch that follows the origin of the operations that a module runs.
+    """A torch function mode that labels the operations of a module with their origin.
 
-    While it is on, each function of torch that the module calls sets `label`, which the following
-    nodes get. The mode stores the label of each node of autograd, and uses it again in the backward
-    pass. `spellings` maps functions of torch to functions that are called instead.
+    While the mode is on, each torch function that the module calls sets `label`, the label of the
+    operations that are recorded next. The mode also stores a label for each node of autograd's
+    graph, and uses it again in the backward pass. `spellings` maps torch functions to the functions
+    that are called instead.
     """
 
     def __init__(
@@ -113,7 +121,7 @@ class Labels(TorchFunctionMode):  # type: ignore[misc]
         self.is_recomputed = False
 
     def set(self, **changes: Unpack[Changes]) -> None:
-        """Change these fields of the label that the following nodes get."""
+        """Change some attributes of `label`, the label of the operations that are recorded next."""
         self.label = replace(self.label, **changes)
 
     def __torch_function__(
@@ -123,7 +131,7 @@ class Labels(TorchFunctionMode):  # type: ignore[misc]
         args: Sequence[Argument] = (),
         kwargs: Mapping[str, Argument] | None = None,
     ) -> Argument:
-        """Call a function of torch, or its replacement, under its own label."""
+        """Call a torch function, or the function that replaces it, with a new label."""
         line = innermost_line()
         if self.label.part == FORWARD:
             self.set(path=self._paths[-1], line=line, stage=self.marks.stage)
@@ -133,7 +141,7 @@ class Labels(TorchFunctionMode):  # type: ignore[misc]
             result = whole.call_learners(func, args, kwargs)
         elif spelling := self.spellings.get(func):
             self._note_checkpoint()
-            with self:  # the mode is off here; the spelling's own calls need labels too
+            with self:  # torch has turned the mode off, but the calls in `spelling` need labels too
                 result = spelling(*args, **kwargs)
         else:
             result = func(*args, **kwargs)
@@ -141,14 +149,17 @@ class Labels(TorchFunctionMode):  # type: ignore[misc]
         return result
 
     def _note_checkpoint(self) -> None:
-        """Set `is_recomputed` if a checkpoint will call the current, replaced function again."""
+        """Set `is_recomputed` if the current, replaced function runs inside torch's checkpoint.
+
+        In this case, the backward pass calls the function again.
+        """
         frame = sys._getframe(2)
         while frame is not None and not self.is_recomputed:
             self.is_recomputed = frame.f_code.co_filename == torch.utils.checkpoint.__file__
             frame = frame.f_back  # type: ignore[assignment]
 
     def note(self, results: Argument) -> None:
-        """Store the current label for each node of autograd that produced `results`.
+        """Store the current label for each autograd node that computed `results`.
 
         Nodes that already have a label keep it.
         """
@@ -162,7 +173,7 @@ class Labels(TorchFunctionMode):  # type: ignore[misc]
 
     @contextmanager
     def in_modules(self) -> Iterator[None]:
-        """Keep track of the running submodule in a `with` block."""
+        """Keep track of the submodule that is running, in a `with` block."""
 
         def enter(part: torch.nn.Module, args: tuple[Argument, ...]) -> None:
             self._paths.append(self._names.get(id(part), self._paths[-1]))
@@ -183,7 +194,7 @@ class Labels(TorchFunctionMode):  # type: ignore[misc]
 
     @contextmanager
     def in_backward(self, loss: torch.Tensor) -> Iterator[None]:
-        """In a `with` block, label backward operations of `loss` like their forward operations."""
+        """Label backward operations of `loss` like their forward operations, in a `with` block."""
         self.note(loss)
         hooks = []
         visited = set()
@@ -206,5 +217,5 @@ class Labels(TorchFunctionMode):  # type: ignore[misc]
                 hook.remove()
 
     def forget(self) -> None:
-        """Release the tensors that stored nodes of autograd keep alive."""
+        """Discard the stored autograd nodes, so that the tensors they refer to can be freed."""
         self._of_autograd.clear()

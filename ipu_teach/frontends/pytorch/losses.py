@@ -1,4 +1,4 @@
-"""The losses that a module marks by `identity_loss`."""
+"""The losses that a module marks with `poptorch.identity_loss`."""
 
 from __future__ import annotations
 
@@ -8,21 +8,25 @@ from ipu_teach.errors import ModelError
 
 
 def mark_loss(marked: list[torch.Tensor], loss: torch.Tensor) -> None:
-    """Add `loss` to the list `marked`, and remove losses that `loss` depends on."""
+    """Add `loss` to the list `marked`, and remove marked losses from which it was computed."""
     marked[:] = [*(m for m in marked if not _is_part(m, loss)), loss]
 
 
 def final_loss(marked: list[torch.Tensor]) -> torch.Tensor | None:
-    """Return the marked loss, or None. Raises `ModelError` if there are several."""
+    """Return the only loss in the list `marked`, or None if the list is empty.
+
+    :raises ModelError: if the list contains several losses.
+    """
     if len(marked) > 1:
         raise ModelError(f"""identity_loss() marked {len(marked)} losses that are independent of
-            each other, but a module is trained by one.
-            next:  mark only their sum: identity_loss(first + second, reduction="none").""")
+            each other, but a module is trained with a single loss.
+            next:  mark only the sum of the losses:
+            poptorch.identity_loss(first + second, reduction="none").""")
     return marked[0] if marked else None
 
 
 def _is_part(term: torch.Tensor, loss: torch.Tensor) -> bool:
-    """Return whether `loss` was computed from `term`, as the graph of autograd shows."""
+    """Return whether `loss` was computed from `term`, according to the graph of autograd."""
     if term is loss:
         return True
     if term.grad_fn is None or loss.grad_fn is None:

@@ -1,4 +1,4 @@
-"""Convert a functional graph of torch to a graph of `frontends.ir`."""
+"""Translate a functional graph of torch into a graph of `frontends.ir`."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ from ipu_teach.types import INT
 
 aten = torch.ops.aten
 _RANDOM = torch.Tag.nondeterministic_seeded
-# an operation whose name begins with one of these only checks something
+# Operations whose names begin with these prefixes only check their arguments.
 _CHECKS = ("_assert", "sym_constrain", "_linalg_check_errors")
-# the result of an operation whose name begins with one of these has arbitrary elements
+# Operations whose names begin with these prefixes return uninitialised elements.
 _UNWRITTEN = ("empty", "new_empty")
-# all elements of the results of these operations equal this number, or an argument if it is None
+# These operations fill their result with the number given here; None means that an argument
+# contains the number.
 _FILLED = {"full": None, "full_like": None, "zeros_like": 0, "ones_like": 1, "scalar_tensor": None}
-# keywords that are ignored: `Results` has the property, or tensors of the device do not have it
+# Keyword arguments to ignore: `Results` contains the dtype, and the device has no such properties.
 _IGNORED_KEYWORDS = (
     "device",
     "layout",
@@ -40,23 +41,23 @@ _IGNORED_KEYWORDS = (
     "generator",
     "non_blocking",
 )
-_RESERVED = ("seed", "rate")  # The kit adds variables with these names.
+_RESERVED = ("seed", "rate")  # `frontends.ir` adds variables with these names.
 
 
 @dataclass
 class Captured:
-    """A module as a graph.
+    """A captured module: its graph, and the relation between the graph and the module.
 
     Attributes:
         graph: the forward pass; the assignments to variables that it changes are at its end.
         backward: the operations of the backward pass.
-        grads: the gradient of each parameter that has one.
+        grads: the gradient of each parameter that has a gradient.
         inputs: the names of the inputs, in the order of the tensors among the arguments.
-        outputs: the names of the outputs in their order, with torch's dtypes.
+        outputs: the torch dtype of each output, by the output's name and in the outputs' order.
         form: the structure of forward's result, for `tensors.fill_form`.
         loss_at: the name of the output that is the loss, or None.
         trained: the parameters that require a gradient.
-        counters: buffers of integers that each forward increases by 1, which the host counts.
+        counters: the names of integer buffers that each forward increases by 1; the host counts.
         kept: the values that `recomputationCheckpoint` has marked.
     """
 
@@ -73,10 +74,10 @@ class Captured:
 
 
 class Lowerer:
-    """The conversion of one graph of torch.
+    """The translation of one torch graph into a graph of `frontends.ir`.
 
-    `name` is the class of the module, for errors. `marked` are the names of the inputs that may
-    contain the label that a loss ignores.
+    `name` is the class of the module, for errors. `marked` contains the names of the inputs that
+    may contain the label that a loss ignores.
     """
 
     def __init__(self, joint: JointGraph, name: str, marked: Collection[str]) -> None:
@@ -86,7 +87,7 @@ class Lowerer:
         self.graph = Ir()
         self.captured = Captured(self.graph, form=joint.form)
         self.nodes = list(joint.graph.nodes)
-        # the result of each node: a value, a constant tensor, a list of these, or None
+        # The result of each node: a value, a constant tensor, a list of these, or None.
         self.values: dict[torch.fx.Node, Argument] = {}
         self.variables: dict[torch.fx.Node, Value] = {}
         self.saved: Saved = {}
@@ -106,8 +107,8 @@ class Lowerer:
     def lower(self) -> Captured:
         """Return the module as a graph of `frontends.ir`.
 
-        :raises ModelError: for an operation or a dtype that the device does not have; the error has
-            the module and the line.
+        :raises ModelError: for an operation or a dtype that the device does not support. The error
+            names the module and the line of the user's code.
         """
         placeholders = [graph_node for graph_node in self.nodes if graph_node.op == "placeholder"]
         names = list(self.joint.states)
@@ -129,8 +130,8 @@ class Lowerer:
     def _state(self, name: str, node: torch.fx.Node) -> None:
         """Add a parameter or buffer to the graph as a variable.
 
-        A buffer of integers is a constant if forward never changes it. If it only counts forwards,
-        the host counts instead.
+        An integer buffer that forward never changes becomes a constant. The host updates an integer
+        buffer that only counts forward passes.
         """
         tensor = self.joint.states[name]
         change = self.changes.get(node)
@@ -149,9 +150,9 @@ class Lowerer:
             self.captured.trained.append(variable)
 
     def _is_counter(self, node: torch.fx.Node, change: torch.fx.Node, tensor: torch.Tensor) -> bool:
-        """Return whether a buffer of integers only increases by 1, like that of a batch norm.
+        """Return whether forward only adds 1 to an integer buffer, as a batch norm does.
 
-        `change` is the node with its new value.
+        `node` is the buffer, and `change` is the node that computes its new value.
         """
         return (
             not tensor.is_floating_point()
@@ -163,7 +164,7 @@ class Lowerer:
         )
 
     def _input(self, name: str, node: torch.fx.Node) -> None:
-        """Add an input. Append "_" to its name until no other value has this name."""
+        """Add an input to the graph. Append "_" to its name until the name is unique."""
         example = node.meta["val"]
         used_names = {*self.graph.variables, *self.graph.inputs, *_RESERVED}
         unique = name
@@ -178,9 +179,9 @@ class Lowerer:
     # --- operations ---
 
     def _result(self, node: torch.fx.Node) -> Argument:
-        """Add the operations of a node to the graph, and return its result.
+        """Add the operations of a torch node to the graph, and return the node's result.
 
-        If a node depends only on constants, torch computes its result immediately.
+        If all arguments of the node are constants, torch computes the result immediately.
         """
         if node.target is getitem:
             source = self._read(node.args[0])
@@ -211,10 +212,10 @@ class Lowerer:
         args: list[Argument],
         kwargs: dict[str, Argument],
     ) -> Argument:
-        """Return the value of a node, and check its shape and dtype.
+        """Add the operations of a torch node to the graph, and return the node's result.
 
-        Raises `ModelError` if the node cannot be lowered, and if the shape or dtype differs from
-        torch's.
+        :raises ModelError: if the node cannot be lowered, or if the result's shape or dtype differs
+            from torch's result.
         """
         results = Results(node, dtype_of)
         kwargs = {
@@ -226,14 +227,16 @@ class Lowerer:
             for tensor, dtype in zip(results.tensors, results.dtypes, strict=True):
                 if dtype is None and tensor is not None:
                     raise Unfit(
-                        f"its result is {tensor.dtype}, a dtype that the device does not have",
-                        "use only torch.float32 or torch.float16: x.float(), without "
-                        "torch.autocast to other dtypes.",
+                        f"its result has the dtype {tensor.dtype}, which the device does not "
+                        "support",
+                        "convert floats with x.float() or x.half(), and leave out torch.autocast "
+                        "to other dtypes.",
                     )
             value = self._emitted(node, name, results=results, args=args, kwargs=kwargs)
         except Unfit as error:
             raise ModelError(
-                f"torch's {private.operation_name(node.target)} cannot be lowered: {error.why}.",
+                f"torch's operation {private.operation_name(node.target)} cannot run on the "
+                f"device: {error.why}.",
                 **self._place(),
                 next_step=error.advice,
             ) from None
@@ -244,11 +247,11 @@ class Lowerer:
         ):
             if isinstance(result, Value) and (result.dtype, result.shape) != (dtype, shape):
                 raise ModelError(
-                    f"torch's {private.operation_name(node.target)} was lowered to {result!r}, but "
-                    f"torch's result is {getattr(dtype, '__name__', dtype)}{list(shape)}.",
+                    f"The lowering of {private.operation_name(node.target)} returned {result!r}, "
+                    f"but torch's result is {getattr(dtype, '__name__', dtype)}{list(shape)}.",
                     **self._place(),
-                    next_step="return tensors of torch's shapes and dtypes from its lowering, or "
-                    "use another operation.",
+                    next_step="return values with torch's shapes and dtypes from the function that "
+                    "is decorated with @poptorch.lowering, or use another operation.",
                 )
         return value
 
@@ -260,9 +263,10 @@ class Lowerer:
         args: list[Argument],
         kwargs: dict[str, Argument],
     ) -> Argument:
-        """Add the operations of a node, and return their value or values.
+        """Add the operations of a torch node to the graph, and return the node's value or values.
 
-        Raises `UnknownOperationError` if neither the kit nor a learner lowers the operation.
+        :raises UnknownOperationError: if neither this package nor the user defines how to lower the
+            operation.
         """
         full_name = private.operation_name(node.target)
         if full_name in LOWERINGS or whole.is_learners_operation(full_name):
@@ -277,15 +281,15 @@ class Lowerer:
             saved = {"saved": self.saved} if name in SAVING else {}
             return ROWS[name](self.graph, results, *args, **kwargs, **saved)
         raise UnknownOperationError(
-            f"torch's {full_name} is not in the table of operations.",
+            f"The device does not implement torch's operation {full_name}.",
             **self._place(),
             next_step=f"{did_you_mean(name.rpartition('::')[2], ROWS)}"
-            f"put @poptorch.lowering({full_name!r}) before a function of (graph, …) that returns "
-            "its result.",
+            "compute the result with other operations of torch, or define the operation with "
+            f"@poptorch.lowering({full_name!r}).",
         )
 
     def _filled(self, name: str, results: Results, args: list[Argument]) -> Value:
-        """Return a tensor whose elements are all equal."""
+        """Return a constant or a value whose elements are all equal, as for `torch.full`."""
         number: Argument = _FILLED[name]
         if number is None:
             number = args[0] if name == "scalar_tensor" else args[1]
@@ -295,16 +299,16 @@ class Lowerer:
         return self.graph.constant(number, results.dtype, results.shape)
 
     def _place(self) -> dict[str, str]:
-        """Return the module and the line of the current operation, as keywords of an error."""
+        """Return the module and the line of the current operation, as the arguments of an error."""
         context = self.graph.context
         return {"where": context["path"] or self.name, "line": in_words(context["line"])}
 
     # --- values ---
 
     def _read(self, argument: Argument) -> Argument:
-        """Return `argument` with each node in it, also in lists and tuples, replaced by its value.
+        """Return `argument` with each torch node replaced by its value, also in lists and tuples.
 
-        If forward changes a variable, the value is a copy that is made before the change.
+        If forward changes a variable, its value is a copy that is made before the change.
         """
         if isinstance(argument, torch.fx.Node):
             if argument in self.variables and self._is_changed(argument):
@@ -319,13 +323,13 @@ class Lowerer:
         return node in self.changes or self.variables[node].name in self.assigned
 
     def _read_before_change(self, node: torch.fx.Node) -> None:
-        """Copy the old value of a variable that forward changes, for the variable's readers."""
+        """Copy the old value of a variable that forward changes, for later readers of it."""
         if self.values[node] is self.variables[node]:
             with self.graph.at(part=FORWARD):
                 self.values[node] = self.graph.op("copy", self.variables[node])
 
     def _lift(self, argument: Argument) -> Argument:
-        """Return `argument` with each tensor in it, also in lists and dicts, as a constant."""
+        """Return `argument` with each tensor, also in lists and dicts, as a graph constant."""
         if isinstance(argument, torch.Tensor):
             return self._constant(argument)
         if isinstance(argument, list):
@@ -335,14 +339,17 @@ class Lowerer:
         return argument
 
     def _constant(self, tensor: torch.Tensor) -> Value:
-        """Return a tensor as a constant. Raises `ModelError` for an unsuitable dtype."""
+        """Return a tensor as a constant of the graph.
+
+        :raises ModelError: if the device does not support the tensor's dtype.
+        """
         dtype = dtype_of(tensor.dtype)
         if dtype is None:
             raise ModelError(
-                f"A constant of the module is {tensor.dtype}, a dtype that the device does not "
-                "have.",
+                f"A constant of the module has the dtype {tensor.dtype}, which the device does not "
+                "support.",
                 **self._place(),
-                next_step="make it torch.float32: tensor.float().",
+                next_step="convert the constant to torch.float32: tensor.float().",
             )
         elements = array(tensor)
         if elements.size and (elements == elements.flat[0]).all():
@@ -350,7 +357,7 @@ class Lowerer:
         return self.graph.constant(elements, dtype)
 
     def _final(self, node: Argument) -> Value:
-        """Return the value of a node or a constant in the simplified graph."""
+        """Return the value of a node, or of a constant, in the simplified graph."""
         value = self.values[node] if isinstance(node, torch.fx.Node) else node
         if isinstance(value, torch.Tensor):
             with self.graph.at(path="", line=NOWHERE):
@@ -361,7 +368,7 @@ class Lowerer:
     # --- the end of the graph ---
 
     def _end(self) -> None:
-        """Add the assignments, the outputs and the gradients."""
+        """Add the assignments to variables, the outputs and the gradients to the captured graph."""
         graph = self.graph
         captured = self.captured
         graph.ops = _with_parts(graph.ops)
@@ -398,7 +405,7 @@ class Lowerer:
         self._fuse_updates()
 
     def _assignments(self) -> list[tuple[Value, torch.fx.Node]]:
-        """Return the variables that forward changes, each with the node of its new value."""
+        """Return `(variable, node of its new value)` for each variable that forward changes."""
         changed = [
             (self.variables[changed_node], new_node)
             for changed_node, new_node in self.changes.items()
@@ -410,7 +417,7 @@ class Lowerer:
         ]
 
     def _fuse_updates(self) -> None:
-        """Simplify the assignments; gradients and saved values count as read after them."""
+        """Simplify the assignments to variables, and keep the values that gradients need later."""
         outputs = self.graph.outputs
         read_later = (*self.captured.grads.values(), *self.captured.kept)
         self.graph.outputs = outputs | {
@@ -421,7 +428,7 @@ class Lowerer:
 
 
 def _with_parts(ops: list[Op]) -> list[Op]:
-    """Return the operations, with the part "backward" for all that depend on the backward pass.
+    """Return the operations, and mark all that depend on the backward pass as backward operations.
 
     torch adds some operations to a gradient only after the hooks that label its operations.
     """
@@ -436,12 +443,12 @@ def _with_parts(ops: list[Op]) -> list[Op]:
 
 
 def _listed(value: Argument) -> list[Argument]:
-    """Return one value or several values as a list."""
+    """Return one value, or a list or tuple of values, as a list."""
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
 def _examples(node: torch.fx.Node) -> list[torch.Tensor]:
-    """Return the fake tensors of the results of a node."""
+    """Return the fake tensors that have the shapes and dtypes of a node's results."""
     return [
         example
         for example in pytree.tree_leaves(node.meta.get("val"))
@@ -450,12 +457,12 @@ def _examples(node: torch.fx.Node) -> list[torch.Tensor]:
 
 
 def _is_empty(node: torch.fx.Node) -> bool:
-    """Return whether no result of a node has elements."""
+    """Return whether no result of a node has any elements."""
     examples = _examples(node)
     return bool(examples) and not any(example.numel() for example in examples)
 
 
 def _zeros(node: torch.fx.Node) -> torch.Tensor | list[torch.Tensor]:
-    """Return tensors of zeros with the shapes and dtypes of a node's results."""
+    """Return a tensor or a list of tensors of zeros, with the shapes of a node's results."""
     zeros = [torch.zeros(example.shape, dtype=example.dtype) for example in _examples(node)]
     return zeros if isinstance(node.meta["val"], (list, tuple)) else zeros[0]

@@ -1,6 +1,7 @@
-"""Marks that a module sets while it is captured: stages, prints, saved tensors and losses.
+"""Functions that a module may call in forward to set stages, prints, saved tensors and losses.
 
-Outside of a capture, the module runs in plain torch, and the marks have no effect.
+They have an effect while the module is captured. When the module runs in plain torch, only the
+prints have an effect.
 """
 
 from __future__ import annotations
@@ -18,17 +19,19 @@ if TYPE_CHECKING:
     from ipu_teach.frontends.ir.attributes import Attribute
 
 Lowering = TypeVar("Lowering", bound=private.Function)
-# The lowerings that the learner defined, by the names of the operations in torch.
+# The functions that the user decorated with `lowering`, by torch's names of the operations.
 LOWERINGS: dict[str, private.Function] = {}
 LIBRARY = torch.library.Library("ipu_teach", "DEF")
 
 
 @dataclass
 class Marks:
-    """The marks that a captured module has set so far.
+    """The marks that the module being captured has set so far.
 
-    `stage` is the stage of the operations that follow, `kept` are the tensors that
-    `recomputationCheckpoint` has marked, and `losses` those that `identity_loss` has marked.
+    Attributes:
+        stage: the stage (IPU) of the operations that follow.
+        kept: the tensors that `recomputationCheckpoint` has marked.
+        losses: the tensors that `identity_loss` has marked.
     """
 
     stage: int = 0
@@ -52,21 +55,23 @@ def capturing() -> Iterator[Marks]:
 
 
 def is_capturing() -> bool:
-    """Return whether a module is being captured; otherwise modules run in plain torch."""
+    """Return True while a module is captured, and False while modules run in plain torch."""
     return current is not None
 
 
 def lowering(name: str) -> Callable[[Lowering], Lowering]:
-    """Return a decorator that defines the lowering of an operation of torch.
+    """Return a decorator that defines how to compute an operation of torch on the device.
 
-    The `name` is torch's, such as "aten::cumprod", or that of an operation of `torch.library`:
+    `name` is torch's name of the operation, such as "aten::cumprod", or the name of an operation
+    that was defined with `torch.library`:
 
         @poptorch.lowering("mine::leaky")
-        def leaky(graph, x, slope):                 # values and numbers, in torch's order
+        def leaky(graph, x, slope):                 # the operation's arguments, in torch's order
             return graph.op("max", x, graph.op("mul", x, slope))
 
-    The function returns values that operations of `ipu_teach.frontends.ir` have computed, so that
-    the lowering has gradients.
+    `graph` is an `ipu_teach.frontends.ir.Ir`. Tensors are passed as its values, and numbers as
+    Python numbers. The function returns a value that operations of the graph compute, so its
+    gradient is known.
     """
 
     def add(function: Lowering) -> Lowering:
@@ -89,19 +94,19 @@ torch.library.register_autograd("ipu_teach::print", lambda ctx, g: (g, None), li
 
 
 def mark_stage(number: int) -> None:
-    """Put the operations that follow on the IPU with this number."""
+    """Place the operations that follow on the IPU `number`."""
     if current is not None:
         current.stage = number
 
 
 def print_tensor(x: torch.Tensor, title: str) -> torch.Tensor:
-    """Return `x`, and print it after `title` whenever the operation runs."""
+    """Return `x`, and print `title` and the elements of `x` whenever the operation runs."""
     result: torch.Tensor = torch.ops.ipu_teach.print(x, title)
     return result
 
 
 def keep_tensor(x: torch.Tensor) -> torch.Tensor:
-    """Return `x`, which is kept in memory for the backward pass and not recomputed."""
+    """Return `x`, and mark that its value is kept for the backward pass and not recomputed."""
     if current is not None:
         current.kept.append(x.detach())
     return x
@@ -113,9 +118,9 @@ def custom_operation(
     attributes: Mapping[str, Attribute],
     examples: Sequence[torch.Tensor],
 ) -> list[torch.Tensor]:
-    """Return the results of the operation `name` in the table of `frontends.ir`.
+    """Return the results of the operation `name` in the table of operations of `frontends.ir`.
 
-    In plain torch, return copies of `examples`, because torch does not know the operation.
+    In plain torch, return copies of `examples`, because torch does not have the operation.
     """
     if current is None:
         return [t.clone() for t in examples]

@@ -1,9 +1,9 @@
-"""The host's copies of a program's variables: the module's tensors and the optimiser's state.
+"""Copying between a program's variables and the host's tensors: a module's and its optimiser's.
 
 While a module is attached, its tensors have the values of the variables on the device. After each
 call, `Mirror.read` copies the variables that the device has changed to the host. Before each call,
-`Mirror.write` copies the tensors that the host has changed to the device. State dicts, changes in
-place, checkpoints and runs in plain PyTorch therefore use the same values as without a device.
+`Mirror.write` copies the tensors that the host has changed to the device. Therefore state dicts,
+in-place changes, checkpoints and runs in plain PyTorch give the same values as without a device.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ipu_teach.frontends.pytorch.reads import Reads
 from ipu_teach.frontends.pytorch.tensors import array
 from ipu_teach.types import Array
 
-STATE_NAMES = {  # PyTorch's name of each state of an optimiser, by the kit's name
+STATE_NAMES = {  # PyTorch's names of optimiser states, by the names in `frontends.ir`
     "velocity": "momentum_buffer",
     "first": "exp_avg",
     "second": "exp_avg_sq",
@@ -32,7 +32,7 @@ STATE_NAMES = {  # PyTorch's name of each state of an optimiser, by the kit's na
 
 
 def tensors_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """Return a dict of parameters and buffers by name; a tensor in two places has two names."""
+    """Return a module's parameters and buffers by name. A tensor in two places has two names."""
     return {
         **dict(module.named_parameters(remove_duplicate=False)),
         **dict(module.named_buffers(remove_duplicate=False)),
@@ -40,11 +40,11 @@ def tensors_of(module: torch.nn.Module) -> dict[str, torch.Tensor]:
 
 
 def description(module: torch.nn.Module, names: Reads, has_modes: bool) -> Hashable:
-    """Return everything in a module on which a program depends, in a form that can be compared.
+    """Return everything in a module on which a program depends, as a value to compare with ==.
 
-    These are the attributes in `names` of each submodule, the hooks, and the shapes and dtypes of
-    parameters and buffers, but not their values. The attribute `training` is included only with
-    `has_modes`.
+    The result covers the attributes of each submodule that `names` lists, the hooks, and the shapes
+    and dtypes of parameters and buffers, but not their elements. The attribute `training` is
+    included only if `has_modes`.
     """
     modules = dict(module.named_modules())
     skipped = set() if has_modes else {"training"}
@@ -72,13 +72,13 @@ def description(module: torch.nn.Module, names: Reads, has_modes: bool) -> Hasha
 
 
 def check_module(module: torch.nn.Module) -> None:
-    """Raise `ModelError` for a parameter or buffer that the device cannot have."""
+    """Raise `ModelError` if the device cannot store a parameter or buffer of the module."""
     for name, tensor in tensors_of(module).items():
         check_tensor(name, tensor, "module")
 
 
 def _spans(tensors: Sequence[torch.Tensor]) -> Iterator[tuple[int, int]]:
-    """Yield (address of the first byte, address after the last byte) for each tensor.
+    """Yield `(start, end)` for each tensor: the address of its first byte and after its last byte.
 
     For a tensor without elements, yield (0, 0).
     """
@@ -92,7 +92,7 @@ def _spans(tensors: Sequence[torch.Tensor]) -> Iterator[tuple[int, int]]:
 
 
 def sharing_memory(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> list[str]:
-    """Return the names of tensors in `first` that share memory with a tensor in `second`."""
+    """Return the names of the tensors in `first` that share memory with a tensor in `second`."""
     other_spans = sorted(_spans(list(second.values())))
     other_begins = [begin for begin, _ in other_spans]
     largest_ends = (
@@ -102,17 +102,17 @@ def sharing_memory(first: dict[str, torch.Tensor], second: dict[str, torch.Tenso
     for name, (begin, end) in zip(first, _spans(list(first.values())), strict=True):
         num_before = int(
             np.searchsorted(other_begins, end)
-        )  # the number of those that begin before `end`
+        )  # the number of spans that begin before `end`
         if num_before and end > begin and largest_ends[num_before - 1] > begin:
             names.append(name)
     return names
 
 
 class Mirror:
-    """A program's variables, together with the host's tensors of the same names.
+    """The variables of a program, and the host's tensors with the same names.
 
-    `counters` are buffers that count forward passes. They have no variable on the device, because
-    the host counts.
+    `counters` are the names of buffers that count forward passes, such as those of batch norms.
+    They have no variable on the device, because the host counts.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class Mirror:
         self.module = module
         self.optimizer = optimizer
         self.counters = list(counters)
-        self._known: dict[str, Array] = {}  # the device's values when last read or written
+        self._known: dict[str, Array] = {}  # the values on the device, as last read or written
         in_place = [op for op in run.ir.ops if OPS[op.kind].in_place]
         changed_names = {
             variable.name for op in in_place for variable in (op.inputs[0], *_state(op))
@@ -143,14 +143,14 @@ class Mirror:
 
     @property
     def changed_tensors(self) -> dict[str, torch.Tensor]:
-        """The module's tensors that a call changes, by name."""
+        """The module's tensors that a call of the executor changes, by name."""
         tensors = tensors_of(self.module)
         names = [tensor_name for tensor_name in self.changed if tensor_name in tensors]
         return {tensor_name: tensors[tensor_name] for tensor_name in (*names, *self.counters)}
 
     @property
     def constants(self) -> Hashable:
-        """A fingerprint of the module's tensors that are constants of the program."""
+        """The fingerprint of the module's tensors that are constants in the program."""
         names = {*self.variables, *self.counters}
         tensors = tensors_of(self.module)
         first_names = {id(tensor): tensor_name for tensor_name, tensor in reversed(tensors.items())}
@@ -171,7 +171,7 @@ class Mirror:
     def read(self, forwards: int = 0) -> None:
         """Copy the variables that the device has changed to the host.
 
-        `forwards` is added to the buffers that count forwards.
+        Add `forwards`, the number of forward passes since the last call, to the counters.
         """
         tensors = tensors_of(self.module)
         parameters = dict(self.module.named_parameters(remove_duplicate=False))
@@ -187,12 +187,15 @@ class Mirror:
                 tensors[name] += forwards
 
     def _set_state(self, parameters: dict[str, torch.Tensor], name: str, values: Array) -> None:
-        """Set a state of the host's optimiser, as a step of this optimiser would."""
+        """Store `values` in the host's optimiser, as a step of this optimiser would store them.
+
+        `name` is the name of a variable with optimiser state, such as "layer.weight.velocity".
+        """
         owner, kind = _split(name)
         parameter = parameters[owner]
         state = self.optimizer.state[parameter]
         shape = () if kind == "step" else tuple(parameter.shape)
-        if self.run.ir.variables[name].sharded:  # without the padding of the last share
+        if self.run.ir.variables[name].sharded:  # remove the padding of the last replica's part
             values = values.reshape(-1)[: parameter.numel()]
         new_state = _tensor(values.reshape(shape))
         old_state = state.get(STATE_NAMES[kind])
@@ -210,7 +213,7 @@ class Mirror:
     def write(self, everything: bool = False) -> None:
         """Copy the values that the host has changed since the last `read` or `write` to the device.
 
-        With `everything`, copy all variables.
+        If `everything`, copy all variables.
         """
         tensors = tensors_of(self.module)
         parameters = dict(self.module.named_parameters(remove_duplicate=False))
@@ -228,9 +231,9 @@ class Mirror:
                 self._known[name] = values.copy()
 
     def _state(self, parameters: dict[str, torch.Tensor], name: str) -> Array:
-        """Return a state of the host's optimiser, or zeros before its first step.
+        """Return a state of the host's optimiser, or zeros if the optimiser has taken no step yet.
 
-        Raises `ModelError` if the state has another shape than the parameter.
+        :raises ModelError: if the shape of the state differs from the parameter's.
         """
         owner, kind = _split(name)
         parameter = parameters[owner]
@@ -240,26 +243,29 @@ class Mirror:
         state = torch.as_tensor(state, dtype=torch.float32)
         shape = () if kind == "step" else tuple(parameter.shape)
         if tuple(state.shape) != shape:
-            raise ModelError(f"""The optimiser's {STATE_NAMES[kind]} of {owner!r} is
-                {list(state.shape)}, but the parameter is {list(shape)}.
-                next:  call optimizer.load_state_dict() with a checkpoint of this module, or make a
-                new optimiser.""")
+            raise ModelError(f"""The optimiser's {STATE_NAMES[kind]} of the parameter {owner!r} has
+                the shape {list(state.shape)}, but the shape {list(shape)} is needed.
+                next:  call optimizer.load_state_dict() with a checkpoint of this module, or create
+                a new optimiser.""")
         return array(state)
 
 
 def _state(op: Op) -> Sequence[Value]:
-    """Return the state variables that an optimiser's operation changes, or else ()."""
+    """Return the state variables that an optimiser's operation changes; () for other operations."""
     return op.inputs[3:] if op.kind in STATE else ()
 
 
 def _split(name: str) -> tuple[str, str]:
-    """Return (parameter, kind) for the name of an optimiser's state, or else (name, "")."""
+    """Return `(parameter, kind)` for the name of a variable with optimiser state.
+
+    Return `(name, "")` for any other name.
+    """
     owner, _, kind = name.rpartition(".")
     return (owner, kind) if kind in STATE_NAMES else (name, "")
 
 
 def _tensor(values: Array) -> torch.Tensor:
-    """Return an array as a tensor. uint32, which torch lacks, becomes int64."""
+    """Return an array as a tensor. The dtype uint32, which torch lacks, is converted to int64."""
     values = values.astype(np.int64) if values.dtype == np.uint32 else values
     return torch.from_numpy(np.ascontiguousarray(values).reshape(values.shape))
 

@@ -1,4 +1,4 @@
-"""Check that a module can be captured, and switch it to eval mode and back."""
+"""Check that a module can be captured, and switch a module to eval mode and back."""
 
 from __future__ import annotations
 
@@ -18,56 +18,57 @@ from ipu_teach.frontends.pytorch.mirror import tensors_of
 def check_kind(function: str, module: object) -> None:
     """Raise `ModelError` unless `module` is a module of Python code that can be captured.
 
-    `function` is the name of the caller, for the message.
+    `function` is the name of the caller, for the error's message.
     """
     if isinstance(module, torch.export.ExportedProgram):
-        _refuse(function, "an ExportedProgram", "give its module: program.module().")
+        _refuse(function, "an ExportedProgram", "pass its module: program.module().")
     if isinstance(module, type) and issubclass(module, torch.nn.Module):
         name = module.__name__
-        _refuse(function, f"the class {name}", f"give an object of it: {name}(...).")
+        _refuse(function, f"the class {name}", f"pass an instance of the class: {name}(...).")
     if not isinstance(module, torch.nn.Module):
-        advice = "give a torch.nn.Module: a class with __init__ and forward."
+        advice = "pass an instance of a subclass of torch.nn.Module."
         if callable(module):
-            advice = "make it a torch.nn.Module: call the function in the forward of a class."
-        _refuse(function, shown(module), advice)
+            advice = "define a subclass of torch.nn.Module whose forward calls this function."
+        _refuse(function, f"{shown(module)}, which is not a torch.nn.Module", advice)
     if isinstance(module, (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)):
-        advice = "give its module, module.module, and options.replicationFactor(n) for replicas."
+        advice = "pass module.module, and set options.replicationFactor(n) to train n replicas."
         _refuse(function, f"a {type(module).__name__}", advice)
     for name, tensor in tensors_of(module).items():
         if isinstance(tensor, torch.nn.parameter.UninitializedTensorMixin):
             advice = "run the module once in plain PyTorch: module(x)."
-            _refuse(function, f"a lazy module, whose {name!r} has no shape yet", advice)
+            _refuse(function, f"a lazy module, whose tensor {name!r} has no shape yet", advice)
     for name, part in module.named_modules():
-        submodule = f"a module with {name!r}, " if name else ""
+        submodule = f"a module whose submodule {name!r} is " if name else ""
         if isinstance(part, torch.jit.ScriptModule):
             _refuse(
                 function,
                 f"{submodule}a ScriptModule",
-                "give the Python module of which it was made.",
+                "pass the Python module that torch.jit.script or torch.jit.trace was given.",
             )
         if private.is_compiled(part):
-            advice = "give the module without torch.compile; the kit compiles it for the device."
-            _refuse(function, f"{submodule}a module of torch.compile", advice)
+            advice = f"pass the module without torch.compile: {function} compiles it itself."
+            _refuse(function, f"{submodule}a module compiled by torch.compile", advice)
 
 
 def _refuse(function: str, description: str, advice: str) -> NoReturn:
-    """Raise `ModelError` about the module that a function has got."""
+    """Raise a `ModelError` which says that `function` was given the object in `description`."""
     raise ModelError(f"{function}() was given {description}.", next_step=advice)
 
 
 @contextmanager
 def in_eval(module: torch.nn.Module) -> Iterator[None]:
-    """In a `with` block, put a module and its submodules in eval mode; then restore their modes.
+    """Put a module and its submodules in eval mode for a `with` block, then restore their modes.
 
-    Raises `ModelError` for a module whose own `eval` or `train` changes more than the modes.
+    :raises ModelError: if the module is in training mode, and its own `eval` or `train` changes
+        more than the modes.
     """
     modes = {part: part.training for part in module.modules()}
     if any(modes.values()) and not _has_plain_eval(module):
         raise ModelError(
             f"{type(module).__name__} is in training mode, but its eval() or train() changes more "
             "than the modes of its submodules.",
-            next_step="call module.eval() before, and module.train() after the inferenceModel's "
-            "calls.",
+            next_step="call module.eval() before you call the inferenceModel, and module.train() "
+            "after it.",
         )
     try:
         for part in modes:
@@ -90,7 +91,7 @@ def _has_plain_eval(module: torch.nn.Module) -> bool:
         return before == _without_modes(module_copy) and not any(
             p.training for p in module_copy.modules()
         )
-    except Exception:  # the learner's copy or eval may fail
+    except Exception:  # the user's own __deepcopy__ or eval() may fail
         return False
 
 

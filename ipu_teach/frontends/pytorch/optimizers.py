@@ -1,4 +1,4 @@
-"""The optimisers of PyTorch that the device has."""
+"""The PyTorch optimisers that the simulated device implements."""
 
 from __future__ import annotations
 
@@ -16,17 +16,21 @@ from ipu_teach.frontends.session import Group
 
 
 def _with_loss_scaling(base: type[torch.optim.Optimizer]) -> type[torch.optim.Optimizer]:
-    """Return a subclass of an optimiser of PyTorch that has `loss_scaling`."""
+    """Return a subclass of a PyTorch optimiser that has the argument `loss_scaling`."""
 
     class Scaled(base):  # type: ignore[misc]
-        """PyTorch's optimiser, with `loss_scaling`, a factor for gradients that are HALF."""
+        """A PyTorch optimiser with `loss_scaling`, the factor of the loss in the backward pass.
+
+        A large factor keeps gradients in HALF from being rounded to 0.
+        """
 
         def __init__(self, *args: Argument, loss_scaling: float = 1.0, **kwargs: Argument) -> None:
             super().__init__(*args, **kwargs)
             is_number = isinstance(loss_scaling, (int, float)) and type(loss_scaling) is not bool
             if not is_number or not (isfinite(loss_scaling) and loss_scaling > 0):
-                raise ModelError(f"""{base.__name__} was given loss_scaling {shown(loss_scaling)}.
-                    next:  give a positive number, such as 1024.0.""")
+                raise ModelError(f"""{base.__name__} was given loss_scaling={shown(loss_scaling)},
+                    but the scale must be a positive number.
+                    next:  pass a positive number, such as loss_scaling=1024.0.""")
             self.loss_scaling = float(loss_scaling)
 
     Scaled.__name__ = Scaled.__qualname__ = base.__name__
@@ -35,9 +39,9 @@ def _with_loss_scaling(base: type[torch.optim.Optimizer]) -> type[torch.optim.Op
 
 SGD, Adam, AdamW = map(_with_loss_scaling, (torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW))
 
-# settings that change the result, and that the device's optimisers do not have
+# Settings that change the result and that the device does not implement.
 _REFUSED = ("nesterov", "amsgrad", "maximize", "dampening", "differentiable")
-# settings that the device has, or that only change how the host computes the same result
+# Settings that the device implements, or that do not change the result.
 _KNOWN = (
     *("lr", "momentum", "weight_decay", "betas", "eps", "decoupled_weight_decay"),
     *("foreach", "fused", "capturable"),
@@ -47,8 +51,8 @@ _KNOWN = (
 def groups_of(optimizer: torch.optim.Optimizer, module: torch.nn.Module) -> list[Group]:
     """Return the parameter groups of an optimiser, with the names of the module's parameters.
 
-    Raises `ModelError` for an optimiser or a setting that the device does not have, and if none of
-    the parameters belongs to the module.
+    :raises ModelError: if the device does not implement the optimiser or a setting, or if no
+        parameter of the optimiser belongs to the module.
     """
     _check(optimizer)
     names = {
@@ -56,16 +60,16 @@ def groups_of(optimizer: torch.optim.Optimizer, module: torch.nn.Module) -> list
     }
     groups = [_group(optimizer, group, names) for group in optimizer.param_groups]
     if not any(group.names for group in groups):
-        raise ModelError(f"""{type(optimizer).__name__} has none of the parameters of
-            {type(module).__name__}.
+        raise ModelError(f"""The optimiser {type(optimizer).__name__} contains no parameter of the
+            module {type(module).__name__}.
             next:  create the optimiser with this module's parameters:
-            optim.{type(optimizer).__name__}(module.parameters(), lr=0.01).""")
+            poptorch.optim.{type(optimizer).__name__}(module.parameters(), lr=0.01).""")
     private.note_step(optimizer)
     return groups
 
 
 def adopt(optimizer: torch.optim.Optimizer, old: torch.optim.Optimizer) -> None:
-    """Copy the state of `old` to `optimizer`, for parameters that have no state there."""
+    """Copy the state of `old` to `optimizer`, for parameters that have no state in `optimizer`."""
     if optimizer is old:
         return
     for parameter in (
@@ -87,24 +91,27 @@ def _check(optimizer: torch.optim.Optimizer) -> None:
     )
     if base_kind is None:
         name = optimizer if isinstance(optimizer, type) else type(optimizer)
-        raise ModelError(f"""{shown(name)} is not an optimiser that the device has.
-            next:  give poptorch.optim.SGD, Adam or AdamW, or torch's own of these names.""")
+        raise ModelError(f"""The device does not implement the optimiser {shown(name)}.
+            next:  use SGD, Adam or AdamW of poptorch.optim or torch.optim.""")
     if inspect.unwrap(type(optimizer).step) is not inspect.unwrap(base_kind.step):
-        raise ModelError(f"""{type(optimizer).__name__} has its own step(), but the device computes
-            the step of {base_kind.__name__}.
-            next:  give poptorch.optim.SGD, Adam or AdamW, or torch's own of these names.""")
+        raise ModelError(f"""{type(optimizer).__name__} defines its own step(), but the device would
+            compute the step() of {base_kind.__name__}.
+            next:  use SGD, Adam or AdamW of poptorch.optim or torch.optim.""")
     if private.has_step_hooks(optimizer):
-        raise ModelError(f"""{type(optimizer).__name__} has a hook of its step(), but the device
-            computes the step.
-            next:  remove() the hook, and do its work after each call of the executor.""")
+        raise ModelError(f"""A hook is registered for step() of {type(optimizer).__name__}, but the
+            device computes the step and cannot call the hook.
+            next:  call remove() of the hook, and do its work after each call of the
+            trainingModel.""")
 
 
 def _group(
     optimizer: torch.optim.Optimizer, group: Mapping[str, Argument], names: Mapping[int, str]
 ) -> Group:
-    """Return one parameter group of an optimiser; `names` maps identities of parameters to names.
+    """Return a parameter group of an optimiser as a `Group`.
 
-    Raises `ModelError` for a setting that the device's optimisers do not have.
+    `names` maps the `id` of each of the module's parameters to its name.
+
+    :raises ModelError: for a setting that the device does not implement.
     """
     kind = type(optimizer).__name__
     refused = [setting for setting in _REFUSED if group.get(setting)]
@@ -114,10 +121,11 @@ def _group(
         if setting not in (*_KNOWN, *_REFUSED) and group.get(setting)
     ]
     if "dampening" in refused and not group.get("momentum"):
-        refused.remove("dampening")  # it has no effect without momentum
+        refused.remove("dampening")  # dampening has no effect without momentum
     if refused:
-        raise ModelError(f"""{kind} was given {refused[0]}, which the device's {kind} does not have.
-            next:  leave {refused[0]} out.""")
+        raise ModelError(f"""{kind} was given {refused[0]}={shown(group.get(refused[0]))}, which the
+            device does not implement.
+            next:  leave out {refused[0]}.""")
     rate = _number(kind, "lr", group["lr"])
     numbers = {"weight_decay": _number(kind, "weight_decay", group["weight_decay"])}
     if isinstance(optimizer, torch.optim.SGD):
@@ -138,15 +146,18 @@ def _group(
 
 
 def _number(optimizer: str, name: str, value: float | torch.Tensor) -> float:
-    """Return a setting as a float. Raises `ModelError` unless it is a number in its range."""
+    """Return a setting of an optimiser as a float.
+
+    :raises ModelError: if the setting is not a number in its range.
+    """
     try:
         number = float(value)
     except (TypeError, ValueError, RuntimeError):
-        raise ModelError(f"""{optimizer} was given {name} {shown(value)}.
-            next:  give a number.""") from None
+        raise ModelError(f"""{optimizer} was given {name}={shown(value)}, which is not a number.
+            next:  pass a number for {name}.""") from None
     upper_bound = 1.0 if name in ("momentum", "betas") else inf
     if not 0 <= number < upper_bound:
         bounds = "from 0 to below 1" if upper_bound == 1 else "of 0 or more"
-        raise ModelError(f"""{optimizer} was given {name} {shown(value)}, which is out of range.
-            next:  give a number {bounds}.""")
+        raise ModelError(f"""{optimizer} was given {name}={shown(value)}, which is out of range.
+            next:  pass a number {bounds} for {name}.""")
     return number

@@ -1,4 +1,4 @@
-"""Assign the operations of a captured model to modules, including those without a label."""
+"""Assign each operation of a captured model to a module, also operations that have no label."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ LOSS = "loss"
 
 
 def with_paths(graph: Ir, backward: Sequence[Op], name: str, loss: str | None) -> list[Op]:
-    """Return the operations of a forward pass, `graph.ops`, and of its backward pass, with paths.
+    """Return the operations of `graph` and those in `backward`, all with a module path.
 
-    A forward operation outside all submodules gets the path `name`, the path of the model. It gets
-    the path "loss" instead if it comes after all submodules, and if the output `loss`, but no other
-    output, needs it. A backward operation gets the path of the forward operation on the same line.
-    The backward operations before those of submodules belong to the loss.
+    `name` is the path of the whole model, and `loss` is the name of the output that is the loss.
+
+    - A forward operation outside all submodules gets the path "loss" if it comes after all
+      submodules and if no other output than the loss needs it. Otherwise it gets the path `name`.
+    - A backward operation without a path gets the path of the forward operations on the same line.
+      If there are none, or if their paths differ, it gets the path "loss" if it comes before the
+      backward operations of all submodules, and otherwise the path `name`.
     """
     last_in_submodules = max(
         (i for i, op in enumerate(graph.ops) if op.path and not _changes(op)), default=-1
@@ -51,5 +54,8 @@ def with_paths(graph: Ir, backward: Sequence[Op], name: str, loss: str | None) -
 
 
 def _changes(op: Op) -> bool:
-    """Return whether an operation changes a variable; these are at the end of a captured model."""
+    """Return whether an operation changes a variable in place.
+
+    These operations are at the end of a captured model.
+    """
     return OPS[op.kind].in_place

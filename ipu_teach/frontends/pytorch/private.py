@@ -1,7 +1,7 @@
-"""The private names of PyTorch that the capture uses.
+"""The private names of PyTorch that the capture of modules uses.
 
 PyTorch may change them without notice. `tests/test_torch_private.py` has a test for each name,
-which says what fails without it.
+which says what fails without the name.
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ __all__ = [
     "written_arguments",
 ]
 
-# This is the `__torch_function__` of a subclass of Tensor whose operations return plain tensors.
+# A subclass of Tensor with this `__torch_function__` has operations that return plain tensors.
 PLAIN_RESULTS = torch._C._disabled_torch_function_impl
-# An argument or a result of a function of torch: a tensor, a number, a text, None, or a list, tuple
-# or dict of these, depending on the function. mypy knows no types of torch (see pyproject.toml).
+# An argument or a result of a torch function: a tensor, a number, a string, None, or a list, tuple
+# or dict of these. The types of torch are unknown to mypy (see pyproject.toml).
 Argument: TypeAlias = Any
-Function: TypeAlias = Callable[..., Argument]  # a function of torch, or one with the same arguments
+Function: TypeAlias = Callable[..., Argument]  # a torch function or its replacement
 Target: TypeAlias = "Operation | Function"  # the target of a node of torch.fx
 VALUE_NEEDED = DataDependentOutputException, DynamicOutputShapeException
 
@@ -85,9 +85,10 @@ def fake_of(mode: FakeTensorMode, tensor: torch.Tensor) -> torch.Tensor:
 
 @contextmanager
 def without_mkldnn() -> Iterator[None]:
-    """In a `with` block, use torch's own operations, which the table has, instead of oneDNN's.
+    """Use torch's own operations instead of oneDNN's, in a `with` block.
 
-    `torch.backends.mkldnn.flags` would also set switches, which warn.
+    The table of operations does not contain oneDNN's operations. The public
+    `torch.backends.mkldnn.flags` is not used, because it also sets switches that cause warnings.
     """
     enabled = torch._C._get_mkldnn_enabled()
     torch._C._set_mkldnn_enabled(False)
@@ -101,7 +102,8 @@ def without_mkldnn() -> Iterator[None]:
 def tracing_on(mode: FakeTensorMode) -> Iterator[None]:
     """Run operations on fake tensors in a `with` block.
 
-    Because of Python's dispatcher, a batch norm in training mode returns its new statistics.
+    With Python's dispatcher enabled, a batch norm in training mode returns its new statistics
+    instead of changing its buffers.
     """
     with mode, enable_python_dispatcher():
         yield
@@ -109,7 +111,7 @@ def tracing_on(mode: FakeTensorMode) -> Iterator[None]:
 
 @cache
 def is_composite(operation: Operation) -> bool:
-    """Return whether torch composes an operation of other operations that have gradients."""
+    """Return whether torch computes an operation as a sequence of differentiable operations."""
     if operation.namespace == "prim":
         return False
     key = torch._C.DispatchKey.CompositeImplicitAutograd
@@ -119,39 +121,39 @@ def is_composite(operation: Operation) -> bool:
 def decomposed(
     operation: Operation, args: Sequence[Argument], kwargs: Mapping[str, Argument]
 ) -> Argument:
-    """Run a composite operation as the operations of which it is composed."""
+    """Run a composite operation as the operations that it consists of, and return its result."""
     return operation.decompose(*args, **kwargs)
 
 
 def memory(tensor: torch.Tensor) -> int:
-    """Return a number that is equal for two tensors if they share memory."""
+    """Return the address of a tensor's storage, which is equal for tensors that share memory."""
     return int(tensor.untyped_storage()._cdata)
 
 
 def gradient_hooks(tensor: torch.Tensor) -> list[Callable[..., object]]:
-    """Return the functions that were registered by `tensor.register_hook`."""
+    """Return the functions that were registered with `tensor.register_hook`."""
     return list((tensor._backward_hooks or {}).values())
 
 
 def accumulation_hooks(tensor: torch.Tensor) -> list[Callable[..., object]]:
-    """Return the functions registered by `register_post_accumulate_grad_hook`."""
+    """Return the functions that were registered with `register_post_accumulate_grad_hook`."""
     return list((tensor._post_accumulate_grad_hooks or {}).values())
 
 
 def operation_name(target: Target) -> str:
-    """Return the name of an operation, such as `aten::add`, or "" for any other target."""
+    """Return an operation's name, such as "aten::add"; "" if `target` is not an operation."""
     schema = getattr(target, "_schema", None)
     return str(schema.name) if schema is not None else getattr(target, "_qualified_op_name", "")
 
 
 def is_mutable(target: Target) -> bool:
-    """Return whether an operation changes one of its arguments."""
+    """Return whether an operation changes one of its arguments in place."""
     schema = getattr(target, "_schema", None)
     return bool(schema is not None and schema.is_mutable)
 
 
 def written_arguments(node: torch.fx.Node) -> list[torch.fx.Node | None]:
-    """Return the arguments of a node that its operation changes."""
+    """Return the arguments of a node that its operation changes in place."""
     written = []
     for argument_number, argument in enumerate(node.target._schema.arguments):
         if argument.alias_info is not None and argument.alias_info.is_write:
@@ -173,7 +175,7 @@ def returns_alias(target: Target) -> bool:
 
 
 def has_gradient(operation: Operation) -> bool:
-    """Return whether `register_autograd` was called for an operation of a library."""
+    """Return whether a library's operation has a gradient, registered with `register_autograd`."""
     name = operation._schema.name
     defined = torch._library.custom_ops.OPDEFS.get(name)
     if defined is not None:
@@ -182,15 +184,16 @@ def has_gradient(operation: Operation) -> bool:
 
 
 def respell(operation: Operation, function: Function) -> None:
-    """Make Python's dispatcher, which a capture uses, call `function` for a composite operation.
+    """Make a capture call `function` instead of a composite operation.
 
-    `as_torch_spells(operation, …)` still calls torch's own composition.
+    The function is registered in Python's dispatcher, which only captures use.
+    `as_torch_spells(operation, …)` still runs torch's own composition.
     """
     operation.py_impl(torch._C.DispatchKey.CompositeImplicitAutograd)(function)
 
 
 def as_torch_spells(operation: Operation, *args: Argument, **kwargs: Argument) -> Argument:
-    """Return the result of torch's own composition of an operation.
+    """Return the result of torch's own composition of an operation, even after `respell`.
 
     `operation.decompose` would call the function that was passed to `respell`.
     """
@@ -198,19 +201,19 @@ def as_torch_spells(operation: Operation, *args: Argument, **kwargs: Argument) -
 
 
 def safe_softmax(x: torch.Tensor, dim: int) -> torch.Tensor:
-    """Return the softmax, with 0 for rows whose elements are all -inf, as in attention."""
+    """Return the softmax along `dim`, or 0 where all elements along `dim` are -inf."""
     result: torch.Tensor = torch._safe_softmax(x, dim)
     return result
 
 
 def cross_entropy_loss(*args: torch.Tensor | float | None) -> torch.Tensor:
-    """Return the loss as torch composes it, for class numbers or class probabilities."""
+    """Return the cross entropy as torch computes it, for class numbers or class probabilities."""
     loss: torch.Tensor = torch._C._nn.cross_entropy_loss(*args)
     return loss
 
 
 def recurrent(kind: str) -> Function:
-    """Return the function that `torch.nn.LSTM`, GRU or RNN calls.
+    """Return the function that `torch.nn.LSTM`, `GRU` or `RNN` calls.
 
     `kind` is "lstm", "gru", "rnn_tanh" or "rnn_relu".
     """
@@ -219,18 +222,18 @@ def recurrent(kind: str) -> Function:
 
 
 def is_compiled(module: torch.nn.Module) -> bool:
-    """Return whether a module was made by torch.compile, or was compiled in place."""
+    """Return whether a module was returned by torch.compile, or was compiled in place."""
     return hasattr(module, "_orig_mod") or module._compiled_call_impl is not None
 
 
 def attributes_of_module(module: torch.nn.Module) -> dict[str, object]:
-    """Return a module's attributes, without parameters, buffers and submodules."""
+    """Return a module's attributes by name, without parameters, buffers and submodules."""
     left_out = ("_parameters", "_buffers", "_modules")
     return {name: value for name, value in vars(module).items() if name not in left_out}
 
 
 def version(tensor: torch.Tensor) -> int:
-    """Return how often a tensor was changed in place, or 0 for a tensor of inference mode."""
+    """Return how often a tensor was changed in place; 0 for a tensor created in inference mode."""
     return 0 if tensor.is_inference() else int(tensor._version)
 
 
@@ -243,12 +246,12 @@ def as_instance(tensor: torch.Tensor, subclass: type[torch.Tensor]) -> torch.Ten
 
 
 def has_step_hooks(optimizer: torch.optim.Optimizer) -> bool:
-    """Return whether an optimiser calls functions before or after its step."""
+    """Return whether hooks are registered that run before or after the optimiser's step."""
     return bool(optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks)
 
 
 def note_step(optimizer: torch.optim.Optimizer) -> None:
-    """Mark that the optimiser has taken a step, so that a scheduler does not warn."""
+    """Mark that the optimiser has taken a step, so that a learning-rate scheduler does not warn."""
     optimizer._opt_called = True
 
 

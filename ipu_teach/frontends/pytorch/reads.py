@@ -1,4 +1,4 @@
-"""Find the attributes of modules that forward reads, because the program depends on these only."""
+"""Record which attributes of modules forward reads. A compiled program depends only on these."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ import torch
 
 from ipu_teach.frontends.pytorch import private
 
-Reads = dict[int, set[str]]  # the names of attributes that were read, by the id of their module
+Reads = dict[int, set[str]]  # the names of the attributes that were read, by their module's `id`
 
 
 @contextmanager
 def record_reads() -> Iterator[Reads]:
-    """In a `with` block, record the names of all attributes that are read from modules."""
+    """Record the names of all attributes that are read from modules, in a `with` block.
+
+    The `with` statement returns the record: a set of attribute names for the `id` of each module.
+    """
     names: Reads = defaultdict(set)
 
     def read(module: torch.nn.Module, name: str) -> private.Argument:
@@ -31,7 +34,7 @@ def record_reads() -> Iterator[Reads]:
 
 
 def attribute_values(module: torch.nn.Module, names: set[str]) -> dict[str, object]:
-    """Return those attributes of a module, or of its class, whose names are in `names`.
+    """Return the values of the attributes in `names`, by name, from a module or its class.
 
     Methods, parameters, buffers and submodules are left out.
     """

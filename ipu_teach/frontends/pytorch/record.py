@@ -1,4 +1,4 @@
-"""Record operations of torch that run on fake tensors as the nodes of a graph."""
+"""Record the torch operations that run on fake tensors as the nodes of a graph."""
 
 from __future__ import annotations
 
@@ -27,11 +27,15 @@ aten = torch.ops.aten
 
 
 class Recorder(TorchDispatchMode):  # type: ignore[misc]
-    """A mode of torch that adds each operation that runs to `graph`.
+    """A torch dispatch mode that adds each operation that runs to `graph`.
 
-    `constants` has tensors that no node of the graph computes, by the names of their `get_attr`
-    nodes. `labels` has, for each node, the result of `label()` when the node was added. `table`
-    maps operations to functions that replace them.
+    Attributes:
+        graph: the recorded graph.
+        constants: the tensors that no node computes, by the names of their `get_attr` nodes.
+        labels: the label of each node: the result of `label()` when the node was added.
+
+    The argument `label` returns the label of the operation that is running. The argument `table`
+    maps operations to the functions that compute them from other operations.
     """
 
     def __init__(self, table: Mapping[Target, Function], label: Callable[[], Label]) -> None:
@@ -46,19 +50,19 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
     def record(
         self, function: Callable[..., Sequence[torch.Tensor]], tensors: Sequence[torch.Tensor]
     ) -> None:
-        """Call `function` with `tensors`, and record its operations, arguments and results."""
+        """Call `function(*tensors)`; record its operations, arguments and results in `graph`."""
         for number, tensor in enumerate(tensors):
             self._note(self.graph.placeholder(f"input_{number}"), tensor)
         with self:
             results = function(*tensors)
         self.graph.output(tuple(map(self._node, results)))
-        self._label = Label  # because the previous function may keep tensors alive
+        self._label = Label  # release the previous function, which may keep tensors alive
         for node in self.graph.nodes:
             if "like" in node.meta:
                 node.meta["val"] = pytree.tree_map_only(_Like, _Like.tensor, node.meta.pop("like"))
 
     def remaining(self) -> list[Line]:
-        """Return the source lines of the recorded tensors that are still alive."""
+        """Return the source lines that computed the recorded tensors which are still alive."""
         if len(self._nodes):
             gc.collect()
         pairs = self._nodes.items()
@@ -71,7 +75,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         args: Sequence[Argument] = (),
         kwargs: Mapping[str, Argument] | None = None,
     ) -> Argument:
-        """Run an operation, and record it, or the operations of which it is composed."""
+        """Run an operation, and record it or the operations that it consists of."""
         kwargs = kwargs or {}
         if spelling := self._table.get(func):
             with self:
@@ -81,7 +85,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         if private.is_composite(func):
             with self:
                 return private.decomposed(func, args, kwargs)
-        if func is aten.lift_fresh.default:  # a copy, because the result may be changed in place
+        if func is aten.lift_fresh.default:  # copy, because later code may change the result
             func = aten.lift_fresh_copy.default
         result = func(*args, **kwargs)
         if func.namespace == "prim":  # a query, such as the device of a tensor
@@ -96,7 +100,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         return result
 
     def _node(self, tensor: torch.Tensor) -> torch.fx.Node:
-        """Return the node of a tensor; a tensor without a node is recorded as a constant."""
+        """Return the node that computes a tensor, or a new constant node if there is none."""
         node: torch.fx.Node | None = self._nodes.get(tensor)
         if node is None:
             name = f"constant_{len(self.constants)}"
@@ -108,16 +112,17 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
     def _note(self, node: torch.fx.Node, result: Argument) -> None:
         """Label a node, and store it as the node that computes the tensors in `result`.
 
-        Raises `ModelError` for a sparse tensor.
+        :raises ModelError: if a tensor in `result` is sparse.
         """
         self.labels[node] = label = self._label()
         if isinstance(result, torch.Tensor):
             if result.layout is not torch.strided:
                 raise ModelError(
-                    f"{node.target} makes a sparse tensor, which the device does not have.",
+                    f"The operation {node.target} returns a sparse tensor, but the device has only "
+                    "dense tensors.",
                     where=label.path,
                     line=in_words(label.line),
-                    next_step="stay with dense tensors: leave out to_sparse() and sparse=True.",
+                    next_step="use dense tensors: leave out to_sparse() and sparse=True.",
                 )
             self._nodes[result] = node
         elif isinstance(result, (list, tuple)):
@@ -128,7 +133,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
 
 
 class _Like:
-    """The shape, strides, dtype and memory of a tensor, without the tensor itself."""
+    """The shape, strides, dtype and memory of a tensor, stored without keeping the tensor alive."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self.shape = tensor.shape
@@ -138,7 +143,7 @@ class _Like:
         self.offset = tensor.storage_offset()
 
     def tensor(self) -> torch.Tensor:
-        """Return a tensor without elements, on torch's device meta, with these properties."""
+        """Return a tensor without elements, on torch's device "meta", with these properties."""
         lengths_and_strides = zip(self.shape, self.stride, strict=True)
         last_position = sum(max(length - 1, 0) * step for length, step in lengths_and_strides)
         storage = torch.empty(self.offset + last_position + 1, dtype=self.dtype, device="meta")

@@ -1,8 +1,8 @@
-"""Check whether a module computes the same in its next forward.
+"""Check whether the next call of a module's forward would compute the same as this call.
 
-A module may keep a tensor, a counter or a cache in its attributes. On the device, forward runs as
-the program that was captured once, so attributes that it reads must not change. A module that
-changes its attributes is therefore traced a second time, and the two graphs are compared.
+A module may store a tensor, a counter or a cache in its attributes. The device repeats the program
+that was captured once, so it cannot follow such changes. A module that changes its attributes is
+therefore traced twice, and the descriptions of the two graphs are compared.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _RANDOM = torch.Tag.nondeterministic_seeded
 
 
 class Description:
-    """A comparable description of the computation of a traced graph.
+    """A description of the computation of a traced graph. Equal computations have equal `effects`.
 
-    The argument `constants` is the attribute `constants` of the `Description` of a graph that was
-    traced before. It has the descriptions of values that do not depend on the inputs, by the memory
-    of their fake tensors.
+    `constants` describes the values that do not depend on the inputs: it maps the memory of each
+    fake tensor to the tensor's description. To describe a second trace, pass the `constants` of the
+    first.
     """
 
     def __init__(self, joint: JointGraph, constants: Mapping[int, Hashable] | None = None) -> None:

@@ -1,8 +1,7 @@
-"""Functions of torch that are traced as other functions of torch.
+"""Replacements for torch functions whose gradients torch cannot decompose.
 
-torch has no decomposition of the gradients of these functions. `RESPELLED` maps each to a function
-with the same arguments, values and gradients, composed of functions whose gradients torch can
-decompose.
+`RESPELLED` maps each function to a replacement with the same arguments, values and gradients. The
+replacement consists of torch functions whose gradients torch can decompose.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ def _weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
 
 
 def _cdist(a: Tensor, b: Tensor, p: float = 2.0, compute_mode: str | None = None) -> Tensor:
-    """Return the distances between all pairs of rows. The gradient of a distance of 0 is 0."""
+    """Return the distances between all rows of `a` and `b`; the gradient at distance 0 is 0."""
     difference = a.unsqueeze(-2) - b.unsqueeze(-3)
     if p == 0:
         return (difference != 0).to(a.dtype).sum(-1) + 0 * difference.sum(-1).nan_to_num()
@@ -40,15 +39,15 @@ def _cdist(a: Tensor, b: Tensor, p: float = 2.0, compute_mode: str | None = None
 
 
 def _power(x: Tensor, p: float) -> Tensor:
-    """Return x to the power p, with a gradient of 0 at 0."""
+    """Return `x ** p`, with a gradient of 0 where x is 0."""
     is_zero = x == 0
     return torch.where(is_zero, torch.zeros_like(x), torch.where(is_zero, 1.0, x) ** p)
 
 
 def _largest(difference: Tensor) -> Tensor:
-    """Return the maximum along the last dimension.
+    """Return the maximum of `difference` along the last dimension.
 
-    If several elements are equal to it, each of them gets the full gradient.
+    If several elements are equal to the maximum, each of them gets the full gradient.
     """
     if difference.shape[-1] == 0:
         return difference.sum(-1)
@@ -73,11 +72,11 @@ def _embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> Tensor:
-    """Return the sum, mean or maximum of the rows of each bag, which is 0 for an empty bag."""
+    """Return the sum, mean or maximum of the rows of `weight` in each bag; 0 for an empty bag."""
     if max_norm is not None or scale_grad_by_freq:
         option = "scale_grad_by_freq" if max_norm is None else "max_norm"
         raise ModelError(
-            f"embedding_bag() got {option}, which the kit does not have.",
+            f"embedding_bag() was given {option}, which the device does not implement.",
             next_step=f"leave {option} out.",
         )
     rows = functional.embedding(input, weight, padding_idx)
@@ -86,7 +85,7 @@ def _embedding_bag(
         is_counted = input != padding_idx % weight.shape[0]
     if per_sample_weights is not None:
         rows = rows * per_sample_weights.unsqueeze(-1)
-    if input.dim() == 1:  # the bags are parts of one list
+    if input.dim() == 1:  # `offsets` divides `input` into bags
         rows = rows.unsqueeze(0)
         is_counted = _inside(input, offsets, include_last_offset) & is_counted
     row_counts = is_counted.sum(-1, keepdim=True)
@@ -99,7 +98,10 @@ def _embedding_bag(
 
 
 def _inside(input: Tensor, offsets: Tensor | None, include_last_offset: bool) -> Tensor:
-    """Return BOOL [bags, elements]: whether an element of the list `input` belongs to a bag."""
+    """Return a BOOL tensor [bags, elements]: whether each element of `input` belongs to each bag.
+
+    `input` has one dimension, and `offsets` contains the position where each bag starts.
+    """
     assert offsets is not None, "torch checks that a list has offsets"
     if include_last_offset:
         starts = offsets[:-1]
@@ -121,11 +123,15 @@ def _grid_sampled(
     padding_mode: str = "zeros",
     align_corners: bool | None = None,
 ) -> Tensor:
-    """Return samples of [batch, channels, height, width] at the positions [batch, *out, 2]."""
+    """Return samples of `input` [batch, channels, height, width] at the positions `grid`.
+
+    `grid` is [batch, *out, 2].
+    """
     if input.dim() != 4:
         raise ModelError(
-            f"grid_sample() got a field of {input.dim() - 2} dimensions, but the kit samples 2.",
-            next_step="sample each slice of the volume: input[:, :, i].",
+            f"grid_sample() was given an input with {input.dim() - 2} spatial dimensions, but the "
+            "device samples only images, which have 2.",
+            next_step="call grid_sample() for each slice of the volume: input[:, :, i].",
         )
     from torch._decomp import decomposition_table
 
@@ -140,10 +146,10 @@ def _grid_sampled(
 
 
 def _dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """Return the input itself if nothing is dropped, as eager torch does.
+    """Return `input` after dropout, or `input` itself if nothing is dropped, as eager torch does.
 
-    In a traced graph, torch would return a copy. The difference is visible, because an operation in
-    place on the result changes the input too.
+    A traced torch graph would return a copy instead. The difference matters, because an in-place
+    operation on the result also changes the input.
     """
     if not 0 <= p <= 1:
         raise ValueError(f"dropout probability has to be between 0 and 1, but got {p}")
@@ -165,14 +171,14 @@ def _multi_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return the multi-margin loss of scores [N, C] or [C].
+    """Return the multi-margin loss of the scores `input`, [N, C] or [C], for the labels `target`.
 
-    Scores above the target's score minus the margin add to it. As in torch, only distances above 0
-    count, so that a distance of NaN adds nothing.
+    A class contributes to the loss if its score is larger than the target's score minus `margin`.
+    As in torch, only positive distances count, so a distance of NaN contributes nothing.
     """
     if size_average is not None or reduce is not None:
         reduction = _reduction.legacy_get_string(size_average, reduce, emit_warning=False)
-    # This call is made only because torch checks the arguments in it.
+    # The result is not used: the call makes torch check the arguments.
     options = p, margin, weight
     torch.ops.aten.multi_margin_loss(input.detach(), target, *options)
     rows = input if input.dim() == 2 else input.reshape(1, -1)

@@ -1,9 +1,10 @@
-"""Restore a module to its state before it was captured.
+"""Restore a module to its state before the capture.
 
-The forward of a module may keep tensors, count its calls, and append to lists. During the capture,
-these tensors have no elements. A `Snapshot` records all objects that the module's code can reach:
-the attributes of all submodules and of their classes, the containers and objects in them, and the
-global and enclosing variables of methods and hooks. It reports changes, and undoes them.
+A module's forward may store tensors, count its calls, or append to lists. During the capture, the
+stored tensors have no elements, so these changes have to be undone. A `Snapshot` records all
+objects that the module's code can reach: the attributes of all submodules and of their classes, the
+containers and objects in these attributes, and the global and enclosing variables of methods and
+hooks. It reports changes and undoes them.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from ipu_teach.types import Array
 _LIMIT = 100_000  # The maximum number of visited objects, and of recorded elements of a container.
 _LARGEST = 1 << 24  # The maximum number of bytes of an array that is copied.
 _LIBRARIES = {"torch", "numpy", "builtins", *sys.stdlib_module_names} - {"__main__"}
-# Learners do not use these attributes of a module, so the names of their members leave them out.
+# The users of a module do not see these attributes, so they do not appear in the names in errors.
 _INNER = ("_modules", "_parameters", "_buffers")
 
 Named = tuple[str, object]
@@ -34,11 +35,11 @@ Elements = list[object] | deque[object] | set[object]
 
 
 class Snapshot:
-    """The state of the Python objects that a module can reach."""
+    """The state of the Python objects that a module's code can reach."""
 
     def __init__(self, module: torch.nn.Module) -> None:
         self._records: list[_Record] = []
-        self._visited: dict[int, object] = {}  # kept alive, so that no id is reused
+        self._visited: dict[int, object] = {}  # keeps the objects alive, so that no id is reused
         tensors = [*module.parameters(), *module.buffers()]
         hooks = [h for t in tensors for h in (*gradient_hooks(t), *accumulation_hooks(t))]
         values_to_visit: list[Named] = [*(("", hook) for hook in hooks), ("", module)]
@@ -49,17 +50,17 @@ class Snapshot:
                 values_to_visit += self._visit(name, value)
 
     def changed(self) -> list[str]:
-        """Return the names of attributes, containers and variables that have changed."""
+        """Return the names of the attributes, containers and variables that have changed."""
         return list(dict.fromkeys(n for record in self._records for n in record.changed()))
 
     def restore(self) -> None:
-        """Undo all changes."""
+        """Undo all changes that were made since the snapshot."""
         for record in self._records:
             if record.changed():
                 record.restore()
 
     def _visit(self, name: str, value: object) -> Iterable[Named]:
-        """Record a value, and return the values that it refers to, with their names."""
+        """Record the state of a value; return (name, object) for each object it refers to."""
         if isinstance(value, FunctionType):
             return self._function(value) if _is_users(value.__module__) else ()
         if isinstance(value, MethodType):
@@ -75,7 +76,7 @@ class Snapshot:
         if isinstance(value, (list, deque, set, dict)):
             return self._container(name, value)
         if isinstance(value, (tuple, frozenset)):
-            # the built-in type measures it, because a subclass may define len() differently
+            # A subclass may redefine len(), so use the method of the built-in type.
             is_small = builtin_type(value).__len__(value) <= _LIMIT
             return [(name, v) for v in elements(value)] if is_small else ()
         if _is_users(type(value).__module__) and hasattr(value, "__dict__"):
@@ -83,7 +84,7 @@ class Snapshot:
         return ()
 
     def _container(self, name: str, value: Elements | dict[object, object]) -> Iterable[Named]:
-        """Record the elements of a container, and return them."""
+        """Record the elements of a container, and return (name, element) for each of them."""
         if len(value) > _LIMIT:
             return ()
         if isinstance(value, dict):
@@ -93,29 +94,32 @@ class Snapshot:
         return [(name, v) for v in before]
 
     def _dict(self, name: str, value: dict[Any, Any], is_object: bool = False) -> Iterable[Named]:
-        """Record the members of a dict, or the attributes of an object, and return them."""
+        """Record the members of a dict or object, and return (name, member) for each of them."""
         record = _Dict(name, value, members(value), is_object)
         self._records.append(record)
         return [(record.name_of(key), member) for key, member in record.before.items()]
 
     def _array(self, name: str, value: Array) -> Iterable[Named]:
-        """Record the elements of an array that the module could change."""
+        """Record the elements of a numpy array if it is writeable and not too large. Return ()."""
         if value.dtype != object and value.nbytes <= _LARGEST and value.flags.writeable:
             self._records.append(_Array(name, value, value.copy()))
         return ()
 
     def _bases(self, value: torch.nn.Module) -> list[Named]:
-        """Return the classes of a module."""
+        """Return ("", class) for the class of a module and for each of its base classes."""
         return [("", base) for base in type(value).__mro__]
 
     def _class(self, value: type) -> Iterable[Named]:
-        """Yield the functions of a class."""
+        """Yield (name, function) for each function of a class."""
         for name, member in vars(value).items():
             function = getattr(member, "__func__", getattr(member, "fget", member))
             yield f"{value.__name__}.{name}", function
 
     def _function(self, function: FunctionType) -> Iterable[Named]:
-        """Record and yield the default values, enclosing and global variables of a function."""
+        """Record the default values and the enclosing and global variables of a function.
+
+        Yield (name, value) for each of them.
+        """
         for default in (function.__dict__, function.__defaults__, function.__kwdefaults__):
             if default:
                 yield f"{function.__name__}'s defaults", default
@@ -137,11 +141,11 @@ class _Record:
     name: str
 
     def changed(self) -> list[str]:
-        """Return the names whose values have changed since then, or []."""
+        """Return the names whose values have changed since the record was made; [] if none has."""
         raise NotImplementedError
 
     def restore(self) -> None:
-        """Set everything back to its value before the capture."""
+        """Restore the recorded state."""
         raise NotImplementedError
 
 
@@ -177,7 +181,7 @@ class _Dict(_Record):
         self.is_object = is_object
 
     def name_of(self, key: object) -> str:
-        """Return the name of a member in errors, such as `layer.weight` or `cache['x']`."""
+        """Return the name of a member for errors, such as `layer.weight` or `cache['x']`."""
         if self.is_object:
             attribute = "" if key in _INNER else str(key)
             return f"{self.name}.{attribute}".strip(".")
@@ -253,15 +257,15 @@ def _is(a: object, b: object) -> bool:
 
 
 def _is_users(module: str | None) -> bool:
-    """Return whether a Python module may have state of the learner.
+    """Return whether a Python module may contain state of the user's program.
 
-    It may unless it belongs to the kit, torch, numpy or Python's standard library.
+    Modules of this package, of torch, of numpy and of Python's standard library contain none.
     """
     return not is_own_module(module) and (module or "").partition(".")[0] not in _LIBRARIES
 
 
 def _global_names(code: CodeType) -> set[str]:
-    """Return the names of globals and attributes that a function, or one inside it, uses."""
+    """Return the names of the globals and attributes that a code object uses."""
     inner_code = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
     return {
         *code.co_names,
@@ -270,7 +274,7 @@ def _global_names(code: CodeType) -> set[str]:
 
 
 def _content(cell: CellType) -> object:
-    """Return the value of an enclosing variable, or None if it has no value yet."""
+    """Return the value of a variable of an enclosing function, or None if it has no value yet."""
     try:
         return cell.cell_contents
     except ValueError:

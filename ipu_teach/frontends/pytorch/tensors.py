@@ -1,4 +1,4 @@
-"""Conversions: tensors of torch to arrays and back, and dtypes of torch to those of the device."""
+"""Conversions of tensors and dtypes between torch and the device."""
 
 from __future__ import annotations
 
@@ -19,31 +19,37 @@ DTYPES: dict[torch.dtype, type[DType]] = {
 
 
 def dtype_of(dtype: torch.dtype) -> type[DType] | None:
-    """Return the device's dtype for a dtype of torch, or None if the device has no such dtype."""
+    """Return the device's dtype for a torch dtype, or None if the device does not support it."""
     return DTYPES.get(dtype)
 
 
 def array(tensor: torch.Tensor) -> Array:
-    """Return the elements of a tensor; the array shares the tensor's memory if possible."""
-    # without `force`, torch's zeros that have no memory would raise an error
+    """Return the elements of a tensor as a numpy array, which shares its memory if possible."""
+    # `force` is needed for zeros that torch stores without memory.
     elements: Array = tensor.detach().contiguous().numpy(force=True)
     return elements
 
 
 def tensor_of(elements: Array, dtype: torch.dtype) -> torch.Tensor:
-    """Return a tensor of torch's dtype `dtype` with a copy of the elements."""
+    """Return a tensor of the torch dtype `dtype` with a copy of the elements."""
     array_for_torch = elements.astype(np.int64) if elements.dtype == np.uint32 else elements
     return torch.from_numpy(np.array(array_for_torch)).to(dtype)
 
 
 def tensors_and_form(structure: Argument) -> tuple[list[torch.Tensor], Argument]:
-    """Return the tensors in nested containers, and the form that `fill_form` needs."""
+    """Return `(tensors, form)`: the tensors in nested containers, and the containers around them.
+
+    `form` is the argument of `fill_form`, which puts other tensors into the same containers.
+    """
     leaves, structure_spec = pytree.tree_flatten(structure)
     return [v for v in leaves if isinstance(v, torch.Tensor)], (leaves, structure_spec)
 
 
 def fill_form(form: Argument, tensors: Sequence[torch.Tensor]) -> Argument:
-    """Return the containers of `form`, in which `tensors` replace the original tensors in order."""
+    """Return the nested containers of `form`, with `tensors` in place of the original tensors.
+
+    The tensors are in the order of `tensors_and_form`.
+    """
     leaves, structure_spec = form
     following = iter(tensors)
     values = [next(following) if isinstance(v, torch.Tensor) else v for v in leaves]

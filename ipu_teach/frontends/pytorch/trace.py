@@ -2,8 +2,8 @@
 
 The module and its backward pass run on fake tensors, which have shapes and dtypes but no elements,
 and each operation of torch becomes a node of the graph. If operations change tensors in place, the
-graph is recorded again: such operations return new tensors instead, and changes of parameters and
-buffers move to the end.
+graph is recorded a second time. In the second graph, these operations return new tensors, and the
+changes of parameters and buffers are at the end.
 """
 
 from __future__ import annotations
@@ -27,20 +27,21 @@ from ipu_teach.frontends.pytorch.record import Recorder
 from ipu_teach.frontends.pytorch.rows import KEPT
 from ipu_teach.graph.source import NOWHERE, in_words
 
-_RESULT = torch.empty(0)  # This is the placeholder for a tensor in the output of forward.
+_RESULT = torch.empty(0)  # The placeholder for a tensor in the output of forward.
 
 
 def _set_data(tensor: torch.Tensor, value: torch.Tensor) -> None:
-    """Replace `tensor.data = value` by a copy, which can be traced.
+    """Replace the assignment `tensor.data = value` by a copy, which can be traced.
 
-    Raises `ModelError` if the shape or the dtype differs.
+    :raises ModelError: if the shapes or the dtypes differ.
     """
     if tensor.shape != value.shape or tensor.dtype != value.dtype:
         raise ModelError(
-            f"tensor.data, {list(tensor.shape)} {tensor.dtype}, was replaced by "
-            f"{list(value.shape)} {value.dtype}.",
+            f"The assignment to tensor.data changes the tensor from {list(tensor.shape)} "
+            f"{tensor.dtype} to {list(value.shape)} {value.dtype}, but the shape and dtype of a "
+            "tensor on the device are fixed.",
             line=in_words(innermost_line()),
-            next_step="assign it to a new name instead: y = x.data.",
+            next_step="assign the new value to a variable instead: y = value.",
         )
     tensor.detach().copy_(value)
 
@@ -54,22 +55,23 @@ _SPELLINGS = {
 
 @dataclass
 class JointGraph:
-    """A functional graph of torch with a forward and a backward pass.
+    """A functional graph of torch that contains a forward pass and a backward pass.
 
-    Its placeholders are the parameters and buffers `states`, each under the first of its names,
-    then the inputs. It returns the outputs, the gradients of the parameters called `gradients`, the
-    new values of the buffers and parameters called `assigned`, and the tensors saved for the
-    backward pass. `copy_` nodes change placeholders.
+    The placeholders of the graph are the parameters and buffers in `states`, followed by the
+    inputs. A parameter with several names has the first of them. The graph returns, in this order:
+    the outputs, the gradients of the parameters that `gradients` names, the new values of the
+    buffers and parameters that `assigned` names, and the tensors that the user saved for the
+    backward pass. Nodes with the operation `copy_` change placeholders.
     """
 
     states: dict[str, torch.Tensor]
     inputs: list[str]
-    calls: whole.Capture  # the undecomposed operations
+    calls: whole.Capture  # the operations that are not decomposed
     graph: torch.fx.Graph = None
     constants: dict[str, torch.Tensor] = field(default_factory=dict)
     labels: dict[torch.fx.Node, Label] = field(default_factory=dict)
     outputs: list[torch.dtype] = field(default_factory=list)
-    # the flattened output of forward, in which `_RESULT` replaces each tensor, and its structure
+    # The flattened output of forward, with `_RESULT` in place of each tensor, and its structure.
     form: tuple[list[Argument], pytree.TreeSpec] = ([], None)
     gradients: list[str] = field(default_factory=list)
     assigned: list[str] = field(default_factory=list)
@@ -79,7 +81,7 @@ class JointGraph:
 class Tracer:
     """The tracer of one module.
 
-    `args` and `kwargs` are example arguments; `names` are the names of the tensors in them.
+    `args` and `kwargs` are example arguments, and `names` are the names of the tensors in them.
     """
 
     def __init__(
@@ -116,16 +118,14 @@ class Tracer:
 
     @property
     def path(self) -> str:
-        """The path of the module that ran last."""
+        """The path of the submodule that ran last."""
         return "" if self.labels is None else self.labels.label.path
 
     def trace(self, training: bool, scale: float) -> JointGraph:
-        """Return the graph of the module; if `training`, it includes the gradients of the loss.
-
-        They are the gradients of the loss times `scale`.
+        """Return the graph of the module; if `training`, with the gradients of `scale * loss`.
 
         :raises ModelError: if a trained module returns no loss, or if a module changes its inputs
-            or a constant tensor.
+            or a constant tensor in place.
         """
         joint = self._run(training, scale)
         self._check_changes(joint)
@@ -135,11 +135,11 @@ class Tracer:
         return joint
 
     def forward(self) -> JointGraph:
-        """Return the graph of the module's forward pass, as it is now."""
+        """Return the graph of the module's forward pass, for the module's current state."""
         return self._run(training=False, scale=1.0)
 
     def _run(self, training: bool, scale: float) -> JointGraph:
-        """Return the graph of the module, which may change tensors in place."""
+        """Return the graph of the module, in which operations may change tensors in place."""
         with ExitStack() as stack:
             marks = stack.enter_context(capturing())
             calls = stack.enter_context(whole.capture())
@@ -159,7 +159,7 @@ class Tracer:
         function: Callable[..., list[torch.Tensor]],
         label: Callable[[], Label],
     ) -> None:
-        """Record a function of the states and the inputs; the graph is stored in `joint`."""
+        """Record `function`, called with the states and inputs; store the graph in `joint`."""
         tensors = [*self.states.values(), *(self._flat[position] for position in self._places)]
         fakes = [private.fake_of(self.fake, tensor) for tensor in tensors]
         recorder = Recorder(_table(), label)
@@ -173,10 +173,10 @@ class Tracer:
     def _function(
         self, joint: JointGraph, labels: Labels, marks: Marks, scale: float | None
     ) -> Callable[..., list[torch.Tensor]]:
-        """Return the function to trace, whose arguments are the states and the inputs."""
+        """Return the function to trace. Its arguments are the states and the inputs."""
 
         def function(*tensors: torch.Tensor) -> list[torch.Tensor]:
-            """Return the outputs, the gradients, the new values of states, and saved tensors."""
+            """Return the outputs, the gradients, the new states, and the saved tensors."""
             states = dict(zip(self.states, tensors, strict=False))
             self._require_gradients(states)
             values = list(self._flat)
@@ -188,8 +188,8 @@ class Tracer:
                 for state_name, first_names in self.first_name.items()
             }
             step = _Step(self.module, joint, labels, marks=marks, scale=scale)
-            # the step includes the backward pass, because checkpoints run the forward pass again
-            # there, and need these parameters
+            # The step also runs the backward pass inside functional_call, because checkpoints run
+            # the forward pass again in it and need the parameters `named`.
             outputs = torch.func.functional_call(step, named, args, kwargs)
             gradients = {
                 state_name: states[state_name].grad
@@ -214,7 +214,7 @@ class Tracer:
         return function
 
     def _require_gradients(self, states: Mapping[str, torch.Tensor]) -> None:
-        """Make the trained parameters require gradients, and register the module's hooks."""
+        """Make the trained parameters require gradients, and register their gradient hooks."""
         for name in self.trained:
             states[name].requires_grad_(True)
             for hook in private.gradient_hooks(self.states[name]):
@@ -223,7 +223,7 @@ class Tracer:
                 states[name].register_post_accumulate_grad_hook(hook)
 
     def _check_changes(self, joint: JointGraph) -> None:
-        """Raise `ModelError` if the graph changes an input or a constant tensor of the module.
+        """Raise `ModelError` if the graph changes an input or a constant tensor in place.
 
         A constant tensor is neither a parameter nor a buffer.
         """
@@ -240,32 +240,32 @@ class Tracer:
                     name = inputs[root]
                     self._refuse_change(
                         labels[node],
-                        f"The input {name!r} was changed in place, by "
-                        f"{private.operation_name(node.target)}.",
+                        f"The operation {private.operation_name(node.target)} changes the input "
+                        f"{name!r} in place, but inputs cannot be changed on the device.",
                         "assign the result to a new name: y = x + 1 instead of x += 1.",
                     )
                 if root is not None and root.op == "get_attr":
                     self._refuse_change(
                         labels[node],
-                        "A tensor that is neither a parameter nor a buffer of the module was "
-                        f"changed in place, by {private.operation_name(node.target)}.",
-                        "make it a buffer: self.register_buffer('name', tensor).",
+                        f"The operation {private.operation_name(node.target)} changes a tensor in "
+                        "place that is neither a parameter nor a buffer of the module.",
+                        "make the tensor a buffer: self.register_buffer('name', tensor).",
                     )
 
     def _refuse_change(self, label: Label, problem: str, advice: str) -> None:
-        """Raise `ModelError` about the operation with this label."""
+        """Raise `ModelError` with the module and the line of the operation with this label."""
         where = label.path or type(self.module).__name__
         raise ModelError(problem, where=where, line=in_words(label.line), next_step=advice)
 
     def _functionalise(self, joint: JointGraph) -> None:
-        """Replace in-place operations by operations that return new tensors."""
+        """Record the graph again, with operations that return new tensors."""
         run = _Rerun(joint)
         with torch.no_grad():
             self._record(joint, torch.func.functionalize(run), lambda: run.label)
 
 
 class _Step(torch.nn.Module):  # type: ignore[misc]
-    """A module's forward pass, and its backward pass if there is a `scale` of the loss."""
+    """A module's forward pass, followed by the backward pass if `scale` is not None."""
 
     def __init__(
         self,
@@ -314,25 +314,26 @@ class _Step(torch.nn.Module):  # type: ignore[misc]
     def _loss(self, outputs: list[torch.Tensor]) -> torch.Tensor:
         """Return the marked loss, or the last output if no loss is marked.
 
-        Raises `ModelError` if that is not a single float.
+        :raises ModelError: if the loss is not a single float.
         """
         loss = losses.final_loss(self.marks.losses)
         if loss is None and outputs:
             loss = outputs[-1]
         if loss is None or loss.numel() != 1 or not loss.is_floating_point():
             kind = "nothing" if loss is None else f"{list(loss.shape)} {str(loss.dtype)[6:]}"
-            raise ModelError(f"""{type(self.module).__name__} is trained, but the last output of its
-                forward is {kind}, which is not a loss.
-                next:  return the loss last, as one number: return output, loss.""")
+            raise ModelError(f"""A trainingModel needs a loss, but the last output of
+                {type(self.module).__name__}.forward is {kind}, and a loss is a single float.
+                next:  return the loss last: return output, loss.""")
         result: torch.Tensor = loss
         return result
 
     def _backward(self, loss: torch.Tensor, scale: float) -> None:
-        """Run the backward pass of the loss times `scale`, with the labels of the forward pass."""
+        """Run the backward pass of `scale * loss`, with the labels of the forward pass."""
         if not loss.requires_grad:
             return
         with self.labels.in_backward(loss):
-            # pass an edge of the graph, because torch would turn off the modes for a tensor
+            # Given the tensor `loss`, torch would turn off its modes during the backward pass. It
+            # leaves them on if it is given the gradient edge of `loss`.
             edge = torch.autograd.graph.get_gradient_edge(loss)
             gradient = torch.full_like(loss, scale)
             with self.labels if self.labels.is_recomputed else nullcontext():
@@ -340,7 +341,7 @@ class _Step(torch.nn.Module):  # type: ignore[misc]
 
 
 class _Rerun:
-    """A callable that runs a recorded graph; `label` is the label of the current node."""
+    """A function that runs a recorded graph. `label` is the label of the node that is running."""
 
     def __init__(self, joint: JointGraph) -> None:
         self.graph = joint.graph
@@ -349,7 +350,7 @@ class _Rerun:
         self.label = Label()
 
     def __call__(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
-        """Return the results for these inputs."""
+        """Return the results of the graph for the given inputs."""
         inputs = iter(tensors)
         values: dict[torch.fx.Node, Argument] = {}
         for node in self.graph.nodes:
@@ -368,7 +369,10 @@ class _Rerun:
 
 
 def _root(node: torch.fx.Node) -> torch.fx.Node | None:
-    """Return the node whose memory the result of `node` shares; None if there are several."""
+    """Return the node that computed the memory that the result of `node` shares.
+
+    Return None if the memory may come from several nodes.
+    """
     while isinstance(node, torch.fx.Node) and node.op == "call_function":
         if node.target is not getitem and not private.returns_alias(node.target):
             return node
@@ -388,25 +392,25 @@ def _without_fast_attention() -> ExitStack:
 
 
 def _table() -> dict[Target, Function]:
-    """Return the decompositions for a capture, without operations that a learner lowers."""
+    """Return torch's decompositions, except those of operations that the user lowers."""
     return _table_without(frozenset(LOWERINGS))
 
 
 @cache
 def _table_without(names: frozenset[str]) -> dict[Target, Function]:
-    """Return torch's table of decompositions, without `names` and the operations in `KEPT`."""
-    # if "detach" were decomposed, results that autograd saves would refer to themselves and would
-    # never be freed
+    """Return torch's decompositions, except those of `names` and of the operations in `KEPT`."""
+    # "detach" is not decomposed, because results that autograd saves would then refer to themselves
+    # and would never be freed.
     names |= {f"aten::{name}" for name in (*KEPT, "detach")}
     table = torch.export.default_decompositions().items()
     decompositions = {
         op: decomposition for op, decomposition in table if private.operation_name(op) not in names
     }
-    # the kit has no operations for torch's zeros without memory
+    # The table contains no operation for zeros that torch stores without memory.
     decompositions[torch.ops.aten._efficientzerotensor.default] = _zeros
     return whole.decompositions(decompositions)
 
 
 def _zeros(size: Sequence[int], dtype: torch.dtype | None = None, **_: Argument) -> torch.Tensor:
-    """Return a tensor of zeros with its own memory."""
+    """Return a tensor of zeros that has its own memory."""
     return torch.zeros(size, dtype=dtype)

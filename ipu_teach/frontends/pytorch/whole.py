@@ -1,13 +1,14 @@
-"""Operations that a capture of a torch model does not decompose into smaller ones.
+"""Operations of torch that a capture records as a whole, instead of decomposing them.
 
 There are three kinds:
 
-* Operations of torch that the kit lowers itself, as listed in `KEPT` and `KEPT_IF` of the package
-  `rows`. Most are gradients, such as the gradient of a ReLU.
-* Functions that are traced as other functions before torch takes gradients, as listed in `SPELLED`.
-* Functions that `trace_whole` traces as one node `ipu_teach::whole`: those in `ROWS`, such as an
-  LSTM or cross entropy; `poptorch.custom_op`; and a learner's own lowering. The backward pass is
-  one node `ipu_teach::whole_backward`, for which `Capture.lower` adds the kit's own gradients.
+* Operations with their own lowering, listed in `KEPT` and `KEPT_IF` of the package `rows`. Most of
+  them compute gradients, such as the gradient of a ReLU.
+* Functions that are replaced by other functions before torch takes gradients, listed in `SPELLED`.
+* Functions that `trace_whole` records as a single node `ipu_teach::whole`: the functions in `ROWS`,
+  such as an LSTM or cross entropy; `poptorch.custom_op`; and operations that the user lowers. The
+  backward pass of such a node is a single node `ipu_teach::whole_backward`, for which
+  `Capture.lower` adds the gradients of `frontends.ir`.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from ipu_teach.frontends.pytorch.rows.registry import KEPT_IF, concatenate
 Tensors = Sequence[torch.Tensor]
 WHOLE = "ipu_teach::whole"
 BACKWARD = "ipu_teach::whole_backward"
-LEARNERS = "lowering "  # A node has a name with this prefix if a learner lowers its operation.
+LEARNERS = "lowering "  # The prefix of the names of nodes whose operation the user lowers.
 
 _library.define("whole(Tensor[] inputs, str name, str how, Tensor[] examples) -> Tensor[]")
 _library.define("whole_backward(Tensor[] gradients, Tensor[] inputs, Tensor[] outs) -> Tensor[]")
@@ -73,7 +74,7 @@ def _backward(
 ) -> tuple[list[torch.Tensor | None], None, None, list[None]]:
     """Return the gradients of the four arguments of the operation `ipu_teach::whole`.
 
-    A gradient of None in `gradients` counts as 0.
+    None in `gradients` means a gradient of 0.
     """
     saved = ctx.saved_tensors
     inputs = saved[: ctx.inputs]
@@ -91,22 +92,25 @@ torch.library.register_autograd(WHOLE, _backward, setup_context=_save, lib=_libr
 
 @dataclass
 class Capture:
-    """The undecomposed operations of one capture of a model."""
+    """The operations that one capture of a model records as a whole."""
 
-    # Each call of an operation that the learner defined: (operation, its arguments as a flat list,
-    # the structure from which they were flattened).
+    # Each call of a user's operation: (operation, its arguments as a flat list, the structure from
+    # which they were flattened).
     calls: list[tuple[Operation, list[Argument], pytree.TreeSpec]] = field(default_factory=list)
-    # The kit's operations for each node, by the first result of the node.
+    # The operations of `frontends.ir` for each node, by the first result of the node.
     ops: dict[Value, list[Op]] = field(default_factory=dict)
 
     def lower(self, graph: Ir, name: str, args: Sequence[Argument]) -> list[Value]:
-        """Add the operations of a node `ipu_teach::whole` or `whole_backward` to a graph."""
+        """Add the operations of a node `ipu_teach::whole` or `whole_backward` to a graph.
+
+        `name` is the name of the node's operation. Return the results of the node.
+        """
         return self._backward(graph, *args) if name == BACKWARD else self._forward(graph, *args)
 
     def _forward(
         self, graph: Ir, inputs: list[Value], name: str, how: str, examples: list[Value]
     ) -> list[Value]:
-        """Add the operations of a node `ipu_teach::whole`, and return its results."""
+        """Add the operations of a node `ipu_teach::whole` to a graph, and return its results."""
         num_ops_before = len(graph.ops)
         with graph.at(part="forward"):
             if name.startswith(LEARNERS):
@@ -119,7 +123,7 @@ class Capture:
         return outs
 
     def _learners(self, graph: Ir, inputs: list[Value], call_number: int) -> list[Value]:
-        """Add the operations of the learner's operation in `calls[number]`."""
+        """Add the user's operation in `calls[call_number]` to a graph, and return its results."""
         operation, flat_arguments, tree_form = self.calls[call_number]
         values = iter(inputs)
         arguments = [
@@ -133,7 +137,7 @@ class Capture:
     def _backward(
         self, graph: Ir, gradients: list[Value], inputs: list[Value], outs: list[Value]
     ) -> list[Value]:
-        """Add the operations of a node `ipu_teach::whole_backward`, and return the gradients."""
+        """Add the operations of a node `ipu_teach::whole_backward`; return the gradients."""
         pairs = zip(outs, gradients, strict=True)
         known_gradients = {out: gradient for out, gradient in pairs if gradient.number != 0}
         add_gradients(
@@ -148,7 +152,7 @@ current: Capture | None = None
 
 @contextmanager
 def capture() -> Iterator[Capture]:
-    """Yield a new `Capture`, which records the undecomposed operations of the `with` block."""
+    """Yield a new `Capture`, which records the calls of `trace_whole` in the `with` block."""
     global current
     outer = current
     current = Capture()
@@ -159,18 +163,19 @@ def capture() -> Iterator[Capture]:
 
 
 def trace_whole(name: str, inputs: Tensors, how: Argument, examples: Tensors) -> list[torch.Tensor]:
-    """Trace one node `ipu_teach::whole`; return results with the shapes and dtypes of `examples`.
+    """Record one node `ipu_teach::whole`, and return results like `examples`.
 
     `name` is the name of a function in `ROWS`, or of an operation of `frontends.ir`. `how` contains
-    its arguments besides `inputs`, in a form that JSON can represent.
+    its arguments after `inputs`, as values that JSON can represent.
     """
     results = torch.ops.ipu_teach.whole(list(inputs), name, json.dumps(how), list(examples))
-    # return copies: the model may change them in place, but the backward pass reads the results
+    # Return copies, because the model may change them in place, and the backward pass needs the
+    # original results.
     return [result.clone() for result in results]
 
 
 def is_learners_operation(name: str) -> bool:
-    """Return whether an operation belongs to a learner's library and can be lowered."""
+    """Return whether an operation belongs to the user's `torch.library` and can be lowered."""
     library, _, plain = name.partition("::")
     is_foreign = bool(library) and library not in ("aten", "prims", "prim", "ipu_teach")
     return is_foreign and (name in LOWERINGS or plain in OPS)
@@ -179,7 +184,10 @@ def is_learners_operation(name: str) -> bool:
 def call_learners(
     function: Target, args: Sequence[Argument], kwargs: Mapping[str, Argument]
 ) -> Argument:
-    """Call a learner's operation; trace it as one node, unless torch knows its gradient."""
+    """Call an operation of the user's `torch.library`, and return its results.
+
+    If torch has no gradient for the operation, it is recorded as a single node.
+    """
     assert current is not None, "called by a capture"
     operation: Operation = getattr(function, "default", function)
     if private.has_gradient(operation):
@@ -203,9 +211,11 @@ def lower_learners(
     args: Sequence[Argument],
     kwargs: Mapping[str, Argument],
 ) -> Argument:
-    """Lower a learner's operation by its `lowering`, or by the kit's operation with its name.
+    """Add an operation of the user's `torch.library` to a graph, and return its result or results.
 
-    The kit's operation gets the tensors in order, and all other arguments by name.
+    The operation is lowered by the function that the user decorated with `poptorch.lowering`, or
+    else by the operation of `frontends.ir` with the same name. The latter gets the tensors as
+    positional arguments, and all other arguments by name.
     """
     name = operation._schema.name
     if name in LOWERINGS:
@@ -228,7 +238,7 @@ def lower_learners(
 
 
 def decompositions(table: Mapping[Target, Function]) -> dict[Target, Function]:
-    """Return a copy of a table of decompositions that skips the calls that `KEPT_IF` keeps."""
+    """Return a copy of `table` whose functions skip the calls that `KEPT_IF` keeps as a whole."""
     return {
         op: _unless(KEPT_IF[name], spelled) if (name := _plain_name(op)) in KEPT_IF else spelled
         for op, spelled in table.items()
@@ -236,12 +246,12 @@ def decompositions(table: Mapping[Target, Function]) -> dict[Target, Function]:
 
 
 def _plain_name(operation: Operation) -> str:
-    """Return the name of an operation without "aten::"."""
+    """Return the name of an operation without the prefix "aten::"."""
     return str(operation._schema.name).removeprefix("aten::")
 
 
 def _unless(is_kept: Callable[..., bool], spelled: Function) -> Function:
-    """Return a decomposition that skips the calls for which `is_kept` is true."""
+    """Return a decomposition that returns `NotImplemented` for calls that `is_kept` accepts."""
 
     def decomposed(*args: Argument, **kwargs: Argument) -> Argument:
         return NotImplemented if is_kept(*args, **kwargs) else spelled(*args, **kwargs)
@@ -252,7 +262,7 @@ def _unless(is_kept: Callable[..., bool], spelled: Function) -> Function:
 # --- functions that are traced as other functions -------------------------------------------------
 
 SPELLED: dict[Target, Function] = {}
-# each function adds the operations of a node to a graph; the key is the `name` of `trace_whole`
+# Each function adds the operations of a node to a graph. The key is the `name` of `trace_whole`.
 ROWS: dict[str, Callable[..., list[Value]]] = {}
 
 
@@ -266,20 +276,20 @@ def _attention(
 ) -> torch.Tensor:  # fmt: skip
     """Return softmax(query keyᵀ scale + mask) value, with a single multiplication by `scale`.
 
-    Outside of a capture, torch's own composition runs. This function is registered for the
-    operation and not in `SPELLED`, because `nn.MultiheadAttention` calls the operation from another
-    function of torch.
+    Outside of a capture, torch's own composition runs. This function replaces the operation instead
+    of being listed in `SPELLED`, because `nn.MultiheadAttention` calls the operation from inside
+    torch.
     """
     if current is None or (is_causal and attn_mask is not None):
         args = query, key, value, attn_mask, dropout_p, is_causal
         return private.as_torch_spells(_sdpa, *args, scale=scale, enable_gqa=enable_gqa)
-    if enable_gqa:  # several heads of queries share one head of keys and values
+    if enable_gqa:  # grouped queries: several query heads use the same head of keys and values
         key, value = (
             heads.repeat_interleave(query.shape[-3] // heads.shape[-3], -3)
             for heads in (key, value)
         )
     score_factor = 1 / sqrt(query.shape[-1]) if scale is None else scale
-    # compute in FLOAT up to the softmax, because scores may exceed the range of HALF
+    # Compute in FLOAT up to the softmax, because scores may exceed the range of HALF.
     scores = query.float() @ key.float().transpose(-2, -1) * score_factor
     if is_causal:
         attn_mask = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
@@ -288,7 +298,7 @@ def _attention(
         attn_mask = float_mask.masked_fill(~attn_mask, float("-inf"))
     if attn_mask is not None:
         scores = scores + attn_mask
-    # safe_softmax returns 0 for a query without keys; with a causal mask, each query has a key
+    # A mask may exclude all keys of a query: safe_softmax then returns 0. A causal mask cannot.
     softmax = torch.softmax if is_causal or attn_mask is None else private.safe_softmax
     weights = softmax(scores, -1).to(value.dtype)
     if dropout_p > 0:
@@ -303,12 +313,15 @@ RECURRENT = {"lstm": "lstm", "gru": "gru", "rnn_tanh": "tanh", "rnn_relu": "relu
 
 
 def _recurrent(kind: str) -> Function:
-    """Return a replacement for torch's function of recurrent layers that traces a single node."""
+    """Return a replacement for torch's function of recurrent layers that records a single node.
+
+    `kind` is a key of `RECURRENT`, such as "lstm".
+    """
     spelled = getattr(torch.ops.aten, kind)
 
     def traced(*args: Argument) -> Argument:
-        """Trace one node, unless a sequence is packed or a state is projected."""
-        if isinstance(args[3], (list, tuple)):  # a torch.nn.utils.rnn.PackedSequence
+        """Record a single node, unless the sequence is packed or the state is projected."""
+        if isinstance(args[3], (list, tuple)):  # x is a torch.nn.utils.rnn.PackedSequence
             return spelled.data(*args)
         x, state, weights, has_biases, layers, p, train, bidirectional, batch_first = args
         states = list(state) if kind == "lstm" else [state]
@@ -324,7 +337,7 @@ def _recurrent(kind: str) -> Function:
 
 
 def _recurrent_rows(kind: str) -> Callable[..., list[Value]]:
-    """Return the function in `ROWS` for recurrent layers; `kind` is a key of `RECURRENT`."""
+    """Return the function in `ROWS` for a recurrent layer; `kind` is a key of `RECURRENT`."""
     cell = RECURRENT[kind]
 
     def lowered(
@@ -357,7 +370,7 @@ def _recurrent_rows(kind: str) -> Callable[..., list[Value]]:
 
 
 def _row(graph: Ir, x: Value, place: int) -> Value:
-    """Return x[place], which has one dimension less than x."""
+    """Return `x[place]`, which has one dimension less than `x`."""
     part = graph.op("slice", x, dim=0, begin=place, end=place + 1)
     return graph.op("reshape", part, shape=x.shape[1:])
 
@@ -373,11 +386,12 @@ def _cross_entropy(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> torch.Tensor:  # fmt: skip
-    """Trace the cross entropy of class numbers as one node; leave other cases to torch."""
+    """Record the cross entropy of class numbers as a single node; leave other cases to torch."""
     for name, value in (("scores", input), ("labels", target)):
         if not isinstance(value, torch.Tensor):
-            raise ModelError(f"""cross_entropy() was given {shown(value)} as its {name}.
-                next:  give a tensor.""")
+            raise ModelError(f"""cross_entropy() was given {shown(value)} as its {name}, which is
+                not a tensor.
+                next:  pass tensors: cross_entropy(scores, labels).""")
     has_shares = target.is_floating_point() or weight is not None or label_smoothing
     is_old_style = size_average is not None or reduce is not None
     if has_shares or is_old_style or input.dim() < 2:
@@ -391,7 +405,7 @@ def _cross_entropy(
 def _cross_entropy_rows(
     graph: Ir, inputs: list[Value], reduction: str, ignored: int
 ) -> list[Value]:
-    """Add the operations of a cross entropy of class numbers to a graph."""
+    """Add the operations of a cross entropy of class numbers to a graph, and return its loss."""
     x, labels = inputs
     rows = class_rows(graph, x)
     numbers, is_masked = class_numbers(graph, labels, rows.shape[1], ignored)

@@ -1,10 +1,15 @@
-"""The rows of functional core ATen, forward and backward, as operations of `frontends.ir`.
+"""Lowering functions: they translate torch's core ATen operations into `frontends.ir`.
 
-`ROWS[name](graph, results, *arguments, **keywords)` adds an operation of torch to a graph, and
-returns its value or a list of values. Rows in `SAVING` also take `saved`, a dict in which the
-forward row leaves values for the backward row. `wrap_to_width` then wraps integers to the width of
-their dtype. torch must not decompose the operations in `KEPT`, nor calls for which the function in
-`KEPT_IF` is true. Rows raise `Unfit` where the kit cannot compute the same as torch.
+`ROWS` maps torch's name of an operation, such as "add" or "gelu_backward", to its lowering
+function. `ROWS[name](graph, results, *arguments, **keywords)` adds the operation to a graph, and
+returns its value or a list of values. It raises `Unfit` if the device cannot compute the same
+result as torch.
+
+- The functions in `SAVING` also have the argument `saved`, a dict in which the forward operation
+  stores values for the backward operation.
+- `wrap_to_width` wraps a result to the width of torch's integer dtype.
+- Torch must not decompose the operations in `KEPT` into simpler ones. `KEPT_IF` contains functions
+  that decide this for each call of an operation.
 """
 
 from __future__ import annotations

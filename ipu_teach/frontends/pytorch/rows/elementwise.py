@@ -1,4 +1,4 @@
-"""Elementwise operations: functions of one number, arithmetic, comparisons and choices."""
+"""Lowering functions of elementwise operations: arithmetic, comparisons and selections."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Unary = Callable[[Ir, Value], Value]
 
 
 def unary(*names: str) -> Callable[[Unary], Unary]:
-    """Return a decorator that adds a row for a function of one value.
+    """Return a decorator that registers a function of one value as the lowering of operations.
 
     The function gets the value in the dtype of the result.
     """
@@ -44,7 +44,7 @@ def unary(*names: str) -> Callable[[Unary], Unary]:
 
 
 def composed(*names: str) -> Callable[[Unary], Unary]:
-    """Return a decorator that adds a row for a function that consists of several operations.
+    """Return a decorator like `unary`, for a function that consists of several operations.
 
     The function gets and returns FLOAT, so that HALF results are rounded only once.
     """
@@ -61,7 +61,7 @@ def composed(*names: str) -> Callable[[Unary], Unary]:
 
 
 def _plain(kind: str, keeps_integers: bool = False) -> Unary:
-    """Return a function that adds the operation `kind`.
+    """Return a function that adds the operation `kind` to a graph.
 
     With `keeps_integers`, the function returns integers unchanged.
     """
@@ -94,7 +94,7 @@ unary("reciprocal")(_plain("inv"))
 
 
 def _nan_to(graph: Ir, x: Value, y: Value) -> Value:
-    """Return `y`, except NaN where `x` is NaN."""
+    """Return `y`, but NaN where `x` is NaN."""
     return graph.op("select", graph.op("is_nan", x), x, y)
 
 
@@ -105,7 +105,7 @@ def _abs(graph: Ir, results: Results, x: Value) -> Value:
 
 @row("sign", "sgn")
 def _sign(graph: Ir, results: Results, x: Value) -> Value:
-    """Return -1, 0 or 1, and 0 for NaN, as torch does."""
+    """Return -1, 0 or 1 for the sign of each element. As in torch, the sign of NaN is 0."""
     if x.dtype is BOOL:
         return x
     y = graph.op("signum", x)
@@ -121,14 +121,18 @@ def _relu(graph: Ir, results: Results, x: Value) -> Value:
 
 @row("round")
 def _round(graph: Ir, results: Results, x: Value, decimals: int = 0) -> Value:
-    """Return x rounded to `decimals` decimal places, with ties to even.
+    """Return `x` rounded to `decimals` decimal places, with ties to even.
 
-    Unless `decimals` is 0, it is computed in FLOAT, as in torch. Raises `Unfit` for integers with a
-    negative number of decimals.
+    Unless `decimals` is 0, the result is computed in FLOAT, as in torch.
+
+    :raises Unfit: for integers if `decimals` is negative.
     """
     if not x.floating:
         if decimals < 0:
-            raise Unfit("integers are not rounded to tens", "x.float().round(decimals=-1).")
+            raise Unfit(
+                "it rounds integers to tens, hundreds or more",
+                f"convert the integers to floats: x.float().round(decimals={decimals}).",
+            )
         return x
     if not decimals:
         return graph.op("nearby_int", x)
@@ -168,7 +172,7 @@ def _copysign(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
 
 
 def _exact_at_powers(graph: Ir, x: Value, y: Value, base: float) -> Value:
-    """Return `y`, the logarithm of `x`, rounded where `x` is an integer power of `base`."""
+    """Return `y`, the logarithm of `x`, made exact where `x` is an integer power of `base`."""
     integer = graph.op("nearby_int", y)
     is_exact = graph.op("eq", graph.op("pow", graph.constant(base, x.dtype), integer), x)
     return graph.op("select", is_exact, integer, y)
@@ -204,7 +208,7 @@ def _atan(graph: Ir, x: Value) -> Value:
 
 
 def _other_side(graph: Ir, x: Value) -> Value:
-    """Return sqrt(1 - x²), without cancellation near 1."""
+    """Return sqrt(1 - x²) as sqrt((1 - x) (1 + x)), which loses no digits for x near 1."""
     one = graph.constant(1.0, x.dtype)
     return graph.op("sqrt", graph.op("mul", graph.op("sub", one, x), graph.op("add", one, x)))
 
@@ -220,7 +224,7 @@ def _acos(graph: Ir, x: Value) -> Value:
 
 
 def _halves_of_exp(graph: Ir, magnitude: Value) -> tuple[Value, Value]:
-    """Return exp(x) / 2 and exp(-x) / 2 for x = `magnitude`, which is 0 or more.
+    """Return `(exp(x) / 2, exp(-x) / 2)` for x = `magnitude`, which is not negative.
 
     exp(x) / 2 overflows only if cosh(x) does.
     """
@@ -235,9 +239,10 @@ def _cosh(graph: Ir, x: Value) -> Value:
 
 
 def _odd(graph: Ir, x: Value, near: Value, far: Value, limit: float) -> Value:
-    """Return an odd function of x, whose values for |x| are `near` if |x| < `limit`, else `far`.
+    """Return an odd function of x: `near` for |x| < `limit`, otherwise `far`, with the sign of x.
 
-    The result for 0 is x itself, so that -0 stays -0.
+    `near` and `far` are the function's values for |x|. Where x is 0, the result is x, so -0 stays
+    -0.
     """
     magnitude = graph.op("abs", x)
     y = graph.op("select", graph.op("lt", magnitude, limit), near, far)
@@ -249,8 +254,8 @@ def _odd(graph: Ir, x: Value, near: Value, far: Value, limit: float) -> Value:
 def _sinh(graph: Ir, x: Value) -> Value:
     """Return sinh(x).
 
-    For |x| below 1, sinh(|x|) is (t + t / (t + 1)) / 2 with t = exp(|x|) - 1, because
-    exp(|x|) - exp(-|x|) would lose digits by cancellation.
+    For |x| < 1, sinh(|x|) is computed as (t + t / (t + 1)) / 2 with t = exp(|x|) - 1, because the
+    difference exp(|x|) - exp(-|x|) would lose digits.
     """
     magnitude = graph.op("abs", x)
     t = graph.op("expm1", magnitude)
@@ -260,9 +265,9 @@ def _sinh(graph: Ir, x: Value) -> Value:
 
 @composed("asinh")
 def _asinh(graph: Ir, x: Value) -> Value:
-    """Return asinh(x): for x >= 0, log1p(x + x² / (1 + sqrt(x² + 1))).
+    """Return asinh(x), computed for x >= 0 as log1p(x + x² / (1 + sqrt(x² + 1))).
 
-    From 100 on it is log(2 x), because a larger x² could overflow.
+    For x >= 100 it is computed as log(2 x), because a large x² could overflow.
     """
     magnitude = graph.op("abs", x)
     square = graph.op("square", magnitude)
@@ -274,9 +279,9 @@ def _asinh(graph: Ir, x: Value) -> Value:
 
 @composed("acosh")
 def _acosh(graph: Ir, x: Value) -> Value:
-    """Return acosh(x) as log1p(t + sqrt(t (t + 2))) with t = x - 1.
+    """Return acosh(x), computed as log1p(t + sqrt(t (t + 2))) with t = x - 1.
 
-    From 100 on it is log(2 x), because the product of a larger t could overflow.
+    For x >= 100 it is computed as log(2 x), because t (t + 2) could overflow.
     """
     t = graph.op("sub", x, 1.0)
     root = graph.op("sqrt", graph.op("mul", t, graph.op("add", t, 2.0)))
@@ -294,7 +299,7 @@ def _atanh(graph: Ir, x: Value) -> Value:
     return graph.op("select", graph.op("eq", x, 0.0), x, y)
 
 
-# A Chebyshev fit to log(erfc(x) / t) + x², where t is 1 / (1 + x / 2), has these coefficients.
+# The coefficients of a Chebyshev fit to log(erfc(x) / t) + x², a polynomial in t = 1 / (1 + x / 2).
 _TAIL = (
     -1.26551223, 1.00002368, 0.37409196, 0.09678418, -0.18628806,
     0.27886807, -1.13520398, 1.48851587, -0.82215223, 0.17087277,
@@ -303,7 +308,7 @@ _TAIL = (
 
 @composed("erfc")
 def _erfc(graph: Ir, x: Value) -> Value:
-    """Return erfc(x): 1 - erf(x) up to 0.5, and above 0.5 a formula with a small relative error."""
+    """Return erfc(x): 1 - erf(x) for x <= 0.5, otherwise a formula with a small relative error."""
     t = graph.op("inv", graph.op("add", graph.op("mul", x, 0.5), 1.0))
     polynomial = graph.constant(_TAIL[-1], x.dtype)
     for coefficient in _TAIL[-2::-1]:
@@ -350,7 +355,7 @@ def _elu(
 def _hardtanh_backward(
     graph: Ir, results: Results, gradient: Value, x: Value, low: float, high: float
 ) -> Value:
-    """Return the gradient where x is between the bounds, and 0 elsewhere, also where x is NaN."""
+    """Return `gradient` where low < x < high, and 0 elsewhere, also where x is NaN."""
     is_inside = graph.op("logical_and", graph.op("gt", x, low), graph.op("lt", x, high))
     return graph.op("select", is_inside, gradient, graph.constant(0.0, gradient.dtype))
 
@@ -359,10 +364,10 @@ def _hardtanh_backward(
 def _smooth_l1_backward(
     graph: Ir, results: Results, gradient: Value, x: Value, y: Value, reduction: int, beta: float
 ) -> Value:
-    """Return the gradient of the smooth L1 loss of x and y by x.
+    """Return the gradient of the smooth L1 loss of `x` and `y` with respect to `x`.
 
-    The derivative is difference / beta if |difference| < beta, and otherwise the sign of the
-    difference. It is NaN where the difference is NaN and `beta` is not 0.
+    With d = x - y, the derivative is d / beta where |d| < beta, and otherwise the sign of d. It is
+    NaN where d is NaN and `beta` is not 0.
     """
     difference = graph.op("sub", x, y)
     mean_factor = 1 / max(difference.size, 1) if reduction == 1 else 1.0
@@ -382,7 +387,7 @@ def _leaky_relu(graph: Ir, results: Results, x: Value, slope: float = 0.01) -> V
 def _linspace(
     graph: Ir, results: Results, start: Operand, end: Operand, steps: int, **_: Argument
 ) -> Value:
-    """Return `steps` evenly spaced numbers, each computed from its nearer end, as in torch."""
+    """Return `steps` evenly spaced numbers. As in torch, each is computed from the nearer end."""
     first, last = (as_dtype(graph, as_dtype(graph, v, results.dtype), FLOAT) for v in (start, end))
     step = graph.op("mul", graph.op("sub", last, first), 1 / max(steps - 1, 1))
     indices = np.arange(steps)
@@ -396,7 +401,7 @@ def _linspace(
 
 @row("angle")
 def _angle(graph: Ir, results: Results, x: Value) -> Value:
-    """Return pi for negative numbers, 0 for all others, and NaN for NaN."""
+    """Return pi for negative numbers, NaN for NaN, and 0 for all other numbers."""
     x = as_dtype(graph, x, results.dtype)
     angle = graph.op("select", graph.op("lt", x, 0.0), pi, graph.constant(0.0, x.dtype))
     return _nan_to(graph, x, expand(graph, angle, x.shape))
@@ -406,7 +411,7 @@ def _angle(graph: Ir, results: Results, x: Value) -> Value:
 
 
 def in_dtype(graph: Ir, results: Results, *operands: Operand) -> list[Value]:
-    """Return the operands in the dtype of the result; numbers are converted as in torch."""
+    """Return the operands in the dtype of the result; Python numbers are converted as in torch."""
     dtype = getattr(results.tensors[0], "dtype", None)
     return [as_dtype(graph, number_in(dtype, v), results.dtype) for v in operands]
 
@@ -441,7 +446,7 @@ def _atan2(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
 
 
 def extreme(graph: Ir, kind: str, a: Value, b: Value) -> Value:
-    """Return the maximum ("max") or the minimum ("min") of two values; NaN if either is NaN."""
+    """Return the elementwise maximum ("max") or minimum ("min"); NaN if either is NaN."""
     if a.dtype is BOOL:
         return graph.op("logical_or" if kind == "max" else "logical_and", a, b)
     return graph.op(kind, a, b)
@@ -458,7 +463,7 @@ def _minimum(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
 
 
 def _ignoring_nan(kind: str) -> Callable[..., Value]:
-    """Return the row function for the maximum or minimum of two operands that ignores NaN.
+    """Return the lowering function of fmax or fmin, which ignore NaN; `kind` is "max" or "min".
 
     The result is NaN only where both operands are NaN.
     """
@@ -498,7 +503,7 @@ def _clamp_max(graph: Ir, results: Results, x: Value, max: Operand) -> Value:
 
 @row("hypot")
 def _hypot(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
-    """Return sqrt(a² + b²), computed as the larger of |a| and |b| times sqrt(1 + ratio²).
+    """Return sqrt(a² + b²) = m * sqrt(1 + r²), where m = max(|a|, |b|) and r = min(|a|, |b|) / m.
 
     It overflows only if the result does, and is infinite if either operand is infinite.
     """
@@ -520,7 +525,10 @@ def _hardtanh(graph: Ir, results: Results, x: Value, low: float = -1, high: floa
 
 @row("pow")
 def _pow(graph: Ir, results: Results, base: Operand, b: Operand) -> Value:
-    """Return a power. Like torch, compute constant exponents such as 2, 3 and 0.5 without "pow"."""
+    """Return base ** b.
+
+    As in torch, the constant exponents 1, 2, 3, 0.5 and -0.5 use products and square roots.
+    """
     a: Value = as_dtype(graph, base, results.dtype)
     if not isinstance(b, Value) and is_float(results.dtype):
         if b == 1:
@@ -537,7 +545,7 @@ def _pow(graph: Ir, results: Results, base: Operand, b: Operand) -> Value:
 
 
 def _comparison(kind: str) -> Callable[..., Value]:
-    """Return the row function for a comparison, in the dtype to which torch promotes both sides."""
+    """Return the lowering function of a comparison, in the dtype that torch promotes to."""
 
     def compare(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
         common, dtype = results.promoted()
@@ -554,7 +562,7 @@ for _name, _kind in {
 
 
 def _logical(kind: str) -> Callable[..., Value]:
-    """Return the row function for an operation on two operands that are converted to BOOL."""
+    """Return the lowering function of a logical operation, whose operands are converted to BOOL."""
 
     def combine(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
         return graph.op(kind, as_bool(graph, a), as_bool(graph, b))

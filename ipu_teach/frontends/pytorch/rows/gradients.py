@@ -1,7 +1,7 @@
-"""Rows for gradients of torch's autograd for which a graph of the kit has one operation.
+"""Lowering functions of gradients that a single operation of `frontends.ir` computes.
 
-Without these rows, torch would compose them: the gradient of a ReLU, for example, of a comparison
-and a selection.
+Without these functions, torch would decompose the gradients. For example, the gradient of a ReLU
+would become a comparison and a selection.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ def _threshold_backward(
 
 
 def _by_output(kind: str) -> Callable[..., Value]:
-    """Return the row function for the gradient of a non-linearity, computed from its output."""
+    """Return the lowering function of a non-linearity's gradient, computed from the output.
+
+    `kind` is the name of the non-linearity, such as "TANH".
+    """
 
     def backward(graph: Ir, results: Results, gradient: Value, y: Value) -> Value:
         return graph.op("non_linearity_grad", y, gradient, kind=kind)
@@ -45,7 +48,7 @@ row("tanh_backward", kept=True)(_by_output("TANH"))
 
 
 def _at_the_end(graph: Ir, x: Value, dim: int) -> Value:
-    """Return x with dimension `dim` and the last dimension exchanged."""
+    """Return `x` with dimension `dim` and the last dimension exchanged."""
     rank = len(x.shape)
     return x if rank < 2 or dim % rank == rank - 1 else ir.transpose(graph, x, dim, -1)
 
@@ -111,10 +114,10 @@ def _select_backward(
 def _dropout_backward(
     graph: Ir, results: Results, gradient: Value, kept: Value, scale: float
 ) -> Value:
-    """Return the gradient of a dropout: gradient * kept * scale.
+    """Return the gradient of a dropout: `gradient * kept * scale`.
 
-    `kept` says for each element whether the dropout kept it. If it was computed from a mask whose
-    elements are 0 or `scale`, the gradient is multiplied by this mask.
+    `kept` is True for the elements that the dropout kept. If `kept` was computed from a mask whose
+    elements are 0 or `scale`, the result is `gradient * mask`.
     """
     gradient = graph.cast(gradient, results.dtype)
     producer_of = graph.maker()
@@ -133,7 +136,7 @@ def _dropout_backward(
 def _is_plain_sum(
     gradient: torch.Tensor, index: torch.Tensor, rows: int, padding: int, by_frequency: bool
 ) -> bool:
-    """Return whether the gradient of an embedding is a sum that is not scaled by frequencies."""
+    """Return whether the gradient of an embedding is not scaled by the rows' frequencies."""
     return not by_frequency
 
 

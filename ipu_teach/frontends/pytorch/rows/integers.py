@@ -1,6 +1,7 @@
-"""Integers: their widths, divisions and remainders, and operations on bits.
+"""Lowering functions for integers: division, remainder, shifts and other operations on bits.
 
-int8 to int64 are INT, which has 32 bits. Results of int8, int16 and uint8 wrap to their width.
+The dtypes int8 to int64 are all INT on the device, which has 32 bits. Results of int8, int16 and
+uint8 are wrapped to their width.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ NARROW = {"uint8": 8, "int8": 8, "int16": 16}
 
 
 def wrap_to_width(graph: Ir, name: str, results: Results, value: Value) -> Value:
-    """Return the result of the row `name`; integers are wrapped to the width of torch's dtype."""
+    """Return the result of the operation `name`, wrapped to the width of torch's integer dtype."""
     dtype = str(getattr(results.tensors[0], "dtype", "")).removeprefix("torch.")
     if dtype not in NARROW or name in MOVES or value.dtype is not INT:
         return value
@@ -41,20 +42,20 @@ def wrap_to_width(graph: Ir, name: str, results: Results, value: Value) -> Value
 
 
 def _check_divisor(graph: Ir, divisor: Value) -> None:
-    """Raise `Unfit` for a division of integers by a constant 0."""
+    """Raise `Unfit` if `divisor` is the integer constant 0."""
     if divisor.dtype is INT and divisor.number == 0:
-        raise Unfit("an integer is divided by 0", "divide by another number, or by 0.0.")
+        raise Unfit("it divides integers by 0", "divide by another number, or by 0.0.")
 
 
 def _unlike_signs(graph: Ir, rest: Value, divisor: Value) -> Value:
-    """Return whether each remainder differs from 0 and has another sign than its divisor."""
+    """Return a BOOL value: whether `rest` is not 0 and its sign differs from `divisor`'s."""
     zero = graph.constant(0, rest.dtype)
     signs_differ = graph.op("neq", graph.op("lt", rest, zero), graph.op("lt", divisor, zero))
     return graph.op("logical_and", graph.op("neq", rest, zero), signs_differ)
 
 
 def _floored(graph: Ir, a: Value, b: Value) -> Value:
-    """Return a / b rounded down, computed as in torch: from the remainder, which is exact."""
+    """Return a / b rounded down. Floats use the remainder, which is exact, as in torch."""
     quotient = graph.op("div", a, b)
     remainder = graph.op("rem", a, b)
     if not a.floating:
@@ -115,7 +116,7 @@ def _remainder(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
 
 
 def _bits(kind: str, of_bools: str) -> Callable[..., Value]:
-    """Return the row function for an operation on bits; `of_bools` is the operation for BOOL."""
+    """Return the lowering function of the bitwise operation `kind`; BOOL uses `of_bools`."""
 
     def combine(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
         if results.dtype is BOOL:
@@ -135,7 +136,10 @@ def _bitwise_not(graph: Ir, results: Results, x: Value) -> Value:
 
 
 def _shift_operands(graph: Ir, results: Results, a: Operand, b: Operand) -> list[Value]:
-    """Return the operands of a shift. Raises `Unfit` for floats."""
+    """Return the operands of a shift in the result's dtype.
+
+    :raises Unfit: if the result is a float.
+    """
     if is_float(results.dtype):
         raise Unfit("floats have no bits to shift", "multiply by a power of 2: x * 2.0**n.")
     return in_dtype(graph, results, a, b)
@@ -143,7 +147,7 @@ def _shift_operands(graph: Ir, results: Results, a: Operand, b: Operand) -> list
 
 @row("bitwise_left_shift", "__lshift__")
 def _left_shift(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
-    """Return the bits of a, shifted to the left by b, or 0 if b is negative, or 32 or more."""
+    """Return `a << b`. The result is 0 if b is negative, or 32 or more."""
     a, b = _shift_operands(graph, results, a, b)
     is_valid = graph.op("logical_and", graph.op("gteq", b, 0), graph.op("lt", b, 32))
     bit_count = graph.op("select", is_valid, b, graph.constant(0, INT))
@@ -154,7 +158,7 @@ def _left_shift(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
 
 @row("bitwise_right_shift", "__rshift__")
 def _right_shift(graph: Ir, results: Results, a: Operand, b: Operand) -> Value:
-    """Return the bits of a, shifted to the right by b. Copies of the sign bit come in on the left.
+    """Return `a >> b`, in which copies of the sign bit fill the upper bits.
 
     If b is negative, or 31 or more, all bits are copies of the sign bit.
     """

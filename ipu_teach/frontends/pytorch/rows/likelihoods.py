@@ -1,4 +1,4 @@
-"""Losses of class numbers: the negative log likelihood, and functions for cross entropy."""
+"""Lowering functions of the negative log likelihood, and helpers for cross entropy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ipu_teach.frontends.pytorch.rows.registry import Argument, Results, row
 from ipu_teach.poplibs.popops import MASKED_LABEL_CODE
 from ipu_teach.types import FLOAT, INT, UNSIGNED_INT
 
-IGNORED = -100  # Torch's default for the class number of rows that do not count.
+IGNORED = -100  # Torch's default of `ignore_index`: rows with this label do not count in a loss.
 
 
 def class_rows(graph: Ir, x: Value) -> Value:
@@ -21,11 +21,11 @@ def class_rows(graph: Ir, x: Value) -> Value:
 
 
 def class_numbers(graph: Ir, labels: Value, classes: int, ignored: int) -> tuple[Value, bool]:
-    """Return (labels as UNSIGNED_INT[rows], whether some may be ignored).
+    """Return `(numbers, is_masked)`: labels as UNSIGNED_INT[rows], and whether some may be ignored.
 
-    An ignored label becomes `MASKED_LABEL_CODE`. The host checks the labels that it feeds. If
-    `ignored` is torch's default, `IGNORED`, labels count as ignored only if the host has fed this
-    number before; the program is then compiled again.
+    An ignored label becomes `MASKED_LABEL_CODE`. The host checks the labels that it copies to the
+    device. If `ignored` is torch's default, `IGNORED`, the program supports ignored labels only
+    after the host has found one in a batch; the program is then compiled again.
     """
     flat_labels = (
         graph.op("reshape", labels, shape=(labels.size,)) if len(labels.shape) != 1 else labels
@@ -46,7 +46,7 @@ def class_numbers(graph: Ir, labels: Value, classes: int, ignored: int) -> tuple
 
 
 def count_of(graph: Ir, numbers: Value, is_masked: bool) -> Value:
-    """Return how many of the labels `numbers` are not ignored, as FLOAT."""
+    """Return the number of labels in `numbers` that are not ignored, as a FLOAT scalar."""
     if not is_masked:
         return graph.constant(float(numbers.size), FLOAT, ())
     masked = graph.constant(MASKED_LABEL_CODE, UNSIGNED_INT, numbers.shape)
@@ -54,7 +54,7 @@ def count_of(graph: Ir, numbers: Value, is_masked: bool) -> Value:
 
 
 def mean_of(graph: Ir, total: Value, count: Value) -> Value:
-    """Return total / count; if `count` is 0, the result is NaN, and the gradient of `total` 0."""
+    """Return total / count. If `count` is 0, the mean is NaN and the gradient of `total` is 0."""
     if count.number is not None:
         return graph.op("mul", total, 1 / count.number)
     mean = graph.op("div", total, graph.op("max", count, 1.0))
@@ -65,7 +65,7 @@ def mean_of(graph: Ir, total: Value, count: Value) -> Value:
 def _has_no_weights(
     x: torch.Tensor, target: torch.Tensor, weight: torch.Tensor | None, *others: Argument
 ) -> bool:
-    """Return whether a negative log likelihood has no class weights."""
+    """Return whether a call of the negative log likelihood has no class weights."""
     return weight is None
 
 
@@ -76,7 +76,7 @@ def _had_no_weights(
     weight: torch.Tensor | None,
     *others: Argument,
 ) -> bool:
-    """Return whether the loss had no class weights, from the arguments of its backward."""
+    """Return whether the loss of a call of the backward pass has no class weights."""
     return weight is None
 
 
@@ -84,9 +84,9 @@ def _had_no_weights(
 def _nll(
     graph: Ir, results: Results, x: Value, labels: Value, weight: None, reduction: int, ignored: int
 ) -> list[Value]:
-    """Return the negative log likelihood of class numbers, and the total weight.
+    """Return [loss, total weight] of the negative log likelihood of class numbers.
 
-    `reduction` is 0 for none, 1 for the mean, and 2 for the sum.
+    `reduction` is torch's number: 0 for "none", 1 for "mean" and 2 for "sum".
     """
     rows = class_rows(graph, x)
     label_numbers, is_masked = class_numbers(graph, labels, rows.shape[1], ignored)

@@ -1,8 +1,8 @@
-"""Look-ups by index: gathering, scattering and embeddings.
+"""Lowering functions of look-ups by index: gather, scatter and embeddings.
 
-The operations of the kit take unsigned indices. In torch, negative indices are allowed only in
-subscripts (`x[index]`, `x[index] = y`), where they count from the end. The host checks the indices
-that it feeds. Indices that the device computes are not checked.
+The operations of `frontends.ir` take unsigned indices. In torch, negative indices are allowed only
+in subscripts (`x[index]`, `x[index] = y`), where they count from the end. The host checks the
+indices that it copies to the device. Indices that the device computes are not checked.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from ipu_teach.frontends.pytorch.rows.registry import (
 from ipu_teach.types import BOOL, FLOAT, INT, UNSIGNED_INT
 
 MASKS = Unfit(
-    "the number of elements that a mask selects depends on its values",
-    "use torch.where(mask, x, 0).",
+    "it selects elements with a mask, so the size of its result depends on the mask's values",
+    "keep all elements, and set the others to 0: torch.where(mask, x, 0).",
 )
 
 
@@ -39,10 +39,10 @@ MASKS = Unfit(
 
 
 def fed_through(graph: Ir, index: Value) -> Value | None:
-    """Return the host's input of which an index is a view, or None.
+    """Return the input of the host of which `index` is a view, or None.
 
-    torch's losses replace an ignored label by 0; the result counts as a view of the input, too,
-    which may then also contain this label.
+    torch's losses replace an ignored label by 0. The result of this selection counts as a view of
+    the input, which may then also contain the ignored label.
     """
     makers = graph.maker()
     ignored = None
@@ -67,7 +67,7 @@ def fed_through(graph: Ir, index: Value) -> Value | None:
 
 
 def unsigned(graph: Ir, index: Value, size: int, is_subscript: bool = False) -> Value:
-    """Return indices into `size` elements as UNSIGNED_INT; those of a subscript may be negative.
+    """Return indices into `size` elements as UNSIGNED_INT; subscripts may be negative.
 
     :raises Unfit: if the index is a mask, or a constant that is out of range.
     """
@@ -84,7 +84,7 @@ def unsigned(graph: Ir, index: Value, size: int, is_subscript: bool = False) -> 
                 index_values.min() if index_values.min() < lowest_index else index_values.max()
             )
             problem = f"the index {invalid_index} is out of range for {size} elements"
-            raise Unfit(problem, f"give indices from 0 to {size - 1}.")
+            raise Unfit(problem, f"use indices from {lowest_index} to {size - 1}.")
         return graph.constant(index_values % max(size, 1), UNSIGNED_INT, index.shape)
     fed_input = fed_through(graph, index)
     if fed_input is not None:
@@ -99,7 +99,7 @@ def unsigned(graph: Ir, index: Value, size: int, is_subscript: bool = False) -> 
 
 
 def _is_counted(graph: Ir, index: Value) -> bool:
-    """Return whether the device has computed an index as UNSIGNED_INT, which is never negative."""
+    """Return whether the device computed `index` as UNSIGNED_INT, which is never negative."""
     maker = graph.maker().get(index)
     if maker is None or maker.kind != "reinterpret":
         return False
@@ -107,9 +107,9 @@ def _is_counted(graph: Ir, index: Value) -> bool:
 
 
 def linear(graph: Ir, indices: Sequence[Value], sizes: Ints, is_subscript: bool = True) -> Value:
-    """Combine an index for each dimension into one index of the flattened elements.
+    """Return the index into the flattened elements for an index in each dimension.
 
-    `sizes` are the sizes of the dimensions, of which the last one is contiguous.
+    `sizes` are the lengths of the dimensions. The last dimension is contiguous.
     """
     linear_index: Value | None = None
     for index, size in zip(indices, sizes, strict=True):
@@ -124,7 +124,7 @@ def linear(graph: Ir, indices: Sequence[Value], sizes: Ints, is_subscript: bool 
 
 
 def _element_places(graph: Ir, x: Value, dim: int, index: Value) -> Value:
-    """Return the positions in the flattened `x` of the elements that torch's gather reads."""
+    """Return the positions in the flattened `x` of the elements that torch.gather reads."""
     rank = len(x.shape)
     indices = [
         index if axis == dim % rank else _constant_places(graph, index.shape, axis)
@@ -134,18 +134,18 @@ def _element_places(graph: Ir, x: Value, dim: int, index: Value) -> Value:
 
 
 def _constant_places(graph: Ir, shape: Ints, dim: int) -> Value:
-    """Return a constant UNSIGNED_INT of `shape`: the index of each element in dimension `dim`."""
+    """Return a constant UNSIGNED_INT value: the index of each element along `dim`."""
     positions = np.broadcast_to(along_axis(np.arange(shape[dim]), len(shape), dim), shape)
     return graph.constant(positions, UNSIGNED_INT)
 
 
 def _at_least_1d(graph: Ir, *values: Value) -> list[Value]:
-    """Return the values; a value without dimensions becomes [1]."""
+    """Return the values, with each scalar reshaped to [1]."""
     return [value if value.shape else reshape(graph, value, (1,)) for value in values]
 
 
 def _column(graph: Ir, x: Value) -> Value:
-    """Return x as [elements, 1]."""
+    """Return `x` as [elements, 1]."""
     return reshape(graph, x, (x.size, 1))
 
 
@@ -185,16 +185,16 @@ def _take(graph: Ir, results: Results, x: Value, index: Value) -> Value:
 
 
 class Subscript:
-    """The indices of a subscript such as `x[i, :, j]`, combined into one index.
+    """The indices of a subscript such as `x[i, :, j]`, combined into a single index.
 
     Attributes:
-        order: the dimensions of x, with the indexed ones first.
+        order: the dimensions of x, with the indexed dimensions first.
         front: x with its dimensions in this order.
-        place: the combined index, into the flattened indexed dimensions.
-        rest: the sizes of the other dimensions.
+        place: the combined index into the flattened indexed dimensions.
+        rest: the lengths of the other dimensions.
         rows: x as [indexed elements, *rest].
-        lead: the number of dimensions of x before those of the index in torch's result.
-        back: the order of dimensions that changes [*place.shape, *rest] into torch's result.
+        lead: the number of dimensions before those of the index in torch's result.
+        back: the order of dimensions that turns [*place.shape, *rest] into torch's result.
     """
 
     def __init__(self, graph: Ir, x: Value, indices: Sequence[Value | None]) -> None:
@@ -212,7 +212,7 @@ class Subscript:
         self.rows = reshape(
             graph, self.front, (int(np.prod([x.shape[dim] for dim in dims])), *self.rest)
         )
-        # if the indexed dimensions are not adjacent, torch puts the index first
+        # If the indexed dimensions are not adjacent, the index comes first in torch's result.
         self.lead = dims[0] if is_contiguous else 0
         rank = len(shape)
         self.back = [
@@ -222,7 +222,7 @@ class Subscript:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of torch's result: of the elements that are read or written."""
+        """The shape of torch's result, which contains the elements that are read or written."""
         shape = (*self.place.shape, *self.rest)
         return tuple(shape[d] for d in self.back)
 
@@ -261,9 +261,9 @@ def _index_put(
 def _put(
     graph: Ir, results: Results, x: Value, index: Value, source: Value, accumulate: bool = False
 ) -> Value:
-    """Return x with `source` written at the indices of its flattened form.
+    """Return `x` with `source` written to the positions `index` of the flattened `x`.
 
-    With `accumulate`, `source` is added instead.
+    With `accumulate`, `source` is added to the old elements instead.
     """
     if not index.size:
         return x
@@ -279,7 +279,7 @@ def _masked_put(
 ) -> Value:
     """Return the result of `x[mask] = number`, for a mask of the first dimensions.
 
-    Raises `Unfit` for several indices, and for several values.
+    :raises Unfit: if there are several indices, or if `values` has several elements.
     """
     mask = indices[0]
     if mask is None or len(indices) > 1 or values.size != 1:
@@ -308,8 +308,8 @@ def _scatter(
     if reduce is not None:
         if reduce != "add":
             raise Unfit(
-                f"scatter with reduce={reduce!r} is not supported",
-                "choose reduce='add', or torch.scatter_reduce with 'sum', 'mean', 'amax', 'amin'.",
+                f"its argument reduce is {reduce!r}",
+                "use reduce='add', or torch.scatter_reduce with 'sum', 'mean', 'amax' or 'amin'.",
             )
         return _scatter_add(graph, results, x, dim=dim, index=index, source=source)
     if not index.size or not x.size:
@@ -326,7 +326,7 @@ def _scatter(
 
 
 def _is_one_per_row(x: Value, index: Value, dim: int) -> bool:
-    """Return whether exactly one element of each row along `dim` is written, as for one-hot."""
+    """Return whether the index writes exactly one element of each row along `dim`."""
     expected_shape = [
         size if axis != dim % len(x.shape) else 1 for axis, size in enumerate(x.shape)
     ]
@@ -334,9 +334,9 @@ def _is_one_per_row(x: Value, index: Value, dim: int) -> bool:
 
 
 def _written_once(graph: Ir, x: Value, index: Value, source: Value, dim: int) -> Value:
-    """Return x with one element of each row along `dim` replaced.
+    """Return `x` with one element of each row along `dim` replaced by `source`.
 
-    The positions are compared, so that no element has to move to another tile.
+    Each position is compared with the index, so no element has to be sent to another tile.
     """
     positions = np.arange(x.shape[dim])
     position_grid = np.broadcast_to(along_axis(positions, len(x.shape), dim), x.shape)
@@ -358,9 +358,12 @@ def _scatter_add(
 
 
 def _added(graph: Ir, rows: Value, places: Value, updates: Value) -> Value:
-    """Return `rows` with updates added at `places`. Raises `Unfit` for BOOL."""
+    """Return `rows` with `updates` added at the row numbers `places`.
+
+    :raises Unfit: if the dtype is BOOL.
+    """
     if rows.dtype is BOOL:
-        raise Unfit("booleans cannot be added", "call x.int(), and compare the result with 0.")
+        raise Unfit("it adds booleans", "convert them with x.int(), and compare the result with 0.")
     return graph.op("scatter_add", rows, places, updates)
 
 
@@ -386,8 +389,8 @@ def _scatter_reduce(
     include_self: bool = True,
 ) -> Value:  # fmt: skip
     if reduce not in ("sum", "mean", "amax", "amin"):
-        problem = f"scatter_reduce by {reduce!r} is not supported"
-        raise Unfit(problem, "choose 'sum', 'mean', 'amax' or 'amin'.")
+        problem = f"its argument reduce is {reduce!r}"
+        raise Unfit(problem, "use reduce='sum', 'mean', 'amax' or 'amin'.")
     if not index.size or not x.size:
         return x
     x, index = _at_least_1d(graph, x, index)
@@ -413,7 +416,10 @@ def _scatter_reduce(
             y = graph.op("div", y, num_updates) if x.floating else _floored(graph, y, num_updates)
     else:
         if x.dtype is BOOL:
-            raise Unfit("booleans have no maximum", "x.int(), and compare the result with 0.")
+            raise Unfit(
+                "it compares booleans by size",
+                "convert them with x.int(), and compare the result with 0.",
+            )
         lowest_value = -float("inf") if x.floating else -(2**31)
         is_minimum = reduce == "amin"
         if is_minimum:
@@ -428,17 +434,17 @@ def _scatter_reduce(
 
 
 def _negated(graph: Ir, x: Value) -> Value:
-    """Return -x, or ~x for integers, which reverses their order without overflow."""
+    """Return -x for floats and ~x for integers: both reverse the order without overflow."""
     return graph.op("bitwise_not" if x.dtype is INT else "neg", x)
 
 
 def _unless_hit(
     graph: Ir, num_updates: Value, rows: Value, otherwise: float, include_self: bool
 ) -> Value:
-    """Return the values to which updates are added: the elements of x in `rows`.
+    """Return the elements with which the updates are combined.
 
-    If `include_self` is false, an element with updates (`num_updates` is not 0) is replaced by
-    `otherwise`.
+    They are `rows` if `include_self`. Otherwise, an element that gets an update (`num_updates` is
+    not 0) is replaced by `otherwise`.
     """
     if include_self:
         return rows

@@ -1,7 +1,7 @@
-"""Norms: batch, layer and group norm, and their gradients.
+"""Lowering functions of batch, layer and group norms and of their gradients.
 
-The row of a norm puts values into `saved`, with its means as the key. The row of the gradient,
-which torch calls with the same means, reads them there.
+The function of a norm stores values in the dict `saved`, with the norm's means as the key. Torch
+passes the same means to the gradient, whose function reads the values from `saved`.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from ipu_teach.types import FLOAT
 
 
 def _check(x: Value, eps: float) -> None:
-    """Raise `Unfit` for a negative `eps`, and for an `x` without elements."""
+    """Raise `Unfit` if `eps` is negative or `x` has no elements."""
     if eps < 0:
-        raise Unfit(f"eps is {eps}", "give an eps of 0 or more, such as 1e-5.")
+        raise Unfit(f"its eps is {eps}", "use an eps of at least 0, such as 1e-5.")
     if not x.size:
-        raise Unfit("a tensor without elements has no norm", "leave out the norm of empty tensors.")
+        raise Unfit("its input has no elements", "leave out the norm of empty tensors.")
 
 
 def _norm_results(
@@ -32,9 +32,10 @@ def _norm_results(
     eps: float,
     groups: int | None = None,
 ) -> tuple[Value, ...]:
-    """Return the result of a norm, the normalised x, the means and the inverse deviations.
+    """Return `(y, whitened, means, inverse_deviations)` of a norm of `x`.
 
-    The inverse deviations are 1 / sqrt(variance + eps).
+    `y` is the result of the norm, `whitened` is the normalised `x` before the scale `gamma` and the
+    shift `beta`, and the inverse deviations are 1 / sqrt(variance + eps).
     """
     _check(x, eps)
     channels = x.shape[1]
@@ -48,10 +49,7 @@ def _norm_results(
 def _statistics(
     graph: Ir, results: Results, means: Value, inverse_deviations: Value
 ) -> list[Value]:
-    """Return the means and the inverse deviations in torch's shapes and dtypes.
-
-    They are the results 1 and 2 of torch's node.
-    """
+    """Return [means, inverse deviations] as torch's results 1 and 2, in their shapes and dtypes."""
     return [
         graph.cast(reshape(graph, v, results.shapes[i]), results.dtypes[i] or v.dtype)
         for i, v in ((1, means), (2, inverse_deviations))
@@ -63,7 +61,8 @@ def _zeros(
 ) -> list[Value | None]:
     """Return the gradients of a norm without elements: zeros, or None where `mask` is False.
 
-    `likes` has a pair for each gradient: a value with its dtype, or None for FLOAT, and its shape.
+    `likes` contains a pair (value, shape) for each gradient, which has the dtype of the value, or
+    FLOAT if the value is None.
     """
     zeros = [graph.constant(0.0, FLOAT if v is None else v.dtype, shape) for v, shape in likes]
     return [v if is_wanted else None for v, is_wanted in zip(zeros, mask, strict=True)]
@@ -79,7 +78,7 @@ def _gradients(
     inverse_deviations: Value,
     gamma: Value | None,
 ) -> list[Value | None]:
-    """Return the gradients of x, gamma and beta, or None where `mask` is False.
+    """Return the gradients of x, gamma and beta; None for those whose `mask` is False.
 
     `whitened` is the normalised x.
     """
@@ -118,7 +117,7 @@ def _batch_norm(
     eps: float,
     saved: Saved,
 ) -> list[Value | None]:
-    """Return the norm, the means and inverse deviations, and the new running mean and variance.
+    """Return [norm, means, inverse deviations, new running mean, new running variance].
 
     In training, the norm uses the mean and variance of the batch, which are blended into `mean` and
     `var`. Otherwise it uses `mean` and `var`.
@@ -157,7 +156,7 @@ def _with_statistics(
     var: Value,
     eps: float,
 ) -> Value:
-    """Return the batch norm of x by a given mean and variance."""
+    """Return the batch norm of `x` for the given mean and variance."""
     _check(x, eps)
     gamma, beta = (v if v is None else graph.cast(v, x.dtype) for v in (gamma, beta))
     return ir.batch_norm(
@@ -185,7 +184,7 @@ def _batch_norm_alone(
     eps: float,
     saved: Saved,
 ) -> list[Value]:
-    """Return the norm, the means and the inverse deviations of the batch."""
+    """Return [norm, means, inverse deviations] of a batch norm without running statistics."""
     y, whitened, means, inverse_deviations = _norm_results(
         graph, "batch", x, gamma=gamma, beta=beta, eps=eps
     )

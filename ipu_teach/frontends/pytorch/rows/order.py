@@ -1,6 +1,7 @@
-"""Order along a dimension: extremes and their positions, sorting, and running results.
+"""Lowering functions that depend on the order of elements along a dimension.
 
-Equal elements keep their order, and NaN is larger than all numbers, as in torch's stable sort.
+They compute extremes and their positions, sort elements, and compute cumulative results. As in
+torch's stable sort, equal elements keep their order, and NaN is larger than all numbers.
 """
 
 from __future__ import annotations
@@ -30,16 +31,19 @@ from ipu_teach.frontends.pytorch.rows.registry import (
 from ipu_teach.frontends.pytorch.rows.views import at_places
 from ipu_teach.types import FLOAT, INT, UNSIGNED_INT
 
-# --- places of extremes ---------------------------------------------------------------------------
+# --- positions of extremes ------------------------------------------------------------------------
 
 
 def _place(graph: Ir, kind: str, rows: Value) -> Value:
-    """Return INT[rows]: the column of each row's first maximum or minimum, or of its first NaN."""
+    """Return an INT value [rows]: the column of the first maximum or minimum of each row.
+
+    If a row contains NaN, return the column of its first NaN. `kind` is "max" or "min".
+    """
     return graph.op("reinterpret", graph.op(f"arg_{kind}", rows), dtype=INT)
 
 
 def _arg(kind: str) -> Callable[..., Value]:
-    """Return the function that lowers argmax or argmin."""
+    """Return the lowering function of argmax or argmin; `kind` is "max" or "min"."""
 
     def arg(
         graph: Ir, results: Results, x: Value, dim: int | None = None, keepdim: bool = False
@@ -52,9 +56,9 @@ def _arg(kind: str) -> Callable[..., Value]:
 
 
 def _with_place(kind: str) -> Callable[..., Value | list[Value]]:
-    """Return the function that lowers max or min.
+    """Return the lowering function of torch.max or torch.min; `kind` is "max" or "min".
 
-    It returns the extreme; if a dimension is given, it returns [extreme, position].
+    The function returns the extreme, or [extreme, position] if a dimension is given.
     """
 
     def extreme(
@@ -81,7 +85,10 @@ for _kind in ("max", "min"):
 
 
 def first_in_order(graph: Ir, x: Value, count: int, dim: int, largest: bool) -> list[Value]:
-    """Return the first `count` elements in order along a dimension, and their positions as INT."""
+    """Return [values, positions] of the first `count` elements in order along dimension `dim`.
+
+    The order is descending if `largest`, and otherwise ascending. The positions are INT.
+    """
     rows = as_rows(graph, numeric(graph, x), dim)
     values, positions = graph.emit("top_k", rows, k=count, largest=largest)
     positions = graph.op("reinterpret", positions, dtype=INT)
@@ -101,7 +108,7 @@ def _topk(
 def _sort(
     graph: Ir, results: Results, x: Value, *arguments: Argument, **options: Argument
 ) -> list[Value]:
-    if "stable" in str(results.node.target):  # the call is sort(x, stable, dim, descending)
+    if "stable" in str(results.node.target):  # the operation is sort(x, stable, dim, descending)
         stable = options.pop("stable", None)
         if stable is None and arguments and not options:
             arguments = arguments[1:]
@@ -112,9 +119,9 @@ def _sort(
 
 
 def _ranked_at(graph: Ir, x: Value, rank: int, dim: int) -> list[Value]:
-    """Return the element of each row with a rank in ascending order, and its position in x.
+    """Return [value, position] of the element with the given rank in each row along `dim`.
 
-    The smallest element has the rank 0. `dim` is the dimension of the rows.
+    Ranks count from 0 in ascending order: the smallest element has rank 0.
     """
     rows = as_rows(graph, numeric(graph, x), dim)
     sorted_values, positions = first_in_order(graph, rows, rank + 1, 1, largest=False)
@@ -137,9 +144,9 @@ def _kthvalue(
 def _median(
     graph: Ir, results: Results, x: Value, dim: int | None = None, keepdim: bool = False
 ) -> Value | list[Value]:
-    """Return the median: the middle element, or the lower of the two middle ones.
+    """Return the median: the middle element, or the lower one of the two middle elements.
 
-    If there is a NaN, the result is the first NaN.
+    If there is a NaN, the median is the first NaN.
     """
     values = reshape(graph, x, (x.size,)) if dim is None else x
     valid_dim = 0 if dim is None else dim
@@ -160,12 +167,13 @@ def _nanmedian(
 ) -> Value | list[Value]:
     """Return the median of the elements that are not NaN, or NaN if all elements are NaN.
 
-    It is the middle element, or the lower of the two middle ones.
+    The median is the middle element, or the lower one of the two middle elements.
     """
     if not x.floating:
         return _median(graph, results, x, dim, keepdim=keepdim)
     rows = reshape(graph, x, (1, x.size)) if dim is None else as_rows(graph, x, dim)
-    values, positions = first_in_order(graph, rows, rows.shape[1], 1, largest=False)  # NaN are last
+    # In ascending order, NaNs come last.
+    values, positions = first_in_order(graph, rows, rows.shape[1], 1, largest=False)
     is_number = graph.op("logical_not", graph.op("is_nan", rows))
     num_values = ir.reduced(graph, "sum", graph.cast(is_number, INT), [1])
     median_rank = graph.op("max", graph.op("shift_right", graph.op("sub", num_values, 1), 1), 0)
@@ -187,7 +195,7 @@ Combine = Callable[[Value, Value], Value]
 def running_results(graph: Ir, rows: Value, combine: Combine) -> Value:
     """Return a value [rows, n]: each element combined with all elements before it in its row.
 
-    There are log2(n) steps, each for all elements at once.
+    The function adds log2(n) steps, each of which combines elements of the whole value at once.
     """
     row_length = rows.shape[1]
     shift = 1
@@ -200,7 +208,7 @@ def running_results(graph: Ir, rows: Value, combine: Combine) -> Value:
 
 
 def _cumulative(kind: str) -> Callable[..., Value]:
-    """Return the function that lowers a running sum or product."""
+    """Return the lowering function of a cumulative sum or product; `kind` is "add" or "mul"."""
 
     def cumulative(graph: Ir, results: Results, x: Value, dim: int, **_: Argument) -> Value:
         dtype = results.dtype
@@ -212,7 +220,7 @@ def _cumulative(kind: str) -> Callable[..., Value]:
 
 
 def _accumulator(dtype: Kind) -> Kind:
-    """Return the dtype in which running results are computed: FLOAT for HALF, else `dtype`."""
+    """Return the dtype for computing cumulative results: FLOAT for HALF, otherwise `dtype`."""
     return FLOAT if is_float(dtype) else dtype
 
 
@@ -223,7 +231,7 @@ row("cumprod")(_cumulative("mul"))
 @row("logcumsumexp")
 def _logcumsumexp(graph: Ir, results: Results, x: Value, dim: int) -> Value:
     def combine(a: Value, b: Value) -> Value:
-        """Return log(exp(a) + exp(b)), also if both are infinite."""
+        """Return log(exp(a) + exp(b)), also if a and b are infinite."""
         gap = graph.op("abs", graph.op("sub", a, b))
         tail = graph.op("log1p", graph.op("exp", graph.op("neg", gap)))
         tail = graph.op("select", graph.op("eq", a, b), graph.constant(log(2), a.dtype), tail)
@@ -235,9 +243,10 @@ def _logcumsumexp(graph: Ir, results: Results, x: Value, dim: int) -> Value:
 
 
 def _running_extreme(kind: str) -> Callable[..., list[Value]]:
-    """Return the function that lowers a running maximum or minimum, with its position.
+    """Return the lowering function of a cumulative maximum or minimum, with its position.
 
-    The position is that of the last element so far that equals the extreme or is NaN.
+    The position is that of the last element so far that equals the extreme or is NaN. `kind` is
+    "max" or "min".
     """
 
     def extreme(graph: Ir, results: Results, x: Value, dim: int) -> list[Value]:
@@ -267,16 +276,16 @@ def _searchsorted(
     graph: Ir, results: Results, first: Operand, second: Operand, *, right: bool = False,
     side: str | None = None, sorter: Value | None = None, **_: Argument,
 ) -> Value:  # fmt: skip
-    """Return how many of the sorted numbers are less than each value.
+    """Return the number of sorted numbers that are less than each value.
 
-    With `right` or the side "right", equal numbers are counted, too.
+    With `right` or the side "right", the sorted numbers that equal the value are counted too.
     """
     is_bucketize = "bucketize" in str(results.node.target)
     operand, sorted_numbers = (first, second) if is_bucketize else (second, first)
     if sorter is not None:
         raise Unfit(
-            "the argument sorter is not supported",
-            "sort the sequence first: sequence.gather(-1, sorter).",
+            "its argument sorter is not supported",
+            "sort the sequence first: sequence = sequence.gather(-1, sorter).",
         )
     _, dtype = results.promoted()
     values = as_dtype(graph, operand, dtype)
@@ -287,7 +296,7 @@ def _searchsorted(
             graph, sorted_values, (*sorted_values.shape[:-1], 1, sorted_values.shape[-1])
         )
     is_right = right or side == "right"
-    # negate the opposite comparison: then all numbers are below NaN
+    # Negating the opposite comparison makes all numbers count as less than NaN.
     is_below = graph.op(
         "logical_not", graph.op("gt" if is_right else "gteq", sorted_values, values)
     )

@@ -1,7 +1,8 @@
-"""Pooling: by the device's pools where they are equivalent, otherwise by tables of windows.
+"""Lowering functions of pools.
 
-A table of windows is an array [outputs, elements of a window]. It contains positions in the
-flattened field, and -1 where a window has fewer elements. Such a table can describe padding,
+They use the device's pools where these compute the same as torch's, and otherwise a table of
+windows. A table of windows is an array [outputs, elements of a window]. It contains positions in
+the flattened field, and -1 where a window has fewer elements. Such a table can describe padding,
 dilation, windows that extend beyond the field, and the unequal windows of adaptive pools.
 """
 
@@ -17,17 +18,20 @@ from ipu_teach.frontends.pytorch.rows.registry import Ints, Results, reshape, ro
 from ipu_teach.types import FLOAT, INT, UNSIGNED_INT, Array
 
 Sizes = dict[str, tuple[int, ...]]
-Axis = list[list[int]]  # for each output along one dimension: the positions in its window
+Axis = list[list[int]]  # the positions in the window of each output along a dimension
 
 
 def _check_floats(x: Value) -> None:
-    """Raise `Unfit` unless x contains floats."""
+    """Raise `Unfit` if `x` does not contain floats."""
     if not x.floating:
-        raise Unfit(f"pooling of {x.dtype.__name__}", "x.float() first.")
+        raise Unfit(
+            f"the device pools only floats, not {x.dtype.__name__}",
+            "convert the input to floats: x.float().",
+        )
 
 
 def _batched(graph: Ir, x: Value, rank: int) -> Value:
-    """Return x as [batch, channels, *field]; `rank` is the number of dimensions of the field."""
+    """Return `x` as [batch, channels, *field]; `rank` is the number of dimensions of the field."""
     return x if len(x.shape) == rank + 2 else reshape(graph, x, (1, *x.shape))
 
 
@@ -66,10 +70,13 @@ def _table(field: Ints, axes: list[Axis]) -> Array:
 
 
 class Windows:
-    """The windows of a pool over x [batch, channels, *field], as rows for a gather.
+    """The windows of a pool over x [batch, channels, *field].
 
-    `lead` is batch * channels, `size` is the number of elements of the field, and `outputs` is the
-    shape of the output's field.
+    Attributes:
+        table: the table of windows, as the module's docstring describes it.
+        lead: the product batch * channels.
+        size: the number of elements of the field.
+        outputs: the shape of the output's field.
     """
 
     def __init__(self, graph: Ir, x: Value, axes: list[Axis]) -> None:
@@ -84,14 +91,14 @@ class Windows:
 
     @property
     def index(self) -> Value:
-        """The flat table of windows, with the position after the field's last one instead of -1."""
+        """The flattened table of windows, with the number of elements instead of -1."""
         places = np.where(self.table < 0, self.size, self.table)
         return self.graph.constant(places.reshape(-1), UNSIGNED_INT)
 
     def gathered(self, x: Value, outside: float) -> Value:
-        """Return the elements of each window of x: [outputs, elements, batch * channels].
+        """Return the elements of each window of `x`: [outputs, elements, batch * channels].
 
-        Elements outside of the field get the value `outside`.
+        Elements outside of the field have the value `outside`.
         """
         by_channel = reshape(self.graph, x, (self.lead, self.size))
         by_position = self.graph.op("permute", by_channel, dims=(1, 0))
@@ -101,7 +108,7 @@ class Windows:
         return reshape(self.graph, window_rows, (*self.table.shape, self.lead))
 
     def scattered(self, updates: Value) -> Value:
-        """Return a value of x's shape: at each position, the sum of its updates.
+        """Return a value with the shape of x: for each position, the sum of its updates.
 
         `updates` is [outputs, elements of a window, batch * channels].
         """
@@ -116,14 +123,14 @@ class Windows:
         return reshape(self.graph, by_channel, (*self.shape[:2], *self.outputs))
 
     def from_outputs(self, y: Value) -> Value:
-        """Return y [batch, channels, *outputs] as [outputs, batch * channels]."""
+        """Return `y` [batch, channels, *outputs] as [outputs, batch * channels]."""
         flat = reshape(self.graph, y, (self.lead, len(self.table)))
         return self.graph.op("permute", flat, dims=(1, 0))
 
     def largest(self, x: Value) -> tuple[Value, Value]:
-        """Return (maxima, positions): INT positions of the maxima in the flattened field.
+        """Return `(maxima, positions)`; a position is an INT index into the flattened field.
 
-        Both are [batch, channels, *outputs].
+        Both values are [batch, channels, *outputs].
         """
         elements = self.graph.op("permute", self.gathered(x, -float("inf")), dims=(0, 2, 1))
         values = self.graph.op("reduce_max", elements, dims=[2])
@@ -159,7 +166,7 @@ def _options(
 
 
 def _complete(field: int, kernel: int, stride: int, lower: int, upper: int) -> int:
-    """Return the padding after a field that completes its last window.
+    """Return the padding after a field that completes the last window, as `ceil_mode` requires.
 
     `lower` and `upper` are the padding before and after the field without `ceil_mode`.
     """
@@ -170,7 +177,10 @@ def _complete(field: int, kernel: int, stride: int, lower: int, upper: int) -> i
 
 
 def _uses_places(results: Results, backward: str) -> bool:
-    """Return whether an operation other than the pool's backward pass reads its positions."""
+    """Return whether anything but the pool's backward pass uses the positions of the maxima.
+
+    `backward` is the name of the backward operation.
+    """
     readers = [
         reader
         for user in results.node.users
@@ -181,7 +191,7 @@ def _uses_places(results: Results, backward: str) -> bool:
 
 
 def _max_pool_row(rank: int) -> None:
-    """Add the rows of a maximum pool over `rank` dimensions, forward and backward."""
+    """Register the lowering functions of a maximum pool over `rank` dimensions."""
     name = f"max_pool{rank}d_with_indices"
 
     @row(name)
@@ -213,7 +223,7 @@ def _max_pool_row(rank: int) -> None:
         gradient = _batched(graph, gradient, rank)
         if any(d != 1 for d in ir.sized(rank, d=dilation)["d"]):
             y = _to_places(graph, full, gradient, _batched(graph, places, rank))
-        else:  # this pool is merged with the equal pool of the forward pass
+        else:  # a later pass removes the second of two equal pools
             options = _options(
                 rank, full, kernel=kernel, stride=stride, padding=padding, ceil_mode=ceil_mode
             )
@@ -223,7 +233,7 @@ def _max_pool_row(rank: int) -> None:
 
 
 def _to_places(graph: Ir, x: Value, gradient: Value, places: Value) -> Value:
-    """Return a value of x's shape: each gradient is added at its position in the field."""
+    """Return a value with the shape of `x`: each gradient is added at its position in the field."""
     num_channels = x.shape[0] * x.shape[1]
     field_size = int(np.prod(x.shape[2:]))
     num_outputs = gradient.size // num_channels
@@ -241,7 +251,7 @@ def _to_places(graph: Ir, x: Value, gradient: Value, places: Value) -> Value:
 
 
 def _adaptive_max_row(rank: int) -> None:
-    """Add the rows of an adaptive maximum pool over `rank` dimensions, forward and backward."""
+    """Register the lowering functions of an adaptive maximum pool over `rank` dimensions."""
 
     @row(f"adaptive_max_pool{rank}d")
     def forward(graph: Ir, results: Results, x: Value, size: Ints) -> list[Value]:
@@ -260,7 +270,7 @@ def _adaptive_max_row(rank: int) -> None:
 
 
 def _mean_of(windows: Windows, x: Value, counts: Array) -> Value:
-    """Return the sum of each window, computed in FLOAT, divided by its entry in `counts`."""
+    """Return the sum of each window, in FLOAT, divided by the window's entry in `counts`."""
     graph = windows.graph
     window_sums = graph.op("sum", windows.gathered(graph.cast(x, FLOAT), 0.0), dims=[1])
     inverse_counts = graph.constant(1 / np.asarray(counts, np.float64)[:, None], FLOAT)
@@ -268,7 +278,7 @@ def _mean_of(windows: Windows, x: Value, counts: Array) -> Value:
 
 
 def _mean_gradient(windows: Windows, gradient: Value, counts: Array) -> Value:
-    """Return the gradient of `_mean_of`."""
+    """Return the gradient of the input of `_mean_of`, for the gradient of its result."""
     graph = windows.graph
     float_gradient = graph.cast(gradient, FLOAT)
     inverse_counts = graph.constant(1 / np.asarray(counts, np.float64)[:, None], FLOAT)
@@ -282,7 +292,7 @@ def _avg_windows(
     graph: Ir, x: Value, outputs: Ints, sizes: Sizes, count_include_pad: bool,
     divisor: int | None,
 ) -> tuple[Windows, Array]:  # fmt: skip
-    """Return the windows of an average, and the divisor of the sum of each window."""
+    """Return `(windows, divisors)`: the windows of an average pool, and the divisor of each sum."""
     window_sizes = (sizes[kernel] for kernel in ("kernel", "stride", "lower"))
     ones = (1,) * len(outputs)
     windows = Windows(graph, x, list(map(_axis, x.shape[2:], outputs, *window_sizes, ones)))
@@ -290,7 +300,7 @@ def _avg_windows(
         return windows, np.full(len(windows.table), divisor)
     if not count_include_pad:
         return windows, np.maximum((windows.table >= 0).sum(1), 1)
-    # with ceil_mode, windows may extend beyond the padding; torch does not count that part
+    # With ceil_mode, windows may extend beyond the padding. Torch does not count elements there.
     lengths_by_dim = [
         [
             min(window * stride - lower + kernel, size + lower) - (window * stride - lower)
@@ -304,13 +314,13 @@ def _avg_windows(
 
 
 def _avg_pool_row(rank: int) -> None:
-    """Add the rows of an average pool over `rank` dimensions, forward and backward."""
+    """Register the lowering functions of an average pool over `rank` dimensions."""
 
     def options(x: Value, kernel: Ints, stride: Ints, padding: Ints) -> Sizes:
         return _options(rank, x, kernel=kernel, stride=stride, padding=padding, ceil_mode=False)
 
     def is_plain(sizes: Sizes, x: Value, outputs: Ints, divisor: int | None) -> bool:
-        """Return whether the device's own pool has these windows."""
+        """Return whether the device's own pool has the same windows."""
         names = ("kernel", "stride", "lower")
         rounded_down = [
             (n + 2 * p - k) // s + 1
@@ -358,7 +368,7 @@ def _avg_pool_row(rank: int) -> None:
 def _plain_gradient(
     graph: Ir, x: Value, gradient: Value, sizes: Sizes, count_include_pad: bool
 ) -> Value:
-    """Return the gradient of the device's average pool; the average may also count padding."""
+    """Return the gradient of the device's average pool, also if the averages count the padding."""
     lower = sizes["lower"]
     upper = sizes["upper"]
     if not (count_include_pad and any((*lower, *upper))):
@@ -375,14 +385,14 @@ def _plain_gradient(
 
 
 def _adaptive_avg_row(rank: int) -> None:
-    """Add the rows of an adaptive average pool over `rank` dimensions, forward and backward."""
+    """Register the lowering functions of an adaptive average pool over `rank` dimensions."""
 
     def windows(graph: Ir, x: Value, outputs: Ints) -> tuple[Windows, Array]:
         adaptive = Windows(graph, x, list(map(_adaptive_axis, x.shape[2:], outputs)))
         return adaptive, (adaptive.table >= 0).sum(1)
 
     def divided(x: Value, outputs: Ints) -> list[int] | None:
-        """Return the kernel of the equivalent pool if the field divides evenly, else None."""
+        """Return the kernel of the equivalent plain pool, or None if there is none."""
         pairs = list(zip(x.shape[2:], outputs, strict=True))
         return None if any(not m or n % m for n, m in pairs) else [n // m for n, m in pairs]
 

@@ -1,4 +1,4 @@
-"""Matrix products and convolutions."""
+"""Lowering functions of matrix products and convolutions."""
 
 from __future__ import annotations
 
@@ -14,19 +14,18 @@ from ipu_teach.frontends.pytorch.rows.registry import Ints, Results, first_eleme
 def _product(graph: Ir, results: Results, a: Value, b: Value) -> Value:
     a, b = in_dtype(graph, results, a, b)
     if not a.floating:
-        why = f"matrices of {a.dtype.__name__} are not multiplied"
-        raise Unfit(why, "x.float() @ y.float().")
+        why = f"the device multiplies only matrices of floats, not of {a.dtype.__name__}"
+        raise Unfit(why, "convert the matrices to floats: x.float() @ y.float().")
     if not a.size or not b.size:
         return graph.constant(0.0, a.dtype, (*a.shape[:-1], b.shape[-1]))
     return _by_transposes(graph, a, b) or graph.op("matmul", a, b)
 
 
 def _by_transposes(graph: Ir, a: Value, b: Value) -> Value | None:
-    """Return a b as the transpose of bᵀ aᵀ if only a is the transpose of a matrix; otherwise None.
+    """Return `a @ b` as the transpose of bᵀ aᵀ if only `a` is a transposed matrix; otherwise None.
 
-    torch computes the gradient of a layer's weights as a product whose left operand is a transpose.
-    The forward pass multiplies by the transpose of the weights, so that the gradient as a transpose
-    has the layout of the weights on the tiles.
+    torch computes the gradient of a layer's weights as a product whose left operand is transposed.
+    Computed as a transpose, the gradient has the same tile mapping as the weights.
     """
     if len(a.shape) != 2:
         return None
@@ -43,7 +42,7 @@ def _by_transposes(graph: Ir, a: Value, b: Value) -> Value | None:
 def _addmm(
     graph: Ir, results: Results, c: Value, a: Value, b: Value, beta: float = 1, alpha: float = 1
 ) -> Value:
-    """Return beta c + alpha a b. If `beta` is 0, `c` is not read, so that it may contain NaN."""
+    """Return `beta * c + alpha * a @ b`. If `beta` is 0, `c` is not read and may contain NaN."""
     y = _product(graph, results, a, b)
     y = y if alpha == 1 else graph.op("mul", y, alpha)
     if beta == 0:
@@ -64,10 +63,10 @@ def _addmv(
 def _addbmm(
     graph: Ir, results: Results, c: Value, a: Value, b: Value, beta: float = 1, alpha: float = 1
 ) -> Value:
-    """Return beta c + alpha times the sum of the products a[i] b[i], computed as one product.
+    """Return `beta * c + alpha * s`, where s is the sum of all products `a[i] @ b[i]`.
 
-    Its left operand has the matrices of `a` side by side, and its right operand those of `b` one
-    below the other.
+    The sum is computed as a single product. Its left operand contains the matrices of `a` next to
+    each other, and its right operand contains the matrices of `b` below each other.
     """
     batch_size, row_count, column_count = a.shape
     a_side_by_side = graph.op("permute", a, dims=(1, 0, 2))
@@ -86,13 +85,16 @@ NAMES = "stride", "lower", "dilation"
 
 
 def _check_floats(x: Value) -> None:
-    """Raise `Unfit` unless x contains floats."""
+    """Raise `Unfit` if `x` does not contain floats."""
     if not x.floating:
-        raise Unfit(f"a convolution of {x.dtype.__name__}", "x.float() and the weights in float.")
+        raise Unfit(
+            f"the device computes convolutions only of floats, not of {x.dtype.__name__}",
+            "convert the input and the weights with .float().",
+        )
 
 
 def _sizes(rank: int, stride: Ints, padding: Ints, dilation: Ints) -> Sizes:
-    """Return the sizes of a convolution, each with `rank` entries, one for each dimension."""
+    """Return the sizes of a convolution, each as a tuple with `rank` entries."""
     return ir.sized(rank, stride=stride, lower=padding, upper=padding, dilation=dilation)
 
 
@@ -119,11 +121,11 @@ def _per_channel(graph: Ir, bias: Value, rank: int) -> Value:
 
 
 def _reached(x: Value, weights: Value, field: Ints, sizes: Sizes) -> tuple[list[int], Sizes]:
-    """Return the field's part that x affects in a transposed convolution, and the sizes for it.
+    """Return `(lengths, sizes)` for the part of the output that a transposed convolution reaches.
 
-    The part is the list of its lengths from index 0; behind it, the output is 0. The upper padding
-    in the sizes is chosen so that a convolution of this part has exactly the shape of x. Output
-    padding makes it smaller than the lower padding.
+    The part begins at index 0 and has the length `lengths[d]` in dimension d; after it, the output
+    is 0. `sizes` is a copy with an upper padding for which a convolution of this part has exactly
+    the shape of `x`. With output padding, the upper padding is smaller than the lower padding.
     """
     reached_shape = []
     upper_padding = []
@@ -139,9 +141,9 @@ def _reached(x: Value, weights: Value, field: Ints, sizes: Sizes) -> tuple[list[
 def _transposed(
     graph: Ir, x: Value, weights: Value, shape: Ints, groups: int, sizes: Sizes
 ) -> Value:
-    """Return the transposed convolution of x in the shape `shape`.
+    """Return the transposed convolution of `x` with the shape `shape`.
 
-    It is computed as the gradient of a convolution by its input.
+    It is computed as the gradient of a convolution with respect to its input.
     """
     reached_field, sizes = _reached(x, weights, shape[2:], sizes)
     reached_shape = (*shape[:2], *reached_field)
@@ -168,7 +170,7 @@ def _convolution_backward(
     groups: int,
     mask: Ints,
 ) -> list[Value | None]:
-    """Return the gradients of x, the weights and the bias, or None where `mask` is False."""
+    """Return the gradients of x, the weights and the bias; None for those whose `mask` is False."""
     rank = len(weights.shape) - 2
     sizes = _sizes(rank, stride, padding, dilation)
     x_grad = weight_grad = bias_grad = None

@@ -1,4 +1,8 @@
-"""Random numbers. The number of a random operation in its graph is its `modifier` of the seed."""
+"""Lowering functions of random numbers.
+
+The random operations of a graph are numbered from 1. Each passes its number as the `modifier` of
+the seed, so different operations return different numbers.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +31,7 @@ SMALLEST = 2.0**-26  # Every uniform random number above 0 is larger than this.
 def random_numbers(
     graph: Ir, kind: str, shape: Ints, dtype: Kind, keep: float | None = None
 ) -> Value:
-    """Return random numbers by the operation "uniform", "normal" or "dropout_mask".
+    """Return random numbers of the operation `kind`: "uniform", "normal" or "dropout_mask".
 
     `keep` is the probability with which a dropout mask keeps an element.
     """
@@ -39,14 +43,15 @@ def random_numbers(
 
 
 def uniform(graph: Ir, results: Results) -> Value:
-    """Return uniform FLOAT random numbers from 0 to below 1 in the shape of the result."""
+    """Return uniform FLOAT random numbers in [0, 1), in the shape of the result."""
     return random_numbers(graph, "uniform", results.shape, FLOAT)
 
 
 def _below_one(graph: Ir, results: Results) -> Value:
-    """Return random numbers from 0 to below 1, in the dtype of the result.
+    """Return uniform random numbers in [0, 1), in the dtype of the result.
 
-    They are limited to the largest HALF below 1, because a FLOAT near 1 becomes 1 as a HALF.
+    HALF numbers are limited to the largest HALF below 1, because rounding a FLOAT near 1 to HALF
+    would give 1.
     """
     numbers = uniform(graph, results)
     if results.dtype is FLOAT:
@@ -55,7 +60,7 @@ def _below_one(graph: Ir, results: Results) -> Value:
 
 
 def _positive(graph: Ir, results: Results) -> Value:
-    """Return uniform random numbers above 0 and below 1."""
+    """Return uniform FLOAT random numbers above 0 and below 1."""
     return graph.op("max", uniform(graph, results), SMALLEST)
 
 
@@ -73,7 +78,7 @@ def _randn(graph: Ir, results: Results, *_: Argument, **__: Argument) -> Value:
 def _normal(
     graph: Ir, results: Results, x: Operand, mean: Operand = 0.0, std: Operand = 1.0, **_: Argument
 ) -> Value:
-    if "functional" not in str(results.node.target):  # the call is normal(mean, std)
+    if "functional" not in str(results.node.target):  # the operation is normal(mean, std)
         std = mean if isinstance(mean, (int, float, Value)) and mean != 0.0 else std
         mean = x
     normal_numbers = random_numbers(graph, "normal", results.shape, results.dtype)
@@ -84,10 +89,10 @@ def _normal(
 def _from_uniform(
     transform: Callable[[Ir, Value, float, float], Value], a_default: float, b_default: float = 0.0
 ) -> Callable[..., Value]:
-    """Return the row function for a distribution with two parameters, a and b.
+    """Return the lowering function of a random distribution with two parameters, a and b.
 
-    `a_default` and `b_default` are their default values. `transform(graph, u, a, b)` computes
-    samples from uniform random numbers u.
+    `a_default` and `b_default` are the parameters' default values. `transform(graph, u, a, b)`
+    computes samples of the distribution from uniform random numbers u.
     """
 
     def sample(
@@ -139,13 +144,15 @@ def _log_normal(
 
 
 def _between(graph: Ir, results: Results, low: int, high: int) -> Value:
-    """Return random integers from `low` to below `high`.
+    """Return random integers i with `low` <= i < `high`.
 
-    Raises `Unfit` if the range has more than 2**24 integers.
+    :raises Unfit: if the range contains more than 2**24 integers.
     """
     if high - low > 2**24:
-        why = f"{high - low:,} integers are more than a float can represent exactly"
-        raise Unfit(why, f"choose a range of {2**24:,} at most.")
+        why = (
+            f"its range has {high - low:,} integers, more than a 32-bit float can represent exactly"
+        )
+        raise Unfit(why, f"choose a range of at most {2**24:,} integers.")
     integers_from_0 = graph.op("floor", graph.op("mul", uniform(graph, results), float(high - low)))
     integers_from_0 = graph.op("min", integers_from_0, float(high - low - 1))
     return as_dtype(graph, graph.op("add", graph.cast(integers_from_0, INT), low), results.dtype)
@@ -198,10 +205,10 @@ def _multinomial(
     replacement: bool = False,
     **_: Argument,
 ) -> Value:
-    """Return classes, drawn with probabilities that are proportional to the weights.
+    """Return `count` random classes, drawn with probabilities that are proportional to `weights`.
 
-    A class is drawn where log(weight) plus Gumbel noise is largest. Without replacement, they are
-    the classes with the `count` largest sums.
+    The class with the largest log(weight) plus Gumbel noise is drawn. Without replacement, the
+    classes with the `count` largest sums are drawn.
     """
     log_weights = graph.op("log", graph.cast(weights, FLOAT))
     if not replacement:
@@ -220,7 +227,7 @@ def _multinomial(
 
 
 def _gumbel(graph: Ir, shape: Ints) -> Value:
-    """Return Gumbel noise, -log(-log(u)), which is finite because u is above 0 and below 1."""
+    """Return Gumbel noise -log(-log(u)), which is finite because 0 < u < 1."""
     u = graph.op("max", random_numbers(graph, "uniform", shape, FLOAT), SMALLEST)
     u = graph.op("min", u, 1 - 2.0**-24)
     return graph.op("neg", graph.op("log", graph.op("neg", graph.op("log", u))))

@@ -1,4 +1,4 @@
-"""Reductions over dimensions: sums, products, extremes, moments, norms and softmax."""
+"""Lowering functions of reductions: sums, products, extremes, variances, norms and softmax."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ NAN = float("nan")
 
 
 def reduce(graph: Ir, results: Results, kind: str, x: Value, dim: Dims, empty: float) -> Value:
-    """Return x reduced over `dim` in the result's shape, or `empty` if x has no elements."""
+    """Return `x` reduced over `dim`, in the shape of the result; `empty` if `x` has no elements.
+
+    `kind` is the kind of the reduction in `frontends.ir`, such as "sum" or "reduce_max".
+    """
     if not x.size:
         return graph.constant(empty, x.dtype, results.shape)
     y = ir.reduced(graph, kind, x, dimensions(x, dim)) if x.shape else x
@@ -48,12 +51,12 @@ def _prod(
 
 
 def half_as_float(graph: Ir, x: Value) -> Value:
-    """Return `x`, with HALF converted to FLOAT, so that a sum is rounded only once, at its end."""
+    """Return `x`, with HALF converted to FLOAT, so that a sum is rounded only once."""
     return graph.cast(x, FLOAT) if x.dtype is HALF else x
 
 
 def _total(graph: Ir, results: Results, x: Value, dim: Dims, count: float) -> Value:
-    """Return the sum of x over `dim`, divided by `count`, which may be 0."""
+    """Return the sum of `x` over `dim`, divided by `count`; NaN or infinite if `count` is 0."""
     sums = reduce(graph, results, "sum", x, dim=dim, empty=0)
     return graph.op("mul", sums, 1 / count) if count else graph.op("div", sums, 0.0)
 
@@ -71,7 +74,7 @@ def _mean(
 
 
 def _size(shape: tuple[int, ...]) -> int:
-    """Return the number of elements of a shape."""
+    """Return the number of elements of a tensor with the shape `shape`."""
     size = 1
     for length in shape:
         size *= length
@@ -79,7 +82,10 @@ def _size(shape: tuple[int, ...]) -> int:
 
 
 def _extreme(kind: str) -> Callable[..., Value]:
-    """Return the row function for a maximum or a minimum over dimensions."""
+    """Return the lowering function of a maximum or minimum over dimensions.
+
+    `kind` is "reduce_max" or "reduce_min".
+    """
 
     def extreme(
         graph: Ir, results: Results, x: Value, dim: Dims = None, keepdim: bool = False
@@ -112,12 +118,12 @@ def _var(
     graph: Ir, results: Results, x: Value, dim: Dims = None, unbiased: bool | None = None,
     keepdim: bool = False, *, correction: float | None = None,
 ) -> Value:  # fmt: skip
-    """Return the variance of x over `dim`.
+    """Return the variance of `x` over `dim`.
 
-    The squares' sum is divided by the number of summands minus `correction`, but at least by 0. A
-    division by 0 gives NaN or infinity.
+    The sum of the squared differences from the mean is divided by the number of elements in it
+    minus `correction`, or by 0 if that is negative. A division by 0 gives NaN or infinity.
     """
-    if isinstance(dim, bool):  # the call is var(x, unbiased)
+    if isinstance(dim, bool):  # the operation is var(x, unbiased)
         unbiased = dim
         dim = None
     if correction is None:
@@ -172,10 +178,10 @@ def _vector_norm(
     graph: Ir, results: Results, x: Value, ord: float = 2, dim: Dims = None, keepdim: bool = False,
     **_: Argument,
 ) -> Value:  # fmt: skip
-    """Return (Σ |x|ᵖ)^(1/p), where p is `ord`.
+    """Return the norm (Σ |x|ᵖ)^(1/p) over `dim`, where p is `ord`.
 
     For p = 0, the norm is the number of nonzero elements. For p = inf it is the largest |x|, and
-    for p = -inf the smallest.
+    for p = -inf the smallest |x|.
     """
     magnitude = graph.op("abs", half_as_float(graph, as_dtype(graph, x, results.dtype)))
     norm = _norm_of(graph, results, magnitude, ord=float(ord), dim=dim)
@@ -183,7 +189,7 @@ def _vector_norm(
 
 
 def _norm_of(graph: Ir, results: Results, magnitude: Value, ord: float, dim: Dims) -> Value:
-    """Return the norm of order `ord` of `magnitude`, the absolute values of a vector."""
+    """Return the norm of order `ord` over `dim`. `magnitude` contains the absolute values."""
     if ord in (float("inf"), -float("inf")):
         extreme_kind = "reduce_max" if ord > 0 else "reduce_min"
         return reduce(graph, results, extreme_kind, magnitude, dim=dim, empty=0)
@@ -207,7 +213,7 @@ def _dist(graph: Ir, results: Results, a: Value, b: Value, p: float = 2) -> Valu
 
 
 def _along(kind: str) -> Callable[..., Value]:
-    """Return the row function for a softmax or a log-softmax along a dimension."""
+    """Return the lowering function of a softmax or a log-softmax along a dimension."""
 
     def along(graph: Ir, results: Results, x: Value, dim: int, *_: Argument) -> Value:
         x = as_dtype(graph, x, results.dtype)

@@ -1,9 +1,10 @@
-"""The table of core ATen operations, by torch's names, and functions that its rows share.
+"""The table of lowering functions by torch's operation names, and helpers of these functions.
 
-A row is a function of the graph, the `Results` of torch's node, and the arguments of the node:
-values in place of tensors, and numbers, lists and None as in torch. It adds operations to the
-graph, and returns a value for each result. torch determines the dtype and the shape of each result,
-so rows need no rules for promotion or broadcasting.
+A lowering function has the arguments `(graph, results, *arguments)`: the graph to extend, the
+`Results` of torch's node, and the arguments of the node. It gets a `Value` for each tensor, and
+numbers, lists and None as in torch. It adds operations to the graph, and returns a value for each
+result. The dtype and shape of each result come from torch, so a lowering function needs no rules
+for promotion or broadcasting.
 """
 
 from __future__ import annotations
@@ -22,28 +23,32 @@ Kind = type[DType]
 Ints = Sequence[int]
 Dims = Ints | int | None  # None means all dimensions
 Operand = Value | float  # a tensor or a number
-# An argument that a row gets. A tensor of torch is a `Value`; other arguments are as in torch.
+# An argument of a lowering function: a `Value` for a tensor, and otherwise as in torch.
 Argument: TypeAlias = "Operand | torch.dtype | str | Sequence[Argument] | None"
 RowFunction = Callable[..., Value | Sequence[Value | None]]
-# By the means of a norm: the normalised x, and the inverse deviations.
+# The key is the means of a norm. The value is (the normalised x, 1 / sqrt(variance + eps)).
 Saved = dict[Value, tuple[Value, Value]]
 AnyRow = TypeVar("AnyRow", bound=RowFunction)
 
 ROWS: dict[str, RowFunction] = {}
-# The rows with a keyword `saved`, which gets a `Saved` for the backward pass.
+# The names of operations whose functions have the argument `saved`, a dict of type `Saved`.
 SAVING: set[str] = set()
-KEPT: set[str] = set()  # The rows of operations that torch must not decompose into simpler ones.
-# Rows of operations that torch must not decompose if this function of their arguments is true.
+# The names of operations that torch must not decompose into simpler operations.
+KEPT: set[str] = set()
+# Functions by operation name. If the function of an operation returns True for the arguments of a
+# call, torch must not decompose the call.
 KEPT_IF: dict[str, Callable[..., bool]] = {}
-MOVES: set[str] = set()  # The rows that only move elements. Their integers need no wrapping.
+MOVES: set[str] = set()  # The names of operations that only move elements, which need no wrapping.
 
 
 class Results:
     """The dtypes and shapes of the results of a node of torch's graph.
 
-    `tensors` are torch's fake tensors, which have a shape but no elements. `dtypes` are the dtypes
-    on the device, or None for a dtype that the device does not have. `dtype` and `shape` belong to
-    the first result.
+    Attributes:
+        node: the node.
+        tensors: torch's fake tensors, which have a shape but no elements.
+        dtypes: the dtypes on the device, or None for a dtype that the device does not support.
+        shapes: the shapes.
     """
 
     def __init__(self, node: torch.fx.Node, dtype_of: Callable[[torch.dtype], Kind | None]) -> None:
@@ -58,7 +63,7 @@ class Results:
 
     @property
     def dtype(self) -> Kind:
-        """The dtype of the first result, which the lowering has checked."""
+        """The device's dtype of the first result. The caller has checked that it is not None."""
         dtype = self.dtypes[0]
         assert dtype is not None, "the lowering refuses other dtypes"
         return dtype
@@ -74,14 +79,17 @@ class Results:
         return argument.meta["val"] if hasattr(argument, "meta") else argument
 
     def promoted(self) -> tuple[torch.dtype, Kind]:
-        """Return the dtype in which torch combines the first two arguments, for torch and device.
+        """Return `(torch dtype, device dtype)`: the dtype to which the first two arguments promote.
 
-        :raises Unfit: if the device does not have this dtype.
+        :raises Unfit: if the device does not support this dtype.
         """
         common = torch.result_type(self.example(0), self.example(1))
         dtype = self._dtype_of(common)
         if dtype is None:
-            raise Unfit(f"it computes in {common}", "make both sides torch.float32: x.float().")
+            raise Unfit(
+                f"it would compute in {common}, which the device does not support",
+                "convert both operands to torch.float32: x.float().",
+            )
         return common, dtype
 
 
@@ -91,10 +99,10 @@ def row(
     kept: bool | Callable[..., bool] = False,
     moves: bool = False,
 ) -> Callable[[AnyRow], AnyRow]:
-    """Return a decorator that adds a row under several names of torch.
+    """Return a decorator that registers a lowering function for several torch operations.
 
-    `saves` adds the names to `SAVING`, `moves` to `MOVES`, and `kept` to `KEPT`, or to `KEPT_IF` if
-    it is a function.
+    `saves` adds the names to `SAVING`, and `moves` adds them to `MOVES`. `kept=True` adds them to
+    `KEPT`. If `kept` is a function, it is stored in `KEPT_IF`.
     """
 
     def add(function: AnyRow) -> AnyRow:
@@ -114,7 +122,7 @@ def row(
 
 
 def as_bool(graph: Ir, x: Operand) -> Value:
-    """Return BOOL: whether each element differs from 0, as NaN does."""
+    """Return a BOOL value: whether each element of `x` differs from 0, as NaN does."""
     if not isinstance(x, Value):
         return graph.constant(bool(x), BOOL)
     if x.dtype is BOOL:
@@ -125,7 +133,7 @@ def as_bool(graph: Ir, x: Operand) -> Value:
 
 
 def as_dtype(graph: Ir, x: Operand, dtype: Kind) -> Value:
-    """Return a value or a number in the dtype `dtype`, converted as by torch's `to`."""
+    """Return a value or a number in the dtype `dtype`, converted as `torch.Tensor.to` does."""
     if dtype is BOOL:
         return as_bool(graph, x)
     if isinstance(x, Value):
@@ -136,7 +144,7 @@ def as_dtype(graph: Ir, x: Operand, dtype: Kind) -> Value:
 
 
 def number_in(common: torch.dtype, number: Operand) -> Operand:
-    """Return a number as torch has it in the dtype `common`: uint8, int8 and int16 wrap."""
+    """Return `number` as torch stores it in the dtype `common`: small integer types wrap."""
     narrow = (torch.uint8, torch.int8, torch.int16)
     if isinstance(number, int) and not isinstance(number, bool) and common in narrow:
         wrapped: int = torch.tensor(number).to(common).item()
@@ -145,7 +153,7 @@ def number_in(common: torch.dtype, number: Operand) -> Operand:
 
 
 def numeric(graph: Ir, x: Value) -> Value:
-    """Return `x`, with BOOL converted to INT, for operations that need numbers."""
+    """Return `x`, with BOOL converted to INT, for operations that do not accept BOOL."""
     return graph.cast(x, INT) if x.dtype is BOOL else x
 
 
@@ -158,7 +166,7 @@ def is_float(dtype: Kind) -> bool:
 
 
 def reshape(graph: Ir, x: Value, shape: Ints) -> Value:
-    """Return `x` in the shape `shape`, which has as many elements."""
+    """Return `x` with the shape `shape`, which has the same number of elements."""
     return x if tuple(shape) == x.shape else graph.op("reshape", x, shape=tuple(shape))
 
 
@@ -201,27 +209,27 @@ def slice_dimension(
 
 
 def first_elements(graph: Ir, x: Value, shape: Ints) -> Value:
-    """Return the first elements of `x` along each dimension, as many as `shape` says."""
+    """Return the first `shape[d]` elements of `x` along each dimension d."""
     for dim, length in enumerate(shape):
         x = slice_dimension(graph, x, dim, end=length)
     return x
 
 
 def concatenate(graph: Ir, parts: Sequence[Value], dim: int) -> Value:
-    """Return the concatenation of those parts that have elements."""
+    """Return the concatenation of `parts` along `dim`; parts without elements are left out."""
     parts = [part for part in parts if part.size] or list(parts[:1])
     return parts[0] if len(parts) == 1 else graph.op("concat", *parts, dim=dim)
 
 
 def as_rows(graph: Ir, x: Value, dim: int) -> Value:
-    """Return `x` as [rows, n], where n is the length of `dim`. A single number becomes [1, 1]."""
+    """Return `x` as [rows, n], where n is the length of `dim`. A scalar becomes [1, 1]."""
     dim_last = move_dimension(graph, x, dim, -1) if x.shape else reshape(graph, x, (1,))
     row_length = dim_last.shape[-1]
     return reshape(graph, dim_last, (x.size // max(row_length, 1), row_length))
 
 
 def from_rows(graph: Ir, rows: Value, like: Value, dim: int) -> Value:
-    """Return [rows, k] in the shape of `like`, except that dimension `dim` has the length k."""
+    """Undo `as_rows`: return `rows` [rows, k] in the shape of `like` with length k along `dim`."""
     if not like.shape:
         return reshape(graph, rows, ())
     other_lengths = [n for d, n in enumerate(like.shape) if d != dim % len(like.shape)]
@@ -229,7 +237,7 @@ def from_rows(graph: Ir, rows: Value, like: Value, dim: int) -> Value:
 
 
 def dimensions(x: Value, dim: Dims) -> list[int]:
-    """Return the dimensions of a reduction, counted from 0.
+    """Return the dimensions of a reduction of `x` as a list of numbers from 0.
 
     If `dim` is None or empty, return all dimensions.
     """
@@ -239,10 +247,10 @@ def dimensions(x: Value, dim: Dims) -> list[int]:
 
 
 def size_along(x: Value, dim: int) -> int:
-    """Return the length of a dimension. A single number has length 1 along any dimension."""
+    """Return the length of dimension `dim` of `x`; 1 for a scalar."""
     return x.shape[dim] if x.shape else 1
 
 
 def along_axis(x: Array, rank: int, dim: int) -> Array:
-    """Return a numpy vector as an array with `rank` dimensions that varies along `dim` only."""
+    """Return a vector as an array of `rank` dimensions, of length 1 except dimension `dim`."""
     return np.reshape(x, [-1 if d == dim % rank else 1 for d in range(rank)])

@@ -1,4 +1,4 @@
-"""Operations that only move elements: views, parts, concatenations, and writes to a part."""
+"""Lowering functions that only move elements: views, slices, concatenations, slice assignments."""
 
 from __future__ import annotations
 
@@ -58,15 +58,15 @@ def _view(graph: Ir, results: Results, x: Value, *_: Argument) -> Value:
 
 
 def _reinterpreted(graph: Ir, results: Results, x: Value) -> Value:
-    """Return the bits of x as elements of another dtype, as `x.view(torch.int32)` does.
+    """Return the bits of `x` as elements of another dtype, as `x.view(torch.int32)` does.
 
-    Raises `Unfit` unless one dtype is float32 and the other int32.
+    :raises Unfit: unless one dtype is torch.float32 and the other is torch.int32.
     """
     names = {str(t.dtype) for t in (results.tensors[0], results.example(0))}
     if names != {"torch.float32", "torch.int32"}:
         raise Unfit(
-            f"bits are viewed as {results.tensors[0].dtype}",
-            "view torch.float32 as torch.int32, or convert numbers by x.to(dtype).",
+            f"it views the bits of {results.example(0).dtype} as {results.tensors[0].dtype}",
+            "view torch.float32 as torch.int32, or convert the numbers with x.to(dtype).",
         )
     return graph.op("reinterpret", x, dtype=results.dtype)
 
@@ -82,7 +82,7 @@ def _slice(
     end: int | None = None,
     step: int = 1,
 ) -> Value:  # fmt: skip
-    if "narrow" in str(results.node.target):  # then the arguments are a start and a length
+    if "narrow" in str(results.node.target):  # `end` is the length in narrow_copy
         start = (start or 0) % (x.shape[dim] + 1)
         end = start + (end or 0)
     return slice_dimension(graph, x, dim, start=start, end=end, step=step)
@@ -112,9 +112,10 @@ def _flip(graph: Ir, results: Results, x: Value, dims: Ints) -> Value:
 
 @row("cat", moves=True)
 def _cat(graph: Ir, results: Results, values: Sequence[Value], dim: int = 0) -> Value:
-    """Return a concatenation. Values without elements are left out.
+    """Return the concatenation of `values` along `dim`.
 
-    Their shape is [0], which torch accepts beside values of any rank, or they add no elements.
+    Values without elements are left out, because torch accepts the shape [0] next to values of any
+    rank.
     """
     parts = [as_dtype(graph, value, results.dtype) for value in values if value.size]
     if not parts:
@@ -134,10 +135,10 @@ def _repeat(graph: Ir, results: Results, x: Value, times: Ints) -> Value:
 
 @row("constant_pad_nd", moves=True)
 def _pad(graph: Ir, results: Results, x: Value, margins: Ints, value: float = 0.0) -> Value:
-    """Return x with `margins` of the number `value` around it; a negative margin cuts elements off.
+    """Return `x` with `margins` of the number `value`; a negative margin removes elements.
 
-    `margins` has the margins before and after the last dimension, then those of the dimension
-    before it, and so on.
+    `margins` contains the margins before and after the last dimension, followed by those of the
+    dimension before it, and so on.
     """
     margin_pairs = [(margins[i], margins[i + 1]) for i in range(0, len(margins), 2)][::-1]
     margin_pairs = [(0, 0)] * (len(x.shape) - len(margin_pairs)) + margin_pairs
@@ -152,7 +153,7 @@ def _pad(graph: Ir, results: Results, x: Value, margins: Ints, value: float = 0.
             for length in (max(margin_before, 0), max(margin_after, 0))
         ]
         if x.floating and x.size and np.isfinite(value):
-            continue  # the "pad" below adds all margins at once, but can add only finite numbers
+            continue  # the "pad" below adds all margins at once if the number is finite
         x = concatenate(graph, [fill_values[0], x, fill_values[1]], dim)
     lower, upper = (tuple(max(pair[i], 0) for pair in margin_pairs) for i in (0, 1))
     if x.shape == results.shape or not x.size:
@@ -161,17 +162,17 @@ def _pad(graph: Ir, results: Results, x: Value, margins: Ints, value: float = 0.
 
 
 def _number(value: float, x: Value) -> float:
-    """Return a number as the Python type of the dtype of x."""
+    """Return a number as the Python type of the dtype of `x`: float, int or bool."""
     if x.floating:
         return value
     return bool(value) if x.dtype is BOOL else int(value)
 
 
-# --- by places ------------------------------------------------------------------------------------
+# --- by positions ---------------------------------------------------------------------------------
 
 
 def flat_gather(graph: Ir, x: Value, places: Array, shape: Ints) -> Value:
-    """Return the elements of the flattened x at the positions `places`, in the shape `shape`."""
+    """Return the elements of the flattened `x` at the positions `places`, in the shape `shape`."""
     if np.array_equal(places.reshape(-1), np.arange(x.size)):
         return reshape(graph, x, shape)
     index = graph.constant(places.reshape(-1), UNSIGNED_INT)
@@ -179,7 +180,7 @@ def flat_gather(graph: Ir, x: Value, places: Array, shape: Ints) -> Value:
 
 
 def flat_write(graph: Ir, x: Value, places: Array, source: Value) -> Value:
-    """Return x with the elements of `source` at the positions `places` of the flattened x."""
+    """Return `x` with `source` written to the positions `places` of the flattened `x`."""
     if np.array_equal(places.reshape(-1), np.arange(x.size)):
         return reshape(graph, source, x.shape)
     index = graph.constant(places.reshape(-1), UNSIGNED_INT)
@@ -190,12 +191,12 @@ def flat_write(graph: Ir, x: Value, places: Array, source: Value) -> Value:
 def _strided_places(
     results: Results, x: Value, size: Ints, stride: Ints, offset: int | None
 ) -> Array:
-    """Return the positions in the flattened x of the elements that `size` and `stride` select.
+    """Return the positions in the flattened `x` of the elements that `size` and `stride` select.
 
-    `offset` is the position of the first element in torch's storage, by default that of x.
+    `offset` is the position of the first element in torch's storage; None means the offset of `x`.
 
-    :raises Unfit: if torch does not store the elements of x in order, or if a position is outside
-        of x.
+    :raises Unfit: if torch does not store the elements of `x` in order, or if a position is outside
+        of `x`.
     """
     example = results.example(0)
     storage_start = example.storage_offset()
@@ -205,8 +206,8 @@ def _strided_places(
     is_inside = not positions.size or 0 <= positions.min() <= positions.max() < x.size
     if not example.is_contiguous() or not is_inside:
         raise Unfit(
-            "strides that leave the tensor, or of a view of another tensor, are not supported",
-            "use x.reshape, x[...] or torch.gather, or x.contiguous() before as_strided.",
+            "its strides select elements outside of x, or x is not contiguous",
+            "use x.reshape, x[...] or torch.gather, or call x.contiguous() before as_strided.",
         )
     return positions
 
@@ -229,7 +230,7 @@ def _as_strided_scatter(
 
 
 def _numbered(x: Value) -> Array:
-    """Return an array in the shape of x, whose elements are their positions in the flattened x."""
+    """Return an array in the shape of `x`: the position of each element in the flattened `x`."""
     return np.arange(x.size).reshape(x.shape)
 
 
@@ -286,7 +287,7 @@ def _slice_scatter(
 
 
 def _rows_first(graph: Ir, x: Value, dim: int, row_numbers: Array, source: Value) -> list[Value]:
-    """Return x with dimension `dim` first, the index, and the source with dimension `dim` first."""
+    """Return [x, index, source], with dimension `dim` of `x` and `source` moved to the front."""
     index = graph.constant(row_numbers, UNSIGNED_INT)
     return [move_dimension(graph, x, dim, 0), index, move_dimension(graph, source, dim, 0)]
 
@@ -303,7 +304,7 @@ def _select_scatter(
 
 @row("tril", "triu", kept=False, moves=True)
 def _triangle(graph: Ir, results: Results, x: Value, diagonal: int = 0) -> Value:
-    """Return x with 0 above (tril) or below (triu) a diagonal, also where x is infinite or NaN."""
+    """Return `x` with 0 above (tril) or below (triu) a diagonal, even in place of inf or NaN."""
     triangle_of = np.tril if "tril" in str(results.node.target) else np.triu
     is_kept = np.broadcast_to(triangle_of(np.ones(x.shape[-2:], bool), diagonal), x.shape)
     zero = graph.constant(False if x.dtype is BOOL else 0, x.dtype)
@@ -314,7 +315,7 @@ def _triangle(graph: Ir, results: Results, x: Value, diagonal: int = 0) -> Value
 def _replication_backward(
     graph: Ir, results: Results, gradient: Value, x: Value, margins: Ints
 ) -> Value:
-    """Return, for each element of x, the sum of the gradients of its copies in the padded x."""
+    """Return, for each element of `x`, the sum of the gradients of its copies in the padded `x`."""
     copied_positions = _numbered(x)
     margin_pairs = [(margins[i], margins[i + 1]) for i in range(0, len(margins), 2)]
     for dim, (margin_before, margin_after) in enumerate(margin_pairs):
@@ -329,6 +330,6 @@ def _replication_backward(
 
 
 def at_places(graph: Ir, shape: Ints, dim: int) -> Value:
-    """Return INT in the shape `shape`: the index of each element along the dimension `dim`."""
+    """Return an INT value of the shape `shape`: the index of each element along dimension `dim`."""
     places = np.broadcast_to(along_axis(np.arange(shape[dim]), len(shape), dim), shape)
     return graph.constant(np.ascontiguousarray(places), INT)
