@@ -646,8 +646,7 @@ class Scene:
 
     @cached_property
     def begins(self) -> Array:
-        """The cycle at which each frame begins, and the end of the last frame: float[frames + 1].
-        """
+        """The cycle at which each frame begins, and the end of the last frame: float[frames + 1]."""
         cycles = np.array([still.cycles for still in self.stills])[self.frames]
         return np.append(0.0, np.cumsum(cycles)) if self.clock is None else self.clock
 
@@ -799,8 +798,7 @@ def _rounds(frames: Array) -> tuple[int, int, int]:
 
 
 def label(text: object, longest: int = LONGEST_LABEL) -> str:
-    """Return a text as a picture shows it: printable, in one line, of at most `longest` characters.
-    """
+    """Return a text as a picture shows it: printable, in one line, of at most `longest` characters."""
     line = " ".join(
         "".join(character if character.isprintable() else " " for character in str(text)).split()
     )
@@ -832,8 +830,7 @@ def means(values: Array, count: int) -> Array:
 
 
 def quantiles(values: Array, count: int) -> Array:
-    """Return int64[…, count]: the means of `count` equal groups of `values`, largest values first.
-    """
+    """Return int64[…, count]: the means of `count` equal groups of `values`, largest values first."""
     return means(np.sort(values)[..., ::-1], count)
 
 

@@ -239,6 +239,5 @@ def with_scripts() -> list[str]:
 
 
 def own_script(view: str) -> str:
-    """Return the JavaScript that `view` (or "widget") adds to the player, or "" if there is none.
-    """
+    """Return the JavaScript that `view` (or "widget") adds to the player, or "" if there is none."""
     return gzip.decompress(compressed(view)).decode("utf-8").removeprefix(player())
