@@ -14,8 +14,8 @@ The modules of this package use these terms:
 - A *code* is a colour with its name, letter and pattern, or its index in `Scene.codes`.
 - A *lane* is a horizontal row of bars along an axis of cycles or bytes.
 - A *cell* is a square that stands for a tile, for several neighbouring tiles, or for an element.
-- A *stretch* is a group of consecutive supersteps that begins and ends where all IPUs wait for
-  each other. On one IPU, it is a single superstep.
+- A *stretch* is a group of consecutive supersteps that begins and ends where all IPUs wait for each
+  other. On one IPU, it is a single superstep.
 
 Views of a run:
 

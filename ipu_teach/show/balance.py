@@ -53,10 +53,10 @@ FIFTHS = tuple(
 LAST = palette.CHOSEN.lettered("!", "the slowest, for which the others wait")
 BAR = Code("tiles that take so long", "T", "#009e73", "#1cb288", pattern="")
 CODES = (*STATES, *FIFTHS, BAR, LAST)
-MOST_STEPS = 500  # supersteps of each run
+MOST_STEPS = 500  # At most this many supersteps of each run are shown.
 MOST_LANES = 64
 BINS = 24
-BARS = 240.0, 84.0  # width and height of the bins
+BARS = 240.0, 84.0  # The width and the height of the histogram.
 SAY_BIN = "{n} {n|tile is|tiles are} at work for {label} of the slowest tile's time."
 SAY_LANE = "Lane {i} of the sorted tiles: at work {work} modelled cycles."
 SAY_TAPE = "Lane {i} of the whole run; grey is the time in which its tiles wait."
@@ -308,7 +308,7 @@ class _Shown:
         `name` is the name of the run in the picture.
         """
         shown = _shown(run, max_steps, panels)
-        still_of = dict.fromkeys(shown, 0)  # the still of each
+        still_of = dict.fromkeys(shown, 0)  # This maps a stretch to its still.
         for number_of_stretch, entry in enumerate(run.all):
             cycles = entry.stretch.cycles
             kind, title = run.named(entry.stretch)
@@ -418,7 +418,7 @@ def _shown(run: _Run, max_steps: int, panels: Panels) -> list[int]:
 
 
 def _still(run: _Run, lost: _Lost, name: str, lanes: LanesOf, index: int) -> Still:
-    """Return the still of a stretch of the run called `name`; `index` is the index of its drawing."""
+    """Return the still of a stretch of the run called `name`, with the drawing number `index`."""
     stretch = lost.stretch
     cycles = lost.stretch.cycles
     work, waits = run.times(lost.stretch)
@@ -429,7 +429,8 @@ def _still(run: _Run, lost: _Lost, name: str, lanes: LanesOf, index: int) -> Sti
     tiles_mark = f"tiles of {name}"
     say = f"{where}tile {{i}}: at work {{work}} modelled cycles, waits {{waits}}"
     phases_of_last = [s.phase for s in stretch.spans if stretch.lasts(s.part)]
-    busy_of_lane: Array = np.zeros(lanes.count, np.int64)  # lanes are sorted in each phase
+    # Lanes are sorted in each phase, so their times are added up phase by phase.
+    busy_of_lane: Array = np.zeros(lanes.count, np.int64)
     for span, times in run.phases(stretch):
         per_tile: Array = np.zeros(run.tiles, np.int64)
         per_tile[span.tiles] = times
@@ -483,7 +484,7 @@ def _title(runs: list[_Run], place: int, worst: _Lost) -> str:
     if run.several or has_namesake:
         step = f", {where}" if len(worst.stretch.steps) == 1 else ""
         where = f"{run.group} {place + 1:,}{step}"
-    if worst.runs > 1:  # the share is of all of them, the picture shows one
+    if worst.runs > 1:  # The share counts all executions of the stretch, but the picture shows one.
         where = f"the {worst.runs:,} executions of {where}"
     part = worst.runs * worst.mean / (run.waiting * run.cycles)
     largest = "all of it" if part > 0.9995 else f"the largest part, {100 * part:.0f} % of it,"
@@ -491,7 +492,7 @@ def _title(runs: list[_Run], place: int, worst: _Lost) -> str:
 
 
 def _sentence(runs: list[_Run]) -> str:
-    """Return a sentence with the share of waiting in each run, and the stretch that loses the most."""
+    """Return a sentence: the share of waiting in each run, and the stretch that loses the most."""
     sentences = []
     for run in runs:
         worst = max(run.all, key=lambda lost: lost.runs * lost.mean)

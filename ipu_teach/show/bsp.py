@@ -63,7 +63,7 @@ from ipu_teach.show.view import MOST_BYTES, View
 from ipu_teach.types import Array
 
 BEYOND = {HOST: "host", STREAMING: "streaming memory"}
-MOST_CELLS = 4096  # on a machine of more tiles, a cell stands for several tiles
+MOST_CELLS = 4096  # With more tiles, a cell stands for several tiles.
 # A run of several IPUs is first tried with FIRST_FRAMES. If it has more than MANY_FRAMES, each
 # frame is a phase of the IPU that ends the stretch last, so that more of the run is shown. If the
 # scene is too large, frames are left out down to FEW_FRAMES, and only then do tiles share cells.
@@ -124,7 +124,7 @@ def bsp(
         return view
     still = view.scene.stills[int(view.scene.frames[view.scene.poster])]
     finding = still.note.partition("; tile")[0]
-    if not still.flows:  # without the share that is waiting
+    if not still.flows:  # Without messages, the title leaves out the share of waiting.
         finding = finding.partition("; ")[0]
     title = f"{still.label[:1].upper()}{still.label[1:]}: {finding}"
     return View(replace(view.scene, title=titled(report, title)))
@@ -138,7 +138,7 @@ def _fitted(report: Report, contents: Carried) -> Scene:
     target = report.target
     has_several = target.num_ipus > 1
     tiles_per_cell = -(-target.num_tiles // MOST_CELLS)
-    # for each frame, the superstep of the run and the number of the exchange
+    # This maps a frame to (superstep of the run, index of the exchange).
     frames: dict[int, tuple[int, int]] = {}
     if contents and not has_several:
         order = enumerate(report.step_numbers.tolist())
@@ -161,12 +161,12 @@ def _fitted(report: Report, contents: Carried) -> Scene:
             and phases.is_cut(max_frames)
         ):
             max_frames = min(MOST_FRAMES, int(0.9 * shown * MOST_BYTES / size))
-            if max_frames > FIRST_FRAMES:  # there is room for more
+            if max_frames > FIRST_FRAMES:  # The scene has room for more frames.
                 continue
         if size <= MOST_BYTES:
             return scene
         if has_several and shown > FEW_FRAMES and max_frames > FEW_FRAMES:
-            # leave out frames before tiles, because the tiles are the picture
+            # The tiles are the main part of the picture, so frames are left out first.
             max_frames = max(FEW_FRAMES, int(0.9 * min(max_frames, shown) * MOST_BYTES / size))
         elif tiles_per_cell < target.tiles_per_ipu:
             tiles_per_cell *= 2
@@ -175,7 +175,7 @@ def _fitted(report: Report, contents: Carried) -> Scene:
 
 
 def axis_of(view: View) -> float:
-    """Return the length of the longest time axis of a `bsp` view, in cycles; 0 if it has no lanes."""
+    """Return the cycles of the longest time axis of a `bsp` view; 0 if it has no lanes."""
     axes = [
         max(mark.axis, *(float(d.span) for d in view.scene.drawings))
         for mark in view.scene.marks
@@ -185,7 +185,7 @@ def axis_of(view: View) -> float:
 
 
 def with_axis(view: View, axis: float) -> View:
-    """Return a copy of a `bsp` view whose lanes are `axis` cycles wide; other views are unchanged."""
+    """Return the view; if it is a `bsp` view, its lanes are `axis` cycles wide."""
     if not axis_of(view) or axis <= 0:
         return view
     marks = tuple(
@@ -223,7 +223,7 @@ class _Builder:
         """Return the scene, with at most `max_frames` frames."""
         stills: list[Still] = []
         panels = Panels()
-        stills_of: list[range] = []  # for each stretch
+        stills_of: list[range] = []  # the indices of the stills of each stretch
         for stretch in self.phases.stretches[: self._shown_stretches(max_frames)]:
             added = self.stills.of(stretch, len(panels.drawings))
             stills_of.append(range(len(stills), len(stills) + len(added)))
@@ -322,7 +322,8 @@ class _Builder:
         main = self._span_of(number, stills_of)
         if main.phase.busy is not None and main.phase.kind in (COMPUTE, EXCHANGE):
             name = short_name(self.report.step_cost(main.part.step).name, 48)
-            name = name if "'" in name else f"{name!r}" * bool(name)  # copies have names in quotes
+            # The names of copies already contain quotes.
+            name = name if "'" in name else f"{name!r}" * bool(name)
             title = waits_title(main.phase, main.tiles)
             if main.phase.kind == EXCHANGE:
                 return f"{title} in the exchange" + f" of {name}" * bool(name)
@@ -332,7 +333,7 @@ class _Builder:
         return f"{kind.capitalize()} takes {share:.1f} % of the run; no tile computes"
 
     def _frames(self, stills_of: list[range], panels: Panels, max_frames: int) -> Array:
-        """Return the index of the still of each frame, up to the last stretch that fits completely."""
+        """Return the still index of each frame, up to the last stretch that fits completely."""
         frames: list[int] = []
         shown = len(self.report.step_numbers[:MOST_FRAMES])
         for place, i in enumerate(self.phases.order.tolist()):
@@ -344,7 +345,7 @@ class _Builder:
         return np.array(frames, np.int64)
 
     def _put(self, panels: Panels) -> None:
-        """Put the marks: the tiles, the messages between them, the lanes and the strip of the run."""
+        """Put the marks: the tiles, their messages, the lanes and the strip of the run."""
         cells = np.arange(self.cells.count)
         panels.put(replace(self.cells.grid, key=cells))
         panels.marks.append(Flows("messages", "tiles"))

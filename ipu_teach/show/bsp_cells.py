@@ -19,9 +19,9 @@ from ipu_teach.show.scene import (
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
-MOST_MESSAGES = 64  # of one exchange that are all drawn
-MOST_OF_ONE = 64  # messages of one tile, drawn if there are more than MOST_MESSAGES
-SIDE = 264.0  # of the square with the tiles
+MOST_MESSAGES = 64  # All messages of an exchange with at most this many are drawn.
+MOST_OF_ONE = 64  # Otherwise at most this many messages of one tile are drawn.
+SIDE = 264.0  # The side of the square with the tiles.
 
 
 class CellGrid:
@@ -80,7 +80,7 @@ class CellGrid:
         slowest_cell = int(np.argmax(busy))
         link_messages = [
             m for m in messages if self._is_link(m)
-        ]  # few, and each stands for many messages
+        ]  # There are few of them, and each stands for many messages.
         of_slowest_cell = [
             m
             for m in messages

@@ -36,8 +36,8 @@ from ipu_teach.show.segments import (
     segments,
 )
 
-MOST_FRAMES = 3000  # of a run
-MOST_LANES = 64  # on a machine of more tiles, the lanes are sorted
+MOST_FRAMES = 3000  # At most this many frames of a run are shown.
+MOST_LANES = 64  # With more tiles, the lanes are sorted and shared.
 
 
 class _Executed(NamedTuple):
@@ -165,7 +165,7 @@ class Phases:
         return f"{run_of(report)}: {shares}.{worst}"
 
     def table(self, kinds: list[str]) -> Table:
-        """Return the table: a row for each step, with its cycles in the phases of each of `kinds`."""
+        """Return the table: a row for each step, with its cycles in each of the phases `kinds`."""
         rows = []
         set_of_tile = self.report.target.set_of(np.arange(self.report.target.num_tiles))
         for part, times, phases in self.executed:

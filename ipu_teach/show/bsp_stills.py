@@ -28,7 +28,7 @@ from ipu_teach.show.segments import (
 )
 from ipu_teach.types import Array
 
-MOST_TOLD = 16  # phases, or IPUs, in the note of a frame
+MOST_TOLD = 16  # A note lists at most this many groups of IPUs.
 
 
 @dataclass
@@ -86,7 +86,8 @@ class Stills:
             if span.phase.exchange >= 0:
                 self._add_exchange(channels, span, span is main)
         at = 1.0
-        if channels.messages:  # the poster is drawn while all senders and receivers are at work
+        # A still picture shows the moment when all senders and receivers are at work.
+        if channels.messages:
             busy = channels.values["busy"]
             at = int(busy[busy > 0].min()) / 2 / cycles
         note = channels.note
@@ -169,14 +170,14 @@ class Stills:
         """Return a text about the work of each IPU, from the phases that are in progress."""
         names = self.report.target.sets
         set_of_tile = self.report.target.set_of(np.arange(self.report.target.num_tiles))
-        ipus_of: dict[str, list[int]] = {}  # the numbers of the IPUs that do the same work
+        ipus_of: dict[str, list[int]] = {}  # This maps a text to the IPUs that do this work.
         for span in active:
             work = f"{span.phase.kind} of {self.phases.name(span.part)}"
             ipus_of.setdefault(work, []).extend(np.unique(set_of_tile[span.tiles]).tolist())
         working = sorted(ipu for ipus in ipus_of.values() for ipu in ipus)
         texts = []
         if len(active) == 1 and len(working) == 1:
-            ipus_of.clear()  # the label of the frame tells that work
+            ipus_of.clear()  # The label of the frame already contains this work.
         for work, ipus in list(ipus_of.items())[:MOST_TOLD]:
             who = listed_names([names[ipu] for ipu in sorted(ipus)])
             texts.append(f"{'all IPUs' if len(ipus) == len(names) > 1 else who}: {work}")

@@ -27,7 +27,7 @@ from ipu_teach.show.segments import (
     segments,
 )
 
-MOST_OF_TWO = 500  # supersteps of each of two runs
+MOST_OF_TWO = 500  # At most this many supersteps of each run are shown.
 
 
 def two_runs(runs: list[Phases]) -> Scene:

@@ -26,10 +26,10 @@ from ipu_teach.show.scene import Bar, Drawing, Matrix, Partners, Scene, Still, T
 from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
 
-MOST_BINS = 64  # rows and columns of the matrix; more tiles share them
+MOST_BINS = 64  # The maximum number of rows and columns. With more tiles, several share a row.
 MOST_EXCHANGES = 40
-USUAL = 0.95  # share of the pairs that must fit neighbours or a shift
-NOTHING, MARGIN, LINK = 0, 6, 7  # codes; between the first two five steps of bytes
+USUAL = 0.95  # The fraction of pairs that must fit the pattern "neighbours" or "shift".
+NOTHING, MARGIN, LINK = 0, 6, 7  # Codes. The codes 1 to 5 are ranges of bytes.
 LINKS = replace(palette.LINKS, name="over a link between IPUs", pattern="")
 SIDE = 272.0
 
@@ -62,8 +62,7 @@ def exchange(run: Report | Recording, *, at: At = None, largest: int | None = No
     compared.
 
     :raises InvalidOptionError: if `run` is not a report, if no tile sends to another, if no frame
-        shows
-        `at`, or if `largest` is not a positive whole number.
+        shows `at`, or if `largest` is not a positive whole number.
     """
     if largest is not None and not (is_whole(largest) and largest > 0):
         raise InvalidOptionError(
@@ -138,7 +137,7 @@ class Exchange:
 
 
 def _exchanges(report: Report) -> list[Exchange]:
-    """Return the exchanges between tiles of all steps that ran, in the order of the compiled steps."""
+    """Return the exchanges between tiles in all compiled steps that ran, sorted by step."""
     exchanges = []
     numbers, runs = np.unique(report.step_numbers, return_counts=True)
     for step, times in zip(numbers.tolist(), runs.tolist(), strict=True):
@@ -167,14 +166,12 @@ def pattern(source: Array, to: Array, tiles_per_ipu: int = 0) -> tuple[str, str]
     * one to many: one sender; many to one: one receiver;
     * all to all: each tile of the exchange sends to each other tile of it;
     * ring over IPUs: each IPU sends only to the next IPU of the ring, or each sends to the next and
-      to
-      the previous one;
+      to the previous one;
     * ring: the gaps between the tiles of the exchange are equal, and each tile sends equally far
-      around
-      the circle, in one direction or in both;
+      around the circle, in one direction or in both;
     * neighbours: each sender sends to all tiles of the exchange at the same few distances, in both
-      directions; shift: each sends to one tile, at the same distance. One pair in twenty may deviate,
-      and the meaning says how many do;
+      directions; shift: each sends to one tile, at the same distance. One pair in twenty may
+      deviate, and the meaning says how many do;
     * one to one: no tile sends to two tiles or receives from two tiles;
     * fan-out: each receiver has one sender; fan-in: each sender has one receiver;
     * many to many: none of these. The meaning says to how many tiles a sender sends.
@@ -199,7 +196,7 @@ def pattern(source: Array, to: Array, tiles_per_ipu: int = 0) -> tuple[str, str]
         return f"ring over IPUs {ring}", f"each IPU sends to {whom}"
     gaps = np.diff(everybody)
     distances, others = _usual(pairs[1] - pairs[0])
-    # the tiles that take part, as a circle
+    # These are distances on a circle of the tiles that take part.
     steps, others_round = _usual(np.diff(np.searchsorted(everybody, pairs), axis=0)[0] % n)
     if n > 2 and not others_round and pairs.shape[1] == n * len(steps) and not np.ptp(gaps):
         far = [int(gaps[0]) * (d if 2 * d <= n else d - n) for d in steps]
@@ -239,7 +236,7 @@ def ring_of_ipus(pairs: Array) -> str:
         return ""
     ring = [min(after)]
     while onward := after[ring[-1]] - set(ring):
-        ring.append(max(onward))  # the direction that PopLibs calls clockwise
+        ring.append(max(onward))  # PopLibs calls this direction clockwise.
         if ring[-1] not in after:
             return ""
     is_ring = len(ring) == len(after) and ring[0] in after[ring[-1]]
@@ -352,7 +349,7 @@ def _scene(
     tiles = report.target.num_tiles
     per_ipu = report.target.tiles_per_ipu if report.target.num_ipus > 1 else 0
     per_bin = -(-tiles // MOST_BINS)
-    while per_ipu % per_bin:  # a row has tiles of one IPU
+    while per_ipu % per_bin:  # All tiles of a row belong to the same IPU.
         per_bin += 1
     bins = -(-tiles // per_bin)
     usual = set(sorted(range(len(every)), key=lambda i: -every[i].total)[:maximum])
@@ -426,7 +423,7 @@ def _ticks(ipus: int, per_bin: int, bins: int) -> tuple[str, ...]:
 
 
 def _binned(exchange: Exchange, per_bin: int, bins: int) -> tuple[Array, Array]:
-    """Return `(bytes, messages)`, both int64[bins * bins], from each column's to each row's tiles."""
+    """Return `(bytes, messages)` from each column to each row, both int64[bins * bins]."""
     cell = exchange.receiver // per_bin * bins + exchange.sender // per_bin
     sizes = np.bincount(cell, exchange.size_bytes, bins**2).astype(np.int64)
     return sizes, np.bincount(cell, minlength=bins**2).astype(np.int64)
@@ -447,7 +444,7 @@ def _codes(bounds: Array) -> tuple[Code, ...]:
 
 
 def _note(exchange: Exchange, per_ipu: int) -> str:
-    """Return a text with the pattern of an exchange, its bytes, and its busiest and slowest tiles."""
+    """Return a text: the pattern of an exchange, its bytes, and its busiest and slowest tiles."""
     name, meaning = pattern(exchange.sender, exchange.receiver, per_ipu)
     transfers = exchange.transfers
     pairs = len(np.unique(np.stack((exchange.sender, exchange.receiver)), axis=1).T)

@@ -31,7 +31,7 @@ class Code:
         return self.dark if dark else self.light
 
     def lettered(self, letter: str, name: str = "") -> Code:
-        """Return a copy of the code with the letter `letter` and, unless it is "", the name `name`."""
+        """Return a copy of the code with another letter and, unless `name` is "", another name."""
         return replace(self, letter=letter, name=name or self.name)
 
 
@@ -76,7 +76,7 @@ RANGES = ("#440154", "#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#a0
 
 
 def of_tiles(num_tiles: int) -> tuple[tuple[Code, ...], int]:
-    """Return `(codes, tiles per code)` for `num_tiles` tiles; neighbouring tiles may share a code."""
+    """Return `(codes, tiles per code)` for the tiles; neighbouring tiles may share a code."""
     if num_tiles <= len(TILES):
         return TILES[:num_tiles], 1
     tiles_per_range = -(-num_tiles // len(RANGES))

@@ -41,8 +41,9 @@ from ipu_teach.types import Array
 LEFT = 16.0  # The left edge of panels.
 RIGHT = 704.0  # The right edge of panels.
 TOP = 34.0  # The top of the first panel, with room for its heading above it.
-ENDS = ("slowest", "fastest")  # The texts beside the first and the last of sorted lanes.
-BROAD, NAMED = 52.0, 14.0  # An IPU that is BROAD has its number above it, which is NAMED high.
+ENDS = ("slowest", "fastest")  # The texts beside the first and the last lane if lanes are sorted.
+# An IPU at least BROAD wide has its number above it; the number needs the height NAMED.
+BROAD, NAMED = 52.0, 14.0
 
 # A cell is (row, column, code, texts, description). It shows the first text that has room in it.
 Cell = tuple[int, int, int, tuple[str, ...], str]

@@ -22,9 +22,9 @@ from ipu_teach.show.segments import MOST_NAMED, Segment, cuts, listed_names
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
-MOST_MOMENTS = 500  # supersteps by which a view follows another
-LONGEST_SOURCE = 40  # lines of a method that are shown
-MOST_SHARES = 8  # IPUs with their share of work in words
+MOST_MOMENTS = 500  # Linked views follow each other for this many supersteps.
+LONGEST_SOURCE = 40  # At most this many lines of a method are shown.
+MOST_SHARES = 8  # A sentence lists the share of at most this many IPUs.
 
 
 def checked(report: object, call: str, must_have_run: bool = True) -> Report:
@@ -104,7 +104,7 @@ def _shown_by(report: Report, parts: Mapping[int, int]) -> list[int]:
     return [parts.get(n, parts.get(report.profile.leaf(n).step, -1)) for n in steps]
 
 
-At = int | str | None  # a superstep of the run, the name of a step, a kind of phase
+At = int | str | None  # the number of a superstep, the name of a step, or a kind of phase
 
 
 def frames_at(
@@ -278,7 +278,7 @@ def short_name(name: str, longest: int) -> str:
     if len(name) <= longest:
         return label(name, longest)
     kind, _, rest = name.partition(" ")
-    if name.startswith(("'", "a view of ")):  # the name of a copy, without its kind
+    if name.startswith(("'", "a view of ")):  # The name of a copy may come without the word "copy".
         kind, rest = "copy", name
     source, _, destination = rest.rpartition(" to ")
     to_destination = f"{kind} to {destination}"
@@ -310,7 +310,7 @@ def tiles_of(report: Report) -> str:
 
 
 def run_of(report: Report) -> str:
-    """Return the beginning of a sentence about a run: its supersteps, machine and modelled cycles."""
+    """Return the beginning of a sentence about a run: its supersteps, machine and cycles."""
     return (
         f"A run of {counted(report.num_steps, 'superstep')} on {tiles_of(report)}, "
         f"{number(report.total_cycles)} modelled cycles"
@@ -413,8 +413,8 @@ class IPUWait:
         begin, end: the first and the last cycle of the waiting, from the beginning of the stretch.
         longest: the longest wait of one IPU, in cycles.
         cycles: the sum of the waits, in cycles.
-        name: the kind and name of the step that the last IPU executes in this time; "" if there
-            are several.
+        name: the kind and name of the step that the last IPU executes in this time; "" if there are
+            several.
     """
 
     last: tuple[str, ...]

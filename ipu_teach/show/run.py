@@ -51,13 +51,14 @@ from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
 UNWRITTEN = len(BEATS)
-STEPS = UNWRITTEN + 2  # the first code of the values
+STEPS = UNWRITTEN + 2  # The code of the lowest values.
 
-HIGHEST = 220.0  # height of a tensor as an image
+HIGHEST = 220.0  # The maximum height of the image of a tensor.
 MOST_TENSORS = 6
-# (cells of a tensor on a tile, changes), until the scene is small enough.
+# These (maximum cells of a tensor on a tile, maximum changes) are tried until the scene is small
+# enough.
 SIZES = ((16, 8000), (16, 5000), (8, 5000), (8, 3000), (4, 3000), (4, 1500), (2, 1500), (1, 700))
-# The page of such a scene, with the script and the picture, has less than 150 kB.
+# With the script and the picture, the page of a scene of this size has less than 150 kB.
 MOST_BYTES = 70_000
 
 
@@ -76,8 +77,7 @@ def run(recording: Recording, *tensors: Tensor, at: At = None) -> View:
     between tiles.
 
     :raises InvalidOptionError: if `recording` is not a recording, if nothing has run, if a tensor
-        was
-        not recorded, or if there are more than six tensors.
+        was not recorded, or if there are more than six tensors.
     """
     if not isinstance(recording, Recording):
         raise InvalidOptionError(f"""show.run() was given {shown(recording)}, which is not a
@@ -154,10 +154,10 @@ class _Picture:
             stills = [self.steps.stills[i] for i in frames.tolist()]
             begins = np.arange(self.recording.first, len(self.report.step_numbers))
             return resting("run", stills, self.report, at, begins=begins)
-        # beats that move equally much are ranked by their distance from the middle
+        # Of frames that move equally many bytes, the one nearest to the middle is chosen.
         middle = len(frames) // 2
         known = values.known(len(frames))
-        enough = known >= known.max() / 2  # a beat that writes little shows little
+        enough = known >= known.max() / 2  # A frame in which most cells are unwritten shows little.
 
         def rank(frame: int) -> tuple[bool, bool, int, int]:
             moves, size = self.steps.moved.get(int(frames[frame]), (False, 0))

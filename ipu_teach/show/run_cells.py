@@ -64,10 +64,10 @@ class DrawnCells:
         distinct_tiles = np.unique(np.concatenate(tiles))
         self.held = distinct_tiles[distinct_tiles >= 0]
         ipu = self.held // self.per_ipu
-        rank = np.arange(len(ipu)) - np.searchsorted(ipu, ipu)  # within the IPU
+        rank = np.arange(len(ipu)) - np.searchsorted(ipu, ipu)  # the rank of each tile on its IPU
         self.most = max(1, MOST_TILES // self.ipus)
         self.tiles = self.held[rank < self.most][:MOST_TILES]
-        # elements in each box (row of the array) of each tensor (column)
+        # int[boxes, tensors]: the number of elements
         counts = np.array(
             [[np.count_nonzero(t == tile) for t in tiles] for tile in self.tiles.tolist()]
         )
@@ -75,7 +75,7 @@ class DrawnCells:
             per //= 2
         self.per = np.minimum(per, counts.max(axis=0))
         self.left = np.maximum(counts - self.per, 0)
-        self.own: list[Array] = []  # for each tensor the drawn elements, tile by tile
+        self.own: list[Array] = []
         boxes = []
         rows = []
         places = []

@@ -42,7 +42,8 @@ class RecordedSteps:
     """The supersteps of a recording as stills, and the frames that show them.
 
     Attributes:
-        moved: for each still, (whether messages between tiles are drawn, the bytes of its messages).
+        moved: for each still, (whether messages between tiles are drawn, the bytes of its
+            messages).
         undrawn: for each still, the bytes that arrive and that no drawn message contains.
         rounds: for each still that begins a step of a Repeat, the number of that step.
         times: for each step of a Repeat, (executions before the recording, executions in all).
@@ -62,7 +63,7 @@ class RecordedSteps:
         self.rounds: dict[int, int] = {}
         self._count_rounds()
         self.gains = self._gains()
-        # The values that the host wrote before the first step are there when it begins.
+        # Values that the host writes before the first step are part of the first frame.
         self.begins = int(self.recording.steps[0] == BY_HOST)
 
     def _count_rounds(self) -> None:
@@ -105,14 +106,14 @@ class RecordedSteps:
 
         * stills: the index of the still of each frame.
         * changes: a dict that maps the position of a step in the recording to the frame that shows
-          the
-          values it changes.
+          the values it changes.
         * supersteps: the number of supersteps that are shown.
         * clock: the cycle at which each frame begins, followed by the end of the last frame.
 
         The supersteps that are shown together change at most `max_frames` cells.
         """
-        changing: Counter[int] = Counter()  # cells that each step changes, by the step's place
+        # This maps the position of a step to the number of cells that it changes.
+        changing: Counter[int] = Counter()
         for own_cells, track in zip(self.cells.own, self.tracks, strict=True):
             drawn = np.zeros(len(track.address), bool)
             drawn[own_cells] = True
@@ -124,7 +125,8 @@ class RecordedSteps:
         kinds: dict[int, tuple[list[int], int]] = {}
         frames: list[int] = []
         self.place_of: list[int] = []
-        # cycles of each frame; of overlapping steps, only the last beats count
+        # These are the cycles by which each frame makes the run longer. Where steps overlap in
+        # time, their last frames count.
         lasts: list[int] = []
         changed_in: dict[int, int] = {}
         device_steps = 0
@@ -162,7 +164,6 @@ class RecordedSteps:
         does = self.cells.elements.step(step, self.report.profile.steps[step].compute_set)
         leaf = self.report.profile.leaf(step).step
         self.rounds |= {first: leaf} if leaf in self.repeated else {}
-        # the tiles whose IPU takes part
         of = self.report.target.set_of(np.arange(self.report.target.num_tiles))
         taking_part = at_work(self.report, step)[of]
         for phase in self.report.phases(step):
@@ -319,7 +320,7 @@ class RecordedSteps:
         if not isinstance(sent, Transfers) or phase.kind not in (EXCHANGE, LINKS):
             return ""
         links = phase.kind == LINKS
-        arrives = boxed = 0  # bytes in all, and those from and to tiles with boxes
+        arrives = boxed = 0  # all bytes, and those between tiles that are drawn
         for source, size, to in zip(sent.source, sent.size, sent.receivers, strict=True):
             away = to // self.cells.per_ipu != source // self.cells.per_ipu
             arrives += int(size) * int(np.count_nonzero(away == links))

@@ -43,9 +43,9 @@ VERSION = 1
 LONGEST_LABEL = 80  # A label has at most this many characters.
 MOST_COLUMNS = 172  # The strip of a long run has about this many columns.
 MOST_PERIODS = 64  # The search for the period of a run tries at most this many.
-WORDS = ("label", "note", "say")  # The texts of a still.
-SHORT = 8  # A text of at most this length is stored again, not by its number.
-FEW_FRAMES = 16  # A run of at most this many frames is drawn piece by piece.
+WORDS = ("label", "note", "say")  # The fields of a still that are texts.
+SHORT = 8  # A shorter text is stored wherever it occurs, because its index would save nothing.
+FEW_FRAMES = 16  # The strip of a run with at most this many frames is not divided into columns.
 WHOLE = re.compile(r"0|-?[1-9]\d{0,14}")
 
 Table = tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]  # headings, rows
@@ -104,12 +104,10 @@ class Cells(Placed):
     """Equal squares in rows of `columns` cells, grouped into blocks.
 
     - `side` is the side of a cell. A block has `block` cells. `across` blocks are next to each
-      other,
-      with a gap of `gap` cells between them. `names` are written above the blocks.
+      other, with a gap of `gap` cells between them. `names` are written above the blocks.
     - `key` has a number for each cell. Cells and lanes with the same key are highlighted together.
     - `same` has a second number for each cell. If a reader points at a cell, the cells of other
-      marks
-      with the same number are marked too, such as the same element in another view.
+      marks with the same number are marked too, such as the same element in another view.
     - `labels` has a text for each cell, which is drawn if there is room.
     - If `say` and `values` are not empty, they replace those of the still for these cells.
     """
@@ -146,8 +144,7 @@ class Lanes(Box):
     - `ends` are the texts beside the first and the last lane.
     - If `limit` is not 0, a line is drawn at that length.
     - If `axis` is not 0, it is the length that the full width stands for. Otherwise, that length is
-      the
-      `span` of the drawing.
+      the `span` of the drawing.
     """
 
     key: Array | None = None
@@ -328,7 +325,8 @@ class Tree(Rows):
 
     def visible(self) -> list[int]:
         """Return the indices of the rows that are visible at first."""
-        visible_rows, hidden = [], 0  # if not 0, rows from this level on are hidden
+        # Rows at the level `hidden` or below are folded, unless it is 0.
+        visible_rows, hidden = [], 0
         for row, (depth, is_open) in enumerate(
             zip(self.depth.tolist(), self.open.tolist(), strict=True)
         ):
@@ -353,11 +351,10 @@ class Zoom(Box):
     it is drawn as wide as its bandwidth.
 
     - `names` and `counts` are the name and the number of parts of each size.
-    - `labels`, `figures` and `codes` are the label, the figure with its source, and the code of each
-      pipe.
+    - `labels`, `figures` and `codes` are the label, the figure with its source, and the code of
+      each pipe.
     - `rates` is the bandwidth of each pipe as text, size by size. `Still.values["rate"]` has it as
-      a
-      number.
+      a number.
     - `told` has a sentence for each pipe, size by size.
     - `part` is the code of a part, and `first` is that of the first part.
     """
@@ -413,15 +410,13 @@ class Board(Box):
 
     - `across` boxes are next to each other, and each is `high` high. Box b is tile `tiles[b]`.
     - Cell i is in box `box[i]`, in row `row[i]` of that box, at position `place[i]` of the row. A
-      row
-      contains the elements of one tensor: at most `per[row]` of them, whose rims have the code
+      row contains the elements of one tensor: at most `per[row]` of them, whose rims have the code
       `rims[row]`. `left` (int[boxes, rows]) is the number of elements that are not drawn.
     - Cell i is element `index[i]` of variable v = `named[i]`, which has the name `names[v]` and the
       shape `shapes[v]`. The index is that of the flattened variable.
     - `bounds[row]` are values that separate the colours of a row. The code of a value is `steps`
-      plus
-      the number of bounds that are less than or equal to the value. An unwritten element has the code
-      `unwritten`, and NaN has the code `unwritten + 1`.
+      plus the number of bounds that are less than or equal to the value. An unwritten element has
+      the code `unwritten`, and NaN has the code `unwritten + 1`.
     - `focus` is the cell whose details are shown while no cell is chosen.
     - `block` is the number of tiles of an IPU, or 0 if there is only one IPU. Each of several IPUs
       begins a new row of boxes, below its name.
@@ -571,9 +566,8 @@ class Still:
     - `source` is an index into `Scene.sources`, or -1.
     - `at` is the fraction of the still after which stepping, or a picture, stops.
     - `say` is a text about one cell with placeholders: "{i}" is the index of the cell, "{name}" is
-      its
-      value in `values[name]`, and "{-name}" is `cycles` minus that value. `about` maps the name of a
-      mark to (text, values) that replace `say` and `values` for that mark.
+      its value in `values[name]`, and "{-name}" is `cycles` minus that value. `about` maps the name
+      of a mark to (text, values) that replace `say` and `values` for that mark.
 
     The other fields are dicts by the name of a mark:
 
@@ -608,21 +602,17 @@ class Scene:
     """A picture, as data.
 
     - `sentence` states what the picture shows, with the main numbers. `table` contains all numbers,
-      as
-      (headings, rows).
+      as (headings, rows).
     - `poster` is the frame that is shown where the picture cannot move.
     - `notes` are sentences about what was left out or merged.
     - `group` is the noun for a group of consecutive frames, such as "superstep". A group begins
-      with
-      each frame whose still is `first`.
+      with each frame whose still is `first`.
     - `sources` are texts of several lines that are shown below the picture.
     - `data` contains further data for the scripts of a view, by name. "link" is the key that
-      connects
-      views of the same report. "window" is (first frame, frame after the last) of the part of the run
-      that a time axis shows.
+      connects views of the same report. "window" is (first frame, frame after the last) of the part
+      of the run that a time axis shows.
     - `clock`, float[frames + 1], has the cycle at which each frame begins, and the end of the run.
-      It is
-      None unless frames overlap in time.
+      It is None unless frames overlap in time.
     """
 
     view: str
@@ -646,7 +636,7 @@ class Scene:
 
     @cached_property
     def begins(self) -> Array:
-        """The cycle at which each frame begins, and the end of the last frame: float[frames + 1]."""
+        """float[frames + 1]: the cycle at which each frame begins, and the end of the last one."""
         cycles = np.array([still.cycles for still in self.stills])[self.frames]
         return np.append(0.0, np.cumsum(cycles)) if self.clock is None else self.clock
 
@@ -668,7 +658,8 @@ class Scene:
         repetition_end = round_starts[-1]
         run_cycles = self.begins[-1] or 1
         num_columns = max(1, round(MOST_COLUMNS * (repetition_end - repetition_start) / run_cycles))
-        # A column holds several rounds, or a round has several columns: one of these numbers is 1.
+        # A column contains several rounds, or a round has several columns: one of the numbers is
+        # 1.
         columns_per_round = max(1, num_columns // num_rounds)
         rounds_per_column = -(-num_rounds // num_columns)
         edge_starts = (
@@ -798,7 +789,7 @@ def _rounds(frames: Array) -> tuple[int, int, int]:
 
 
 def label(text: object, longest: int = LONGEST_LABEL) -> str:
-    """Return a text as a picture shows it: printable, in one line, of at most `longest` characters."""
+    """Return a text without unprintable characters, in one line of at most `longest` characters."""
     line = " ".join(
         "".join(character if character.isprintable() else " " for character in str(text)).split()
     )
@@ -830,7 +821,7 @@ def means(values: Array, count: int) -> Array:
 
 
 def quantiles(values: Array, count: int) -> Array:
-    """Return int64[…, count]: the means of `count` equal groups of `values`, largest values first."""
+    """Return int64[…, count]: the means of `count` equal groups of the descending `values`."""
     return means(np.sort(values)[..., ::-1], count)
 
 
@@ -882,7 +873,7 @@ def _drawing(drawing: Drawing) -> list[Any]:
     bars = []
     for bar in drawing.bars:
         fields_of_bar = [_numbers(bar.code), _numbers(bar.start), _numbers(bar.length)]
-        if bar.rest >= 0 or bar.end:  # without these two, the player draws no second bar
+        if bar.rest >= 0 or bar.end:  # The player draws a second bar only if these two are present.
             fields_of_bar += [_numbers(bar.end), bar.rest]
         bars.append(fields_of_bar)
     return [_numbers(drawing.span), drawing.unit, bars]
@@ -901,7 +892,7 @@ def _still(still: Still) -> dict[str, Any]:
     if still.at != 1:
         data["at"] = round(still.at, 4)
     values = {name: pack(array) for name, array in still.values.items()}
-    # The end cycles of the first mark's cells are in `cells`, so they are left out of `values`.
+    # The end cycles of the first mark's cells are already in `cells`, so `values` omits them.
     busy = next((_numbers(until) for _, until, _ in still.cells.values()), None)
     busy = busy if isinstance(busy, str) else None
     channels: dict[str, Mapping[str, Any]] = {

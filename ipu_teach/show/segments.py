@@ -27,7 +27,8 @@ from ipu_teach.types import Array
 
 WAIT = STATES.index(palette.WAIT)
 MOST_TOLD = 16  # A text lists at most this many IPUs.
-MOST_NAMED = 4  # A text names at most this many tiles, steps or IPUs; of more, the first two.
+# A text names at most this many tiles, steps or IPUs. If there are more, it names two.
+MOST_NAMED = 4
 STRETCH = "a stretch is the steps between two meetings of all IPUs"
 MOST_ENDS = 8  # At most this many IPUs have their number beside their lanes.
 
@@ -119,7 +120,8 @@ class Segment:
         """A tuple for each wait: (IPU, begin cycle, end cycle, IPU that it waits for)."""
         waits: list[tuple[int, int, int, int]] = []
         clocks = [0] * len(self.ends)
-        ipu_by_end: dict[int, int] = {}  # the lowest IPU that finished a part in a cycle
+        # This maps a cycle to the lowest IPU that finished a part then.
+        ipu_by_end: dict[int, int] = {}
         for part in (*self.parts, IPUStep(-1, None, self.cycles, 0)):
             if part.ipu is None:
                 ipus = [ipu for ipu in range(len(clocks)) if ipu not in part.idle]
@@ -154,7 +156,7 @@ class Segment:
         return ", ".join(f"{name}{after}{end:,}" for name, end in ends)
 
     def finish_text(self) -> str:
-        """Return a text that says after how many cycles each IPU has finished, in ascending order."""
+        """Return a text: after how many cycles each IPU has finished, in ascending order."""
         ends = sorted(set(self.ends))
         if len(ends) == 1:
             return f"all {len(self.ends)} IPUs finish together"
@@ -183,7 +185,7 @@ class Span:
 
 
 def at_work(report: Report, step: int) -> Array:
-    """Return bool[ipus]: whether each IPU takes part in a compiled step; all True if no IPU does."""
+    """Return bool[ipus]: whether each IPU takes part in a compiled step; all True if none does."""
     works: Array = (report.overlap.lasts[step] > 0) & (report.overlap.idle[step] == 0)
     return works | ~works.any()
 
@@ -220,7 +222,7 @@ def parts(report: Report, step: int, clocks: list[int] | None = None) -> list[IP
 
 
 def cuts(report: Report) -> Array:
-    """Return int64[stretches]: the number of the superstep with which each stretch of a run begins."""
+    """Return int64[stretches]: the number of the first superstep of each stretch of a run."""
     has_several = report.target.num_sets > 1
     return report.overlap.cuts if has_several else np.arange(len(report.step_numbers))
 
@@ -271,7 +273,7 @@ def _merged(first: Bar, second: Bar, start: int) -> Bar:
 
 
 def ipu_names(ipus: int) -> tuple[str, ...]:
-    """Return the texts beside the lanes of `ipus` IPUs: all names, or the first and the last name."""
+    """Return the texts beside the lanes of `ipus` IPUs: all names, or the first and the last."""
     numbers = range(ipus) if ipus <= MOST_ENDS else (0, ipus - 1)
     return tuple(f"IPU {ipu}" for ipu in numbers)
 
@@ -363,7 +365,7 @@ class LanesOf:
         bar_by_key: dict[tuple[object, ...], Bar] = {}
         for span in stretch.spans:
             for bar in self._bars(span, stretch.lasts(span.part)):
-                # equal phases of several IPUs at the same time become one bar
+                # Equal phases that several IPUs execute at the same time become one bar.
                 key = bar.code, span.start, bar.end, bar.rest, span.part.ipu is None
                 merged_bar = bar_by_key.get(key)
                 bar_by_key[key] = (
@@ -378,7 +380,7 @@ class LanesOf:
         return Drawing(stretch.cycles, tuple(bars), "modelled cycles")
 
     def _bars(self, span: Span, is_last: bool) -> list[Bar]:
-        """Return the bars of a phase. `is_last` is whether the last IPU, or all IPUs, execute it."""
+        """Return the bars of a phase; `is_last` is whether the last IPU, or all, execute it."""
         phase = span.phase
         start_cycle = span.start
         code = STATE[phase.kind]

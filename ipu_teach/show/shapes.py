@@ -26,7 +26,7 @@ class Boxes:
 
 @dataclass(frozen=True, eq=False)
 class Raster:
-    """An image of int[rows, columns] codes, stretched over a rectangle. Code -1 is the background."""
+    """An image of int[rows, columns] codes in a rectangle. Code -1 is the background."""
 
     x: float
     y: float
@@ -105,7 +105,7 @@ def moved(shape: Shape, x: float, y: float) -> Shape:
 
 
 def colours_of(shapes: Sequence[Shape]) -> tuple[set[int], set[int]]:
-    """Return `(codes of all shapes, codes behind texts)`. The second set is a subset of the first."""
+    """Return `(codes of all shapes, codes behind texts)`; the second is a subset of the first."""
     codes: set[int] = set()
     text_codes = {
         shape.ink for shape in shapes if isinstance(shape, Words) and isinstance(shape.ink, int)

@@ -190,7 +190,7 @@ def table(scene: Scene) -> str:
     return f"<details><summary>Show as table</summary>{table_html}{notes}</details>"
 
 
-# This code unpacks the script and starts the player. A browser without DecompressionStream keeps
+# This JavaScript unpacks the player and starts it. A browser without DecompressionStream keeps
 # the picture.
 OPEN = """<script>(async(r,d,z)=>{\
 const t=new Response(new Blob([Uint8Array.from(atob(z),c=>c.charCodeAt(0))]).stream()\
@@ -239,5 +239,5 @@ def with_scripts() -> list[str]:
 
 
 def own_script(view: str) -> str:
-    """Return the JavaScript that `view` (or "widget") adds to the player, or "" if there is none."""
+    """Return the JavaScript that `view` (or "widget") adds to the player; "" if there is none."""
     return gzip.decompress(compressed(view)).decode("utf-8").removeprefix(player())
