@@ -1,4 +1,4 @@
-"""A frame of a scene as a list of simple shapes, for the renderers that draw stills."""
+"""Convert a frame of a scene to simple shapes, for the renderers that draw single frames."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ def paint(
 ) -> Iterator[Shape]:
     """Yield the shapes of a frame at a moment within it.
 
-    `progress` (0 to 1) is the part of the frame that is over; by default, it is `Still.at`. With
-    `is_whole`, lanes are complete whatever the moment is.
+    `progress` (0 to 1) is the fraction of the frame that has passed; by default, it is `Still.at`.
+    With `is_whole`, lanes are complete at every moment.
     """
     still = scene.stills[int(scene.frames[frame])]
     progress = still.at if progress is None else progress
@@ -128,7 +128,8 @@ def paint(
 
 
 def cell_codes(mark: Cells, still: Still, progress: float) -> Array:
-    """Return int[cells]: the code of each cell when the part `progress` of the still is over.
+    """Return int[cells]: the code of each cell when the fraction `progress` of the still has
+    passed.
 
     A cell has its first code until its end cycle, and its second code after that.
     """
@@ -251,9 +252,10 @@ def _lane_labels(mark: Lanes | Tape) -> Iterator[Shape]:
 
 
 def _layers(drawing: Drawing, count: int) -> Iterator[tuple[bool, Array, Array, Array]]:
-    """Yield the boxes of each bar in all lanes: first the rest that follows the bar, then the bar.
+    """Yield the boxes of each bar in all lanes: first the second bar that follows it, then the bar.
 
-    They are (whether it is drawn on top, int[lanes] codes, float[lanes] begins, float[lanes] ends).
+    An item is (whether it is drawn on top, int[lanes] codes, float[lanes] begins, float[lanes]
+    ends).
     """
     for bar in drawing.bars:
         code, begin, bar_end = bar.of(count)
@@ -265,9 +267,9 @@ def _layers(drawing: Drawing, count: int) -> Iterator[tuple[bool, Array, Array, 
 def pixels_in_turn(spent: Array) -> Array:
     """Return int[rows, columns]: the code of each pixel.
 
-    `spent`, float[rows, codes, columns], is the time of each code in a pixel. Along a row, each
-    code gets its share of the pixels, even if its pieces are short: a pixel gets the code that is
-    behind its share most.
+    `spent`, float[rows, codes, columns], is the time of each code in a pixel. Each code gets its
+    share of the pixels of a row, even if it occurs only for short times: a pixel gets the code that
+    lacks the most of its share so far.
     """
     rows, _, columns = spent.shape
     pixels = np.zeros((rows, columns), np.int64)
@@ -337,7 +339,7 @@ def _toward(
 ) -> tuple[float, float]:
     """Return the point at which the line from `start` to `end` leaves a square around `start`.
 
-    The sides of the square are `2 * reach` long. If `end` is inside it, return `end`.
+    The sides of the square are `2 * reach` long. If `end` is inside the square, `end` is returned.
     """
     dx = end[0] - start[0]
     dy = end[1] - start[1]
@@ -346,15 +348,15 @@ def _toward(
 
 
 def bend(x: float, y: float, to_x: float, to_y: float) -> tuple[float, float]:
-    """Return the control point of a curve slightly to the left of the straight line.
+    """Return the control point of a curve that is bent a little to the left of the straight line.
 
-    So the arrows of both directions can be seen.
+    The bend separates the arrows of the two directions.
     """
     return (x + to_x) / 2 + 0.18 * (to_y - y), (y + to_y) / 2 - 0.18 * (to_x - x)
 
 
 def track_edges(scene: Scene) -> Array:
-    """Return float[frames + 1]: the beginning of each frame on the track (0 to 1), and its end.
+    """Return float[frames + 1]: the beginning of each frame on the track (0 to 1), and the end.
 
     A frame without cycles has no width, unless no frame has cycles.
     """
@@ -363,9 +365,10 @@ def track_edges(scene: Scene) -> Array:
 
 
 def pieces(scene: Scene) -> tuple[Array, Array]:
-    """Return (int[n] codes, float[n] cycles) of the pieces of a run.
+    """Return `(codes, cycles)`, int[n] and float[n], of the pieces of which the strip of a run
+    consists.
 
-    The pieces are the phases of the frames if a tape has drawings of them, and else the frames.
+    The pieces are the phases in the drawings of a tape, if there is one; else they are the frames.
     """
     if scene.clock is not None:
         return np.array([s.code for s in scene.stills])[scene.frames], np.diff(scene.clock)
@@ -433,9 +436,10 @@ def _track(scene: Scene, mark: Track, frame: int, progress: float) -> Iterator[S
 
 
 def _strip(mark: Track, edges: Array, codes: Array, cycles: Array) -> Iterator[Shape]:
-    """Yield the columns of a long run, which begin and end at the cycles `edges`.
+    """Yield the columns of a long run's strip, which begin and end at the cycles `edges`.
 
-    In a column, the shares of the codes are on top of each other. Equal neighbours are one box.
+    In a column, the shares of the codes are stacked. Neighbouring boxes that are equal become one
+    box.
     """
     end_cycles = np.append(0.0, np.cumsum(cycles))
     codes_present = np.unique(codes)
@@ -562,10 +566,12 @@ def _tape(scene: Scene, mark: Tape, frame: int, progress: float) -> Iterator[Sha
 def _lane_boxes(
     mark: Lanes | Tape, drawings: list[tuple[float, Drawing]], scale: float, shown: float = np.inf
 ) -> Iterator[Shape]:
-    """Yield the bars of drawings, each given with the cycle at which it begins, up to `shown`.
+    """Yield the bars of `drawings` up to `shown`; a drawing is given with the cycle at which it
+    begins.
 
-    Equal bars in neighbouring lanes are one box, with lines in the colour of the paper between the
-    lanes. The rest of a bar is drawn under the bar, as long as both, which takes less data.
+    Equal bars in neighbouring lanes become one box, with lines in the colour of the background
+    between the lanes. A bar is drawn on top of the second bar that follows it, which is as long as
+    both, because that takes less data.
     """
     pitch = mark.height / mark.count
     gap = pitch * 0.08 if pitch > 5 else 0.0
@@ -604,7 +610,7 @@ def _lane_boxes(
 def _tape_raster(
     mark: Tape, run: list[tuple[int, Drawing]], before: Array, scale: float, codes: int
 ) -> Iterator[Shape]:
-    """Yield a run that is too long to be drawn bar by bar as rasters.
+    """Yield the rasters of a run that is too long to be drawn bar by bar.
 
     `run` has (frame, drawing) pairs. In each lane, every code gets its share of the pixels.
     """
@@ -647,7 +653,8 @@ def _tape_raster(
 
 
 def _spent(drawing: Drawing, num_lanes: int, num_codes: int, times: Array) -> Array:
-    """Return float[lanes, codes, times]: the cycles of each code in each lane up to `times`.
+    """Return float[lanes, codes, times]: the cycles of each code in each lane up to each of
+    `times`.
 
     `times` are in cycles from the beginning of the drawing.
     """
@@ -664,7 +671,7 @@ def _spent(drawing: Drawing, num_lanes: int, num_codes: int, times: Array) -> Ar
 
 
 def _steps(mark: Curve, values: Array) -> Array:
-    """Return float[2n, 2]: the points of a line that has each of n values for a frame's width."""
+    """Return float[2n, 2]: the points of a line with n steps, one for each of n values."""
     edges = mark.x + np.arange(len(values) + 1) * (mark.width / mark.count)
     x = np.repeat(edges, 2)[1:-1]
     return np.stack(
@@ -707,7 +714,7 @@ def _curve(scene: Scene, mark: Curve, frame: int) -> Iterator[Shape]:
 
 
 def bar_width(mark: Tree) -> float:
-    """Return the width of the longest bar of a tree: the room beside its texts.
+    """Return the width of the longest bar of a tree: the room that its texts leave.
 
     It is at most half of the tree's width. static/tree.js has the same formula.
     """
@@ -760,7 +767,7 @@ def _tree(mark: Tree) -> Iterator[Shape]:
 
 
 def headline(scene: Scene) -> Iterator[Words]:
-    """Yield the title above the drawing, in at most two lines."""
+    """Yield the lines of the title above the drawing, at most two."""
     lines = wrap(scene.title, OF_TITLE, max_lines=2, placeholder=" …")
     for row, line in enumerate(lines):
         y = 22 - headline_height(scene) + TITLE_LINE * row
@@ -795,12 +802,12 @@ MOST_LINES = 3  # The note has at most this many lines.
 
 
 def legend_words(scene: Scene, code: int) -> str:
-    """Return the letter and the name of a code, as the legend shows them."""
+    """Return the letter and the name of a code, as they are written in the legend."""
     return f"{scene.codes[code].letter} {scene.codes[code].name}".strip()
 
 
 def legend_places(scene: Scene) -> list[tuple[int, float, int]]:
-    """Return (code, x, row) of each entry of the legend."""
+    """Return `(code, x, row)` of each entry of the legend."""
     entries = []
     x = 16.0
     row = 0
@@ -824,13 +831,13 @@ def caption_height(scene: Scene) -> float:
 
 
 def note_lines(scene: Scene) -> int:
-    """Return the number of lines of the longest note.
+    """Return the number of lines of the longest note of all frames.
 
-    The notes of all frames get this height, so that nothing moves between frames.
+    Every frame reserves this many lines, so that nothing moves between frames.
     """
     return max(1, *(len(_lines(still.note, MOST_LINES)) for still in scene.stills))
 
 
 def _lines(text: str, max_lines: int) -> list[str]:
-    """Return the text in at most `max_lines` lines that fit in the width of the drawing."""
+    """Return the text in at most `max_lines` lines that are not wider than the drawing."""
     return wrap(text, 104, max_lines=max_lines, placeholder=" …")
