@@ -1,9 +1,9 @@
-"""A view with sliders: when one moves, Python builds, runs and shows the program again.
+"""The function `explore`: a view with sliders. When a slider moves, Python runs the program again.
 
-Lanes of one superstep keep their axis of time while a slider moves, so that a longer superstep is a
-longer picture. The picture of the first setting is stored in the notebook, so that a reader without
-a kernel sees it too; where a kernel runs, a widget with the same player takes its place. Needs
-ipywidgets and anywidget, which come with the extra `lab`.
+The lanes of one superstep keep their time axis while a slider moves, so a superstep that takes
+longer has longer bars. The notebook stores the picture of the first setting, so that readers
+without a kernel see it too. Where a kernel runs, a widget with the same player replaces it. The
+module needs ipywidgets and anywidget, which come with the extra `lab`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Setting = Sequence[Any]
 
 
 class Explore:
-    """The result of `explore`, which a notebook shows as the last value of a cell.
+    """The result of `explore`. A notebook shows it if it is the last value of a cell.
 
     `view` is the picture of the first setting.
     """
@@ -67,13 +67,14 @@ class Explore:
 def explore(build: Callable[..., View], **settings: Setting) -> Explore:
     """What changes in a picture when a setting changes?
 
-    The picture is drawn again as sliders move. `build` is called with a value for each setting, by
-    name, and returns a view, such as `show.bsp(engine.report)`. A setting is (lowest, highest) of
-    whole numbers, (lowest, highest, step) of numbers, or a list of choices. It begins with the
-    default that `build` has for it, else with its lowest or first.
+    The result is a picture with sliders, which is built again when a slider moves. `build` is
+    called with a value for each setting, as keyword arguments, and returns a view, such as
+    `show.bsp(engine.report)`. A setting is (lowest, highest) of whole numbers, (lowest, highest,
+    step) of numbers, or a list of choices. Its initial value is the default of that parameter of
+    `build`, or else the lowest or first value.
 
-    Raises `InvalidOptionError` for any other setting, for a default that is outside a setting, and
-    if `build` returns no view.
+    :raises InvalidOptionError: if a setting has another form, if a default is outside its setting,
+        or if `build` does not return a view.
     """
     if not settings:
         raise InvalidOptionError("""explore() was given no setting to change.
@@ -88,9 +89,9 @@ def explore(build: Callable[..., View], **settings: Setting) -> Explore:
 def _longest(
     build: Callable[..., View], settings: dict[str, Setting], start: dict[str, Any], view: View
 ) -> float:
-    """Return the longest axis of time, in cycles.
+    """Return the longest time axis of the lanes, in cycles.
 
-    The first picture and the pictures at both ends of each setting count.
+    It is the maximum over the first picture and the pictures at both ends of each setting.
     """
     longest = axis_of(view)
     for name, setting in settings.items() if longest else ():
@@ -103,7 +104,7 @@ def _longest(
 
 
 def _start(build: Callable[..., View], name: str, setting: Setting) -> Any:
-    """Return the value at which a slider begins."""
+    """Return the initial value of a slider."""
     parameters = inspect.signature(build).parameters
     default = parameters[name].default if name in parameters else inspect.Parameter.empty
     if default is inspect.Parameter.empty:
@@ -121,7 +122,7 @@ def _start(build: Callable[..., View], name: str, setting: Setting) -> Any:
 def _built(build: Callable[..., View], values: dict[str, Any]) -> View:
     """Return the view that `build` returns for these values.
 
-    Raises `InvalidOptionError` if it returns something else.
+    :raises InvalidOptionError: if it returns something else.
     """
     view = build(**values)
     if not isinstance(view, View):
@@ -131,7 +132,10 @@ def _built(build: Callable[..., View], values: dict[str, Any]) -> View:
 
 
 def _check(name: str, setting: Setting) -> None:
-    """Raise `InvalidOptionError` unless a setting is a range of numbers or a list of choices."""
+    """Check that a setting is a range of numbers or a list of choices.
+
+    :raises InvalidOptionError: if it is neither.
+    """
     numbers = (
         isinstance(setting, tuple)
         and len(setting) in (2, 3)

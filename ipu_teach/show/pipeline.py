@@ -1,7 +1,7 @@
 """The view `pipeline`: the schedule of a pipeline, its bubble, and what each stage stores.
 
-The boxes are the micro-batch of each stage in each tick. Below are the activations that each stage
-stores, and the run, IPU by IPU, on the axis of modelled time.
+The boxes show the micro-batch of each stage in each tick. Below are the saved activations of each
+stage, and the run on an axis of modelled time, IPU by IPU.
 """
 
 from __future__ import annotations
@@ -48,12 +48,13 @@ def pipeline(ticks: Iterable[Iterable[tuple[str, int, int]]], report: Report | N
     """How much of a pipeline's schedule is bubble, and what does each stage hold?
 
     The view shows a schedule stage by stage and tick by tick, with the micro-batches that each
-    stage stores; with the `report` of its run, also how long each IPU works. `ticks` are those of
-    `schedules.pipeline_schedule`. The first 128 ticks, 32 stages and 3,000 supersteps are drawn,
-    and fewer if the scene would be larger than 150 kB; the view says so, and its table has all
-    ticks.
+    stage stores. `ticks` is the result of `schedules.pipeline_schedule`. With the `report` of a run
+    of the pipeline, the view also shows how long each IPU works. At most 128 ticks, 32 stages and
+    3,000 supersteps are drawn, and fewer if the scene would be larger than 150 kB. A note below the
+    picture says so; the table has all ticks.
 
-    :raises InvalidOptionError: for malformed ticks, or a stage with two micro-batches in one tick.
+    :raises InvalidOptionError: if `ticks` is malformed, or a stage has two micro-batches in one
+        tick.
     """
     every = list[list[Work]]()
     busy = set[tuple[int, int]]()
@@ -79,8 +80,10 @@ def pipeline(ticks: Iterable[Iterable[tuple[str, int, int]]], report: Report | N
 
 
 def held(every: Ticks, stages: int) -> Array:
-    """Return int64[stages, ticks]: the number of micro-batches that each stage holds, including
-    the one at work."""
+    """Return int64[stages, ticks]: the number of micro-batches that each stage holds.
+
+    The micro-batch at work is included.
+    """
     stashed = np.zeros((stages, len(every)), np.int64)
     back = {(s, b) for now in every for kind, s, b in now if kind == BACKWARD}
     for t, now in enumerate(every):
@@ -93,7 +96,9 @@ def held(every: Ticks, stages: int) -> Array:
 
 
 def _schedule(shown: Ticks, rows: int, high: float) -> Painted:
-    """Return the boxes of the first `rows` stages in the ticks `shown`; a row is `high`."""
+    """Return the boxes of the first `rows` stages in the given ticks. `high` is the height of a
+    row.
+    """
     ticks = len(shown)
     wide = WIDE / ticks
     cells: dict[tuple[int, int], Cell] = {
@@ -117,7 +122,7 @@ def _schedule(shown: Ticks, rows: int, high: float) -> Painted:
 
 
 def _holds(holds: Array, most_held: list[int], high: float) -> Painted:
-    """Return the bars of the micro-batches that each stage holds; a row is `high`.
+    """Return the bars of the micro-batches that each stage holds. `high` is the height of a row.
 
     `holds` is int[stages, ticks], and `most_held` has the maximum of each stage.
     """
@@ -151,7 +156,9 @@ def _holds(holds: Array, most_held: list[int], high: float) -> Painted:
 
 
 def _scene(every: Ticks, report: Report | None, max_ticks: int) -> Scene:
-    """Return the scene of the first `max_ticks` ticks, and of as many supersteps of the run."""
+    """Return the scene of the first `max_ticks` ticks and the first `max_ticks` supersteps of the
+    run.
+    """
     stages = 1 + max(work.stage for now in every for work in now)
     works = sum(map(len, every))
     most_held = stash(every, stages)
@@ -196,8 +203,10 @@ def _scene(every: Ticks, report: Report | None, max_ticks: int) -> Scene:
 
 
 def _run(panels: Panels, report: Report, max_ticks: int) -> str:
-    """Put a lane for each IPU, for at most `max_ticks` supersteps; return a text with the share of
-    the run that IPUs wait."""
+    """Put a lane for each IPU, for at most `max_ticks` supersteps.
+
+    Return a text with the share of the run for which IPUs wait.
+    """
     names = report.target.sets
     intervals_of = defaultdict[tuple[int, int], list[tuple[int, int]]](list)
     panels.first(max_ticks, report.num_steps, "supersteps", "The run shows")

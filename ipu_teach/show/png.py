@@ -1,6 +1,6 @@
 """Write PNG files of a few flat colours, with a pixel for each value.
 
-They are not compressed, so that their bytes are the same on every machine.
+The files are not compressed, so that their bytes are the same on every machine.
 """
 
 from __future__ import annotations

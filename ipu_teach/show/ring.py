@@ -430,7 +430,7 @@ class _RingScene:
         return f"chunk {chunk.number}: {parts}", f"{chunk.number}: {short}", short
 
     def _rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield the rows of the table: one for each chunk, or for each message with unknown chunks."""
+        """Yield the rows of the table: one for each chunk, or message with unknown chunks."""
         for k, (superstep, cycles, sizes) in enumerate(self.rounds):
             for pair, size in sizes.items():
                 numbers = [f"{n:,}" for n in (k + 1, superstep, *pair)]

@@ -165,8 +165,7 @@ class _Run:
         return sum(sums[2] for sums in self.sums.values())
 
     def sentence(self) -> str:
-        """Return a sentence with the share of the run that is transfer, and the share of that
-        which is hidden."""
+        """Return a sentence: the share of the run that is transfer, and its hidden share."""
         moving = self.moving
         total = self.total
         subject = "Rows of streaming memory move"
@@ -194,9 +193,9 @@ def put_lanes(
 
 
 def _put_bytes(panels: Panels, run: _Run, num_codes: int) -> None:
-    """Put the bytes of the rows that moved, and below them those on the tiles.
+    """Put two lanes: the bytes of the rows that moved, and the bytes on the tiles.
 
-    `num_codes` is the number of the colour of the bytes on the tiles.
+    `num_codes` is the index of the code of the bytes on the tiles.
     """
     report = run.report
     bytes_moved = run.bytes or report.streaming_bytes
@@ -217,7 +216,7 @@ def _scene(run: _Run, max_steps: int) -> Scene:
     end_shown = int(run.ends[:max_steps].max())
 
     def cut(pieces: Iterable[Piece]) -> list[Piece]:
-        """Return the pieces up to the end of the shown part of the run."""
+        """Return the pieces up to the end of the part of the run that is shown."""
         return [(c, a, min(long, end_shown - a)) for c, a, long in pieces if a < end_shown]
 
     def pieces_of(code: int, pieces: Iterable[tuple[int, int]]) -> list[Piece]:

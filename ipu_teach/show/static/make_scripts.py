@@ -1,12 +1,14 @@
 """Write the scripts of the views: python ipu_teach/show/static/make_scripts.py [--check]
 
-NAME.js.gz is the script of the page of a view NAME: measures.js, layout.js, link.js, player.js, the
-parts that it shares with a few other views and its own NAME.js, without comments and needless
-spaces, compressed together. Views without a script of their own use player.js.gz, or painted.js.gz
-if they have painted marks. The widget's own part is widget.js.gz, and puzzle.js.gz is that of the
-lessons' puzzles. measures.js is written too. Compressors differ from build to build, so their
-output is stored: equal views are equal bytes everywhere. With `--check` nothing is written, and the
-exit status is 1 if a script is old.
+NAME.js.gz is the script of the page of the view NAME. It consists of measures.js, layout.js,
+link.js, player.js, files that the view shares with a few other views, and NAME.js, without comments
+and unnecessary spaces, compressed together. A view without a script of its own uses player.js.gz,
+or painted.js.gz if it has painted marks. widget.js.gz is the script of the widget, and puzzle.js.gz
+is that of the puzzles in the lessons. measures.js is generated, too.
+
+The compressed files are stored, because the output of a compressor depends on its version, and
+equal views must have equal bytes everywhere. With `--check`, nothing is written, and the exit
+status is 1 if a script is out of date.
 """
 
 from __future__ import annotations
@@ -46,8 +48,10 @@ NUMBER = re.compile(r"^  ([A-Z_]+) = ([\d.]+)[,;]$", re.MULTILINE)  # lines of m
 
 
 def stripped(name: str) -> str:
-    """Return a script without comments, blank lines, and spaces beside what parts words anyway. The
-    numbers of measures.js travel where they are used, not by their names."""
+    """Return a script without comments, blank lines and unnecessary spaces.
+
+    The names that measures.js defines are replaced by their numbers.
+    """
     numbers = dict(NUMBER.findall((HERE / "measures.js").read_text(encoding="utf-8")))
     text = (HERE / name).read_text(encoding="utf-8")
     if name == "measures.js":
@@ -57,7 +61,10 @@ def stripped(name: str) -> str:
 
 
 def squeezed(text: str) -> str:
-    """As `stripped`. Strings, templates and regular expressions stay as they are."""
+    """Return JavaScript without comments, blank lines and unnecessary spaces.
+
+    Strings, templates and regular expressions are unchanged.
+    """
     code = ""
     pieces = list[str]()
     at = 0
@@ -89,7 +96,7 @@ def squeezed(text: str) -> str:
 
 
 def measures_js() -> str:
-    """Return measures.py, and the inks of both themes, as JavaScript."""
+    """Return measures.py, and the colours of texts in both themes, as JavaScript."""
     sys.path.insert(0, str(HERE.parents[2]))
     from ipu_teach.show import measures, palette
 
@@ -105,7 +112,7 @@ def measures_js() -> str:
 
 
 def scripts() -> dict[str, str]:
-    """Return the text of every file that is made."""
+    """Return the content of every generated file, by its name."""
     script_names = sorted(
         path.name
         for path in HERE.glob("*.js")
@@ -122,7 +129,7 @@ def scripts() -> dict[str, str]:
 
 
 def main() -> int:
-    """Make what is missing or old."""
+    """Write the files that are missing or out of date."""
     measures = HERE / "measures.js"
     if not measures.is_file() or measures.read_text(encoding="utf-8") != measures_js():
         print(measures.name)
