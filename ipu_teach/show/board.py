@@ -31,8 +31,8 @@ from ipu_teach.show.shapes import Boxes, Outline, Shape, Stroke, Words, rectangl
 from ipu_teach.types import Array
 
 # static/board.js has the same numbers.
-FOOT = 22.0  # height of the place in a box for messages that arrive
-NARROW = 10.0  # a cell narrower than this is underlined; wider cells have a rim
+FOOT = 22.0  # The height of the area of a box in which messages arrive.
+NARROW = 10.0  # A narrower cell is underlined if it is marked; a wider cell gets a rim.
 # Browsers round half up, too.
 ROUND = {digits: Context(digits, ROUND_HALF_UP) for digits in (1, 2, 3, 4)}
 
@@ -69,9 +69,9 @@ class Places:
         self.board = board
         gutter = GUTTER if board.block else 0.0
         self.wide = (board.width - gutter + BETWEEN) / board.across - BETWEEN
-        # for each box its column, its row, and the number of names of IPUs above it
+        # for each box, (column, row, number of IPU names above it)
         self.spots: list[tuple[int, int, int]] = []
-        self.heads: dict[int, int] = {}  # the first box of each IPU
+        self.heads: dict[int, int] = {}  # This maps an IPU to its first box.
         down = -1
         along = board.across
         for box in range(len(board.tiles)):
@@ -83,7 +83,6 @@ class Places:
             self.spots.append((along, down, len(self.heads) if board.block else 0))
         self.tall = (down + 1) * (board.high + BETWEEN) - BETWEEN + HEAD * self.spots[-1][2]
         room = self.wide - 8 - 32 * np.reshape(board.left, (-1, len(board.per))).any(axis=0)
-        # the pitch of the cells of each row
         self.pitch = np.minimum(BROADEST, room / np.array(board.per))
 
     def corner(self, box: int) -> tuple[float, float]:
@@ -138,7 +137,8 @@ def paint_board(scene: Scene, board: Board, frame: int, progress: float) -> Iter
     for flows in (m for m in scene.marks if isinstance(m, Flows) and m.between == board.name):
         messages, _ = under_way(scene, frame, progress, flows.name)
         if len(messages) > MOST_PACKETS and not any(map(board.link, messages)):
-            yield from _arrows(places, messages)  # under the cells
+            # The arrows are drawn first, so that cells cover them.
+            yield from _arrows(places, messages)
     code, until, then = still.cells.get(board.name, (0, 1, 0))
     busy = np.broadcast_to(np.asarray(until), len(board.tiles)) >= progress * still.cycles
     state = np.where(busy, np.broadcast_to(np.asarray(code), len(board.tiles)), then)
@@ -242,19 +242,21 @@ def paint_packets(
     if any(board.link(message) for message in messages):
         yield from _links(scene, places, messages)
         return
-    if len(messages) > MOST_PACKETS:  # arrows, under the cells
+    if len(messages) > MOST_PACKETS:  # `paint_board` has already drawn them as arrows.
         return
     cells = places.cells()
     still = scene.stills[int(scene.frames[frame])]
     begun = np.cumsum([scene.stills[i].first for i in scene.frames.tolist()])
-    last = int(np.searchsorted(begun, begun[frame], "right")) - 1  # same superstep
+    # the last frame of this superstep
+    last = int(np.searchsorted(begun, begun[frame], "right")) - 1
     before, after = (scene.numbers[board.name].at(f) for f in (frame, last))
     landed: Counter[int] = Counter()
     boxes: dict[int, list[tuple[float, float, float, float]]] = {}
     words = []
     for message in messages:
         assert message.cells is not None
-        cell = int(message.cells[0]) if len(message.cells) else -1  # none of its cells is drawn
+        # The message is drawn without a number if none of its cells is drawn.
+        cell = int(message.cells[0]) if len(message.cells) else -1
         text = (
             short((after if message.after else before)[cell], 44)
             if message.count == 1 and cell >= 0

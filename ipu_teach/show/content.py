@@ -17,7 +17,7 @@ from ipu_teach.types import Array
 MOST_LETTERS = 20_000  # The texts of a scene may have about this many letters.
 MOST_NAMED = 4  # A text names at most this many elements of a message.
 MOST_PAIRS = 64  # At most this many pairs of tiles of an exchange have texts.
-# The lines are by (index of the step in the report, 0 or 1 for the exchange before or after it).
+# The key is (superstep, 0 or 1 for the exchange before or after its computation).
 Carried = dict[tuple[int, int], list[str]]
 
 

@@ -56,7 +56,7 @@ class Explore:
         html = self.view.html("stored")
         display({"text/plain": repr(self.view), "text/html": html}, raw=True)
         live: dict[str, Any] = {}
-        with suppress(ImportError):  # without ipywidgets the stored picture is all there is
+        with suppress(ImportError):  # Without ipywidgets, the notebook shows the stored picture.
             live = dict(
                 widget(self._build, self._settings, self._start, self.view)._repr_mimebundle_()
             )
@@ -98,7 +98,8 @@ def _longest(
         last = setting[1] if isinstance(setting, tuple) else setting[-1]
         for value in dict.fromkeys((setting[0], last)):
             if value != start[name]:
-                with suppress(IPUTeachError):  # the slider shows it when it comes there
+                # The error is shown when the slider reaches this value.
+                with suppress(IPUTeachError):
                     longest = max(longest, axis_of(_built(build, {**start, name: value})))
     return longest
 
@@ -187,7 +188,8 @@ def widget(
             axis = max(axis, axis_of(view))
             shown_.scene = with_axis(view, axis).scene.json()
             trouble.value = ""
-        except IPUTeachError as error:  # part of the lesson: the sliders may lead there
+        # A setting may cause an error, such as too little memory. The error replaces the picture.
+        except IPUTeachError as error:
             trouble.value = (
                 f'<pre role="alert" style="white-space:pre-wrap">{escape(str(error))}</pre>'
             )

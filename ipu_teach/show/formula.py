@@ -18,8 +18,8 @@ from ipu_teach.graph.vertex import Vertex
 from ipu_teach.target import Target
 
 ESTIMATORS = "ipu_teach.cost.vertices."
-SUM, PRODUCT, ATOM = range(3)  # how closely the parts of an expression hold together
-LONGEST = 160  # characters of a formula
+SUM, PRODUCT, ATOM = range(3)  # The precedence of an expression's operator, the lowest first.
+LONGEST = 160  # A longer formula is not shown.
 
 
 class Term(int):
@@ -79,7 +79,7 @@ class Term(int):
 
     def __mul__(self, other: int) -> Term:
         if not isinstance(other, int):
-            return NotImplemented  # a list is repeated
+            return NotImplemented  # Python then repeats the list.
         if not self or not other:
             return Term(0, "0")
         if other == 1:
@@ -91,7 +91,7 @@ class Term(int):
 
     def __rmul__(self, other: int) -> Term:
         if not isinstance(other, int):
-            return NotImplemented  # a list is repeated
+            return NotImplemented  # Python then repeats the list.
         if not self or not other:
             return Term(0, "0")
         if other == 1 or self == 1:
@@ -163,7 +163,7 @@ def formula_of(codelet: type[Vertex], shapes: Shapes, target: Target) -> Formula
         return None
     target = priced_for(codelet, target)
     calls: list[tuple[Callable[..., int], dict[str, object], object]] = []
-    depth = 0  # how many calls of estimators are active
+    depth = 0  # the number of nested calls of estimators
 
     def observe(frame: FrameType, event: str, returned: object) -> None:
         nonlocal depth

@@ -28,7 +28,7 @@ CODES = (
 )
 CODE = {phase.name: i for i, phase in enumerate(palette.PHASES)}
 WAITS = len(palette.PHASES)
-MOST_STEPS = 512  # supersteps of the run
+MOST_STEPS = 512  # At most this many supersteps are shown.
 PITCH = 22.0
 
 

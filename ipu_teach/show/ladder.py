@@ -22,7 +22,7 @@ from ipu_teach.show.shapes import LETTER, Boxes, Shape, Words, rectangles
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
-LOADS = (  # the colours of a link, by its load relative to that of the busiest link
+LOADS = (  # The codes of a link, by its busy time relative to that of the busiest link.
     replace(palette.NEAR_ZERO[0], name="a link that carries nothing"),
     *(
         replace(colour, name=f"a link busy {name} of the busiest's time", pattern=pattern)
@@ -141,7 +141,7 @@ class Ladder:
             is_backward = link[0] > link[1]
             half_text = len(text) * LETTER / 2
             if self.busy[link] and 2 * half_text < NARROWER * (self._pitch - self._wide):
-                if width < height:  # a rung: beside it, on its own side
+                if width < height:  # The text of a rung is beside it, on the side of its direction.
                     text_position = (
                         (x + width + 12 + half_text, y + height - 6)
                         if is_backward
@@ -183,7 +183,7 @@ class Ladder:
         is_backward = link[0] > link[1]
         x, y = self._corner(first)
         second_x, _ = self._corner(second)
-        if first ^ second == 1:  # both directions are drawn side by side
+        if first ^ second == 1:  # The directions of a rung are drawn next to each other.
             offset = self._wide / 2 + (1 if is_backward else -1 - thickness)
             return [np.array((x + offset, y + HIGH, thickness, BETWEEN))]
         y_of_rail = y + HIGH / 2 + (-1 - thickness if is_backward else 1)

@@ -1,9 +1,9 @@
 """The view `machine`: a zoom from a tile to an IPU, and to machines of 4, 16 and 64 IPUs.
 
-Each size is drawn with its parts, the first of which is the size before, and with pipes as wide as
-their bandwidth. Below are the links of a machine of several IPUs, and what a run sends over them.
-Figures and sources are those of `target.py`, which says where Graphcore publishes none and a figure
-is assumed.
+Each size is drawn with its parts, and with pipes that are as wide as their bandwidth. The first
+part is the next smaller size. Below are the links of a machine of several IPUs, and the bytes that
+a run sends over them. The constants and their sources are those of `target.py`, which says where
+Graphcore has published none and a value is assumed.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ CODES = (
     palette.FILL[0].lettered("B", "the size before"),
     *LOADS,
 )
-PIPES = {  # the figure that gives the width of each pipe
+PIPES = {  # This maps a pipe to the constant of the target that determines its bandwidth.
     "memory": "data_path_width",
     "exchange": "exchange_bytes_per_cycle",
     "links": "link_bytes_per_cycle",
     "host": "host_bytes_per_second",
 }
-SIZES = (0, 1, 4, 16, 64)  # IPUs; 0 is a tile
+SIZES = (0, 1, 4, 16, 64)  # The sizes in IPUs; 0 is a single tile.
 
 
 def machine(given: Target | Device | Report) -> View:

@@ -19,9 +19,9 @@ from ipu_teach.graph.tile_map import expand
 from ipu_teach.show.scene import Origins, element
 from ipu_teach.types import Array
 
-HOST = -1  # stands for the host where a tile number is expected
+HOST = -1  # This replaces a tile number if the host sends or receives.
 
-Pair = tuple[int, int]  # from a tile to a tile
+Pair = tuple[int, int]  # (sending tile, receiving tile)
 
 
 class Names:

@@ -21,7 +21,7 @@ import numpy as np
 from ipu_teach.types import Array
 
 AGAIN = re.compile(r"(?<![^,])((?:[-*\d]+,){2,6}?)\1+")
-LONGEST = 4000  # in a text of this length or longer, no repeated sequences are searched for
+LONGEST = 4000  # Repeated sequences are searched for only in a shorter text.
 
 ALPHABET = np.frombuffer(
     b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", np.uint8

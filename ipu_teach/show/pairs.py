@@ -33,7 +33,8 @@ def paired(scene: Scene) -> Scene:
     merged_mark = replace(
         first, heading=heading, labels=labels, count=2 * lanes, height=2 * first.height
     )
-    merged_mark = replace(merged_mark, y=first.y + 28, named=19.0)  # the second below it
+    # The names of the second run are below those of the first.
+    merged_mark = replace(merged_mark, y=first.y + 28, named=19.0)
     marks = (merged_mark, replace(merged_mark, name=tapes[1].name, heading="", named=5.0))
     names = [tape.name for tape in tapes]
     drawings = list(scene.drawings)
@@ -64,8 +65,9 @@ def paired(scene: Scene) -> Scene:
 
 def _differs(scene: Scene) -> tuple[str, int]:
     """Return `(text, frame)`: the step whose cycles differ most between the runs, and its frame."""
-    spent: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])  # cycles in each run, by step
-    frames: dict[str, int] = {}  # the frame in the last run that has the step, by step
+    # This maps a step to its cycles in each run.
+    spent: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    frames: dict[str, int] = {}  # This maps a step to its frame in the last run that contains it.
     for frame, which in enumerate(scene.frames.tolist()):
         still = scene.stills[which]
         run, _, name = still.label.partition(": ")

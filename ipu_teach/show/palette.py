@@ -161,7 +161,7 @@ BELOW, NEAR_ZERO, ABOVE = (
 UNWRITTEN = Code("not written", "?", "#ffffff", "#39414a", pattern="x")
 NOT_A_NUMBER = Code("not a number (NaN)", "N", "#b3261e", "#ff8a80", pattern="/")
 CHANGE = Code("values change", "V", "#59636e", "#a4adb7", pattern="x")
-RIMS = tuple(  # for the rims of tensors: in pictures of numbers, no other code has these colours
+RIMS = tuple(  # The rims of tensors. No other code in pictures of numbers has these colours.
     Code("", "", light, dark, pattern="", listed=True)
     for light, dark in (
         ("#009e73", "#1cb288"),
@@ -172,7 +172,7 @@ RIMS = tuple(  # for the rims of tensors: in pictures of numbers, no other code 
         ("#7d6a55", "#b39f88"),
     )
 )
-NESTED = tuple(  # for blocks above phases: no phase has these colours
+NESTED = tuple(  # Nested boxes above phases. No phase has these colours.
     replace(code, listed=False) for code in (RIMS[3], HUES[2], *RIMS[1:3], *RIMS[4:])
 )
 

@@ -125,7 +125,8 @@ def paint_partners(scene: Scene, mark: Partners, still: Still) -> Iterator[Shape
     wide = NAME * max((len(t) for t in sum(told, [])), default=0) + 6
     half = -(-len(shown) // 2)
     for place, ((which, received, sent), lines) in enumerate(zip(shown, told, strict=True)):
-        way, k = (-1, place) if place < half else (1, place - half)  # on the right, on the left
+        # The first half of the partners is on the right, the second half on the left.
+        way, k = (-1, place) if place < half else (1, place - half)
         rows = half if way < 0 else len(shown) - half
         v = mark.y + (k + 0.5) / rows * mark.height
         edge = x - way * mark.width / 2
@@ -133,7 +134,8 @@ def paint_partners(scene: Scene, mark: Partners, still: Still) -> Iterator[Shape
         near = (x - way * (NAME * len(bin_label) / 2 + 8), y + (v - y) / 4)
         across = near[0] - far[0]
         down = near[1] - far[1]
-        both = 4.0 if received and sent else 0.0  # side by side
+        # Arrows in both directions are drawn next to each other.
+        both = 4.0 if received and sent else 0.0
         if matrix.ipu and which // matrix.ipu != middle // matrix.ipu:
             yield Outline(matrix.link, np.array((far, near)), False, LINK)
         for size, inward, shift in ((received, True, both), (sent, False, -both)):

@@ -31,7 +31,7 @@ MOST_TICKS = 128
 MOST_STAGES = 32
 WIDE = 554.0
 HIGH = 240.0
-NARROWER = 0.47  # the factor by which a narrow page shrinks the boxes, but not their texts
+NARROWER = 0.47  # A narrow page shrinks the boxes by this factor, but not their texts.
 GOES = {FORWARD: len(STATES), BACKWARD: len(STATES) + 1}
 BUBBLE = len(STATES) + 2
 HELD = len(STATES) + 3
@@ -110,7 +110,8 @@ def _schedule(shown: Ticks, rows: int, high: float) -> Painted:
         for kind, s, b in (work for work in now if work.stage < rows):
             long_text = f"{kind[0].upper()}{b}"
             short_text = f"{b}"
-            fits = len(long_text) * LETTER + 4 < NARROWER * wide  # on a narrow page, too
+            # The long text must fit on a narrow page, too.
+            fits = len(long_text) * LETTER + 4 < NARROWER * wide
             texts = (long_text, short_text) if fits else (short_text,)
             description = f"tick {t}: stage {s} goes {kind} with micro-batch {b}"
             cells[s, t] = s, t, GOES[kind], texts, description

@@ -126,7 +126,7 @@ def images(
 
     columns = min(len(image_array), 5)
     rows = -(-len(image_array) // columns)
-    side_inches = min(2.2, 9.2 / columns)  # inches
+    side_inches = min(2.2, 9.2 / columns)
     figure = Figure(
         figsize=(side_inches * columns, 1.13 * side_inches * rows), layout="constrained"
     )

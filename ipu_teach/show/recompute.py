@@ -33,7 +33,7 @@ CODES = (
     Code("no other is smaller and quicker", "B", "#009e73", "#1cb288", pattern="."),
     palette.GAPS.lettered("O", "another is smaller and quicker"),
 )
-MOST = 64  # choices
+MOST = 64  # At most this many choices are shown.
 WIDE = 280.0
 HIGH = 180.0
 UNDER = 32.0
@@ -279,7 +279,7 @@ def _dots(
     at = (float(x[chosen]), float(y[chosen]) - 10)
     end = "end" if x[chosen] > WIDE / 2 else "start"
     text_width = LETTER * len(names[chosen]) * (-1 if end == "end" else 1)
-    # the line through the best choices does not strike the name through
+    # A stroke in the background colour keeps the line from crossing the name.
     shapes.append(Stroke(((at[0], at[1] - 4), (at[0] + text_width, at[1] - 4)), 13, "paper"))
     shapes.append(Words(*at, names[chosen], 11, end))
     for choice in (int(np.argmin(x)), int(np.argmax(x))):

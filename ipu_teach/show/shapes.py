@@ -9,7 +9,7 @@ import numpy as np
 
 from ipu_teach.types import Array
 
-LETTER = 6.2  # the approximate width of a letter at a font size of 11
+LETTER = 6.2  # The approximate width of a letter at a font size of 11.
 
 
 @dataclass(frozen=True, eq=False)

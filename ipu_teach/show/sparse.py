@@ -27,7 +27,8 @@ from ipu_teach.show.shapes import LETTER, Boxes, Outline, Shape, Stroke, Words, 
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
-WAITS, OWN, GUEST, OVER, DONE, COMES = range(6)  # the first four are states of a block
+# These are codes. The first four are the states of a block.
+WAITS, OWN, GUEST, OVER, DONE, COMES = range(6)
 CODES = (
     palette.GAPS.lettered("W", "not dropped yet"),
     palette.SO.lettered("H", "in its own bucket"),
@@ -36,9 +37,9 @@ CODES = (
     Code("steps done", "D", "#009e73", "#1cb288", pattern="."),
     palette.REST.lettered("C", "steps to come"),
 )
-BINS = 64  # rows and columns of squares in which a matrix is drawn
-MOST = 128  # buckets drawn
-DROPS, STEPS = 8, 24  # frames in which blocks drop, and in which steps are shown
+BINS = 64  # A matrix is drawn with at most this many rows and columns of squares.
+MOST = 128  # At most this many buckets are drawn.
+DROPS, STEPS = 8, 24  # At most this many frames show blocks that drop, and steps.
 SIDE = 236.0
 LEFT = 40.0
 RIGHT = 324.0
@@ -96,7 +97,7 @@ class _Buckets:
         self.steps_away = (self.part - self.bucket) % self.count
         order = np.argsort(row * csr.block_columns + column)
         drops = min(DROPS, len(order))
-        drop_frame = np.empty(len(order), np.int64)  # the frame in which a block drops
+        drop_frame = np.empty(len(order), np.int64)  # for each block, the frame in which it drops
         drop_frame[order] = 1 + np.arange(len(order)) * drops // max(1, len(order))
         num_steps = min(self.rounds, STEPS) + 1
         shown_rounds = np.unique(np.linspace(0, self.rounds, num_steps).round().astype(int))[1:]

@@ -27,8 +27,8 @@ CODES = (
     palette.OTHERWISE.lettered("w", "writes"),
     palette.CHOSEN.lettered("b", "reads and writes"),
 )
-READS, WRITES = 1, 2  # both: 3
-MOST = 24  # elements in a row
+READS, WRITES = 1, 2  # An element that is both read and written has the sum, 3.
+MOST = 24  # A row shows at most this many elements.
 
 
 def touched(graph: Graph, compute_set: ComputeSet, vertices: Sequence[int]) -> View | None:

@@ -9,8 +9,8 @@ import numpy as np
 from ipu_teach.show.shapes import LETTER, Boxes, Shape, Stroke, Words, rectangles
 from ipu_teach.types import Array
 
-DOT = 7.0  # side of a point of the line that is marked
-NARROWEST = 0.6  # of its width, to which a page may press the picture
+DOT = 7.0  # The size of a large dot.
+NARROWEST = 0.6  # A narrow page shrinks the picture to at least this share of its width.
 
 
 def trend(
@@ -116,7 +116,7 @@ class _Places:
             x = _within(self.width, self.points[k][0], text)
             y = max(self.points[k][1] - DOT, 26.0 * self.is_cut[k]) - 4
             half = LETTER * len(text) / 2 + 2
-            heights_below = [  # the text is above every point below it
+            heights_below = [  # The text is placed above all points that it could cover.
                 self.points[j][1]
                 for j in np.flatnonzero(self.has_dot).tolist()
                 if abs(self.points[j][0] - x) < half + self.bar_width / 2

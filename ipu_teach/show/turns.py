@@ -164,7 +164,8 @@ def _last_writer(wrote: list[Turn]) -> tuple[Turn, str]:
 
     `text` says how many other iterations wrote it before.
     """
-    innermost = max(turn.depth for turn in wrote)  # the loops around them wrote it, too
+    # The iterations of outer loops also count as writing the element.
+    innermost = max(turn.depth for turn in wrote)
     *others, last = (turn for turn in wrote if turn.depth == innermost)
     return last, f" last, after {counted(len(others), 'other turn')}" if others else ""
 

@@ -10,7 +10,7 @@ from ipu_teach.show.measures import SIDE, SLOT, THICK
 from ipu_teach.show.scene import Still, Zoom, label
 from ipu_teach.show.shapes import LETTER, Boxes, Shape, Stroke, Words, rectangles
 
-SMALLEST = 3.0  # between smaller parts there are no lines
+SMALLEST = 3.0  # There are no lines between smaller parts.
 
 
 def paint_zoom(mark: Zoom, still: Still, level: int) -> Iterator[Shape]:

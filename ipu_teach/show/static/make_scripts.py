@@ -19,11 +19,11 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-SHARED = ("measures.js", "layout.js", "link.js", "player.js")  # what every page has
-# what is painted, of a view without a script of its own, takes it with the player alone
+SHARED = ("measures.js", "layout.js", "link.js", "player.js")  # Every script contains these files.
+# A view with painted marks but without a script of its own uses the player and this file.
 PAINTED = "painted.js"
 ALONE = ("widget.js", "puzzle.js")
-ALSO = {  # by file: the views that need it
+ALSO = {  # This maps a file to the views that need it.
     "stored.js": ALONE,
     PAINTED: ("balance.js", "machine.js", "memory.js"),
     "flows.js": ("bsp.js", "run.js"),
@@ -38,13 +38,15 @@ ALSO = {  # by file: the views that need it
 
 PIECE = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|[^"/`{}]+|.')
 REGEX = re.compile(r"/(?:[^/\\\n\[]|\\.|\[[^\]\n]*\])+/")
-# up to its end, or to an inserted expression
+# It matches a template up to its end or to an inserted expression.
 TEMPLATE = re.compile(r"(?:[^`\\$]|\\.|\$(?!\{))*(?:`|\$\{)")
-PARTING = r"[{}()\[\];,<>=*?:|&!%]"  # what parts words without a space
-PLUS = re.compile(r"(?<![+ ]) *\+ *(?![+ ])")  # so does this, but beside another
+PARTING = r"[{}()\[\];,<>=*?:|&!%]"  # These characters separate words without a space.
+# A plus sign separates words, too, unless it is next to another one.
+PLUS = re.compile(r"(?<![+ ]) *\+ *(?![+ ])")
 
 
-NUMBER = re.compile(r"^  ([A-Z_]+) = ([\d.]+)[,;]$", re.MULTILINE)  # lines of measures.js
+# This matches a line of measures.js.
+NUMBER = re.compile(r"^  ([A-Z_]+) = ([\d.]+)[,;]$", re.MULTILINE)
 
 
 def stripped(name: str) -> str:
@@ -68,7 +70,7 @@ def squeezed(text: str) -> str:
     code = ""
     pieces = list[str]()
     at = 0
-    braces: list[int] = []  # that are open in each of the parts that stand in templates around here
+    braces: list[int] = []  # the number of open braces in each nested template expression
     while at < len(text):
         match = REGEX.match(text, at) if code.rstrip()[-1:] in tuple("(,=:") else None
         match = match or PIECE.match(text, at)
@@ -151,7 +153,8 @@ def main() -> int:
         if "--check" in sys.argv[1:]:
             continue
         if name in scripts_made:
-            from zopfli.gzip import compress  # of the extra `maker`: 4 % less in every picture
+            # zopfli comes with the extra `maker`, and makes every picture 4 % smaller.
+            from zopfli.gzip import compress
 
             (HERE / name).write_bytes(
                 compress(scripts_made[name].encode("utf-8"), numiterations=60)
