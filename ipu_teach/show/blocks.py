@@ -32,8 +32,9 @@ class Blocks:
         listed: list[Any] = list(tiles) if isinstance(tiles, (list, tuple, range)) else [tiles]
         if not 1 <= len(listed) <= MOST_TILES or None in listed:
             requested = shown(tiles) if None in listed else counted(len(listed), "tile")
-            raise InvalidOptionError(f"""show.timeline() was asked for the blocks of {requested}.
-                next:  give one tile, or from 1 to {MOST_TILES} of them: blocks=[0, 3].""")
+            raise InvalidOptionError(f"""show.timeline() was given {requested}, but blocks= takes 1
+                to {MOST_TILES} tile numbers of the machine.
+                next:  give one tile, blocks=0, or several, blocks=[0, 3].""")
         blocks_by_tile = [report.execution.blocks(tile, **which) for tile in listed]
         self.tiles = [int(tile) if is_whole(tile) else tile for tile in listed]
         every = [
@@ -43,10 +44,10 @@ class Blocks:
         self.by_tile = [blocks[: MOST_BLOCKS // len(every)] for blocks in every]
         self.all = [block for blocks in self.by_tile for block in blocks]
         if not self.all:
-            raise InvalidOptionError(f"""show.timeline() was asked for the blocks of
-                {self._where()}, which has none.
-                next:  put Block around parts of the program, or name programs with program_filter:
-                {shown(".")} takes all.""")
+            raise InvalidOptionError(f"""show.timeline() found no profiled blocks on
+                {self._where()}.
+                next:  put Block around parts of the program, or show all programs with
+                program_filter={shown(".")}.""")
         names = dict.fromkeys(block.name for block in self.all)
         hues = dict(zip(names, cycle(palette.NESTED), strict=False))
         self._code = [hues[block.name] for block in self.all]

@@ -110,9 +110,10 @@ def bsp(
     if paired and (
         other is None or report.target.num_tiles != checked(other, "bsp").target.num_tiles
     ):
-        raise InvalidOptionError("""show.bsp() was asked for lanes in pairs, but was not given a
-            second run on as many tiles.
-            next:  give it two such runs, or leave out paired=True.""")
+        raise InvalidOptionError("""show.bsp() was given paired=True, but no second run on the same
+            number of tiles.
+            next:  give two such runs, show.bsp(first, second, paired=True), or leave out
+            paired=True.""")
     refuse_at_of_two("bsp", other, at)
     if other is not None:
         runs = [Phases(checked(compared, "bsp"), MOST_EDGES) for compared in (report, other)]

@@ -393,8 +393,9 @@ def why(codelet: type[Vertex], is_estimated: bool = False) -> str:
 
 def _uncounted(name: str, advice: str) -> InvalidOptionError:
     """Return the error for a codelet whose cycles cannot be attributed to its lines."""
-    return InvalidOptionError(f"""The lines of {name} were not counted: its cycles are given as a
-        whole, data decide them, or nothing can count them.
+    return InvalidOptionError(f"""show.code() cannot show the cycles of each line of {name}: the
+        program gives its cycles as a whole, they depend on data, or its operations cannot be
+        counted.
         next:  {advice}""")
 
 

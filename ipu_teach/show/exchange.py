@@ -73,8 +73,8 @@ def exchange(run: Report | Recording, *, at: At = None, largest: int | None = No
     report = checked(source_report, "exchange")
     exchanges = _exchanges(report)
     if not exchanges:
-        raise InvalidOptionError("""show.exchange() was given a run in which nothing crosses between
-            tiles.
+        raise InvalidOptionError("""show.exchange() was given a run in which no tile sends data to
+            another tile.
             next:  run a program whose vertices read elements of other tiles; show.tiles(tensor)
             shows the tile of each element.""")
     scene_of = partial(_scene, report, exchanges, texts, at, largest)

@@ -77,8 +77,9 @@ def explore(build: Callable[..., View], **settings: Setting) -> Explore:
         or if `build` does not return a view.
     """
     if not settings:
-        raise InvalidOptionError("""explore() was given no setting to change.
-            next:  name one with its range: explore(build, work=(1, 10)).""")
+        raise InvalidOptionError("""explore() was given no setting, so it has no slider to show.
+            next:  give a parameter of the function with its range: explore(build, work=(1,
+            10)).""")
     for name, setting in settings.items():
         _check(name, setting)
     start = {name: _start(build, name, setting) for name, setting in settings.items()}
@@ -114,9 +115,10 @@ def _start(build: Callable[..., View], name: str, setting: Setting) -> Any:
         setting[0] <= default <= setting[1] if isinstance(setting, tuple) else default in setting
     )
     if not among:
-        raise InvalidOptionError(f"""explore() was given {shown(setting)} for {name!r}, whose
-            default is {shown(default)}.
-            next:  choose a default that the slider can reach.""")
+        raise InvalidOptionError(f"""explore() was given {shown(setting)} for the setting {name!r},
+            which does not contain the default {shown(default)} of that parameter.
+            next:  extend the setting so that it contains {shown(default)}, or change the
+            default.""")
     return default
 
 
@@ -127,8 +129,9 @@ def _built(build: Callable[..., View], values: dict[str, Any]) -> View:
     """
     view = build(**values)
     if not isinstance(view, View):
-        raise InvalidOptionError(f"""The function given to explore() returned {shown(view)}.
-            next:  let it return a view, such as show.bsp(engine.report).""")
+        raise InvalidOptionError(f"""The function that explore() calls returned {shown(view)},
+            which is not a view.
+            next:  return a view from it, such as show.bsp(engine.report).""")
     return view
 
 

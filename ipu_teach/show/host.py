@@ -44,8 +44,8 @@ def host(report: Report) -> View:
         host and device.
     """
     if not checked(report, "host").host_bytes + report.streaming_bytes:
-        raise InvalidOptionError("""show.host() was given a run in which nothing goes between host
-            and device.
+        raise InvalidOptionError("""show.host() was given a run without transfers between host and
+            device.
             next:  run a program with a Copy from or to a stream or a remote buffer;
             show.timeline(report) shows the device alone.""")
     return fitting(lambda max_steps: _scene(report, max_steps), MOST_STEPS)

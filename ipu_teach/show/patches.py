@@ -62,8 +62,8 @@ def patches(x: Tensor, matrix: Tensor, other: Tensor | None = None) -> View:
             next:  give one with a row for each window.""")
     if other is not None and other.shape != x.shape:
         raise InvalidOptionError(f"""show.patches() was given an image of shape {x.shape} and
-            another of shape {other.shape}.
-            next:  give both the same shape, as by dim_shuffle.""")
+            another image of shape {other.shape}.
+            next:  give the second image the same shape, for example with dim_shuffle.""")
     return View(_Windows(x, matrix, other).scene())
 
 
@@ -114,9 +114,9 @@ class _Windows:
         hits = address[order][nearest] == wanted
         self.rows: Array = np.where(hits, order[nearest], -1)
         if (self.rows < 0).all() or x.graph is not matrix.graph:
-            raise InvalidOptionError("""show.patches() was given a matrix without elements of the
-                image.
-                next:  give a view of it, as patches(x, 3).""")
+            raise InvalidOptionError("""show.patches() was given a matrix that contains no element
+                of the image.
+                next:  give a matrix that is a view of the image.""")
 
     def elements(self, row: int) -> tuple[Array, Array]:
         """Return `(elements, shared)` of a window; `shared` are also in the window before it."""

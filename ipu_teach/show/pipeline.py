@@ -67,13 +67,14 @@ def pipeline(ticks: Iterable[Iterable[tuple[str, int, int]]], report: Report | N
             break
         if (t, stage) in busy:
             raise InvalidOptionError(f"""show.pipeline() was given two steps for stage {stage} in
-                tick {t}.
-                next:  give each a tick of its own: a stage does one step in a tick.""")
+                tick {t}, but a stage executes one step in a tick.
+                next:  move one of the two steps to another tick.""")
         busy.add((t, stage))
     if not works:
-        raise InvalidOptionError(f"""show.pipeline() was given {shown(ticks)}, which are not ticks.
-            next:  give what schedules.pipeline_schedule(stages, micro_batches) gives: for each tick
-            a list of ("forward" or "backward", stage, micro-batch).""")
+        raise InvalidOptionError(f"""show.pipeline() was given {shown(ticks)}, which is not a list
+            of ticks.
+            next:  give the result of schedules.pipeline_schedule(stages, micro_batches): for each
+            tick, a list of ("forward" or "backward", stage, micro-batch).""")
     if report is not None:
         checked(report, "pipeline")
     return fitting(partial(_scene, every, report), MOST_STEPS)

@@ -62,9 +62,10 @@ def recompute(
         raise InvalidOptionError(f"""show.recompute() was given {shown(kept)} as its choices.
             next:  name one to {MOST} of them: {{"all": range(8), "every 2nd": range(0, 8, 2)}}.""")
     if reports is not None and (not isinstance(reports, Mapping) or reports.keys() != kept.keys()):
-        raise InvalidOptionError(f"""show.recompute() was given reports whose names are not those
-            of its choices.
-            next:  give one for each of {", ".join(map(repr, kept))}, by these names.""")
+        names = ", ".join(map(repr, kept))
+        raise InvalidOptionError(f"""show.recompute() was given reports whose names differ from
+            those of the choices in kept=.
+            next:  give a dict with a report for each of these names: {names}.""")
     return View(_scene(_Choices(layers, kept, reports)))
 
 

@@ -90,15 +90,16 @@ def ring(run: Report | Recording) -> View:
         if sizes := sizes_of_step[step.step]:
             crossing.append(Round(step.index, step.cycles, sizes))
     if not crossing:
-        raise InvalidOptionError("""show.ring() was given a run in which no IPU sends to another.
-            next:  gcl.all_reduce_within_replica(graph, tensors, "ADD", prog) on several IPUs does;
-            show.exchange(report) shows the messages between tiles.""")
+        raise InvalidOptionError("""show.ring() was given a run in which no IPU sends data to
+            another IPU.
+            next:  run a collective such as gcl.all_reduce_within_replica(graph, tensors, "ADD",
+            prog) on several IPUs; show.exchange(report) shows the messages between tiles.""")
     model = model_of(report, "ring")
     rounds = _in_rings(crossing)
     if not rounds:
-        raise InvalidOptionError("""show.ring() was given a run without a ring: there is no
-            superstep in which each IPU that takes part sends to as many IPUs as it receives from.
-            next:  show.exchange(report) shows what crosses between IPUs.""")
+        raise InvalidOptionError("""show.ring() was given a run without a ring: in no superstep does
+            each IPU that takes part send to as many IPUs as it receives from.
+            next:  show the messages between IPUs with show.exchange(report).""")
     left_out = len(crossing) - len(rounds)
     return View(_RingScene(report, model, rounds, left_out).scene())
 

@@ -89,8 +89,9 @@ def run(recording: Recording, *tensors: Tensor, at: At = None) -> View:
             next:  engine.run() after engine.record(…), then show.run(recording).""")
     tracks = [recording.track(tensor, "show.run()") for tensor in tensors] or list(recording.tracks)
     if len(tracks) > MOST_TENSORS:
-        raise InvalidOptionError(f"""show.run() was asked for {len(tracks)} tensors.
-            next:  name at most {MOST_TENSORS} of them: show.run(recording, a, b).""")
+        raise InvalidOptionError(f"""show.run() was given {len(tracks)} tensors, but it draws at
+            most {MOST_TENSORS}.
+            next:  name the tensors to draw: show.run(recording, a, b).""")
     for per, changes in SIZES:
         scene = _Picture(DrawnCells(recording, tracks, per)).scene(changes, at)
         if len(scene.json()) <= MOST_BYTES:

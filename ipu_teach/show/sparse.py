@@ -308,8 +308,9 @@ def crossing(cycles: Mapping[str, Mapping[float, float]], unit: str = "modelled 
         for pair in cycles_by_density.items()
         for n in pair
     ):
-        raise InvalidOptionError(f"""show.crossing() was given {shown(cycles)}.
-            next:  give two to six curves by name, each by the same densities, with numbers above 0:
+        raise InvalidOptionError(f"""show.crossing() was given {shown(cycles)}, which is not a dict
+            of two to six curves with positive numbers for the same 2 to 32 densities.
+            next:  give the cycles of each product by density:
             {{"dense": {{0.5: 900, 0.25: 900}}, "sparse": {{0.5: 950, 0.25: 500}}}}.""")
     at = sorted(shapes[0], reverse=True)
     table = np.array([[cycles_by_density[d] for d in at] for cycles_by_density in shapes], float)

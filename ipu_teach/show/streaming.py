@@ -50,10 +50,10 @@ def streaming(given: Report | Recording) -> View:
     """
     report = checked(given.report if isinstance(given, Recording) else given, "streaming")
     if not report.streaming_bytes:
-        raise InvalidOptionError("""show.streaming() was given a run in which nothing goes to or
-            from streaming memory.
-            next:  copy from or to a remote buffer, made with graph.add_remote_buffer;
-            show.host(report) shows the host's streams.""")
+        raise InvalidOptionError("""show.streaming() was given a run without transfers to or from
+            streaming memory.
+            next:  copy to or from a remote buffer, which graph.add_remote_buffer creates;
+            show.host(report) shows the streams of the host.""")
     return fitting(partial(_scene, _Run(report, MOST_STEPS)), MOST_STEPS)
 
 

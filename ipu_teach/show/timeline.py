@@ -102,15 +102,17 @@ def timeline(
         blocks are filtered but no tile is given, or if no frame shows `at`.
     """
     if which and (blocks is None or not which.keys() <= set(WHICH)):
-        raise InvalidOptionError(f"""show.timeline() was given {", ".join(sorted(which))}.
-            next:  say whose blocks, blocks=0, and pick them with {", ".join(WHICH)}.""")
+        raise InvalidOptionError(f"""show.timeline() was given {", ".join(sorted(which))}, but no
+            blocks= with these filters, or an unknown filter.
+            next:  give the tile, blocks=0, and filter its blocks by {", ".join(WHICH)}.""")
     reports = [
         checked(each_run, "timeline") for each_run in (report, report if other is None else other)
     ]
     refuse_at_of_two("timeline", other, at)
     if blocks is not None and other is not None:
-        raise InvalidOptionError("""show.timeline() was given blocks of two reports.
-            next:  give it one report, or leave blocks out.""")
+        raise InvalidOptionError("""show.timeline() was given blocks= with two reports, but it shows
+            blocks of one report only.
+            next:  give one report, or leave out blocks=.""")
 
     def scene(max_steps: int) -> Scene:
         if other is None:

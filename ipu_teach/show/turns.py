@@ -76,9 +76,10 @@ def turns(source: Any, element: Any = None, target: Any = None, /, **values: Any
         source = run.seen
         element = target
     if isinstance(source, Report):
-        raise InvalidOptionError("""show.turns() was given a report, which holds no values.
-            next:  recording = engine.record(…) what the vertex reads and writes, run, then
-            show.turns(recording, vertex).""")
+        raise InvalidOptionError("""show.turns() was given a report, which does not contain the
+            values of the run.
+            next:  record the tensors that the vertex reads and writes, recording =
+            engine.record(…), call engine.run(), then show.turns(recording, vertex).""")
     if not isinstance(source, Observed) and not (
         isinstance(source, type) and issubclass(source, Vertex)
     ):
@@ -88,9 +89,8 @@ def turns(source: Any, element: Any = None, target: Any = None, /, **values: Any
     observation = source if isinstance(source, Observed) else observe(source, target, **values)
     name = observation.codelet.__name__
     if not observation.turns:
-        raise InvalidOptionError(f"""show.turns() saw no iteration of a loop of {name}.
-            next:  print(observe({name}, …)) shows the cost of its lines; only loops over elements
-            are shown.""")
+        raise InvalidOptionError(f"""show.turns() found no loop over elements in {name}.
+            next:  show the cost of its lines with print(observe({name}, …)).""")
     place, wrote = ("", list[Turn]()) if element is None else _wrote(observation, element)
     first = next((i for i, turn in enumerate(observation.turns) if turn in wrote), 0)
     start = max(0, min(first - MOST_ROWS // 2, len(observation.turns) - MOST_ROWS))
@@ -179,7 +179,8 @@ def _wrote(observation: Observed, element: Any) -> tuple[str, list[Turn]]:
     ]
     elements = element if isinstance(element, tuple) else (element,)
     if not all(isinstance(part, (str, *WHOLE)) for part in elements):
-        raise InvalidOptionError(f"""show.turns() was asked who wrote {shown(element)}.
+        raise InvalidOptionError(f"""show.turns() was given the element {shown(element)}, which is
+            not an index or a name.
             next:  give an index, the name of a field, or a tuple of the name and the indices.""")
     if elements and isinstance(elements[0], str):
         field, *index = elements
@@ -187,8 +188,8 @@ def _wrote(observation: Observed, element: Any) -> tuple[str, list[Turn]]:
         field = fields[0]
         index = list(elements)
     else:
-        raise InvalidOptionError(f"""show.turns() was asked who wrote {shown(element)}, but
-            {observation.codelet.__name__} writes {counted(len(fields), "field")}.
+        raise InvalidOptionError(f"""show.turns() was given the element {shown(element)} without a
+            field, but {observation.codelet.__name__} writes {counted(len(fields), "field")}.
             next:  name the field: ("NAME", {shown(element)}).""")
     if field not in observation.codelet.fields:
         raise unknown_field(observation.codelet, field)

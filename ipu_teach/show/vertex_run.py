@@ -70,11 +70,11 @@ def ran(recording: Recording, vertex: object, step: int | None = None) -> Vertex
         flat_memory[part_positions].tobytes() != part.tobytes()
         for flat_memory, part_positions, part in memory.parts_of_kinds(regions, "output", "inout")
     ):
-        raise InvalidOptionError(f"""In the run {description} wrote other values than it writes now:
-            it has state from before the recording, rounds stochastically, or is not the only vertex
-            that writes there.
-            next:  record from the first run on; or show.turns(the class, …) with values of your
-            own.""")
+        raise InvalidOptionError(f"""show.turns() ran {description} again, and it wrote other values
+            than in the run: it has state from before the recording, rounds stochastically, or is
+            not the only vertex that writes to its elements.
+            next:  record from the first run on, or show the class with values of your own:
+            show.turns(MyVertex, …).""")
     title = f"{description} on tile {tile}, in step {execution.step:,} of the run"
     return VertexRun(
         title,
@@ -139,10 +139,10 @@ def _execution(
     ]
     if not matches or step not in (None, step_indices[candidate_places[-1]]):
         step_text = "" if step is None else f" in step {shown(step)}"
-        raise InvalidOptionError(f"""show.turns() was asked for {shown(vertex)}, which did not
-            run{step_text} while it was recorded.
-            next:  give a vertex of the graph, or (name of a compute set, number), and no step or
-            one that executes it.""")
+        raise InvalidOptionError(f"""show.turns() was given the vertex {shown(vertex)}, which did
+            not run{step_text} during the recording.
+            next:  give a vertex of the graph, or (name of a compute set, number), and leave out
+            step= or give a step that executes it.""")
     [(table, row, cycles)] = matches
     last_step = int(step_indices[candidate_places[-1]])
     return _Execution(name, vertex_number, table, row, candidate_places, last_step, cycles)
@@ -263,4 +263,4 @@ def _refuse_unknown(
         subject = description[0].upper() + description[1:]
         raise InvalidOptionError(f"""{subject} reads or writes elements that were not recorded:
             {missing_text}.
-            next:  record them too, with engine.record(…), and run again.""")
+            next:  give these tensors to engine.record(…), too, and run again.""")
