@@ -171,7 +171,7 @@ class _Run:
         return " ".join(self.named(stretch)).strip()
 
     def longest(self, entry: _Lost) -> Span | None:
-        """Return the phase in which tiles wait most, or None if the waiting of IPUs is longer."""
+        """Return the phase in which tiles wait most; None if IPUs wait longer for each other."""
         lost_by_phase = [
             (int((s.phase.cycles - busy).sum()), s) for s, busy in self.phases(entry.stretch)
         ]

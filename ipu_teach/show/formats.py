@@ -1,4 +1,4 @@
-"""The view `formats`: the values that a dtype loses, if they are scaled by powers of two.
+"""The view `formats`: the values that a dtype loses, unscaled and multiplied by powers of two.
 
 The bars count the values by their power of two, above the range of each dtype. From frame to frame,
 the factor approaches the largest one with which all values fit, and then goes a little further. The

@@ -208,7 +208,9 @@ class _MemoryScene:
         panels.put(cells)
 
     def _put_gauges(self, panels: Panels) -> None:
-        """Put three lanes: the fullest tile, an average tile, and the emptiest tile."""
+        """Put three lanes with the content of the fullest tile, of an average tile, and of the
+        emptiest tile.
+        """
         fullest = int(np.argmax(self.total))
         emptiest = int(np.argsort(self.total, kind="stable")[0])
         gauge = np.array(

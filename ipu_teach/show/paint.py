@@ -117,7 +117,7 @@ def paint(
                 yield from paint_trail(scene, mark, track_edges(scene))
             case Partners():
                 yield from paint_partners(scene, mark, still)
-    for mark in scene.marks:  # the labels are drawn last, so that arrows do not cover them
+    for mark in scene.marks:  # Labels are drawn last, so that arrows do not cover them.
         if (
             isinstance(mark, Cells)
             and mark.name in still.cells
@@ -144,7 +144,7 @@ def cell_codes(mark: Cells, still: Still, progress: float) -> Array:
 
 
 def _cells(scene: Scene, mark: Cells, still: Still, progress: float) -> Iterator[Shape]:
-    if mark.name not in still.cells:  # another report of the picture has these cells
+    if mark.name not in still.cells:  # These cells belong to another report of the picture.
         return
     if mark.heading:
         yield Words(mark.x, mark.y - (20 if mark.names else 8), mark.heading, ink="soft")
@@ -218,7 +218,8 @@ def _lanes(
         if is_whole or mark.whole
         else appears_from + progress * (appears_to - appears_from)
     )
-    full_span = mark.axis or drawing.span  # in the unit of the drawing
+    # This is the length of the full width, in the unit of the drawing.
+    full_span = mark.axis or drawing.span
     if mark.heading:
         yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
         span_text = f"{number(drawing.span)} {drawing.unit}"
@@ -227,7 +228,8 @@ def _lanes(
     yield Stroke(((mark.x, mark.y), (mark.x, bottom)), 1, "line")
     yield Stroke(((mark.right, mark.y), (mark.right, bottom)), 1, "line")
     scale = mark.width / full_span if full_span else 0.0
-    if mark.axis and drawing.span < mark.axis:  # the drawing ends before the axis
+    # A line marks the end of a drawing that is shorter than the axis.
+    if mark.axis and drawing.span < mark.axis:
         x = mark.x + drawing.span * scale
         yield Stroke(((x, mark.y - 3), (x, bottom + 3)), 1.5)
     yield from _lane_boxes(mark, [(0.0, drawing)], scale, shown_until)
@@ -246,7 +248,8 @@ def _lane_labels(mark: Lanes | Tape) -> Iterator[Shape]:
     for lane in range(0, mark.count, spacing) if spacing and not mark.ends else ():
         text = mark.labels[lane] if mark.labels else f"{lane}"
         yield Words(mark.x - 5, mark.y + (lane + 0.72) * pitch, text, 11, anchor="end", ink="soft")
-    for index, text in enumerate(mark.ends):  # from the top to the bottom
+    # The first text is at the top and the last text at the bottom.
+    for index, text in enumerate(mark.ends):
         baseline = 9 + index * (mark.height - 10) / (len(mark.ends) - 1)
         yield Words(mark.x - 5, mark.y + baseline, text, 11, anchor="end", ink="soft")
 
@@ -305,7 +308,7 @@ def _message(cells: Cells, message: Message, width: float, folded: bool) -> Iter
     to_x, to_y = (
         (receiver_y + half_side).tolist() for receiver_y in cells.place(message.receivers)
     )
-    if folded:  # instead of arrows, the sender gets a frame, and each receiver a dot
+    if folded:  # A frame marks the sender, and a dot marks each receiver, instead of arrows.
         yield from rim(x - half_side, y - half_side, 2 * half_side, 2 * half_side, thick=1.5)
         dot_radius = cells.side * 0.15
         yield from (
@@ -485,7 +488,8 @@ def _flame(scene: Scene, mark: Flame) -> Iterator[Shape]:
     fractions = [np.clip((times - begin_cycles[first_frame]) / span, 0, 1) for times in box_times]
     left_edges, right_edges = (mark.x + mark.width * fraction for fraction in fractions)
     top_edges = mark.y + mark.depth * mark.pitch
-    gap = np.where(right_edges - left_edges > 4, 0.8, 0)  # the space between neighbours
+    # This is the space between neighbouring boxes.
+    gap = np.where(right_edges - left_edges > 4, 0.8, 0)
     widths = np.maximum(right_edges - left_edges - gap, 0.3)
     for code in np.unique(mark.code):
         has_code = (mark.code == code) & (
@@ -505,7 +509,8 @@ def _flame(scene: Scene, mark: Flame) -> Iterator[Shape]:
         label_text = label(
             name if len(name) <= max_letters else name.removeprefix(WAITS), max_letters
         )
-        if len(label_text) < 5 and label_text.endswith("…"):  # the name cannot be recognised
+        # A name that is cut this short cannot be recognised.
+        if len(label_text) < 5 and label_text.endswith("…"):
             continue
         x = float(left_edges[box]) + 4
         y = float(top_edges[box] + mark.pitch * 0.68)
@@ -648,7 +653,7 @@ def _tape_raster(
         return
     for lane in np.flatnonzero(
         cycles_so_far.sum(axis=1)
-    ).tolist():  # another tape has the other lanes
+    ).tolist():  # The other lanes belong to another tape.
         yield Raster(mark.x, mark.y + lane * pitch, width, pitch, codes=pixels[lane : lane + 1])
 
 
@@ -704,7 +709,7 @@ def _curve(scene: Scene, mark: Curve, frame: int) -> Iterator[Shape]:
         position = number(round(frame_shown * mark.each)) if mark.each else f"{frame_shown + 1}"
         text = f"{position} {name}"
         if LETTER * len(text) > min(spacing, mark.count - frame_shown) * mark.width / mark.count:
-            text = position  # there is no room for the full name
+            text = position  # There is no room for the full name.
         yield Words(
             mark.x + frame_shown * mark.width / mark.count, bottom + 12, text, 11, ink="soft"
         )

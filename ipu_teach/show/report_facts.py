@@ -43,7 +43,7 @@ def checked(report: object, call: str, must_have_run: bool = True) -> Report:
 
 
 def no_time(call: str) -> InvalidOptionError:
-    """Return the error for a run that takes no time, for a view of time."""
+    """Return the error for a view with a time axis if the run takes no modelled time."""
     return InvalidOptionError(f"""show.{call}() was given a run that takes no modelled time.
         next:  run a program that copies or computes.""")
 
