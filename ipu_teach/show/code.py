@@ -257,7 +257,7 @@ def _without_lines(groups_of: Mapping[type[Vertex], GroupsRun], total: int) -> s
 
 
 class BySize(NamedTuple):
-    """How often the vertices with one formula ran, and the sum of their cycles."""
+    """The executions of the vertices with one formula, and the sum of their cycles."""
 
     runs: int
     cycles: int

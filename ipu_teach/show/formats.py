@@ -154,7 +154,7 @@ def _landed(
     """Return `(ends, results)` of rounding a value many times.
 
     `ends` is float[2]: the numbers of the dtype below and above the value. `results` is
-    float[throws]: the results of stochastic rounding, or `thrown`.
+    float[n]: the results of stochastic rounding, or `thrown`.
     """
     number = isinstance(coin, (int, float)) and not isinstance(coin, bool) and isfinite(coin)
     if not number or not is_whole(throws) or not 1 <= throws <= MOST_THROWS:

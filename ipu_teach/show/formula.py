@@ -148,7 +148,7 @@ class Formula:
 
     @property
     def named_sizes(self) -> str:
-        """The sizes as a text. Of the sizes that are 1, only the first is included."""
+        """The sizes as a text. Only the first of the sizes that are 1 is included."""
         sizes = [(name, n) for i, (name, n) in enumerate(self.sizes) if n != 1 or not i]
         return ", ".join(f"{name.replace('_', ' ')} {size:,}" for name, size in sizes)
 

@@ -84,8 +84,9 @@ NONE: Array = np.zeros(0, np.int64)
 class Elements:
     """A set of elements that compiled steps read, write and copy.
 
-    `address` has the byte address of each element, and `tile` its tile. What vertices read from
-    other tiles is recorded only for vertices on the tiles in `seen`.
+    `address` has the byte address of each element, and `tile` its tile.
+
+    Reads of elements on other tiles are recorded only for vertices on the tiles in `seen`.
     """
 
     def __init__(self, model: CostModel, address: Array, names: Names, seen: Array) -> None:

@@ -155,7 +155,7 @@ class _Picture:
             stills = [self.steps.stills[i] for i in frames.tolist()]
             begins = np.arange(self.recording.first, len(self.report.step_numbers))
             return resting("run", stills, self.report, at, begins=begins)
-        # Of frames that move equally many bytes, the one nearest to the middle is chosen.
+        # The frame nearest to the middle is chosen if several frames move equally many bytes.
         middle = len(frames) // 2
         known = values.known(len(frames))
         enough = known >= known.max() / 2  # A frame in which most cells are unwritten shows little.

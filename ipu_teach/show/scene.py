@@ -4,10 +4,10 @@ Three renderers draw a `Scene`: `svg` (posters and other single frames), `mpl` (
 slides) and `static/player.js` (live, in the notebook). A view can add marks and keyboard commands
 to the player in `static/<view>.js`.
 
-A mark has a fixed position. What changes from frame to frame is called a *channel*: the code
-(colour, letter and pattern) of each cell and how long the cell has it, the bars of each lane, the
-messages, and the texts. A *still* is one state of all channels. A frame is the number of a still,
-so a still that a program repeats is stored only once.
+A mark has a fixed position. The parts that change from frame to frame are called *channels*: the
+code (colour, letter and pattern) of each cell and how long the cell has it, the bars of each lane,
+the messages, and the texts. A *still* is one state of all channels. A frame is the number of a
+still, so a still that a program repeats is stored only once.
 
 The recorded values of a run change even between frames that show the same still, so they are stored
 in `CellTexts`: the texts in the first frame, and the changes frame by frame. A renderer caches all

@@ -273,7 +273,7 @@ def _sheets(tensor: Tensor) -> _Sheets:
 def _heading(tensor: Tensor, sheets: _Sheets, room: float, notes: list[str]) -> str:
     """Return the heading of a tensor that is drawn `room` wide.
 
-    What the heading leaves out is added to `notes`.
+    A note is added to `notes` if the heading leaves something out.
     """
     words = _words(tensor)
     tall, wide = sheets.tall, sheets.wide
