@@ -41,7 +41,7 @@ BUDGETS = {  # tokens
     "host": 3800,
     "sweeps": 1700,
     "observer": 2300,
-    "show": 127200,
+    "show": 131600,
     JAVASCRIPT: 35300,
     "frontends": 122500,
     "course: checking": 44500,

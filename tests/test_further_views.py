@@ -754,7 +754,7 @@ def test_errors() -> None:
         "more."
     )
     assert option_error(lambda: show.host(programs.some_wait(3))) == (
-        "show.host() was given a run in which nothing goes between host and device.\n  next:  "
+        "show.host() was given a run without transfers between host and device.\n  next:  "
         "run a program with a Copy from or to a stream or a remote buffer; "
         "show.timeline(report) shows the device alone."
     )

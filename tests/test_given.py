@@ -48,11 +48,11 @@ def test_a_view_is_drawn_of_what_it_takes_and_refuses_the_other(
         recording.report: "is not a recording" if name in OF_RECORDINGS else "",
     }
     if name == "host" and not host:
-        refused[recording.report] = "in which nothing goes between host and device"
+        refused[recording.report] = "a run without transfers between host and device"
     if name == "ring" and ipus == 1:
-        refused = dict.fromkeys(refused, "in which no IPU sends to another")
+        refused = dict.fromkeys(refused, "in which no IPU sends data to another IPU")
     if name == "streaming":
-        refused = dict.fromkeys(refused, "in which nothing goes to or from streaming memory")
+        refused = dict.fromkeys(refused, "a run without transfers to or from streaming memory")
     for given, why in refused.items():
         if why:
             with pytest.raises(InvalidOptionError, match=f"(?s){why}.*next: "):

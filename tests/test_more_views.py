@@ -245,8 +245,8 @@ def test_two_timelines_stand_on_one_scale() -> None:
     assert show.timeline(first).scene.sentence in scene.sentence
     assert {row[0] for row in scene.table[1]} == {"first", "second"}
     assert option_error(lambda: show.timeline(first, second, blocks=0)) == (
-        "show.timeline() was given blocks of two reports.\n  next:  give it one report, or leave "
-        "blocks out."
+        "show.timeline() was given blocks= with two reports, but it shows blocks of one report "
+        "only.\n  next:  give one report, or leave out blocks=."
     )
 
 
@@ -1389,7 +1389,7 @@ def test_errors() -> None:
     )  # type: ignore[arg-type]
     graph, a, _ = two_variables()
     assert option_error(lambda: show.exchange(run(graph, Copy(a[:4], a[4:])))) == (
-        "show.exchange() was given a run in which nothing crosses between tiles.\n  next:  "
+        "show.exchange() was given a run in which no tile sends data to another tile.\n  next:  "
         "run a program whose vertices read elements of other tiles; show.tiles(tensor) shows "
         "the tile of each element."
     )

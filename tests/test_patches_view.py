@@ -81,8 +81,8 @@ def test_what_is_refused() -> None:
         ((x[0], x), "an image of shape (4, 4, 1)"),
         ((large, matrix_of(large)), "at most 256 elements"),
         ((x, x), "a matrix of shape (1, 4, 4, 1)"),
-        ((x, matrix_of(y)), "a matrix without elements of the image"),
-        ((x, matrix_of(x), y[0]), "give both the same shape"),
+        ((x, matrix_of(y)), "a matrix that contains no element of the image"),
+        ((x, matrix_of(x), y[0]), "give the second image the same shape"),
     ):
         with pytest.raises(InvalidOptionError) as caught:
             show.patches(*given)  # type: ignore[arg-type]

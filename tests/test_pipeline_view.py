@@ -109,13 +109,16 @@ def test_a_long_schedule_is_cut_and_says_so() -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ((3,), "show.pipeline() was given 3, which are not ticks.\n  next:  give what schedules."),
-        (([],), "show.pipeline() was given [], which are not ticks."),
-        (([[("sideways", 0, 0)]],), "which are not ticks."),
-        (([[("forward", -1, 0)]],), "which are not ticks."),
+        (
+            (3,),
+            "show.pipeline() was given 3, which is not a list of ticks.\n  next:  give the result of",
+        ),
+        (([],), "show.pipeline() was given [], which is not a list of ticks."),
+        (([[("sideways", 0, 0)]],), "which is not a list of ticks."),
+        (([[("forward", -1, 0)]],), "which is not a list of ticks."),
         (
             ([[("forward", 1, 0), ("backward", 1, 3)]],),
-            "two steps for stage 1 in tick 0.\n  next:  give each a tick of its own: a stage does one step",
+            "two steps for stage 1 in tick 0, but a stage executes one step in a tick.\n  next:  move one of",
         ),
         (([[("forward", 0, 0)]], 3), "show.pipeline() was given 3, which is not a report."),
     ],

@@ -97,7 +97,7 @@ def test_both_parts_and_the_controls_fit_a_window_600_pixels_high_where_they_are
         ((8, {"x": 4}), "recompute() was given keep=4, which is not a list of layers."),
         (
             (8, {"x": [0]}, {"y": 3}),
-            "reports whose names are not those of its choices.\n  next:  give one",
+            "reports whose names differ from those of the choices in kept=.\n  next:  give a dict",
         ),
         ((8, {"x": [0]}, {"x": 3}), "show.recompute() was given 3, which is not a report."),
     ],

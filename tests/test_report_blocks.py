@@ -352,21 +352,25 @@ def test_blocks_on_the_axis_of_time() -> None:
 
 def test_what_timeline_does_not_take() -> None:
     _, report = nested()
-    none = "give one tile, or from 1 to 8 of them: blocks=[0, 3]."
-    kinds = "say whose blocks, blocks=0, and pick them with block_filter, program_filter."
+    none = "give one tile, blocks=0, or several, blocks=[0, 3]."
+    kinds = "give the tile, blocks=0, and filter its blocks by block_filter, program_filter."
+    missing = "but no blocks= with these filters, or an unknown filter"
+    numbers = "but blocks= takes 1 to 8 tile numbers of the machine"
     for how, text in (
-        ({"blocks": []}, f"show.timeline() was asked for the blocks of 0 tiles.\n  next:  {none}"),
+        ({"blocks": []}, f"show.timeline() was given 0 tiles, {numbers}.\n  next:  {none}"),
         (
             {"blocks": [None]},
-            f"show.timeline() was asked for the blocks of [None].\n  next:  {none}",
+            f"show.timeline() was given [None], {numbers}.\n  next:  {none}",
         ),
-        ({"block_filter": "a"}, f"show.timeline() was given block_filter.\n  next:  {kinds}"),
-        ({"blocks": 0, "odd": 1}, f"show.timeline() was given odd.\n  next:  {kinds}"),
+        (
+            {"block_filter": "a"},
+            f"show.timeline() was given block_filter, {missing}.\n  next:  {kinds}",
+        ),
+        ({"blocks": 0, "odd": 1}, f"show.timeline() was given odd, {missing}.\n  next:  {kinds}"),
         (
             {"blocks": 0, "block_filter": "z"},
-            "show.timeline() was asked for the blocks of tile 0, which has none.\n  next:  put "
-            "Block around parts of the program, or name programs with program_filter: '.' takes "
-            "all.",
+            "show.timeline() found no profiled blocks on tile 0.\n  next:  put Block around parts of "
+            "the program, or show all programs with program_filter='.'.",
         ),
     ):
         with pytest.raises(InvalidOptionError) as caught:

@@ -313,9 +313,9 @@ def test_a_pipeline_has_no_ring() -> None:
     with pytest.raises(InvalidOptionError) as caught:
         show.ring(report)
     assert str(caught.value) == (
-        "show.ring() was given a run without a ring: there is no superstep in which each IPU "
-        "that takes part sends to as many IPUs as it receives from.\n  next:  show.exchange(report) shows what "
-        "crosses between IPUs."
+        "show.ring() was given a run without a ring: in no superstep does each IPU that takes "
+        "part send to as many IPUs as it receives from.\n"
+        "  next:  show the messages between IPUs with show.exchange(report)."
     )
 
 
@@ -348,8 +348,9 @@ def test_all_to_all_has_no_ring_and_a_recording_is_taken() -> None:
         (3, "show.ring() was given 3, which is not a report."),
         (
             Report.sample(),
-            "show.ring() was given a run in which no IPU sends to another.\n  next:  "
-            'gcl.all_reduce_within_replica(graph, tensors, "ADD", prog) on several IPUs does; '
+            "show.ring() was given a run in which no IPU sends data to another IPU.\n  next:  run a "
+            'collective such as gcl.all_reduce_within_replica(graph, tensors, "ADD", prog) on '
+            "several IPUs; "
             "show.exchange(report) shows the messages between tiles.",
         ),
     ],

@@ -286,7 +286,8 @@ def test_seven_tensors_are_too_many() -> None:
     engine.load(device)
     engine.run()
     with pytest.raises(
-        InvalidOptionError, match="asked for 7 tensors.\n  next:  name at most 6 of them"
+        InvalidOptionError,
+        match="was given 7 tensors, but it draws at most 6.\n  next:  name the tensors",
     ):
         show.run(recording)
 

@@ -99,6 +99,6 @@ def test_what_cannot_be_drawn_is_refused() -> None:
         "show.sparse(Partitioner(params, FLOAT, target), csr)."
     )
     for given in ({}, {"a": {0.5: 1, 0.25: 1}}, {"a": {0.5: 1, 0.25: 1}, "b": {0.5: 1, 1: 1}}):
-        assert "two to six curves by name" in option_error(lambda g=given: show.crossing(g))
+        assert "a dict of two to six curves" in option_error(lambda g=given: show.crossing(g))
     bad = {"a": {0.5: 1, 0.25: 1}, "b": {0.5: 1, 0.25: float("nan")}}
     assert "show.crossing() was given {'a'" in option_error(lambda: show.crossing(bad))

@@ -138,9 +138,9 @@ def test_what_has_no_rows_is_refused() -> None:
     with pytest.raises(InvalidOptionError) as caught:
         show.streaming(Report.sample())
     assert str(caught.value) == (
-        "show.streaming() was given a run in which nothing goes to or from streaming memory.\n"
-        "  next:  copy from or to a remote buffer, made with graph.add_remote_buffer; "
-        "show.host(report) shows the host's streams."
+        "show.streaming() was given a run without transfers to or from streaming memory.\n"
+        "  next:  copy to or from a remote buffer, which graph.add_remote_buffer creates; "
+        "show.host(report) shows the streams of the host."
     )
     with pytest.raises(InvalidOptionError, match="is not a report"):
         show.streaming(3)  # type: ignore[arg-type]

@@ -423,8 +423,9 @@ def test_what_code_does_not_take() -> None:
     ):
         name = advice.split("(")[-1].split(",")[0]
         assert told(show.code, asked, Large) == (
-            f"The lines of {name} were not counted: its cycles are given as a whole, data decide "
-            f"them, or nothing can count them.\n  next:  {advice}"
+            f"show.code() cannot show the cycles of each line of {name}: the program gives its "
+            "cycles as a whole, they depend on data, or its operations cannot be counted.\n"
+            f"  next:  {advice}"
         )
     stored = Report.sample("products")
     assert told(show.code, stored) == (
@@ -526,7 +527,8 @@ def test_what_turns_does_not_take() -> None:
         "outside of the loops."
     )
     assert told(show.turns, Two, 1, **one) == (
-        "show.turns() was asked who wrote 1, but Two writes 2 fields.\n  next:  name "
+        "show.turns() was given the element 1 without a field, but Two writes 2 fields.\n"
+        "  next:  name "
         'the field: ("NAME", 1).'
     )
     assert told(show.turns, Two, ("z", 1), **one) == (
@@ -534,8 +536,8 @@ def test_what_turns_does_not_take() -> None:
         "Output[Vector[FLOAT]]."
     )
     assert told(show.turns, Alone, x=[1, 2]) == (
-        "show.turns() saw no iteration of a loop of Alone.\n  next:  print(observe(Alone, …)) shows the cost of "
-        "its lines; only loops over elements are shown."
+        "show.turns() found no loop over elements in Alone.\n"
+        "  next:  show the cost of its lines with print(observe(Alone, …))."
     )
     assert told(show.turns, 3) == (
         "show.turns() was given 3, which is not a vertex class.\n"
@@ -579,8 +581,8 @@ def test_turns_of_a_vertex_of_a_run_are_those_of_plain_rounds(tile: int) -> None
 def test_what_turns_of_a_run_do_not_take() -> None:
     recording, (one, _) = kept_recording("x", "y")
     advice = (
-        "\n  next:  give a vertex of the graph, or (name of a compute set, number), and no step or "
-        "one that executes it."
+        "\n  next:  give a vertex of the graph, or (name of a compute set, number), and leave out "
+        "step= or give a step that executes it."
     )
     for asked, step, said in (
         (("kept", 2), None, "('kept', 2), which did not run"),
@@ -588,7 +590,7 @@ def test_what_turns_of_a_run_do_not_take() -> None:
         (one, 1, f"{one!r}, which did not run in step 1"),
     ):
         assert told(show.turns, recording, asked, step=step) == (
-            f"show.turns() was asked for {said} while it was recorded.{advice}"
+            f"show.turns() was given the vertex {said} during the recording.{advice}"
         )
     for step in (object(), "2", [1]):
         assert told(show.turns, recording, one, step=step).startswith(
@@ -596,18 +598,18 @@ def test_what_turns_of_a_run_do_not_take() -> None:
         )
     assert told(show.turns, kept_recording("x")[0], ("kept", 0)) == (
         "Vertex 0 of kept reads or writes elements that were not recorded: y (its y).\n  next:  "
-        "record them too, with engine.record(…), and run again."
+        "give these tensors to engine.record(…), too, and run again."
     )
     assert told(show.turns, recording.report, one) == (
-        "show.turns() was given a report, which holds no values.\n  next:  recording = "
-        "engine.record(…) what the vertex reads and writes, run, then show.turns(recording, "
-        "vertex)."
+        "show.turns() was given a report, which does not contain the values of the run.\n"
+        "  next:  record the tensors that the vertex reads and writes, recording = "
+        "engine.record(…), call engine.run(), then show.turns(recording, vertex)."
     )
     assert told(show.turns, kept_recording("x", "y", first=1)[0], ("kept", 0)) == (
-        "In the run vertex 0 of kept wrote other values than it writes now: it has state from "
-        "before the recording, rounds stochastically, or is not the only vertex that writes "
-        "there.\n  next:  record from the first run on; or show.turns(the class, …) with values of "
-        "your own."
+        "show.turns() ran vertex 0 of kept again, and it wrote other values than in the run: it "
+        "has state from before the recording, rounds stochastically, or is not the only vertex "
+        "that writes to its elements.\n  next:  record from the first run on, or show the class "
+        "with values of your own: show.turns(MyVertex, …)."
     )
 
 

@@ -1071,8 +1071,9 @@ def test_errors() -> None:
         assert option_error(
             lambda others=others: show.bsp(programs.uneven(), *others, paired=True)
         ) == (
-            "show.bsp() was asked for lanes in pairs, but was not given a second run on as many tiles.\n"
-            "  next:  give it two such runs, or leave out paired=True."
+            "show.bsp() was given paired=True, but no second run on the same number of tiles.\n"
+            "  next:  give two such runs, show.bsp(first, second, paired=True), or leave out "
+            "paired=True."
         )
     assert option_error(lambda: view.save("a.doc")) == (
         "save() was given 'a.doc', whose ending is not a format.\n  next:  End it with one of "
@@ -1087,7 +1088,8 @@ def test_errors() -> None:
             ".\n  next:  give a whole number of pixels from 100 to 10,000."
         )
     assert option_error(lambda: show.explore(lambda: view)) == (
-        "explore() was given no setting to change.\n  next:  name one with its range: "
+        "explore() was given no setting, so it has no slider to show.\n"
+        "  next:  give a parameter of the function with its range: "
         "explore(build, work=(1, 10))."
     )
     for wrong in ((3, 3), (1,), [1], "abc", 5, (1, 2, 0), (1, 2, 3, 4), ("a", "b")):
@@ -1096,8 +1098,8 @@ def test_errors() -> None:
             "choices."
         )
     assert option_error(lambda: show.explore(lambda n: n, n=(1, 2))) == (  # type: ignore[arg-type,return-value]
-        "The function given to explore() returned 1.\n  next:  let it return a view, such as "
-        "show.bsp(engine.report)."
+        "The function that explore() calls returned 1, which is not a view.\n"
+        "  next:  return a view from it, such as show.bsp(engine.report)."
     )
 
 
@@ -1123,8 +1125,9 @@ def test_a_slider_begins_where_the_function_does() -> None:
     show.explore(build, rows=(4, 8, 2), kind=["a", "b"])
     assert seen == [(6, "b", 1)]
     assert option_error(lambda: show.explore(build, rows=(10, 20))) == (
-        "explore() was given (10, 20) for 'rows', whose default is 6.\n  next:  choose a default "
-        "that the slider can reach."
+        "explore() was given (10, 20) for the setting 'rows', which does not contain the default "
+        "6 of that parameter.\n"
+        "  next:  extend the setting so that it contains 6, or change the default."
     )
 
 

@@ -1,31 +1,60 @@
-"""Pictures for a notebook. Each also says in words what it shows, for readers who do not see it.
+"""The pictures of programs and runs that a notebook shows.
 
-Compared with `tiny`, which prints: a view is a function from a report, a recording or a tensor to a
-`Scene`. A scene has marks, placed once, and the changes from frame to frame. Three renderers draw
-all scenes: a poster, a figure for slides, and a live player that needs no kernel. Every picture has
-a sentence and a table with the same numbers.
+Each public function of this package, such as `bsp(report)`, takes a report, a recording, a tensor
+or a target, and returns a `View`. A view contains a `Scene`: the picture as data. Three renderers
+draw every scene: an SVG file, a matplotlib figure for slides, and a live player that needs no
+kernel. Every picture comes with a sentence and a table that contain the same numbers.
 
-Views of a run: `bsp(report)` animates its supersteps, `bsp(report, other)` two runs on one axis;
-`run(recording)` shows its numbers as they move and change; `timeline(report)` is an axis of time to
-zoom into; `program(report)` is the program tree with counts and cycles; `exchange(report)` shows
-which tile sends what to which, `balance(report)` why tiles wait, `host(report)` the host beside the
-device, `streaming(report)` which rows of streaming memory are on the chip, `pipeline(ticks,
-report)` which stage has which micro-batch, `ring(report)` which chunk is on which link between
-IPUs.
+The modules of this package use these terms:
 
-Views of tiles and codelets: `tile(report, tile)` opens a tile, `code(report, Codelet)` lists the
-lines of a codelet with their costs, `turns(Codelet, element, …)` shows the loops of one vertex,
-iteration by iteration. Views of memory: `memory(report)` shows the content of each tile,
-`liveness(report)` the live variables of each step, `recompute(layers, kept)` what a chain of layers
-keeps alive and what that costs, `tiles(tensor)` the tile of each element, `patches(x, matrix)`
-where the rows of a matrix of patches are in memory.
+- A *mark* is an element of a picture with a fixed position, such as a grid of cells.
+- A *still* is one state of all marks: the colours of the cells, the bars, the messages, the texts.
+- A *frame* is one step of the animation. It shows a still, and is stored as the still's number.
+- The *poster* is the frame at which the picture rests, and which is shown where it cannot move.
+- A *code* is a colour with its name, letter and pattern, or its index in `Scene.codes`.
+- A *lane* is a horizontal row of bars along an axis of cycles or bytes.
+- A *cell* is a square that stands for a tile, for several neighbouring tiles, or for an element.
+- A *stretch* is a group of consecutive supersteps that begins and ends where all IPUs wait for each
+  other. On one IPU, it is a single superstep.
 
-Further views: `sweep(found)` is a curve over several runs. `numbers(FLOAT, HALF)` draws number
-lines. `formats(values, HALF)` shows which values a dtype holds, and which factor makes it hold them
-all. `sparse(partitioner, csr)` distributes blocks over buckets, `crossing(cycles)` compares
-products by their density, `machine(device)` zooms from a tile to 64 IPUs. `explore(build, …)` adds
-sliders to any view. `picture` and `images` are plots. Views of one report on a page follow each
-other.
+Views of a run:
+
+- `bsp(report)` animates the supersteps; `bsp(report, other)` shows two runs on one time axis.
+- `run(recording)` shows the numbers of a recorded run as they move and change.
+- `timeline(report)` has a time axis that you can zoom into.
+- `program(report)` is the program tree with counts and cycles.
+- `exchange(report)` shows which tile sends which amount of data to which tile.
+- `balance(report)` shows why tiles wait.
+- `host(report)` shows the work of the host next to that of the device.
+- `streaming(report)` shows which rows of streaming memory are on the chip.
+- `pipeline(ticks, report)` shows which stage has which micro-batch.
+- `ring(report)` shows which chunk is on which link between IPUs.
+
+Views of tiles, codelets and memory:
+
+- `tile(report, tile)` shows the worker threads, the memory and the code of a tile.
+- `code(report, Codelet)` lists the lines of a codelet with their costs.
+- `turns(Codelet, element, …)` shows the loops of one vertex, iteration by iteration.
+- `memory(report)` shows the content of each tile's memory.
+- `liveness(report)` shows the live variables in each step.
+- `recompute(layers, kept)` shows which activations of a chain of layers are alive, and the cost.
+- `tiles(tensor)` shows the tile of each element.
+- `patches(x, matrix)` shows where the rows of a matrix of image patches are in memory.
+
+Further views:
+
+- `sweep(found)` is a curve over several runs.
+- `numbers(FLOAT, HALF)` draws number lines.
+- `formats(values, HALF)` shows which values a dtype can represent, and which factor makes all of
+  them representable.
+- `sparse(partitioner, csr)` shows how the blocks of a sparse matrix are distributed over buckets.
+- `crossing(cycles)` compares products by the density of their matrices.
+- `machine(device)` zooms out from a tile to 64 IPUs.
+- `explore(build, …)` adds sliders to any view.
+- `picture` and `images` are plots.
+
+If a page contains several views of the same report, choosing a superstep in one of them also
+chooses it in the others.
 """
 
 from ipu_teach.show.balance import balance

@@ -1,9 +1,10 @@
-"""The view `balance`: why tiles wait, for which tile, and how long evenly shared work would take.
+"""The view `balance`: why tiles wait, which tile they wait for, and the time of evenly shared work.
 
-The upper lanes are the whole run; the tiles of each phase are sorted by their time, so that the
-grey area is the time that is lost. Below is the chosen superstep in the same form, with the number
-of tiles by their time at work, and the waiting tiles on the machine. With several IPUs there is a
-row for each, and in place of supersteps the stretches at whose ends the IPUs wait for each other.
+The upper lanes show the whole run. In each phase, the tiles are sorted by their time, so the grey
+area is the time that is lost. Below, the chosen superstep is shown in the same form, with a
+histogram of the tiles' working times, and with the waiting tiles on the machine. With several IPUs,
+there are lanes for each IPU, and stretches instead of supersteps: groups of supersteps at whose
+ends the IPUs wait for each other.
 """
 
 from __future__ import annotations
@@ -52,10 +53,10 @@ FIFTHS = tuple(
 LAST = palette.CHOSEN.lettered("!", "the slowest, for which the others wait")
 BAR = Code("tiles that take so long", "T", "#009e73", "#1cb288", pattern="")
 CODES = (*STATES, *FIFTHS, BAR, LAST)
-MOST_STEPS = 500  # supersteps of each run
+MOST_STEPS = 500  # At most this many supersteps of each run are shown.
 MOST_LANES = 64
 BINS = 24
-BARS = 240.0, 84.0  # width and height of the bins
+BARS = 240.0, 84.0  # The width and the height of the histogram.
 SAY_BIN = "{n} {n|tile is|tiles are} at work for {label} of the slowest tile's time."
 SAY_LANE = "Lane {i} of the sorted tiles: at work {work} modelled cycles."
 SAY_TAPE = "Lane {i} of the whole run; grey is the time in which its tiles wait."
@@ -67,17 +68,18 @@ def balance(
 ) -> View:
     """How much of the tiles' time is waiting, and in which superstep is most of it lost?
 
-    The view shows why tiles wait in the run of `report`; with `other`, in two runs above each other
-    on one axis of time. Up to 500 supersteps of a run are shown, and fewer if the scene would be
-    larger than 150 kB; the view says so. The time of even work is the mean over the tiles, phase by
-    phase.
+    The view shows why tiles wait in the run of `report`. With `other`, it shows two runs, one above
+    the other, on one time axis. At most 500 supersteps of a run are shown, and fewer if the scene
+    would be larger than 150 kB. A note below the picture says what is left out. The time of evenly
+    shared work is the mean over the tiles, phase by phase.
 
     `why` is a chain of causes, `report.why(…)`, whose tiles get one colour. `at` is the superstep
-    at which the picture rests, as for `show.bsp`. By default it is the one that loses the most over
-    all its executions. The title is about that superstep.
+    at which the picture rests: its number, counted from 0, or the name of a step. By default, it is
+    the superstep that loses the most cycles over all its executions. The title is about that
+    superstep.
 
     :raises InvalidOptionError: if an argument is not a report, if nothing that takes time has run,
-        or if the picture does not show the step.
+        or if no frame shows `at`.
     """
     runs = [_Run(checked(report, "balance"), "first report")]
     if other is not None:
@@ -100,8 +102,9 @@ def balance(
 
 @dataclass(frozen=True)
 class _Lost:
-    """A distinct stretch of a run, the number of times it occurs, and the mean cycles for which
-    a tile waits in it."""
+    """A distinct stretch of a run, how often it ran, and the mean cycles for which a tile waits in
+    it.
+    """
 
     stretch: Segment
     runs: int
@@ -109,11 +112,11 @@ class _Lost:
 
 
 class _Run:
-    """The waiting in the run of a report.
+    """The waiting of the tiles in the run of a report.
 
     Attributes:
-        group: the unit of a frame, "superstep" or "stretch".
-        order: int64: the number of the stretch at each place of the run.
+        group: the noun for a frame, "superstep" or "stretch".
+        order: int64: the index of the stretch at each place of the run.
         all: the distinct stretches, with their waiting.
         cycles: the cycles of the run.
     """
@@ -131,13 +134,16 @@ class _Run:
         self.cycles = sum(entry.runs * entry.stretch.cycles for entry in self.all)
 
     def phases(self, stretch: Segment) -> list[tuple[Span, Array]]:
-        """Return the phases in which tiles take different times, each with the times of its
-        tiles."""
+        """Return `(span, times)` of each phase in which tiles take different times.
+
+        `times` has the cycles of each tile that takes part.
+        """
         return [(s, s.phase.busy[s.tiles]) for s in stretch.spans if s.phase.busy is not None]
 
     def times(self, stretch: Segment) -> tuple[Array, Array]:
-        """Return (work, waits), int64[tiles]: the cycles for which each tile works and waits in
-        a stretch."""
+        """Return `(work, waits)`, both int64[tiles]: the cycles for which each tile works and
+        waits.
+        """
         waits = np.zeros(self.tiles, np.int64)
         set_of_tile = self.report.target.set_of(np.arange(self.tiles))
         for ipu, begin, end, _ in stretch.waits:
@@ -150,11 +156,11 @@ class _Run:
 
     @property
     def waiting(self) -> float:
-        """The share of the tiles' time that is waiting, 0 to 1."""
+        """The fraction of the tiles' time that is waiting, from 0 to 1."""
         return sum(lost.runs * lost.mean for lost in self.all) / self.cycles
 
     def named(self, stretch: Segment) -> tuple[str, str]:
-        """Return (kind, name) of a stretch."""
+        """Return `(kind, name)` of a stretch."""
         if len(stretch.steps) != 1:
             return "", stretch.summary
         cost = self.report.step_cost(*stretch.steps)
@@ -165,8 +171,7 @@ class _Run:
         return " ".join(self.named(stretch)).strip()
 
     def longest(self, entry: _Lost) -> Span | None:
-        """Return the phase in which tiles wait most, or None if IPUs wait even longer for the
-        last one."""
+        """Return the phase in which tiles wait most; None if IPUs wait longer for each other."""
         lost_by_phase = [
             (int((s.phase.cycles - busy).sum()), s) for s, busy in self.phases(entry.stretch)
         ]
@@ -175,9 +180,11 @@ class _Run:
         return span if most_cycles > between_ipus else None
 
     def last_tiles(self, lost: _Lost) -> Array:
-        """Return int64[tiles]: the slowest tiles of the phase in which tiles wait most. It is
-        empty if IPUs wait for the last one, or if at least half of the tiles are equally
-        slow."""
+        """Return int64: the numbers of the slowest tiles in the phase in which tiles wait most.
+
+        It is empty if IPUs wait for the last IPU, or if at least half of the tiles are equally
+        slow.
+        """
         none: Array = np.zeros(0, np.int64)
         span = self.longest(lost)
         if span is None or span.phase.busy is None or span.phase.busy.max() < span.phase.cycles:
@@ -186,8 +193,11 @@ class _Run:
         return last if 2 * len(last) < self.tiles else none
 
     def tied(self, lost: _Lost, longest: Span) -> tuple[Array, int]:
-        """Return (bool[tiles]: whether each is among the slowest tiles of a phase, the number of
-        IPUs that have this phase at the same time, equally long)."""
+        """Return `(is_slowest, ipus)` for a phase.
+
+        `is_slowest` is bool[tiles]: whether each tile is among the slowest. `ipus` is the number of
+        IPUs that have an equally long phase of the same kind at the same time.
+        """
         last: Array = np.zeros(self.tiles, bool)
         ipus = 0
         moment = longest.phase.kind, longest.phase.cycles, longest.start
@@ -198,16 +208,21 @@ class _Run:
         return last, ipus
 
     def waits_for(self, lost: _Lost) -> str:
-        """Return the tile, the tiles or the IPU for which the others wait; "" if most tiles are
-        equally slow."""
+        """Return the name of the tile, the tiles or the IPU that the others wait for.
+
+        It is "" if most tiles are equally slow.
+        """
         last = self.last_tiles(lost)
         if len(last):
             return tiles_named(last)
         return "" if self.longest(lost) is not None else self.slowest(lost)
 
     def slowest(self, lost: _Lost) -> str:
-        """Return the tiles, or the IPU, for which the others wait most in a stretch; "" if none
-        waits."""
+        """Return the numbers of the tiles, or the name of the IPU, that the others wait for in a
+        stretch.
+
+        It is "" if none waits.
+        """
         span = self.longest(lost)
         if span is None:
             wait = longest_wait(lost.stretch)
@@ -215,8 +230,11 @@ class _Run:
         return tiles_named(np.flatnonzero(self.tied(lost, span)[0])).partition(" ")[2]
 
     def reason(self, lost: _Lost) -> str:
-        """Return a text that names the tile for which the others wait, the reason, and the
-        cycles if all tiles worked as long as their mean."""
+        """Return a text about a stretch: the tile that the others wait for, and the reason.
+
+        The text also has the cycles that the stretch would take if all tiles worked as long as
+        their mean.
+        """
         stretch = lost.stretch
         cycles = lost.stretch.cycles
         span = self.longest(lost)
@@ -245,8 +263,11 @@ class _Run:
         )
 
     def _cause(self, span: Span) -> str:
-        """Return the bytes that the slowest tile exchanges, or the codelets that only few tiles
-        execute."""
+        """Return a text about the slowest tile of a phase: the bytes that it exchanges, or its
+        codelets.
+
+        Only codelets that few tiles execute are named.
+        """
         assert span.phase.busy is not None
         step = span.part.step
         exchange = span.phase.exchange
@@ -267,11 +288,11 @@ class _Shown:
     """The stretches of the runs that are drawn.
 
     Attributes:
-        stills: one for each stretch.
-        frames: the number of the still of each frame.
-        entries: for each still its stretch.
-        lost: for each still the mean cycles for which a tile waits, in all its executions.
-        rows: the rows of the table, one for each stretch, drawn or not.
+        stills: a still for each stretch.
+        frames: the index of the still of each frame.
+        entries: for each still, its stretch.
+        lost: for each still, the mean cycles for which a tile waits, added up over all executions.
+        rows: the rows of the table, one for each stretch, including stretches that are not drawn.
     """
 
     def __init__(self) -> None:
@@ -282,9 +303,12 @@ class _Shown:
         self.rows = list[tuple[str, ...]]()
 
     def add(self, run: _Run, lanes: LanesOf, name: str, max_steps: int, panels: Panels) -> None:
-        """Add the stretches of a run, which is called `name`, and their drawings."""
+        """Add the stretches of the first `max_steps` supersteps of a run, and their drawings.
+
+        `name` is the name of the run in the picture.
+        """
         shown = _shown(run, max_steps, panels)
-        still_of = dict.fromkeys(shown, 0)  # the still of each
+        still_of = dict.fromkeys(shown, 0)  # This maps a stretch to its still.
         for number_of_stretch, entry in enumerate(run.all):
             cycles = entry.stretch.cycles
             kind, title = run.named(entry.stretch)
@@ -300,7 +324,7 @@ class _Shown:
         self.frames += [still_of[number_of_stretch] for number_of_stretch in shown]
 
     def worst(self) -> list[int]:
-        """Return the first frame of each still, that with the most waiting first."""
+        """Return the first frame of each still, in descending order of the waiting."""
         first_frame = {still: f for f, still in reversed([*enumerate(self.frames)])}
         worst = sorted(first_frame.values())
         worst.sort(key=lambda f: -self.lost[self.frames[f]])
@@ -308,7 +332,7 @@ class _Shown:
 
 
 def _histograms(stills: list[Still]) -> Painted:
-    """Return the histograms of the tiles by their time at work, one for each still."""
+    """Return a mark with a histogram for each still: how many tiles work for how long."""
     ends = ("0", "the slowest")
     bin_width = 100 / BINS
     bar = CODES.index(BAR)
@@ -326,7 +350,7 @@ def _histograms(stills: list[Still]) -> Painted:
 
 
 def _scene(runs: list[_Run], max_steps: int) -> Scene:
-    """Return the scene of one run or two, up to `max_steps` supersteps of each."""
+    """Return the scene of one run or of two runs, up to `max_steps` supersteps of each."""
     set_counts = [run.report.target.num_sets for run in runs]
     span = max(run.cycles for run in runs)
     num_rows = int(np.lcm.reduce(set_counts))
@@ -382,8 +406,10 @@ def _scene(runs: list[_Run], max_steps: int) -> Scene:
 
 
 def _shown(run: _Run, max_steps: int, panels: Panels) -> list[int]:
-    """Return the numbers of the stretches in the first `max_steps` supersteps, in order; at least
-    one. Add a note if some are left out."""
+    """Return the indices of the stretches in the first `max_steps` supersteps, at least one.
+
+    Add a note if some are left out.
+    """
     edges = np.append(cuts(run.report), len(run.report.step_numbers))
     count = max(1, int(np.searchsorted(edges, max_steps, "right")) - 1)
     whose = f"Of the {run.name} the picture shows"
@@ -392,7 +418,7 @@ def _shown(run: _Run, max_steps: int, panels: Panels) -> list[int]:
 
 
 def _still(run: _Run, lost: _Lost, name: str, lanes: LanesOf, index: int) -> Still:
-    """Return the still of a stretch of the run `name`; `index` is that of its drawing."""
+    """Return the still of a stretch of the run called `name`, with the drawing number `index`."""
     stretch = lost.stretch
     cycles = lost.stretch.cycles
     work, waits = run.times(lost.stretch)
@@ -403,7 +429,8 @@ def _still(run: _Run, lost: _Lost, name: str, lanes: LanesOf, index: int) -> Sti
     tiles_mark = f"tiles of {name}"
     say = f"{where}tile {{i}}: at work {{work}} modelled cycles, waits {{waits}}"
     phases_of_last = [s.phase for s in stretch.spans if stretch.lasts(s.part)]
-    busy_of_lane: Array = np.zeros(lanes.count, np.int64)  # lanes are sorted in each phase
+    # Lanes are sorted in each phase, so their times are added up phase by phase.
+    busy_of_lane: Array = np.zeros(lanes.count, np.int64)
     for span, times in run.phases(stretch):
         per_tile: Array = np.zeros(run.tiles, np.int64)
         per_tile[span.tiles] = times
@@ -428,14 +455,18 @@ def _still(run: _Run, lost: _Lost, name: str, lanes: LanesOf, index: int) -> Sti
 
 
 def _histogram(work: Array) -> Array:
-    """Return int64[BINS]: the number of tiles in each of `BINS` equal ranges of work, up to the
-    longest."""
+    """Return int64[BINS]: the number of tiles in each of `BINS` equal ranges from 0 to the longest
+    work.
+    """
     return np.histogram(work, BINS, (0, max(1, float(work.max()))))[0].astype(np.int64)
 
 
 def _title(runs: list[_Run], place: int, worst: _Lost) -> str:
-    """Return the share of waiting; of one run also the stretch that loses most, `worst`, which is
-    at `place` of the run."""
+    """Return the title: the share of waiting and, for a single run, the stretch that loses the
+    most.
+
+    That stretch is `worst`, at position `place` of the run.
+    """
     shares = [f"{100 * run.waiting:.1f} %" for run in runs]
     if len(runs) > 1:
         return (
@@ -453,7 +484,7 @@ def _title(runs: list[_Run], place: int, worst: _Lost) -> str:
     if run.several or has_namesake:
         step = f", {where}" if len(worst.stretch.steps) == 1 else ""
         where = f"{run.group} {place + 1:,}{step}"
-    if worst.runs > 1:  # the share is of all of them, the picture shows one
+    if worst.runs > 1:  # The share counts all executions of the stretch, but the picture shows one.
         where = f"the {worst.runs:,} executions of {where}"
     part = worst.runs * worst.mean / (run.waiting * run.cycles)
     largest = "all of it" if part > 0.9995 else f"the largest part, {100 * part:.0f} % of it,"
@@ -461,7 +492,7 @@ def _title(runs: list[_Run], place: int, worst: _Lost) -> str:
 
 
 def _sentence(runs: list[_Run]) -> str:
-    """Return the share of waiting of each run, and the stretch that loses most."""
+    """Return a sentence: the share of waiting in each run, and the stretch that loses the most."""
     sentences = []
     for run in runs:
         worst = max(run.all, key=lambda lost: lost.runs * lost.mean)

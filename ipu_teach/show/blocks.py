@@ -1,4 +1,4 @@
-"""The blocks of lightweight profiling as nested boxes on the axis of time, tile below tile.
+"""The blocks that lightweight profiling records, as nested boxes on a time axis, tile below tile.
 
 They are a mark of the view `timeline`.
 """
@@ -23,7 +23,7 @@ HEADS = ("tile", "block", "type", "depth", "from", "to", "modelled cycles")
 
 
 class Blocks:
-    """The profiler's blocks of some tiles in the first `total` cycles of a run.
+    """The profiled blocks of some tiles in the first `total` cycles of a run.
 
     `which` are the filters of `Execution.blocks`, whose errors are raised.
     """
@@ -32,8 +32,9 @@ class Blocks:
         listed: list[Any] = list(tiles) if isinstance(tiles, (list, tuple, range)) else [tiles]
         if not 1 <= len(listed) <= MOST_TILES or None in listed:
             requested = shown(tiles) if None in listed else counted(len(listed), "tile")
-            raise InvalidOptionError(f"""show.timeline() was asked for the blocks of {requested}.
-                next:  give one tile, or from 1 to {MOST_TILES} of them: blocks=[0, 3].""")
+            raise InvalidOptionError(f"""show.timeline() was given {requested}, but blocks= takes 1
+                to {MOST_TILES} tile numbers of the machine.
+                next:  give one tile, blocks=0, or several, blocks=[0, 3].""")
         blocks_by_tile = [report.execution.blocks(tile, **which) for tile in listed]
         self.tiles = [int(tile) if is_whole(tile) else tile for tile in listed]
         every = [
@@ -43,21 +44,21 @@ class Blocks:
         self.by_tile = [blocks[: MOST_BLOCKS // len(every)] for blocks in every]
         self.all = [block for blocks in self.by_tile for block in blocks]
         if not self.all:
-            raise InvalidOptionError(f"""show.timeline() was asked for the blocks of
-                {self._where()}, which has none.
-                next:  put Block around parts of the program, or name programs with program_filter:
-                {shown(".")} takes all.""")
+            raise InvalidOptionError(f"""show.timeline() found no profiled blocks on
+                {self._where()}.
+                next:  put Block around parts of the program, or show all programs with
+                program_filter={shown(".")}.""")
         names = dict.fromkeys(block.name for block in self.all)
         hues = dict(zip(names, cycle(palette.NESTED), strict=False))
         self._code = [hues[block.name] for block in self.all]
 
     @property
     def codes(self) -> tuple[Code, ...]:
-        """The codes of the colours that the blocks use."""
+        """The codes of the blocks."""
         return tuple(dict.fromkeys(self._code))
 
     def flame(self, codes: Sequence[Code], pitch: float) -> Flame:
-        """Return the blocks as a mark of boxes in rows. `codes` are the codes of the scene."""
+        """Return the blocks as nested boxes in rows. `codes` are the codes of the scene."""
         boxes = list[tuple[int, int, int, str, int]]()
         first_row = 0
         colours = iter(self._code)
@@ -72,7 +73,7 @@ class Blocks:
         return flame("blocks", f"the blocks on {self._where()}", pitch, boxes, timed=True)
 
     def sentence(self) -> str:
-        """Return a sentence with the number of blocks, and the name that takes the most cycles."""
+        """Return a sentence: the number of blocks, and the name with the most cycles."""
         spent: dict[str, list[float]] = {}
         for block in self.all:
             spent.setdefault(block.name, []).append(block.cycles)
@@ -84,7 +85,7 @@ class Blocks:
         )
 
     def table(self) -> Table:
-        """Return a table with a row for each block."""
+        """Return the table: a row for each block."""
         return HEADS, tuple(map(_row, self.all))
 
     def _where(self) -> str:
@@ -93,6 +94,6 @@ class Blocks:
 
 
 def _row(block: BlockRun) -> tuple[str, ...]:
-    """Return the row of the table for a block."""
+    """Return the row of the table for one block."""
     ends = number(block.cycles_from), number(block.cycles_to), number(block.cycles)
     return str(block.tile), label(block.name, 48), block.type, str(block.depth), *ends

@@ -1,7 +1,7 @@
-"""The shapes of a run at rest: boxes with numbers, messages between them, the list and the history
-of one box.
+"""Draw a board, its messages, its list and its history as shapes, for a frame of the view `run`.
 
-static/board.js draws the same in the player.
+A board is a mark with a box for each tile and numbers in the boxes. static/board.js draws the same
+in the player.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from ipu_teach.show.shapes import Boxes, Outline, Shape, Stroke, Words, rectangl
 from ipu_teach.types import Array
 
 # static/board.js has the same numbers.
-FOOT = 22.0  # height of the place in a box for messages that arrive
-NARROW = 10.0  # a cell narrower than this is underlined; wider cells have a rim
+FOOT = 22.0  # The height of the area of a box in which messages arrive.
+NARROW = 10.0  # A narrower cell is underlined if it is marked; a wider cell gets a rim.
 # Browsers round half up, too.
 ROUND = {digits: Context(digits, ROUND_HALF_UP) for digits in (1, 2, 3, 4)}
 
 
 def value(text: str) -> float:
-    """Return the number in a text: 1 for True, 0 for False, NaN for an unwritten element."""
+    """Return the number in a text: 1 for True, 0 for False, NaN for "?" (unwritten)."""
     return (
         float(text == "True")
         if text in ("True", "False")
@@ -47,9 +47,9 @@ def value(text: str) -> float:
 
 
 def short(text: str, room: float) -> str:
-    """Return a number with at most four significant digits, and fewer if `room` is short.
+    """Return a number with at most four significant digits, and fewer if `room` is too narrow.
 
-    Return "" if not even one digit fits.
+    It is "" if not even one digit fits.
     """
     max_letters = int(room / OF_LETTER)
     if text == "?" or len(text) <= max_letters and not set(text) & set(".e"):
@@ -69,9 +69,9 @@ class Places:
         self.board = board
         gutter = GUTTER if board.block else 0.0
         self.wide = (board.width - gutter + BETWEEN) / board.across - BETWEEN
-        # for each box its column, its row, and the number of names of IPUs above it
+        # for each box, (column, row, number of IPU names above it)
         self.spots: list[tuple[int, int, int]] = []
-        self.heads: dict[int, int] = {}  # the first box of each IPU
+        self.heads: dict[int, int] = {}  # This maps an IPU to its first box.
         down = -1
         along = board.across
         for box in range(len(board.tiles)):
@@ -83,17 +83,16 @@ class Places:
             self.spots.append((along, down, len(self.heads) if board.block else 0))
         self.tall = (down + 1) * (board.high + BETWEEN) - BETWEEN + HEAD * self.spots[-1][2]
         room = self.wide - 8 - 32 * np.reshape(board.left, (-1, len(board.per))).any(axis=0)
-        # the pitch of the cells of each row
         self.pitch = np.minimum(BROADEST, room / np.array(board.per))
 
     def corner(self, box: int) -> tuple[float, float]:
-        """Return (x, y) of the upper left corner of a box."""
+        """Return `(x, y)`: the upper left corner of a box."""
         along, down, heads = self.spots[box]
         y = self.board.y + down * (self.board.high + BETWEEN) + HEAD * heads
         return self.board.x + along * (self.wide + BETWEEN), y
 
     def cells(self) -> Array:
-        """Return float[count, 4]: x, y, width and height of each cell."""
+        """Return float[count, 4]: (x, y, width, height) of each cell."""
         corner = np.array([self.corner(b) for b in range(len(self.board.tiles))])[self.board.box]
         pitch = self.pitch[self.board.row]
         x = corner[:, 0] + 4 + self.board.place * pitch
@@ -126,7 +125,10 @@ def rim(
 
 
 def paint_board(scene: Scene, board: Board, frame: int, progress: float) -> Iterator[Shape]:
-    """Yield the boxes of the tiles with their states, and the cells with their numbers."""
+    """Yield the boxes of the tiles with their states, and the cells with their numbers.
+
+    `progress` (0 to 1) is the fraction of the frame that has passed.
+    """
     still = scene.stills[int(scene.frames[frame])]
     places = Places(board)
     texts = scene.numbers[board.name].at(frame)
@@ -135,7 +137,8 @@ def paint_board(scene: Scene, board: Board, frame: int, progress: float) -> Iter
     for flows in (m for m in scene.marks if isinstance(m, Flows) and m.between == board.name):
         messages, _ = under_way(scene, frame, progress, flows.name)
         if len(messages) > MOST_PACKETS and not any(map(board.link, messages)):
-            yield from _arrows(places, messages)  # under the cells
+            # The arrows are drawn first, so that cells cover them.
+            yield from _arrows(places, messages)
     code, until, then = still.cells.get(board.name, (0, 1, 0))
     busy = np.broadcast_to(np.asarray(until), len(board.tiles)) >= progress * still.cycles
     state = np.where(busy, np.broadcast_to(np.asarray(code), len(board.tiles)), then)
@@ -157,7 +160,7 @@ def paint_board(scene: Scene, board: Board, frame: int, progress: float) -> Iter
 
 
 def _tiles(scene: Scene, board: Board, places: Places, state: Array) -> Iterator[Shape]:
-    """Yield the rims of the tiles with their names, and the letters of their states."""
+    """Yield the rim and the name of each tile, and the letter of its state."""
     corners = np.array([places.corner(box) for box in range(len(board.tiles))])
     for ipu, box in places.heads.items() if board.block else ():
         yield Words(board.x, float(corners[box, 1]) - 6, f"IPU {ipu}")
@@ -178,7 +181,7 @@ def _tiles(scene: Scene, board: Board, places: Places, state: Array) -> Iterator
 
 
 def _rims(board: Board, places: Places, cells: Array) -> Iterator[Shape]:
-    """Yield the rims of each tensor in each tile, then how many of its elements are not drawn."""
+    """Yield a rim around the cells of each tensor in a tile, then the count of undrawn elements."""
     rest = []
     for row, rim_code in enumerate(board.rims):
         for box in range(len(board.tiles)):
@@ -197,9 +200,9 @@ def _rims(board: Board, places: Places, cells: Array) -> Iterator[Shape]:
 
 
 def _touched(touches: Sequence[Array], cells: Array) -> Iterator[Shape]:
-    """Yield thin rims for the cells that are read, thick ones for those that are written.
+    """Yield thin rims around the cells that are read, and thick rims around those that are written.
 
-    `touches` is (the cells that are read, those that are written), or () for none.
+    `touches` is (cells that are read, cells that are written), or () if there are none.
     """
     for marked, width in zip(touches, (1.0, 2.5), strict=False):
         for x, y, wide, high in cells[marked].tolist():
@@ -212,10 +215,10 @@ def _touched(touches: Sequence[Array], cells: Array) -> Iterator[Shape]:
 def under_way(
     scene: Scene, frame: int, progress: float, name: str
 ) -> tuple[tuple[Message, ...], float]:
-    """Return (the messages of a frame, the cycles since they were sent).
+    """Return `(messages, cycles)`: the messages of a frame, and the cycles since they were sent.
 
-    Messages that have arrived stay until the superstep changes a value. For those of an earlier
-    frame, the cycles are infinite.
+    Messages that have arrived stay until the superstep changes a value. If the messages were sent
+    in an earlier frame, the cycles are infinite.
     """
     for back in range(frame, -1, -1):
         still = scene.stills[int(scene.frames[back])]
@@ -229,28 +232,31 @@ def under_way(
 def paint_packets(
     scene: Scene, name: str, board: Board, frame: int, progress: float
 ) -> Iterator[Shape]:
-    """Yield the messages between the boxes of a board as packets with a number or bytes.
+    """Yield the messages between the boxes of a board as packets, which contain a number or the
+    bytes.
 
-    Many messages are arrows, which `paint_board` draws.
+    If there are many messages, `paint_board` draws them as arrows instead.
     """
     places = Places(board)
     messages, now = under_way(scene, frame, progress, name)
     if any(board.link(message) for message in messages):
         yield from _links(scene, places, messages)
         return
-    if len(messages) > MOST_PACKETS:  # arrows, under the cells
+    if len(messages) > MOST_PACKETS:  # `paint_board` has already drawn them as arrows.
         return
     cells = places.cells()
     still = scene.stills[int(scene.frames[frame])]
     begun = np.cumsum([scene.stills[i].first for i in scene.frames.tolist()])
-    last = int(np.searchsorted(begun, begun[frame], "right")) - 1  # same superstep
+    # the last frame of this superstep
+    last = int(np.searchsorted(begun, begun[frame], "right")) - 1
     before, after = (scene.numbers[board.name].at(f) for f in (frame, last))
     landed: Counter[int] = Counter()
     boxes: dict[int, list[tuple[float, float, float, float]]] = {}
     words = []
     for message in messages:
         assert message.cells is not None
-        cell = int(message.cells[0]) if len(message.cells) else -1  # none of its cells is drawn
+        # The message is drawn without a number if none of its cells is drawn.
+        cell = int(message.cells[0]) if len(message.cells) else -1
         text = (
             short((after if message.after else before)[cell], 44)
             if message.count == 1 and cell >= 0
@@ -281,9 +287,9 @@ def paint_packets(
 
 
 def _arrows(places: Places, messages: tuple[Message, ...]) -> Iterator[Shape]:
-    """Yield an arrow for each message between boxes, and their number and bytes as a text.
+    """Yield an arrow for each message between boxes, and a text with their number and bytes.
 
-    The arrows of the focused box are dark. Messages of the host have no arrow.
+    The arrows of the focused box are dark. Messages from or to the host have no arrow.
     """
     board = places.board
     focus = int(board.box[board.focus])
@@ -304,7 +310,7 @@ def _arrows(places: Places, messages: tuple[Message, ...]) -> Iterator[Shape]:
 
 
 def _links(scene: Scene, places: Places, links: tuple[Message, ...]) -> Iterator[Shape]:
-    """Yield an arrow beside the boxes for each message between IPUs."""
+    """Yield an arrow next to the boxes for each message between IPUs."""
     code = next((i for i, code in enumerate(scene.codes) if code.letter == "L"), 0)
     right = places.board.right
     for link in links:
@@ -320,7 +326,9 @@ def _links(scene: Scene, places: Places, links: tuple[Message, ...]) -> Iterator
 
 
 def paint_sheet(scene: Scene, mark: Sheet, frame: int) -> Iterator[Shape]:
-    """Yield a tensor of two dimensions as an image, with the colours of the board's cells."""
+    """Yield a tensor of two dimensions as an image; its pixels have the colours of the board's
+    cells.
+    """
     board = scene.mark(mark.of)
     assert isinstance(board, Board)
     yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
@@ -338,7 +346,7 @@ def paint_sheet(scene: Scene, mark: Sheet, frame: int) -> Iterator[Shape]:
 def paint_detail(scene: Scene, mark: Detail, frame: int) -> Iterator[Shape]:
     """Yield the cells of the focused box as a list.
 
-    A number that has just changed has its former value beside it.
+    A number that has just changed is followed by its previous value.
     """
     board = scene.mark(mark.of)
     assert isinstance(board, Board)
@@ -364,9 +372,9 @@ def paint_detail(scene: Scene, mark: Detail, frame: int) -> Iterator[Shape]:
 
 
 def paint_trail(scene: Scene, mark: Trail, edges: Array) -> Iterator[Shape]:
-    """Yield the number of the focused cell over the run.
+    """Yield the history of the focused cell: its number over the run.
 
-    `edges` are the beginnings of the frames, as shares of the run.
+    `edges` are the beginnings of the frames as fractions of the run.
     """
     board = scene.mark(mark.of)
     assert isinstance(board, Board)

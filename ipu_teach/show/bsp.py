@@ -1,15 +1,15 @@
-"""The view `bsp`: a run as an animation of its supersteps.
+"""The view `bsp`: an animation of the supersteps of a run.
 
-Every tile syncs, exchanges and computes, and the slowest tile decides when all continue. The left
-panel shows the tiles. The right panel has a lane for each tile, which shows its phases in the
-current superstep and how long it waits. The strip below is the whole run. On a machine of more than
-64 tiles, the lanes are quantiles: in each phase the tiles are sorted by their time, so the shares
-of time stay the same. An arrow is a message, or several messages of one sender to the same
+Every tile syncs, exchanges and computes, and the slowest tile decides when all tiles continue. The
+left panel shows the tiles. The right panel has a lane for each tile with its phases in the current
+superstep, and with its waiting. The strip below shows the whole run. On a machine of more than 64
+tiles, the lanes are quantiles: in each phase, the tiles are sorted by their time, which keeps the
+shares of time. An arrow stands for one message, or for several messages from one sender to the same
 receivers.
 
-On several IPUs, a frame is a part of a stretch: it begins when an IPU begins a phase, and ends when
-the next IPU does. Together the frames last as long as the run. Between IPUs, one arrow stands for
-all messages from one IPU to another.
+On several IPUs, a stretch is divided into frames wherever an IPU begins or ends a phase. Together,
+the frames last as long as the run. One arrow between two IPUs stands for all messages from one to
+the other.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ from ipu_teach.show.view import MOST_BYTES, View
 from ipu_teach.types import Array
 
 BEYOND = {HOST: "host", STREAMING: "streaming memory"}
-MOST_CELLS = 4096  # on a machine of more tiles, a cell stands for several tiles
+MOST_CELLS = 4096  # With more tiles, a cell stands for several tiles.
 # A run of several IPUs is first tried with FIRST_FRAMES. If it has more than MANY_FRAMES, each
 # frame is a phase of the IPU that ends the stretch last, so that more of the run is shown. If the
 # scene is too large, frames are left out down to FEW_FRAMES, and only then do tiles share cells.
@@ -86,33 +86,34 @@ def bsp(
 ) -> View:
     """Which tile makes the others wait in each superstep, and for how long?
 
-    The view is an animation of the supersteps of a run; with `other`, it shows two runs above each
-    other on one axis of time. If `run` is a recording, the view also lists the recorded elements
-    that messages carry. Every other number is modelled.
+    The view is an animation of the supersteps of a run. With `other`, it shows two runs, one above
+    the other, on one time axis. If `run` is a recording, the view also lists the recorded elements
+    in each message. All other numbers are modelled.
 
-    A run is shown up to 3,000 phases, and two runs up to 500 supersteps each. On a machine of more
-    than 4,096 tiles, or if the scene would be larger than 150 kB, a cell stands for several tiles.
-    The view says so.
+    At most 3,000 phases of one run, or 500 supersteps of each of two runs, are shown. On a machine
+    of more than 4,096 tiles, or if the scene would be larger than 150 kB, a cell stands for several
+    tiles. A note below the picture says what is left out.
 
-    `paired` puts the lanes of a tile in two runs below each other. `why` is a chain of causes,
-    `report.why(…)`; its tiles get one colour. `at` is where the picture of one run rests: the
-    number of a superstep from 0 on, the name of a step, or a kind of phase such as "exchange". By
-    default it rests in the compute or exchange phase with the most waiting of tiles, or if no tile
-    waits, in the longest compute phase. On several IPUs, it rests in the longest waiting of IPUs.
-    Waiting is the sum over those that wait. The title is about the place at which the picture
-    rests.
+    `paired` puts the lanes of the same tile in two runs next to each other. `why` is a chain of
+    causes, `report.why(…)`, whose tiles get one colour. `at` is the superstep at which the picture
+    of one run rests: its number, counted from 0, the name of a step, or a kind of phase such as
+    "exchange". By default, the picture rests in the compute or exchange phase in which the waiting
+    of all tiles adds up to the most cycles or, if no tile waits, in the longest compute phase. On
+    several IPUs, it rests where the waiting of the IPUs adds up to the most cycles. The title is
+    about that frame.
 
     :raises InvalidOptionError: if `run` or `other` is not a report or contains no step, if `paired`
-        comes without a second run on as many tiles, or if the picture does not show `at`.
+        is given without a second run on the same number of tiles, or if no frame shows `at`.
     """
     shown_run, contents = report_of(run)
     report = checked(shown_run, "bsp")
     if paired and (
         other is None or report.target.num_tiles != checked(other, "bsp").target.num_tiles
     ):
-        raise InvalidOptionError("""show.bsp() was asked for lanes in pairs, but was not given a
-            second run on as many tiles.
-            next:  give it two such runs, or leave out paired=True.""")
+        raise InvalidOptionError("""show.bsp() was given paired=True, but no second run on the same
+            number of tiles.
+            next:  give two such runs, show.bsp(first, second, paired=True), or leave out
+            paired=True.""")
     refuse_at_of_two("bsp", other, at)
     if other is not None:
         runs = [Phases(checked(compared, "bsp"), MOST_EDGES) for compared in (report, other)]
@@ -124,18 +125,21 @@ def bsp(
         return view
     still = view.scene.stills[int(view.scene.frames[view.scene.poster])]
     finding = still.note.partition("; tile")[0]
-    if not still.flows:  # without the share that is waiting
+    if not still.flows:  # Without messages, the title leaves out the share of waiting.
         finding = finding.partition("; ")[0]
     title = f"{still.label[:1].upper()}{still.label[1:]}: {finding}"
     return View(replace(view.scene, title=titled(report, title)))
 
 
 def _fitted(report: Report, contents: Carried) -> Scene:
-    """Return the scene of one run, with fewer frames or larger cells if it would be too large."""
+    """Return the scene of one run, with fewer frames or larger cells if it would be too large.
+
+    `contents` are the recorded elements in the messages.
+    """
     target = report.target
     has_several = target.num_ipus > 1
     tiles_per_cell = -(-target.num_tiles // MOST_CELLS)
-    # for each frame, the superstep of the run and the number of the exchange
+    # This maps a frame to (superstep of the run, index of the exchange).
     frames: dict[int, tuple[int, int]] = {}
     if contents and not has_several:
         order = enumerate(report.step_numbers.tolist())
@@ -158,12 +162,12 @@ def _fitted(report: Report, contents: Carried) -> Scene:
             and phases.is_cut(max_frames)
         ):
             max_frames = min(MOST_FRAMES, int(0.9 * shown * MOST_BYTES / size))
-            if max_frames > FIRST_FRAMES:  # there is room for more
+            if max_frames > FIRST_FRAMES:  # The scene has room for more frames.
                 continue
         if size <= MOST_BYTES:
             return scene
         if has_several and shown > FEW_FRAMES and max_frames > FEW_FRAMES:
-            # leave out frames before tiles, because the tiles are the picture
+            # The tiles are the main part of the picture, so frames are left out first.
             max_frames = max(FEW_FRAMES, int(0.9 * min(max_frames, shown) * MOST_BYTES / size))
         elif tiles_per_cell < target.tiles_per_ipu:
             tiles_per_cell *= 2
@@ -172,7 +176,7 @@ def _fitted(report: Report, contents: Carried) -> Scene:
 
 
 def axis_of(view: View) -> float:
-    """Return the longest time axis of the lanes of a `bsp` view, in cycles; 0 without lanes."""
+    """Return the cycles of the longest time axis of a `bsp` view; 0 if it has no lanes."""
     axes = [
         max(mark.axis, *(float(d.span) for d in view.scene.drawings))
         for mark in view.scene.marks
@@ -182,7 +186,7 @@ def axis_of(view: View) -> float:
 
 
 def with_axis(view: View, axis: float) -> View:
-    """Return the view with `axis` cycles to the width of its lanes, if it has lanes."""
+    """Return the view; if it is a `bsp` view, its lanes are `axis` cycles wide."""
     if not axis_of(view) or axis <= 0:
         return view
     marks = tuple(
@@ -192,7 +196,9 @@ def with_axis(view: View, axis: float) -> View:
 
 
 def _late(still: Still) -> Still:
-    """Return the still of a phase at rest when only its last cells are still at work."""
+    """Return a copy of a still whose picture is drawn when only the slowest cells are still at
+    work.
+    """
     busy = still.values.get("busy", np.zeros(0, np.int64))
     if not still.flows or busy.min() == busy.max():
         return still
@@ -201,10 +207,10 @@ def _late(still: Still) -> Still:
 
 
 class _Builder:
-    """Builds the scene of a run, with `tiles_per_cell` tiles to a cell.
+    """Builds the scene of a run, in which a cell stands for `tiles_per_cell` tiles.
 
     Attributes:
-        beyond: the names of those outside the device with which it exchanges data.
+        beyond: "host" and "streaming memory", as far as the run exchanges data with them.
     """
 
     def __init__(self, phases: Phases, tiles_per_cell: int) -> None:
@@ -218,7 +224,7 @@ class _Builder:
         """Return the scene, with at most `max_frames` frames."""
         stills: list[Still] = []
         panels = Panels()
-        stills_of: list[range] = []  # for each stretch
+        stills_of: list[range] = []  # the indices of the stills of each stretch
         for stretch in self.phases.stretches[: self._shown_stretches(max_frames)]:
             added = self.stills.of(stretch, len(panels.drawings))
             stills_of.append(range(len(stills), len(stills) + len(added)))
@@ -250,7 +256,9 @@ class _Builder:
         )
 
     def _shown_stretches(self, max_frames: int) -> int:
-        """Return how many distinct stretches occur in the first `max_frames` frames; at least 1."""
+        """Return how many of the distinct stretches occur in the first `max_frames` frames, at
+        least 1.
+        """
         sizes = [len(self.phases.edges(stretch)) - 1 for stretch in self.phases.stretches]
         frames = np.cumsum([sizes[i] for i in self.phases.order.tolist()])
         shown = self.phases.order[: max(1, int(np.searchsorted(frames, max_frames, "right")))]
@@ -259,10 +267,12 @@ class _Builder:
     def _finding(
         self, stills: list[Still], stills_of: list[range], frames: Array
     ) -> tuple[int, str]:
-        """Return (the frame at which the picture rests, a title about that frame).
+        """Return `(poster, title)`: the frame at which the picture rests, and a title about that
+        frame.
 
-        It is at the end of the longest waiting of IPUs, else in the phase with the most waiting of
-        tiles, else in the longest compute phase.
+        The frame is the end of the longest waiting of IPUs. If no IPU waits, it is the phase in
+        which tiles wait most or, if no tile waits, the longest compute phase. `stills_of` has the
+        indices of the stills of each stretch.
         """
         numbers: list[int] = frames.tolist()
 
@@ -285,8 +295,11 @@ class _Builder:
         return frame, self._title(stills_of, numbers[frame])
 
     def _lost_in(self, number: int, stills_of: list[range]) -> int:
-        """Return the sum of the cycles for which tiles wait in the phase of still `number`; 0 if it
-        is neither compute nor exchange."""
+        """Return the sum of the cycles for which tiles wait in the phase of the still with index
+        `number`.
+
+        It is 0 for a phase that is neither compute nor exchange.
+        """
         span = self._span_of(number, stills_of)
         phase = span.phase
         if phase.busy is None or phase.kind not in (COMPUTE, EXCHANGE):
@@ -294,7 +307,7 @@ class _Builder:
         return int((phase.cycles - phase.busy[span.tiles]).sum())
 
     def _span_of(self, number: int, stills_of: list[range]) -> Span:
-        """Return the phase that still `number` is about."""
+        """Return the phase that the still with index `number` shows."""
         which = next(i for i, numbers in enumerate(stills_of) if number in numbers)
         stretch = self.phases.stretches[which]
         return self.phases.main(
@@ -302,12 +315,16 @@ class _Builder:
         )
 
     def _title(self, stills_of: list[range], number: int) -> str:
-        """Return a title about still `number`: which tiles make how many others wait, or what the
-        tiles do."""
+        """Return a title about the still with index `number`.
+
+        The title says which tiles make how many others wait. If no tile computes or exchanges in
+        the still, it names the kind of phase that takes most of the run.
+        """
         main = self._span_of(number, stills_of)
         if main.phase.busy is not None and main.phase.kind in (COMPUTE, EXCHANGE):
             name = short_name(self.report.step_cost(main.part.step).name, 48)
-            name = name if "'" in name else f"{name!r}" * bool(name)  # copies have names in quotes
+            # The names of copies already contain quotes.
+            name = name if "'" in name else f"{name!r}" * bool(name)
             title = waits_title(main.phase, main.tiles)
             if main.phase.kind == EXCHANGE:
                 return f"{title} in the exchange" + f" of {name}" * bool(name)
@@ -317,7 +334,7 @@ class _Builder:
         return f"{kind.capitalize()} takes {share:.1f} % of the run; no tile computes"
 
     def _frames(self, stills_of: list[range], panels: Panels, max_frames: int) -> Array:
-        """Return the still of every frame, up to the last stretch that is completely shown."""
+        """Return the still index of each frame, up to the last stretch that fits completely."""
         frames: list[int] = []
         shown = len(self.report.step_numbers[:MOST_FRAMES])
         for place, i in enumerate(self.phases.order.tolist()):
@@ -329,7 +346,7 @@ class _Builder:
         return np.array(frames, np.int64)
 
     def _put(self, panels: Panels) -> None:
-        """Put the tiles, the messages between them, their lanes and the strip."""
+        """Put the marks: the tiles, their messages, the lanes and the strip of the run."""
         cells = np.arange(self.cells.count)
         panels.put(replace(self.cells.grid, key=cells))
         panels.marks.append(Flows("messages", "tiles"))
@@ -375,7 +392,9 @@ class _Builder:
         )
 
     def _of_host(self, stretch: Segment) -> Drawing:
-        """Return the host and streaming-memory phases of a stretch, as one lane."""
+        """Return the phases of the host and of streaming memory in a stretch, as the bars of one
+        lane.
+        """
         bars = [
             Bar(STATE[s.phase.kind], s.start, s.phase.cycles, s.start + s.phase.cycles)
             for s in stretch.spans

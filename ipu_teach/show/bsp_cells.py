@@ -1,4 +1,7 @@
-"""The messages of an exchange between cells, each of which stands for one tile or several."""
+"""The tiles of the view `bsp` as cells, and the messages between them.
+
+A cell stands for one tile, or for several neighbouring tiles of an IPU.
+"""
 
 from __future__ import annotations
 
@@ -16,18 +19,18 @@ from ipu_teach.show.scene import (
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
-MOST_MESSAGES = 64  # of one exchange that are all drawn
-MOST_OF_ONE = 64  # messages of one tile, drawn if there are more than MOST_MESSAGES
-SIDE = 264.0  # of the square with the tiles
+MOST_MESSAGES = 64  # All messages of an exchange with at most this many are drawn.
+MOST_OF_ONE = 64  # Otherwise at most this many messages of one tile are drawn.
+SIDE = 264.0  # The side of the square with the tiles.
 
 
 class CellGrid:
-    """The square of cells, with `tiles_per_cell` tiles to a cell, and the messages between them.
+    """The square of cells, each of which stands for `tiles_per_cell` tiles.
 
     Attributes:
         cell: int64[tiles]: the cell of each tile.
-        per_ipu: how many cells an IPU has.
-        count: how many cells there are.
+        per_ipu: the number of cells of an IPU.
+        count: the number of all cells.
     """
 
     def __init__(self, target: Target, tiles_per_cell: int) -> None:
@@ -41,22 +44,23 @@ class CellGrid:
         self.grid = grid("tiles", target, SIDE, each_ipu=self.per_ipu)
 
     def longest(self, per_tile: Array) -> Array:
-        """Return int64[cells]: the longest time among the tiles of each cell."""
+        """Return int64[cells]: the maximum of `per_tile` over the tiles of each cell."""
         longest = np.zeros(self.count, np.int64)
         np.maximum.at(longest, self.cell, per_tile)
         return longest
 
     def sum(self, per_tile: Array) -> Array:
-        """Return int64[cells]: the sum over the tiles of each cell."""
+        """Return int64[cells]: the sum of `per_tile` over the tiles of each cell."""
         return np.bincount(self.cell, per_tile, self.count).astype(np.int64)
 
     def messages(
         self, transfers: Transfers, busy: Array, tiles: Array
     ) -> tuple[tuple[Message, ...], str]:
-        """Return (the messages between cells that are drawn, a summary of all).
+        """Return `(messages, summary)`: the messages to draw, and a text about all messages.
 
-        Only messages that `tiles` (bool[tiles]) send are included. If there are too many, those of
-        the slowest cell are drawn.
+        Only messages from tiles in `tiles` (bool[tiles]) count. If there are more than 64 between
+        cells, the messages of the slowest cell are drawn, and those between IPUs. `busy` has the
+        cycles of each cell.
         """
         if not tiles.all():
             rows = np.flatnonzero(tiles[transfers.source])
@@ -76,7 +80,7 @@ class CellGrid:
         slowest_cell = int(np.argmax(busy))
         link_messages = [
             m for m in messages if self._is_link(m)
-        ]  # few, and each stands for many messages
+        ]  # There are few of them, and each stands for many messages.
         of_slowest_cell = [
             m
             for m in messages
@@ -94,9 +98,9 @@ class CellGrid:
         return (*link_messages, *of_slowest_cell), summary
 
     def _between_cells(self, transfers: Transfers) -> list[Message]:
-        """Return a message for each sender and set of receivers, as cells.
+        """Return one message for each pair of a sending cell and a set of receiving cells.
 
-        On several IPUs, all messages from one IPU to another are one message.
+        On several IPUs, all messages from one IPU to another become one message.
         """
         sizes = Counter[tuple[int, bytes]]()
         columns = zip(
@@ -121,10 +125,10 @@ class CellGrid:
         ]
 
     def _middle(self, ipu: int) -> int:
-        """Return the cell in the middle of an IPU, where its arrows begin."""
+        """Return the cell in the middle of an IPU, where its arrows to other IPUs begin and end."""
         columns = int(np.ceil(np.sqrt(self.per_ipu)))
         return ipu * self.per_ipu + (self.per_ipu // columns // 2) * columns + columns // 2
 
     def _is_link(self, message: Message) -> bool:
-        """Return whether a message goes from one IPU to another."""
+        """Return whether a message is sent from one IPU to another."""
         return message.source // self.per_ipu != int(message.receivers[0]) // self.per_ipu

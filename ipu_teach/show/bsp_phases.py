@@ -1,4 +1,8 @@
-"""The phases of a run as the view `bsp` shows them: its stretches, and where their frames begin."""
+"""The phases of a run for the view `bsp`: its stretches, and where their frames begin.
+
+A stretch is a group of consecutive supersteps between two points at which all IPUs wait for each
+other. On one IPU, it is a single superstep.
+"""
 
 from __future__ import annotations
 
@@ -32,12 +36,14 @@ from ipu_teach.show.segments import (
     segments,
 )
 
-MOST_FRAMES = 3000  # of a run
-MOST_LANES = 64  # on a machine of more tiles, the lanes are sorted
+MOST_FRAMES = 3000  # At most this many frames of a run are shown.
+MOST_LANES = 64  # With more tiles, the lanes are sorted and shared.
 
 
 class _Executed(NamedTuple):
-    """A step, the number of times it ran, and its phases; on several IPUs the part of one IPU."""
+    """The execution of a compiled step, by all IPUs together or by one: how often it ran, and its
+    phases.
+    """
 
     part: IPUStep
     times: int
@@ -45,14 +51,15 @@ class _Executed(NamedTuple):
 
 
 class Phases:
-    """The stretches of a run, and the phases of which each frame is about one.
+    """The stretches of a run, and the phase that each frame is about.
 
-    A stretch with more than `max_edges` begins and ends of phases has a frame for each phase of the
-    IPU that ends it last.
+    A frame begins wherever an IPU begins or ends a phase. In a stretch with more than `max_edges`
+    of these points, each frame is instead a phase of the IPU that ends the stretch last.
 
     Attributes:
-        executed: every compiled step that ran, or on several IPUs the part of each.
-        stretches, order: the distinct stretches, and their numbers in the order of the run.
+        executed: the executions of the compiled steps that ran.
+        stretches: the distinct stretches.
+        order: int64: the index in `stretches` of each stretch of the run.
         kinds: the kinds of phases that occur.
     """
 
@@ -77,7 +84,7 @@ class Phases:
         self.kinds = [kind for kind in STATE if kind in occurring]
 
     def merge_frames(self) -> None:
-        """Make each frame a phase of the IPU that ends its stretch last."""
+        """Make each frame of every stretch a phase of the IPU that ends the stretch last."""
         self.max_edges = 0
         self._edges_of.clear()
 
@@ -86,7 +93,7 @@ class Phases:
         return sum(len(self.edges(self.stretches[i])) - 1 for i in self.order.tolist()) > max_frames
 
     def edges(self, stretch: Segment) -> list[int]:
-        """Return the cycles at which the frames of a stretch begin, and its end."""
+        """Return the cycles at which the frames of a stretch begin, followed by its end."""
         if stretch not in self._edges_of:
             spans = stretch.spans
             edges = {0, *(s.start + s.phase.cycles for s in spans)}
@@ -97,24 +104,31 @@ class Phases:
         return self._edges_of[stretch]
 
     def active(self, stretch: Segment, begin: int) -> list[Span]:
-        """Return the phases that tiles are in at cycle `begin` of a stretch."""
+        """Return the phases that are in progress at cycle `begin` of a stretch."""
         return [s for s in stretch.spans if s.start <= begin < s.start + s.phase.cycles]
 
     def main(self, stretch: Segment, begin: int) -> Span:
-        """Return the phase that a frame beginning at cycle `begin` is about.
+        """Return the phase that the frame is about that begins at cycle `begin` of a stretch.
 
-        It is the one of the IPU that ends the stretch last, if that IPU is at work.
+        It is the phase of the IPU that ends the stretch last or, if that IPU is idle, the first
+        phase in progress.
         """
         active = self.active(stretch, begin)
         return next((span for span in active if stretch.lasts(span.part)), active[0])
 
     def ends_of(self, high: float) -> tuple[str, ...]:
-        """Return the texts beside lanes of this total height; () if each lane has its number."""
+        """Return the texts beside the first and the last lane, if all lanes together are `high`
+        units high.
+
+        It is () if each lane has its own number.
+        """
         is_narrow = self.has_several and high / self.lanes < SMALLEST_LABEL * 0.7
         return self.by_tile.ends if self.is_sorted or is_narrow else ()
 
     def named(self, part: IPUStep) -> tuple[str, str]:
-        """Return (kind, name) of a step, with the IPU's name first if one IPU executes it."""
+        """Return `(kind, name)` of a step. If one IPU executes it, the name begins with that of the
+        IPU.
+        """
         prefix = "" if part.ipu is None else f"{self.report.target.sets[part.ipu]}: "
         return self.report.step_cost(part.step).kind, label(prefix + self.name(part), 48)
 
@@ -122,7 +136,7 @@ class Phases:
         return label(self.report.step_cost(part.step).name, 48)
 
     def _longest_phase(self) -> tuple[Phase, IPUStep] | None:
-        """Return the longest compute phase with its step, or None if nothing computes."""
+        """Return the longest compute phase and its step, or None if nothing computes."""
         computing = [
             (phase, step.part)
             for step in self.executed
@@ -132,7 +146,10 @@ class Phases:
         return max(computing, key=lambda pair: pair[0].cycles) if computing else None
 
     def sentence(self) -> str:
-        """Return the sentence: the share of each kind of phase, and the longest compute phase."""
+        """Return a sentence with the share of each kind of phase, and the longest compute phase.
+
+        On several IPUs, it has the share of the run for which each IPU works instead.
+        """
         report = self.report
         total = report.total_cycles
         if self.has_several:
@@ -148,7 +165,7 @@ class Phases:
         return f"{run_of(report)}: {shares}.{worst}"
 
     def table(self, kinds: list[str]) -> Table:
-        """Return the table: every step, with its cycles in phases of these kinds."""
+        """Return the table: a row for each step, with its cycles in each of the phases `kinds`."""
         rows = []
         set_of_tile = self.report.target.set_of(np.arange(self.report.target.num_tiles))
         for part, times, phases in self.executed:

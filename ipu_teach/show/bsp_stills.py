@@ -1,4 +1,6 @@
-"""The stills of the view `bsp`: in each, what the tiles do in a phase, or in a part of one."""
+"""The stills of the view `bsp`. A still shows what the tiles do in a phase, or in a part of a
+phase.
+"""
 
 from __future__ import annotations
 
@@ -26,12 +28,12 @@ from ipu_teach.show.segments import (
 )
 from ipu_teach.types import Array
 
-MOST_TOLD = 16  # phases, or IPUs, in the note of a frame
+MOST_TOLD = 16  # A note lists at most this many groups of IPUs.
 
 
 @dataclass
 class _Channels:
-    """The fields of a still that depend on the tiles; see `Still` for their meaning."""
+    """The fields of a `Still` that depend on the work of the tiles."""
 
     cells: tuple[int | Array, float | Array, int]
     say: str
@@ -42,7 +44,7 @@ class _Channels:
 
 
 class Stills:
-    """Makes the stills of a run's stretches."""
+    """Creates the stills of the stretches of a run."""
 
     def __init__(self, phases: Phases, cells: CellGrid, has_host: bool) -> None:
         self.report = phases.report
@@ -51,9 +53,10 @@ class Stills:
         self.has_host = has_host
 
     def of(self, stretch: Segment, drawing: int) -> list[Still]:
-        """Return a still for each part of a stretch in which no IPU begins or ends a phase.
+        """Return a still for each frame of a stretch.
 
-        On one IPU, or where all IPUs work together, each part is a phase.
+        On one IPU, or where all IPUs work together, a frame is a phase. `drawing` is the index of
+        the drawing of the stretch.
         """
         stills = []
         for begin, end in pairwise(self.phases.edges(stretch)):
@@ -61,8 +64,10 @@ class Stills:
         return stills
 
     def _still(self, stretch: Segment, begin: int, end: int, drawing: int) -> Still:
-        """Return the still from cycle `begin` to `end` of a stretch; `drawing` is the number of
-        the stretch's drawing. Tiles that are in no phase wait."""
+        """Return the still for the part of a stretch from cycle `begin` to cycle `end`.
+
+        Tiles that are in no phase wait. `drawing` is the index of the drawing of the stretch.
+        """
         active = self.phases.active(stretch, begin)
         main = self.phases.main(stretch, begin)
         phase = main.phase
@@ -81,7 +86,8 @@ class Stills:
             if span.phase.exchange >= 0:
                 self._add_exchange(channels, span, span is main)
         at = 1.0
-        if channels.messages:  # the poster is drawn while all senders and receivers are at work
+        # A still picture shows the moment when all senders and receivers are at work.
+        if channels.messages:
             busy = channels.values["busy"]
             at = int(busy[busy > 0].min()) / 2 / cycles
         note = channels.note
@@ -107,7 +113,11 @@ class Stills:
         )
 
     def _channels(self, active: list[Span], main: Span, begin: int, cycles: int) -> _Channels:
-        """Return the states of the tiles, and how long each is busy, from cycle `begin` on."""
+        """Return the state of each cell, and how long it is busy, in the `cycles` cycles from
+        `begin` on.
+
+        `active` are the phases in progress, and `main` is the phase that the still is about.
+        """
         busy_tiles: Array = np.zeros(self.report.target.num_tiles, np.int64)
         codes = np.full(len(busy_tiles), WAIT)
         for span in active:
@@ -135,7 +145,11 @@ class Stills:
         return channels
 
     def _add_exchange(self, channels: _Channels, span: Span, is_main: bool) -> None:
-        """Add the messages of an exchange, and the bytes that each cell sends and receives."""
+        """Add the messages of an exchange to `channels`, and the bytes that each cell sends and
+        receives.
+
+        `is_main` is whether the still is about this exchange.
+        """
         step = span.part.step
         number = span.phase.exchange
         traffic = self.report.step_cost(step).exchange[number]
@@ -153,17 +167,17 @@ class Stills:
             channels.say += suffix
 
     def _meanwhile(self, active: list[Span]) -> str:
-        """Return a description of the work of each IPU at some time."""
+        """Return a text about the work of each IPU, from the phases that are in progress."""
         names = self.report.target.sets
         set_of_tile = self.report.target.set_of(np.arange(self.report.target.num_tiles))
-        ipus_of: dict[str, list[int]] = {}  # the numbers of the IPUs that do the same work
+        ipus_of: dict[str, list[int]] = {}  # This maps a text to the IPUs that do this work.
         for span in active:
             work = f"{span.phase.kind} of {self.phases.name(span.part)}"
             ipus_of.setdefault(work, []).extend(np.unique(set_of_tile[span.tiles]).tolist())
         working = sorted(ipu for ipus in ipus_of.values() for ipu in ipus)
         texts = []
         if len(active) == 1 and len(working) == 1:
-            ipus_of.clear()  # the label of the frame tells that work
+            ipus_of.clear()  # The label of the frame already contains this work.
         for work, ipus in list(ipus_of.items())[:MOST_TOLD]:
             who = listed_names([names[ipu] for ipu in sorted(ipus)])
             texts.append(f"{'all IPUs' if len(ipus) == len(names) > 1 else who}: {work}")

@@ -1,4 +1,4 @@
-"""Two runs in the view `bsp`: their tiles as tapes on one axis of time."""
+"""The view `bsp` of two runs: the lanes of both on one time axis, one run above the other."""
 
 from __future__ import annotations
 
@@ -27,11 +27,14 @@ from ipu_teach.show.segments import (
     segments,
 )
 
-MOST_OF_TWO = 500  # supersteps of each of two runs
+MOST_OF_TWO = 500  # At most this many supersteps of each run are shown.
 
 
 def two_runs(runs: list[Phases]) -> Scene:
-    """Return two runs as tapes on one axis; frames are supersteps, those of the first run first."""
+    """Return the scene of two runs on one time axis. The frames of the first run come first.
+
+    A frame is a superstep or, on several IPUs, a stretch.
+    """
     axis_cycles = max(run.report.total_cycles for run in runs)
     stills: list[Still] = []
     frames: list[int] = []
@@ -75,7 +78,9 @@ def two_runs(runs: list[Phases]) -> Scene:
 
 
 def _stretch_still(name: str, run: Phases, stretch: Segment, drawing: int) -> Still:
-    """Return the still of a stretch of the run `name`, whose bars are drawing number `drawing`."""
+    """Return the still of a stretch of the run called `name`; `drawing` is the index of its
+    drawing.
+    """
     phases = [span.phase for span in stretch.spans]
     busy = run.by_tile.spent(phases, COMPUTE)
     values = {} if busy is None else {"busy": busy}
@@ -101,7 +106,7 @@ def _stretch_still(name: str, run: Phases, stretch: Segment, drawing: int) -> St
 
 
 def _put_tape(panels: Panels, name: str, run: Phases, span: int) -> None:
-    """Put the lanes of one of two runs, on an axis of `span` cycles."""
+    """Put the lanes of the run called `name` on a time axis of `span` cycles."""
     report = run.report
     heading = (
         f"{name}: {titled(report, counted(report.target.num_tiles, 'tile'))}, "
@@ -116,7 +121,7 @@ def _put_tape(panels: Panels, name: str, run: Phases, span: int) -> None:
 
 
 def _compared(first: float, second: float) -> str:
-    """Return the title of two runs: how much longer the second takes."""
+    """Return the title of two runs: by how much their cycles `first` and `second` differ."""
     if first == second:
         return "Both runs take equally long"
     share = abs(second - first) / first if first else 0.0

@@ -1,20 +1,20 @@
-"""The chunks that IPUs send each other in a collective, and the IPUs that have added to each.
+"""Follow the chunks that IPUs send each other in a collective, and the IPUs that are added to each.
 
-Bytes are followed through the copies and compute sets of a run by labels:
+A label follows each byte through the copies and compute sets of a run:
 
-* A byte begins at its own address, on the IPU of its tile. It keeps this origin from the first time
-  that it leaves its IPU, and a copy passes its label on.
-* A vertex whose fields are equally long joins their labels element by element. Any other vertex
-  joins the labels of all that it reads.
-* A sum with a part of every IPU of its group is complete.
-* If a part is added to a sum that contains it already, a new collective has begun, and all labels
+- A byte begins at its own address, on the IPU of its tile. It keeps this origin from the first time
+  that it leaves its IPU. A copy also copies the label.
+- If the fields of a vertex are equally long, it joins their labels element by element. Any other
+  vertex joins the labels of everything that it reads.
+- A sum to which every IPU of its group was added is complete.
+- If an IPU is added to a sum that already contains it, a new collective has begun, and all labels
   start again.
 
-A chunk is a region of the tensor that a collective sums: the elements whose sum one IPU completes.
-That IPU is the home of the chunk. It is known only when the sum is complete, so a collective is
-followed twice: first to find the home of each byte, then with the numbers of the chunks. Chunks are
-numbered in the order of their first elements in the tensor. A byte has no number if it becomes part
-of no complete sum, or of the sums of several IPUs.
+A chunk is a region of the tensor that a collective sums: the elements whose sum is completed by the
+same IPU, which is the home of the chunk. The home is known only when the sum is complete, so a
+collective is followed twice: first to find the home of each byte, then with the numbers of the
+chunks. Chunks are numbered in the order of their first elements in the tensor. A byte has no number
+if it becomes part of no complete sum, or of sums that several IPUs complete.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.tile_map import combined, distinct, expand
 from ipu_teach.types import Array
 
-Pair = tuple[int, int]  # from an IPU to an IPU
+Pair = tuple[int, int]  # (sending IPU, receiving IPU)
 
 
-UNKNOWN, SEVERAL = -1, -2  # in place of the home of a byte
+UNKNOWN, SEVERAL = -1, -2  # These replace the home of a byte.
 
 
 class Label(NamedTuple):
     """The origin of a byte.
 
     Attributes:
-        began: the IPU on which it began, or the one that completed its sum.
-        parts: the IPUs that have added to it, one bit each.
+        began: the IPU on which the byte began, or the IPU that completed its sum.
+        parts: the IPUs that were added to it, one bit for each.
         round: the round in which it arrived from another IPU, or -1 if it has not left its IPU.
         number: the number of its chunk, or -1.
     """
@@ -57,14 +57,14 @@ class Label(NamedTuple):
 
 
 class Chunk(NamedTuple):
-    """A part of a message.
+    """The bytes of a message that belong to the same chunk.
 
     Attributes:
         number: the number of the chunk, or -1 if it has none.
-        began: the IPU on which it began, or the one that completed its sum.
-        parts: the number of IPUs that have added to it.
+        began: the IPU on which the bytes began, or the IPU that completed their sum.
+        parts: the number of IPUs that were added to them.
         complete: whether these are all IPUs of the collective.
-        size: its bytes.
+        size: the number of bytes.
     """
 
     number: int
@@ -75,17 +75,17 @@ class Chunk(NamedTuple):
 
 
 class Chunks:
-    """The labels of all bytes, which follow the compiled steps of `model`.
+    """The labels of all bytes, updated by each compiled step of `model`.
 
-    `group` has, for each IPU, one bit for each IPU of its collective.
+    `group` has an integer for each IPU, with one bit for each IPU of its collective.
 
     Attributes:
-        ipu: the IPU of each byte address.
-        first: for each byte address, the id of the label with which it begins.
+        ipu: for each byte address, its IPU.
+        first: for each byte address, the id of its initial label.
         of: for each byte address, the id of its current label.
         origin: for each byte address, the address where its current content began.
-        joined: in the order of the run, (origins, other origins, False) of parts that were added to
-            others, and (origins, IPUs, True) of parts whose sum these IPUs completed.
+        joined: in the order of the run, (origins, other origins, False) where parts were added to
+            others, and (origins, IPUs, True) where these IPUs completed a sum.
     """
 
     def __init__(self, model: CostModel, tiles_per_ipu: int, group: Mapping[int, int]) -> None:
@@ -100,7 +100,10 @@ class Chunks:
         self.begin()
 
     def begin(self, numbers: Array | None = None) -> None:
-        """Let every byte begin at its own address, in the chunk with its number."""
+        """Reset the labels: every byte begins at its own address, in the chunk with its number.
+
+        `numbers` has the number of each byte's chunk; None stands for -1.
+        """
         if numbers is None:
             numbers = np.full(len(self.ipu), -1)
         known, inverse = np.unique(combined(self.ipu, numbers + 1), return_inverse=True)
@@ -115,7 +118,7 @@ class Chunks:
         self.joined: list[tuple[Array, Array, bool]] = []
 
     def _label_id(self, label: Label) -> int:
-        """Return the id of a label, the next one if the label is new."""
+        """Return the id of a label. A new label gets the next id."""
         return self._label_ids.setdefault(label, len(self._label_ids))
 
     @property
@@ -124,9 +127,9 @@ class Chunks:
         return list(self._label_ids)
 
     def numbers(self, joins: int) -> Array:
-        """Return for each byte address the number of its chunk, or -1.
+        """Return, for each byte address, the number of its chunk, or -1.
 
-        Only the first `joins` entries of `joined` count.
+        Only the first `joins` entries of `joined` are used.
         """
         homes = np.full(len(self.ipu), UNKNOWN)
         for origins, others, is_complete in reversed(self.joined[:joins]):
@@ -140,10 +143,11 @@ class Chunks:
         return self._numbered(homes)
 
     def _numbered(self, homes: Array) -> Array:
-        """Return for each byte the number of its chunk.
+        """Return, for each byte address, the number of its chunk. `homes` is the home of each byte,
+        or -1.
 
-        A chunk begins behind the bytes of other chunks that an IPU has before it. An IPU that lacks
-        a chunk has fewer, so the largest such offset counts.
+        A chunk begins after the bytes of other chunks that precede it on an IPU. An IPU on which a
+        chunk is missing has fewer such bytes, so the maximum over the IPUs is used.
         """
         at = np.flatnonzero(homes >= 0)
         at = at[np.argsort(self.ipu[at], kind="stable")]
@@ -154,7 +158,8 @@ class Chunks:
         for ipu, home, first in zip(*_columns(keys, columns), firsts.tolist(), strict=True):
             offset = first - int(np.searchsorted(ipus, ipu))
             begins[home] = max(begins.get(home, 0), offset)
-        # group by group: a group has the place of its first IPU, which is its lowest bit
+        # Chunks are sorted by group first. A group is ordered by its first IPU, which is its
+        # lowest bit.
         order = sorted(begins, key=lambda i: (self.group[i] & -self.group[i], begins[i], i))
         number_of = np.full(1 + max(begins, default=0), -1)
         number_of[order] = np.arange(len(order))
@@ -164,10 +169,11 @@ class Chunks:
     def step(
         self, number: int, round_: int, noted: bool = True
     ) -> tuple[dict[Pair, list[Chunk]], bool]:
-        """Return the chunks that a compiled step sends between IPUs, by pair of IPUs.
+        """Follow a compiled step, and return `(chunks, repeats)`.
 
-        They are {} without `noted`. The second value is whether a part that arrived in the current
-        round, `round_`, is added to a sum that contains it.
+        `chunks` maps a pair of IPUs to the chunks that the step sends between them; it is {} if
+        `noted` is False. `repeats` is whether a part that arrived in the current round, `round_`,
+        is added to a sum that already contains it.
         """
         sent: Counter[tuple[int, int, int]] | None = Counter() if noted else None
         meets_itself = False
@@ -198,7 +204,7 @@ class Chunks:
         return {pair: _merged(parts) for pair, parts in chunks.items()}, meets_itself
 
     def _write(self, at: Array, labels: Array, origins: Array) -> None:
-        """Give the bytes `at` these labels and origins.
+        """Set the labels and origins of the bytes `at`.
 
         Bytes that have not left their IPU begin at their own address.
         """
@@ -207,7 +213,7 @@ class Chunks:
         self.origin[at] = np.where(has_left, origins, at)
 
     def _moved(self, number: int, step: p.Step) -> tuple[Array, Array]:
-        """Return the bytes that the copies of a step read, and the bytes that they write."""
+        """Return `(sources, destinations)`: the bytes that the copies of a step read and write."""
         if number not in self._moves:
             sides = [(_bytes(a), _bytes(b)) for a, b in p.moves(step)] or [_NONE]
             source, target = (np.concatenate(side) for side in zip(*sides, strict=True))
@@ -215,7 +221,7 @@ class Chunks:
         return self._moves[number]
 
     def _note(self, sent: Counter[tuple[int, int, int]] | None, at: Array, to: Array) -> None:
-        """Count the bytes `at` that go to other IPUs, once for each IPU that receives them."""
+        """Count the bytes `at` that other IPUs receive, once for each of these IPUs."""
         if sent is None:
             return
         away = self.ipu[at] != to
@@ -227,7 +233,9 @@ class Chunks:
             sent[source, target, label_id] += count
 
     def _arrived(self, labels: Array, away: Array, round_: int) -> Array:
-        """Return the label ids of copied bytes; bytes from another IPU (`away`) get this round."""
+        """Return the label ids of copied bytes. Bytes from another IPU (`away`) get the round
+        `round_`.
+        """
         known = self.labels
         arrived: Array = np.arange(len(known))
         for label_id in np.unique(labels[away]).tolist():
@@ -238,7 +246,10 @@ class Chunks:
     def _vertices(
         self, table: FrozenTable, round_: int, sent: Counter[tuple[int, int, int]] | None
     ) -> Iterator[tuple[Array, Array, Array, bool]]:
-        """Yield (bytes, labels, origins, whether a sum repeats a part) of each written field."""
+        """Yield `(bytes, labels, origins, repeats)` for each field that a vertex writes.
+
+        `repeats` is whether a part is added to a sum that already contains it.
+        """
         ipu = table.tiles.astype(np.int64) // self.per_ipu
         reads: list[tuple[Array, Array, Array]] = []
         writes = []
@@ -264,10 +275,10 @@ class Chunks:
     def _joined(
         self, parts: list[list[Array]], ipu: Array, round_: int
     ) -> tuple[Array, Array, bool]:
-        """Return (labels, origins) joined element by element on these IPUs.
+        """Return `(labels, origins, repeats)`, joined element by element on the given IPUs.
 
-        `parts` has the labels and origins of each field. The third value is whether a part is added
-        twice: whether it arrived in `round_` and the sum already contains it.
+        `parts` has (labels, origins) of each field. `repeats` is whether a part that arrived in
+        `round_` is added to a sum that already contains it.
         """
         labels, origins = parts[0]
         again = False
@@ -278,7 +289,7 @@ class Chunks:
             known = self.labels
             label_ids = list[int]()
             takes_added = list[bool]()
-            completed = list[int]()  # the IPU that completes the sum, or -1
+            completed = list[int]()  # for each sum, the IPU that completes it, or -1
             has_left = list[bool]()
             for a, b, own_ipu in zip(*_columns(different, rows), strict=True):
                 x, y = known[a], known[b]
@@ -298,7 +309,10 @@ class Chunks:
         return labels, origins, again
 
     def _log(self, kept: Array, dropped: Array, completed: Array, has_left: Array) -> None:
-        """Log the origins of sums, `kept`, and those that were added to them, `dropped`."""
+        """Append to `joined` that the origins `dropped` were added to the origins `kept`.
+
+        Sums that are `completed` are appended with the IPUs that completed them.
+        """
         at = np.flatnonzero(has_left & (completed < 0) & (kept != dropped))
         self.joined.append((dropped[at], kept[at], False))
         at = np.flatnonzero(completed >= 0)
@@ -306,7 +320,7 @@ class Chunks:
             self.joined.append((origins, completed[at], True))
 
     def _completes(self, label: Label, parts: Iterable[Label], own_ipu: int) -> bool:
-        """Return whether a label is complete, and none of its parts is."""
+        """Return whether a label is complete while none of its parts is."""
         group = self.group.get(own_ipu, 0)
         return label.parts == group and all(part.parts != group for part in parts)
 
@@ -315,7 +329,7 @@ class Chunks:
     ) -> tuple[Array, Array]:
         """Return the labels and origins that vertices write whose fields are not equally long.
 
-        The bytes of a vertex have one origin, the address of the first.
+        All bytes of a vertex have one origin, the address of the first byte.
         """
         known = self.labels
         of_row = dict[int, set[int]]()
@@ -332,7 +346,7 @@ class Chunks:
             label = reduce(lambda x, y: self._join(x, y, own_ipu)[0], parts)
             written[r] = self._label_id(label)
             completed[r] = own_ipu if self._completes(label, parts, own_ipu) else -1
-        of_rows = np.full(len(ipu), -1)  # the origin of what each vertex writes
+        of_rows = np.full(len(ipu), -1)  # for each vertex, the origin of the bytes that it writes
         of_rows[rows_written] = at[firsts]
         has_left = np.array([label.round >= 0 for label in self.labels])
         for rows, _, origins in reads:
@@ -344,7 +358,7 @@ class Chunks:
         return np.array([written[r] for r in row.tolist()], np.int64), of_rows[row]
 
     def _join(self, x: Label, y: Label, own_ipu: int) -> tuple[Label, Label]:
-        """Return (the label of two parts that an IPU joins, the newer part).
+        """Return `(label, newer)`: the label of the sum of two parts on an IPU, and the newer part.
 
         The sum has the origin of the newer part.
         """
@@ -362,13 +376,13 @@ class Chunks:
 
 
 def _columns(keys: Array, columns: tuple[Array, ...]) -> list[list[int]]:
-    """Return the rows of which `combined` made these keys, column by column."""
+    """Return the columns from which `combined` made these keys, each as a list."""
     shape = [1 + int(column.max(initial=0)) for column in columns]
     return [part.tolist() for part in np.unravel_index(keys, shape)]
 
 
 def _distinct_rows(first: Array, second: Array) -> tuple[Array, Array]:
-    """Return the rows of two columns, each once."""
+    """Return the distinct rows of two columns, as two columns."""
     keys = distinct(combined(first, second))
     firsts, seconds = np.divmod(keys, 1 + int(second.max(initial=0)))
     return firsts, seconds
@@ -396,7 +410,7 @@ def _from_host(step: p.Step) -> Iterator[Tensor]:
 
 
 def _merged(chunks: list[Chunk]) -> list[Chunk]:
-    """Join the chunks of equal number, origin and parts; return the largest first."""
+    """Merge the chunks with equal number, origin and parts; the largest comes first."""
     sizes: Counter[Chunk] = Counter()
     for chunk in chunks:
         sizes[chunk._replace(size=0)] += chunk.size

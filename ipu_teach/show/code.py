@@ -1,4 +1,4 @@
-"""The view `code`: the lines of a codelet, with the cycles of each, and how often it ran.
+"""The view `code`: the lines of a codelet with their cycles, and how often each line ran.
 
 For a vertex of a library, it shows the formula that gives the cycles.
 """
@@ -47,7 +47,7 @@ WORST = CHOSEN.lettered("M", "line that takes most")
 START = HUES[2].lettered("S", "start of vertices")
 PART = HUES[6].lettered("P", "a part, or the whole")
 CODES = (LINE, WORST, START, PART)
-# the kinds of work on which a line spends cycles
+# The names of the kinds of work on which a line spends cycles.
 NAMED = {
     "scalar": "single elements, an instruction each",
     STARTS: "start of loops over vectors",
@@ -61,12 +61,12 @@ FORMULAS = (
     "The cycles of a library's vertex come from a formula, here with the numbers of a vertex; ceil "
     "rounds up, // rounds down. docs/model.md has the sources."
 )
-WIDEST_TEXT = 58  # characters of a formula in a row
-MOST_SIZES = 6  # of vertices, with a formula each
+WIDEST_TEXT = 58  # A row shows at most this many characters of a formula.
+MOST_SIZES = 6  # The formulas of at most this many vertex sizes are shown.
 COLUMNS: tuple[str, ...] = ("times", "cycles", "share")
-INDENT = "\u00a0" * 4  # spaces that indent a line in a picture, which keeps no other spaces
+INDENT = "\u00a0" * 4  # Non-breaking spaces, because a picture drops other leading spaces.
 OTHER = {COMPILED: BY_HAND, BY_HAND: COMPILED}
-# (how often a step ran, a group that it executes, the cycles of each of its vertices)
+# (executions of a step, a group of vertices in it, the cycles of each vertex of the group)
 GroupsRun = list[tuple[int, Group, Array]]
 # (depth, text, cells, length of the bar from 0 to 1, code of the bar)
 CodeRow = tuple[int, str, tuple[str, ...], float, int]
@@ -75,18 +75,19 @@ CodeRow = tuple[int, str, tuple[str, ...], float, int]
 def code(what: Report | Observed, codelet: type[Vertex] | str | None = None) -> View:
     """Which line of a codelet takes the cycles?
 
-    The view lists the lines of a codelet in the run of a report, or of one vertex that `observe`
-    looked at. For a run, it shows the cycles of all vertices of `codelet`, its class or its name;
-    by default the one with the most cycles. These are worker cycles, and for vertices that have the
-    tile to themselves tile cycles. A column has the cycles at the other price of codelets,
+    The view lists the lines of a codelet with their cycles. `what` is a report or the result of
+    `observe`, which describes a single vertex. For a report, the cycles are those of all vertices
+    of `codelet`, a vertex class or its name; by default the codelet whose vertices take the most
+    cycles. The cycles are those of worker threads or, for vertices that have the tile to
+    themselves, those of the tile. A further column has the cycles at the other price of codelets,
     "compiled" or "by hand".
 
-    Most vertices of a library have no Python lines here: a formula or an estimate gives their
-    cycles. The view then shows the formula, and says how many such vertices ran and which share of
-    the cycles of all vertices they took.
+    Most vertices of a library have no Python lines: a formula or an estimate gives their cycles.
+    For such a codelet, the view shows the formula. For any codelet, it says how many of the
+    vertices that ran have no lines, and which share of all vertex cycles they took.
 
-    Raises `InvalidOptionError` if `what` is not a report, if the codelet did not run, or if its
-    lines could not be counted.
+    :raises InvalidOptionError: if `what` is not a report, if no vertex of the codelet ran, or if
+        the operations of its lines could not be counted.
     """
     if not isinstance(what, Observed):
         return _of_run(what, codelet)
@@ -100,14 +101,14 @@ def code(what: Report | Observed, codelet: type[Vertex] | str | None = None) -> 
 
 
 class _Executions:
-    """The vertices of a run, by their codelet.
+    """The vertices of a run, grouped by their codelet.
 
     Attributes:
-        groups_of: the groups of vertices, with the number of times each ran, and the cycles.
-        shown_by: for each step, the number of the row that is linked to it: 0, the first.
-        moved: the worker cycles of moving edges into and out of their places, in the steps that
-            need it.
-        spent: the modelled cycles.
+        groups_of: for each codelet, (executions, group of vertices, cycles of each vertex).
+        shown_by: for each codelet, the compiled steps that execute it, all mapped to row 0.
+        moved: for each codelet, the worker cycles of moving data into and out of the vertex fields,
+            in the steps that have to move it.
+        spent: for each codelet, the modelled cycles of its vertices.
     """
 
     def __init__(self, report: Report, model: CostModel) -> None:
@@ -130,7 +131,7 @@ class _Executions:
         }
 
     def chosen(self, codelet: type[Vertex] | str | None) -> type[Vertex]:
-        """Return the codelet that is asked for, by default the one that takes the most cycles.
+        """Return the codelet `codelet`; by default the one whose vertices take the most cycles.
 
         :raises InvalidOptionError: if no vertex of it ran.
         """
@@ -204,7 +205,7 @@ def _of_run(report: Report, codelet: type[Vertex] | str | None) -> View:
 
 
 def _rank(spent: Mapping[type[Vertex], int], chosen: type[Vertex]) -> str:
-    """Return the place of a codelet among all that ran, by the cycles of their vertices."""
+    """Return a text: the rank of a codelet among all that ran, by the cycles of their vertices."""
     place = 1 + sum(cycles > spent[chosen] for cycles in spent.values())
     if len(spent) == 1:
         return "the only codelet"
@@ -214,13 +215,13 @@ def _rank(spent: Mapping[type[Vertex], int], chosen: type[Vertex]) -> str:
 
 
 def has_estimate(group: Group) -> Array:
-    """Return for each vertex of a group whether the program gives its cycles."""
+    """Return bool[vertices]: whether the program itself gives the cycles of each vertex."""
     is_given = group.table.estimates[group.rows] >= 0
     return is_given | (group.estimator is not None)
 
 
 def _estimated_cycles(groups_run: GroupsRun) -> int:
-    """Return the cycles of the vertices for which the program gives them."""
+    """Return the sum of the cycles of the vertices whose cycles the program itself gives."""
     return sum(
         times * int(np.maximum(cycles[has_estimate(group)], 0).sum())
         for times, group, cycles in groups_run
@@ -228,10 +229,10 @@ def _estimated_cycles(groups_run: GroupsRun) -> int:
 
 
 def _without_lines(groups_of: Mapping[type[Vertex], GroupsRun], total: int) -> str:
-    """Return how many vertices of libraries have no lines, and their share of all `total` cycles.
+    """Return a text: how many library vertices have no lines, and their share of `total` cycles.
 
-    Cycles of a worker and of a vertex that has the tile to itself are the same share of a tile: the
-    first has one of six slots for six times as long.
+    Cycles of a worker thread and of a vertex that has the tile to itself are the same share of a
+    tile's time: a worker thread has one of six issue slots, and takes six times as long.
     """
     runs = estimated = spent = 0
     for codelet, groups_run in groups_of.items():
@@ -256,18 +257,18 @@ def _without_lines(groups_of: Mapping[type[Vertex], GroupsRun], total: int) -> s
 
 
 class BySize(NamedTuple):
-    """The number of runs of the vertices with one formula, and their total cycles."""
+    """The executions of the vertices with one formula, and the sum of their cycles."""
 
     runs: int
     cycles: int
 
 
 def _by_formula(groups_run: GroupsRun, target: Target) -> dict[Formula, BySize]:
-    """Return the vertices whose cycles a formula gives, by that formula, the costliest first."""
+    """Return the vertices whose cycles a formula gives, by formula, the costliest first."""
     by_size: dict[Formula, BySize] = {}
     for times, group, cycles in groups_run:
         formula = formula_of(group.table.codelet, group.shapes, target)
-        if formula is None or np.any(cycles != formula.cycles):  # an estimate replaces it
+        if formula is None or np.any(cycles != formula.cycles):  # An estimate replaces the formula.
             continue
         runs, spent = by_size.get(formula, (0, 0))
         count = times * len(cycles)
@@ -276,9 +277,9 @@ def _by_formula(groups_run: GroupsRun, target: Target) -> dict[Formula, BySize]:
 
 
 def formula_rows(by_size: Mapping[Formula, BySize], total: float) -> Iterator[CodeRow]:
-    """Yield two rows for each of the costliest sizes: the size, and the formula with its numbers.
+    """Yield two rows for each of the costliest formulas: the vertex size, and the formula.
 
-    One more row has all other sizes together.
+    A last row adds up all other formulas.
     """
     entries = list(by_size.items())
     for formula, (runs, cycles) in entries[:MOST_SIZES]:
@@ -293,9 +294,9 @@ def formula_rows(by_size: Mapping[Formula, BySize], total: float) -> Iterator[Co
 
 
 def _largest_term(formula: Formula) -> str:
-    """Return the term of a formula with the most cycles, as the end of a sentence.
+    """Return the end of a sentence: the largest term of a formula; "" for a single term.
 
-    Products of sums are multiplied out. The text is "" if there is only one term.
+    Products of sums are multiplied out first.
     """
     terms = list(formula_terms(ast.parse(formula.text, mode="eval").body))
     if len(terms) < 2:
@@ -305,7 +306,7 @@ def _largest_term(formula: Formula) -> str:
 
 
 def formula_terms(node: ast.expr) -> Iterator[tuple[str, int]]:
-    """Yield (text, value) of each term of an expression, multiplied out."""
+    """Yield `(text, value)` of each term of an expression; products of sums are multiplied out."""
     match node:
         case ast.BinOp(left, ast.Add(), right):
             yield from formula_terms(left)
@@ -319,7 +320,8 @@ def formula_terms(node: ast.expr) -> Iterator[tuple[str, int]]:
         ):
             for first, a in formula_terms(left):
                 yield from ((f"{first} * {second}", a * b) for second, b in formula_terms(right))
-        case ast.BinOp(_, ast.FloorDiv() | ast.Mod(), _):  # a factor before it needs the brackets
+        # A factor before // or % needs the brackets.
+        case ast.BinOp(_, ast.FloorDiv() | ast.Mod(), _):
             yield f"({ast.unparse(node)})", round(_value(node))
         case _:
             yield ast.unparse(node), round(_value(node))
@@ -352,7 +354,7 @@ def _value(node: ast.expr) -> float:
 
 
 def _priced(groups_run: GroupsRun, target: Target) -> tuple[int, LineCosts]:
-    """Return (the cycles of starting vertices, the costs of each line).
+    """Return `(start, lines)`: the cycles of starting the vertices, and the cost of each line.
 
     Only vertices whose operations were counted line by line contribute.
     """
@@ -376,7 +378,10 @@ def _priced(groups_run: GroupsRun, target: Target) -> tuple[int, LineCosts]:
 
 
 def why(codelet: type[Vertex], is_estimated: bool = False) -> str:
-    """Return the reason why the cycles of a codelet, or an estimate of them, belong to no line."""
+    """Return a text that says why the cycles of a codelet cannot be attributed to its lines.
+
+    With `is_estimated`, it is about the vertices whose cycles the program itself gives.
+    """
     if is_estimated and of_library(codelet):
         return "by an estimate of the program, not by lines"
     return (
@@ -387,9 +392,10 @@ def why(codelet: type[Vertex], is_estimated: bool = False) -> str:
 
 
 def _uncounted(name: str, advice: str) -> InvalidOptionError:
-    """Return the error for a codelet whose cycles belong to no line."""
-    return InvalidOptionError(f"""The lines of {name} were not counted: its cycles are given as a
-        whole, data decide them, or nothing can count them.
+    """Return the error for a codelet whose cycles cannot be attributed to its lines."""
+    return InvalidOptionError(f"""show.code() cannot show the cycles of each line of {name}: the
+        program gives its cycles as a whole, they depend on data, or its operations cannot be
+        counted.
         next:  {advice}""")
 
 
@@ -402,9 +408,9 @@ def _view(
     tail: str = "",
     rank: str = "",
 ) -> View:
-    """Return the view of these rows. `head` and `tail` begin and end its sentence.
+    """Return the view of these rows. Its sentence begins with `head` and ends with `tail`.
 
-    `rank` is the place of a codelet among all that ran, and its share, as part of a title.
+    `rank` is a part of the title: the rank of a codelet among all that ran, and its share.
     """
     mark = tree(name, columns, rows)
     rows = [(n, t.replace(INDENT, ""), cells, share, c) for n, t, cells, share, c in rows]
@@ -457,8 +463,11 @@ def row(
     code: Code,
     *other_prices: float | None,
 ) -> CodeRow:
-    """Return a row of the table. `total` is the cycles of which the row's are a share;
-    `other_prices` are the cycles at the other price, which have a column of their own."""
+    """Return a row of the table.
+
+    `total` is the number of cycles of which the row shows its share. `other_prices` are the cycles
+    at the other price, which have their own column.
+    """
     rest = ("" if o is None else number(o) for o in other_prices)
     cells = (
         "" if times is None else f"{times:,}",
@@ -470,7 +479,7 @@ def row(
 
 
 def percent(share: float) -> str:
-    """Return a share, 0 to 1, as a percentage."""
+    """Return a fraction from 0 to 1 as a percentage."""
     return f"{100 * share:.1f} %"
 
 
@@ -481,11 +490,11 @@ def line_rows(
     total: float,
     others: tuple[float, LineCosts] | None = None,
 ) -> Iterator[CodeRow]:
-    """Yield a row for the start of vertices, and one for each line.
+    """Yield a row for starting the vertices, and a row for each line of a codelet.
 
-    A line with several kinds of work is followed by a row for each kind. A line that costs nothing
-    keeps its place. `total` is the cycles of which the rows have shares; `others` has the cycles of
-    the start and of the lines at the other price.
+    A line with several kinds of work is followed by a row for each kind. A line without cost also
+    has a row. `total` is the number of cycles of which the rows show their shares. `others` is
+    (cycles of starting, costs of the lines) at the other price.
     """
     if not lines:
         return
@@ -510,7 +519,7 @@ def line_rows(
 
 
 def tree(heading: str, columns: tuple[str, ...], rows: list[CodeRow]) -> Tree:
-    """Return the rows as an unfolded tree. A long formula takes several rows."""
+    """Return the rows as a tree that is completely unfolded. A long formula takes several rows."""
     rows = [part for each in rows for part in _wrapped(each)]
     depth, texts, cells, shares, codes = zip(*rows, strict=True)
     inner = np.append(np.diff(depth) > 0, False).astype(np.int64)
@@ -532,7 +541,7 @@ def tree(heading: str, columns: tuple[str, ...], rows: list[CodeRow]) -> Tree:
 
 
 def _wrapped(whole_row: CodeRow) -> Iterator[CodeRow]:
-    """Yield the row, in several parts if it is a long formula."""
+    """Yield the row, or several rows if it is a long formula."""
     depth, text, cells, share, code = whole_row
     if any(cells) or len(text) <= WIDEST_TEXT or not text.endswith(" cycles"):
         yield whole_row
@@ -559,7 +568,7 @@ def rows_scene(
     table: Table,
     notes: Sequence[str] = (),
 ) -> Scene:
-    """Return a scene that consists of rows alone."""
+    """Return a scene that consists of a single tree."""
     panels = Panels()
     panels.put(mark)
     panels.notes += ["Cycles are modelled.", *notes]

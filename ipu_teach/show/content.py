@@ -1,4 +1,4 @@
-"""The content of messages in a recorded run, as text: the recorded elements and their values."""
+"""The content of the messages of a recorded run as text: the recorded elements and their values."""
 
 from __future__ import annotations
 
@@ -17,21 +17,22 @@ from ipu_teach.types import Array
 MOST_LETTERS = 20_000  # The texts of a scene may have about this many letters.
 MOST_NAMED = 4  # A text names at most this many elements of a message.
 MOST_PAIRS = 64  # At most this many pairs of tiles of an exchange have texts.
-# The lines are by (index of the step in the report, 0 or 1 for the exchange before or after it).
+# The key is (superstep, 0 or 1 for the exchange before or after its computation).
 Carried = dict[tuple[int, int], list[str]]
 
 
 def said(track: Track, values: Array, written: Array) -> list[str]:
-    """Return the recorded values as texts; "?" stands for an unwritten element."""
+    """Return the recorded values as texts. An unwritten element is "?"."""
     pairs = zip(track.readable(values), written.tolist(), strict=True)
     return [str(value) if is_written else "?" for value, is_written in pairs]
 
 
 def carried(recording: Recording, once: bool = False) -> Carried:
-    """Return, by (step, exchange), a line for each pair of tiles that exchange recorded elements.
+    """Return, by (superstep, exchange), a line for each pair of tiles that exchange recorded
+    elements.
 
     Transfers with the host have no lines. With `once`, only the first execution of each compiled
-    step has lines. Later steps are left out if the lines would become too long.
+    step has lines. Later supersteps are left out if the lines would become too long.
     """
     report = recording.report
     names = Names()
@@ -89,16 +90,19 @@ def carried(recording: Recording, once: bool = False) -> Carried:
 
 
 def with_content(scene: Scene, told: Carried, frames: dict[int, tuple[int, int]]) -> Scene:
-    """Return the scene with the lines of `told` added to its data, by frame.
+    """Return a copy of the scene with the lines of `told` in its data, by frame.
 
-    `frames` has the (step, exchange) of each frame that has lines.
+    `frames` maps each frame that has lines to its (superstep, exchange).
     """
     lines_by_frame = {f"{frame}": told[key] for frame, key in frames.items() if told.get(key)}
     return replace(scene, data={**scene.data, "content": lines_by_frame}) if told else scene
 
 
 def report_of(what: Report | Recording, once: bool = False) -> tuple[Report | Recording, Carried]:
-    """Return (report, lines of `carried`) for a recording, and (`what`, no lines) for a report."""
+    """Return `(report, lines)` for a recording, where `lines` are those of `carried`.
+
+    For anything else, return `(what, {})`.
+    """
     if isinstance(what, Recording) and what.report is not None:
         return what.report, carried(what, once)
     return what, {}

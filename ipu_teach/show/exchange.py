@@ -1,9 +1,9 @@
-"""The view `exchange`: which tile sends what to which, one exchange at a time.
+"""The view `exchange`: which tile sends which amount of data to which tile, exchange by exchange.
 
-On the left is a matrix, senders across and receivers down. The bars above it are its sums by
-sender, those beside it the sums by receiver. On the right is one tile with its partners. Words name
-the pattern, by the rules of `pattern`. Bytes are counted where they arrive: a message to several
-tiles is sent once, and counts at each of them.
+On the left is a matrix whose columns are senders and whose rows are receivers. The bars above it
+are the sums by sender, and the bars beside it are the sums by receiver. On the right is one tile
+with its communication partners. A text names the pattern, by the rules of `pattern`. Bytes are
+counted where they arrive: a message to several tiles is sent once, and counts at each of them.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from ipu_teach.show.scene import Bar, Drawing, Matrix, Partners, Scene, Still, T
 from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
 
-MOST_BINS = 64  # rows and columns of the matrix; more tiles share them
+MOST_BINS = 64  # The maximum number of rows and columns. With more tiles, several share a row.
 MOST_EXCHANGES = 40
-USUAL = 0.95  # share of the pairs that must fit neighbours or a shift
-NOTHING, MARGIN, LINK = 0, 6, 7  # codes; between the first two five steps of bytes
+USUAL = 0.95  # The fraction of pairs that must fit the pattern "neighbours" or "shift".
+NOTHING, MARGIN, LINK = 0, 6, 7  # Codes. The codes 1 to 5 are ranges of bytes.
 LINKS = replace(palette.LINKS, name="over a link between IPUs", pattern="")
 SIDE = 272.0
 
@@ -37,30 +37,32 @@ SIDE = 272.0
 def exchange(run: Report | Recording, *, at: At = None, largest: int | None = None) -> View:
     """Which tile sends how much to which, and in what pattern?
 
-    The view shows every exchange of a run as a matrix of senders and receivers, with the pattern in
-    words. For a recording, the words also list the recorded elements in the messages, the first
-    time that an exchange runs. Bytes are counted where they arrive; the words also have the bytes
-    of the messages, which are fewer if a message goes to several tiles.
+    The view shows each exchange of a run as a matrix of senders and receivers, and names its
+    pattern. For a recording, a text also lists the recorded elements in the messages of the first
+    execution. Bytes are counted where they arrive. A text also has the bytes that are sent, which
+    are fewer if a message is sent to several tiles.
 
-    The patterns:
+    The patterns are:
 
-    * one pair, one to many, many to one, one to one: the number of senders and receivers;
+    * one pair, one to many, many to one, one to one: the numbers of senders and receivers;
     * fan-out: each receiver has one sender; fan-in: each sender has one receiver;
-    * neighbours, shift: all send equally far, in both directions or in one;
-    * ring: equally far all round, between tiles or IPUs;
-    * all to all: each tile of the exchange sends to each other one;
+    * neighbours: all tiles send equally far, in both directions; shift: in one direction;
+    * ring: all tiles, or all IPUs, send equally far around a circle;
+    * all to all: each tile of the exchange sends to each other tile of it;
     * many to many: none of these.
 
-    More than 64 tiles share 64 columns and rows. The view shows at most 40 exchanges, those in
-    which most bytes arrive, and fewer if the scene would be larger than 150 kB; it says so.
+    On a machine of more than 64 tiles, several tiles share a column and a row. At most 40 exchanges
+    are shown, those in which the most bytes arrive, and fewer if the scene would be larger than 150
+    kB. A note below the picture says what is left out.
 
-    `at` is where the picture rests: the number of a superstep of the run or the name of a step. By
-    default it rests at the exchange by which most bytes arrive in the run; with several IPUs, most
-    bytes from other IPUs. `largest` is the number of bytes of the darkest colour, by default the
-    most from a tile to a tile. Two pictures with the same number can be compared.
+    `at` is where the picture rests: the number of a superstep of the run, or the name of a step. By
+    default, it rests at the exchange in which the most bytes arrive during the run or, with several
+    IPUs, the most bytes from other IPUs. `largest` is the number of bytes of the darkest colour, by
+    default the maximum from a tile to a tile. Pictures with the same value of `largest` can be
+    compared.
 
-    Raises `InvalidOptionError` if `run` is not a report, if no tile sends to another, if the
-    picture does not show the step, or if `largest` is not a positive whole number.
+    :raises InvalidOptionError: if `run` is not a report, if no tile sends to another, if no frame
+        shows `at`, or if `largest` is not a positive whole number.
     """
     if largest is not None and not (is_whole(largest) and largest > 0):
         raise InvalidOptionError(
@@ -71,8 +73,8 @@ def exchange(run: Report | Recording, *, at: At = None, largest: int | None = No
     report = checked(source_report, "exchange")
     exchanges = _exchanges(report)
     if not exchanges:
-        raise InvalidOptionError("""show.exchange() was given a run in which nothing crosses between
-            tiles.
+        raise InvalidOptionError("""show.exchange() was given a run in which no tile sends data to
+            another tile.
             next:  run a program whose vertices read elements of other tiles; show.tiles(tensor)
             shows the tile of each element.""")
     scene_of = partial(_scene, report, exchanges, texts, at, largest)
@@ -88,11 +90,11 @@ class Exchange:
         step: the number of the compiled step.
         runs: how often the step ran.
         cycles: the modelled cycles of one execution.
-        slowest_tiles: the tiles that take this long.
-        transfers: the messages as they are sent, each once.
-        sender, receiver: the tiles of each message, with a row for each of its receivers.
-        size_bytes: the bytes that arrive at that receiver.
-        number: the number of the exchange among those of its step.
+        slowest_tiles: the tiles whose exchange takes `cycles` cycles.
+        transfers: the messages as they are sent, each of them once.
+        sender, receiver: the tiles of each message; a message to several tiles has several entries.
+        size_bytes: the bytes of each entry, which arrive at its receiver.
+        number: the index of the exchange among those of its step.
     """
 
     name: str
@@ -108,31 +110,34 @@ class Exchange:
 
     @property
     def total(self) -> int:
-        """The bytes that arrive in one execution."""
+        """The number of bytes that arrive in one execution."""
         return int(self.size_bytes.sum())
 
     @property
     def arriving(self) -> int:
-        """The bytes that arrive in the run."""
+        """The number of bytes that arrive in all executions."""
         return self.runs * self.total
 
     def between(self, tiles_per_ipu: int) -> int:
-        """Return the bytes that go to another IPU in one execution; 0 if `tiles_per_ipu` is 0."""
+        """Return the bytes that are sent to another IPU in one execution; 0 if `tiles_per_ipu` is
+        0.
+        """
         if not tiles_per_ipu:
             return 0
         crosses = self.sender // tiles_per_ipu != self.receiver // tiles_per_ipu
         return int(self.size_bytes[crosses].sum())
 
     def rank(self, tiles_per_ipu: int) -> tuple[int, int]:
-        """Return the key by which exchanges are compared.
+        """Return the sort key of an exchange: (bytes to another IPU, all bytes), over all
+        executions.
 
-        It is (the bytes that go to another IPU in the run, 0 with one IPU; all bytes in the run).
+        The first number is 0 on a single IPU.
         """
         return self.runs * self.between(tiles_per_ipu), self.arriving
 
 
 def _exchanges(report: Report) -> list[Exchange]:
-    """Return the exchanges between tiles of all steps that ran, step by step."""
+    """Return the exchanges between tiles in all compiled steps that ran, sorted by step."""
     exchanges = []
     numbers, runs = np.unique(report.step_numbers, return_counts=True)
     for step, times in zip(numbers.tolist(), runs.tolist(), strict=True):
@@ -153,20 +158,21 @@ def _exchanges(report: Report) -> list[Exchange]:
 
 
 def pattern(source: Array, to: Array, tiles_per_ipu: int = 0) -> tuple[str, str]:
-    """Return (name, meaning) of the pattern in which tiles `source[i]` send to tiles `to[i]`.
+    """Return `(name, meaning)` of the pattern in which tiles `source[i]` send to tiles `to[i]`.
 
-    `tiles_per_ipu` is given for several IPUs. The first rule that fits gives the name:
+    `tiles_per_ipu` is 0 if there is only one IPU. The first rule that fits gives the name:
 
     * one pair: one sender and one receiver;
     * one to many: one sender; many to one: one receiver;
-    * all to all: each tile of the exchange sends to each other one;
-    * ring over IPUs: each IPU sends to the next one of the ring alone, or to both neighbours;
-    * ring: the tiles of the exchange have equal gaps, and each sends equally far all round, or
-      equally far in both directions;
-    * neighbours: each sender sends to all tiles of the exchange at the same few distances, equally
-      far in both directions; shift: each sends to one tile, at the same distance. One pair in
-      twenty may deviate, and the meaning says how many do;
-    * one to one: no tile sends to two or receives from two;
+    * all to all: each tile of the exchange sends to each other tile of it;
+    * ring over IPUs: each IPU sends only to the next IPU of the ring, or each sends to the next and
+      to the previous one;
+    * ring: the gaps between the tiles of the exchange are equal, and each tile sends equally far
+      around the circle, in one direction or in both;
+    * neighbours: each sender sends to all tiles of the exchange at the same few distances, in both
+      directions; shift: each sends to one tile, at the same distance. One pair in twenty may
+      deviate, and the meaning says how many do;
+    * one to one: no tile sends to two tiles or receives from two tiles;
     * fan-out: each receiver has one sender; fan-in: each sender has one receiver;
     * many to many: none of these. The meaning says to how many tiles a sender sends.
     """
@@ -190,7 +196,7 @@ def pattern(source: Array, to: Array, tiles_per_ipu: int = 0) -> tuple[str, str]
         return f"ring over IPUs {ring}", f"each IPU sends to {whom}"
     gaps = np.diff(everybody)
     distances, others = _usual(pairs[1] - pairs[0])
-    # the tiles that take part, as a circle
+    # These are distances on a circle of the tiles that take part.
     steps, others_round = _usual(np.diff(np.searchsorted(everybody, pairs), axis=0)[0] % n)
     if n > 2 and not others_round and pairs.shape[1] == n * len(steps) and not np.ptp(gaps):
         far = [int(gaps[0]) * (d if 2 * d <= n else d - n) for d in steps]
@@ -217,10 +223,10 @@ def pattern(source: Array, to: Array, tiles_per_ipu: int = 0) -> tuple[str, str]
 
 
 def ring_of_ipus(pairs: Array) -> str:
-    """Return the IPUs of a ring in their order, as a text; "" if there is no ring.
+    """Return the IPUs of a ring in their order as a text, or "" if there is no ring.
 
-    In a ring, each IPU sends to the next one alone, or each sends to the next and the previous one.
-    `pairs` is int[2, pairs]: from IPUs, to IPUs.
+    In a ring, each IPU sends only to the next one, or each IPU sends to the next and to the
+    previous one. `pairs` is int[2, pairs]: the sending and the receiving IPU of each pair.
     """
     after: dict[int, set[int]] = {}
     for source, target in pairs.T.tolist():
@@ -230,7 +236,7 @@ def ring_of_ipus(pairs: Array) -> str:
         return ""
     ring = [min(after)]
     while onward := after[ring[-1]] - set(ring):
-        ring.append(max(onward))  # the direction that PopLibs calls clockwise
+        ring.append(max(onward))  # PopLibs calls this direction clockwise.
         if ring[-1] not in after:
             return ""
     is_ring = len(ring) == len(after) and ring[0] in after[ring[-1]]
@@ -238,9 +244,11 @@ def ring_of_ipus(pairs: Array) -> str:
 
 
 def _usual(distances: Array) -> tuple[list[int], int]:
-    """Return (up to four distances, how many pairs have another).
+    """Return `(usual, others)`: up to four distances, and the number of pairs that have another
+    distance.
 
-    All but one in twenty pairs have one of them; [] if there are no such distances.
+    At least 95 % of the pairs have one of these distances. If there are no such distances, `usual`
+    is [].
     """
     values, counts = np.unique(distances, return_counts=True)
     order = np.argsort(-counts, kind="stable")[:4]
@@ -250,7 +258,9 @@ def _usual(distances: Array) -> tuple[list[int], int]:
 
 
 def _far(distances: list[int], tiles_per_ipu: int) -> str:
-    """Return the tiles at these distances in words; with several IPUs, IPUs where possible."""
+    """Return a text for the tiles at these distances; on several IPUs, it names IPUs where
+    possible.
+    """
     same = bool(tiles_per_ipu) and not any(d % tiles_per_ipu for d in distances)
     far = [f"{d // tiles_per_ipu if same else d}" for d in sorted({abs(d) for d in distances})]
     if same:
@@ -268,7 +278,7 @@ def _far(distances: list[int], tiles_per_ipu: int) -> str:
 
 
 def _except(others: int) -> str:
-    """Return how many pairs deviate from a pattern, as the end of its meaning."""
+    """Return the end of a pattern's meaning, which says how many pairs deviate from the pattern."""
     return f", except for {counted(others, 'pair')}" if others else ""
 
 
@@ -281,8 +291,8 @@ def _still(
 ) -> Still:
     """Return the still of an exchange.
 
-    `binned` is (bytes, messages) of each cell, `bounds` are the bytes between the colours, and
-    `drawn` is the drawing of the margins.
+    `binned` is (bytes, messages) of each cell of the matrix, `bounds` are the numbers of bytes that
+    separate the colours, and `drawn` is the entry of `Still.lanes` with the bars beside the matrix.
     """
     sizes, messages = binned
     code = np.where(sizes > 0, 1 + np.searchsorted(bounds, sizes), NOTHING)
@@ -300,7 +310,7 @@ def _still(
 
 
 def _matrix(num_ipus: int, tiles: int, *, per_ipu: int, per_bin: int, bins: int) -> Matrix:
-    """Return the matrix of `bins` x `bins` cells, each of `per_bin` tiles by as many tiles."""
+    """Return the matrix of `bins` x `bins` cells. A row or a column stands for `per_bin` tiles."""
     return Matrix(
         "matrix",
         "bytes from a tile to a tile"
@@ -317,7 +327,9 @@ def _matrix(num_ipus: int, tiles: int, *, per_ipu: int, per_bin: int, bins: int)
 
 
 def _with_elements(scene: Scene, report: Report, texts: Carried, picked: list[Exchange]) -> Scene:
-    """Return the scene with the recorded elements of the exchanges that are drawn."""
+    """Return a copy of the scene with the recorded elements in the messages of the exchanges
+    `picked`.
+    """
     first = dict[tuple[int, int], tuple[int, int]]()
     for n, which in texts:
         first.setdefault((int(report.step_numbers[n]), which), (n, which))
@@ -333,11 +345,11 @@ def _scene(
     largest: int | None,
     maximum: int,
 ) -> Scene:
-    """Return the scene of at most `maximum` exchanges."""
+    """Return the scene of the `maximum` exchanges in which the most bytes arrive."""
     tiles = report.target.num_tiles
     per_ipu = report.target.tiles_per_ipu if report.target.num_ipus > 1 else 0
     per_bin = -(-tiles // MOST_BINS)
-    while per_ipu % per_bin:  # a row has tiles of one IPU
+    while per_ipu % per_bin:  # All tiles of a row belong to the same IPU.
         per_bin += 1
     bins = -(-tiles // per_bin)
     usual = set(sorted(range(len(every)), key=lambda i: -every[i].total)[:maximum])
@@ -376,7 +388,7 @@ def _scene(
 
 
 def _notes(shown_count: int, count: int, per_bin: int) -> list[str]:
-    """Return notes about how bytes are counted, and what the picture leaves out or merges."""
+    """Return the notes: how bytes are counted, and what the picture leaves out or merges."""
     notes = [
         "Bytes are counted where they arrive: a message to several tiles is sent once, and counts "
         "at each of them. Cycles are modelled."
@@ -391,7 +403,7 @@ def _notes(shown_count: int, count: int, per_bin: int) -> list[str]:
 
 
 def _margins(sizes: Array, bins: int) -> Drawing:
-    """Return the bars of the bytes that arrive from each bin, and of those that it receives."""
+    """Return the bars beside the matrix: the bytes that each column sends and each row receives."""
     table = sizes.reshape(bins, bins)
     delivered = table.sum(axis=0)
     received = table.sum(axis=1)
@@ -400,7 +412,9 @@ def _margins(sizes: Array, bins: int) -> Drawing:
 
 
 def _ticks(ipus: int, per_bin: int, bins: int) -> tuple[str, ...]:
-    """Return the numbers along the matrix: of IPUs if there are several, else of tiles."""
+    """Return the numbers along the matrix: IPU numbers if there are several IPUs, else tile
+    numbers.
+    """
     if ipus > 1:
         return tuple(f"{i}" for i in range(0, ipus, -(-ipus // 6)))
     if bins >= 8:
@@ -409,14 +423,16 @@ def _ticks(ipus: int, per_bin: int, bins: int) -> tuple[str, ...]:
 
 
 def _binned(exchange: Exchange, per_bin: int, bins: int) -> tuple[Array, Array]:
-    """Return (int64[bins * bins] bytes, messages): from the column's tiles to the row's."""
+    """Return `(bytes, messages)` from each column to each row, both int64[bins * bins]."""
     cell = exchange.receiver // per_bin * bins + exchange.sender // per_bin
     sizes = np.bincount(cell, exchange.size_bytes, bins**2).astype(np.int64)
     return sizes, np.bincount(cell, minlength=bins**2).astype(np.int64)
 
 
 def _codes(bounds: Array) -> tuple[Code, ...]:
-    """Return the codes: nothing, up to five steps of bytes that end at `bounds`, and the bars."""
+    """Return the codes of a matrix: nothing, up to five ranges of bytes that end at `bounds`, the
+    bars.
+    """
     shades = palette.FILL[5 - len(bounds) : 5]
     steps = [
         shade.lettered(f"{i + 1}", f"up to {bound:,} bytes")
@@ -428,7 +444,7 @@ def _codes(bounds: Array) -> tuple[Code, ...]:
 
 
 def _note(exchange: Exchange, per_ipu: int) -> str:
-    """Return the pattern of an exchange, its bytes, and its busiest and slowest tiles."""
+    """Return a text: the pattern of an exchange, its bytes, and its busiest and slowest tiles."""
     name, meaning = pattern(exchange.sender, exchange.receiver, per_ipu)
     transfers = exchange.transfers
     pairs = len(np.unique(np.stack((exchange.sender, exchange.receiver)), axis=1).T)
@@ -456,7 +472,7 @@ def _note(exchange: Exchange, per_ipu: int) -> str:
 
 
 def _most(sizes: Array, preposition: str) -> str:
-    """Return from or at which tile most bytes arrive, and how many."""
+    """Return a text with the tile that has the most bytes in `sizes`, after `preposition`."""
     first, *others = np.flatnonzero(sizes == sizes.max()).tolist()
     if others:
         return f"{preposition} {len(others) + 1:,} tiles, {sizes[first]:,} each"
@@ -464,13 +480,15 @@ def _most(sizes: Array, preposition: str) -> str:
 
 
 def _title(resting_at: Exchange, per_ipu: int) -> str:
-    """Return the pattern of the exchange at which the picture rests."""
+    """Return the title: the pattern of the exchange at which the picture rests."""
     name, texts = pattern(resting_at.sender, resting_at.receiver, per_ipu)
     return f"{name[0].upper()}{name[1:]}: {texts}"
 
 
 def _sentence(every: list[Exchange], resting_at: Exchange, note: str, tiles: int) -> str:
-    """Return the exchange at which the picture rests, with its note, and the bytes of the run."""
+    """Return a sentence with the exchange at which the picture rests, its note, and the run's
+    bytes.
+    """
     others = "the only one" if len(every) == 1 else f"one of {len(every):,} different ones"
     total = sum(exchange.arriving for exchange in every)
     return (

@@ -1,9 +1,9 @@
-"""A view with sliders: when one moves, Python builds, runs and shows the program again.
+"""The function `explore`: a view with sliders. When a slider moves, Python runs the program again.
 
-Lanes of one superstep keep their axis of time while a slider moves, so that a longer superstep is a
-longer picture. The picture of the first setting is stored in the notebook, so that a reader without
-a kernel sees it too; where a kernel runs, a widget with the same player takes its place. Needs
-ipywidgets and anywidget, which come with the extra `lab`.
+The lanes of one superstep keep their time axis while a slider moves, so a superstep that takes
+longer has longer bars. The notebook stores the picture of the first setting, so that readers
+without a kernel see it too. Where a kernel runs, a widget with the same player replaces it. The
+module needs ipywidgets and anywidget, which come with the extra `lab`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Setting = Sequence[Any]
 
 
 class Explore:
-    """The result of `explore`, which a notebook shows as the last value of a cell.
+    """The result of `explore`. A notebook shows it if it is the last value of a cell.
 
     `view` is the picture of the first setting.
     """
@@ -56,7 +56,7 @@ class Explore:
         html = self.view.html("stored")
         display({"text/plain": repr(self.view), "text/html": html}, raw=True)
         live: dict[str, Any] = {}
-        with suppress(ImportError):  # without ipywidgets the stored picture is all there is
+        with suppress(ImportError):  # Without ipywidgets, the notebook shows the stored picture.
             live = dict(
                 widget(self._build, self._settings, self._start, self.view)._repr_mimebundle_()
             )
@@ -67,17 +67,19 @@ class Explore:
 def explore(build: Callable[..., View], **settings: Setting) -> Explore:
     """What changes in a picture when a setting changes?
 
-    The picture is drawn again as sliders move. `build` is called with a value for each setting, by
-    name, and returns a view, such as `show.bsp(engine.report)`. A setting is (lowest, highest) of
-    whole numbers, (lowest, highest, step) of numbers, or a list of choices. It begins with the
-    default that `build` has for it, else with its lowest or first.
+    The result is a picture with sliders, which is built again when a slider moves. `build` is
+    called with a value for each setting, as keyword arguments, and returns a view, such as
+    `show.bsp(engine.report)`. A setting is (lowest, highest) of whole numbers, (lowest, highest,
+    step) of numbers, or a list of choices. Its initial value is the default of that parameter of
+    `build`, or else the lowest or first value.
 
-    Raises `InvalidOptionError` for any other setting, for a default that is outside a setting, and
-    if `build` returns no view.
+    :raises InvalidOptionError: if a setting has another form, if a default is outside its setting,
+        or if `build` does not return a view.
     """
     if not settings:
-        raise InvalidOptionError("""explore() was given no setting to change.
-            next:  name one with its range: explore(build, work=(1, 10)).""")
+        raise InvalidOptionError("""explore() was given no setting, so it has no slider to show.
+            next:  give a parameter of the function with its range: explore(build, work=(1,
+            10)).""")
     for name, setting in settings.items():
         _check(name, setting)
     start = {name: _start(build, name, setting) for name, setting in settings.items()}
@@ -88,22 +90,23 @@ def explore(build: Callable[..., View], **settings: Setting) -> Explore:
 def _longest(
     build: Callable[..., View], settings: dict[str, Setting], start: dict[str, Any], view: View
 ) -> float:
-    """Return the longest axis of time, in cycles.
+    """Return the longest time axis of the lanes, in cycles.
 
-    The first picture and the pictures at both ends of each setting count.
+    It is the maximum over the first picture and the pictures at both ends of each setting.
     """
     longest = axis_of(view)
     for name, setting in settings.items() if longest else ():
         last = setting[1] if isinstance(setting, tuple) else setting[-1]
         for value in dict.fromkeys((setting[0], last)):
             if value != start[name]:
-                with suppress(IPUTeachError):  # the slider shows it when it comes there
+                # The error is shown when the slider reaches this value.
+                with suppress(IPUTeachError):
                     longest = max(longest, axis_of(_built(build, {**start, name: value})))
     return longest
 
 
 def _start(build: Callable[..., View], name: str, setting: Setting) -> Any:
-    """Return the value at which a slider begins."""
+    """Return the initial value of a slider."""
     parameters = inspect.signature(build).parameters
     default = parameters[name].default if name in parameters else inspect.Parameter.empty
     if default is inspect.Parameter.empty:
@@ -112,26 +115,31 @@ def _start(build: Callable[..., View], name: str, setting: Setting) -> Any:
         setting[0] <= default <= setting[1] if isinstance(setting, tuple) else default in setting
     )
     if not among:
-        raise InvalidOptionError(f"""explore() was given {shown(setting)} for {name!r}, whose
-            default is {shown(default)}.
-            next:  choose a default that the slider can reach.""")
+        raise InvalidOptionError(f"""explore() was given {shown(setting)} for the setting {name!r},
+            which does not contain the default {shown(default)} of that parameter.
+            next:  extend the setting so that it contains {shown(default)}, or change the
+            default.""")
     return default
 
 
 def _built(build: Callable[..., View], values: dict[str, Any]) -> View:
     """Return the view that `build` returns for these values.
 
-    Raises `InvalidOptionError` if it returns something else.
+    :raises InvalidOptionError: if it returns something else.
     """
     view = build(**values)
     if not isinstance(view, View):
-        raise InvalidOptionError(f"""The function given to explore() returned {shown(view)}.
-            next:  let it return a view, such as show.bsp(engine.report).""")
+        raise InvalidOptionError(f"""The function that explore() calls returned {shown(view)},
+            which is not a view.
+            next:  return a view from it, such as show.bsp(engine.report).""")
     return view
 
 
 def _check(name: str, setting: Setting) -> None:
-    """Raise `InvalidOptionError` unless a setting is a range of numbers or a list of choices."""
+    """Check that a setting is a range of numbers or a list of choices.
+
+    :raises InvalidOptionError: if it is neither.
+    """
     numbers = (
         isinstance(setting, tuple)
         and len(setting) in (2, 3)
@@ -183,7 +191,8 @@ def widget(
             axis = max(axis, axis_of(view))
             shown_.scene = with_axis(view, axis).scene.json()
             trouble.value = ""
-        except IPUTeachError as error:  # part of the lesson: the sliders may lead there
+        # A setting may cause an error, such as too little memory. The error replaces the picture.
+        except IPUTeachError as error:
             trouble.value = (
                 f'<pre role="alert" style="white-space:pre-wrap">{escape(str(error))}</pre>'
             )

@@ -1,8 +1,8 @@
-"""The view `formats`: the values that a dtype loses, as they are and times powers of two.
+"""The view `formats`: the values that a dtype loses, unscaled and multiplied by powers of two.
 
-Values are placed by their power of two, above the range of each dtype. From frame to frame the
-factor grows, up to the largest with which all values fit, and a little further. The view can also
-show a value between two numbers of the dtype that is rounded stochastically many times.
+The bars count the values by their power of two, above the range of each dtype. From frame to frame,
+the factor approaches the largest one with which all values fit, and then goes a little further. The
+view can also show a value that is rounded stochastically many times to one of its two neighbours.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from ipu_teach.types.numbers import (
     sizes_of,
 )
 
-CODES = (  # the first four are the fates of a value
+CODES = (  # The first four say what becomes of a value.
     palette.SO.lettered("h", "held"),
     palette.OTHERWISE.lettered("s", "subnormal: the steps no longer shrink"),
     palette.GAPS.lettered("0", "become 0"),
@@ -67,16 +67,18 @@ def formats(
 ) -> View:
     """Which values does a dtype keep, and which become 0 or too large?
 
-    The view shows which of `values`, finite numbers of any shape, one to four dtypes hold: FLOAT,
-    HALF or QUARTER[format, scale]. It shows the values as they are, and times powers of two. It
-    rests at the largest factor with which all values fit the first dtype.
+    The view shows which of `values`, finite numbers of any shape, one to four dtypes can represent.
+    The dtypes are FLOAT, HALF or QUARTER[format, scale]. It shows the values as they are, and
+    multiplied by powers of two. It rests at the largest factor with which all values fit the first
+    dtype.
 
-    `coin` is a value that is rounded stochastically to the first dtype, `throws` times, with random
-    words from `seed`. If `thrown` is given, it has the results of another way of rounding, which
-    are shown instead.
+    If `coin` is given, it is rounded stochastically to the first dtype, `throws` times, with random
+    words from `seed`, and the results are shown. `thrown` replaces them by results that you
+    computed yourself.
 
-    Raises `InvalidOptionError` for other values, or a `coin` that the dtype does not have to round,
-    and `PoplarTypeError` for another dtype.
+    :raises InvalidOptionError: if `values` is not an array of finite numbers, if the number of
+        dtypes or of `throws` is out of range, or if the first dtype can represent `coin` exactly.
+    :raises PoplarTypeError: if a dtype is none of these.
     """
     if not 1 <= len(dtypes) <= MOST_DTYPES:
         raise InvalidOptionError(f"""show.formats() was given {counted(len(dtypes), "dtype")}.
@@ -129,14 +131,14 @@ def formats(
 
 
 def _title(unscaled: Histogram, scaled: Histogram, best: int) -> str:
-    """Return the values that the first dtype loses, as they are and times 2**`best`."""
+    """Return the title: the values that the first dtype loses, unscaled and times 2**`best`."""
     if best == 0:
         return f"As {unscaled.dtype.__name__} {_lost(unscaled)}"
     return f"As {unscaled.dtype.__name__} {_lost(unscaled)}; times 2^{best} {_lost(scaled)}"
 
 
 def _lost(histogram: Histogram) -> str:
-    """Return which values become 0 and which are too large."""
+    """Return a text: which share of the values becomes 0, and which becomes too large."""
     under, over = (
         f"{100 * share:.3g} %" if share else "none"
         for share in (histogram.underflow, histogram.overflow)
@@ -149,9 +151,10 @@ def _lost(histogram: Histogram) -> str:
 def _landed(
     coin: float, dtype: type[DType], throws: int, thrown: ArrayLike | None, seed: int
 ) -> tuple[Array, Array]:
-    """Return (float[2], the numbers of the dtype below and above the value; float[n], the results).
+    """Return `(ends, results)` of rounding a value many times.
 
-    The results are those of stochastic rounding, or `thrown`.
+    `ends` is float[2]: the numbers of the dtype below and above the value. `results` is
+    float[n]: the results of stochastic rounding, or `thrown`.
     """
     number = isinstance(coin, (int, float)) and not isinstance(coin, bool) and isfinite(coin)
     if not number or not is_whole(throws) or not 1 <= throws <= MOST_THROWS:
@@ -194,15 +197,15 @@ def _rows(way: list[int], histograms: list[list[Histogram]]) -> list[tuple[str, 
 
 
 def _on(ends: Array, landed: Array) -> Array:
-    """Return int[2]: how many of the results are each of the two numbers."""
+    """Return int[2]: how many of the results `landed` are equal to each of the numbers `ends`."""
     return np.array([np.count_nonzero(landed == end) for end in ends])
 
 
 def _coin(value: float, ends: Array, landed: Array, many: list[int]) -> Painted:
-    """Return the panel of stochastic rounding, with a picture for each frame.
+    """Return the mark for stochastic rounding, with a picture for each frame.
 
-    It shows the value between two numbers, how often each of them was the result, and the mean.
-    `many` has the number of results in each frame.
+    A picture shows the value between two numbers, how often each number was the result, and the
+    mean of the results. `many` has the number of results in each frame.
     """
     inner = np.array([BAR / 2 + 10, COIN - BAR / 2 - 10])
     drawn = list[tuple[Shape, ...]]()
@@ -234,10 +237,10 @@ def _coin(value: float, ends: Array, landed: Array, many: list[int]) -> Painted:
 def _histogram(
     way: list[int], sizes: Array, dtypes: tuple[type[DType], ...]
 ) -> tuple[Painted, list[Array]]:
-    """Return (the panel of bars by powers of two, the number of values in each bar of each frame).
+    """Return `(mark, bins)`: the bars by powers of two, and the number of values in each bar.
 
-    The panel has a picture for each frame, of which `way` has the powers of two of the factors. The
-    bars are above the range of each dtype.
+    The mark has a picture for each frame; `way` has the power of two of each frame's factor. `bins`
+    has an array for each frame. Below the bars is the range of each dtype.
     """
     reaches = []
     sizes = sizes[sizes > 0]
@@ -282,7 +285,7 @@ def _histogram(
 def _reaches(
     dtypes: tuple[type[DType], ...], reaches: list[tuple[int, int, int]], low: int, high: int
 ) -> list[Shape]:
-    """Return the axis, and below it the range of each dtype in powers of two."""
+    """Return the axis and, below it, the range of each dtype in powers of two."""
     pitch = WIDE / (high - low)
     shift_step = next(2**k for k in range(12) if (high - low) / 2**k <= 9)
     shapes: list[Shape] = [Stroke(((0, HIGH), (WIDE, HIGH)), 1, "line")]

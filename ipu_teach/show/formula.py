@@ -1,7 +1,8 @@
-"""The formula that gives the cycles of a library's vertex, with the numbers of one vertex.
+"""The formula for the cycles of a library's vertex, with the numbers of one vertex.
 
-A library codelet measures its regions and calls an estimator of `ipu_teach.cost.vertices`. The call
-is observed once. The estimator is then called again with numbers that keep their expressions.
+A codelet of a library measures its fields and calls an estimator of `ipu_teach.cost.vertices`. That
+call is observed once. Then the estimator is called again with numbers that record the expression by
+which they are computed.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from ipu_teach.graph.vertex import Vertex
 from ipu_teach.target import Target
 
 ESTIMATORS = "ipu_teach.cost.vertices."
-SUM, PRODUCT, ATOM = range(3)  # how closely the parts of an expression hold together
-LONGEST = 160  # characters of a formula
+SUM, PRODUCT, ATOM = range(3)  # The precedence of an expression's operator, the lowest first.
+LONGEST = 160  # A longer formula is not shown.
 
 
 class Term(int):
-    """A whole number that keeps the expression by which it was computed."""
+    """An integer that records the expression by which it was computed."""
 
     text: str
     holds: int
@@ -42,7 +43,9 @@ class Term(int):
         return term
 
     def _plus(self, number: int) -> Term:
-        """Return the sum with a number that has no expression, added to one that is there."""
+        """Return the sum with a number without an expression, which is added to the constant of the
+        sum.
+        """
         stem = self.stem or self
         added = self.added + number
         if not added:
@@ -76,7 +79,7 @@ class Term(int):
 
     def __mul__(self, other: int) -> Term:
         if not isinstance(other, int):
-            return NotImplemented  # a list is repeated
+            return NotImplemented  # Python then repeats the list.
         if not self or not other:
             return Term(0, "0")
         if other == 1:
@@ -88,7 +91,7 @@ class Term(int):
 
     def __rmul__(self, other: int) -> Term:
         if not isinstance(other, int):
-            return NotImplemented  # a list is repeated
+            return NotImplemented  # Python then repeats the list.
         if not self or not other:
             return Term(0, "0")
         if other == 1 or self == 1:
@@ -121,7 +124,9 @@ class Term(int):
 
 
 def _part(value: int, holds: int) -> str:
-    """Return the text of a part of an expression, in brackets if it holds less closely."""
+    """Return the text of an operand, in brackets if its operator has a lower precedence than
+    `holds`.
+    """
     if not isinstance(value, Term):
         return f"{value}" if value >= 0 else f"({value})"
     return f"({value.text})" if value.holds < holds else value.text
@@ -132,9 +137,9 @@ class Formula:
     """The formula for the cycles of a vertex, with its numbers.
 
     Attributes:
-        sizes: the arguments of the estimator that are whole numbers, by name.
+        sizes: the integer arguments of the estimator, by name.
         text: the expression; `ceil` rounds up and `//` rounds down.
-        cycles: its value.
+        cycles: the value of the expression.
     """
 
     sizes: tuple[tuple[str, int], ...]
@@ -143,22 +148,22 @@ class Formula:
 
     @property
     def named_sizes(self) -> str:
-        """The sizes in words; of those that are 1, only the first."""
+        """The sizes as a text. Only the first of the sizes that are 1 is included."""
         sizes = [(name, n) for i, (name, n) in enumerate(self.sizes) if n != 1 or not i]
         return ", ".join(f"{name.replace('_', ' ')} {size:,}" for name, size in sizes)
 
 
 def formula_of(codelet: type[Vertex], shapes: Shapes, target: Target) -> Formula | None:
-    """Return the formula for a vertex of a library whose fields have these shapes.
+    """Return the formula for a library's vertex whose fields have the given shapes, or None.
 
-    Return None for other codelets, if no single estimator gives the cycles, or if the expression
-    is too long to read.
+    It is None if the codelet is not of a library, if its cycles do not come from a single call of
+    an estimator, or if the expression is too long to read.
     """
     if not of_library(codelet) or not hasattr(codelet, "cycles"):
         return None
     target = priced_for(codelet, target)
     calls: list[tuple[Callable[..., int], dict[str, object], object]] = []
-    depth = 0  # how many calls of estimators are active
+    depth = 0  # the number of nested calls of estimators
 
     def observe(frame: FrameType, event: str, returned: object) -> None:
         nonlocal depth
@@ -194,7 +199,7 @@ def formula_of(codelet: type[Vertex], shapes: Shapes, target: Target) -> Formula
 
 
 def _with_text(value: object) -> object:
-    """Return a size, or a list of sizes, as numbers with texts; any other argument as it is."""
+    """Return a size, or a list of sizes, as `Term`s; return any other argument unchanged."""
     if isinstance(value, list | tuple):
         return [_with_text(item) for item in value]
     return Term(value, f"{value}") if type(value) is int else value

@@ -1,8 +1,9 @@
 """The view `host`: the transfers between host and device, and the work of the device.
 
 Everything is on one axis of modelled cycles: the device, and a lane for each stream with its
-transfers. If the host's times are modelled too, the functions for which the device waits also have
-lanes. Times that were measured on this computer differ from run to run; they are in the table.
+transfers. If the times of the host are modelled too, there is also a lane for each host function
+that the device waits for. Times that were measured on your computer differ from run to run, so they
+are only in the table.
 """
 
 from __future__ import annotations
@@ -27,24 +28,24 @@ CODES = (
 )
 CODE = {phase.name: i for i, phase in enumerate(palette.PHASES)}
 WAITS = len(palette.PHASES)
-MOST_STEPS = 512  # supersteps of the run
+MOST_STEPS = 512  # At most this many supersteps are shown.
 PITCH = 22.0
 
 
 def host(report: Report) -> View:
     """How much of a run is transfer with the host?
 
-    The view shows streams and host transfers of the run in `report` beside the device, on one axis
-    of modelled cycles. The table has the host's own times, which are measured on this computer. The
-    first 512 supersteps are shown, and fewer if the scene would be larger than 150 kB; the view
-    says so.
+    The view shows the streams and host transfers of the run in `report` next to the work of the
+    device, on one axis of modelled cycles. The table also has the times of the host, which were
+    measured on your computer. At most 512 supersteps are shown, and fewer if the scene would be
+    larger than 150 kB. A note below the picture says so.
 
     :raises InvalidOptionError: if `report` is not a report, or if nothing was transferred between
         host and device.
     """
     if not checked(report, "host").host_bytes + report.streaming_bytes:
-        raise InvalidOptionError("""show.host() was given a run in which nothing goes between host
-            and device.
+        raise InvalidOptionError("""show.host() was given a run without transfers between host and
+            device.
             next:  run a program with a Copy from or to a stream or a remote buffer;
             show.timeline(report) shows the device alone.""")
     return fitting(lambda max_steps: _scene(report, max_steps), MOST_STEPS)
@@ -101,13 +102,15 @@ def _scene(report: Report, max_steps: int) -> Scene:
 
 
 def _share(cycles: float, total: float) -> str:
-    """Return a share of the run, in per cent; "less than 0.1 %" instead of 0.0 % if it is not 0."""
+    """Return a share of the run as a percentage, or "less than 0.1 %" if it would be rounded to 0.0
+    %.
+    """
     share = 100 * cycles / total
     return "less than 0.1 %" if 0 < share < 0.05 else f"{share:.1f} %"
 
 
 def _notes(report: Report) -> list[str]:
-    """Return how long this computer took for the run, if that was measured."""
+    """Return a note about how long your computer took for the run, if that was measured."""
     trace = report.host
     if not trace.events:
         return ["The report has no times of the host."]
@@ -123,8 +126,10 @@ def _notes(report: Report) -> list[str]:
 
 
 def _table(report: Report) -> Table:
-    """Return a row for each stream and remote buffer, and for each function of the host for which
-    the device waits. Measured times have a column of their own."""
+    """Return the table: a row for each stream, remote buffer and host function.
+
+    The host functions are those that the device waits for. Measured times have their own column.
+    """
     columns = ["transfers", "bytes", "modelled cycles"]
     columns += ["rows"] if any(step.moves for step in report.profile.steps) else []
     trace = report.host
@@ -149,10 +154,10 @@ def _table(report: Report) -> Table:
 
 
 def _device(report: Report, max_steps: int) -> tuple[dict[str, list[Piece]], int]:
-    """Return (pieces by lane, their end in cycles) of the first `max_steps` steps of the run.
+    """Return `(pieces, end)` of the first `max_steps` supersteps; `end` is in cycles.
 
-    The lanes are the device or its IPUs, each stream, and the functions for which the device waits
-    if the host's times are modelled.
+    `pieces` has the pieces of each lane, by its name. The lanes are the device or its IPUs, each
+    stream and, if the times of the host are modelled, the host functions that the device waits for.
     """
     names = ["device"] if report.target.num_sets == 1 else list(report.target.sets)
     pieces: dict[str, list[Piece]] = {name: [] for name in names}
@@ -183,7 +188,7 @@ def _device(report: Report, max_steps: int) -> tuple[dict[str, list[Piece]], int
 
 
 def _stream(report: Report, step: int, name: str = "") -> str:
-    """Return the direction and the name of a step's stream, or of the remote buffer `name`."""
+    """Return a text: the direction and name of a step's stream, or of the remote buffer `name`."""
     cost = report.step_cost(step)
     loads = report.profile.steps[step].to_device
     direction = "to device" if loads else "to host"
@@ -193,9 +198,9 @@ def _stream(report: Report, step: int, name: str = "") -> str:
 
 
 def _sums(report: Report) -> dict[str, Counter[str]]:
-    """Return the transfers, bytes, cycles and rows of each stream and remote buffer in the run.
+    """Return the sum of the transfers, bytes, cycles and rows of each stream and remote buffer.
 
-    If several buffers share a step, each has all of its cycles.
+    If several buffers share a step, all its cycles are added to each of them.
     """
     sums_of: dict[str, Counter[str]] = {}
     for step, times in enumerate(report.executions.tolist()):

@@ -1,8 +1,8 @@
 """A picture of the links between the IPUs of a machine, which form a ladder.
 
-Rungs are vertical and rails are horizontal. If the ends of the ladder are joined, the joining rails
-lead around it. Each direction of a link is a line whose thickness is its bandwidth. For a run, its
-colour shows how long the link is busy.
+Rungs are vertical links and rails are horizontal links. If the ends of the ladder are joined, the
+joining rails are drawn around it. Each direction of a link is a line that is as thick as its
+bandwidth. For a run, the colour shows how long the link is busy.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ipu_teach.show.shapes import LETTER, Boxes, Shape, Words, rectangles
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
-LOADS = (  # the colours of a link, by its load relative to that of the busiest link
+LOADS = (  # The codes of a link, by its busy time relative to that of the busiest link.
     replace(palette.NEAR_ZERO[0], name="a link that carries nothing"),
     *(
         replace(colour, name=f"a link busy {name} of the busiest's time", pattern=pattern)
@@ -47,7 +47,7 @@ THICK = 8.0  # The thickness of each direction of a rung.
 
 
 class Ladder:
-    """The links of a machine with several IPUs, and the bytes that a run sends over them.
+    """The links between the IPUs of a machine, and the bytes that a run sends over each link.
 
     Without `report`, there is no run.
     """
@@ -68,7 +68,9 @@ class Ladder:
         self.ran = report is not None
 
     def said(self, link: Link) -> str:
-        """Return the bytes of a link in the run, and the time that it is busy, as text."""
+        """Return a text with the bytes that the run sends over a link, and the time that it is
+        busy.
+        """
         num_bytes = self.bytes[link]
         busy_cycles = self.busy[link]
         return (
@@ -76,7 +78,7 @@ class Ladder:
         )
 
     def sentence(self) -> str:
-        """Return a sentence on the bytes of all links and on the busiest link; "" without a run."""
+        """Return a sentence about the bytes of all links and the busiest link; "" without a run."""
         if not self.ran:
             return ""
         if not self.bytes:
@@ -94,10 +96,10 @@ class Ladder:
         return f"{100 * self.busy[link] / (self.total or 1):.2g} %"
 
     def mark(self, heading: str, first: int, plain: int, ipu: int) -> Painted:
-        """Return the picture of the ladder, with `heading` above it.
+        """Return the mark that shows the ladder, with `heading` above it.
 
-        `first` is the number of the code `LOADS[0]`, `plain` that of a link without a run, and
-        `ipu` that of an IPU.
+        `first` is the index of the code `LOADS[0]`, `plain` is that of a link without a run, and
+        `ipu` is that of an IPU.
         """
         columns = -(-self.target.num_ipus // 2)
         self._pitch = (WIDE - 2 * RIM) / columns
@@ -124,7 +126,7 @@ class Ladder:
         )
 
     def _link_shapes(self, first: int, plain: int) -> tuple[list[Shape], list[Array]]:
-        """Return (the boxes and texts of the links, the place of each link)."""
+        """Return `(shapes, places)`: the boxes and texts of the links, and their areas."""
         link_places = list[Array]()
         shapes = list[Shape]()
         most_cycles = max(self.busy.values(), default=0)
@@ -139,7 +141,7 @@ class Ladder:
             is_backward = link[0] > link[1]
             half_text = len(text) * LETTER / 2
             if self.busy[link] and 2 * half_text < NARROWER * (self._pitch - self._wide):
-                if width < height:  # a rung: beside it, on its own side
+                if width < height:  # The text of a rung is beside it, on the side of its direction.
                     text_position = (
                         (x + width + 12 + half_text, y + height - 6)
                         if is_backward
@@ -151,7 +153,7 @@ class Ladder:
         return shapes, link_places
 
     def _ipu_shapes(self, ipu: int) -> Iterator[Shape]:
-        """Yield the boxes of the IPUs, whose code is `ipu`, and their names."""
+        """Yield the boxes and the names of the IPUs. `ipu` is the index of their code."""
         names = [f"IPU {ipu_number}" for ipu_number in range(self.target.num_ipus)]
         max_letters = NARROWER * self._wide / LETTER
         if len(names[-1]) > max_letters:
@@ -181,7 +183,7 @@ class Ladder:
         is_backward = link[0] > link[1]
         x, y = self._corner(first)
         second_x, _ = self._corner(second)
-        if first ^ second == 1:  # both directions are drawn side by side
+        if first ^ second == 1:  # The directions of a rung are drawn next to each other.
             offset = self._wide / 2 + (1 if is_backward else -1 - thickness)
             return [np.array((x + offset, y + HIGH, thickness, BETWEEN))]
         y_of_rail = y + HIGH / 2 + (-1 - thickness if is_backward else 1)

@@ -1,10 +1,10 @@
-"""The view `liveness`: the bytes in memory at every step of the programs, and the live variables.
+"""The view `liveness`: the bytes in memory in each step of the programs, and the live variables.
 
-The upper curve is the bytes of all tiles together, the lower one those of the fullest tile, step by
-step. Below the curves is a lane for each of the largest variables that are not always live; its
-bars are the steps at which the variable is live. A step is a leaf of the programs; it occurs once,
-however often it runs. On an axis of cycles, a step is as wide as one execution takes. Every number
-is modelled.
+The upper curve shows the bytes of all tiles together, and the lower curve those of the fullest
+tile, step by step. Below the curves is a lane for each of the largest variables that are not always
+live; its bars are the steps in which the variable is live. A step is a leaf of the program tree; it
+occurs once, however often it runs. On an axis of cycles, a step is as wide as the cycles of one
+execution. All numbers are modelled.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ CODES = (
 ONE = 3  # the code of the first of two reports
 TWO = 4
 
-MOST_STEPS = 2000  # of the programs; of more, several share a column of the axis
-MOMENTS = 300  # of an axis of cycles
+MOST_STEPS = 2000  # If there are more steps, several share a column of the axis.
+MOMENTS = 300  # An axis of cycles has this many columns.
 AXES = STEPS, CYCLES = ("steps", "cycles")
-MOST_LANES = 12  # variables
-MOST_LISTED = 40  # variables in the list below the picture
-LISTED = ("Constants", "Vertex state")  # categories whose variables are in that list by name
-MOST_NAMED = 4  # variables in the text for a step
+MOST_LANES = 12  # At most this many variables have a lane.
+MOST_LISTED = 40  # The list below the picture has at most this many variables.
+LISTED = ("Constants", "Vertex state")  # That list names the variables of these categories.
+MOST_NAMED = 4  # The text for a step names at most this many variables.
 LEFT = 150.0
-HIGH = 104.0  # height of a curve
-PITCH = 15.0  # of a lane
+HIGH = 104.0  # The height of a curve.
+PITCH = 15.0  # The height of a lane.
 
 
 @checks("axis")
@@ -72,18 +72,18 @@ def liveness(
 ) -> View:
     """In which step is most memory needed, and by which variables?
 
-    The view shows the live bytes at every step of the programs in `report`, or those of two reports
-    in one picture. Nothing needs to have run. `always=False` leaves out the variables that are
-    always live. `axis="cycles"` makes a step as wide as the modelled cycles of one execution, so
-    that two programs can be compared in time.
+    The view shows the live bytes in each step of the programs in `report`, or in the programs of
+    two reports on one axis. The programs need not have run. `always=False` leaves out the variables
+    that are always live. With `axis="cycles"`, a step is as wide as the modelled cycles of one
+    execution, so that you can compare two programs in time.
 
-    Programs of more than 2,000 steps, and of fewer if the scene would be larger than 150 kB, are
-    shown with several steps at a place, of which the fullest counts; the view says so. `at` is
-    where the picture of one report rests, the number of a superstep of the run or the name of its
-    step; by default where most bytes are live.
+    In programs of more than 2,000 steps, and of fewer if the scene would be larger than 150 kB,
+    several steps share a column, which shows the fullest of them. A note below the picture says so.
+    `at` is where the picture of one report rests: the number of a superstep of the run, or the name
+    of a step. By default, it rests where the most bytes are live.
 
-    Raises `InvalidOptionError` if an argument is not a report, for programs without a step, for a
-    step that did not run, and for another axis.
+    :raises InvalidOptionError: if an argument is not a report, if the programs contain no step, if
+        the step `at` did not run, or if `axis` is unknown.
     """
     refuse_at_of_two("liveness", other, at)
     if axis not in AXES:
@@ -103,12 +103,12 @@ def liveness(
 
 @dataclass(frozen=True)
 class _Named:
-    """The variables of one name.
+    """All variables with the same name.
 
     Attributes:
-        bytes: their most bytes at one step.
-        ranges: the ranges of steps, each from its first to behind its last, in which some of them
-            are live.
+        bytes: the maximum of their bytes over all steps.
+        ranges: (first, end) of each range of steps in which some of them are live; `end` is the
+            step after the last.
     """
 
     name: str
@@ -117,7 +117,7 @@ class _Named:
 
     @classmethod
     def of(cls, name: str, rows: list[VariableRow], num_steps: int) -> _Named:
-        """Return the variables of one name as one entry."""
+        """Return the entry for the variables called `name`."""
         changes: Array = np.zeros(num_steps + 1, np.int64)
         for row in rows:
             for first, last in row.ranges:
@@ -132,10 +132,10 @@ class _Named:
 
 @dataclass(frozen=True, eq=False)
 class _Run:
-    """The bytes of one report by step.
+    """The live bytes of one report, step by step.
 
     Attributes:
-        always: whether the bytes that are always live are drawn.
+        always: whether the bytes of always-live variables are drawn.
         cycles: whether the axis is in cycles; otherwise it is in steps.
     """
 
@@ -157,15 +157,16 @@ class _Run:
 
     @cached_property
     def fullest(self) -> Array:
-        """int64[steps]: the tile with the most bytes at each step."""
+        """int64[steps]: the tile with the most bytes in each step."""
         return self.report.memory.fullest_tile_by_place
 
     @cached_property
     def bytes(self) -> tuple[Array, Array]:
-        """The bytes of all tiles, and those of the fullest tile at each step: two int64[3, steps].
+        """`(all, fullest)`, both int64[3, steps]: the bytes of all tiles, and those of the fullest
+        tile.
 
-        The rows are the bytes that are always live, those of variables that come and go, and those
-        of buffers. The bytes of the fullest tile include gaps.
+        The rows are the bytes of always-live variables, of other variables, and of buffers. The
+        bytes of the fullest tile include gaps.
         """
         memory = self.report.memory
         path = self.report.target.data_path_width // 8
@@ -192,7 +193,7 @@ class _Run:
         return all_tiles, fullest_tile
 
     def fullest_text(self, step: int) -> str:
-        """Return the tiles that have the most bytes at a step, as a text."""
+        """Return the tiles that have the most bytes in a step, as a text."""
         memory = self.report.memory
         rows = memory.liveness.live[step, memory.variable]
         per_tile = memory.always_live_bytes_per_tile + sum(memory.passing[step].values())
@@ -203,24 +204,28 @@ class _Run:
 
     @cached_property
     def codes(self) -> tuple[int, ...]:
-        """The codes of the bytes that are drawn."""
+        """The codes of the categories of bytes that are drawn."""
         return (ALWAYS, COMING, BUFFER) if self.always else (COMING, BUFFER)
 
     @cached_property
     def height(self) -> tuple[Array, Array]:
-        """The drawn bytes of all tiles, and those of the fullest tile: two int64[steps]."""
+        """`(all, fullest)`, both int64[steps]: the drawn bytes of all tiles, and those of the
+        fullest tile.
+        """
         all_tiles, fullest_tile = (part[list(self.codes)].sum(axis=0) for part in self.bytes)
         return all_tiles, fullest_tile
 
     @cached_property
     def edges(self) -> Array:
-        """int64[steps + 1]: the position on the axis at which each step begins, and the end."""
+        """int64[steps + 1]: the position on the axis where each step begins, and the end of the
+        axis.
+        """
         if not self.cycles:
             return np.arange(self.num_steps + 1)
         profile = self.report.profile
         leaves = self.report.memory.liveness.places
         cycles = [profile.cost(number).cycles for number in range(len(profile.steps))]
-        # cycles that depend on data are as they were measured in the run
+        # Cycles that depend on data are those of the run.
         for step in np.unique(self.report.step_numbers).tolist():
             cycles[profile.leaf(step).step] = max(cycles[profile.leaf(step).step], cycles[step])
         return np.cumsum([0, *(cycles[leaf.step] for leaf in leaves)])
@@ -228,8 +233,8 @@ class _Run:
     def shown(self, curve: int, per_column: float, count: int) -> Array:
         """Return int64[count]: the step that each column of the axis shows; -1 after the last step.
 
-        A column is `per_column` steps or cycles wide. If it has several steps, it shows the one
-        with the most bytes of all tiles (`curve` 0) or of the fullest tile (`curve` 1).
+        A column is `per_column` steps or cycles wide. If it contains several steps, it shows the
+        one with the most bytes of all tiles (`curve` 0) or of the fullest tile (`curve` 1).
         """
         begins = np.arange(count) * per_column
         begins = begins[begins < self.edges[-1]]
@@ -240,7 +245,9 @@ class _Run:
         return np.pad(steps, (0, count - len(steps)), constant_values=-1)
 
     def peak(self) -> str:
-        """Return a text with the steps at which all tiles, and the fullest tiles, need most."""
+        """Return a text with the steps in which all tiles together, and the fullest tile, need most
+        memory.
+        """
         of_all, of_fullest = self.height
         step = int(np.argmax(of_all))
         always = self.bytes[0][ALWAYS, step]
@@ -256,7 +263,9 @@ class _Run:
 
     @cached_property
     def live(self) -> list[str]:
-        """The largest variables that come and go, with their bytes, as a text for each step."""
+        """A text for each step: the largest variables that are live but not always live, with their
+        bytes.
+        """
         texts = list[str]()
         for step in range(self.num_steps):
             bytes_by_name = self.report.memory.live_at(step)
@@ -268,7 +277,9 @@ class _Run:
 
     @staticmethod
     def _largest_text(sizes: list[tuple[str, int]]) -> str:
-        """Return the first entries of `sizes` (name, bytes) as a text, and how many remain."""
+        """Return a text with the first entries of `sizes` (name, bytes), and the number of the
+        others.
+        """
         largest = ", ".join(f"{label(name, 24)} {size:,}" for name, size in sizes[:MOST_NAMED])
         rest = ""
         if len(sizes) > MOST_NAMED:
@@ -277,13 +288,14 @@ class _Run:
         return largest + rest or "none"
 
     def ranges(self, count: int) -> list[tuple[str, int, list[tuple[int, int]]]]:
-        """Return (name, bytes, ranges of steps) of the `count` largest variables that come and
-        go."""
+        """Return `(name, bytes, ranges of steps)` of the `count` largest variables that are not
+        always live.
+        """
         return [(label(lane.name, 20), lane.bytes, lane.ranges) for lane in self.passing[:count]]
 
     @cached_property
     def passing(self) -> list[_Named]:
-        """The variables that come and go, by name, the largest first."""
+        """The variables that are not always live, by name; the largest comes first."""
         groups: dict[str, list[VariableRow]] = {}
         for row in self.report.variables.folded():
             if row.bytes and row.ranges:
@@ -292,22 +304,26 @@ class _Run:
         return sorted(named, key=lambda variables: -variables.bytes)
 
     def listed(self, per_column: float, count: int) -> tuple[object, dict[int, list[int]], object]:
-        """Return (rows, rest, buffers): the list below the picture, for the player.
+        """Return `(rows, rest, buffers)`: the list below the picture, for the player.
 
-        `rows` are [name, bytes, ranges of columns] of the largest variables, and of everything else
-        that is always live. Variables of one name that are live in the same column have one row
-        there, with their number. `rest` has, by column, the number and the bytes of the variables
-        without a row. `buffers` are the bytes of buffers in each of `count` columns, packed. A
-        column is `per_column` steps or cycles wide. The bytes of a column are the sum of all three.
+        - rows: [name, bytes, ranges of columns] of each of the largest variables, and of all
+          always-live content. Variables of the same name that are live in the same column share a
+          row, which has their number.
+        - rest: a dict that maps a column to [number, bytes] of the variables without a row.
+        - buffers: the bytes of buffers in each of `count` columns, packed.
+
+        A column is `per_column` steps or cycles wide. The bytes of a column are the sum of all
+        three.
         """
         rows = list[tuple[str, int, list[tuple[int, int]]]]()
         rest = dict[int, list[int]]()
         for category, per_tile in self.report.memory.bytes_per_tile_by_category.items():
-            # constants and the state of vertices are variables by their names
+            # Constants and vertex state are already listed as variables.
             if per_tile.any() and category not in (VARIABLES, *LISTED, BUFFERS, LANDING):
                 always = f"{palette.MEMORY[category].name}, always"
                 rows.append((always, int(per_tile.sum()), [(0, count)]))
-        names: dict[str, tuple[Array, Array]] = {}  # the variables live by column, and their bytes
+        # This maps a name to (number of live variables, bytes), each int64[columns].
+        names: dict[str, tuple[Array, Array]] = {}
         for row in (v for v in self.report.variables.folded().largest("bytes", 10**9) if v.bytes):
             step_ranges = ((0, self.num_steps),) if row.always_live else row.ranges
             is_live: Array = np.zeros(count, np.int64)
@@ -329,10 +345,10 @@ class _Run:
 
 
 def _rows_of(name: str, numbers: Array, sizes: Array) -> list[tuple[str, int, list[Range]]]:
-    """Return (name, bytes, ranges of columns) for each set of variables of one name that are live
+    """Return `(name, bytes, ranges)` for each set of variables called `name` that are live
     together.
 
-    `numbers` and `sizes` are int64[columns]: how many are live, and their bytes.
+    `numbers` and `sizes` are int64[columns]: how many are live in a column, and their bytes.
     """
     pairs = np.stack((numbers, sizes), axis=1)
     edges = [0, *(np.flatnonzero((pairs[1:] != pairs[:-1]).any(axis=1)) + 1).tolist(), len(pairs)]
@@ -349,17 +365,17 @@ def _rows_of(name: str, numbers: Array, sizes: Array) -> list[tuple[str, int, li
 
 
 def _at(values: Array, steps: Array) -> Array:
-    """Return the values at some steps; 0 for step -1."""
+    """Return the values in the given steps; the value in step -1 is 0."""
     return np.where(steps < 0, 0, values[steps])
 
 
-Range = tuple[int, int]  # from the first column to behind the last
-# the name of a variable, its bytes, its ranges of steps, and the number of its run
+Range = tuple[int, int]  # (first column, column after the last)
+# (name of a variable, bytes, ranges of steps, index of the run)
 Lane = tuple[str, int, list[tuple[int, int]], int]
 
 
 def _scene(runs: list[_Run], at: At, max_columns: int) -> Scene:
-    """Return the scene, with at most `max_columns` columns on its axis."""
+    """Return the scene, whose axis has at most `max_columns` columns."""
     span = max(int(run.edges[-1]) for run in runs)
     cycles = runs[0].cycles
     steps_per_column = -(-span // max_columns)
@@ -381,7 +397,8 @@ def _scene(runs: list[_Run], at: At, max_columns: int) -> Scene:
         _put_lanes(panels, lanes, runs, span)
     steps_of = np.stack([run.shown(0, per_column, count) for run in runs], axis=1)
     pairs = [tuple(pair) for pair in steps_of.tolist()]
-    still_of = {pair: i for i, pair in enumerate(dict.fromkeys(pairs))}  # the distinct pairs
+    # This maps a pair of steps to its still.
+    still_of = {pair: i for i, pair in enumerate(dict.fromkeys(pairs))}
     heights = [
         _at(run.height[0], steps_of_run) for run, steps_of_run in zip(runs, steps_of.T, strict=True)
     ]
@@ -418,8 +435,11 @@ def _scene(runs: list[_Run], at: At, max_columns: int) -> Scene:
 
 
 def _lanes(runs: list[_Run], panels: Panels) -> list[Lane]:
-    """Return the lanes of the largest variables that come and go, in the order in which they begin
-    to live. Add a note if there are more variables."""
+    """Return the lanes of the largest variables that are not always live, sorted by when they
+    begin.
+
+    Add a note if there are more variables.
+    """
     lanes = [
         (f"{name} ({'ab'[run_number]})" if len(runs) > 1 else name, size, ranges, run_number)
         for run_number, run in enumerate(runs)
@@ -435,7 +455,7 @@ def _lanes(runs: list[_Run], panels: Panels) -> list[Lane]:
 
 
 def _headings(runs: list[_Run]) -> list[tuple[str, str]]:
-    """Return (name, heading) of the curves of all tiles and of the fullest tile."""
+    """Return `(name, heading)` of the curve of all tiles, and of the curve of the fullest tile."""
     everything = "bytes of all tiles together"
     fullest = "bytes of the fullest tile"
     if not runs[0].always:
@@ -470,7 +490,7 @@ def _put_lanes(panels: Panels, lanes: list[Lane], runs: list[_Run], span: int) -
 def _curve(
     name: str, heading: str, runs: list[_Run], curve: int, per_column: float, count: int
 ) -> Curve:
-    """Return a curve of the bytes of all tiles (`curve` 0) or of the fullest tile (1).
+    """Return the curve of the bytes of all tiles (`curve` 0) or of the fullest tile (`curve` 1).
 
     It has `count` columns of `per_column` steps or cycles.
     """
@@ -505,12 +525,12 @@ def _curve(
 
 
 def _limit(runs: list[_Run]) -> int:
-    """Return the bytes of a tile; of two machines, the bytes of the smaller one."""
+    """Return the bytes of a tile's memory; of two machines, the smaller number."""
     return min(run.report.target.bytes_per_tile for run in runs)
 
 
 def _lane_bars(lanes: list[Lane], runs: list[_Run]) -> tuple[Bar, ...]:
-    """Return the bars of the lanes: bar k has the k-th range of every lane."""
+    """Return the bars of the lanes: bar k is the k-th range of each lane."""
     bars = []
     code: int | Array = (
         COMING if len(runs) == 1 else np.array([(ONE, TWO)[run_number] for *_, run_number in lanes])
@@ -526,8 +546,10 @@ def _lane_bars(lanes: list[Lane], runs: list[_Run]) -> tuple[Bar, ...]:
 
 
 def _still(runs: list[_Run], steps: tuple[int, ...], lanes: bool) -> Still:
-    """Return the still of a column of the axis. `steps` has the step of each report there; -1 if
-    the report has none."""
+    """Return the still of a column of the axis.
+
+    `steps` has the step of each report in this column, or -1 if it has none.
+    """
     texts = []
     name = ""
     spans = [
@@ -557,7 +579,7 @@ def _still(runs: list[_Run], steps: tuple[int, ...], lanes: bool) -> Still:
 
 
 def _title(runs: list[_Run]) -> str:
-    """Return where one report has its peak, or how the peaks of two compare."""
+    """Return the title: where the peak of a report is, or how the peaks of two compare."""
     peaks = [int(run.height[0].max()) for run in runs]
     if len(runs) == 1:
         height = runs[0].height[0]
@@ -582,7 +604,7 @@ def _title(runs: list[_Run]) -> str:
 
 
 def _sentence(runs: list[_Run]) -> str:
-    """Return the peaks of one report or of two."""
+    """Return a sentence with the peaks of one report or of two reports."""
     if len(runs) == 1:
         return (
             f"What is live at {counted(runs[0].num_steps, 'step')} of the programs, modelled: "
@@ -601,7 +623,7 @@ def _sentence(runs: list[_Run]) -> str:
 
 
 def _table(runs: list[_Run]) -> Table:
-    """Return a row for each step, with the bytes of one report or of two."""
+    """Return the table: a row for each step, with the bytes of one report or of two reports."""
     if len(runs) == 1:
         run = runs[0]
         rows = tuple(

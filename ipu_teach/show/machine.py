@@ -1,9 +1,9 @@
 """The view `machine`: a zoom from a tile to an IPU, and to machines of 4, 16 and 64 IPUs.
 
-Each size is drawn with its parts, the first of which is the size before, and with pipes as wide as
-their bandwidth. Below are the links of a machine of several IPUs, and what a run sends over them.
-Figures and sources are those of `target.py`, which says where Graphcore publishes none and a figure
-is assumed.
+Each size is drawn with its parts, and with pipes that are as wide as their bandwidth. The first
+part is the next smaller size. Below are the links of a machine of several IPUs, and the bytes that
+a run sends over them. The constants and their sources are those of `target.py`, which says where
+Graphcore has published none and a value is assumed.
 """
 
 from __future__ import annotations
@@ -31,21 +31,22 @@ CODES = (
     palette.FILL[0].lettered("B", "the size before"),
     *LOADS,
 )
-PIPES = {  # the figure that gives the width of each pipe
+PIPES = {  # This maps a pipe to the constant of the target that determines its bandwidth.
     "memory": "data_path_width",
     "exchange": "exchange_bytes_per_cycle",
     "links": "link_bytes_per_cycle",
     "host": "host_bytes_per_second",
 }
-SIZES = (0, 1, 4, 16, 64)  # IPUs; 0 is a tile
+SIZES = (0, 1, 4, 16, 64)  # The sizes in IPUs; 0 is a single tile.
 
 
 def machine(given: Target | Device | Report) -> View:
     """How fast is each path between memories, tiles, IPUs and the host?
 
-    The view zooms from a tile to 64 IPUs. Pipes are as wide as their bandwidth; several IPUs are
-    shown with their links. For a report, the view shows the machine on which it ran, and how long
-    each link is busy in the run. Bandwidths are those of all tiles, IPUs or links together.
+    The view zooms out from a tile to 64 IPUs. Pipes are drawn as wide as their bandwidth, and
+    several IPUs with their links. For a report, the view shows the machine on which the program
+    ran, and how long each link is busy in the run. A bandwidth is the sum over all tiles, IPUs or
+    links.
 
     :raises InvalidOptionError: if the argument is not a target, a device or a report.
     """
@@ -59,9 +60,9 @@ def machine(given: Target | Device | Report) -> View:
 
 
 def pipes(target: Target, num_ipus: int) -> list[int]:
-    """Return the bytes a second through the memories, the exchange, the links and the host links.
+    """Return the bytes per second of the memories, the exchange, the links and the host links.
 
-    They are those of all parts together of a machine of `num_ipus` IPUs; 0 IPUs are one tile.
+    Each is the sum over a machine of `num_ipus` IPUs; 0 stands for a single tile.
     """
     clock = target.tile_clock_frequency
     tiles = max(1, num_ipus * target.tiles_per_ipu)
@@ -89,15 +90,17 @@ def rate(bytes_a_second: float) -> str:
 
 
 class _Pipes:
-    """The pipes of a machine, at each of `sizes`, which have `names`.
+    """The pipes of a machine in each of several sizes: connections that are drawn with their
+    bandwidth.
 
     Attributes:
-        figures: for each pipe the figure of the target that is its bandwidth.
-        sources: for each pipe the source of that figure.
-        stills: one for each size.
+        figures: for each pipe, the text of the constant that determines its bandwidth.
+        sources: for each pipe, the source of that constant.
+        stills: a still for each size.
         rows: the rows of the table.
-        rates, descriptions: the texts of each pipe at each size.
-        notes: the memory and the bandwidths at each size.
+        rates: the bandwidth of each pipe as a text, size by size.
+        descriptions: a sentence about each pipe, size by size.
+        notes: for each size, a text with the memory and the bandwidths.
     """
 
     def __init__(self, target: Target, names: list[str], sizes: list[int]) -> None:
@@ -166,7 +169,7 @@ def _link_rows(
 
 
 def _scene(target: Target, report: Report | None) -> Scene:
-    """Return the scene of a machine, with the traffic of its links if a report is given."""
+    """Return the scene of a machine, with the traffic of its links if there is a report."""
     sizes = sorted({*SIZES, target.num_ipus})
     names = ["a tile", *("an IPU" if n == 1 else f"{n} IPUs" for n in sizes[1:])]
     counts = (target.num_worker_contexts, target.tiles_per_ipu, *sizes[2:])
@@ -227,7 +230,7 @@ def _scene(target: Target, report: Report | None) -> Scene:
 
 
 def _figures(target: Target) -> dict[str, str]:
-    """Return the bandwidth of one tile, link or IPU by the name of its pipe, as text."""
+    """Return, by the name of a pipe, a text with the bandwidth of one tile, link or IPU."""
     memory, exchange, *_ = pipes(target, 0)
     rung, rail = _link_rates(target)
     return {
@@ -242,7 +245,7 @@ def _figures(target: Target) -> dict[str, str]:
 
 
 def _link_rates(target: Target) -> tuple[str, str]:
-    """Return the bandwidths of a rung and a rail, each way, as texts."""
+    """Return two texts: the bandwidths of a rung and of a rail in each direction."""
     clock = target.tile_clock_frequency
     return (
         rate(target.link_bytes_per_cycle * clock),
@@ -251,7 +254,7 @@ def _link_rates(target: Target) -> tuple[str, str]:
 
 
 def _ladder_heading(target: Target) -> str:
-    """Return the numbers and the bandwidths of rungs and rails, and their sum."""
+    """Return the heading of the ladder: the numbers and bandwidths of its rungs and rails."""
     rungs, rails = rungs_and_rails(target, target.num_ipus)
     rung, rail = _link_rates(target)
     parts = [f"{counted(rungs, 'rung')} of {rung}"]
@@ -262,9 +265,9 @@ def _ladder_heading(target: Target) -> str:
 
 
 def _finding(target: Target) -> str:
-    """Return a title that compares two bandwidths of all tiles or host links.
+    """Return a title that compares two bandwidths, added up over all tiles or host links.
 
-    They are the memory's and the host's, if the user has set neither.
+    They are those of the memory and of the host, unless the user has set one of them.
     """
     rates = dict(zip(PIPES, pipes(target, target.num_ipus), strict=True))
     tiles = counted(target.num_tiles, "tile")
@@ -289,7 +292,7 @@ def _finding(target: Target) -> str:
 
 
 def _source(target: Target, figure: str) -> str:
-    """Return the source of a figure; a figure that the user set has no published source."""
+    """Return the source of a constant. A constant that the user set has no published source."""
     if ground(target, figure) == GIVEN:
         return "set for this machine"
     return source(target.ipu_version, figure)

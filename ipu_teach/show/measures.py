@@ -1,4 +1,4 @@
-"""The measures of the painter and the player, in units of the drawing.
+"""The measures that the painter and the player share, in units of the drawing.
 
 `static/make_scripts.py` writes them to static/measures.js.
 """

@@ -1,8 +1,8 @@
-"""The view `memory`: the bytes on every tile at its fullest moment, by category.
+"""The view `memory`: the bytes in each tile's memory when it is fullest, by category.
 
-Above left are the tiles, coloured by how full they are. Beside them are the fullest, an average and
-the emptiest tile against the limit, and the bytes of all tiles together. Below is a stack for each
-tile. Every number is modelled.
+At the top left are the tiles, coloured by how full they are. Beside them are the fullest, an
+average and the emptiest tile with the limit, and the sum over all tiles. Below is a stack of
+categories for each tile. All numbers are modelled.
 """
 
 from __future__ import annotations
@@ -26,15 +26,18 @@ from ipu_teach.show.stack import stack_places, stacks as stacks_of
 from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
 
-MOST_CELLS = 4096  # on a machine of more tiles, a cell stands for several tiles
-MOST_STACKS = 172  # on a machine of more tiles, they are sorted and a stack stands for several
-MOST_NAMED = 16  # variables listed for a tile; fewer if the scene would be larger than 150 kB
-TOPS = (1000, 200, 100, 50, 20, 10, 5, 2, 1)  # last colour's end, in thousandths of the limit
-SIDE = 246.0  # of the square with the tiles
-WIDE = 688.0  # of all stacks together, at most
+MOST_CELLS = 4096  # If there are more tiles, a cell stands for several.
+MOST_STACKS = 172  # If there are more cells, tiles are sorted and a stack stands for several.
+# At most this many variables of a tile are listed, and fewer if the scene would exceed 150 kB.
+MOST_NAMED = 16
+# The colour scale ends at one of these thousandths of the limit.
+TOPS = (1000, 200, 100, 50, 20, 10, 5, 2, 1)
+SIDE = 246.0  # The side of the square with the tiles.
+WIDE = 688.0  # All stacks together are at most this wide.
 SHORTER = {palette.COMING.name: "temporary variables"}
-MIDDLE = 476.0  # where the lanes beside the square begin
-SWITCHES = (  # (key, title, what the key does, whether it is on); the second only if there are gaps
+MIDDLE = 476.0  # The lanes beside the square begin here.
+# (key, title, effect, whether it is on); the second switch exists only if there are gaps.
+SWITCHES = (
     ("m", "Scale to the limit", "scales the bars to the limit and back", False),
     ("g", "Include gaps", "leaves out the gaps and brings them back", True),
 )
@@ -43,12 +46,13 @@ SWITCHES = (  # (key, title, what the key does, whether it is on); the second on
 def memory(report: Report, *, why: Why | None = None) -> View:
     """Which tile is fullest, and what is in its memory?
 
-    The view shows every tile at its fullest moment. Nothing needs to have run.
+    The view shows every tile at the moment when its memory is fullest. The program need not have
+    run.
 
-    The categories are those of `MemoryLedger`, gaps included; always-live variables are a category
+    The categories are those of `MemoryLedger`, including gaps; always-live variables are a category
     of their own. On a machine of more than 4,096 tiles, each cell stands for several tiles and
-    shows the fullest of them. `why` is a chain of causes, `report.why("memory")`; its tiles get one
-    colour.
+    shows the fullest of them. `why` is a chain of causes, `report.why("memory")`, whose tiles get
+    one colour.
 
     :raises InvalidOptionError: if `report` is not a report, or `why` is not a chain of causes.
     """
@@ -61,9 +65,9 @@ def memory(report: Report, *, why: Why | None = None) -> View:
 
 
 def parts(report: Report) -> list[tuple[Code, Array]]:
-    """Return (category, int64[tiles] bytes) for each category that some tile contains.
+    """Return `(category, bytes)` for each category that occurs; `bytes` is int64[tiles].
 
-    Always-live categories come first, gaps last.
+    Always-live categories come first, and gaps come last.
     """
     ledger = report.memory
     by_category = ledger.bytes_per_tile_by_category
@@ -83,9 +87,11 @@ def parts(report: Report) -> list[tuple[Code, Array]]:
 
 @dataclass(frozen=True, eq=False)
 class _Columns:
-    """The stacks: a column for each cell, or for an equal part of the sorted tiles.
+    """The columns of the stacks: one for each cell, or for each of several parts of the tiles.
 
-    `amounts` are bytes by name: "total", "always", and "part0", "part1", … for the categories.
+    In the second case, the parts are equal, and the tiles are sorted by their bytes first.
+    `amounts` maps "total", "always", and "part0", "part1", … (one for each category) to the bytes
+    of each column.
     """
 
     count: int
@@ -95,11 +101,11 @@ class _Columns:
 
 
 class _MemoryScene:
-    """The memory of a report, for its scene.
+    """The memory of a report, from which the scene is built.
 
     Attributes:
-        parts: (category, int64[tiles] bytes), see `parts`.
-        total: int64[tiles]: the bytes of all categories.
+        parts: (category, int64[tiles] bytes) of each category.
+        total: int64[tiles]: the sum of the bytes over all categories.
         tiles_per_cell: the number of neighbouring tiles for which a cell stands.
         shown: int64[cells]: the fullest tile of each cell.
     """
@@ -114,8 +120,8 @@ class _MemoryScene:
         self.tiles_per_cell = -(-self.target.num_tiles // MOST_CELLS)
         self.shown = _fullest_of(self.total, self.tiles_per_cell, self.target.tiles_per_ipu)
         self.maximum = int(self.total.max())
-        # The colours are fifths of the limit. If all tiles are in its first fifth, they are fifths
-        # of a part of the limit.
+        # The colours stand for fifths of the limit. If all tiles were below the first fifth, they
+        # stand for fifths of the smallest of `TOPS` that no tile exceeds.
         self.top = min(t for t in TOPS if min(self.maximum, self.limit) * 1000 <= t * self.limit)
 
     def scene(self, most_named: int) -> Scene:
@@ -163,7 +169,7 @@ class _MemoryScene:
         )
 
     def _fill(self) -> tuple[tuple[Code, ...], Array]:
-        """Return (the colours for how full tiles are, int64[cells] the code of each cell)."""
+        """Return `(codes, code)`: colours for how full a cell is, and int64[cells] the codes."""
         total = self.total[self.shown]
         fifth = np.minimum(np.maximum(-(-5000 * total // (self.limit * self.top)) - 1, 0), 4)
         fifth = np.where(total > self.limit, len(palette.FILL) - 1, fifth)
@@ -172,7 +178,7 @@ class _MemoryScene:
         return codes, inverse + len(self.parts)
 
     def _columns(self, amounts: Mapping[str, Array]) -> _Columns:
-        """Return the columns of the stacks; of many cells, the sorted tiles in equal parts."""
+        """Return the columns of the stacks: cells or, if there are many, parts of the tiles."""
         count = len(self.shown)
         is_sorted = count > MOST_STACKS
         if is_sorted:
@@ -181,7 +187,8 @@ class _MemoryScene:
             columns = {n: means(amount[fullest_first], count) for n, amount in amounts.items()}
         else:
             columns = {n: amount[self.shown] for n, amount in amounts.items()}
-        # Few stacks have a whole pitch, which is short to write; many fill the width.
+        # The pitch of few stacks is an integer, which makes the file shorter. Many stacks fill
+        # the width.
         pitch = WIDE / count if count > 24 else int(WIDE / count)
         return _Columns(count, pitch, columns, is_sorted)
 
@@ -201,7 +208,9 @@ class _MemoryScene:
         panels.put(cells)
 
     def _put_gauges(self, panels: Panels) -> None:
-        """Put a lane each for the fullest tile, an average, and the emptiest tile."""
+        """Put three lanes with the content of the fullest tile, of an average tile, and of the
+        emptiest tile.
+        """
         fullest = int(np.argmax(self.total))
         emptiest = int(np.argsort(self.total, kind="stable")[0])
         gauge = np.array(
@@ -225,7 +234,7 @@ class _MemoryScene:
         panels.put(lanes, left=MIDDLE, high=66, drawing=drawing)
 
     def _put_sums(self, panels: Panels) -> None:
-        """Put a lane for each category, with its bytes on all tiles together."""
+        """Put a lane for each category, with the sum of its bytes over all tiles."""
         sums = np.array([int(per_tile.sum()) for _, per_tile in self.parts])
         count = len(sums)
         lanes = Lanes(
@@ -244,7 +253,7 @@ class _MemoryScene:
         panels.put(lanes, left=MIDDLE, down=100, high=SIDE - 100, drawing=drawing)
 
     def _put_stacks(self, panels: Panels, columns: _Columns) -> None:
-        """Put the stacks, with a picture for each position of the switches."""
+        """Put the stacks, with a picture for each combination of the switches."""
         wide = columns.pitch * columns.count
         high = 190.0
         bars = [(i, columns.amounts[f"part{i}"]) for i in range(len(self.parts))]
@@ -283,11 +292,11 @@ class _MemoryScene:
 
 
 def _variables(report: Report, shown: Array, maximum: int) -> list[object]:
-    """Return the largest variables of each tile at its fullest moment, for the player.
+    """Return the largest variables of each tile when its memory is fullest, for the player.
 
-    The list is [names, the distinct lists, the list of each cell (packed), the fullest cell]. A
-    list alternates between the number of a name and its bytes, for at most `maximum` variables, and
-    ends with how many variables remain, and their bytes.
+    The result is [names, distinct lists, the index of each cell's list (packed), the fullest cell].
+    A list has the index of a name and its bytes, in turn, for at most `maximum` variables. Then it
+    has the number of the other variables, and their bytes.
     """
     names: dict[str, int] = {}
     lists: dict[tuple[int, ...], int] = {}
@@ -309,7 +318,7 @@ def _variables(report: Report, shown: Array, maximum: int) -> list[object]:
 def _fullest_of(total: Array, tiles_per_cell: int, tiles_per_ipu: int) -> Array:
     """Return int64[cells]: the number of the fullest tile among the tiles of each cell.
 
-    A cell stands for `tiles_per_cell` neighbours on one IPU.
+    A cell stands for `tiles_per_cell` neighbouring tiles of one IPU.
     """
     if tiles_per_cell == 1:
         return np.arange(len(total))
@@ -322,7 +331,7 @@ def _fullest_of(total: Array, tiles_per_cell: int, tiles_per_ipu: int) -> Array:
 
 
 def _end_to_end(lengths: Array) -> tuple[Bar, ...]:
-    """Return the bars of lanes, each beginning at the end of the previous one.
+    """Return the bars of lanes, each of which begins at the end of the previous bar.
 
     `lengths` is int64[parts, lanes].
     """
@@ -363,7 +372,7 @@ def _notes(tiles_per_cell: int, columns: int, tiles: int) -> list[str]:
 
 
 def _note(report: Report, total: Array) -> str:
-    """Return a description of the fullest tile, and the number of tiles over the limit."""
+    """Return a text about the fullest tile, and the number of tiles over the limit."""
     fullest = int(np.argmax(total))
     limit = report.target.bytes_per_tile
     always = int(report.memory.always_live_bytes_per_tile[fullest])

@@ -1,4 +1,7 @@
-"""Draw a scene with matplotlib, as png, pdf or gif. This module is only imported when needed."""
+"""Draw a scene with matplotlib as a png, pdf or gif file.
+
+This module is imported only when needed, because matplotlib is optional.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ from ipu_teach.show.palette import DARK, LIGHT, Code, ink_on
 from ipu_teach.show.scene import WIDTH, Scene
 from ipu_teach.show.shapes import Boxes, Outline, Raster, Shape, Stroke, Words
 
-POINT = 72 / 96  # points in a unit of the drawing, of which an inch has 96
+POINT = 72 / 96  # The points in a unit of the drawing. An inch has 96 units.
 HATCH = {"": "", "/": "////", ".": "..", "-": "---", "|": "|||", "x": "xxx"}
 STEPS = 4  # A gif has this many pictures for each frame of the scene.
 MOST_PICTURES = 400  # A gif has at most this many pictures.
@@ -31,7 +34,8 @@ def figure(
 ) -> Figure:
     """Return a frame as a matplotlib figure that is 7.5 inches wide.
 
-    By default it is the poster, with complete lanes. `progress` is as in `paint`.
+    By default, the frame is the poster with complete lanes. `progress` is the fraction of the
+    frame's cycles that have passed, from 0 to 1.
     """
     theme = DARK if dark else LIGHT
     frame_number = scene.poster if frame is None else frame
@@ -60,8 +64,8 @@ def figure(
 def write(scene: Scene, path: Path, ending: str, frame: int | None, width: int, dark: bool) -> None:
     """Write a picture to `path`, in the format `ending`: "png", "pdf" or "gif".
 
-    A png or pdf shows frame number `frame`, by default the poster. A gif shows all frames, and is
-    drawn with a progress bar. `width` is in pixels. Equal scenes give equal files.
+    A png or pdf file shows frame number `frame`, by default the poster. A gif shows all frames,
+    while a progress bar is printed. `width` is in pixels. Equal scenes result in equal files.
     """
     if ending != "gif":
         metadata = (
@@ -88,9 +92,9 @@ def write(scene: Scene, path: Path, ending: str, frame: int | None, width: int, 
 
 
 def _places(frames: int) -> Iterator[tuple[int, float]]:
-    """Yield (frame, progress) for each picture of a gif.
+    """Yield `(frame, progress)` for each picture of a gif file.
 
-    If there are too many frames, only the ends of evenly spaced frames are shown.
+    If there are too many frames, the gif shows only the ends of evenly spaced frames.
     """
     if frames * STEPS <= MOST_PICTURES:
         yield from (
@@ -133,7 +137,7 @@ def _add(axes: Any, shape: Shape, codes: tuple[Code, ...], dark: bool) -> None:
 
 
 def _add_raster(axes: Any, shape: Raster, codes: tuple[Code, ...], dark: bool) -> None:
-    """Add the pixels of an image; those with a code below 0 have the colour of the paper."""
+    """Add the pixels of an image. A code below 0 has the colour of the background."""
     theme = DARK if dark else LIGHT
     codes_present = np.unique(shape.codes)
     colours = ListedColormap(
@@ -160,7 +164,7 @@ def _add_raster(axes: Any, shape: Raster, codes: tuple[Code, ...], dark: bool) -
 
 
 def _add_words(axes: Any, shape: Words, codes: tuple[Code, ...], dark: bool) -> None:
-    """Add a text; a text on a box of some code has an outline in the colour of that box."""
+    """Add a text. If it is on a box, it has an outline in the colour of the box."""
     theme = DARK if dark else LIGHT
     colour = (
         ink_on(codes[shape.ink].colour(dark)) if isinstance(shape.ink, int) else theme[shape.ink]

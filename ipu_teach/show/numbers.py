@@ -1,7 +1,7 @@
 """The view `numbers`: number lines of dtypes, and the number to which each rounds a value.
 
-Above, the powers of two from the smallest number to the largest; below, the numbers around the
-value, a mark for each.
+The upper lines show the powers of two from the smallest to the largest number of each dtype. The
+lower lines show the numbers around the value, with a mark for each number.
 """
 
 from __future__ import annotations
@@ -32,12 +32,13 @@ CODES = (
     palette.CHOSEN.lettered("L", "where the value lands"),
 )
 EVEN, GROWING, THERE, CLOSE, CLOSER, LANDS = range(6)
-MOST_NUMBERS = 120  # in the window around the value; more are drawn as one bar
+# If the window around the value contains more numbers, they are drawn as one bar.
+MOST_NUMBERS = 120
 MOST_TICKS = 9
-WIDE = 652.0  # width of a picture
-PITCH = 36.0  # height of a row
-TALL = 14.0  # height of a bar
-BELOW = 18.0  # from the top of a row to its bar; its text is between them
+WIDE = 652.0  # The width of a picture.
+PITCH = 36.0  # The height of a row.
+TALL = 14.0  # The height of a bar.
+BELOW = 18.0  # The distance from the top of a row to its bar. The text is between them.
 Window = tuple[float, float]
 
 
@@ -47,9 +48,10 @@ class NumberLine:
 
     Attributes:
         name: the name of the dtype.
-        smallest, normal, largest: its smallest number, its smallest normal number, its largest.
-        steps: the numbers from a power of two to the next.
-        lands: the number to which the value is rounded; infinite or NaN if there is none.
+        smallest, normal, largest: the smallest number, the smallest normal number, the largest
+            number.
+        steps: how many numbers there are from a power of two to the next power of two.
+        lands: the number to which the value is rounded; infinite or NaN if the dtype has none.
     """
 
     name: str
@@ -60,20 +62,20 @@ class NumberLine:
     lands: float
 
     def spacing(self, value: float) -> float:
-        """Return the distance from `value` to the next number further from zero."""
+        """Return the distance from `value` to the next number that is further from zero."""
         magnitude = min(max(abs(value), self.normal), self.largest)
         return ldexp(1.0, frexp(magnitude)[1] - 1) / self.steps
 
     def from_zero(self, number: float) -> int:
-        """Return the rank of a number of the type, from zero up or down."""
+        """Return the rank of a number of the dtype, counted from zero; negative below zero."""
         magnitude = abs(number)
         doubled = frexp(max(magnitude, self.normal))[1] - frexp(self.normal)[1]
         return int(copysign(magnitude / self.spacing(magnitude) + doubled * self.steps, number))
 
     def ends(self, window: Window) -> Window:
-        """Return (the lowest, the highest) number of the dtype in the window.
+        """Return `(lowest, highest)`: the lowest and the highest number of the dtype in the window.
 
-        If there is none, the first is higher than the second.
+        If there is no number in the window, `lowest` is greater than `highest`.
         """
         low, high = (self.spacing(end) for end in window)
         first = ceil(window[0] / low) * low
@@ -81,17 +83,18 @@ class NumberLine:
         return max(first, -self.largest), min(last, self.largest)
 
     def many(self, window: Window) -> int:
-        """Return the count of numbers of the dtype in the window."""
+        """Return how many numbers of the dtype are in the window."""
         first, last = self.ends(window)
         return self.from_zero(last) - self.from_zero(first) + 1 if first <= last else 0
 
     def within(self, window: Window, max_numbers: int) -> list[float]:
-        """Return the numbers of the dtype in the window, the lowest `max_numbers` of them."""
+        """Return the lowest `max_numbers` numbers of the dtype in the window."""
         value, last = self.ends(window)
         inside = list[float]()
         while value <= last and len(inside) < max_numbers:
             inside.append(value)
-            # below zero, the next one is nearer to it: half as far where a power of two begins
+            # Below zero, the next number is nearer to zero, so at a power of two it is half as
+            # far.
             step = self.spacing(value)
             begins = value < 0 and -value > self.normal and frexp(value)[0] == -0.5
             value += step / 2 if begins else step
@@ -102,10 +105,10 @@ def numbers(*dtypes: type[DType], value: float = 0.1) -> View:
     """How far from a value does each dtype land?
 
     The view shows the number lines of FLOAT, HALF and QUARTER[format, scale], and the number to
-    which `value` is rounded in each.
+    which each dtype rounds `value`.
 
-    Raises `InvalidOptionError` if no dtype is given or a value is not finite, `PoplarTypeError` for
-    a dtype without such a line.
+    :raises InvalidOptionError: if no dtype is given, or `value` is not finite.
+    :raises PoplarTypeError: if a dtype is none of these.
     """
     if not dtypes or not is_finite(value):
         subject = f"the value {shown(value)}" if dtypes else "no dtype"
@@ -165,7 +168,7 @@ def _scene(lines: list[NumberLine], value: float) -> Scene:
 
 
 def _title(lines: list[NumberLine], value: float) -> str:
-    """Return the dtypes that cannot hold the value, or those whose numbers are furthest from it."""
+    """Return the title: the dtypes that cannot hold the value, or those with the largest error."""
     cannot = [line.name for line in lines if not isfinite(line.lands)]
     holding = [line for line in lines if isfinite(line.lands)]
     parts = [f"{' and '.join(cannot)} cannot hold {value:.9g}"] * bool(cannot)
@@ -188,7 +191,7 @@ def _row(line: NumberLine, value: float) -> tuple[float, ...]:
 
 
 def _rounding(line: NumberLine, value: float) -> str:
-    """Return the number to which a dtype rounds a value, its distance, and the next number."""
+    """Return a text: the number to which a dtype rounds a value, the error, the next number."""
     if not isfinite(line.lands):
         return f"{line.name} cannot hold it, its largest is {line.largest:.6g}"
     off = abs(line.lands - value)
@@ -208,7 +211,7 @@ DtypeRow = tuple[str, list[tuple[int, float, float]]]
 
 
 def _reach(line: NumberLine, low: int, span: int) -> DtypeRow:
-    """Return the range of a dtype in powers of two."""
+    """Return the row with the range of a dtype in powers of two."""
     begin, normal, end = (round(log2(v)) - low for v in (line.smallest, line.normal, line.largest))
     description = f"{line.name}: 2^{begin + low} to 2^{end + low}; {line.steps:,} numbers each"
     parts = ((EVEN, begin, normal - begin), (GROWING, normal, end - normal))
@@ -216,7 +219,7 @@ def _reach(line: NumberLine, low: int, span: int) -> DtypeRow:
 
 
 def _around(line: NumberLine, window: Window, value: float) -> DtypeRow:
-    """Return a mark for each number in the window, and one for the number where the value lands.
+    """Return the row with a mark for each number in the window, and one for the rounded value.
 
     Numbers that are too close to each other share one bar.
     """
@@ -238,7 +241,7 @@ def _around(line: NumberLine, window: Window, value: float) -> DtypeRow:
 
 
 def _rows(name: str, heading: str, rows: list[DtypeRow], ticks: list[tuple[float, str]]) -> Painted:
-    """Return a mark with a row of boxes for each dtype, its text above the row, and an axis."""
+    """Return a mark with a row of boxes for each dtype, a text above each row, and an axis."""
     high = PITCH * len(rows)
     shapes = list[Shape]()
     for i, (description, boxes) in enumerate(rows):

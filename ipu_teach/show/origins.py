@@ -1,6 +1,6 @@
-"""The effect of compiled steps on some elements: which of them a step reads, writes and moves.
+"""The effect of compiled steps on a set of elements: which of them a step reads, writes and copies.
 
-For each element that a step writes, it has the origin: a vertex, another element or the host.
+For each element that a step writes, it has the origin: a vertex, another element, or the host.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from ipu_teach.graph.tile_map import expand
 from ipu_teach.show.scene import Origins, element
 from ipu_teach.types import Array
 
-HOST = -1  # stands for the host where a tile number is expected
+HOST = -1  # This replaces a tile number if the host sends or receives.
 
-Pair = tuple[int, int]  # from a tile to a tile
+Pair = tuple[int, int]  # (sending tile, receiving tile)
 
 
 class Names:
-    """The numbers of variables, codelets and streams, in the order of their first use.
+    """The numbers of the names of variables, codelets and streams, in the order of their first use.
 
-    Each has a name, and a shape if it has elements.
+    A name whose object has elements also has a shape.
     """
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[str, tuple[int, ...]], int] = {}
 
     def __call__(self, name: str, shape: tuple[int, ...] = ()) -> int:
-        """Return the number of a name, which gets the next number if it is new."""
+        """Return the number of a name. A new name gets the next number."""
         return self._numbers.setdefault((name, shape), len(self._numbers))
 
     @property
@@ -43,27 +43,29 @@ class Names:
         return tuple(name for name, _ in self._numbers)
 
     def element(self, number: int, index: int) -> str:
-        """Return an element of a variable by its name: u[3, 4]."""
+        """Return the name of an element of a variable, such as u[3, 4]."""
         return element(*list(self._numbers)[number], index)
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
-        """The shapes in the order of the numbers of their names; () for a name without elements."""
+        """The shape for each name, in the order of the numbers; () for a name without elements."""
         return tuple(shape for _, shape in self._numbers)
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """The effect of a compiled step on some elements, which are given by their numbers.
+    """The effect of a compiled step on a set of elements, which are given by their indices.
 
     Attributes:
-        reads, writes: the elements that the step reads, and those that it writes.
+        reads, writes: the elements that the step reads and writes.
         origins: the origins of the elements that it writes.
-        comes: by (from tile, to tile), the elements exchanged before the step computes.
-        goes: by (from tile, to tile), the elements that it writes and then sends.
-        after: whether incoming elements have their values at the end of the step.
+        comes: by (sending tile, receiving tile), the elements that are exchanged before the step
+            computes.
+        goes: by (sending tile, receiving tile), the elements that the step writes and then sends.
+        after: whether the elements in `comes` get their values at the end of the step.
         by_host: whether the host sends or receives.
-        copied: by (from tile, to tile), the elements of copies in the step of a compute set.
+        copied: by (sending tile, receiving tile), the elements of copies that belong to the step of
+            a compute set.
     """
 
     reads: Array
@@ -80,10 +82,11 @@ NONE: Array = np.zeros(0, np.int64)
 
 
 class Elements:
-    """Elements that compiled steps read, write and move, given by the byte `address` of each.
+    """A set of elements that compiled steps read, write and copy.
 
-    `tile` has their tiles. Reads of vertices from other tiles are recorded only for vertices on the
-    tiles in `seen`.
+    `address` has the byte address of each element, and `tile` its tile.
+
+    Reads of elements on other tiles are recorded only for vertices on the tiles in `seen`.
     """
 
     def __init__(self, model: CostModel, address: Array, names: Names, seen: Array) -> None:
@@ -101,7 +104,10 @@ class Elements:
         return np.array([v.start for v in self.graph.variables], np.int64)
 
     def named(self, address: Array) -> tuple[Array, Array]:
-        """Return (the number of the variable's name, the flat index in it) of each byte address."""
+        """Return `(names, indices)`: the number of the variable's name, and the flat index in it.
+
+        Both have an entry for each byte address.
+        """
         which = np.searchsorted(self._starts, address, "right") - 1
         variables = self.graph.variables
         size = np.array([v.dtype.size for v in variables], np.int64)
@@ -112,14 +118,18 @@ class Elements:
         return name, (address - self._starts[which]) // size[which]
 
     def within(self, start: Array, stop: Array) -> tuple[Array, Array]:
-        """Return (the number of the interval, the element) for every element in byte intervals."""
+        """Return `(intervals, elements)`: for every element in byte intervals, the index of its
+        interval.
+        """
         low = np.searchsorted(self._sorted, start)
         high = np.searchsorted(self._sorted, stop)
         which, place = expand(low, high - low)
         return which, self._order[place]
 
     def step(self, number: int, compute_set: int) -> Step:
-        """Return the effect of compiled step `number`, which executes `compute_set` (-1: none)."""
+        """Return the effect of compiled step `number`, which executes `compute_set`, or -1 for
+        none.
+        """
         if compute_set >= 0:
             does = self._execute(self.graph.compute_sets[compute_set].tables)
             besides = self._copy(p.moves(self.model.compiled_step(number)))
@@ -178,7 +188,7 @@ class Elements:
         )
 
     def _copy(self, sides: list[tuple[Tensor, Tensor]]) -> Step:
-        """Return the effect of copies, each given by (source, destination)."""
+        """Return the effect of copies. `sides` has (source, destination) of each."""
         written = [(NONE, NONE, NONE, NONE)]
         comes = [(NONE, NONE, NONE)]
         reads = [NONE]
@@ -213,14 +223,16 @@ class Elements:
 def _touched(
     phrase: str, element: bool, reads: list[Array], written: list[tuple[Array, Array, Array, Array]]
 ) -> tuple[Array, Array, tuple[Origins, ...]]:
-    """Return (the elements read, the elements written, the origins of those written)."""
+    """Return `(reads, writes, origins)`: the elements read and written, and the origins of the
+    latter.
+    """
     cell, *columns = (np.concatenate(column) for column in zip(*written, strict=True))
     origins = (Origins(phrase, element, cell, *columns),) if len(cell) else ()
     return np.unique(np.concatenate(reads)), np.unique(cell), origins
 
 
 def _all(steps: list[Step]) -> Step:
-    """Return steps that run at the same time as one step."""
+    """Return the effect of several steps that run at the same time."""
     reads, writes = (
         np.unique(np.concatenate(sides))
         for sides in zip(*((s.reads, s.writes) for s in steps), strict=True)
@@ -240,9 +252,10 @@ def _all(steps: list[Step]) -> Step:
 
 
 def _crossing(parts: list[tuple[Array, Array, Array]]) -> dict[Pair, Array]:
-    """Return, by (from tile, to tile), the elements that go from one tile to another, each once.
+    """Return, by (sending tile, receiving tile), the distinct elements that are copied between
+    tiles.
 
-    A part is (from tiles, to tiles, elements), with one entry for each element.
+    A part is (sending tiles, receiving tiles, elements), with an entry for each element.
     """
     source, target, element = (np.concatenate(column) for column in zip(*parts, strict=True))
     rows = np.unique(np.stack((source, target, element), axis=1)[source != target], axis=0)

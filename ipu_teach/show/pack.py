@@ -1,15 +1,15 @@
-"""Write integers as short text, which is the same on every machine.
+"""Encode integers as short text, which is the same on every machine.
 
-The data of a picture must be small, and equal for equal runs. No compressor is used, because the
-output of a compressor depends on its version. There are four forms, of which the shortest is used:
+The data of a picture must be small, and equal for equal runs. The output of a compressor depends on
+its version, so none is used. There are four forms, and the shortest is chosen:
 
 - a single number, if all numbers are equal;
-- runs of equal numbers: "3*5,4" is five threes and a four. A repeated sequence of runs is written
-  once, after the number of its repetitions: "12(1*15,-15,)";
-- differences: "d", followed by the runs of the differences between neighbours, beginning with the
+- groups of equal numbers: "3*5,4" is five threes and a four. A repeated sequence of groups is
+  written once, after the number of its repetitions: "12(1*15,-15,)";
+- differences: "d", followed by the groups of the differences between neighbours, beginning with the
   difference of the first number from 0;
 - bits: "b", the lowest number, ":", the number of bits w, ":", and the differences from the lowest
-  number with w bits each, where a character has six bits.
+  number with w bits each, where a character encodes six bits.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 from ipu_teach.types import Array
 
 AGAIN = re.compile(r"(?<![^,])((?:[-*\d]+,){2,6}?)\1+")
-LONGEST = 4000  # in a text of this length or longer, no repeated sequences are searched for
+LONGEST = 4000  # Repeated sequences are searched for only in a shorter text.
 
 ALPHABET = np.frombuffer(
     b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", np.uint8
@@ -29,7 +29,8 @@ ALPHABET = np.frombuffer(
 
 
 def pack(values: Array) -> int | str:
-    """Return integers as text in the shortest form; as an int if all are equal, "" for none.
+    """Return integers as text in the shortest form; an int if all are equal, or "" if there are
+    none.
 
     An array of any shape is read row by row.
     """

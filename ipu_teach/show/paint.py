@@ -1,4 +1,4 @@
-"""A frame of a scene as a list of simple shapes, for the renderers that draw stills."""
+"""Convert a frame of a scene to simple shapes, for the renderers that draw single frames."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ def paint(
 ) -> Iterator[Shape]:
     """Yield the shapes of a frame at a moment within it.
 
-    `progress` (0 to 1) is the part of the frame that is over; by default, it is `Still.at`. With
-    `is_whole`, lanes are complete whatever the moment is.
+    `progress` (0 to 1) is the fraction of the frame that has passed; by default, it is `Still.at`.
+    With `is_whole`, lanes are complete at every moment.
     """
     still = scene.stills[int(scene.frames[frame])]
     progress = still.at if progress is None else progress
@@ -117,7 +117,7 @@ def paint(
                 yield from paint_trail(scene, mark, track_edges(scene))
             case Partners():
                 yield from paint_partners(scene, mark, still)
-    for mark in scene.marks:  # the labels are drawn last, so that arrows do not cover them
+    for mark in scene.marks:  # Labels are drawn last, so that arrows do not cover them.
         if (
             isinstance(mark, Cells)
             and mark.name in still.cells
@@ -128,7 +128,8 @@ def paint(
 
 
 def cell_codes(mark: Cells, still: Still, progress: float) -> Array:
-    """Return int[cells]: the code of each cell when the part `progress` of the still is over.
+    """Return int[cells]: the code of each cell when the fraction `progress` of the still has
+    passed.
 
     A cell has its first code until its end cycle, and its second code after that.
     """
@@ -143,7 +144,7 @@ def cell_codes(mark: Cells, still: Still, progress: float) -> Array:
 
 
 def _cells(scene: Scene, mark: Cells, still: Still, progress: float) -> Iterator[Shape]:
-    if mark.name not in still.cells:  # another report of the picture has these cells
+    if mark.name not in still.cells:  # These cells belong to another report of the picture.
         return
     if mark.heading:
         yield Words(mark.x, mark.y - (20 if mark.names else 8), mark.heading, ink="soft")
@@ -217,7 +218,8 @@ def _lanes(
         if is_whole or mark.whole
         else appears_from + progress * (appears_to - appears_from)
     )
-    full_span = mark.axis or drawing.span  # in the unit of the drawing
+    # This is the length of the full width, in the unit of the drawing.
+    full_span = mark.axis or drawing.span
     if mark.heading:
         yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
         span_text = f"{number(drawing.span)} {drawing.unit}"
@@ -226,7 +228,8 @@ def _lanes(
     yield Stroke(((mark.x, mark.y), (mark.x, bottom)), 1, "line")
     yield Stroke(((mark.right, mark.y), (mark.right, bottom)), 1, "line")
     scale = mark.width / full_span if full_span else 0.0
-    if mark.axis and drawing.span < mark.axis:  # the drawing ends before the axis
+    # A line marks the end of a drawing that is shorter than the axis.
+    if mark.axis and drawing.span < mark.axis:
         x = mark.x + drawing.span * scale
         yield Stroke(((x, mark.y - 3), (x, bottom + 3)), 1.5)
     yield from _lane_boxes(mark, [(0.0, drawing)], scale, shown_until)
@@ -245,15 +248,17 @@ def _lane_labels(mark: Lanes | Tape) -> Iterator[Shape]:
     for lane in range(0, mark.count, spacing) if spacing and not mark.ends else ():
         text = mark.labels[lane] if mark.labels else f"{lane}"
         yield Words(mark.x - 5, mark.y + (lane + 0.72) * pitch, text, 11, anchor="end", ink="soft")
-    for index, text in enumerate(mark.ends):  # from the top to the bottom
+    # The first text is at the top and the last text at the bottom.
+    for index, text in enumerate(mark.ends):
         baseline = 9 + index * (mark.height - 10) / (len(mark.ends) - 1)
         yield Words(mark.x - 5, mark.y + baseline, text, 11, anchor="end", ink="soft")
 
 
 def _layers(drawing: Drawing, count: int) -> Iterator[tuple[bool, Array, Array, Array]]:
-    """Yield the boxes of each bar in all lanes: first the rest that follows the bar, then the bar.
+    """Yield the boxes of each bar in all lanes: first the second bar that follows it, then the bar.
 
-    They are (whether it is drawn on top, int[lanes] codes, float[lanes] begins, float[lanes] ends).
+    An item is (whether it is drawn on top, int[lanes] codes, float[lanes] begins, float[lanes]
+    ends).
     """
     for bar in drawing.bars:
         code, begin, bar_end = bar.of(count)
@@ -265,9 +270,9 @@ def _layers(drawing: Drawing, count: int) -> Iterator[tuple[bool, Array, Array, 
 def pixels_in_turn(spent: Array) -> Array:
     """Return int[rows, columns]: the code of each pixel.
 
-    `spent`, float[rows, codes, columns], is the time of each code in a pixel. Along a row, each
-    code gets its share of the pixels, even if its pieces are short: a pixel gets the code that is
-    behind its share most.
+    `spent`, float[rows, codes, columns], is the time of each code in a pixel. Each code gets its
+    share of the pixels of a row, even if it occurs only for short times: a pixel gets the code that
+    lacks the most of its share so far.
     """
     rows, _, columns = spent.shape
     pixels = np.zeros((rows, columns), np.int64)
@@ -303,7 +308,7 @@ def _message(cells: Cells, message: Message, width: float, folded: bool) -> Iter
     to_x, to_y = (
         (receiver_y + half_side).tolist() for receiver_y in cells.place(message.receivers)
     )
-    if folded:  # instead of arrows, the sender gets a frame, and each receiver a dot
+    if folded:  # A frame marks the sender, and a dot marks each receiver, instead of arrows.
         yield from rim(x - half_side, y - half_side, 2 * half_side, 2 * half_side, thick=1.5)
         dot_radius = cells.side * 0.15
         yield from (
@@ -337,7 +342,7 @@ def _toward(
 ) -> tuple[float, float]:
     """Return the point at which the line from `start` to `end` leaves a square around `start`.
 
-    The sides of the square are `2 * reach` long. If `end` is inside it, return `end`.
+    The sides of the square are `2 * reach` long. If `end` is inside the square, `end` is returned.
     """
     dx = end[0] - start[0]
     dy = end[1] - start[1]
@@ -346,15 +351,15 @@ def _toward(
 
 
 def bend(x: float, y: float, to_x: float, to_y: float) -> tuple[float, float]:
-    """Return the control point of a curve slightly to the left of the straight line.
+    """Return the control point of a curve that is bent a little to the left of the straight line.
 
-    So the arrows of both directions can be seen.
+    The bend separates the arrows of the two directions.
     """
     return (x + to_x) / 2 + 0.18 * (to_y - y), (y + to_y) / 2 - 0.18 * (to_x - x)
 
 
 def track_edges(scene: Scene) -> Array:
-    """Return float[frames + 1]: the beginning of each frame on the track (0 to 1), and its end.
+    """Return float[frames + 1]: the beginning of each frame on the track (0 to 1), and the end.
 
     A frame without cycles has no width, unless no frame has cycles.
     """
@@ -363,9 +368,10 @@ def track_edges(scene: Scene) -> Array:
 
 
 def pieces(scene: Scene) -> tuple[Array, Array]:
-    """Return (int[n] codes, float[n] cycles) of the pieces of a run.
+    """Return `(codes, cycles)`, int[n] and float[n], of the pieces of which the strip of a run
+    consists.
 
-    The pieces are the phases of the frames if a tape has drawings of them, and else the frames.
+    The pieces are the phases in the drawings of a tape, if there is one; else they are the frames.
     """
     if scene.clock is not None:
         return np.array([s.code for s in scene.stills])[scene.frames], np.diff(scene.clock)
@@ -433,9 +439,10 @@ def _track(scene: Scene, mark: Track, frame: int, progress: float) -> Iterator[S
 
 
 def _strip(mark: Track, edges: Array, codes: Array, cycles: Array) -> Iterator[Shape]:
-    """Yield the columns of a long run, which begin and end at the cycles `edges`.
+    """Yield the columns of a long run's strip, which begin and end at the cycles `edges`.
 
-    In a column, the shares of the codes are on top of each other. Equal neighbours are one box.
+    In a column, the shares of the codes are stacked. Neighbouring boxes that are equal become one
+    box.
     """
     end_cycles = np.append(0.0, np.cumsum(cycles))
     codes_present = np.unique(codes)
@@ -481,7 +488,8 @@ def _flame(scene: Scene, mark: Flame) -> Iterator[Shape]:
     fractions = [np.clip((times - begin_cycles[first_frame]) / span, 0, 1) for times in box_times]
     left_edges, right_edges = (mark.x + mark.width * fraction for fraction in fractions)
     top_edges = mark.y + mark.depth * mark.pitch
-    gap = np.where(right_edges - left_edges > 4, 0.8, 0)  # the space between neighbours
+    # This is the space between neighbouring boxes.
+    gap = np.where(right_edges - left_edges > 4, 0.8, 0)
     widths = np.maximum(right_edges - left_edges - gap, 0.3)
     for code in np.unique(mark.code):
         has_code = (mark.code == code) & (
@@ -501,7 +509,8 @@ def _flame(scene: Scene, mark: Flame) -> Iterator[Shape]:
         label_text = label(
             name if len(name) <= max_letters else name.removeprefix(WAITS), max_letters
         )
-        if len(label_text) < 5 and label_text.endswith("…"):  # the name cannot be recognised
+        # A name that is cut this short cannot be recognised.
+        if len(label_text) < 5 and label_text.endswith("…"):
             continue
         x = float(left_edges[box]) + 4
         y = float(top_edges[box] + mark.pitch * 0.68)
@@ -562,10 +571,12 @@ def _tape(scene: Scene, mark: Tape, frame: int, progress: float) -> Iterator[Sha
 def _lane_boxes(
     mark: Lanes | Tape, drawings: list[tuple[float, Drawing]], scale: float, shown: float = np.inf
 ) -> Iterator[Shape]:
-    """Yield the bars of drawings, each given with the cycle at which it begins, up to `shown`.
+    """Yield the bars of `drawings` up to `shown`; a drawing is given with the cycle at which it
+    begins.
 
-    Equal bars in neighbouring lanes are one box, with lines in the colour of the paper between the
-    lanes. The rest of a bar is drawn under the bar, as long as both, which takes less data.
+    Equal bars in neighbouring lanes become one box, with lines in the colour of the background
+    between the lanes. A bar is drawn on top of the second bar that follows it, which is as long as
+    both, because that takes less data.
     """
     pitch = mark.height / mark.count
     gap = pitch * 0.08 if pitch > 5 else 0.0
@@ -604,7 +615,7 @@ def _lane_boxes(
 def _tape_raster(
     mark: Tape, run: list[tuple[int, Drawing]], before: Array, scale: float, codes: int
 ) -> Iterator[Shape]:
-    """Yield a run that is too long to be drawn bar by bar as rasters.
+    """Yield the rasters of a run that is too long to be drawn bar by bar.
 
     `run` has (frame, drawing) pairs. In each lane, every code gets its share of the pixels.
     """
@@ -642,12 +653,13 @@ def _tape_raster(
         return
     for lane in np.flatnonzero(
         cycles_so_far.sum(axis=1)
-    ).tolist():  # another tape has the other lanes
+    ).tolist():  # The other lanes belong to another tape.
         yield Raster(mark.x, mark.y + lane * pitch, width, pitch, codes=pixels[lane : lane + 1])
 
 
 def _spent(drawing: Drawing, num_lanes: int, num_codes: int, times: Array) -> Array:
-    """Return float[lanes, codes, times]: the cycles of each code in each lane up to `times`.
+    """Return float[lanes, codes, times]: the cycles of each code in each lane up to each of
+    `times`.
 
     `times` are in cycles from the beginning of the drawing.
     """
@@ -664,7 +676,7 @@ def _spent(drawing: Drawing, num_lanes: int, num_codes: int, times: Array) -> Ar
 
 
 def _steps(mark: Curve, values: Array) -> Array:
-    """Return float[2n, 2]: the points of a line that has each of n values for a frame's width."""
+    """Return float[2n, 2]: the points of a line with n steps, one for each of n values."""
     edges = mark.x + np.arange(len(values) + 1) * (mark.width / mark.count)
     x = np.repeat(edges, 2)[1:-1]
     return np.stack(
@@ -697,7 +709,7 @@ def _curve(scene: Scene, mark: Curve, frame: int) -> Iterator[Shape]:
         position = number(round(frame_shown * mark.each)) if mark.each else f"{frame_shown + 1}"
         text = f"{position} {name}"
         if LETTER * len(text) > min(spacing, mark.count - frame_shown) * mark.width / mark.count:
-            text = position  # there is no room for the full name
+            text = position  # There is no room for the full name.
         yield Words(
             mark.x + frame_shown * mark.width / mark.count, bottom + 12, text, 11, ink="soft"
         )
@@ -707,7 +719,7 @@ def _curve(scene: Scene, mark: Curve, frame: int) -> Iterator[Shape]:
 
 
 def bar_width(mark: Tree) -> float:
-    """Return the width of the longest bar of a tree: the room beside its texts.
+    """Return the width of the longest bar of a tree: the room that its texts leave.
 
     It is at most half of the tree's width. static/tree.js has the same formula.
     """
@@ -760,7 +772,7 @@ def _tree(mark: Tree) -> Iterator[Shape]:
 
 
 def headline(scene: Scene) -> Iterator[Words]:
-    """Yield the title above the drawing, in at most two lines."""
+    """Yield the lines of the title above the drawing, at most two."""
     lines = wrap(scene.title, OF_TITLE, max_lines=2, placeholder=" …")
     for row, line in enumerate(lines):
         y = 22 - headline_height(scene) + TITLE_LINE * row
@@ -795,12 +807,12 @@ MOST_LINES = 3  # The note has at most this many lines.
 
 
 def legend_words(scene: Scene, code: int) -> str:
-    """Return the letter and the name of a code, as the legend shows them."""
+    """Return the letter and the name of a code, as they are written in the legend."""
     return f"{scene.codes[code].letter} {scene.codes[code].name}".strip()
 
 
 def legend_places(scene: Scene) -> list[tuple[int, float, int]]:
-    """Return (code, x, row) of each entry of the legend."""
+    """Return `(code, x, row)` of each entry of the legend."""
     entries = []
     x = 16.0
     row = 0
@@ -824,13 +836,13 @@ def caption_height(scene: Scene) -> float:
 
 
 def note_lines(scene: Scene) -> int:
-    """Return the number of lines of the longest note.
+    """Return the number of lines of the longest note of all frames.
 
-    The notes of all frames get this height, so that nothing moves between frames.
+    Every frame reserves this many lines, so that nothing moves between frames.
     """
     return max(1, *(len(_lines(still.note, MOST_LINES)) for still in scene.stills))
 
 
 def _lines(text: str, max_lines: int) -> list[str]:
-    """Return the text in at most `max_lines` lines that fit in the width of the drawing."""
+    """Return the text in at most `max_lines` lines that are not wider than the drawing."""
     return wrap(text, 104, max_lines=max_lines, placeholder=" …")

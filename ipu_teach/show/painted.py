@@ -1,8 +1,8 @@
-"""Write the shapes of painted marks for a page, equal ones once; static/painted.js draws them.
+"""Encode the shapes of painted marks for the player, and equal shapes once.
 
-Lengths are in tenths of a unit. Neighbouring shapes of the same style are columns of one list. The
-first entry of a list is the kind of its shapes: "b" for boxes of a code, "r" for a raster, "w" for
-words, "l" for lines, "o" for an outline.
+static/painted.js draws them. Lengths are in tenths of a unit. Neighbouring shapes of the same style
+are the columns of one list. The first entry of a list is the kind of its shapes: "b" for boxes of a
+code, "r" for a raster, "w" for texts, "l" for lines, "o" for an outline.
 """
 
 from __future__ import annotations
@@ -22,14 +22,16 @@ ANCHORS = ("start", "middle", "end")
 
 
 class Once:
-    """The shapes of a scene in `all`, where equal shapes are stored once."""
+    """The shapes of a scene, `all`, in which equal shapes are stored once."""
 
     def __init__(self) -> None:
         self.all: list[list[Any]] = []
         self._number: dict[str, int] = {}
 
     def picture(self, shapes: Sequence[Shape]) -> list[Any]:
-        """Store the shapes of a picture, and return [how many they are, their packed indices]."""
+        """Store the shapes of a picture, and return [number of shapes, their packed indices in
+        `all`].
+        """
         shape_numbers = [self._of(_together(list(group))) for _, group in groupby(shapes, _style)]
         return [len(shape_numbers), pack(np.array(shape_numbers))]
 
@@ -104,7 +106,7 @@ def _together(shapes: list[Any]) -> list[Any]:
 
 
 def beside(pictures: Sequence[Sequence[Shape]]) -> int:
-    """Return how far the texts of a mark reach beyond its left edge: whole units, 0 if none."""
+    """Return how far the texts of a mark extend beyond its left edge, rounded up, or 0."""
     texts = (shape for picture in pictures for shape in picture if isinstance(shape, Words))
     overlaps = (
         LETTER * len(text.text) * ANCHORS.index(text.anchor) / 2 - text.x

@@ -1,6 +1,7 @@
-"""Two runs with their lanes in pairs, tile by tile, below the names of their steps.
+"""The view `bsp` of two runs with `paired`: the lanes of a tile in both runs are next to each
+other.
 
-The picture rests on the step that differs most.
+The picture rests at the step whose cycles differ most.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ipu_teach.types import Array
 
 
 def paired(scene: Scene) -> Scene:
-    """Return a scene whose two tapes, of equally many lanes, are one tape.
+    """Return a copy of a scene in which two tapes with equally many lanes become one tape.
 
     The lanes of the two runs alternate in it.
     """
@@ -32,7 +33,8 @@ def paired(scene: Scene) -> Scene:
     merged_mark = replace(
         first, heading=heading, labels=labels, count=2 * lanes, height=2 * first.height
     )
-    merged_mark = replace(merged_mark, y=first.y + 28, named=19.0)  # the second below it
+    # The names of the second run are below those of the first.
+    merged_mark = replace(merged_mark, y=first.y + 28, named=19.0)
     marks = (merged_mark, replace(merged_mark, name=tapes[1].name, heading="", named=5.0))
     names = [tape.name for tape in tapes]
     drawings = list(scene.drawings)
@@ -62,9 +64,10 @@ def paired(scene: Scene) -> Scene:
 
 
 def _differs(scene: Scene) -> tuple[str, int]:
-    """Return (a text with the step whose cycles differ most between the runs, its frame)."""
-    spent: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])  # cycles in each run, by step
-    frames: dict[str, int] = {}  # the frame in the last run that has the step, by step
+    """Return `(text, frame)`: the step whose cycles differ most between the runs, and its frame."""
+    # This maps a step to its cycles in each run.
+    spent: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    frames: dict[str, int] = {}  # This maps a step to its frame in the last run that contains it.
     for frame, which in enumerate(scene.frames.tolist()):
         still = scene.stills[which]
         run, _, name = still.label.partition(": ")
@@ -81,9 +84,10 @@ def _differs(scene: Scene) -> tuple[str, int]:
 
 
 def _spread(values: Any, which: int, lanes: int, base_value: Any) -> Array:
-    """Return the values of twice as many lanes.
+    """Return values for twice as many lanes.
 
-    `values` are in every second lane, from lane `which` on, and `base_value` is in the others.
+    `values` are those of every second lane, from lane `which` on; all other lanes have
+    `base_value`.
     """
     spread = np.empty((lanes, 2), np.int64)
     spread[:, which] = values
@@ -92,7 +96,7 @@ def _spread(values: Any, which: int, lanes: int, base_value: Any) -> Array:
 
 
 def _every_other(drawing: Drawing, which: int, lanes: int) -> Drawing:
-    """Return a drawing with its bars in every second lane; the lanes between them are empty."""
+    """Return a copy of a drawing whose bars are in every second lane; other lanes are empty."""
     bars = []
     for bar in drawing.bars:
         begin = _spread(bar.start, which, lanes, bar.end)

@@ -1,8 +1,8 @@
-"""The colours of all pictures: an activity of a tile has the same colour and letter everywhere.
+"""The colours of all pictures. An activity of a tile has the same colour and letter in every view.
 
-The hues are from Okabe and Ito (Color Universal Design, 2008), who chose them so that people with
-any colour vision can distinguish them. They are darker or lighter where a theme needs it. The
-letter and the pattern have the same meaning, for readers who do not see the colour.
+The hues are those of Okabe and Ito (Color Universal Design, 2008), who chose them so that people
+with any colour vision can distinguish them. They are darker or lighter where a theme needs it. The
+letter and the pattern repeat the meaning for readers who do not see the colour.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class Code:
-    """A meaning that parts of a picture have, called `name`, with its letter, colours and pattern.
+    """A category of a picture with its name, letter, colours and pattern, such as "exchange".
 
     `light` and `dark` are its colours on a light and on a dark page. `pattern` is one of "" (none),
     "/" (hatched), "." (dotted), "-" (horizontal lines), "|" (vertical lines) and "x" (crossed). A
@@ -31,7 +31,7 @@ class Code:
         return self.dark if dark else self.light
 
     def lettered(self, letter: str, name: str = "") -> Code:
-        """Return the code with the letter `letter`, and with the name `name` if that is not ""."""
+        """Return a copy of the code with another letter and, unless `name` is "", another name."""
         return replace(self, letter=letter, name=name or self.name)
 
 
@@ -76,10 +76,7 @@ RANGES = ("#440154", "#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#a0
 
 
 def of_tiles(num_tiles: int) -> tuple[tuple[Code, ...], int]:
-    """Return (codes, number of tiles that share a code) for `num_tiles` tiles.
-
-    Only neighbouring tiles share a code.
-    """
+    """Return `(codes, tiles per code)` for the tiles; neighbouring tiles may share a code."""
     if num_tiles <= len(TILES):
         return TILES[:num_tiles], 1
     tiles_per_range = -(-num_tiles // len(RANGES))
@@ -132,9 +129,11 @@ FILL = (
 
 
 def filled(fifth: int, top: int) -> Code:
-    """Return code number `fifth` of `FILL`, named for a scale up to `top` / 10 % of the limit.
+    """Return code `fifth` of the five-step colour scale `FILL`, named by its percentages of the
+    limit.
 
-    The scale has five equal steps. The code after them is returned unchanged.
+    The scale ends at `top` / 10 % of the limit and has five equal steps. The code after the fifth
+    step is returned unchanged.
     """
     name = f"up to {(fifth + 1) * top / 50:g} % of the limit"
     return replace(FILL[fifth], name=name) if fifth < len(FILL) - 1 else FILL[fifth]
@@ -162,7 +161,7 @@ BELOW, NEAR_ZERO, ABOVE = (
 UNWRITTEN = Code("not written", "?", "#ffffff", "#39414a", pattern="x")
 NOT_A_NUMBER = Code("not a number (NaN)", "N", "#b3261e", "#ff8a80", pattern="/")
 CHANGE = Code("values change", "V", "#59636e", "#a4adb7", pattern="x")
-RIMS = tuple(  # for the rims of tensors: in pictures of numbers, no other code has these colours
+RIMS = tuple(  # The rims of tensors. No other code in pictures of numbers has these colours.
     Code("", "", light, dark, pattern="", listed=True)
     for light, dark in (
         ("#009e73", "#1cb288"),
@@ -173,7 +172,7 @@ RIMS = tuple(  # for the rims of tensors: in pictures of numbers, no other code 
         ("#7d6a55", "#b39f88"),
     )
 )
-NESTED = tuple(  # for blocks above phases: no phase has these colours
+NESTED = tuple(  # Nested boxes above phases. No phase has these colours.
     replace(code, listed=False) for code in (RIMS[3], HUES[2], *RIMS[1:3], *RIMS[4:])
 )
 

@@ -1,12 +1,12 @@
-"""Place the panels of a picture below each other.
+"""Place the marks of a picture below each other.
 
 For example:
 
-panels = Panels()
-panels.put(Lanes("lanes", "the tiles", count=13), left=64, high=200, drawing=drawing)
-panels.below()
-panels.put(Track(), high=22)
-return panels.scene("mine", title, sentence, foot=24, codes=CODES, stills=stills, table=table)
+    panels = Panels()
+    panels.put(Lanes("lanes", "the tiles", count=13), left=64, high=200, drawing=drawing)
+    panels.below()
+    panels.put(Track(), high=22)
+    return panels.scene("mine", title, sentence, foot=24, codes=CODES, stills=stills, table=table)
 """
 
 from __future__ import annotations
@@ -41,8 +41,9 @@ from ipu_teach.types import Array
 LEFT = 16.0  # The left edge of panels.
 RIGHT = 704.0  # The right edge of panels.
 TOP = 34.0  # The top of the first panel, with room for its heading above it.
-ENDS = ("slowest", "fastest")  # The texts beside the first and the last of sorted lanes.
-BROAD, NAMED = 52.0, 14.0  # An IPU that is BROAD has its number above it, which is NAMED high.
+ENDS = ("slowest", "fastest")  # The texts beside the first and the last lane if lanes are sorted.
+# An IPU at least BROAD wide has its number above it; the number needs the height NAMED.
+BROAD, NAMED = 52.0, 14.0
 
 # A cell is (row, column, code, texts, description). It shows the first text that has room in it.
 Cell = tuple[int, int, int, tuple[str, ...], str]
@@ -54,8 +55,8 @@ Piece = tuple[int, int, int]  # code, start, length
 class Panels:
     """The marks of a picture, which are placed from the top to the bottom.
 
-    The next mark is placed at `y`. `lanes` has the drawings of marks, in the form of `Still.lanes`
-    for a still that shows all of them. `notes` are sentences about what the picture leaves out.
+    The next mark is placed at `y`. `lanes` has the form of `Still.lanes`: it makes a still show the
+    complete drawing of each mark. `notes` are sentences about what the picture leaves out.
     """
 
     def __init__(self) -> None:
@@ -77,7 +78,7 @@ class Panels:
     ) -> None:
         """Place a mark from `left` to `right`, `down` units below `y`, with the height `high`.
 
-        A mark with a width or height of its own keeps it. `drawing` has the bars of the mark.
+        A mark that already has a width or height keeps it. `drawing` contains the bars of the mark.
         """
         y = self.y + down
         place_fields: dict[str, Any] = {"x": left, "y": y}
@@ -106,11 +107,11 @@ class Panels:
         say: str,
         without: int = -1,
     ) -> None:
-        """Put a mark with a lane for each entry of `rows` below the other panels.
+        """Put a mark with a lane for each entry of `rows` below the other marks.
 
-        `rows` has the (code, start, length) of the pieces of each lane, by its name. `say` may
-        quote "long", the length of a lane's pieces without those of the code `without`, and
-        "pieces", the number of its pieces.
+        `rows` maps the name of a lane to the (code, start, length) of its pieces. `say` is a text
+        with placeholders: "long" is the total length of a lane's pieces without those of the code
+        `without`, and "pieces" is the number of its pieces.
         """
         lengths = [
             sum(length for code, _, length in pieces if code != without) for pieces in rows.values()
@@ -137,7 +138,7 @@ class Panels:
         self.y = self.bottom + gap if self.marks else self.y
 
     def first(self, shown: int, of: int, noun: str, whose: str = "The picture shows") -> None:
-        """If `shown` is less than `of`, add a note that only the first `shown` items are shown."""
+        """Add a note that only the first `shown` items are shown, if `shown` is less than `of`."""
         if shown < of:
             self.notes.append(f"{whose} the first {shown:,} of {of:,} {noun}.")
 
@@ -153,9 +154,9 @@ class Panels:
         frames: Array | None = None,
         **scene_fields: Any,
     ) -> Scene:
-        """Return the scene of these panels, which is `foot` higher than its marks.
+        """Return a scene of these marks, whose height is `foot` more than that of the marks.
 
-        Other arguments are fields of `Scene`. By default, there is a frame for each still.
+        `scene_fields` are further fields of `Scene`. By default, there is one frame for each still.
         """
         height = max(self.y, self.bottom) + foot
         notes = tuple(dict.fromkeys((*self.notes, *scene_fields.pop("notes", ()))))
@@ -178,7 +179,7 @@ class Panels:
 
 
 def bars(rows: Sequence[Sequence[Piece]]) -> tuple[Bar, ...]:
-    """Return bars for lanes with the pieces `rows`: bar k has piece k of each lane."""
+    """Return bars for lanes with the pieces `rows`: bar k consists of piece k of each lane."""
     max_pieces = max(map(len, rows))
     padded_rows: Array = np.array([[*row] + [(0, 0, 0)] * (max_pieces - len(row)) for row in rows])
     return tuple(
@@ -241,8 +242,8 @@ def flame(
 ) -> Flame:
     """Return a mark of nested boxes, each given by (row, begin, end, title, code).
 
-    `begin` and `end` are frames, or modelled cycles if `timed`. `beside` are the texts beside the
-    rows.
+    `begin` and `end` are frame numbers, or modelled cycles if `timed`. `beside` are the texts
+    beside the rows.
     """
     number_of_title: dict[str, int] = {}
     rows = [
@@ -313,7 +314,7 @@ def boxes_in_rows(
 
 
 def has_room(text: str, wide: float) -> bool:
-    """Return whether a box of this width has room for a text of 11 units."""
+    """Return whether `text`, at a size of 11 units, fits into a box that is `wide` units wide."""
     return (len(text) + 0.5) * LETTER < wide
 
 
@@ -328,10 +329,10 @@ def painted(
     say: str = "",
     **options: Any,
 ) -> Painted:
-    """Return a mark of fixed shapes: each of `pictures` is an iterable of shapes.
+    """Return a mark of fixed shapes. Each of `pictures` is an iterable of shapes.
 
-    `places`, `labels` and `say` describe the parts that a reader can point at, as in `Painted`. If
-    `places` is None, there are no such parts. `options` are fields of `Painted`.
+    `places`, `labels` and `say` describe the areas that a reader can point at, as in `Painted`. If
+    `places` is None, there are no such areas. `options` are fields of `Painted`.
     """
     places = side_by_side(0, width, height) if places is None else places
     options |= {"pictures": tuple(map(tuple, pictures)), "count": len(places), "places": places}
@@ -340,13 +341,13 @@ def painted(
 
 
 def side_by_side(count: int, width: float, height: float) -> Array:
-    """Return float[count, 4]: (x, y, width, height) of `count` equal parts next to each other."""
+    """Return float[count, 4]: (x, y, width, height) of `count` equal areas next to each other."""
     part_width = width / max(1, count)
     return rectangles(np.arange(count) * part_width, 0, part_width, height)
 
 
 def tall(mark: Cells | Rows | Painted) -> float:
-    """Return the height of a mark that is decided by its content, as it is shown at first."""
+    """Return the initial height of a mark whose height depends on its content."""
     if isinstance(mark, Painted):
         return mark.height
     if isinstance(mark, Cells):

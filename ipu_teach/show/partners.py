@@ -1,4 +1,4 @@
-"""A matrix of senders and receivers, and one tile among its partners, as shapes for stills.
+"""Draw a matrix of senders and receivers, and one tile with its partners, as shapes.
 
 static/exchange.js draws the same in the player.
 """
@@ -68,14 +68,14 @@ def paint_matrix(scene: Scene, mark: Matrix, still: Still) -> Iterator[Shape]:
 
 
 def links(mark: Matrix, codes: Array) -> Array:
-    """Return int[n, 2]: the pairs (receiver, sender) of IPUs that communicate over a link."""
+    """Return int[n, 2]: the (receiver, sender) of each pair of IPUs that use a link."""
     ipus = mark.bins // mark.ipu
     sectors = np.asarray(codes.reshape(ipus, mark.ipu, ipus, mark.ipu).any(axis=(1, 3)))
     return np.argwhere(sectors & ~np.eye(ipus, dtype=bool))
 
 
 def around(sizes: Array, middle: int) -> list[tuple[int, int, int]]:
-    """Return (partner, bytes from it, bytes to it) for each partner of bin `middle`.
+    """Return `(partner, received, sent)` for each partner of bin `middle`, in bytes.
 
     Partners with the most bytes come first. `sizes` is int[receivers, senders], in bytes.
     """
@@ -88,20 +88,20 @@ def around(sizes: Array, middle: int) -> list[tuple[int, int, int]]:
 
 
 def busiest(drawing: Drawing) -> int:
-    """Return the bin from and at which most bytes arrive, the first of equal ones."""
+    """Return the bin that sends and receives the most bytes; the first one of equal bins."""
     delivered, received = (np.asarray(bar.length) for bar in drawing.bars)
     return int(np.argmax(delivered + received))
 
 
 def bin_name(mark: Matrix, which: int) -> str:
-    """Return the tiles of a row or a column, as a text."""
+    """Return a text with the tiles of a row or a column."""
     first = which * mark.each
     last = min((which + 1) * mark.each, mark.tiles) - 1
     return f"{first:,}" if first == last else f"{first:,} to {last:,}"
 
 
 def paint_partners(scene: Scene, mark: Partners, still: Still) -> Iterator[Shape]:
-    """Yield the busiest tile in the middle, and its partners in a column on each side."""
+    """Yield the busiest tile in the middle, and a column of its partners on each side."""
     matrix = scene.mark(mark.of)
     assert isinstance(matrix, Matrix)
     middle = busiest(scene.drawings[still.lanes[matrix.name][0]])
@@ -125,7 +125,8 @@ def paint_partners(scene: Scene, mark: Partners, still: Still) -> Iterator[Shape
     wide = NAME * max((len(t) for t in sum(told, [])), default=0) + 6
     half = -(-len(shown) // 2)
     for place, ((which, received, sent), lines) in enumerate(zip(shown, told, strict=True)):
-        way, k = (-1, place) if place < half else (1, place - half)  # on the right, on the left
+        # The first half of the partners is on the right, the second half on the left.
+        way, k = (-1, place) if place < half else (1, place - half)
         rows = half if way < 0 else len(shown) - half
         v = mark.y + (k + 0.5) / rows * mark.height
         edge = x - way * mark.width / 2
@@ -133,7 +134,8 @@ def paint_partners(scene: Scene, mark: Partners, still: Still) -> Iterator[Shape
         near = (x - way * (NAME * len(bin_label) / 2 + 8), y + (v - y) / 4)
         across = near[0] - far[0]
         down = near[1] - far[1]
-        both = 4.0 if received and sent else 0.0  # side by side
+        # Arrows in both directions are drawn next to each other.
+        both = 4.0 if received and sent else 0.0
         if matrix.ipu and which // matrix.ipu != middle // matrix.ipu:
             yield Outline(matrix.link, np.array((far, near)), False, LINK)
         for size, inward, shift in ((received, True, both), (sent, False, -both)):

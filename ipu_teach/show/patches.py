@@ -1,8 +1,7 @@
-"""The view `patches`: the window over an image, its row in the matrix of patches, and that row's
-elements in memory.
+"""The view `patches`: a window over an image, its row in the matrix of patches, and its memory.
 
-A switch shows the same elements in the memory order of another tensor, such as one with channels
-first.
+It shows where the elements of the row are in memory. A switch shows the same elements in the memory
+order of another tensor, such as one with channels first.
 """
 
 from __future__ import annotations
@@ -40,13 +39,14 @@ SWITCH = ("c", "Channels the other way", "shows the other layout and back", Fals
 def patches(x: Tensor, matrix: Tensor, other: Tensor | None = None) -> View:
     """From which places in memory is each row of a matrix of patches picked?
 
-    The view shows an image, a window over it, the row of the window in the matrix, and the places
-    of its elements in memory. `x` is the image, [1, rows, columns, channels], with at most 256
-    elements. `matrix`, [windows, numbers], is a view of it. `other` is a tensor like `x` with
-    another layout or tile mapping; a switch shows the places of the same elements in it. The first
-    36 windows are drawn; the view says so.
+    The view shows an image, a window over it, the row of the window in the matrix, and the
+    positions of its elements in memory. `x` is the image, of the shape [1, rows, columns,
+    channels], with at most 256 elements. `matrix`, of the shape [windows, numbers], is a view of
+    it. `other` is a tensor of the shape of `x` with another layout or tile mapping; a switch shows
+    the positions of the same elements in it. At most 36 windows are drawn; a note below the picture
+    says so.
 
-    Raises `InvalidOptionError` for any other argument.
+    :raises InvalidOptionError: if an argument is not such a tensor.
     """
     for tensor in (x, matrix, *([] if other is None else [other])):
         if not isinstance(tensor, Tensor):
@@ -62,19 +62,19 @@ def patches(x: Tensor, matrix: Tensor, other: Tensor | None = None) -> View:
             next:  give one with a row for each window.""")
     if other is not None and other.shape != x.shape:
         raise InvalidOptionError(f"""show.patches() was given an image of shape {x.shape} and
-            another of shape {other.shape}.
-            next:  give both the same shape, as by dim_shuffle.""")
+            another image of shape {other.shape}.
+            next:  give the second image the same shape, for example with dim_shuffle.""")
     return View(_Windows(x, matrix, other).scene())
 
 
 @dataclass(frozen=True, eq=False)
 class _Layout:
-    """The places of an image's elements.
+    """The positions of an image's elements in memory.
 
     Attributes:
         tile: the tile of each element.
         place: the rank of each element among those on its tile, by address.
-        longest: the elements of the fullest tile.
+        longest: the number of elements on the fullest tile.
     """
 
     tile: Array
@@ -83,7 +83,7 @@ class _Layout:
 
     @classmethod
     def of(cls, tensor: Tensor) -> _Layout:
-        """Return the places of the elements of a tensor."""
+        """Return the positions of the elements of a tensor."""
         address = (tensor.offset + tensor.layout.positions).reshape(-1)
         tile = tensor.graph.tile_map().at(address * tensor.dtype.size).astype(np.int64)
         place = np.zeros(len(address), np.int64)
@@ -93,16 +93,16 @@ class _Layout:
         return cls(tile, place, int(np.bincount(np.maximum(tile, 0)).max()))
 
     def pieces(self, elements: Array) -> int:
-        """Return the number of pieces of memory of these elements.
+        """Return the number of contiguous pieces of memory that these elements occupy.
 
-        Neighbours on a tile are one piece.
+        Elements next to each other on a tile are one piece.
         """
         key = np.unique(self.tile[elements] * 10**6 + self.place[elements])
         return int(1 + (np.diff(key) > 1).sum()) if len(key) else 0
 
 
 class _Windows:
-    """The rows of a matrix as elements of the image, -1 for an element that is not in it."""
+    """The rows of the matrix: the index of the image element at each place, -1 for none."""
 
     def __init__(self, x: Tensor, matrix: Tensor, other: Tensor | None) -> None:
         self.x = x
@@ -114,17 +114,19 @@ class _Windows:
         hits = address[order][nearest] == wanted
         self.rows: Array = np.where(hits, order[nearest], -1)
         if (self.rows < 0).all() or x.graph is not matrix.graph:
-            raise InvalidOptionError("""show.patches() was given a matrix without elements of the
-                image.
-                next:  give a view of it, as patches(x, 3).""")
+            raise InvalidOptionError("""show.patches() was given a matrix that contains no element
+                of the image.
+                next:  give a matrix that is a view of the image.""")
 
     def elements(self, row: int) -> tuple[Array, Array]:
-        """Return (the elements of a window, those that are also in the window before it)."""
+        """Return `(elements, shared)` of a window; `shared` are also in the window before it."""
         elements = np.unique(self.rows[row][self.rows[row] >= 0])
         return elements, np.intersect1d(elements, self.rows[row - 1]) if row else elements[:0]
 
     def description(self, row: int) -> tuple[str, str]:
-        """Return (the rows and columns of a window, the pieces of memory that it covers)."""
+        """Return two texts: the rows and columns of a window, and the pieces of memory that it
+        occupies.
+        """
         elements, shared = self.elements(row)
         _, down, across, channels = self.x.shape
         _, i, j, _ = np.unravel_index(elements, (1, down, across, channels))
@@ -138,12 +140,14 @@ class _Windows:
         return where, f"{text}{f', in the other layout {other[0]}' if other else ''}{before}"
 
     def _mean_pieces(self) -> list[float]:
-        """Return, for each layout, the mean number of pieces of memory of a window."""
+        """Return, for each layout, the mean number of contiguous pieces of memory of a window."""
         elements = [self.elements(row)[0] for row in range(len(self.rows))]
         return [float(np.mean([layout.pieces(e) for e in elements])) for layout in self.layouts]
 
     def sentence(self) -> str:
-        """Return the numbers in the matrix and in memory, and the pieces of memory of a row."""
+        """Return a sentence: the numbers in the matrix and in memory, and the pieces of memory of a
+        row.
+        """
         windows, numbers = self.rows.shape
         pieces, *other = self._mean_pieces()
         text = (
@@ -154,7 +158,7 @@ class _Windows:
         return f"{text}, in the other layout from {other[0]:.3g}." if other else f"{text}."
 
     def _title(self) -> str:
-        """Return the mean number of pieces of memory from which a window is picked."""
+        """Return the title: the mean number of pieces of memory from which a window is copied."""
         pieces, *other = self._mean_pieces()
         text = f"A window is picked from {pieces:.3g} pieces of memory on average"
         return f"{text}, in the other layout from {other[0]:.3g}" if other else text
@@ -192,7 +196,7 @@ class _Windows:
         )
 
     def _mark(self, shown_: int) -> Painted:
-        """Return the pictures of the first `shown_` windows, in each layout."""
+        """Return the mark with a picture for each of the first `shown_` windows, in each layout."""
         _, down, across, channels = self.x.shape
         side = min(SIDE, (MATRIX - 24) / (channels * (across + 1)), 200 / down)
         _, i, j, c = np.unravel_index(np.arange(self.x.num_elements), self.x.shape)
@@ -231,9 +235,10 @@ class _Windows:
         )
 
     def _memory(self, tiles: list[int], low: float) -> list[tuple[Array, float]]:
-        """Return, for each layout, (x and y of the elements in memory, the width of an element).
+        """Return, for each layout, `(positions, pitch)` of the elements in memory.
 
-        Each tile has a line; the first line is at `low`.
+        `positions` is float[elements, 2], and `pitch` is the width of an element. Each tile has a
+        line; the first line is at `low`.
         """
         memory = []
         for layout in self.layouts:
@@ -251,10 +256,11 @@ class _Windows:
         memory: Array,
         pitch: float,
     ) -> list[Shape]:
-        """Return the shapes of a window: its elements in the image, the matrix and the memory.
+        """Return the shapes of a window: its elements in the image, in the matrix and in memory.
 
-        Lines lead from its row to the memory. `squares` are the elements in the image, `cell` is
-        (width, height) of a number in the matrix, and `memory` has x and y of each element there.
+        Lines join its row with the memory. `squares` are the elements in the image, `cell` is
+        (width, height) of a number in the matrix, and `memory` has x and y of each element in
+        memory.
         """
         elements, shared = self.elements(row)
         kind = np.full(len(squares), PLAIN)

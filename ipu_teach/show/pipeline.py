@@ -1,7 +1,7 @@
 """The view `pipeline`: the schedule of a pipeline, its bubble, and what each stage stores.
 
-The boxes are the micro-batch of each stage in each tick. Below are the activations that each stage
-stores, and the run, IPU by IPU, on the axis of modelled time.
+The boxes show the micro-batch of each stage in each tick. Below are the saved activations of each
+stage, and the run on an axis of modelled time, IPU by IPU.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MOST_TICKS = 128
 MOST_STAGES = 32
 WIDE = 554.0
 HIGH = 240.0
-NARROWER = 0.47  # the factor by which a narrow page shrinks the boxes, but not their texts
+NARROWER = 0.47  # A narrow page shrinks the boxes by this factor, but not their texts.
 GOES = {FORWARD: len(STATES), BACKWARD: len(STATES) + 1}
 BUBBLE = len(STATES) + 2
 HELD = len(STATES) + 3
@@ -48,12 +48,13 @@ def pipeline(ticks: Iterable[Iterable[tuple[str, int, int]]], report: Report | N
     """How much of a pipeline's schedule is bubble, and what does each stage hold?
 
     The view shows a schedule stage by stage and tick by tick, with the micro-batches that each
-    stage stores; with the `report` of its run, also how long each IPU works. `ticks` are those of
-    `schedules.pipeline_schedule`. The first 128 ticks, 32 stages and 3,000 supersteps are drawn,
-    and fewer if the scene would be larger than 150 kB; the view says so, and its table has all
-    ticks.
+    stage stores. `ticks` is the result of `schedules.pipeline_schedule`. With the `report` of a run
+    of the pipeline, the view also shows how long each IPU works. At most 128 ticks, 32 stages and
+    3,000 supersteps are drawn, and fewer if the scene would be larger than 150 kB. A note below the
+    picture says so; the table has all ticks.
 
-    :raises InvalidOptionError: for malformed ticks, or a stage with two micro-batches in one tick.
+    :raises InvalidOptionError: if `ticks` is malformed, or a stage has two micro-batches in one
+        tick.
     """
     every = list[list[Work]]()
     busy = set[tuple[int, int]]()
@@ -66,21 +67,24 @@ def pipeline(ticks: Iterable[Iterable[tuple[str, int, int]]], report: Report | N
             break
         if (t, stage) in busy:
             raise InvalidOptionError(f"""show.pipeline() was given two steps for stage {stage} in
-                tick {t}.
-                next:  give each a tick of its own: a stage does one step in a tick.""")
+                tick {t}, but a stage executes one step in a tick.
+                next:  move one of the two steps to another tick.""")
         busy.add((t, stage))
     if not works:
-        raise InvalidOptionError(f"""show.pipeline() was given {shown(ticks)}, which are not ticks.
-            next:  give what schedules.pipeline_schedule(stages, micro_batches) gives: for each tick
-            a list of ("forward" or "backward", stage, micro-batch).""")
+        raise InvalidOptionError(f"""show.pipeline() was given {shown(ticks)}, which is not a list
+            of ticks.
+            next:  give the result of schedules.pipeline_schedule(stages, micro_batches): for each
+            tick, a list of ("forward" or "backward", stage, micro-batch).""")
     if report is not None:
         checked(report, "pipeline")
     return fitting(partial(_scene, every, report), MOST_STEPS)
 
 
 def held(every: Ticks, stages: int) -> Array:
-    """Return int64[stages, ticks]: the number of micro-batches that each stage holds, including
-    the one at work."""
+    """Return int64[stages, ticks]: the number of micro-batches that each stage holds.
+
+    The micro-batch at work is included.
+    """
     stashed = np.zeros((stages, len(every)), np.int64)
     back = {(s, b) for now in every for kind, s, b in now if kind == BACKWARD}
     for t, now in enumerate(every):
@@ -93,7 +97,9 @@ def held(every: Ticks, stages: int) -> Array:
 
 
 def _schedule(shown: Ticks, rows: int, high: float) -> Painted:
-    """Return the boxes of the first `rows` stages in the ticks `shown`; a row is `high`."""
+    """Return the boxes of the first `rows` stages in the given ticks. `high` is the height of a
+    row.
+    """
     ticks = len(shown)
     wide = WIDE / ticks
     cells: dict[tuple[int, int], Cell] = {
@@ -105,7 +111,8 @@ def _schedule(shown: Ticks, rows: int, high: float) -> Painted:
         for kind, s, b in (work for work in now if work.stage < rows):
             long_text = f"{kind[0].upper()}{b}"
             short_text = f"{b}"
-            fits = len(long_text) * LETTER + 4 < NARROWER * wide  # on a narrow page, too
+            # The long text must fit on a narrow page, too.
+            fits = len(long_text) * LETTER + 4 < NARROWER * wide
             texts = (long_text, short_text) if fits else (short_text,)
             description = f"tick {t}: stage {s} goes {kind} with micro-batch {b}"
             cells[s, t] = s, t, GOES[kind], texts, description
@@ -117,7 +124,7 @@ def _schedule(shown: Ticks, rows: int, high: float) -> Painted:
 
 
 def _holds(holds: Array, most_held: list[int], high: float) -> Painted:
-    """Return the bars of the micro-batches that each stage holds; a row is `high`.
+    """Return the bars of the micro-batches that each stage holds. `high` is the height of a row.
 
     `holds` is int[stages, ticks], and `most_held` has the maximum of each stage.
     """
@@ -151,7 +158,9 @@ def _holds(holds: Array, most_held: list[int], high: float) -> Painted:
 
 
 def _scene(every: Ticks, report: Report | None, max_ticks: int) -> Scene:
-    """Return the scene of the first `max_ticks` ticks, and of as many supersteps of the run."""
+    """Return the scene of the first `max_ticks` ticks and the first `max_ticks` supersteps of the
+    run.
+    """
     stages = 1 + max(work.stage for now in every for work in now)
     works = sum(map(len, every))
     most_held = stash(every, stages)
@@ -196,8 +205,10 @@ def _scene(every: Ticks, report: Report | None, max_ticks: int) -> Scene:
 
 
 def _run(panels: Panels, report: Report, max_ticks: int) -> str:
-    """Put a lane for each IPU, for at most `max_ticks` supersteps; return a text with the share of
-    the run that IPUs wait."""
+    """Put a lane for each IPU, for at most `max_ticks` supersteps.
+
+    Return a text with the share of the run for which IPUs wait.
+    """
     names = report.target.sets
     intervals_of = defaultdict[tuple[int, int], list[tuple[int, int]]](list)
     panels.first(max_ticks, report.num_steps, "supersteps", "The run shows")

@@ -1,8 +1,8 @@
-"""Ordinary plots, drawn by matplotlib, each with alternative text.
+"""Plots drawn by matplotlib, each with alternative text.
 
-A picture is an `<img>` in HTML, with the alternative text as its `alt`. So it is shown in a
-notebook that is not trusted and in an exported page without a network, and a screen reader reads
-the text. Matplotlib is imported when the first picture is drawn.
+A plot is an `<img>` in HTML whose `alt` is the alternative text. So a notebook that is not trusted
+and an exported page without a network show it, and a screen reader reads the text. matplotlib is
+imported when the first plot is drawn.
 """
 
 from __future__ import annotations
@@ -37,10 +37,12 @@ class _Colours(TypedDict, total=False):
 
 
 class Picture:
-    """A drawn figure: the bytes of a PNG file, and alternative text, which may not be empty.
+    """A drawn figure: the bytes of a PNG file, and its alternative text.
 
-    A notebook shows the picture if it is the last value of a cell. Raises `InvalidOptionError` if
-    `alt` is empty, and `PoplarTypeError` if `png` is not bytes.
+    A notebook shows the picture if it is the last value of a cell.
+
+    :raises InvalidOptionError: if `alt` is empty.
+    :raises PoplarTypeError: if `png` is not bytes.
     """
 
     @checks("png")
@@ -63,8 +65,9 @@ class Picture:
 def picture(figure: Figure, alt: str) -> Picture:
     """Return a matplotlib figure as a `Picture`.
 
-    `alt` states in one or two sentences what the figure shows. Raises `InvalidOptionError` if `alt`
-    is empty, or if `figure` is not a figure.
+    `alt` states in one or two sentences what the figure shows.
+
+    :raises InvalidOptionError: if `alt` is empty, or `figure` is not a figure.
     """
     _check_alt(alt)
     if not hasattr(figure, "savefig"):
@@ -98,15 +101,15 @@ def images(
     diverging: bool = False,
     heat: bool = False,
 ) -> Picture:
-    """Return images in rows of up to five, in grey, with black for the highest value of an image.
+    """Return images in rows of up to five. The highest value of each image is black.
 
     `pictures` is an array of n images of numbers, with the shape (n, height, width). `alt` states
-    what they show. `titles` has n titles, each of which is written above its image. With
-    `diverging`, values below zero are red, values above zero are blue, and zero is white. With
-    `heat`, all images share a scale from black through red to yellow, and a bar shows its values.
+    what they show. `titles` has n titles, which are written above the images. With `diverging`,
+    values below zero are red, values above zero are blue, and zero is white. With `heat`, all
+    images share a scale from black through red to yellow, and a bar shows its values.
 
-    :raises InvalidOptionError: if the text is empty; if `pictures` or `titles` have another shape;
-        or if `diverging` and `heat` are both True.
+    :raises InvalidOptionError: if `alt` is empty, if `pictures` or `titles` has another shape, or
+        if `diverging` and `heat` are both True.
     """
     if diverging and heat:
         raise InvalidOptionError(
@@ -123,7 +126,7 @@ def images(
 
     columns = min(len(image_array), 5)
     rows = -(-len(image_array) // columns)
-    side_inches = min(2.2, 9.2 / columns)  # inches
+    side_inches = min(2.2, 9.2 / columns)
     figure = Figure(
         figsize=(side_inches * columns, 1.13 * side_inches * rows), layout="constrained"
     )
@@ -152,7 +155,7 @@ def images(
 def _stack(pictures: Array) -> Array:
     """Return the pictures as an array of numbers with three dimensions.
 
-    Raises `InvalidOptionError` if they are empty, of another shape, or not numbers.
+    :raises InvalidOptionError: if they are empty, have another shape, or are not numbers.
     """
     try:
         image_array = np.asarray(pictures)

@@ -1,6 +1,6 @@
 """Write PNG files of a few flat colours, with a pixel for each value.
 
-They are not compressed, so that their bytes are the same on every machine.
+The files are not compressed, so that their bytes are the same on every machine.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from ipu_teach.types import Array
 
-LONGEST_BLOCK = 65_535  # a stored block has at most this many bytes (RFC 1951, 3.2.4)
+LONGEST_BLOCK = 65_535  # A stored block has at most this many bytes (RFC 1951, 3.2.4).
 
 
 def indexed_png(codes: Array, colours: Sequence[str]) -> bytes:

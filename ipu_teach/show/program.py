@@ -1,8 +1,9 @@
-"""The view `program`: the programs as a tree, with the runs and the cycles of each part.
+"""The view `program`: the programs as a tree, with the executions and the cycles of each part.
 
-A part folds and unfolds; a folded part shows the sums of its parts. Every number of cycles is
-modelled. Several IPUs work at the same time: a part then has the cycles of the IPU with the most
-work in it, and its share of that IPU's clock; the table has the cycles of every IPU.
+A part is a node of the tree, such as a Sequence or an Execute. A folded part shows the sum over the
+parts in it. All cycles are modelled. Several IPUs work at the same time: a part then has the cycles
+of the IPU with the most work in it, and its share of that IPU's time. The table has the cycles of
+every IPU.
 """
 
 from __future__ import annotations
@@ -27,21 +28,24 @@ from ipu_teach.target import Target
 from ipu_teach.types import Array
 
 MOST_ROWS = 1000
-FIRST_ROWS = 28  # that are unfolded at first
-LONGEST_TITLE = 60  # characters
-MOST_UNFOLDED = 60  # rows that show so that one of them is the step which takes most
-SMALL_SHARE = 10.0  # per cent; if no step has more, the title says that the cycles are spread
+FIRST_ROWS = 28  # At most this many rows are visible at first.
+LONGEST_TITLE = 60  # A title has at most this many characters.
+# The tree is unfolded to the costliest step if at most this many rows become visible.
+MOST_UNFOLDED = 60
+# Per cent. If no step takes that many, the title says that the cycles are spread.
+SMALL_SHARE = 10.0
 PITCH = 20.0
 
 
 def program(report: Report) -> View:
     """Which part of the program takes the cycles?
 
-    The view shows the programs in `report` as a tree, with the runs and the cycles of each part.
-    Nothing needs to have run. The step that takes most is unfolded, unless that would show more
-    than 60 rows; if no step takes 10 %, the title says that the cycles are spread. Trees of more
-    than 1,000 parts are shown up to there; the view says so. The steps that ran show which way an
-    If or a loop went.
+    The view shows the programs in `report` as a tree, with the executions and the cycles of each
+    part. The program need not have run. The tree is unfolded down to the step that takes the most
+    cycles, unless that would show more than 60 rows. If no step takes 10 % of the cycles, the title
+    says that they are spread. Only the first 1,000 parts of a tree are shown; a note below the
+    picture says so. The steps that ran show which branch of an If was taken, and how often a loop
+    ran.
 
     :raises InvalidOptionError: if `report` is not a report, or has no program.
     """
@@ -60,7 +64,7 @@ def program(report: Report) -> View:
 
 
 def _scene(report: Report, walk: Walk, all_places: list[WalkPlace]) -> Scene:
-    """Return the scene of the first 1,000 of `all_places`."""
+    """Return the scene of the parts `all_places`, of which the first 1,000 are drawn."""
     places = all_places[:MOST_ROWS]
     several = report.target.num_sets > 1
     clocks = _kinds(report, walk)
@@ -122,9 +126,9 @@ def _tree(
     kinds: list[Counter[str]],
     total: float,
 ) -> Tree:
-    """Return the tree of the program, with a row for each place.
+    """Return the tree of the program, with a row for each part in `places`.
 
-    `cells` are the texts in the columns, row by row, and `kinds` the cycles of each place by the
+    `cells` are the texts in the columns, row by row. `kinds` has the cycles of each part by the
     kind of phase.
     """
     depth = np.array([place.depth for place in places])
@@ -153,9 +157,9 @@ def _cells(
     total: float,
     ipus: tuple[str, ...],
 ) -> list[str]:
-    """Return the texts in the columns of each place, row by row.
+    """Return the texts in the columns of the tree, row by row.
 
-    `ipus` are the names of the IPUs, or () if there is one clock.
+    `ipus` are the names of the IPUs, or () if there is only one.
     """
     cells: list[str] = []
     for place in places:
@@ -178,9 +182,9 @@ def _finding(
     cycles_of: dict[WalkPlace, float],
     total: float,
 ) -> tuple[Tree, str]:
-    """Return (`tree`, unfolded to the step that takes longest, and the picture's title).
+    """Return `(tree, title)`: the tree, unfolded to the step that takes longest, and the title.
 
-    `places` are those that are drawn, of `num_places`.
+    `places` are the parts that are drawn; there are `num_places` parts.
     """
     opened = tree.open
     largest = max(steps, key=lambda step: float(step.cycles.max()), default=None)
@@ -203,7 +207,7 @@ def _finding(
 
 
 def _notes(walk: Walk, has_overlap: bool) -> list[str]:
-    """Return the notes; `has_overlap` is whether several IPUs work at the same time."""
+    """Return the notes. `has_overlap` is whether several IPUs work at the same time."""
     notes = []
     if walk.unplaced:
         notes.append(
@@ -218,7 +222,7 @@ def _notes(walk: Walk, has_overlap: bool) -> list[str]:
 
 
 def _still_note(num_places: int, total: float, has_overlap: bool) -> str:
-    """Return the number of parts and their modelled cycles, and how these add up."""
+    """Return a text with the number of parts and their modelled cycles, and how these add up."""
     note = f"{counted(num_places, 'part')}, {number(total)} modelled cycles"
     if has_overlap:
         note += (
@@ -229,8 +233,10 @@ def _still_note(num_places: int, total: float, has_overlap: bool) -> str:
 
 
 def _numbered(places: Sequence[WalkPlace]) -> dict[int, str]:
-    """Return the title of each place by its id. Steps next to each other with one title are
-    numbered: Copy 2 of 3."""
+    """Return the title of each part, by the `id` of its place.
+
+    Neighbouring steps with the same title are numbered, such as "Copy 2 of 3".
+    """
     titles = {id(place): place.title for place in places}
     for place in places:
         same_title = Counter(child.title for child in place.children if child.node.step < 0)
@@ -250,10 +256,10 @@ def _numbered(places: Sequence[WalkPlace]) -> dict[int, str]:
 
 
 def _by_content(place: WalkPlace) -> str:
-    """Return the title of a part by its steps, such as "Sequence: forward0, backward3".
+    """Return a title that lists the steps of a part, such as "Sequence: forward0, backward3".
 
-    Of names such as "forward0/multiply" the first word counts. If the part's own name, or all of
-    its steps, have that word, the next one counts.
+    A name such as "forward0/multiply" is represented by its first word. If the name of the part, or
+    all of its steps, contain that word, the next word is used.
     """
     steps = list(dict.fromkeys(leaf.title for leaf in place.walk() if leaf.node.step >= 0))
     executed = [step.removeprefix("Execute ") for step in steps if step.startswith("Execute ")]
@@ -274,8 +280,10 @@ def _by_content(place: WalkPlace) -> str:
 
 
 def _whose(cycles: Sequence[float], sets: Sequence[str]) -> str:
-    """Return the name of the IPU with the most cycles, or how many IPUs have that many; "" if
-    there are no cycles."""
+    """Return the name of the IPU with the most cycles, or how many IPUs have that many.
+
+    It is "" if there are no cycles.
+    """
     busiest = [ipu for ipu, cycles_of_ipu in enumerate(cycles) if cycles_of_ipu == max(cycles) > 0]
     several = (
         "all" if len(busiest) == len(cycles) else f"{len(busiest)} of {len(cycles)}" * bool(busiest)
@@ -284,10 +292,10 @@ def _whose(cycles: Sequence[float], sets: Sequence[str]) -> str:
 
 
 def _opened(depth: Array, counts: Array) -> Array:
-    """Return int64[parts]: 1 for each part that is unfolded.
+    """Return int64[parts]: 1 for each part that is unfolded at first, else 0.
 
-    Whole levels are unfolded as long as at most `FIRST_ROWS` rows show. `depth` and `counts` are
-    the depth of each part, and the number of parts in it.
+    Whole levels are unfolded while at most `FIRST_ROWS` rows are visible. `depth` is the level of
+    each part, and `counts` is the number of parts in it.
     """
     level = 0
     while (depth <= level + 1).sum() <= FIRST_ROWS and level < depth.max():
@@ -297,10 +305,12 @@ def _opened(depth: Array, counts: Array) -> Array:
 
 
 def _kinds(report: Report, walk: Walk) -> dict[int, list[Counter[str]]]:
-    """Return, by the id of a place, the cycles of each kind of phase in it, for each IPU.
+    """Return the cycles of each part for each IPU, by the kind of phase.
 
-    If a step's cycles depend on data and the step is at several places, each place gets the same
-    share of every kind as of the total.
+    The key is the `id` of the part's place.
+
+    If a step with cycles that depend on data occurs in several places, each place gets the same
+    share of every kind of phase as of the total.
     """
     executions = report.executions.tolist() if report.num_steps else []
     ipus = report.target.num_sets
@@ -312,11 +322,11 @@ def _kinds(report: Report, walk: Walk) -> dict[int, list[Counter[str]]]:
         for ipu, clock in enumerate(
             clocks_of_leaf.setdefault(leaf, [Counter() for _ in range(ipus)])
         ):
-            # an IPU without a part in a step of all IPUs has no cycles of it
+            # An IPU that does not take part in a step of all IPUs has no cycles in it.
             for phase in report.phases(step, ipu) if at_work(report, step)[ipu] else ():
                 clock[phase.kind] += times * phase.cycles
     clocks_of_place: dict[int, list[Counter[str]]] = {}
-    # inner places come before those that contain them
+    # This order visits the parts of a place before the place.
     for place in reversed([place for root in walk.roots for place in root.walk()]):
         share = place.cycles / (cycles_of_leaf[place.node.step] or 1)
         clocks_of_place[id(place)] = [
@@ -332,23 +342,23 @@ def _kinds(report: Report, walk: Walk) -> dict[int, list[Counter[str]]]:
 
 
 def _pieces(kinds: list[Counter[str]], total: float) -> dict[str, Array]:
-    """Return the thousandths of the run that each row spends on each kind of phase, by its code.
+    """Return int64[rows] for each kind of phase: the thousandths of the run spent in it.
 
-    Rounding keeps the sum of a row.
+    The key is the code of the kind. The rounded numbers of a row add up to its rounded sum.
     """
     ends = np.cumsum([[row[code.name] for code in palette.PHASES] for row in kinds], axis=1)
     parts = np.diff(np.round(1000 * ends / (total or 1)).astype(np.int64), axis=1, prepend=0)
     return {f"{code}": parts[:, code] for code in np.flatnonzero(parts.any(axis=0)).tolist()}
 
 
-CyclesOf = Mapping[WalkPlace, Sequence[float]]  # the cycles of each place on each IPU
+CyclesOf = Mapping[WalkPlace, Sequence[float]]  # This maps a place to its cycles on each IPU.
 
 
 class Spent(NamedTuple):
-    """All steps of one name.
+    """All steps with the same name.
 
-    `cycles` are those on each IPU, and `places` those of the steps in the tree, the one with the
-    most cycles first.
+    `cycles` has their cycles on each IPU. `places` are the places of these steps in the tree; the
+    place with the most cycles comes first.
     """
 
     title: str
@@ -358,7 +368,7 @@ class Spent(NamedTuple):
 
 
 def _by_title(places: Sequence[WalkPlace], spent: CyclesOf) -> list[Spent]:
-    """Return the cycles of the steps; those of one name count together, on each IPU."""
+    """Return the cycles of the steps on each IPU, added up over the steps with the same name."""
     by_title: dict[str, Spent] = {}
     for place in places:
         if place.node.step >= 0:
@@ -372,10 +382,13 @@ def _by_title(places: Sequence[WalkPlace], spent: CyclesOf) -> list[Spent]:
 
 
 def _path_to(target: WalkPlace, places: Sequence[WalkPlace]) -> Array:
-    """Return int64[parts]: 1 for each part that contains `target`, so that its row shows when
-    these parts are unfolded. `places` are in the order of the rows."""
+    """Return int64[parts]: 1 for each part that contains `target`, else 0.
+
+    If these parts are unfolded, the row of `target` is visible. `places` are in the order of the
+    rows.
+    """
     path: Array = np.zeros(len(places), np.int64)
-    depth = 0  # The next part of the path is less deep; 0 until the row of the target.
+    depth = 0  # The level of the last part found on the path. It is 0 before the row of the target.
     for row in reversed(range(len(places))):
         if places[row] is target:
             depth = target.depth
@@ -385,7 +398,7 @@ def _path_to(target: WalkPlace, places: Sequence[WalkPlace]) -> Array:
 
 
 def _title(largest: Spent, share: float) -> str:
-    """Return the title of a run in which one step takes the share `share`, in per cent."""
+    """Return the title of a run in which one step takes `share` per cent of the cycles."""
     places = f" in {len(largest.places):,} steps" if len(largest.places) > 1 else ""
     return f"{short_name(largest.title, 48)} takes most, {share:.1f} % of the cycles{places}"
 
@@ -393,7 +406,10 @@ def _title(largest: Spent, share: float) -> str:
 def _sentence(
     walk: Walk, count: int, steps: list[Spent], total: float, *, spent: CyclesOf, target: Target
 ) -> str:
-    """Return how large the programs are, and which step takes most of the busiest IPU's cycles."""
+    """Return a sentence: the size of the programs, and the step that takes the most cycles.
+
+    On several IPUs, it is the step that takes the most cycles of the busiest IPU.
+    """
     clocks = [sum(clock) for clock in zip(*(spent[root] for root in walk.roots), strict=True)]
     ipu = clocks.index(max(clocks))
     text = (

@@ -1,8 +1,8 @@
-"""The view `recompute`: the live inputs of a chain and their cost, for several choices.
+"""The view `recompute`: the live inputs of a chain of layers and their cost, for several choices.
 
 On the left are the steps of the schedule, with a lane for the input of each layer. On the right is
-a dot for each choice: further down means less memory, further left means faster. A line joins the
-choices that no other choice beats in both.
+a dot for each choice: a lower dot means less memory, and a dot further left means less time. A line
+joins the choices that no other choice improves in both.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CODES = (
     Code("no other is smaller and quicker", "B", "#009e73", "#1cb288", pattern="."),
     palette.GAPS.lettered("O", "another is smaller and quicker"),
 )
-MOST = 64  # choices
+MOST = 64  # At most this many choices are shown.
 WIDE = 280.0
 HIGH = 180.0
 UNDER = 32.0
@@ -48,39 +48,41 @@ def recompute(
 ) -> View:
     """How much memory does recomputation save, and what does it cost?
 
-    The view shows what is alive when in a chain of `layers` layers, and what that costs, for
-    several choices of the layers whose inputs are `kept`, by name, as `schedules.recompute` takes
-    them. With `reports` by the same names, costs are the bytes of the fullest tile and the modelled
-    cycles of these runs; else the maximum number of live inputs, and the number of recomputed
-    layers.
+    A chain of `layers` layers keeps the inputs of some layers for the backward pass, and recomputes
+    the others. `kept` maps the name of each choice to the layers whose inputs are kept, as for
+    `schedules.recompute`. The view shows, for each choice, which inputs are alive in each step, and
+    the cost. `reports` maps the same names to the reports of runs: then the costs are the bytes of
+    the fullest tile and the modelled cycles. Without reports, the costs are the maximum number of
+    live inputs and the number of recomputed layers.
 
-    :raises InvalidOptionError: if `kept` does not name 1 to 64 choices, or the names of `reports`
-        are others.
+    :raises InvalidOptionError: if `kept` does not contain 1 to 64 choices, or `reports` has other
+        names.
     """
     if not isinstance(kept, Mapping) or not kept or len(kept) > MOST:
         raise InvalidOptionError(f"""show.recompute() was given {shown(kept)} as its choices.
             next:  name one to {MOST} of them: {{"all": range(8), "every 2nd": range(0, 8, 2)}}.""")
     if reports is not None and (not isinstance(reports, Mapping) or reports.keys() != kept.keys()):
-        raise InvalidOptionError(f"""show.recompute() was given reports whose names are not those
-            of its choices.
-            next:  give one for each of {", ".join(map(repr, kept))}, by these names.""")
+        names = ", ".join(map(repr, kept))
+        raise InvalidOptionError(f"""show.recompute() was given reports whose names differ from
+            those of the choices in kept=.
+            next:  give a dict with a report for each of these names: {names}.""")
     return View(_scene(_Choices(layers, kept, reports)))
 
 
 class _Choices:
-    """Several choices of the layers whose inputs are kept, and what each of them costs.
+    """Several choices of the layers whose inputs are kept, and the cost of each choice.
 
     Attributes:
         names: the name of each choice.
-        kept: for each choice the layers whose inputs are kept.
-        plans: the steps of each choice.
-        lives: the inputs that are alive with each choice, see `alive`.
-        peaks_alive: how many inputs are alive at most.
-        again: how many layers are computed again.
+        kept: for each choice, the layers whose inputs are kept.
+        plans: for each choice, the steps of the schedule.
+        lives: for each choice, the result of `alive`.
+        peaks_alive: for each choice, the maximum number of live inputs.
+        again: for each choice, the number of recomputed layers.
         runs: the reports, or [] if there are none.
-        peaks, costs: float[choices]: the memory and the time of each choice. With reports, they are
+        peaks, costs: int[choices]: the memory and the time of each choice. With reports, they are
             the bytes of the fullest tile and the modelled cycles; else `peaks_alive` and `again`.
-        limit: the bytes of a tile; 0 without reports.
+        limit: the bytes of a tile's memory, or 0 without reports.
     """
 
     def __init__(
@@ -109,7 +111,7 @@ class _Choices:
     def texts(self) -> list[str]:
         """Return a text about the memory and the time of each choice.
 
-        With reports, they are compared with those of the choice that keeps the most inputs alive.
+        With reports, each choice is compared with the one that keeps the most inputs alive.
         """
         base = self.peaks_alive.index(max(self.peaks_alive))
         texts = [
@@ -129,7 +131,7 @@ class _Choices:
         return texts
 
     def rows(self) -> list[tuple[str, ...]]:
-        """Return the rows of the table."""
+        """Return the rows of the table, one for each choice."""
         rows = []
         for i, (name, keep) in enumerate(zip(self.names, self.kept, strict=True)):
             peak, cost = self.peaks[i], self.costs[i]
@@ -175,7 +177,7 @@ def _scene(choices: _Choices) -> Scene:
 
 
 def _inputs(choices: _Choices) -> Painted:
-    """Return the lanes of the inputs, with a picture for each choice."""
+    """Return the lanes of the layer inputs, with a picture for each choice."""
     layers = choices.layers
     pitch = HIGH / layers
     return painted(
@@ -194,7 +196,10 @@ def _inputs(choices: _Choices) -> Painted:
 
 
 def _costs(choices: _Choices, peak_text: str, cost_text: str) -> Painted:
-    """Return a dot for each choice, at its time and its memory, which have these names."""
+    """Return the plot of the choices, with a dot for each, from left to right by time.
+
+    `peak_text` and `cost_text` are the names of its axes.
+    """
     names, costs, peaks = choices.names, choices.costs, choices.peaks
     x, up = (0.06 + 0.88 * (v - v.min()) / max(1, int(np.ptp(v))) for v in (costs, peaks))
     x = WIDE * x
@@ -218,10 +223,11 @@ def _costs(choices: _Choices, peak_text: str, cost_text: str) -> Painted:
 
 
 def alive(layers: int, plan: Collection[Step]) -> list[tuple[int, int, int, int]]:
-    """Return (layer, begin, end, code) for each input of a layer, in half steps of the plan.
+    """Return `(layer, begin, end, code)` of each layer input that is alive, in half steps of the
+    plan.
 
-    The result of a step exists from the middle of the step on, and its last operand until the
-    step's end.
+    The result of a step exists from the middle of the step on. Its operand is discarded at the end
+    of the last step that needs it.
     """
     recomputed = {layer + 1 for kind, layer in plan if kind == RECOMPUTE}
     begin_of = {0: (0, KEPT)}
@@ -240,7 +246,7 @@ def alive(layers: int, plan: Collection[Step]) -> list[tuple[int, int, int, int]
 
 
 def _triangle(live: list[tuple[int, int, int, int]], steps: int, layers: int) -> tuple[Shape, ...]:
-    """Return the lanes of the inputs that are alive, step by step."""
+    """Return the shapes of one choice: the lanes of the inputs that are alive, step by step."""
     wide = WIDE / (2 * steps)
     pitch = HIGH / layers
     shapes: list[Shape] = []
@@ -259,8 +265,8 @@ def _dots(
 ) -> tuple[Shape, ...]:
     """Return a dot for each choice, and a line through the choices that are not `beaten`.
 
-    A choice is beaten if another one is not worse in memory and in cost, and better in one of
-    them. `dots` is [x, y, cost, peak] of each choice.
+    A choice is beaten if another choice is at least as good in memory and in cost, and better in
+    one of them. `dots` is [x, y, cost, peak] of each choice.
     """
     x, y, costs, peaks = dots
     bottom = ((0.0, HIGH), (WIDE, HIGH))
@@ -274,7 +280,7 @@ def _dots(
     at = (float(x[chosen]), float(y[chosen]) - 10)
     end = "end" if x[chosen] > WIDE / 2 else "start"
     text_width = LETTER * len(names[chosen]) * (-1 if end == "end" else 1)
-    # the line through the best choices does not strike the name through
+    # A stroke in the background colour keeps the line from crossing the name.
     shapes.append(Stroke(((at[0], at[1] - 4), (at[0] + text_width, at[1] - 4)), 13, "paper"))
     shapes.append(Words(*at, names[chosen], 11, end))
     for choice in (int(np.argmin(x)), int(np.argmax(x))):

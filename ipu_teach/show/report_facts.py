@@ -22,9 +22,9 @@ from ipu_teach.show.segments import MOST_NAMED, Segment, cuts, listed_names
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
-MOST_MOMENTS = 500  # supersteps by which a view follows another
-LONGEST_SOURCE = 40  # lines of a method that are shown
-MOST_SHARES = 8  # IPUs with their share of work in words
+MOST_MOMENTS = 500  # Linked views follow each other for this many supersteps.
+LONGEST_SOURCE = 40  # At most this many lines of a method are shown.
+MOST_SHARES = 8  # A sentence lists the share of at most this many IPUs.
 
 
 def checked(report: object, call: str, must_have_run: bool = True) -> Report:
@@ -43,7 +43,7 @@ def checked(report: object, call: str, must_have_run: bool = True) -> Report:
 
 
 def no_time(call: str) -> InvalidOptionError:
-    """Return the error for a run that takes no time, for a view of time."""
+    """Return the error for a view with a time axis if the run takes no modelled time."""
     return InvalidOptionError(f"""show.{call}() was given a run that takes no modelled time.
         next:  run a program that copies or computes.""")
 
@@ -56,13 +56,20 @@ def linked(
     tile: int | None = None,
     only: int | None = None,
 ) -> Scene:
-    """Return the scene, linked to other scenes of the same report on a page.
+    """Return a copy of the scene that follows other scenes of the same report on a page, and leads
+    them.
 
-    Scenes are linked by the tile, in the marks `tiles` if each of their parts is one tile, and by
-    the current cycle. If the frames are not those of the run, `parts` gives the frame, or the row
-    of the tree, that shows each compiled step; then the first 500 supersteps are followed. On
-    several IPUs only the tile is followed, because they are at several steps at a time. `tile` is
-    the tile that the whole scene is about; `only` is the one superstep of the run that it shows.
+    Scenes are linked by the chosen tile and by the current cycle. `tiles` are the names of the
+    marks in which a tile can be chosen; a mark in which an item is not exactly one tile is left
+    out.
+
+    If the frames of the scene are not those of the run, `parts` maps the number of a compiled step
+    to the frame, or the row of the tree, that shows it. Only the first 500 supersteps are then
+    linked. On several IPUs, which execute different steps at the same time, scenes are linked by
+    the tile alone.
+
+    `tile` is the tile that the whole scene is about, if there is one. `only` is the one superstep
+    of the run that the scene shows, if there is one.
     """
     parts = {} if report.target.num_ipus > 1 else parts
     marks = (m for m in scene.marks if isinstance(m, (Box, Cells)) and m.name in tiles)
@@ -92,12 +99,12 @@ def linked(
 
 
 def _shown_by(report: Report, parts: Mapping[int, int]) -> list[int]:
-    """Return the frame that shows each compiled step, or -1."""
+    """Return, for each compiled step, the index of the frame that shows it, or -1."""
     steps = range(len(report.profile.steps))
     return [parts.get(n, parts.get(report.profile.leaf(n).step, -1)) for n in steps]
 
 
-At = int | str | None  # a superstep of the run, the name of a step, a kind of phase
+At = int | str | None  # the number of a superstep, the name of a step, or a kind of phase
 
 
 def frames_at(
@@ -107,11 +114,13 @@ def frames_at(
     parts: Mapping[int, int] | None = None,
     begins: Array | None = None,
 ) -> Array:
-    """Return bool[frames]: whether each shows `at`.
+    """Return bool[frames]: whether each frame shows `at`.
 
-    `at` is a superstep of the run, the name of a step, or a kind of phase. `stills` are the stills
-    of the frames. Their groups begin with the supersteps `begins`; by default each superstep is a
-    group, and on several IPUs each stretch. With `parts`, as in `linked`, frames are not phases.
+    `at` is the number of a superstep of the run, the name of a step, or a kind of phase. `stills`
+    has the still of each frame. A group of frames begins with each still that is `first`, and
+    `begins` has the number of the superstep with which each group begins. By default, each
+    superstep is a group or, on several IPUs, each stretch. `parts` has the same meaning as in
+    `linked`; if it is given, `at` cannot be a kind of phase.
     """
     order = report.step_numbers
     supersteps: Array = np.arange(len(order))
@@ -133,9 +142,10 @@ def frames_at(
 
 
 def resting(view: str, stills: Sequence[Still], report: Report, at: At, **options: Any) -> int:
-    """Return the longest frame that shows `at`; `options` go to `frames_at`.
+    """Return the index of the longest frame that shows `at`; `options` are arguments of
+    `frames_at`.
 
-    :raises InvalidOptionError: if no frame shows it.
+    :raises InvalidOptionError: if no frame shows `at`.
     """
     chosen = frames_at(stills, report, at, **options)
     if not chosen.any():
@@ -150,7 +160,10 @@ def resting(view: str, stills: Sequence[Still], report: Report, at: At, **option
 
 
 def rests(scene: Scene, report: Report, at: At, **options: Any) -> Scene:
-    """Return the scene, at rest at the longest frame that shows `at`; unchanged if `at` is None."""
+    """Return a copy of the scene that rests at the longest frame that shows `at`.
+
+    If `at` is None, the scene is returned unchanged.
+    """
     if at is None:
         return scene
     stills = [scene.stills[i] for i in scene.frames.tolist()]
@@ -158,9 +171,9 @@ def rests(scene: Scene, report: Report, at: At, **options: Any) -> Scene:
 
 
 def refuse_at_of_two(call: str, second: object, at: At) -> None:
-    """Check that a picture of two runs was given no place to rest.
+    """Check that `at` is None if a view shows two runs.
 
-    :raises InvalidOptionError: if `at` was given with a second run.
+    :raises InvalidOptionError: if both `second` and `at` are given.
     """
     if second is not None and at is not None:
         raise InvalidOptionError(f"""show.{call}() was given at= with two runs, which are shown as
@@ -169,11 +182,12 @@ def refuse_at_of_two(call: str, second: object, at: At) -> None:
 
 
 def because(view: View, report: Report, why: Why | None, at: At = None) -> View:
-    """Return the view at rest at `at`, or with the tiles of a chain of causes in one colour.
+    """Return a copy of the view that rests at `at` and highlights the tiles of a chain of causes.
 
-    With `why`, it rests at the step that the chain is about, unless `at` is given.
+    `why` is the chain of causes, or None. Its tiles get one colour. Unless `at` is given, the view
+    rests at the step that the chain is about.
 
-    :raises InvalidOptionError: if `why` is not a chain of causes, or the picture does not show
+    :raises InvalidOptionError: if `why` is not a chain of causes, or no frame of the view shows
         `at`.
     """
     if why is None:
@@ -210,9 +224,9 @@ def because(view: View, report: Report, why: Why | None, at: At = None) -> View:
 
 
 def model_of(report: object, call: str) -> CostModel:
-    """Return the cost model of a run, which knows its vertices.
+    """Return the cost model of the run of a report, which contains the vertices of each step.
 
-    :raises InvalidOptionError: as `checked`, and for a report that was read from a file.
+    :raises InvalidOptionError: if `report` is not a report, has no step, or was read from a file.
     """
     profile = checked(report, call).profile
     if not isinstance(profile, CompiledProfile):
@@ -223,22 +237,26 @@ def model_of(report: object, call: str) -> CostModel:
 
 
 def run_names(report: Report, program: int | None = None) -> str:
-    """Return the distinct names that `Engine.run` was given, for all runs or those of one program;
-    "" if there are none."""
+    """Return the distinct names that were passed to `Engine.run`, joined by commas; "" without
+    names.
+
+    If `program` is not None, only the runs of the program with that number count.
+    """
     runs = [r.name for r in report.runs if r.name and program in (None, r.program)]
     return label(", ".join(dict.fromkeys(runs)), 48)
 
 
 def titled(report: Report, subject: str) -> str:
-    """Return the title of a picture of a run: `subject`, after the names of the runs if they
-    have names."""
+    """Return the title of a picture: the names of the runs, if there are any, and `subject`."""
     names = run_names(report)
     return f"{names}: {subject}" if names else subject
 
 
 def part_of_run(shown_cycles: float, report: Report) -> str:
-    """Return the end of a title of a picture that shows the run's first `shown_cycles` cycles; ""
-    if that is the whole run."""
+    """Return the end of a title that says which part of the run is shown; "" for the whole run.
+
+    The picture shows the first `shown_cycles` cycles.
+    """
     total = report.total_cycles
     if shown_cycles >= total:
         return ""
@@ -246,7 +264,7 @@ def part_of_run(shown_cycles: float, report: Report) -> str:
 
 
 def step_name(report: Report, step: int, longest: int = 48) -> str:
-    """Return the kind and the name of a compiled step."""
+    """Return the kind and the name of a compiled step, in at most `longest` characters."""
     cost = report.step_cost(step)
     return label(f"{cost.kind} {cost.name}".strip(), longest)
 
@@ -254,13 +272,13 @@ def step_name(report: Report, step: int, longest: int = 48) -> str:
 def short_name(name: str, longest: int) -> str:
     """Return the kind and name of a step in at most `longest` characters.
 
-    A copy that is too long is named by its destination. Any other name ends in a complete word,
-    unless its first name is too long.
+    The name of a copy that is too long is replaced by "copy to" and its destination. Any other name
+    is cut after a word, unless its first word is too long.
     """
     if len(name) <= longest:
         return label(name, longest)
     kind, _, rest = name.partition(" ")
-    if name.startswith(("'", "a view of ")):  # the name of a copy, without its kind
+    if name.startswith(("'", "a view of ")):  # The name of a copy may come without the word "copy".
         kind, rest = "copy", name
     source, _, destination = rest.rpartition(" to ")
     to_destination = f"{kind} to {destination}"
@@ -273,25 +291,26 @@ def short_name(name: str, longest: int) -> str:
 
 
 def state_of(phases: Sequence[Phase]) -> int:
-    """Return the code of the longest phase, or the code of rest if there are no phases."""
+    """Return the code of the kind of the longest phase; 0, the code of rest, if there are no
+    phases.
+    """
     return STATE[max(phases, key=lambda phase: phase.cycles).kind] if phases else 0
 
 
 def phase_cycles(phases: Sequence[Phase]) -> str:
-    """Return the kind and the cycles of each phase, as a text."""
+    """Return the kind and the cycles of each phase as a text, such as "sync 20, compute 300"."""
     return ", ".join(f"{phase.kind} {number(phase.cycles)}" for phase in phases)
 
 
 def tiles_of(report: Report) -> str:
-    """Return the machine of a report: "8 tiles of 2 IPUs", or "of 2 IPUs (2 replicas)"."""
+    """Return the size of a report's machine as a text, such as "8 tiles of 2 IPUs (2 replicas)"."""
     ipus = report.target.num_ipus
     text = counted(report.target.num_tiles, "tile") + (f" of {ipus} IPUs" if ipus > 1 else "")
     return text + (f" ({report.replicas} replicas)" if report.replicas > 1 else "")
 
 
 def run_of(report: Report) -> str:
-    """Return the beginning of a sentence about a run: its supersteps, its machine and its
-    cycles."""
+    """Return the beginning of a sentence about a run: its supersteps, machine and cycles."""
     return (
         f"A run of {counted(report.num_steps, 'superstep')} on {tiles_of(report)}, "
         f"{number(report.total_cycles)} modelled cycles"
@@ -299,14 +318,17 @@ def run_of(report: Report) -> str:
 
 
 def tiles_named(tiles: Array, noun: str = "tile") -> str:
-    """Return numbers as a text, all of up to four: "tile 3", "tiles 3 and 4", "tiles 3, 4 and 60
-    others"."""
+    """Return tile numbers as a text: "tile 3", "tiles 3 and 4", or "tiles 3, 4 and 60 others".
+
+    Up to four numbers are all listed. `noun` replaces the word "tile".
+    """
     names = listed_names([f"{n:,}" for n in tiles.tolist()])
     return f"{noun} {names}" if len(tiles) == 1 else f"{noun}s {names}"
 
 
 def slowest(busy: Array) -> tuple[str, bool]:
-    """Return (the tiles that are at work longest, whether there are several).
+    """Return `(text, is_plural)`: the tiles that are at work longest, and whether there are
+    several.
 
     `busy` is int64[tiles], in cycles.
     """
@@ -315,9 +337,10 @@ def slowest(busy: Array) -> tuple[str, bool]:
 
 
 def _in_phase(phase: Phase, members: Array | None) -> tuple[Array, Array]:
-    """Return (the numbers of the tiles that take part in a phase, their waiting in cycles).
+    """Return `(tiles, waits)`: the numbers of the tiles that take part in a phase, and their
+    waiting.
 
-    `members` is bool[tiles]; None stands for all tiles.
+    `waits` is int64 in cycles. `members` is bool[tiles]; None stands for all tiles.
     """
     assert phase.busy is not None
     tiles = np.arange(len(phase.busy)) if members is None else np.flatnonzero(members)
@@ -325,7 +348,10 @@ def _in_phase(phase: Phase, members: Array | None) -> tuple[Array, Array]:
 
 
 def _waits_text(waits: Array) -> str:
-    """Return how long the tiles that are not the slowest wait; `waits` is in cycles."""
+    """Return a text that says how many tiles wait for the slowest one, and how long.
+
+    `waits` has the waiting of each tile, in cycles.
+    """
     waits = waits[waits > waits.min()]
     if not len(waits):
         return "no tile is slower than another"
@@ -338,10 +364,10 @@ def _waits_text(waits: Array) -> str:
 
 
 def waited_for(phase: Phase, members: Array | None = None, whose: str = "the tiles' time") -> str:
-    """Return which tiles a phase waits for, and how long the others wait.
+    """Return a text that says which tiles a phase waits for, and how long the others wait.
 
-    `members` is bool[tiles], the tiles that take part; `whose` is the time of which the text gives
-    the share of waiting.
+    `members` is bool[tiles]: the tiles that take part; None stands for all tiles. The text contains
+    the share of waiting in the time that `whose` names.
     """
     tiles, waits = _in_phase(phase, members)
     if not waits.any():
@@ -357,7 +383,10 @@ def waited_for(phase: Phase, members: Array | None = None, whose: str = "the til
 
 def waits_title(phase: Phase, members: Array | None = None) -> str:
     """Return the beginning of a title: which tiles of a phase make how many others wait, and how
-    long. `members` is as in `waited_for`."""
+    long.
+
+    `members` is bool[tiles]: the tiles that take part; None stands for all tiles.
+    """
     tiles, waits = _in_phase(phase, members)
     if waits.min() == waits.max():
         return "All tiles take equally long" if len(tiles) > 1 else "One tile does all the work"
@@ -375,16 +404,17 @@ def waits_title(phase: Phase, members: Array | None = None) -> str:
 
 @dataclass(frozen=True)
 class IPUWait:
-    """The longest waiting in a stretch: IPUs that wait for the same others until one moment.
+    """The longest waiting in a stretch: a group of IPUs that wait for the same IPUs until the same
+    cycle.
 
     Attributes:
         last: the names of the IPUs that the others wait for.
         waiting: the number of IPUs that wait.
-        begin, end: the cycles of the stretch between which some of them wait.
+        begin, end: the first and the last cycle of the waiting, from the beginning of the stretch.
         longest: the longest wait of one IPU, in cycles.
         cycles: the sum of the waits, in cycles.
-        name: the kind and name of the step that the last IPU executes in this time; "" if there
-            are several.
+        name: the kind and name of the step that the last IPU executes in this time; "" if there are
+            several.
     """
 
     last: tuple[str, ...]
@@ -396,8 +426,10 @@ class IPUWait:
     name: str
 
     def text(self, place: int) -> str:
-        """Return which IPUs make how many others wait, and how long, in stretch `place` of the
-        run, counted from 0."""
+        """Return a text that says which IPUs make how many others wait, how long, and where.
+
+        `place` is the position of the stretch in the run, counted from 0.
+        """
         who = listed_names(self.last)
         verb = "makes" if len(self.last) == 1 else "make"
         up_to = "up to " if self.longest * self.waiting != self.cycles else ""
@@ -409,8 +441,10 @@ class IPUWait:
 
 
 def longest_wait(stretch: Segment) -> IPUWait | None:
-    """Return the longest waiting of IPUs in a stretch, by the sum of its cycles; None if no IPU
-    waits."""
+    """Return the group of IPUs that waits longest in a stretch, or None if no IPU waits.
+
+    Groups are compared by the sum of the cycles for which their IPUs wait.
+    """
     groups: dict[tuple[int, int], list[tuple[int, int]]] = {}
     for ipu, begin, end, last in stretch.waits:
         groups.setdefault((end, last), []).append((ipu, end - begin))
@@ -443,10 +477,10 @@ def longest_wait(stretch: Segment) -> IPUWait | None:
 def longest_wait_of(
     stretches: Sequence[Segment], order: Sequence[int]
 ) -> tuple[int, IPUWait] | None:
-    """Return (place, wait) of the longest waiting of IPUs in a run, or None if no IPU waits.
+    """Return `(place, wait)` of the longest waiting of IPUs in a run, or None if no IPU waits.
 
-    `order` has the number of the stretch at each place of the run, or of its first part. If waits
-    are equal, the first one counts.
+    `stretches` are the distinct stretches, and `order` has the index of the stretch at each place
+    of the run, or of the first part of the run. The first of several equal waits is returned.
     """
     waits = {which: longest_wait(stretches[which]) for which in set(order)}
     places = [(place, wait) for place, which in enumerate(order) if (wait := waits[which])]
@@ -454,7 +488,7 @@ def longest_wait_of(
 
 
 def cycles_by_kind(report: Report) -> Counter[str]:
-    """Return the cycles of all phases of the run, by their kind."""
+    """Return the sum of the cycles of all phases of a run for each kind of phase."""
     spent = Counter[str]()
     for n in np.flatnonzero(report.executions).tolist():
         for phase in report.phases(n):
@@ -463,7 +497,7 @@ def cycles_by_kind(report: Report) -> Counter[str]:
 
 
 def no_wait_title(report: Report) -> str:
-    """Return the title of a run on several IPUs in which none waits for another."""
+    """Return the title for a run on several IPUs, none of which waits for another."""
     spent = cycles_by_kind(report)
     kind, cycles = spent.most_common(1)[0]
     return (
@@ -473,8 +507,10 @@ def no_wait_title(report: Report) -> str:
 
 
 def ipus_at_work(report: Report) -> str:
-    """Return a sentence with the share of the run for which each IPU works, and the step that
-    makes the others wait longest."""
+    """Return a sentence about the IPUs: the share of the run for which each of them works.
+
+    The sentence also names the IPU, and its step, that makes the others wait longest.
+    """
     rows = report.ipus
     sets = report.target.sets
     shares = ", ".join(f"{sets[row.ipu]} {100 * row.busy:.1f} %" for row in rows[:MOST_SHARES])
@@ -498,8 +534,10 @@ def ipus_at_work(report: Report) -> str:
 
 
 def sources(report: Report, number: int) -> tuple[tuple[str, str], ...]:
-    """Return (class and method, its source text) of every codelet that compiled step `number`
-    executes and whose text is known."""
+    """Return `(name, text)` of the methods that a compiled step executes and whose source is known.
+
+    The name consists of the class and the method.
+    """
     codelets = dict.fromkeys(part.codelet for part in report.profile.parts(number))
     return tuple(
         source for codelet in codelets for source in report.profile.codelets[codelet].sources
@@ -507,9 +545,10 @@ def sources(report: Report, number: int) -> tuple[tuple[str, str], ...]:
 
 
 def numbered(name: str, text: str) -> str:
-    """Return the text of a method below its name, with line numbers.
+    """Return the name of a method, followed by its source text with line numbers.
 
-    A vertex of a library has no method: its text is one sentence, which follows its name.
+    At most 40 lines are included. If `name` contains no dot, it is the name of a vertex of a
+    library, and `text` is a sentence about it.
     """
     if "." not in name:
         return f"{name}: {text}"

@@ -1,12 +1,12 @@
-"""The view `ring`: the rounds of a collective.
+"""The view `ring`: the rounds of a collective operation between IPUs.
 
-The left panel shows the IPUs in ring order, with the chunks of one round on their way between
-them. The right panel shows all rounds, with a row for each pair of IPUs.
+The left panel shows the IPUs in ring order, and the chunks that they send in one round. The right
+panel shows all rounds, with a row for each pair of IPUs.
 
-A chunk is a region of the tensor that the collective sums, and is followed byte by byte (see
-`chunks`). It keeps its number and its colour in all rounds. A fraction says how many of the IPUs
-have added to it, and a sum of all IPUs has a border. Data that is not summed has the colour of the
-IPU on which it began.
+A chunk is a region of the tensor that the collective sums. The module `chunks` follows it byte by
+byte. It has the same number and colour in all rounds. A fraction says how many of the IPUs have
+been added to it, and a sum over all IPUs has a border. Data that is not summed has the colour of
+the IPU from which it came.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ HEADINGS = (
 
 
 class Round(NamedTuple):
-    """A superstep in which IPUs send to each other.
+    """A superstep in which IPUs send data to each other.
 
     Attributes:
-        superstep: its number in the run.
+        superstep: the number of the superstep in the run.
         cycles: its modelled cycles.
-        sizes: the bytes from each IPU to each other, by (sender, receiver).
+        sizes: the bytes from one IPU to another, by (sender, receiver).
     """
 
     superstep: int
@@ -73,13 +73,13 @@ class Round(NamedTuple):
 def ring(run: Report | Recording) -> View:
     """Which chunk goes to which IPU in each round of a collective, and when is its sum complete?
 
-    Chunks are numbered in the order of their first elements in the tensor. The first 32 rounds and
-    pairs of IPUs are drawn; the view says so, and its table has all rounds. Chunks are followed
-    through the first 256 rounds.
+    Chunks are numbered in the order of their first elements in the tensor. At most 32 rounds and 32
+    pairs of IPUs are drawn; a note below the picture says so, and its table contains all rounds.
+    Chunks are followed through the first 256 rounds.
 
     :raises InvalidOptionError: if `run` is neither a report nor a recording, or is a report from a
-        file; if no IPU sends to another; or if no round forms a ring, in which each IPU that takes
-        part sends to as many others as send to it.
+        file; if no IPU sends data to another; or if no round forms a ring, in which each IPU that
+        takes part sends to as many IPUs as send to it.
     """
     report = checked(run.report if isinstance(run, Recording) else run, "ring")
     sizes_of_step: dict[int, Counter[Pair]] = {}
@@ -90,28 +90,30 @@ def ring(run: Report | Recording) -> View:
         if sizes := sizes_of_step[step.step]:
             crossing.append(Round(step.index, step.cycles, sizes))
     if not crossing:
-        raise InvalidOptionError("""show.ring() was given a run in which no IPU sends to another.
-            next:  gcl.all_reduce_within_replica(graph, tensors, "ADD", prog) on several IPUs does;
-            show.exchange(report) shows the messages between tiles.""")
+        raise InvalidOptionError("""show.ring() was given a run in which no IPU sends data to
+            another IPU.
+            next:  run a collective such as gcl.all_reduce_within_replica(graph, tensors, "ADD",
+            prog) on several IPUs; show.exchange(report) shows the messages between tiles.""")
     model = model_of(report, "ring")
     rounds = _in_rings(crossing)
     if not rounds:
-        raise InvalidOptionError("""show.ring() was given a run without a ring: there is no
-            superstep in which each IPU that takes part sends to as many IPUs as it receives from.
-            next:  show.exchange(report) shows what crosses between IPUs.""")
+        raise InvalidOptionError("""show.ring() was given a run without a ring: in no superstep does
+            each IPU that takes part send to as many IPUs as it receives from.
+            next:  show the messages between IPUs with show.exchange(report).""")
     left_out = len(crossing) - len(rounds)
     return View(_RingScene(report, model, rounds, left_out).scene())
 
 
 def _in_rings(crossing: list[Round]) -> list[Round]:
-    """Return the rounds of a ring, or of an exchange of all with all; [] if there are none.
+    """Return the rounds that form a ring, or an exchange of all IPUs with all; [] if there are
+    none.
 
-    `crossing` has all supersteps in which IPUs send to each other.
+    `crossing` contains all supersteps in which IPUs send data to each other.
     """
     if _is_even(crossing):
         return crossing
     rounds = [candidate for candidate in crossing if _is_even([candidate])]
-    if not _is_even(rounds):  # leave out two pipeline neighbours that happen to send to each other
+    if not _is_even(rounds):  # This excludes two neighbours in a pipeline that send to each other.
         rounds = [
             candidate
             for candidate in rounds
@@ -121,9 +123,9 @@ def _in_rings(crossing: list[Round]) -> list[Round]:
 
 
 def _is_even(rounds: list[Round]) -> bool:
-    """Return whether the IPUs of each group all send to as many others as send to them.
+    """Return whether all IPUs of a group send to, and receive from, equally many IPUs.
 
-    The pairs of all rounds count together.
+    A group is a set of IPUs that are connected by the pairs of the rounds.
     """
     pairs = {pair for round_ in rounds for pair in round_.sizes}
     out = Counter(source for source, _ in pairs)
@@ -143,9 +145,9 @@ def _groups(pairs: Iterable[Pair]) -> list[set[int]]:
 
 
 def bytes_between_ipus(report: Report, step: int) -> Counter[Pair]:
-    """Return the bytes that a compiled step sends from each IPU to each other.
+    """Return the bytes that a compiled step sends from one IPU to another, by (sender, receiver).
 
-    Bytes that several tiles of one IPU receive are sent to it once.
+    Bytes that several tiles of one IPU receive are sent to that IPU once.
     """
     tiles_per_ipu = report.target.tiles_per_ipu
     sizes = Counter[Pair]()
@@ -159,13 +161,13 @@ def bytes_between_ipus(report: Report, step: int) -> Counter[Pair]:
 
 
 class _RingScene:
-    """The rounds of a run, with the chunks of each message, for their scene.
+    """The rounds of a run with the chunks of each message, from which the scene is built.
 
     Attributes:
         groups: the IPUs of each collective.
-        chunks: for each round, the chunks of each message, largest first.
+        chunks: for each round, the chunks of each message; the largest comes first.
         after: for each round, the name of the compute set that follows it, or "".
-        links: the bytes over each link, in all rounds together.
+        links: the bytes over each link, added up over all rounds.
     """
 
     def __init__(
@@ -187,7 +189,9 @@ class _RingScene:
                     self.links[link] += size
 
     def _follow(self, model: CostModel) -> tuple[list[dict[Pair, list[Chunk]]], list[str]]:
-        """Return (for each round the chunks of each message, the compute set that follows it)."""
+        """Return `(chunks, after)`: for each round, the chunks of each message, and the next
+        compute set.
+        """
         masks = [(group, sum(1 << ipu for ipu in group)) for group in self.groups]
         chunks = Chunks(
             model,
@@ -204,9 +208,9 @@ class _RingScene:
         steps = steps[: min(ends, default=len(steps))]
         sent_in: list[dict[Pair, list[Chunk]]] = [{} for _ in self.rounds]
         after = [""] * len(self.rounds)
-        current = -1  # the round
+        current = -1  # the index of the round that is followed
         begin = 0
-        while begin < len(steps):  # collective by collective
+        while begin < len(steps):  # Each pass of this loop follows one collective.
             end = _end_of_collective(chunks, steps, begin)
             for round_number, step, kind, name in steps[begin:end]:
                 if round_number >= 0:
@@ -218,21 +222,23 @@ class _RingScene:
                     sent_in[current] = sent
             begin = end
         for round_, sent in zip(self.rounds, sent_in, strict=True):
-            for pair in list(sent):  # keep only messages whose chunks are completely known
+            for pair in list(sent):  # A message with an unknown part is treated as unknown.
                 if sum(chunk.size for chunk in sent[pair]) != round_.sizes[pair]:
                     del sent[pair]
         return sent_in, after
 
     def _largest(self, k: int, pair: Pair) -> Chunk | None:
-        """Return the largest chunk of a message, or None if its chunks are not known."""
+        """Return the largest chunk of a message in round `k`; None if its chunks are unknown."""
         return next(iter(self.chunks[k].get(pair, ())), None)
 
     def _origin(self, k: int, pair: Pair) -> str:
-        """Return a description of the chunks of a message."""
+        """Return a text about the chunks of a message in round `k`."""
         return " and ".join(map(self._described, self.chunks[k].get(pair, ())))
 
     def _described(self, chunk: Chunk) -> str:
-        """Return the number of a chunk, or where it began, and how many IPUs have added to it."""
+        """Return a text: the number of a chunk, or its first IPU, and how many IPUs were added to
+        it.
+        """
         name = f"chunk {chunk.number}" if chunk.number >= 0 else f"data from IPU {chunk.began}"
         if chunk.complete:
             return f"{name}, the sum of all {chunk.parts} IPUs"
@@ -241,7 +247,7 @@ class _RingScene:
     def _place(self, pair: Pair) -> tuple[bool, int, int]:
         """Return the sort key of a pair: clockwise pairs come first, then the others.
 
-        Both kinds are in the order in which the ring is followed in their direction.
+        Both groups are sorted in the direction in which they follow the ring.
         """
         count = len(self.order)
         source_place, target_place = map(self.order.index, pair)
@@ -249,7 +255,7 @@ class _RingScene:
         return is_back, -source_place % count if is_back else source_place, target_place
 
     def sentence(self) -> str:
-        """Return the sentence: the rounds, their ring, and the bytes of the busiest link."""
+        """Return a sentence: the number of rounds, the ring, and the bytes of the busiest link."""
         cycles = sum(round_.cycles for round_ in self.rounds)
         total = self.report.total_cycles
         name = ring_of_ipus(np.array(self.pairs).T)
@@ -265,7 +271,7 @@ class _RingScene:
         )
 
     def scene(self) -> Scene:
-        """Return the scene, with one frame for each round."""
+        """Return the scene, with a frame for each round."""
         shown = len(self.rounds[:MOST_ROUNDS])
         panels = Panels()
         panels.first(shown, len(self.rounds), "rounds")
@@ -287,12 +293,16 @@ class _RingScene:
 
     @cached_property
     def _keys(self) -> list[tuple[int, int]]:
-        """The chunks that have a colour: (number, -1), and (-1, IPU) of data without a number."""
+        """The keys of the chunks that have a colour: (number, -1), or (-1, IPU) for data without a
+        number.
+        """
         every = (chunk for sent in self.chunks for chunks in sent.values() for chunk in chunks)
         return sorted({_key(chunk) for chunk in every}, key=lambda key: (key[0] < 0, key))
 
     def _codes(self) -> tuple[tuple[Code, ...], int]:
-        """Return (the colours of the chunks, the number of neighbours that share one)."""
+        """Return `(codes, chunks per code)`: the colours of the chunks; neighbours may share a
+        colour.
+        """
         hues, per_colour = of_tiles(max(1, len(self._keys)))
         codes = []
         for i, hue in enumerate(hues):
@@ -305,13 +315,15 @@ class _RingScene:
         return tuple(codes), per_colour
 
     def _code(self, chunk: Chunk | None, codes: int, chunks_per_code: int) -> int:
-        """Return the colour of a chunk. The one after all `codes` is of unknown chunks."""
+        """Return the code of a chunk; the code after the first `codes` ones stands for unknown
+        chunks.
+        """
         return codes if chunk is None else self._keys.index(_key(chunk)) // chunks_per_code
 
     def _put_ring(
         self, panels: Panels, shown: int, codes: tuple[Code, ...], chunks_per_code: int
     ) -> None:
-        """Put the panel with the IPUs in ring order, and a picture for each round."""
+        """Put the panel with the IPUs in ring order, which has a picture for each round."""
         count = len(self.order)
         angle = 2 * np.pi * np.argsort(self.order) / count - np.pi / 2
         unit = np.stack((np.cos(angle), np.sin(angle)), axis=1)
@@ -327,7 +339,7 @@ class _RingScene:
     def _put_rounds(
         self, panels: Panels, shown: int, codes: tuple[Code, ...], chunks_per_code: int
     ) -> None:
-        """Put the panel with a row for each pair, and a column for each round."""
+        """Put the panel with a row for each pair of IPUs and a column for each round."""
         pairs = self.pairs[:MOST_PAIRS]
         wide = WIDE / shown
         pitch = min(33.0, SIDE / len(pairs))
@@ -367,7 +379,8 @@ class _RingScene:
         names = [f"round {k + 1}" for k in range(shown)]
         if not has_room(names[-1], wide):
             names = [f"{k + 1}" for k in range(shown)]
-        every = int(np.ceil((len(names[-1]) + 0.5) * LETTER / wide))  # columns to one name
+        # There is room for a name in one of `every` columns.
+        every = int(np.ceil((len(names[-1]) + 0.5) * LETTER / wide))
         under = [Words(k * wide, low + 16, names[k], 11) for k in range(0, shown, every)]
         pictures = tuple((*table.pictures[0], *borders, *under, cursor) for cursor in cursors)
         if any(number >= 0 for number, _ in self._keys):
@@ -385,18 +398,20 @@ class _RingScene:
         panels.put(replace(table, height=low + 20, pictures=pictures), left=LEFT)
 
     def _count(self, pair: Pair) -> int:
-        """Return the number of IPUs in the collective of a pair."""
+        """Return the number of IPUs in the collective to which a pair of IPUs belongs."""
         return next(len(group) for group in self.groups if pair[0] in group)
 
     def _heading(self, wide: float) -> str:
-        """Return the heading of all rounds, which explains a text in boxes so wide."""
+        """Return the heading of the panel of all rounds, which explains the texts in boxes `wide`
+        wide.
+        """
         sent = [
             (pair, chunk)
             for messages in self.chunks
             for pair, chunks in messages.items()
             for chunk in chunks[:1]
         ]
-        # the example is the largest sum that is not complete, if there is one
+        # The example is the largest incomplete sum, if there is one.
         pair, example = max(sent, key=lambda sent: (not sent[1].complete, sent[1].parts))
         fractions = self._fractions(pair, example)
         if not (text := next((text for text in fractions if has_room(text, wide)), "")):
@@ -405,7 +420,9 @@ class _RingScene:
         return f"all rounds; {text}: {chunk}the sum of {example.parts} of {self._count(pair)} IPUs"
 
     def _fractions(self, pair: Pair, chunk: Chunk) -> tuple[str, ...]:
-        """Return the chunk and the number of IPUs in its sum, in words and in short."""
+        """Return texts for a chunk, from long to short: its number, and how many IPUs are in its
+        sum.
+        """
         count = self._count(pair)
         parts = f"{chunk.parts} of {count}"
         short = f"{chunk.parts}/{count}"
@@ -414,7 +431,7 @@ class _RingScene:
         return f"chunk {chunk.number}: {parts}", f"{chunk.number}: {short}", short
 
     def _rows(self) -> Iterator[tuple[str, ...]]:
-        """Yield the rows of the table: one for each chunk, or each message of unknown chunks."""
+        """Yield the rows of the table: one for each chunk, or message with unknown chunks."""
         for k, (superstep, cycles, sizes) in enumerate(self.rounds):
             for pair, size in sizes.items():
                 numbers = [f"{n:,}" for n in (k + 1, superstep, *pair)]
@@ -422,7 +439,9 @@ class _RingScene:
                     yield (*numbers, *self._columns(pair, chunk), f"{cycles:,}")
 
     def _columns(self, pair: Pair, chunk: Chunk) -> tuple[str, str, str, str]:
-        """Return the number of a chunk, the IPUs in its sum, where it began, and its bytes."""
+        """Return four texts: the number of a chunk, the IPUs in its sum, its first IPU, and its
+        bytes.
+        """
         number = "" if chunk.number < 0 else f"{chunk.number}"
         parts = f"{chunk.parts} of {self._count(pair)}" if chunk.parts else ""
         began = "" if chunk.began < 0 or chunk.complete else f"{chunk.began}"
@@ -430,19 +449,21 @@ class _RingScene:
 
     @cached_property
     def _complete(self) -> list[bool]:
-        """For each round, whether all chunks in it are complete sums."""
+        """For each round, whether all its chunks are complete sums."""
         return [
             bool(messages) and all(c.complete for chunks in messages.values() for c in chunks)
             for messages in self.chunks
         ]
 
     def _poster(self) -> int:
-        """Return the first round with complete sums, else the first round."""
+        """Return the first round with only complete sums, or 0 if there is none."""
         complete = self._complete[:MOST_ROUNDS]
         return complete.index(True) if True in complete else 0
 
     def _title(self) -> str:
-        """Return the round after which the sums are complete, else the number of rounds."""
+        """Return the title: the round after which the sums are complete, or else the number of
+        rounds.
+        """
         complete = self._complete
         rounds = counted(len(self.rounds), "round")
         if True in complete and (first := complete.index(True)):
@@ -456,7 +477,7 @@ class _RingScene:
         return f"{rounds} between {counted(len(self.ipus), 'IPU')}"
 
     def _message(self, k: int, pair: Pair) -> str:
-        """Return a description of a message: its IPUs, its bytes, and the origin of its chunks."""
+        """Return a text about a message: its IPUs, its bytes, and the origin of its chunks."""
         origin = self._origin(k, pair)
         size = counted(self.rounds[k].sizes[pair], "byte")
         text = f"IPU {pair[0]} to IPU {pair[1]}: {size}"
@@ -470,7 +491,8 @@ class _RingScene:
             parts.append(f"{len(sizes) - MOST_TOLD} more messages")
         if self.after[k]:
             parts.append(f"then the IPUs compute {self.after[k]}")
-        bytes_of_ipu = np.zeros((2, len(self.order)), np.int64)  # sent, received
+        # The rows are the bytes sent and the bytes received.
+        bytes_of_ipu = np.zeros((2, len(self.order)), np.int64)
         for pair, size in sizes.items():
             bytes_of_ipu[(0, 1), pair] += size
         return Still(
@@ -486,9 +508,10 @@ class _RingScene:
     def _round(
         self, k: int, middles: Array, ipus: Boxes, chunks_per_code: int
     ) -> tuple[Shape, ...]:
-        """Return the IPUs, an arrow for each message, and on it the largest chunk.
+        """Return the shapes of round `k`: the IPUs, an arrow for each message, and its largest
+        chunk.
 
-        The width of an arrow is in proportion to the bytes of its message.
+        The width of an arrow is proportional to the bytes of its message.
         """
         sizes = self.rounds[k].sizes
         shapes: list[Shape] = [ipus]
@@ -498,7 +521,7 @@ class _RingScene:
             direction = middles[target] - middles[source]
             direction = direction / np.hypot(*direction)
             aside: Array = np.zeros(2)
-            if (target, source) in sizes:  # draws two opposite arrows side by side
+            if (target, source) in sizes:  # The bend separates two arrows in opposite directions.
                 aside = 10 * np.array((-direction[1], direction[0]))
             begin = middles[source] + 20 * direction + aside
             end = middles[target] - 24 * direction + aside
@@ -521,20 +544,21 @@ class _RingScene:
 
 
 def _key(chunk: Chunk) -> tuple[int, int]:
-    """Return what decides the colour of a chunk: its number, or the IPU on which it began."""
+    """Return the key of a chunk's colour: (number, -1), or (-1, first IPU) without a number."""
     return (chunk.number, -1) if chunk.number >= 0 else (-1, chunk.began)
 
 
 def _end_of_collective(chunks: Chunks, steps: list[tuple[int, int, str, str]], begin: int) -> int:
-    """Return the end of the collective that begins with the step at place `begin`.
+    """Return the end of the collective that begins with the step at position `begin`.
 
-    `steps` has the round (or -1) and the compiled step of each superstep. The numbers of the chunks
-    are put in place, so that the steps can be followed again from `begin`.
+    `steps` has the round (or -1) and the compiled step of each superstep. `chunks` is set to the
+    state at `begin` with the numbers of the chunks, so that the steps can be followed again from
+    there.
     """
     chunks.begin()
     current = -1
     round_begin = begin
-    joins = 0  # the joins before the round
+    joins = 0  # the number of joins before the current round
     end = len(steps)
     for place in range(begin, len(steps)):
         round_number, step, *_ = steps[place]
@@ -543,7 +567,7 @@ def _end_of_collective(chunks: Chunks, steps: list[tuple[int, int, str, str]], b
             round_begin = place
             joins = len(chunks.joined)
         _, meets_itself = chunks.step(step, current, noted=False)
-        if meets_itself and round_begin > begin:  # another collective began with this round
+        if meets_itself and round_begin > begin:  # Another collective began with this round.
             end = round_begin
             break
     else:

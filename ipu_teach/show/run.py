@@ -1,9 +1,10 @@
 """The view `run`: the numbers of a recorded run, the messages that carry them, and their changes.
 
-Every tile is a box with its elements. A superstep plays in beats: sync, exchange, compute, and the
-change of the written elements. In all beats, a thin line marks the elements that are sent or read,
-and a thick line those that the superstep writes. A message carries the recorded elements that the
-step moves. Its arrival is modelled: the moment when its receiver has all that it waits for.
+Every tile is drawn as a box with its elements. A superstep plays in beats: sync, exchange, compute,
+and the change of the written elements. In each beat, a thin line marks the elements that are sent
+or read, and a thick line marks the elements that the superstep writes. A message contains the
+recorded elements that the superstep moves. Its arrival time is modelled: it arrives when its
+receiver has all the data that it waits for.
 """
 
 from __future__ import annotations
@@ -50,28 +51,33 @@ from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
 UNWRITTEN = len(BEATS)
-STEPS = UNWRITTEN + 2  # the first code of the values
+STEPS = UNWRITTEN + 2  # The code of the lowest values.
 
-HIGHEST = 220.0  # height of a tensor as an image
+HIGHEST = 220.0  # The maximum height of the image of a tensor.
 MOST_TENSORS = 6
-# (cells of a tensor on a tile, changes), until the scene is small enough.
+# These (maximum cells of a tensor on a tile, maximum changes) are tried until the scene is small
+# enough.
 SIZES = ((16, 8000), (16, 5000), (8, 5000), (8, 3000), (4, 3000), (4, 1500), (2, 1500), (1, 700))
-# The page of such a scene, with the script and the picture, has less than 150 kB.
+# With the script and the picture, the page of a scene of this size has less than 150 kB.
 MOST_BYTES = 70_000
 
 
 def run(recording: Recording, *tensors: Tensor, at: At = None) -> View:
     """Which numbers move between tiles in each superstep, and which change?
 
-    The view shows a recorded run with its numbers: the content of every tile, the messages, and the
-    changes of each superstep. `tensors` selects those of the recording to show. At most 64 tiles
-    and 512 elements are drawn, and as many supersteps as a scene of 70 kB holds; the view says what
-    it leaves out. Cycles are modelled, values are those of the run. `at` is where it rests, as for
-    `show.bsp`; by default where the most data is moving between tiles. A thick line marks the
-    elements that the superstep writes, a thin line those that it sends or reads.
+    The view shows the values of a recorded run: the content of every tile, the messages, and the
+    changes in each superstep. Values are those of the run; cycles are modelled. `tensors` selects
+    the recorded tensors to show, by default all of them. At most 64 tiles and 512 elements are
+    drawn, and as many supersteps as fit into a scene of 70 kB. A note below the picture says what
+    is left out.
 
-    Raises `InvalidOptionError` if the argument is not a recording, if nothing has run, or if a
-    tensor is not in it.
+    A thick line marks the elements that the superstep writes, and a thin line marks those that it
+    sends or reads. `at` is the superstep at which the picture rests: its number, counted from 0,
+    the name of a step, or a kind of phase. By default, the picture rests where the most data moves
+    between tiles.
+
+    :raises InvalidOptionError: if `recording` is not a recording, if nothing has run, if a tensor
+        was not recorded, or if there are more than six tensors.
     """
     if not isinstance(recording, Recording):
         raise InvalidOptionError(f"""show.run() was given {shown(recording)}, which is not a
@@ -83,8 +89,9 @@ def run(recording: Recording, *tensors: Tensor, at: At = None) -> View:
             next:  engine.run() after engine.record(…), then show.run(recording).""")
     tracks = [recording.track(tensor, "show.run()") for tensor in tensors] or list(recording.tracks)
     if len(tracks) > MOST_TENSORS:
-        raise InvalidOptionError(f"""show.run() was asked for {len(tracks)} tensors.
-            next:  name at most {MOST_TENSORS} of them: show.run(recording, a, b).""")
+        raise InvalidOptionError(f"""show.run() was given {len(tracks)} tensors, but it draws at
+            most {MOST_TENSORS}.
+            next:  name the tensors to draw: show.run(recording, a, b).""")
     for per, changes in SIZES:
         scene = _Picture(DrawnCells(recording, tracks, per)).scene(changes, at)
         if len(scene.json()) <= MOST_BYTES:
@@ -93,7 +100,7 @@ def run(recording: Recording, *tensors: Tensor, at: At = None) -> View:
 
 
 class _Picture:
-    """The scene of a recording: the board with its numbers, and the texts about them."""
+    """The scene of a recording: the board with its numbers, and the texts about it."""
 
     def __init__(self, cells: DrawnCells) -> None:
         self.cells = cells
@@ -103,9 +110,10 @@ class _Picture:
         self.steps = RecordedSteps(cells)
 
     def scene(self, max_frames: int, at: At = None) -> Scene:
-        """Return the scene of the supersteps that together change at most `max_frames` cells.
+        """Return the scene of the first supersteps, which together change at most `max_frames`
+        cells.
 
-        It rests `at` a superstep.
+        It rests at the superstep `at`.
         """
         frames, changed_in, device_steps, clock = self.steps.frames(max_frames)
         values = CellValues(self.steps, changed_in)
@@ -139,19 +147,18 @@ class _Picture:
         )
 
     def _poster(self, frames: Array, values: CellValues, at: At) -> int:
-        """Return the frame at which the picture rests.
+        """Return the frame at which the picture rests: the longest frame that shows `at`.
 
-        It is the longest frame `at` a superstep, by default the one in which most data moves
-        between tiles.
+        If `at` is None, it is the frame in which the most data moves between tiles.
         """
         if at is not None:
             stills = [self.steps.stills[i] for i in frames.tolist()]
             begins = np.arange(self.recording.first, len(self.report.step_numbers))
             return resting("run", stills, self.report, at, begins=begins)
-        # beats that move equally much are ranked by their distance from the middle
+        # The frame nearest to the middle is chosen if several frames move equally many bytes.
         middle = len(frames) // 2
         known = values.known(len(frames))
-        enough = known >= known.max() / 2  # a beat that writes little shows little
+        enough = known >= known.max() / 2  # A frame in which most cells are unwritten shows little.
 
         def rank(frame: int) -> tuple[bool, bool, int, int]:
             moves, size = self.steps.moved.get(int(frames[frame]), (False, 0))
@@ -166,10 +173,10 @@ class _Picture:
         bounds: tuple[tuple[float, ...], ...],
         rims: Iterable[int],
     ) -> Board:
-        """Return the boxes of the tiles.
+        """Return the boxes of the tiles with their cells.
 
-        `spans` are the ranges of the tensors' values as texts, `bounds` the values between their
-        colours, and `rims` the codes of their rims.
+        `spans` has the range of each tensor's values as a text, `bounds` has the values that
+        separate its colours, and `rims` has the code of its rim.
         """
         changes_of_cell = np.bincount(numbers.cell, minlength=len(self.cells.box))
         count = len(self.cells.tiles)
@@ -204,9 +211,10 @@ class _Picture:
         )
 
     def _put(self, panels: Panels, board: Board) -> None:
-        """Put the board, and beside it the image of its tensor and the list of a tile.
+        """Put the board, and beside it the tensor as an image and the list of the numbers of a
+        tile.
 
-        Below them are the history of one element, and the run as a strip.
+        Below them are the history of one element and the strip of the run.
         """
         edge = LEFT + board.width
         board_high = Places(board).tall
@@ -228,7 +236,11 @@ class _Picture:
         panels.put(Track(), high=18)
 
     def _sheet(self, left: float) -> Sheet | None:
-        """Return the one tensor as an image, if it has two dimensions and all of it is drawn."""
+        """Return the tensor as an image, or None.
+
+        There is an image if a single tensor is shown, it has two dimensions, and all its elements
+        are drawn.
+        """
         shape = self.tracks[0].tensor.shape
         if len(self.tracks) > 1 or len(shape) != 2 or min(shape) < 2:
             return None
@@ -285,7 +297,10 @@ class _Picture:
         return tuple(notes)
 
     def _title(self, frames: Array, poster: int) -> str:
-        """Return what moves and what changes in the superstep at which the picture rests."""
+        """Return what moves and what changes in the superstep at which the picture rests.
+
+        `poster` is the frame at which it rests.
+        """
         place = self.steps.place_of[poster]
         in_step = [
             self.steps.stills[i]
@@ -316,7 +331,11 @@ class _Picture:
         return f"{messages}; then {numbers}{marked}" if changing else messages
 
     def _changing(self, place: int) -> tuple[int, int]:
-        """Return how many recorded numbers a step changes, by its place; how many are drawn."""
+        """Return `(changing, drawn)`: how many recorded elements a step changes, and how many are
+        drawn.
+
+        `place` is the position of the step in the recording.
+        """
         changing = drawn = 0
         for own_cells, track in zip(self.cells.own, self.tracks, strict=True):
             for at_place, at, *_ in track.changes:
@@ -354,7 +373,10 @@ class _Picture:
 
 
 def _bytes_moved(still: Still, is_resting: bool) -> tuple[bool, int]:
-    """Return the key by which the messages of a superstep are chosen: those at rest come first."""
+    """Return the sort key by which the title chooses among the stills of a superstep.
+
+    The still at rest comes first if it has messages between tiles; then the number of bytes counts.
+    """
     messages = still.flows.get("messages", ())
     size = sum(m.size for m in messages if m.source >= 0 <= int(m.receivers[0]))
     return is_resting and size > 0, size

@@ -1,7 +1,7 @@
-"""The tiles and the elements that the view `run` draws, each with a number.
+"""The tiles and the elements that the view `run` draws.
 
-An element has a number over all tensors, a cell is an element that is drawn, and a box is a tile
-that is drawn.
+The elements of all tensors are numbered consecutively. A cell is an element that is drawn, and a
+box is a tile that is drawn.
 """
 
 from __future__ import annotations
@@ -28,20 +28,22 @@ MOST_CELLS = 512
 
 
 class DrawnCells:
-    """The tiles of a recording and the elements on them that are drawn.
+    """The tiles of a recording, and the elements on them, that are drawn.
 
-    At most `per` elements of a tensor are drawn on a tile, and at most 512 elements on 64 tiles.
+    At most `per` elements of a tensor are drawn on a tile, at most 512 elements on at most 64
+    tiles.
 
     Attributes:
-        held: the tiles that have some of the tensors.
-        most: how many tiles of an IPU are drawn at most.
+        held: the tiles that contain elements of the tensors.
+        most: the maximum number of tiles of an IPU that are drawn.
         tiles: the tile of each box.
-        per: for each tensor the cells in a box, at most.
-        left: int[boxes, tensors], the elements that are not drawn.
-        own: for each tensor the elements that are drawn, numbered within the tensor.
-        box, row, place: for each cell its box, its tensor, and its place in that row of the box.
-        cell: for each element its cell, or -1.
-        size: for each element its bytes.
+        per: for each tensor, the maximum number of its cells in a box.
+        left: int[boxes, tensors], the number of elements that are not drawn.
+        own: for each tensor, the indices of its elements that are drawn.
+        box, row, place: for each cell, its box, the index of its tensor, and its position among the
+            cells of that tensor in the box.
+        cell: for each element, its cell, or -1.
+        size: for each element, its bytes.
     """
 
     def __init__(self, recording: Recording, tracks: list[Recorded], per: int) -> None:
@@ -56,16 +58,16 @@ class DrawnCells:
         self._name()
 
     def _choose(self, per: int) -> None:
-        """Choose the tiles and the elements that are drawn, at most `per` of a tensor on a tile."""
+        """Choose the tiles and elements to draw: at most `per` elements of a tensor on a tile."""
         tile_map = self.recording.compiled.graph.tile_map
         tiles = [tile_map.at(track.address).astype(np.int64) for track in self.tracks]
         distinct_tiles = np.unique(np.concatenate(tiles))
         self.held = distinct_tiles[distinct_tiles >= 0]
         ipu = self.held // self.per_ipu
-        rank = np.arange(len(ipu)) - np.searchsorted(ipu, ipu)  # within the IPU
+        rank = np.arange(len(ipu)) - np.searchsorted(ipu, ipu)  # the rank of each tile on its IPU
         self.most = max(1, MOST_TILES // self.ipus)
         self.tiles = self.held[rank < self.most][:MOST_TILES]
-        # elements in each box (row of the array) of each tensor (column)
+        # int[boxes, tensors]: the number of elements
         counts = np.array(
             [[np.count_nonzero(t == tile) for t in tiles] for tile in self.tiles.tolist()]
         )
@@ -73,7 +75,7 @@ class DrawnCells:
             per //= 2
         self.per = np.minimum(per, counts.max(axis=0))
         self.left = np.maximum(counts - self.per, 0)
-        self.own: list[Array] = []  # for each tensor the drawn elements, tile by tile
+        self.own: list[Array] = []
         boxes = []
         rows = []
         places = []
@@ -91,7 +93,7 @@ class DrawnCells:
         self.place = np.concatenate(places)
 
     def _name(self) -> None:
-        """Number the elements of all tensors, and name those that are drawn."""
+        """Number the elements of all tensors, and find the names of those that are drawn."""
         self.elements = Elements(
             model_of(self.report, "run"),
             np.concatenate([track.address for track in self.tracks]),
@@ -113,12 +115,14 @@ class DrawnCells:
         self.size = np.repeat([track.tensor.dtype.size for track in self.tracks], np.diff(before))
 
     def drawn(self, elements: Array) -> Array:
-        """Return the cells of those elements that are drawn."""
+        """Return the cells of `elements`; elements that are not drawn are left out."""
         cells = self.cell[elements]
         return cells[cells >= 0]
 
     def origins(self, origins: tuple[Origins, ...]) -> dict[str, tuple[Origins, ...]]:
-        """Return the origins of the elements that are drawn, with their cells."""
+        """Return `{"board": origins}`, restricted to the elements that are drawn; {} if there are
+        none.
+        """
         drawn = []
         for origin in origins:
             is_drawn = np.flatnonzero(self.cell[origin.cell] >= 0)
@@ -129,7 +133,10 @@ class DrawnCells:
 
 
 def _joined(names: Sequence[str]) -> str:
-    """Return the names of the variables of a tensor; a variable of all replicas is named once."""
+    """Return the names of a tensor's variables as a text.
+
+    If all replicas of a variable are among them, its name appears once with the number of replicas.
+    """
     members: dict[tuple[str, int], list[str]] = {}
     for name in names:
         members.setdefault(without_replica(name), []).append(name)

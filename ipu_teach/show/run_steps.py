@@ -42,12 +42,13 @@ class RecordedSteps:
     """The supersteps of a recording as stills, and the frames that show them.
 
     Attributes:
-        moved: for each still, whether tiles send to tiles in it, and the bytes of its messages.
-        undrawn: the bytes of each still that no message contains.
-        rounds: for a still with which a step of a Repeat begins, that step.
-        times: for each step of a Repeat, how often it ran before the recording, and in all.
-        gains: how many cycles longer each recorded step makes the run.
-        place_of: for each frame the place of its step in the recording.
+        moved: for each still, (whether messages between tiles are drawn, the bytes of its
+            messages).
+        undrawn: for each still, the bytes that arrive and that no drawn message contains.
+        rounds: for each still that begins a step of a Repeat, the number of that step.
+        times: for each step of a Repeat, (executions before the recording, executions in all).
+        gains: for each recorded step, by how many cycles it makes the run longer.
+        place_of: for each frame, the position of its step in the recording.
     """
 
     def __init__(self, cells: DrawnCells) -> None:
@@ -62,13 +63,12 @@ class RecordedSteps:
         self.rounds: dict[int, int] = {}
         self._count_rounds()
         self.gains = self._gains()
-        # The values that the host wrote before the first step are there when it begins.
+        # Values that the host writes before the first step are part of the first frame.
         self.begins = int(self.recording.steps[0] == BY_HOST)
 
     def _count_rounds(self) -> None:
-        """Find the steps that a Repeat runs, and how often each runs.
-
-        `times` has, by step, how often it ran before the recording and how often in all.
+        """Find the steps that a Repeat contains, and count their executions before and in the
+        recording.
         """
         profile = self.report.profile
         nodes = [node for program in profile.programs for _, node in program.walk()]
@@ -84,9 +84,9 @@ class RecordedSteps:
         }
 
     def _gains(self) -> list[int]:
-        """Return by how many cycles each recorded step makes the run longer.
+        """Return, for each recorded step, by how many cycles it makes the run longer.
 
-        Work of an IPU adds nothing while another works for longer.
+        The work of an IPU adds nothing while another IPU works for longer.
         """
         cuts = set(self.report.overlap.cuts.tolist())
         clocks = [0] * self.report.target.num_sets
@@ -102,16 +102,18 @@ class RecordedSteps:
         return gains
 
     def frames(self, max_frames: int) -> tuple[Array, dict[int, int], int, Array]:
-        """Return (stills, changes, supersteps, clock) of the frames.
+        """Return `(stills, changes, supersteps, clock)`.
 
-        * stills: for each frame the number of its still;
-        * changes: by the place of a step in the recording, the frame of its change;
-        * supersteps: how many are shown;
-        * clock: the cycle at which each frame begins, and the end.
+        * stills: the index of the still of each frame.
+        * changes: a dict that maps the position of a step in the recording to the frame that shows
+          the values it changes.
+        * supersteps: the number of supersteps that are shown.
+        * clock: the cycle at which each frame begins, followed by the end of the last frame.
 
-        The supersteps shown together change at most `max_frames` cells.
+        The supersteps that are shown together change at most `max_frames` cells.
         """
-        changing: Counter[int] = Counter()  # cells that each step changes, by the step's place
+        # This maps the position of a step to the number of cells that it changes.
+        changing: Counter[int] = Counter()
         for own_cells, track in zip(self.cells.own, self.tracks, strict=True):
             drawn = np.zeros(len(track.address), bool)
             drawn[own_cells] = True
@@ -123,7 +125,8 @@ class RecordedSteps:
         kinds: dict[int, tuple[list[int], int]] = {}
         frames: list[int] = []
         self.place_of: list[int] = []
-        # cycles of each frame; of overlapping steps, only the last beats count
+        # These are the cycles by which each frame makes the run longer. Where steps overlap in
+        # time, their last frames count.
         lasts: list[int] = []
         changed_in: dict[int, int] = {}
         device_steps = 0
@@ -147,7 +150,11 @@ class RecordedSteps:
         return np.array(frames), changed_in, device_steps, np.cumsum([0, *lasts])
 
     def _kind(self, step: int) -> tuple[list[int], int]:
-        """Return the stills of a step: of its phases, and of the change after them."""
+        """Add the stills of a step, and return `(indices, change)`.
+
+        `indices` are those of the stills of its phases, and `change` is the index of the still
+        after them, which shows the written values.
+        """
         first = len(self.stills)
         if step == BY_HOST:
             self.stills.append(
@@ -157,7 +164,6 @@ class RecordedSteps:
         does = self.cells.elements.step(step, self.report.profile.steps[step].compute_set)
         leaf = self.report.profile.leaf(step).step
         self.rounds |= {first: leaf} if leaf in self.repeated else {}
-        # the tiles whose IPU takes part
         of = self.report.target.set_of(np.arange(self.report.target.num_tiles))
         taking_part = at_work(self.report, step)[of]
         for phase in self.report.phases(step):
@@ -181,9 +187,10 @@ class RecordedSteps:
     def _phase_still(
         self, step: int, phase: Phase, does: Step, taking_part: Array, first: int
     ) -> Still:
-        """Return the still of a phase of a step, whose first still has the number `first`.
+        """Return the still of a phase of a step. `first` is the index of the step's first still.
 
-        `taking_part` is bool[tiles]: whether the IPU of a tile takes part in the step.
+        `does` contains what the step reads, writes and copies. `taking_part` is bool[tiles]:
+        whether the IPU of a tile takes part in the step.
         """
         carried = list(self._messages(phase, does))
         messages = tuple(message for message, _ in carried)
@@ -219,7 +226,9 @@ class RecordedSteps:
     def _touches(
         self, phase: Phase, does: Step, messages: tuple[Message, ...]
     ) -> dict[str, tuple[Array, Array]]:
-        """Return the drawn cells that a phase reads or sends, and those that its step writes."""
+        """Return `{"board": (cells, written)}`: the drawn cells that a phase reads or sends, and
+        the drawn cells that its step writes; {} if a phase without messages is not a compute phase.
+        """
         if phase.kind == COMPUTE:
             return {"board": (self.cells.drawn(does.reads), self.cells.drawn(does.writes))}
         if not messages:
@@ -228,10 +237,10 @@ class RecordedSteps:
         return {"board": (sent, self.cells.drawn(does.writes))}
 
     def _messages(self, phase: Phase, does: Step) -> Iterator[tuple[Message, Array]]:
-        """Yield the messages of a phase with the drawn cells of each, and the elements of each.
+        """Yield `(message, elements)` for each message of a phase that is drawn.
 
-        There is one message for each pair of tiles of an IPU, and one for each pair of IPUs, from
-        first box to first box.
+        There is one message for each pair of tiles of an IPU. All elements from one IPU to another
+        are one message, from the first box of one IPU to the first box of the other.
         """
         if phase.kind in (HOST, STREAMING):
             under_way = [(does.comes or does.goes, does.after)]
@@ -270,9 +279,10 @@ class RecordedSteps:
             yield message, cells
 
     def _largest(self, phase: Phase, carried: list[tuple[Message, Array]]) -> str:
-        """Return a text with the bytes of all messages of a phase, and the largest message.
+        """Return a text with the bytes of all drawn messages of a phase, and the largest of them.
 
-        `carried` has each message with its elements. With a single message, the text is "".
+        `carried` has (message, elements) of each drawn message. With fewer than two, the text is
+        "".
         """
         if len(carried) < 2 or phase.kind not in (EXCHANGE, LINKS):
             return ""
@@ -300,16 +310,17 @@ class RecordedSteps:
     def _undrawn(
         self, step: int, phase: Phase, messages: tuple[Message, ...], by_host: bool
     ) -> str:
-        """Return a text with the bytes that arrive in a phase and are in none of its `messages`.
+        """Return a text about the bytes that arrive in a phase and that no message in `messages`
+        contains.
 
-        They are of tensors that are not shown, or one of their ends is a tile without a box.
-        `by_host` is whether the step copies from or to the host.
+        Such bytes are of tensors that are not shown, or they are sent from or to a tile that is not
+        drawn. `by_host` is whether the step copies from or to the host.
         """
         sent = self.report.transfers(step)[phase.exchange] if phase.exchange >= 0 else ()
         if not isinstance(sent, Transfers) or phase.kind not in (EXCHANGE, LINKS):
             return ""
         links = phase.kind == LINKS
-        arrives = boxed = 0  # bytes in all, and those from and to tiles with boxes
+        arrives = boxed = 0  # all bytes, and those between tiles that are drawn
         for source, size, to in zip(sent.source, sent.size, sent.receivers, strict=True):
             away = to // self.cells.per_ipu != source // self.cells.per_ipu
             arrives += int(size) * int(np.count_nonzero(away == links))
@@ -333,9 +344,9 @@ class RecordedSteps:
         return f"{undrawn_bytes:,} of them are not drawn: {why}; "
 
     def _source(self, step: int) -> int:
-        """Return the number of the text beside a step, or -1.
+        """Return the index of the text that is shown below a step, or -1 if there is none.
 
-        The text has the learner's line and the codelets that the step runs.
+        The text contains the learner's line and the source of the codelets that the step executes.
         """
         profile = self.report.profile
         facts = profile.steps[step]

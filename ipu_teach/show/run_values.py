@@ -1,4 +1,4 @@
-"""The numbers of the view `run`: the texts of its cells, their changes and their colours."""
+"""The values of the view `run`: the texts in its cells, their changes, and their colours."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from ipu_teach.types import Array
 
 
 class CellValues:
-    """The texts of the drawn cells and the colours of their values.
+    """The texts in the drawn cells, and the colours of their values.
 
-    `changed_in` has, by the place of a step in the recording, the frame of its change.
+    `changed_in` maps the position of a step in the recording to the frame that shows its changes.
     """
 
     def __init__(self, steps: RecordedSteps, changed_in: dict[int, int]) -> None:
@@ -30,9 +30,10 @@ class CellValues:
         self.numbers = self._numbers(changed_in)
 
     def _numbers(self, changed_in: dict[int, int]) -> CellTexts:
-        """Return the texts of the cells at first, and their changes frame by frame.
+        """Return the texts in the cells in the first frame, and their changes frame by frame.
 
-        `changed_in` has, by the place of a step in the recording, the frame of its change.
+        `changed_in` maps the position of a step in the recording to the frame that shows its
+        changes.
         """
         texts: dict[str, int] = {}
         first = []
@@ -66,7 +67,7 @@ class CellValues:
         return CellTexts(tuple(texts), np.concatenate(first), frame, changed, value=value)
 
     def known(self, frames: int) -> Array:
-        """Return int64[frames]: the number of cells that are written in each frame."""
+        """Return int64[frames]: the number of cells that contain a written value in each frame."""
         numbers = self.numbers
         written = np.array([text != "?" for text in numbers.texts], bool)
         now = numbers.first.copy()
@@ -80,9 +81,11 @@ class CellValues:
     def ramp(
         self,
     ) -> tuple[list[str], tuple[tuple[float, ...], ...], tuple[palette.Code, ...]]:
-        """Return (the range of each tensor's values, the bounds between its colours, the colours).
+        """Return `(spans, bounds, colours)`.
 
-        Each tensor has a scale of its own. With values below zero, those near zero are white.
+        `spans` has the range of each tensor's values as a text, and `bounds` has the values that
+        separate its colours. Each tensor has a scale of its own. If there are values below zero,
+        the middle colour, white, stands for values near zero.
         """
         numbers = self.numbers
         cells = np.append(np.arange(len(self.cells.row)), numbers.cell)
@@ -113,10 +116,11 @@ class CellValues:
 
 
 def _signed_bounds(low: float, high: float, whole_numbers: bool) -> Array:
-    """Return float[6]: the bounds between the seven colours of values from `low` to `high`.
+    """Return float[6]: the values that separate the seven colours of values from `low` to `high`.
 
-    For floats, both signs share a scale. For whole numbers, each sign has a scale of its own, and 0
-    alone has the middle colour: a mark such as -1 then differs from 0.
+    For floats, positive and negative values have the same scale. For whole numbers, they have
+    different scales, and 0 alone has the middle colour, so that a small number such as -1 differs
+    from 0.
     """
     sides = np.array([1, 3, 5]) / 7
     if not whole_numbers:

@@ -1,15 +1,18 @@
-"""The content of a picture before it is drawn: marks with their places, and their state by frame.
+"""The content of a picture before it is drawn: a `Scene`, its marks, and its stills.
 
-A `Scene` is drawn by three renderers: `svg` (posters and stills), `mpl` (png, gif and pdf for
-slides) and `static/player.js` (live, in the notebook). A view may add marks and keys of its own to
-the player in `static/<view>.js`.
+Three renderers draw a `Scene`: `svg` (posters and other single frames), `mpl` (png, gif and pdf for
+slides) and `static/player.js` (live, in the notebook). A view can add marks and keyboard commands
+to the player in `static/<view>.js`.
 
-Marks do not move. The parts that change from frame to frame are *channels*: the code (colour,
-letter and pattern) of each cell and how long the cell has it, the bars of each lane, the messages
-and the texts. A *still* is a set of all channels. A frame is the number of a still, so that the
-repetitions of a program are stored once. Equal stills do not share the values of a run, which are
-`CellTexts`: the texts in the first frame, and the changes frame by frame. A renderer stores all
-texts every few frames. An `Aside` shows details of the part that is chosen in another mark.
+A mark has a fixed position. The parts that change from frame to frame are called *channels*: the
+code (colour, letter and pattern) of each cell and how long the cell has it, the bars of each lane,
+the messages, and the texts. A *still* is one state of all channels. A frame is the number of a
+still, so a still that a program repeats is stored only once.
+
+The recorded values of a run change even between frames that show the same still, so they are stored
+in `CellTexts`: the texts in the first frame, and the changes frame by frame. A renderer caches all
+texts every few frames. An `Aside` is a mark that shows details of the item that the reader chose in
+another mark.
 
 Lengths are in units of the drawing, which is 720 units wide. A frame lasts for the modelled cycles
 of its still.
@@ -40,9 +43,9 @@ VERSION = 1
 LONGEST_LABEL = 80  # A label has at most this many characters.
 MOST_COLUMNS = 172  # The strip of a long run has about this many columns.
 MOST_PERIODS = 64  # The search for the period of a run tries at most this many.
-WORDS = ("label", "note", "say")  # The texts of a still.
-SHORT = 8  # A text of at most this length is stored again, not by its number.
-FEW_FRAMES = 16  # A run of at most this many frames is drawn piece by piece.
+WORDS = ("label", "note", "say")  # The fields of a still that are texts.
+SHORT = 8  # A shorter text is stored wherever it occurs, because its index would save nothing.
+FEW_FRAMES = 16  # The strip of a run with at most this many frames is not divided into columns.
 WHOLE = re.compile(r"0|-?[1-9]\d{0,14}")
 
 Table = tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]  # headings, rows
@@ -50,7 +53,7 @@ Table = tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]  # headings, rows
 
 @dataclass(frozen=True, eq=False)
 class Placed:
-    """A mark under a heading, whose upper left corner is at (x, y); `Panels.put` places it."""
+    """A mark with a heading; its upper left corner is at (x, y). `Panels.put` sets x and y."""
 
     name: str
     heading: str = ""
@@ -67,27 +70,27 @@ class Sized(Placed):
 
     @property
     def right(self) -> float:
-        """The x of the right edge."""
+        """The x coordinate of the right edge."""
         return self.x + self.width
 
     @property
     def bottom(self) -> float:
-        """The y of the lower edge."""
+        """The y coordinate of the lower edge."""
         return self.y + self.height
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Box(Sized):
-    """A mark that fills a box, with `count` items in it."""
+    """A rectangular mark that contains `count` items."""
 
     count: int
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Rows(Placed):
-    """A mark of rows, each `pitch` high, with `count` items in them.
+    """A mark that consists of rows of height `pitch`, with `count` items in them.
 
-    `depth` (int[count]) is the row of each item, or its level in a tree.
+    `depth` (int[count]) is the row of each item or, in a tree, its level.
     """
 
     width: float = 0.0
@@ -100,13 +103,13 @@ class Rows(Placed):
 class Cells(Placed):
     """Equal squares in rows of `columns` cells, grouped into blocks.
 
-    - `side` is the side of a cell. A block has `block` cells; `across` blocks are next to each
-      other, and blocks are `gap` cells apart. `names` are written above the blocks.
-    - `key` has a number for each cell: cells, and lanes, with equal keys are highlighted together.
-    - `same` is a second key. It marks the partner of a cell in another group, such as the same
-      element in another view.
+    - `side` is the side of a cell. A block has `block` cells. `across` blocks are next to each
+      other, with a gap of `gap` cells between them. `names` are written above the blocks.
+    - `key` has a number for each cell. Cells and lanes with the same key are highlighted together.
+    - `same` has a second number for each cell. If a reader points at a cell, the cells of other
+      marks with the same number are marked too, such as the same element in another view.
     - `labels` has a text for each cell, which is drawn if there is room.
-    - `say` and `values` replace those of the still for these cells, if they are not empty.
+    - If `say` and `values` are not empty, they replace those of the still for these cells.
     """
 
     side: float
@@ -123,7 +126,7 @@ class Cells(Placed):
     values: Mapping[str, Array] = field(default_factory=dict)
 
     def place(self, numbers: Array) -> tuple[Array, Array]:
-        """Return (x, y): the upper left corner of each cell in `numbers`, as two float arrays."""
+        """Return `(x, y)`, two float arrays: the upper left corner of each cell in `numbers`."""
         block = numbers // self.block
         cell_in_block = numbers % self.block
         rows_in_block = -(-self.block // self.columns)
@@ -136,11 +139,12 @@ class Cells(Placed):
 class Lanes(Box):
     """Horizontal lanes below each other, with bars in them.
 
-    - `key`, `labels`, `say` and `values` are as in `Cells`.
-    - With `whole`, all bars are drawn from the first frame on, and time only moves the cursor.
-    - `ends` are texts beside the first and the last lane.
-    - `limit`, if it is not 0, is a length at which a line is drawn.
-    - `axis`, if it is not 0, is the length of the full width, instead of the span of the drawing.
+    - `key`, `labels`, `say` and `values` have the same meaning as in `Cells`.
+    - With `whole`, all bars are visible from the first frame on, and only the cursor moves.
+    - `ends` are the texts beside the first and the last lane.
+    - If `limit` is not 0, a line is drawn at that length.
+    - If `axis` is not 0, it is the length that the full width stands for. Otherwise, that length is
+      the `span` of the drawing.
     """
 
     key: Array | None = None
@@ -155,10 +159,11 @@ class Lanes(Box):
 
 @dataclass(frozen=True, eq=False)
 class Bar:
-    """A bar in each lane, from `start` with the length `length`, in the colour of `code`.
+    """A bar in each lane, which begins at `start`, has the length `length` and the colour of
+    `code`.
 
-    It is followed by a second bar up to `end`, which has the code `rest`, or is missing if that is
-    -1. An array has a value for each lane.
+    A second bar with the code `rest` follows and ends at `end`; there is none if `rest` is -1. A
+    field is a number for all lanes, or an array with a value for each lane.
     """
 
     code: int | Array
@@ -168,7 +173,9 @@ class Bar:
     rest: int = -1
 
     def of(self, count: int) -> tuple[Array, Array, Array]:
-        """Return (code, begin, end) of the first bar in each of `count` lanes, as three arrays."""
+        """Return `(code, begin, end)` of the first bar: three arrays with a value for each of
+        `count` lanes.
+        """
         code = np.broadcast_to(np.asarray(self.code), count)
         begin = np.broadcast_to(np.asarray(self.start, np.float64), count)
         return code, begin, begin + np.asarray(self.length, np.float64)
@@ -176,7 +183,9 @@ class Bar:
 
 @dataclass(frozen=True, eq=False)
 class Drawing:
-    """The bars of all lanes. `span` is the length that the full width stands for, in `unit`s."""
+    """The bars of all lanes of a mark. The full width stands for `span`, which is measured in
+    `unit`.
+    """
 
     span: float
     bars: tuple[Bar, ...]
@@ -185,7 +194,7 @@ class Drawing:
 
 @dataclass(frozen=True, eq=False)
 class Flows:
-    """Messages between the cells of the mark that is named `between`."""
+    """The messages between the cells of the mark with the name `between`."""
 
     name: str
     between: str
@@ -193,7 +202,7 @@ class Flows:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Track(Sized):
-    """The entire run as a strip, with a cursor."""
+    """A strip that shows the entire run, with a cursor."""
 
     name: str = ""
 
@@ -202,10 +211,10 @@ class Track(Sized):
 class Flame(Rows):
     """Nested boxes above the time axis.
 
-    Box i is in row `depth[i]`, and lasts from frame `first[i]` until frame `last[i]` begins. With
-    `timed`, these two are modelled cycles since the first frame. The name of the box is
-    `names[title[i]]`, and its code `code[i]`. `rows` are the texts beside the rows. `span` is as in
-    `Tape`.
+    Box i is in row `depth[i]`. It begins with frame `first[i]` and ends where frame `last[i]`
+    begins. With `timed`, `first` and `last` are modelled cycles since the first frame instead. The
+    name of box i is `names[title[i]]`, and its code is `code[i]`. `rows` are the texts beside the
+    rows. If `span` is not 0, it is the number of cycles that the full width stands for.
     """
 
     first: Array
@@ -220,11 +229,12 @@ class Flame(Rows):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Tape(Box):
-    """Lanes over the entire run, in which each frame has its drawing in its part of the width.
+    """Lanes over the entire run: each frame has its drawing in its part of the width.
 
-    A frame without a drawing in `Still.lanes` is left out. `span`, if it is not 0, is the number of
-    cycles of the full width. `ends` is as in `Lanes`. `named`, if it is not 0, is how far the names
-    of the steps are above the lanes; the heading is then above the names.
+    A frame is left out if `Still.lanes` has no drawing for this mark. If `span` is not 0, it is the
+    number of cycles that the full width stands for. `ends` are the texts beside the first and the
+    last lane. If `named` is not 0, the names of the steps are `named` units above the lanes, and
+    the heading is above the names.
     """
 
     labels: tuple[str, ...] = ()
@@ -235,9 +245,9 @@ class Tape(Box):
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """A value for each frame, in the colour of `code`.
+    """One curve of a `Curve` mark: a value for each frame, in the colour of `code`.
 
-    The area between `values` and `base` is filled. If `base` is None, a line is drawn.
+    The area between `values` and `base` is filled. If `base` is None, a line is drawn instead.
     """
 
     name: str
@@ -251,9 +261,9 @@ class Curve(Box):
     """Values frame by frame, drawn as steps.
 
     `top` is the value at the full height. If `limit` is not 0, a line is drawn at that value. With
-    `named`, frames have their labels below the curve, as far as there is room. A label begins with
-    the number of the frame or, if `each` is not 0, with the cycle at which the frame begins; each
-    frame is then `each` cycles long.
+    `named`, the labels of the frames are below the curve if there is room. A label begins with the
+    number of the frame. If `each` is not 0, each frame lasts `each` cycles, and its label begins
+    with the cycle at which it begins instead.
     """
 
     top: float
@@ -266,16 +276,17 @@ class Curve(Box):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Painted(Box):
-    """Fixed shapes, whose coordinates are relative to the upper left corner of the mark.
+    """A mark that consists of fixed shapes; coordinates are relative to its upper left corner.
 
-    `Still.pictures` has the number of the picture that a still shows, 0 by default. `places`,
-    float[count, 4], has (x, y, width, height) of each part that a reader can point at. `key`,
-    `labels`, `say` and `values` are as in `Cells`. If a page changes the width of the mark, the
-    shapes are stretched; texts keep their size, and marks beside the mark keep their distance.
+    `Still.pictures` has the index of the picture that a still shows, by default 0. `places`,
+    float[count, 4], is (x, y, width, height) of each area that a reader can point at. `key`,
+    `labels`, `say` and `values` have the same meaning as in `Cells`. If a page changes the width of
+    the mark, the shapes are stretched, but texts keep their size and neighbouring marks keep their
+    distance.
 
-    `switches` also choose a picture. Each has its key, its title, the effect of the key, and
-    whether it is on at first. With k switches, each still has 2^k pictures. Picture 2^i of them is
-    the one in which only switch i differs from its first state.
+    `switches` let the reader choose between pictures with keys of the keyboard. A switch is (key,
+    title, effect of the key, whether it is on at first). With k switches, each still has 2^k
+    pictures: in picture 2^i of a still, only switch i differs from its initial state.
     """
 
     pictures: tuple[tuple[Shape, ...], ...]
@@ -287,19 +298,20 @@ class Painted(Box):
     switches: tuple[tuple[str, str, str, bool], ...] = ()
 
     def shown(self, still: Still) -> tuple[Shape, ...]:
-        """Return the picture that a still shows, with all switches in their first state."""
+        """Return the shapes that a still shows while all switches are in their initial state."""
         return self.pictures[still.pictures.get(self.name, 0) * 2 ** len(self.switches)]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Tree(Rows):
-    """Rows of a tree that can be folded.
+    """The rows of a tree whose branches can be folded.
 
-    Row i is at level `depth[i]`, and a child of the nearest row above it with a lower level.
-    `labels` are the names of the rows. `columns` are the headings of columns that are `column`
-    wide, and `cells` the texts in them, row by row. Each row has a bar: `parts` has the length of
-    its pieces from left to right by the number of their code, in thousandths of the longest bar.
-    `open` (bool[count]) is whether a row shows its children at first.
+    Row i is at level `depth[i]`. Its parent is the nearest row above it with a lower level.
+    `labels` are the names of the rows. `columns` are the headings of the columns, each `column`
+    units wide, and `cells` are the texts in the columns, row by row. Each row has a bar of coloured
+    pieces: `parts` maps a code to int[count], the length of the piece with that code in each row,
+    in thousandths of the longest bar. `open` (bool[count]) is whether the children of a row are
+    visible at first.
     """
 
     labels: tuple[str, ...]
@@ -312,8 +324,9 @@ class Tree(Rows):
     column: float = 112
 
     def visible(self) -> list[int]:
-        """Return the numbers of the rows that are visible at first."""
-        visible_rows, hidden = [], 0  # if not 0, rows from this level on are hidden
+        """Return the indices of the rows that are visible at first."""
+        # Rows at the level `hidden` or below are folded, unless it is 0.
+        visible_rows, hidden = [], 0
         for row, (depth, is_open) in enumerate(
             zip(self.depth.tolist(), self.open.tolist(), strict=True)
         ):
@@ -333,11 +346,17 @@ class Tree(Rows):
 class Zoom(Box):
     """A machine in several sizes, with a frame for each size.
 
-    A size is drawn as a square of equal parts, the first of which is the size before, and as pipes
-    beside it. `names` and `counts` have the name and the number of parts of each size. `labels`,
-    `figures` and `codes` have the label, the figure and the code of each pipe. `rates` has the rate
-    of each pipe as text, size by size, and `Still.values` has it as a number, under "rate". `told`
-    has a sentence for each size. `part` and `first` are the codes of a part, and of the first.
+    A size, such as an IPU, is drawn as a square of equal parts, with pipes beside it. The first
+    part is the next smaller size. A pipe is a kind of connection, such as the links between IPUs;
+    it is drawn as wide as its bandwidth.
+
+    - `names` and `counts` are the name and the number of parts of each size.
+    - `labels`, `figures` and `codes` are the label, the figure with its source, and the code of
+      each pipe.
+    - `rates` is the bandwidth of each pipe as text, size by size. `Still.values["rate"]` has it as
+      a number.
+    - `told` has a sentence for each pipe, size by size.
+    - `part` is the code of a part, and `first` is that of the first part.
     """
 
     names: tuple[str, ...]
@@ -353,13 +372,14 @@ class Zoom(Box):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Matrix(Box):
-    """A matrix of `bins` x `bins` squares for `tiles` tiles: senders across, receivers down.
+    """A matrix of `bins` x `bins` squares for `tiles` tiles: senders are columns, receivers are
+    rows.
 
-    `each` tiles share a row and a column. `Still.cells` has the codes of the squares. In the
-    drawing in `Still.lanes`, the first bar shows the bytes that each column sends and is drawn
-    above the columns; the second shows the bytes that each row receives and is drawn beside the
-    rows. `ticks` are numbers of tiles at equal distances. On several IPUs they are numbers of IPUs;
-    `ipu` rows belong to each IPU, and `link` is the code of messages between IPUs.
+    `each` neighbouring tiles share a row and a column. `Still.cells` has the codes of the squares.
+    `Still.lanes` has a drawing with two bars: the first is drawn above each column and shows the
+    bytes that the column sends; the second is drawn beside each row and shows the bytes that the
+    row receives. `ticks` are tile numbers at equal distances, or IPU numbers if there are several
+    IPUs. Each IPU has `ipu` rows, and `link` is the code of messages between IPUs.
     """
 
     bins: int
@@ -372,28 +392,32 @@ class Matrix(Box):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Aside(Sized):
-    """A mark about the part that is chosen in the mark named `of`."""
+    """A mark with details of the item that the reader chose in the mark with the name `of`."""
 
     of: str
 
 
 class Partners(Aside):
-    """The chosen tile of a matrix, or else the busiest, amid those that it exchanges most with."""
+    """The tile that the reader chose in a matrix, surrounded by its main communication partners.
+
+    If no tile is chosen, it is the tile that exchanges the most bytes.
+    """
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Board(Box):
-    """Tiles as boxes, with `count` cells of numbers in them.
+    """Tiles as boxes, with `count` cells in them; a cell shows one number.
 
     - `across` boxes are next to each other, and each is `high` high. Box b is tile `tiles[b]`.
-    - Cell i is in box `box[i]`, in its row `row[i]`, at place `place[i]`. A row has the elements of
-      one tensor: at most `per[row]` of them, whose rims have the code `rims[row]`. `left`
-      (int[boxes, rows]) is the number of elements that are not drawn.
-    - Cell i is element `index[i]` of variable v = `named[i]`, which is called `names[v]` and has
-      the shape `shapes[v]`. The index is that of the flattened variable.
-    - The code of a value is `steps` plus the number of its row's `bounds` that are not above the
-      value. An unwritten element has the code `unwritten`, and NaN has the code after that.
-    - `focus` is the cell that is shown in detail if none is chosen.
+    - Cell i is in box `box[i]`, in row `row[i]` of that box, at position `place[i]` of the row. A
+      row contains the elements of one tensor: at most `per[row]` of them, whose rims have the code
+      `rims[row]`. `left` (int[boxes, rows]) is the number of elements that are not drawn.
+    - Cell i is element `index[i]` of variable v = `named[i]`, which has the name `names[v]` and the
+      shape `shapes[v]`. The index is that of the flattened variable.
+    - `bounds[row]` are values that separate the colours of a row. The code of a value is `steps`
+      plus the number of bounds that are less than or equal to the value. An unwritten element has
+      the code `unwritten`, and NaN has the code `unwritten + 1`.
+    - `focus` is the cell whose details are shown while no cell is chosen.
     - `block` is the number of tiles of an IPU, or 0 if there is only one IPU. Each of several IPUs
       begins a new row of boxes, below its name.
     """
@@ -418,7 +442,7 @@ class Board(Box):
     block: int = 0
 
     def ipu(self, box: int) -> int:
-        """Return the IPU of a box; -1 for the host, which is box -1, or if there is one IPU."""
+        """Return the IPU of a box, or -1 if the box is -1 (the host) or there is only one IPU."""
         return self.tiles[box] // self.block if self.block and box >= 0 else -1
 
     def link(self, message: Message) -> bool:
@@ -431,15 +455,17 @@ class Board(Box):
         return self.element(int(self.named[cell]), int(self.index[cell]))
 
     def element(self, name: int, index: int) -> str:
-        """Return the name of element `index` (flat) of variable number `name`, such as u[3, 4]."""
+        """Return the name of the element with the flat index `index` of variable `name`, such as
+        u[3, 4].
+        """
         return element(self.names[name], self.shapes[name], index)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Sheet(Aside):
-    """The cells of a board as an image with `columns` columns.
+    """The cells of a board as the pixels of an image with `columns` columns.
 
-    Cell i of the board is pixel `place[i]`; pixels are counted row by row.
+    Cell i of the board is pixel `place[i]`. Pixels are counted row by row.
     """
 
     columns: int
@@ -447,11 +473,11 @@ class Sheet(Aside):
 
 
 class Detail(Aside):
-    """The cells of a board that are in the same box as the chosen cell, as a list of numbers."""
+    """A list of the numbers in the box of the chosen cell of a board."""
 
 
 class Trail(Aside):
-    """The number in the chosen cell of a board, over all frames."""
+    """The history of the chosen cell of a board: its number in each frame."""
 
 
 Mark = (
@@ -476,9 +502,10 @@ Mark = (
 class Message:
     """A message of `size` bytes from the cell `source` to the cells `receivers`.
 
-    On a board, source and receivers are boxes, and -1 is the host. The message is shown from cycle
-    `begin` to cycle `end` of its still. It contains `count` numbers, among them the numbers in
-    `cells`: their values in the frame or, with `after`, at the end of the group of frames.
+    On a board, `source` and `receivers` are boxes, and -1 is the host. The message is visible from
+    cycle `begin` to cycle `end` of its still. It carries `count` numbers, some of which are in the
+    cells `cells` of the board. It shows their values in the frame or, with `after`, their values at
+    the end of the group of frames, such as the superstep.
     """
 
     source: int
@@ -496,8 +523,8 @@ class CellTexts:
     """The texts in the cells of a mark, and their changes frame by frame.
 
     In the first frame, cell i contains `texts[first[i]]`. From frame `frame[k]` on, cell `cell[k]`
-    contains `texts[value[k]]`; frames are in ascending order. A text is a number as Python writes
-    it, True or False, or "?" for an unwritten element.
+    contains `texts[value[k]]`. `frame` is sorted in ascending order. A text is a number as Python
+    prints it, "True" or "False", or "?" for an unwritten element.
     """
 
     texts: tuple[str, ...]
@@ -516,10 +543,10 @@ class CellTexts:
 
 @dataclass(frozen=True, eq=False)
 class Origins:
-    """The origins of the values that are written into the cells `cell` of a board.
+    """The sources of the values that are written into the cells `cell` of a board.
 
-    `how` is a text that quotes {name}, {index} and {tile}, which have a value for each cell. With
-    `element`, name and index are quoted together, as the name of an element.
+    `how` is a text with the placeholders {name}, {index} and {tile}, each of which has a value for
+    each cell. With `element`, the name and the index are written together, such as u[3, 4].
     """
 
     how: str
@@ -532,24 +559,24 @@ class Origins:
 
 @dataclass(frozen=True, eq=False)
 class Still:
-    """A set of all channels, which a frame shows for `cycles` modelled cycles.
+    """One state of all channels, which a frame shows for `cycles` modelled cycles.
 
-    - `label` and `note` are texts, and `code` is the code of the frame on the track.
-    - `first` is True if a group of frames begins here.
-    - `source` is an index of the scene's `sources`, or -1.
-    - `at` is the fraction of the still that is over where a step, or a picture, stops.
-    - `say` is a text about one cell, which quotes arrays in `values`: "{i}" is the number of the
-      cell, "{name}" its value, and "{-name}" the cycles that remain. `about` has (text, values)
-      that replace these for a mark.
+    - `label` and `note` are texts, and `code` is the code of the frame on the `Track`.
+    - `first` is whether a group of frames, such as a superstep, begins with this still.
+    - `source` is an index into `Scene.sources`, or -1.
+    - `at` is the fraction of the still after which stepping, or a picture, stops.
+    - `say` is a text about one cell with placeholders: "{i}" is the index of the cell, "{name}" is
+      its value in `values[name]`, and "{-name}" is `cycles` minus that value. `about` maps the name
+      of a mark to (text, values) that replace `say` and `values` for that mark.
 
-    The other fields have an entry for each mark, by its name:
+    The other fields are dicts by the name of a mark:
 
     - `cells`: (code, end cycle, code afterwards), where the first two are numbers or arrays.
-    - `lanes`: (number of the drawing, begin, end) of the part that appears during the frame.
+    - `lanes`: (index of the drawing, begin, end) of the part that appears during the frame.
     - `flows`: the messages.
-    - `touches`: the cells of a board that are read, and those that are written.
-    - `origins`: the origins of the values that are written.
-    - `pictures`: the number of the picture of a painted mark.
+    - `touches`: (cells of a board that are read, cells that are written).
+    - `origins`: the sources of the values that are written.
+    - `pictures`: the index of the picture of a `Painted` mark.
     """
 
     label: str
@@ -574,17 +601,18 @@ class Still:
 class Scene:
     """A picture, as data.
 
-    - `sentence` states in words what the picture shows, with the main numbers. `table` has all of
-      them: (headings, rows).
-    - `poster` is the frame that stands for the picture where it cannot move.
+    - `sentence` states what the picture shows, with the main numbers. `table` contains all numbers,
+      as (headings, rows).
+    - `poster` is the frame that is shown where the picture cannot move.
     - `notes` are sentences about what was left out or merged.
-    - `group` is the noun for the frames from one whose still is `first` to before the next of them.
+    - `group` is the noun for a group of consecutive frames, such as "superstep". A group begins
+      with each frame whose still is `first`.
     - `sources` are texts of several lines that are shown below the picture.
-    - `data` has further data for the scripts of a view, by name. "link" is the key that connects
-      views of the same report. "window" is the first frame, and the frame after the last, of the
-      part of the run that an axis of time shows.
-    - `clock`, float[frames + 1], is None unless frames overlap in time. It has the cycle at which
-      each frame begins, and the end of the run.
+    - `data` contains further data for the scripts of a view, by name. "link" is the key that
+      connects views of the same report. "window" is (first frame, frame after the last) of the part
+      of the run that a time axis shows.
+    - `clock`, float[frames + 1], has the cycle at which each frame begins, and the end of the run.
+      It is None unless frames overlap in time.
     """
 
     view: str
@@ -608,7 +636,7 @@ class Scene:
 
     @cached_property
     def begins(self) -> Array:
-        """The cycle at which each frame begins, and the end of the last: float[frames + 1]."""
+        """float[frames + 1]: the cycle at which each frame begins, and the end of the last one."""
         cycles = np.array([still.cycles for still in self.stills])[self.frames]
         return np.append(0.0, np.cumsum(cycles)) if self.clock is None else self.clock
 
@@ -616,8 +644,8 @@ class Scene:
     def columns(self) -> Array | None:
         """The edges of the columns of a long run's strip, in cycles: float[columns + 1].
 
-        It is None unless a part of the run repeats itself. Then each repetition has the same
-        number of columns, or each column the same number of repetitions.
+        It is None if no sequence of frames repeats. Otherwise, either each repetition has the same
+        number of columns, or each column has the same number of repetitions.
         """
         first_frame, period, num_rounds = _rounds(self.frames)
         if not num_rounds:
@@ -630,7 +658,8 @@ class Scene:
         repetition_end = round_starts[-1]
         run_cycles = self.begins[-1] or 1
         num_columns = max(1, round(MOST_COLUMNS * (repetition_end - repetition_start) / run_cycles))
-        # A column holds several rounds, or a round has several columns: one of these numbers is 1.
+        # A column contains several rounds, or a round has several columns: one of the numbers is
+        # 1.
         columns_per_round = max(1, num_columns // num_rounds)
         rounds_per_column = -(-num_rounds // num_columns)
         edge_starts = (
@@ -653,9 +682,10 @@ class Scene:
 
     @cached_property
     def legend(self) -> list[int]:
-        """The numbers of the codes in the legend: those that some part of the scene shows.
+        """The indices of the codes in the legend: those that a mark, bar or still of the scene
+        shows.
 
-        Codes without a letter are left out, unless they are `listed`.
+        A code without a letter is left out, unless it is `listed`.
         """
         has_track = any(isinstance(mark, Track) for mark in self.marks)
         codes_shown = {still.code for still in self.stills if has_track}
@@ -691,7 +721,9 @@ class Scene:
         ]
 
     def json(self) -> str:
-        """Return the scene for the player: a line of ASCII that is safe inside a script element."""
+        """Return the scene as JSON for the player: a line of ASCII that is safe in a `<script>`
+        element.
+        """
         shapes = Once()
         data: dict[str, Any] = {
             "v": VERSION,
@@ -730,14 +762,15 @@ class Scene:
         return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
     def mark(self, name: str) -> Mark:
-        """Return the mark named `name`."""
+        """Return the mark with the name `name`."""
         return next(m for m in self.marks if m.name == name)
 
 
 def _rounds(frames: Array) -> tuple[int, int, int]:
-    """Return (first frame, frames of a round, number of rounds) of the longest repetition in a run.
+    """Return `(first frame, frames per repetition, repetitions)` of the longest repetition in a
+    run.
 
-    The number of rounds is 0 if no part of the run repeats itself.
+    The number of repetitions is 0 if no sequence of frames repeats.
     """
     longest = (0, 0, 0)
     if not len(frames):
@@ -756,7 +789,7 @@ def _rounds(frames: Array) -> tuple[int, int, int]:
 
 
 def label(text: object, longest: int = LONGEST_LABEL) -> str:
-    """Return a name as a picture shows it: on a line, at most `longest` characters, all visible."""
+    """Return a text without unprintable characters, in one line of at most `longest` characters."""
     line = " ".join(
         "".join(character if character.isprintable() else " " for character in str(text)).split()
     )
@@ -764,15 +797,17 @@ def label(text: object, longest: int = LONGEST_LABEL) -> str:
 
 
 def element(name: str, shape: tuple[int, ...], index: int) -> str:
-    """Return the name of element `index` (flat) of variable `name`, such as u[3, 4]."""
+    """Return the name of the element with the flat index `index` of variable `name`, such as u[3,
+    4].
+    """
     return f"{name}[{', '.join(map(str, np.unravel_index(index, shape)))}]" if shape else name
 
 
 def means(values: Array, count: int) -> Array:
     """Return int64[…, count]: the means of `count` equal parts of `values` along the last axis.
 
-    A value on the border of two parts contributes its share to each. Rounding keeps the sum: the
-    sum of all parts is off by less than one.
+    A value on the border of two parts contributes to both, in proportion. The means are rounded so
+    that their cumulative sum is off by at most one half.
     """
     part_length = values.shape[-1] / count
     sums_below = np.cumsum(np.insert(values, 0, 0, axis=-1), axis=-1)
@@ -786,12 +821,12 @@ def means(values: Array, count: int) -> Array:
 
 
 def quantiles(values: Array, count: int) -> Array:
-    """Return int64[…, count]: the means of `count` equal parts of `values`, sorted descending."""
+    """Return int64[…, count]: the means of `count` equal groups of the descending `values`."""
     return means(np.sort(values)[..., ::-1], count)
 
 
 def number(value: float) -> str:
-    """Return a number of cycles as text, with one digit after the point unless it is an integer."""
+    """Return a number as text, with one digit after the point unless it is an integer."""
     return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.1f}"
 
 
@@ -802,7 +837,7 @@ def _numbers(value: float | Array) -> Any:
 
 
 def _mark(mark: Mark, shapes: Once) -> dict[str, Any]:
-    """Return the fields of a mark for the player, without empty ones."""
+    """Return the fields of a mark for the player, without the empty ones."""
     fields_of_mark: dict[str, Any] = {"kind": type(mark).__name__.lower()}
     for name, value in vars(mark).items():
         if isinstance(mark, Painted) and name in ("pictures", "places"):
@@ -838,7 +873,7 @@ def _drawing(drawing: Drawing) -> list[Any]:
     bars = []
     for bar in drawing.bars:
         fields_of_bar = [_numbers(bar.code), _numbers(bar.start), _numbers(bar.length)]
-        if bar.rest >= 0 or bar.end:  # without these two, the player draws no second bar
+        if bar.rest >= 0 or bar.end:  # The player draws a second bar only if these two are present.
             fields_of_bar += [_numbers(bar.end), bar.rest]
         bars.append(fields_of_bar)
     return [_numbers(drawing.span), drawing.unit, bars]
@@ -857,7 +892,7 @@ def _still(still: Still) -> dict[str, Any]:
     if still.at != 1:
         data["at"] = round(still.at, 4)
     values = {name: pack(array) for name, array in still.values.items()}
-    # The end cycles of the first mark's cells are in `cells`, so they are left out of `values`.
+    # The end cycles of the first mark's cells are already in `cells`, so `values` omits them.
     busy = next((_numbers(until) for _, until, _ in still.cells.values()), None)
     busy = busy if isinstance(busy, str) else None
     channels: dict[str, Mapping[str, Any]] = {
@@ -897,7 +932,7 @@ def _still(still: Still) -> dict[str, Any]:
 
 
 def _told_once(stills: list[dict[str, Any]]) -> list[str]:
-    """Return the texts that several stills share, and replace them in the stills by numbers."""
+    """Return the texts that occur in several stills, and replace each in `stills` by its index."""
     count_by_text = Counter(still[key] for still in stills for key in WORDS if still.get(key))
     shared = [text for text, count in count_by_text.items() if count > 1 and len(text) > SHORT]
     numbers = {text: number for number, text in enumerate(shared)}
@@ -907,11 +942,11 @@ def _told_once(stills: list[dict[str, Any]]) -> list[str]:
 
 
 def _texts(cell_texts: CellTexts) -> list[Any]:
-    """Return the texts in cells for the player: [texts, first texts, number of changes, changes].
+    """Return the texts in cells for the player: [texts, first texts, number of changes, *changes].
 
-    The texts are [number of integers, the integers, the ending of their texts, other texts]. The
-    first texts are the number of each cell's text in the first frame. The changes are three
-    columns: frames, cells, and numbers of texts.
+    `texts` is [number of integers, the integers, the suffix of their texts, *other texts]. `first
+    texts` has the index of each cell's text in the first frame. The changes are three columns:
+    frames, cells, and indices of texts.
     """
     ending = ".0" if any(text.endswith(".0") for text in cell_texts.texts) else ""
     whole_numbers = [
@@ -934,10 +969,11 @@ def _texts(cell_texts: CellTexts) -> list[Any]:
 
 
 def _messages(items: Sequence[Message]) -> list[Any]:
-    """Return the messages for the player: their number, followed by columns.
+    """Return the messages for the player: the number of messages, followed by columns.
 
-    The columns are the numbers of receivers, the receivers of all messages, the numbers of cells,
-    the cells of all messages, and then source, size, begin, end, after and count.
+    The columns are: the number of receivers of each message, the receivers of all messages, the
+    number of cells of each message, the cells of all messages, and then source, size, begin, end,
+    after, count.
     """
     cells_of_messages = [
         np.zeros(0, np.int64) if message.cells is None else message.cells for message in items
@@ -956,5 +992,5 @@ def _messages(items: Sequence[Message]) -> list[Any]:
 
 
 def _listed(items: Array) -> Any:
-    """Return a single number as it is, and any other amount as [number of items, packed items]."""
+    """Return the item of an array of length 1, or else [number of items, packed items]."""
     return int(items[0]) if len(items) == 1 else [len(items), pack(items)]

@@ -27,7 +27,8 @@ from ipu_teach.types import Array
 
 WAIT = STATES.index(palette.WAIT)
 MOST_TOLD = 16  # A text lists at most this many IPUs.
-MOST_NAMED = 4  # A text names at most this many tiles, steps or IPUs; of more, the first two.
+# A text names at most this many tiles, steps or IPUs. If there are more, it names two.
+MOST_NAMED = 4
 STRETCH = "a stretch is the steps between two meetings of all IPUs"
 MOST_ENDS = 8  # At most this many IPUs have their number beside their lanes.
 
@@ -44,10 +45,10 @@ def listed_names(names: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class IPUStep:
-    """A step that one IPU executes by itself, or that all IPUs execute together (`ipu` is None).
+    """The execution of a step by one IPU, or by all IPUs together (`ipu` is None).
 
-    `start` is in cycles from the beginning of the stretch. `idle` are the IPUs that have no part in
-    a step that all execute together.
+    `start` is in cycles from the beginning of the stretch. `idle` are the IPUs that do not take
+    part in a step that the others execute together.
     """
 
     step: int
@@ -59,10 +60,11 @@ class IPUStep:
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """A stretch of the run of `report`.
+    """A stretch of a run: consecutive steps between two points at which all IPUs wait for each
+    other.
 
-    `ends` are the cycles at which the IPUs have finished their parts. The stretch ends when the IPU
-    `last` has finished.
+    `parts` are the executions of the steps by the IPUs. `ends` has the cycle at which each IPU has
+    finished its parts, from the beginning of the stretch.
     """
 
     parts: tuple[IPUStep, ...]
@@ -76,7 +78,7 @@ class Segment:
 
     @cached_property
     def spans(self) -> list[Span]:
-        """The phases of the stretch, which the picture, the sentence and the table use."""
+        """The phases of all parts of the stretch, with the tiles that take part in each."""
         target = self.report.target
         spans: list[Span] = []
         ipu_of_tile = target.set_of(np.arange(target.num_tiles))
@@ -100,7 +102,7 @@ class Segment:
 
     @cached_property
     def last(self) -> int:
-        """The IPU that the others wait for.
+        """The number of the IPU that the others wait for at the end of the stretch.
 
         If several IPUs finish last, it is the one with the lowest number. It is never an IPU that
         only waited.
@@ -115,10 +117,11 @@ class Segment:
 
     @property
     def waits(self) -> list[tuple[int, int, int, int]]:
-        """The (IPU, begin cycle, end cycle, IPU that it waits for) of each wait in the stretch."""
+        """A tuple for each wait: (IPU, begin cycle, end cycle, IPU that it waits for)."""
         waits: list[tuple[int, int, int, int]] = []
         clocks = [0] * len(self.ends)
-        ipu_by_end: dict[int, int] = {}  # the lowest IPU that finished a part in a cycle
+        # This maps a cycle to the lowest IPU that finished a part then.
+        ipu_by_end: dict[int, int] = {}
         for part in (*self.parts, IPUStep(-1, None, self.cycles, 0)):
             if part.ipu is None:
                 ipus = [ipu for ipu in range(len(clocks)) if ipu not in part.idle]
@@ -139,17 +142,21 @@ class Segment:
 
     @property
     def summary(self) -> str:
-        """A description of a stretch of several steps."""
+        """A text for a stretch of several steps: the number of steps."""
         unit = "set of tiles" if self.names[0].endswith("I/O") else "IPU"
         return f"{counted(len(self.steps), 'step')}, each {unit} by itself"
 
     def ends_text(self, after: str = " ") -> str:
-        """Return the name and the end of each IPU, for the first 16; `after` follows the name."""
+        """Return a text with the name of each IPU and the cycle at which it ends, for the first 16
+        IPUs.
+
+        `after` is the text between a name and its cycle.
+        """
         ends = zip(self.names, self.ends[:MOST_TOLD], strict=False)
         return ", ".join(f"{name}{after}{end:,}" for name, end in ends)
 
     def finish_text(self) -> str:
-        """Return after how many cycles each IPU has finished, the earliest first."""
+        """Return a text: after how many cycles each IPU has finished, in ascending order."""
         ends = sorted(set(self.ends))
         if len(ends) == 1:
             return f"all {len(self.ends)} IPUs finish together"
@@ -161,13 +168,15 @@ class Segment:
         return ", ".join(groups)
 
     def lasts(self, part: IPUStep) -> bool:
-        """Return whether the part is executed by the last IPU, or by all IPUs together."""
+        """Return whether `part` is executed by the IPU `last`, or by all IPUs together."""
         return part.ipu in (None, self.last)
 
 
 @dataclass(frozen=True, eq=False)
 class Span:
-    """A phase of a stretch, which `tiles` (bool[tiles]) begin at cycle `start` of the stretch."""
+    """A phase of a stretch, which the tiles `tiles` (bool[tiles]) begin at cycle `start` of the
+    stretch.
+    """
 
     part: IPUStep
     phase: Phase
@@ -176,17 +185,18 @@ class Span:
 
 
 def at_work(report: Report, step: int) -> Array:
-    """Return bool[ipus]: whether each IPU has a part in a compiled step; all True if none has."""
+    """Return bool[ipus]: whether each IPU takes part in a compiled step; all True if none does."""
     works: Array = (report.overlap.lasts[step] > 0) & (report.overlap.idle[step] == 0)
     return works | ~works.any()
 
 
 def parts(report: Report, step: int, clocks: list[int] | None = None) -> list[IPUStep]:
-    """Return the parts of a compiled step, which the IPUs begin at the cycles `clocks`.
+    """Return the executions of a compiled step: one for each IPU, or one for all IPUs together.
 
-    `clocks` (0 for all IPUs if it is None) is changed to the ends of the parts. An IPU that has no
-    part in the step gets no entry. If it waits for the step nevertheless, its clock advances, but
-    not beyond the start of a step that all IPUs execute together.
+    `clocks` has the cycle at which each IPU is free for the step; None stands for 0. It is changed
+    to the cycles at which they have finished. There is no execution for an IPU that does not take
+    part in the step. If such an IPU waits for the step, its clock advances, but not beyond the
+    start of a step that all IPUs execute together.
     """
     ipus = report.target.num_sets
     cycles_of_ipus = report.overlap.lasts[step].tolist()
@@ -212,15 +222,16 @@ def parts(report: Report, step: int, clocks: list[int] | None = None) -> list[IP
 
 
 def cuts(report: Report) -> Array:
-    """Return int64[stretches]: the index of the step of the run with which each stretch begins."""
+    """Return int64[stretches]: the number of the first superstep of each stretch of a run."""
     has_several = report.target.num_sets > 1
     return report.overlap.cuts if has_several else np.arange(len(report.step_numbers))
 
 
 def segments(report: Report, steps: int) -> tuple[list[Segment], Array]:
-    """Return (distinct stretches, int64 indices of the run's stretches in them).
+    """Return `(stretches, order)` of the first `steps` supersteps of a run.
 
-    Only the first `steps` steps of the run are divided into stretches.
+    `stretches` are the distinct stretches, and `order` (int64) has the index in `stretches` of each
+    stretch of the run.
     """
     step_numbers = report.step_numbers[:steps]
     ipus = report.target.num_sets
@@ -253,25 +264,28 @@ def segments(report: Report, steps: int) -> tuple[list[Segment], Array]:
 
 
 def _merged(first: Bar, second: Bar, start: int) -> Bar:
-    """Return two bars in different lanes as one bar, which begins at `start` in other lanes."""
+    """Return one bar for two bars that occupy different lanes and are drawn in the same colour.
+
+    `start` is where the bar begins in the lanes that neither bar occupies.
+    """
     begin = first.start + second.start - start
     return replace(first, start=begin, length=first.length + second.length)
 
 
 def ipu_names(ipus: int) -> tuple[str, ...]:
-    """Return the texts beside the lanes of `ipus` IPUs: all names, or the first and last."""
+    """Return the texts beside the lanes of `ipus` IPUs: all names, or the first and the last."""
     numbers = range(ipus) if ipus <= MOST_ENDS else (0, ipus - 1)
     return tuple(f"IPU {ipu}" for ipu in numbers)
 
 
 class LanesOf:
-    """Lanes for the tiles of a machine.
+    """The lanes that show the tiles of a machine.
 
-    There is a lane for each tile or, if there are more than `most` tiles, at most `most` lanes,
-    which the tiles of each IPU share. If `count` is not 0, there are exactly `count` lanes, a
-    multiple of the number of IPUs. Lanes are sorted by time if `count` is set, or if there are
-    fewer lanes than tiles. `ends` are texts beside the lanes: of sorted lanes, or the names of
-    several IPUs.
+    There is a lane for each tile or, if there are more than `most` tiles, at most `most` lanes that
+    the tiles of each IPU share. If `count` is not 0, there are exactly `count` lanes; `count` is a
+    multiple of the number of IPUs. If `count` is given, or if there are fewer lanes than tiles, the
+    lanes are sorted by time. `ends` are the texts beside the first and the last lane: the ends of
+    the sorted order, or the names of the IPUs.
     """
 
     def __init__(self, report: Report, most: int, count: int = 0) -> None:
@@ -301,14 +315,14 @@ class LanesOf:
 
     @property
     def mean_text(self) -> str:
-        """A text that says that each lane is the mean of several tiles; "" if it is one tile."""
+        """A text that says how many tiles share a lane; "" if each lane is one tile."""
         if self.count >= self.tiles:
             return ""
         return f"each lane is the mean of {number(self.tiles / self.count)} tiles"
 
     @property
     def notes(self) -> list[str]:
-        """The note about lanes that stand for several tiles; [] if each lane stands for a tile."""
+        """A list with the note that several tiles share a lane; [] if each lane is one tile."""
         if self.count >= self.tiles:
             return []
         where = "of each IPU " if self.ipus > 1 else ""
@@ -321,7 +335,10 @@ class LanesOf:
         ]
 
     def of(self, per_tile: Array) -> Array:
-        """Return int64[lanes]: the values of the tiles, or the quantiles in each IPU if sorted."""
+        """Return int64[lanes]: a value for each lane, from a value for each tile.
+
+        If the lanes are sorted, the values are the quantiles over the tiles of each IPU.
+        """
         if not self.is_sorted:
             return per_tile
         tiles_of_ipus = per_tile.reshape(self.ipus, -1)
@@ -334,19 +351,21 @@ class LanesOf:
         return np.concatenate(lanes_of_sets, axis=1).reshape(-1)
 
     def spent(self, phases: Sequence[Phase], kind: str) -> Array | None:
-        """Return int64[lanes]: the busy cycles in all phases of kind `kind`; None without any."""
+        """Return int64[lanes]: the busy cycles in all phases of the kind `kind`, or None if there
+        are none.
+        """
         busy_per_tile = [p.busy for p in phases if p.kind == kind and p.busy is not None]
         return self.of(np.sum(busy_per_tile, axis=0)) if busy_per_tile else None
 
     def drawing(self, stretch: Segment) -> Drawing:
         """Return the bars of a stretch in all lanes.
 
-        The bars of the IPU `last` decide where the bars of all lanes end.
+        The phases of the IPU `last` determine where the bars of all lanes end.
         """
         bar_by_key: dict[tuple[object, ...], Bar] = {}
         for span in stretch.spans:
             for bar in self._bars(span, stretch.lasts(span.part)):
-                # equal phases of several IPUs at the same time become one bar
+                # Equal phases that several IPUs execute at the same time become one bar.
                 key = bar.code, span.start, bar.end, bar.rest, span.part.ipu is None
                 merged_bar = bar_by_key.get(key)
                 bar_by_key[key] = (
@@ -361,7 +380,7 @@ class LanesOf:
         return Drawing(stretch.cycles, tuple(bars), "modelled cycles")
 
     def _bars(self, span: Span, is_last: bool) -> list[Bar]:
-        """Return the bars of a phase. `is_last` is whether the last IPU, or all, execute it."""
+        """Return the bars of a phase; `is_last` is whether the last IPU, or all, execute it."""
         phase = span.phase
         start_cycle = span.start
         code = STATE[phase.kind]

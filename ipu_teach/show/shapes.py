@@ -1,4 +1,4 @@
-"""The simple shapes of which a frame of a scene consists, for the renderers that draw stills."""
+"""The simple shapes from which the renderers draw a single frame of a scene."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import numpy as np
 
 from ipu_teach.types import Array
 
-LETTER = 6.2  # the approximate width of a letter at a font size of 11
+LETTER = 6.2  # The approximate width of a letter at a font size of 11.
 
 
 @dataclass(frozen=True, eq=False)
 class Boxes:
     """Rectangles of one code: float[n, 4] of (x, y, width, height).
 
-    All have the same height or, if `upright`, the same width.
+    All rectangles have the same height or, if `upright`, the same width.
     """
 
     code: int
@@ -26,7 +26,7 @@ class Boxes:
 
 @dataclass(frozen=True, eq=False)
 class Raster:
-    """A picture of int[rows, columns] codes, stretched over a rectangle. Code -1 is paper."""
+    """An image of int[rows, columns] codes in a rectangle. Code -1 is the background."""
 
     x: float
     y: float
@@ -37,9 +37,10 @@ class Raster:
 
 @dataclass(frozen=True)
 class Words:
-    """A text. `anchor` says which part of it is at x: "start", "middle" or "end".
+    """A text. `anchor` is the part of the text that is at x: "start", "middle" or "end".
 
-    `ink` is "ink", "soft", or the number of the code that is behind the text.
+    `ink` is the colour: "ink", "soft", or the index of the code of the box behind the text, from
+    which a readable colour follows.
     """
 
     x: float
@@ -54,7 +55,8 @@ class Words:
 class Stroke:
     """A straight line (two points), or a quadratic curve (start, control point, end).
 
-    It has a head if it is an `arrow`. `role` is its colour: "ink", "line" or "paper".
+    With `arrow`, it has an arrowhead. `role` is its colour: "ink", "line" or "paper" (the
+    background).
     """
 
     points: tuple[tuple[float, float], ...]
@@ -65,9 +67,10 @@ class Stroke:
 
 @dataclass(frozen=True, eq=False)
 class Outline:
-    """Straight lines through `points`, float[n, 2], in the colour of a code.
+    """A polygon, or a line through several points, in the colour of a code.
 
-    If `filled`, they surround an area; else they are drawn with the width `width`.
+    `points` is float[n, 2]. With `filled`, the points surround a filled area. Otherwise, they are
+    joined by lines of the width `width`.
     """
 
     code: int
@@ -82,13 +85,13 @@ Shape = Boxes | Raster | Words | Stroke | Outline
 def rectangles(
     x: Array | float, y: Array | float, width: Array | float, height: Array | float
 ) -> Array:
-    """Return rectangles as float[n, 4]. An argument that is a number applies to all of them."""
+    """Return rectangles as float[n, 4]. A scalar argument applies to all rectangles."""
     columns = np.broadcast_arrays(*map(np.atleast_1d, (x, y, width, height)))
     return np.stack(columns, axis=1).astype(np.float64)
 
 
 def moved(shape: Shape, x: float, y: float) -> Shape:
-    """Return a shape that is moved to the right by `x` and down by `y`."""
+    """Return a copy of a shape, moved to the right by `x` and down by `y`."""
     match shape:
         case Boxes():
             return replace(shape, boxes=shape.boxes + (x, y, 0, 0))
@@ -102,7 +105,7 @@ def moved(shape: Shape, x: float, y: float) -> Shape:
 
 
 def colours_of(shapes: Sequence[Shape]) -> tuple[set[int], set[int]]:
-    """Return (codes of all shapes, codes behind texts), where the first set includes the second."""
+    """Return `(codes of all shapes, codes behind texts)`; the second is a subset of the first."""
     codes: set[int] = set()
     text_codes = {
         shape.ink for shape in shapes if isinstance(shape, Words) and isinstance(shape.ink, int)

@@ -1,8 +1,9 @@
-"""Two views of sparse products: `sparse` shows the buckets of a pattern, `crossing` cycles by
-density.
+"""Two views of sparse products: `sparse` shows the buckets, and `crossing` the cycles by density.
 
-Blocks drop into the buckets of their parts, one row of blocks after another. A block whose bucket
-is full spills into the nearest earlier one with room, step by step; the steps are shown below.
+Each tile has a bucket for the blocks of its part of the sparse matrix. The blocks drop into the
+buckets of their parts, one row of blocks after another. If a bucket is full, a block spills into
+the nearest earlier bucket with room. At run time, buckets are exchanged step by step until every
+block has met its part; these steps are shown at the bottom.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from ipu_teach.show.shapes import LETTER, Boxes, Outline, Shape, Stroke, Words, 
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
 
-WAITS, OWN, GUEST, OVER, DONE, COMES = range(6)  # the first four are states of a block
+# These are codes. The first four are the states of a block.
+WAITS, OWN, GUEST, OVER, DONE, COMES = range(6)
 CODES = (
     palette.GAPS.lettered("W", "not dropped yet"),
     palette.SO.lettered("H", "in its own bucket"),
@@ -35,9 +37,9 @@ CODES = (
     Code("steps done", "D", "#009e73", "#1cb288", pattern="."),
     palette.REST.lettered("C", "steps to come"),
 )
-BINS = 64  # rows and columns of squares in which a matrix is drawn
-MOST = 128  # buckets drawn
-DROPS, STEPS = 8, 24  # frames in which blocks drop, and in which steps are shown
+BINS = 64  # A matrix is drawn with at most this many rows and columns of squares.
+MOST = 128  # At most this many buckets are drawn.
+DROPS, STEPS = 8, 24  # At most this many frames show blocks that drop, and steps.
 SIDE = 236.0
 LEFT = 40.0
 RIGHT = 324.0
@@ -49,12 +51,13 @@ BAR = 24.0
 def sparse(partitioner: Partitioner, csr: CSRMatrix) -> View:
     """Which blocks of a sparse matrix find no room in their own bucket?
 
-    The view shows how a dynamic product distributes a pattern: which blocks find room in the bucket
-    of their own part, which spill, how far, and in how many steps buckets are exchanged. It shows
-    at most the first 128 buckets. In a matrix of more than 64 rows or columns of blocks, a square
-    is several blocks.
+    The view shows how a dynamic sparse product distributes the blocks of a pattern over buckets:
+    which blocks find room in the bucket of their part, which spill into another bucket, how far,
+    and in how many steps the buckets are exchanged. At most 128 buckets are drawn. In a matrix of
+    more than 64 rows or columns of blocks, a square stands for several blocks.
 
-    Raises `InvalidOptionError`, and `PoplibsError` for a pattern that the budget does not hold.
+    :raises InvalidOptionError: if `partitioner` is not a Partitioner.
+    :raises PoplibsError: if the pattern has more blocks than the partitioner has room for.
     """
     if not isinstance(partitioner, Partitioner):
         raise InvalidOptionError(f"""show.sparse() was given {shown(partitioner)}, which is not a
@@ -65,17 +68,20 @@ def sparse(partitioner: Partitioner, csr: CSRMatrix) -> View:
 
 
 class _Buckets:
-    """The buckets of a pattern, moment by moment.
+    """The buckets of a sparse pattern, frame by frame.
 
-    First the blocks drop into their buckets; then those that spill move on in steps.
+    First, the blocks drop into their buckets. Then, the spilled blocks are exchanged step by step.
 
     Attributes:
-        part, bucket: for each block the part that it belongs to, and the bucket that it is in.
-        steps_away: for each block the step in which it finds room; 0 in its own bucket.
-        moments: (drop, step) of each frame.
-        states: for each frame the states of the blocks.
-        matrices, rings, bars: the pictures of each frame.
-        shares: for each frame int[states, buckets]: the blocks at home, spilled and without room.
+        part, bucket: for each block, the part to which it belongs, and the bucket that contains it.
+        steps_away: for each block, the step in which it meets its part; 0 if it is in the bucket of
+            its part.
+        moments: for each frame, (drop, step).
+        states: for each frame, the state of each block.
+        matrices, rings, bars: for each frame, the pictures of the matrix, the buckets and the
+            steps.
+        shares: for each frame, int[3, buckets]: the blocks in their own bucket, spilled, without
+            room.
     """
 
     def __init__(self, partitioner: Partitioner, csr: CSRMatrix) -> None:
@@ -91,7 +97,7 @@ class _Buckets:
         self.steps_away = (self.part - self.bucket) % self.count
         order = np.argsort(row * csr.block_columns + column)
         drops = min(DROPS, len(order))
-        drop_frame = np.empty(len(order), np.int64)  # the frame in which a block drops
+        drop_frame = np.empty(len(order), np.int64)  # for each block, the frame in which it drops
         drop_frame[order] = 1 + np.arange(len(order)) * drops // max(1, len(order))
         num_steps = min(self.rounds, STEPS) + 1
         shown_rounds = np.unique(np.linspace(0, self.rounds, num_steps).round().astype(int))[1:]
@@ -116,13 +122,16 @@ class _Buckets:
         ]
 
     def _state(self, drop_frame: Array, frame: int, step: int) -> Array:
-        """Return the state of each block in a frame and a step; `drop_frame` is when each drops."""
+        """Return the state of each block in a frame and a step.
+
+        `drop_frame` is the frame in which each block drops.
+        """
         away = self.steps_away
         state = np.where(away == 0, OWN, np.where(away <= step, GUEST, OVER))
         return np.where(drop_frame > frame, WAITS, state)
 
     def stills(self, num_shown: int) -> list[Still]:
-        """Return a still for each moment, with the numbers of the first `num_shown` buckets."""
+        """Return a still for each frame, with the numbers of the first `num_shown` buckets."""
         say = "{label}: {own} of its own, {guests} of others, {over} beside it"
         stills = []
         for i, ((frame, step), share) in enumerate(zip(self.moments, self.shares, strict=True)):
@@ -137,7 +146,7 @@ class _Buckets:
 
 
 def _scene(buckets: _Buckets, csr: CSRMatrix) -> Scene:
-    """Return the scene of the buckets of a pattern."""
+    """Return the scene of the buckets of a sparse pattern."""
     cut, count, rounds = buckets.cut, buckets.count, buckets.rounds
     panels = Panels()
     shown_ = min(count, MOST)
@@ -196,7 +205,7 @@ def _scene(buckets: _Buckets, csr: CSRMatrix) -> Scene:
 
 
 def _per_bucket(state: Array, code: int, part: Array, bucket: Array, count: int) -> Array:
-    """Return, for each of `count` buckets, the number of blocks with a code.
+    """Return int[count]: the number of blocks in each bucket that have a code.
 
     A block without room counts at the bucket of its own part.
     """
@@ -205,7 +214,7 @@ def _per_bucket(state: Array, code: int, part: Array, bucket: Array, count: int)
 
 
 def _matrix(cut: Cut, csr: CSRMatrix, row: Array, column: Array, state: Array) -> tuple[Shape, ...]:
-    """Return the blocks of a matrix, and the lines between its parts."""
+    """Return the shapes of a matrix: its blocks, and the lines between its parts."""
     high = csr.block_rows
     wide = csr.block_columns
     rows, columns = min(high, BINS), min(wide, BINS)
@@ -230,9 +239,9 @@ def _matrix(cut: Cut, csr: CSRMatrix, row: Array, column: Array, state: Array) -
 
 
 def _ring(cut: Cut, part: Array, bucket: Array, state: Array, top: int) -> tuple[Shape, ...]:
-    """Return the buckets side by side, with a line at their capacity.
+    """Return the shapes of the buckets next to each other, with a line at their capacity.
 
-    Blocks without room are above the line. `top` is the number of blocks at the top.
+    Blocks without room are above the line. `top` is the number of blocks at the full height.
     """
     count = cut.num_buckets
     pitch = WIDE / min(count, MOST)
@@ -259,7 +268,7 @@ def _ring(cut: Cut, part: Array, bucket: Array, state: Array, top: int) -> tuple
 
 
 def _steps(cut: Cut, rounds: int, done: int) -> tuple[Shape, ...]:
-    """Return the first multiplication and the steps, by modelled cycles."""
+    """Return the bars of the first multiplication and of each step, by modelled cycles."""
     wide = RIGHT + WIDE - LEFT
     ends = np.cumsum([0, cut.cycles] + [cut.step_cycles] * rounds)
     ends = ends / ends[-1] * wide
@@ -280,12 +289,12 @@ def _steps(cut: Cut, rounds: int, done: int) -> tuple[Shape, ...]:
 def crossing(cycles: Mapping[str, Mapping[float, float]], unit: str = "modelled cycles") -> View:
     """At which density does each sparse product overtake the dense one?
 
-    The view shows a curve for each product, its cycles by density, and has a frame for each
-    density. The other products are compared with the first one:
+    `cycles` maps the name of each product to its cycles by density. The view shows a curve for each
+    product, and has a frame for each density. All products are compared with the first one:
     `show.crossing({"dense": {1 / 2: 900, 1 / 4: 900}, "blocks of 16": {1 / 2: 700, 1 / 4: 400}})`.
 
-    Raises `InvalidOptionError` unless there are two to six products with numbers above 0 for the
-    same 2 to 32 densities.
+    :raises InvalidOptionError: unless there are two to six products, with positive numbers for the
+        same 2 to 32 densities.
     """
     names = list(cycles) if isinstance(cycles, Mapping) else []
     shapes = [dict(cycles[n]) if isinstance(cycles[n], Mapping) else {} for n in names]
@@ -299,8 +308,9 @@ def crossing(cycles: Mapping[str, Mapping[float, float]], unit: str = "modelled 
         for pair in cycles_by_density.items()
         for n in pair
     ):
-        raise InvalidOptionError(f"""show.crossing() was given {shown(cycles)}.
-            next:  give two to six curves by name, each by the same densities, with numbers above 0:
+        raise InvalidOptionError(f"""show.crossing() was given {shown(cycles)}, which is not a dict
+            of two to six curves with positive numbers for the same 2 to 32 densities.
+            next:  give the cycles of each product by density:
             {{"dense": {{0.5: 900, 0.25: 900}}, "sparse": {{0.5: 950, 0.25: 500}}}}.""")
     at = sorted(shapes[0], reverse=True)
     table = np.array([[cycles_by_density[d] for d in at] for cycles_by_density in shapes], float)
@@ -369,7 +379,7 @@ def _crossing_curves(names: list[str], labels: list[str], table: Array, unit: st
 
 
 def _axis_text(value: float) -> str:
-    """Return a figure for an axis, in millions where it has seven digits or more."""
+    """Return a number for an axis; from seven digits on, it is in millions."""
     return number(value) if value < 1e6 else f"{value / 1e6:.3g} M"
 
 
@@ -381,7 +391,7 @@ def _above_0(n: object) -> bool:
 def _curves(
     x: Array, y: Array, names: list[str], labels: list[str], position: int
 ) -> tuple[Shape, ...]:
-    """Return the curves, a line at a density, and a dot where it meets each of them."""
+    """Return the curves, a vertical line at one density, and a dot where it crosses each curve."""
     wide = WIDE + 150
     shapes = list[Shape]()
     shapes += [Stroke(((0, HIGH), (wide, HIGH)), 1, "line")]

@@ -25,12 +25,13 @@ def stacks(
     limit: float = np.inf,
     level: Array | None = None,
 ) -> tuple[Shape, ...]:
-    """Return the shapes of stacks in a box of size `width` x `height`, whose height means `top`.
+    """Return the shapes of stacks in a box of the size `width` x `height`, whose height stands for
+    `top`.
 
-    `parts` has (code, float[stacks] amounts) for each layer of the stacks, from below. A line marks
-    `limit` if it is not above `top`. `level`, float[stacks], is where each stack has a line across,
-    or 0. `ends` are the texts below the first and the last stack, if there is no room for the
-    numbers of all stacks.
+    `parts` has (code, float[stacks] amounts) of each layer, from the bottom up. A line marks
+    `limit` if it is not above `top`. `level`, float[stacks], is the height at which each stack has
+    a line, or 0 for none. `ends` are the texts below the first and the last stack; they are used if
+    there is no room for the numbers of all stacks.
     """
     count = len(parts[0][1])
     scale = height / (top or 1)
@@ -82,7 +83,7 @@ def _layers(
 
 
 def _level_lines(level: Array, pitch: float, height: float, scale: float) -> Iterator[Shape]:
-    """Yield a line across each group of neighbouring stacks of one level that is not 0."""
+    """Yield a line across each group of neighbouring stacks that have the same level above 0."""
     bar_width = stack_width(pitch)
     first_stacks = np.flatnonzero(np.append(True, np.diff(level) != 0))
     end_stacks = np.append(first_stacks[1:], len(level))
@@ -93,13 +94,15 @@ def _level_lines(level: Array, pitch: float, height: float, scale: float) -> Ite
 
 
 def stack_places(count: int, width: float, height: float) -> Array:
-    """Return float[count, 4]: (x, y, width, height) of the area of each stack for the pointer."""
+    """Return float[count, 4]: (x, y, width, height) of the area in which a pointer selects each
+    stack.
+    """
     pitch = width / count
     return rectangles(np.arange(count) * pitch, 0, stack_width(pitch), height)
 
 
 def stack_width(pitch: float) -> float:
-    """Return the width of a stack, if stacks are `pitch` apart.
+    """Return the width of a stack if the distance between stacks is `pitch`.
 
     The width of a wide stack is an even integer, so that its middle is at an integer.
     """
@@ -117,10 +120,11 @@ def stack_raster(parts: Sequence[tuple[int, Array]], top: float) -> Array:
 
 
 def stacked_pixels(amounts: Array, rows: int) -> Array:
-    """Return int[rows, columns]: columns of pixels, each with the index of an amount, or -1.
+    """Return int[rows, columns]: columns of pixels, each with the index of an amount, or -1 if
+    empty.
 
-    `amounts`, float[amounts, columns], are heights in pixels. -1 stands for an empty pixel. What
-    rounding adds in a column is subtracted in the next, so that the shares of all pixels are right.
+    `amounts`, float[amounts, columns], are heights in pixels. The rounding error of a column is
+    subtracted in the next column, so that the shares over all pixels are right.
     """
     # Row 0 of the amounts is the height that stays empty.
     amounts = np.concatenate((rows - amounts.sum(axis=0, keepdims=True), amounts))

@@ -1,9 +1,10 @@
-"""The view `streaming`: when rows of remote buffers are on the chip, and what hides transfers.
+"""The view `streaming`: which rows of remote buffers are on the chip, and which transfers are
+hidden.
 
-The upper lanes are loads, other work and stores on the axis of modelled time: a load is hidden
-while there is work below it. Then each row has a lane with its transfers, and with the time from
-each load to the last step that uses the row. The lowest lanes are the rows that moved and the
-memory of the tiles, to scale.
+The upper lanes show loads, other work and stores on an axis of modelled time. A load is hidden
+while there is work in the lane below it. Further down, each row has a lane with its transfers, and
+with the time from each load to the last step that uses the row. The lowest lanes compare the bytes
+of the rows that moved with the memory of the tiles.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from ipu_teach.show.scene import Scene, Still, label, number
 from ipu_teach.show.view import View, fitting
 from ipu_teach.types import Array
 
-MOST_STEPS = 3000  # supersteps of the run
-MOST_ROWS = 32  # with a lane of their own
+MOST_STEPS = 3000  # At most this many supersteps are shown.
+MOST_ROWS = 32  # At most this many rows have a lane.
 LEFT = 150.0
 PITCH = 15.0
 HELD = palette.FILL[2].lettered("T", "what the tiles hold")
@@ -37,26 +38,27 @@ WAITING = STATES.index(palette.WAIT)
 def streaming(given: Report | Recording) -> View:
     """How much of the transfers with streaming memory is hidden behind work?
 
-    The view shows loads, work and stores of a run on the axis of modelled time, and which rows of
-    its remote buffers are on the chip when. A transfer occupies its whole superstep, with sync and
-    exchange, so that it is longer than `report.streaming_cycles`, the link's own. Up to 3,000
-    supersteps are shown, fewer if the scene would be larger than 150 kB, and the first 32 rows; the
-    view says so, and its table has all rows.
+    The view shows the loads, the work and the stores of a run on an axis of modelled time, and when
+    each row of its remote buffers is on the chip. A transfer includes its whole superstep, with
+    sync and exchange, so it takes longer than the link itself, whose cycles are
+    `report.streaming_cycles`. At most 3,000 supersteps and 32 rows are drawn, and fewer supersteps
+    if the scene would be larger than 150 kB. A note below the picture says so; the table has all
+    rows.
 
     :raises InvalidOptionError: if the argument is neither a report nor a recording, or if nothing
-        went to or from streaming memory.
+        was copied to or from streaming memory.
     """
     report = checked(given.report if isinstance(given, Recording) else given, "streaming")
     if not report.streaming_bytes:
-        raise InvalidOptionError("""show.streaming() was given a run in which nothing goes to or
-            from streaming memory.
-            next:  copy from or to a remote buffer, made with graph.add_remote_buffer;
-            show.host(report) shows the host's streams.""")
+        raise InvalidOptionError("""show.streaming() was given a run without transfers to or from
+            streaming memory.
+            next:  copy to or from a remote buffer, which graph.add_remote_buffer creates;
+            show.host(report) shows the streams of the host.""")
     return fitting(partial(_scene, _Run(report, MOST_STEPS)), MOST_STEPS)
 
 
 def merged(intervals: Iterable[tuple[int, int]]) -> Array:
-    """Return int64[n, 2]: the union of intervals, as (begin, end) in order."""
+    """Return int64[n, 2]: the union of intervals, as sorted (begin, end) pairs."""
     union: list[list[int]] = []
     for begin, end in sorted(intervals):
         if union and begin <= union[-1][1]:
@@ -67,26 +69,28 @@ def merged(intervals: Iterable[tuple[int, int]]) -> Array:
 
 
 class _Run:
-    """When the first `max_steps` supersteps of a run move rows, and when other work is done.
+    """The transfers of rows, and other work, in the first `max_steps` supersteps of a run.
 
-    Times are in modelled cycles from the begin of the run.
+    Times are in modelled cycles from the beginning of the run.
 
     Attributes:
-        spans: by superstep that moves rows: its begin and end.
-        lanes: the intervals of loads and of stores.
+        spans: for each superstep that moves rows, its begin and end.
+        lanes: the intervals of loads and those of stores.
         work: the intervals of other work, by the code of its colour.
         total: the end of the last of these supersteps.
-        moving, hidden: the cycles in which rows move, and those of them that work hides.
+        moving: the cycles in which rows move.
+        hidden: the part of `moving` in which other work is done.
         bare: int64[n, 2]: the intervals in which everything waits for a transfer.
-        rows: by (buffer, row): the pieces of its lane.
-        sums: by (buffer, row): its loads, stores, bytes, cycles of transfers, and hidden cycles.
+        rows: for each (buffer, row), the pieces of its lane.
+        sums: for each (buffer, row), (loads, stores, bytes, cycles of transfers, hidden cycles).
     """
 
     def __init__(self, report: Report, max_steps: int) -> None:
         self.report = report
         self.spans: dict[int, tuple[int, int]] = {}
         self.lanes: dict[str, list[tuple[int, int]]] = {"loads": [], "stores": []}
-        work: dict[int, list[tuple[int, int]]] = defaultdict(list)  # intervals by code
+        # This maps a code to the intervals of its work.
+        work: dict[int, list[tuple[int, int]]] = defaultdict(list)
         code = cache(lambda step, ipu: state_of(report.phases(step, ipu)))
         self.ends = np.zeros(min(max_steps, len(report.step_numbers)), np.int64)
         for step in report.steps_between(0, max_steps):
@@ -115,7 +119,7 @@ class _Run:
         self.bare = np.stack((edges[:-1], edges[1:]), 1)[is_moving & ~is_working]
         self._edges = edges
         hidden = np.diff(edges) * (is_moving & is_working)
-        self._hidden = np.append(0, np.cumsum(hidden))  # up to each edge
+        self._hidden = np.append(0, np.cumsum(hidden))  # the cycles that work hides up to each edge
         self.hidden = int(self._hidden[-1])
         self.rows: dict[tuple[str, int], list[Piece]] = {}
         self.sums: dict[tuple[str, int], list[int]] = {}
@@ -161,12 +165,11 @@ class _Run:
 
     @property
     def bytes(self) -> int:
-        """The bytes of all rows that move, each counted once."""
+        """The bytes of all rows that move; each row counts once."""
         return sum(sums[2] for sums in self.sums.values())
 
     def sentence(self) -> str:
-        """Return a sentence with the share of the run that is transfer, and the share of that
-        which is hidden."""
+        """Return a sentence: the share of the run that is transfer, and its hidden share."""
         moving = self.moving
         total = self.total
         subject = "Rows of streaming memory move"
@@ -194,9 +197,9 @@ def put_lanes(
 
 
 def _put_bytes(panels: Panels, run: _Run, num_codes: int) -> None:
-    """Put the bytes of the rows that moved, and below them those on the tiles.
+    """Put two lanes: the bytes of the rows that moved, and the bytes on the tiles.
 
-    `num_codes` is the number of the colour of the bytes on the tiles.
+    `num_codes` is the index of the code of the bytes on the tiles.
     """
     report = run.report
     bytes_moved = run.bytes or report.streaming_bytes
@@ -217,7 +220,7 @@ def _scene(run: _Run, max_steps: int) -> Scene:
     end_shown = int(run.ends[:max_steps].max())
 
     def cut(pieces: Iterable[Piece]) -> list[Piece]:
-        """Return the pieces up to the end of the shown part of the run."""
+        """Return the pieces up to the end of the part of the run that is shown."""
         return [(c, a, min(long, end_shown - a)) for c, a, long in pieces if a < end_shown]
 
     def pieces_of(code: int, pieces: Iterable[tuple[int, int]]) -> list[Piece]:

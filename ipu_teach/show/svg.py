@@ -1,4 +1,4 @@
-"""Draw a frame of a scene as SVG: the poster of a live view, and stills for documents.
+"""Draw a frame of a scene as SVG, such as the poster of a live view.
 
 The drawing follows the reader's light or dark setting by itself. Equal scenes give equal bytes.
 """
@@ -84,7 +84,7 @@ ARROW = (
 
 
 def _visible(shape: Shape) -> Shape | None:
-    """Return a shape without boxes that are too small to be seen; None if no box remains."""
+    """Return a copy of a shape without boxes too small to be seen; None if no box remains."""
     if not isinstance(shape, Boxes):
         return shape
     is_visible = np.round(shape.boxes[:, 2:], 1).min(axis=1) > 0
@@ -136,7 +136,7 @@ def _pattern(number: int, code: Code) -> str:
 
 
 def _kind(shape: Shape) -> object:
-    """Return a key that is equal for shapes that can share an element."""
+    """Return a key that is equal for shapes that can share an SVG element."""
     match shape:
         case Words():
             return shape.ink, shape.anchor, shape.size
@@ -156,7 +156,7 @@ def _thick(shape: Boxes) -> str:
 
 
 def _together(shapes: list[Shape], codes: Sequence[Code]) -> str:
-    """Return the elements of neighbouring shapes of the same kind, which share a style."""
+    """Return the SVG elements of neighbouring shapes of the same kind, which share a style."""
     sample = shapes[0]
     if isinstance(sample, Boxes):
         # A box is drawn as a thick stroke along its middle, which takes half as many characters as
@@ -199,9 +199,10 @@ def _together(shapes: list[Shape], codes: Sequence[Code]) -> str:
 
 
 def _line(words: list[Words]) -> str:
-    """Return the element of texts on a line: a single text, or several texts of one character.
+    """Return the SVG element of texts on one line: a single text, or several texts of one
+    character.
 
-    The element has the position of each text.
+    The element contains the position of each text.
     """
     places = " ".join(_n(word.x) for word in words)
     text = "".join(word.text for word in words)
@@ -209,10 +210,10 @@ def _line(words: list[Words]) -> str:
 
 
 def dashed(shape: Boxes) -> dict[str, list[list[float]]]:
-    """Return boxes (x, y, width, height), grouped by the attribute of the dashes that draw them.
+    """Return boxes (x, y, width, height), grouped by the value of the attribute `stroke-dasharray`.
 
-    Four or more boxes in a row that have equal lengths and equal distances become one box, which is
-    drawn with dashes. The attribute of other boxes is "".
+    Four or more boxes in a row with equal lengths and equal distances become one box, which is
+    drawn with dashes. Other boxes have the attribute value "".
     """
     axis = int(shape.upright)
     boxes_by_dash = dict[str, list[list[float]]]()
@@ -246,7 +247,7 @@ def dashed(shape: Boxes) -> dict[str, list[list[float]]]:
 
 
 def _middles(boxes: list[list[float]], upright: bool) -> str:
-    """Return the middle lines of boxes as a path.
+    """Return the centre lines of boxes as an SVG path.
 
     A line is written from either end, with absolute or relative numbers, whichever is shorter.
     """
@@ -276,7 +277,7 @@ def _middles(boxes: list[list[float]], upright: bool) -> str:
 
 
 def _path(*lines: Sequence[Sequence[float]]) -> str:
-    """Return polylines as a path. A line that begins where the line before it ends continues it."""
+    """Return polylines as an SVG path; a line that begins where another ends continues it."""
     path = ""
     pen = ("", "")
     for line in lines:
@@ -333,7 +334,7 @@ def _shape(shape: Shape, codes: Sequence[Code]) -> str:
 def raster_png(pixels: Array, codes: Sequence[Code], dark: bool) -> bytes:
     """Return the bytes of a PNG file of int[rows, columns] codes.
 
-    Code -1 is the colour of the paper. There may be at most 15 different codes.
+    Code -1 is the background. There may be at most 15 different codes.
     """
     codes_present = np.unique(pixels)
     colours = [

@@ -1,7 +1,7 @@
-"""The view `sweep`: the times of several runs as a curve, with the quickest and the slowest marked.
+"""The view `sweep`: the times of several runs as a curve that marks the fastest and the slowest.
 
-The runs are one program on several machines, or in several forms. Below the line, each run with a
-report is shown as its average tile spends it. Every time is modelled.
+The runs are those of one program on several machines, or of several versions of it. Below the
+curve, a bar for each run with a report shows what its average tile does. All times are modelled.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ipu_teach.show.view import View
 from ipu_teach.sweeps import Sweep
 from ipu_teach.types import Array
 
-# by the name in `Report.proportions`
+# The keys are those of `Report.proportions`.
 PARTS = {
     "compute": palette.COMPUTE,
     "exchange": palette.EXCHANGE,
@@ -34,11 +34,11 @@ PARTS = {
     "streaming memory": palette.STREAMING,
     "sync and waiting": palette.WAIT.lettered("W", "sync and waiting"),
 }
-MOST = 64  # runs
-FEW = 6  # with fewer runs, none is cut off at the top
-WIDE, HIGH = 652.0, 190.0  # of the picture
+MOST = 64  # At most this many runs are shown.
+FEW = 6  # With fewer runs, no bar is cut off at the top.
+WIDE, HIGH = 652.0, 190.0  # The size of the picture.
 
-# a run's value on the axis, its name, and its report or its figure; None if it does not fit
+# (value on the axis, name of the run, report or number; None if the program does not fit)
 Run = tuple[str, str, Report | float | None]
 
 
@@ -52,14 +52,17 @@ def sweep(
 ) -> View:
     """Which of several runs is quickest, and what limits the others?
 
-    The view shows the result of `sweep`, or reports by the value that distinguishes them:
-    `show.sweep({16: a, 32: b})`. `parameter` names these values ("rows a tile"). Runs are in the
-    order given, or in that of their values if all are numbers. In place of reports there may be
-    numbers, in `unit`. With `weak`, a machine of n times the tiles has n times the work, and
-    ideally takes as long. Up to 64 runs are shown.
+    `found` is the result of `ipu_teach.sweep`, or a dict of reports by the value in which they
+    differ: `show.sweep({16: a, 32: b})`. `parameter` names these values, such as "rows a tile". The
+    runs are sorted by the values if all of them are numbers; else they keep their order. Instead of
+    reports, the dict can contain numbers, which are measured in `unit`.
 
-    :raises InvalidOptionError: for another argument, if there is no run, or for a report in which
-        nothing has run, unless the sweep says that it does not fit.
+    With `weak`, the work is proportional to the number of tiles, so the ideal time is constant.
+    Otherwise the work is fixed, and n times the tiles ideally take 1/n of the time. At most 64 runs
+    are shown.
+
+    :raises InvalidOptionError: if `found` is neither a sweep nor a dict, if there is no run, or if
+        nothing has run in a report, unless the sweep says that the program does not fit.
     """
     runs: list[Run]
     if isinstance(found, Sweep):
@@ -92,9 +95,9 @@ def sweep(
 
 
 def _checked(run: object) -> Report | float:
-    """Return a report or a figure as it was given.
+    """Return `run` if it is a report or a non-negative number; a number is converted to float.
 
-    :raises InvalidOptionError: if it is neither, or a figure below 0.
+    :raises InvalidOptionError: if it is neither.
     """
     if not isinstance(run, Real) or isinstance(run, bool):
         return checked(run, "sweep")
@@ -108,14 +111,14 @@ class _Times:
     """The times of the runs of a sweep, and what the runs spend them on.
 
     Attributes:
-        has_reports: whether the runs are reports; else they are figures.
-        times: float[runs]: the time or the figure of each run, or -1 if the run does not fit.
+        reports: the runs that are reports, by their index; the other runs are numbers.
+        times: float[runs]: the time or the number of each run, or -1 if the run does not fit.
         parts: int64[runs, PARTS]: the time that the average tile spends on each part.
-        part_names: the number and the name of each part that occurs.
-        valid_runs: the numbers of the runs that fit.
-        best, worst: the numbers of the runs with the smallest and the largest time.
-        word_of: what `best` and `worst` are called; empty if all runs take the same.
-        rows: for each run its name, its time, and its parts, as texts.
+        part_names: the index and the name of each part that occurs.
+        valid_runs: the indices of the runs that fit.
+        best, worst: the indices of the runs with the smallest and the largest time.
+        word_of: the words for `best` and `worst`; empty if all runs take the same time.
+        rows: for each run, its name, its time and its parts, as texts.
         descriptions: a sentence about each run.
     """
 
@@ -141,7 +144,7 @@ class _Times:
         self._describe()
 
     def _describe(self) -> None:
-        """Set the texts."""
+        """Set the attributes that are texts."""
         best, worst, times = self.best, self.worst, self.times
         self.best_word, self.worst_word, self.verb = (
             ("quickest", "slowest", "long") if self.reports else ("least", "most", "much")
@@ -163,7 +166,7 @@ class _Times:
             self.descriptions[i] = f"{row[0]}: {row[1]} {self.unit}{average}."
 
     def texts(self) -> tuple[str, str]:
-        """Return (the headline, a note): which runs take the least and the most."""
+        """Return `(headline, note)` about the runs with the smallest and the largest time."""
         best, worst, times = self.best, self.worst, self.times
         if not self.word_of:
             figure = f"{self.rows[best][1]} {self.unit}"
@@ -181,9 +184,10 @@ class _Times:
         return f"{best_word}: {fastest}; {self.worst_word}: {longest_run}{ratio}", note
 
     def ideal(self, weak: bool) -> Array | None:
-        """Return float[runs]: the ideal time with as many times the tiles, or None.
+        """Return float[runs]: the ideal time of each run, or None.
 
-        There is none if all runs have as many tiles. With `weak`, the work grows with the tiles.
+        It is None if all runs have the same number of tiles, or if some runs are not reports. With
+        `weak`, the work is proportional to the number of tiles.
         """
         tiles = np.array([r.target.num_tiles for r in self.reports.values()])
         if len(self.reports) != len(self.valid_runs) or len(set(tiles.tolist())) <= 1:
@@ -194,12 +198,12 @@ class _Times:
 
 
 def _drawn(times: _Times, ideal: Array | None, parameter: str) -> Painted:
-    """Return the line of the runs, with a bar of the parts of each run below it."""
-    # Heights are whole numbers: cycles for reports, and for other figures ten-thousandths of the
+    """Return the curve of the runs, with a bar for each run below it."""
+    # Heights are integers: cycles for reports, and for other numbers ten-thousandths of the
     # largest one that is not cut.
     runs, valid_runs, word_of = times.runs, times.valid_runs, times.word_of
     longest = float(times.times[times.worst])
-    # of several runs, those far above the others are cut off, so that the others can be compared
+    # Runs far above the others are cut off, so that the other runs can be compared.
     near = times.times[times.times <= 3 * np.median(times.times[valid_runs])].max()
     tall = longest if longest <= 2 * near or len(valid_runs) < FEW else float(near)
     top = _above(tall)
@@ -207,7 +211,7 @@ def _drawn(times: _Times, ideal: Array | None, parameter: str) -> Painted:
     heights = np.where(times.times < 0, -1, np.round(times.times * scale)).astype(np.int64)
     cut = {i for i in valid_runs if times.times[i] > top}
     figures = {i: times.rows[i][1] for i in valid_runs}
-    # all figures, if there is room for them
+    # All numbers are written if there is room for them.
     has_room = WIDE / len(runs) > LETTER * max(map(len, figures.values()))
     marked = {
         i: (f"{word_of[i]}, " if i in word_of else "") + figures[i] + (", cut" if i in cut else "")
@@ -274,11 +278,11 @@ def _scene(runs: list[Run], parameter: str, unit: str, notes: tuple[str, ...], w
 
 
 def _above(maximum: float) -> float:
-    """Return a round number above the highest point, with room for texts."""
+    """Return a round number above `maximum`, with room for texts."""
     step = 10.0 ** floor(log10(maximum)) / 2 if maximum else 1.0
     return -(-1.15 * maximum // step) * step or 1.0
 
 
 def _figure(value: float) -> str:
-    """Return a figure as text, with four digits if it is small and not whole."""
+    """Return a number as text, with four digits if it is small and not an integer."""
     return number(value) if value >= 1000 or float(value).is_integer() else f"{value:.4g}"

@@ -1,8 +1,9 @@
-"""The view `tile`: the workers of one tile with their vertices, its memory, and its code.
+"""The view `tile`: the worker threads of a tile with their vertices, its memory, and its code.
 
-A tile takes as long as its busiest worker, and a worker issues once in as many cycles as there are
-workers: tile time = 6 x busiest worker. The assignment of vertices to workers is that of the
-schedule behind the cycles.
+A tile takes as long as its busiest worker thread. A worker thread issues an instruction once in as
+many cycles as there are worker threads, six on most machines, so a step takes 6 x (instructions of
+the busiest worker thread) cycles. The vertices are assigned to worker threads as in the schedule
+from which the cost model computes the cycles.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ BASE = (
     *palette.MEMORY.values(),
     palette.GAPS,
 )
-# The first codelets have colours that no line and no phase has; further codelets repeat them.
+# No line and no phase has these colours. If there are more codelets, the colours repeat.
 HUES = [palette.RIMS[i] for i in (3, 1, 4, 2, 5)]
 SAY = (
     "worker {i} runs {vertices} of the vertices, and is at work {busy} modelled cycles of the tile"
@@ -70,10 +71,10 @@ class Held(NamedTuple):
     """A vertex of the tile.
 
     Attributes:
-        number: its number in the compute set.
-        group, row: its group, and its row in the table of the group.
-        cycles: its tile cycles, -1 if unknown.
-        worker: the worker that runs it, -1 if it has the tile to itself.
+        number: the number of the vertex in the compute set.
+        group, row: the group of the vertex, and its row in the table of the group.
+        cycles: the tile cycles of the vertex, or -1 if they are unknown.
+        worker: the worker thread that runs it, or -1 if it has the tile to itself.
         start: the tile cycle at which it starts.
     """
 
@@ -89,13 +90,14 @@ class Held(NamedTuple):
 def tile(report: Report, tile: int | None = None, step: str | int | None = None) -> View:
     """What keeps the workers of a tile busy, and which of them is last?
 
-    The view shows a tile, by its number, in the steps of a run in which it executes vertices, or in
-    one of them. `step` is the name of a compute set, or the number of a compiled step. By default
-    the picture rests at the step that costs the most cycles, and `tile` is the slowest in it. The
-    view shows at most 24 steps, those that cost the most, and says so.
+    The view shows the worker threads of tile number `tile` in each step of a run in which it
+    executes vertices. `step` selects one step: the name of a compute set, or the number of a
+    compiled step. By default, the picture rests at the step that costs the most cycles, and `tile`
+    is the slowest tile in it. At most 24 steps are shown, those that cost the tile the most cycles;
+    a note below the picture says so.
 
-    Raises `InvalidOptionError` if `report` is not a report or no vertex ran, `PoplarIndexError` if
-    there is no such tile.
+    :raises InvalidOptionError: if `report` is not a report, or no vertex ran.
+    :raises PoplarIndexError: if there is no tile with that number.
     """
     model = model_of(report, "tile")
     begun = dict(zip(*np.unique(report.step_numbers, return_index=True), strict=True))
@@ -139,7 +141,7 @@ def tile(report: Report, tile: int | None = None, step: str | int | None = None)
 def held_by(model: CostModel, step: int, tile: int) -> list[Held]:
     """Return the vertices of a tile in a step, in the order in which they start.
 
-    Those that have the tile to themselves come last.
+    Vertices that have the tile to themselves come last.
     """
     groups_found = list[tuple[int, Group, int, int]]()
     workers = model.target.num_worker_contexts
@@ -170,22 +172,21 @@ def held_by(model: CostModel, step: int, tile: int) -> list[Held]:
 
 
 def _moves(cost: StepCost, tile: int, target: Target) -> tuple[int, int]:
-    """Return the tile cycles of moving edges: (into their places before the vertices, out of them
-    after)."""
+    """Return `(before, after)`: the tile cycles of moving data into and out of vertex fields."""
     before, *after = (int(t.copy_cycles(target)[0][tile]) for t in cost.exchange)
     return before, sum(after)
 
 
 class _Steps:
-    """The steps of a tile: its vertices, worker by worker.
+    """The steps of a tile, with the vertices of each worker thread.
 
     Attributes:
-        vertices: by step, the vertices of the tile.
+        vertices: for each step, the vertices of the tile.
         used: the codelets of these vertices.
-        lanes: by step, the vertices of each worker.
-        stills: one for each step.
+        lanes: for each step, the vertices of each worker thread.
+        stills: a still for each step.
         table: the rows of the table, one for each vertex.
-        numbers: by step and worker, the count and the packed numbers of the vertices.
+        numbers: for each step and worker thread, [count, packed numbers of the vertices].
     """
 
     def __init__(
@@ -250,7 +251,7 @@ class _Steps:
 
 
 def _shades(used: list[type[Vertex]]) -> Iterator[palette.Code]:
-    """Yield the colours of the codelets: for each a plain one, and one with stripes."""
+    """Yield two colours for each codelet: a plain one, and one with stripes."""
     hues = [HUES[i % len(HUES)].lettered(f"{i + 1}", c.__name__) for i, c in enumerate(used)]
     for hue in hues:
         for pattern in ("", "/"):
@@ -302,16 +303,18 @@ def _scene(
 
 
 def _title(report: Report, tile: int, step: int, by_worker: list[list[Held]]) -> str:
-    """Return a tile's cycles in a step, how many others wait or take as long, and its last worker.
+    """Return the title: a tile's cycles in a step, how many tiles wait, and its last worker.
 
-    IPUs that run steps of their own meanwhile do not count.
+    If other tiles take as long, the title says how many. IPUs that execute other steps at the same
+    time do not count. `by_worker` has the vertices of each worker thread.
     """
     cost = report.step_cost(step)
     own_cycles = int(cost.compute_cycles[tile])
     name = label(cost.name, 32)
     takes_part = _taking_part(report, step)
     waiting = int((takes_part & (cost.compute_cycles < cost.compute_duration)).sum())
-    equal = int(takes_part.sum()) - waiting - 1  # others that take as long as the slowest
+    # This is the number of other tiles that take as long as the slowest.
+    equal = int(takes_part.sum()) - waiting - 1
     if not takes_part[tile]:
         waits = ", in which its IPU takes no part"
     elif own_cycles < cost.compute_duration:
@@ -328,13 +331,13 @@ def _title(report: Report, tile: int, step: int, by_worker: list[list[Held]]) ->
 
 
 def _taking_part(report: Report, step: int) -> Array:
-    """Return bool[tiles]: whether the IPU of each tile has a part in a step."""
+    """Return bool[tiles]: whether the IPU of each tile takes part in a step."""
     tiles = np.arange(report.target.num_tiles)
     return np.asarray(at_work(report, step)[report.target.set_of(tiles)])
 
 
 def _last_workers(by_worker: list[list[Held]]) -> str:
-    """Return which workers end last, or "" if none has a vertex."""
+    """Return a text with the worker threads that end last, or "" if none has a vertex."""
     if not any(by_worker):
         return ""
     ends = [max((v.start + max(0, v.cycles) for v in lane), default=0) for lane in by_worker]
@@ -349,9 +352,9 @@ def _last_workers(by_worker: list[list[Held]]) -> str:
 def _drawing(
     cost: StepCost, tile: int, by_worker: list[list[Held]], used: list[Any], target: Target
 ) -> Drawing:
-    """Return the slots of the workers up to the end of the slowest tile.
+    """Return the bars of the worker threads up to the end of the slowest tile.
 
-    Bar k has the k-th vertex of every worker.
+    Bar k shows the k-th vertex of every worker thread.
     """
     before, after = _moves(cost, tile, target)
     own_cycles = int(cost.compute_cycles[tile])
@@ -372,7 +375,7 @@ def _drawing(
     ]
     for k in range(max(map(len, by_worker))):
         kth = [lane[k] if k < len(lane) else None for lane in by_worker]
-        odd = k % 2  # every second vertex of a worker is hatched
+        odd = k % 2  # Hatching distinguishes neighbouring vertices of a worker thread.
         shade = [
             len(BASE)
             + 2 * used.index(vertex.group.table.codelet)
@@ -393,7 +396,7 @@ def _cause(
     by_worker: list[list[Held]],
     target: Target,
 ) -> str:
-    """Return a text that explains the cycles of the tile by its busiest worker."""
+    """Return a text that explains the cycles of the tile by its busiest worker thread."""
     own_cycles = int(cost.compute_cycles[tile])
     slowest = np.flatnonzero(cost.compute_cycles == cost.compute_duration)
     workers = len(by_worker)
@@ -425,7 +428,7 @@ def _cause(
 
 
 def _blocks(report: Report, tile: int) -> tuple[tuple[str, ...], Array, Array]:
-    """Return (names, codes, bytes) of the content of the tile at its peak.
+    """Return `(names, codes, bytes)` of the content of the tile when its memory is fullest.
 
     Its variables come first, then the other categories.
     """
@@ -450,9 +453,9 @@ def _blocks(report: Report, tile: int) -> tuple[tuple[str, ...], Array, Array]:
 
 
 def _code(model: CostModel, used: list[Any], vertices_held: list[Held]) -> list[CodeRow]:
-    """Return the rows of the codelets that take longest, each for its slowest vertex.
+    """Return the rows of the code: the slowest vertex of each of the codelets that take longest.
 
-    The last row has the slowest vertices of the other codelets together.
+    The last row adds up the slowest vertices of all other codelets.
     """
     slowest = [
         max(
@@ -476,7 +479,7 @@ def _code(model: CostModel, used: list[Any], vertices_held: list[Held]) -> list[
         rows_of_codelet = line_rows(codelet, lines, start_of(codelet, model.target), total)
         counted_ = [
             vertex for vertex in rows_of_codelet if vertex[0] < 2 and any(vertex[2])
-        ]  # show.code has more
+        ]  # `show.code` shows more details.
         reason = why(codelet, bool(has_estimate(vertex.group)[vertex.group.rows == vertex.row]))
         rows += counted_ or [row(1, reason, None, total, total, PART)]
         formula = None if counted_ else formula_of(codelet, vertex.group.shapes, model.target)

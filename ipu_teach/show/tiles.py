@@ -1,8 +1,9 @@
 """The view `tiles`: the tile of each element of a tensor.
 
-Above are the elements of one view or of two, each with the number of its tile; below, the tiles and
-the bytes of these elements on them. Pointing at an element lights its tile, and at a tile its
-elements; in two views of one variable the same element lights in both.
+At the top are the elements of one tensor or of two, each with the number of its tile. Below are the
+tiles, with the bytes of these elements on each tile. If you point at an element, its tile is
+highlighted, and the other way round. If you point at an element that both tensors contain, it is
+highlighted in both.
 """
 
 from __future__ import annotations
@@ -38,18 +39,18 @@ from ipu_teach.show.view import View
 from ipu_teach.target import Target
 from ipu_teach.types import Array
 
-EMPTY, NOWHERE, BYTES = range(3)  # the codes before those of the tiles
-MOST_LANES = 64  # more tiles are sorted, and share lanes
-MOST_NAMED = 20  # more tiles on several IPUs have no room for their numbers
-MOST_ACROSS = 64  # cells in a row, and rows, of elements; a cell of a larger tensor is several
+EMPTY, NOWHERE, BYTES = range(3)  # The codes of the tiles follow these.
+MOST_LANES = 64  # If there are more tiles, they are sorted and share lanes.
+MOST_NAMED = 20  # If several IPUs have more tiles, there is no room for tile numbers.
+MOST_ACROSS = 64  # A sheet has at most this many rows and columns of cells.
 MOST_SHEETS = 1024
-FEW = 4  # a last dimension of at most four elements is the channels
-LINE = 32  # elements of a one-dimensional tensor in a row of the picture
-LARGEST = 36.0  # side of a cell
+FEW = 4  # A last dimension of at most this size is the channels.
+LINE = 32  # A row shows this many elements of a one-dimensional tensor.
+LARGEST = 36.0  # The maximum side of a cell.
 PANEL_HEIGHT = 230.0
 _NOTHING = replace(palette.REST, name="tiles without any of it", listed=True)
-LONGEST_HEADING = 64  # characters
-# Small cells have a colour but no pattern, so the tiles after the seventh have other shades.
+LONGEST_HEADING = 64  # A heading has at most this many characters.
+# Small cells have no pattern, so further tiles have other shades of the first colours.
 SHADES = (
     ("#1f6fa3", "#9fd3f2"),
     ("#8a5f00", "#f4cd7f"),
@@ -59,7 +60,7 @@ SHADES = (
     ("#7a3500", "#f5b38a"),
     ("#56606b", "#ced6dd"),
 )
-TILES = 190.0  # side of the square that holds the tiles
+TILES = 190.0  # The side of the square with the tiles.
 
 
 def tiles(tensor: Tensor, other: Tensor | None = None) -> View:
@@ -68,16 +69,18 @@ def tiles(tensor: Tensor, other: Tensor | None = None) -> View:
     The view shows the tile of each element of `tensor`, and beside it those of `other`, such as
     another view of the same variable.
 
-    A tensor of one dimension is drawn in rows of 32, and one of two dimensions with the last
-    across. One of more dimensions is drawn as sheets of its last two dimensions. The sheets of the
-    dimension before these, the channels, are side by side. The last dimension is the channels if it
-    has at most 4 elements, and fewer than each of the two before it. More
-    than 64 by 64 elements are drawn several to a square, which shows the tile of the first. More
-    than 14 tiles share colours, and more than 64 share lanes. The headings say how many elements a
-    square is, and how many tiles a colour or a lane.
+    - A tensor of one dimension is drawn in rows of 32 elements.
+    - In a tensor of two dimensions, the last dimension is drawn across.
+    - A tensor of more dimensions is drawn as sheets of its last two dimensions. The sheets of the
+      dimension before these, the channels, are next to each other. If the last dimension has at
+      most 4 elements, and fewer than each of the two dimensions before it, then it is the channels.
 
-    Raises `InvalidOptionError` for something that is not a tensor, is empty, or belongs to another
-    graph than the first.
+    If a sheet has more than 64 rows or columns, a square stands for several elements, and shows the
+    tile of the first. If there are more than 14 tiles, several tiles share a colour, and if there
+    are more than 64, several share a lane. The headings say how many.
+
+    :raises InvalidOptionError: if an argument is not a tensor, a tensor is empty, or the tensors
+        belong to different graphs.
     """
     shown_ = [tensor] if other is None else [tensor, other]
     for tensor_shown in shown_:
@@ -98,7 +101,7 @@ def tiles(tensor: Tensor, other: Tensor | None = None) -> View:
 
 
 def _scene(tensors: list[Tensor]) -> Scene:
-    """Return the scene of one tensor, or of two side by side."""
+    """Return the scene of one tensor, or of two tensors next to each other."""
     target = tensors[0].graph.target
     colours, tiles_per_colour = palette.of_tiles(target.num_tiles)
     if tiles_per_colour == 1:
@@ -112,7 +115,7 @@ def _scene(tensors: list[Tensor]) -> Scene:
         cells, where = _elements(tensor, f"elements {which}", room, panels.notes)
         panels.put(cells, left=16 + which * (room + 24))
         channels[cells.name] = _still(_code(where, tiles_per_colour))
-    panels.below(34 if target.num_ipus == 1 else 48)  # the IPUs have their names above them
+    panels.below(34 if target.num_ipus == 1 else 48)  # Several IPUs have their names above them.
     sizes = bytes_by_tile(tensors)
     numbers = np.arange(target.num_tiles)
     codes_held = np.where(sizes > 0, _code(numbers, tiles_per_colour), EMPTY)
@@ -190,7 +193,7 @@ def _put_bytes(panels: Panels, target: Target, sizes: Array, codes: Array) -> No
 
 
 def _title(tensors: list[Tensor], names: str, sizes: Array) -> str:
-    """Return the number of tiles that the tensors are on, and the range of their bytes.
+    """Return the title: the number of tiles with the tensors, and the range of their bytes.
 
     `sizes` has the bytes on each tile.
     """
@@ -234,7 +237,7 @@ class _Sheets(NamedTuple):
         return f"sheets of {down:,} x {across:,}, {by}"
 
     def chosen(self) -> Array:
-        """Return int64[..., rows, columns]: the number of the first element of each cell."""
+        """Return int64[..., rows, columns]: the flat index of the first element of each cell."""
         steps = [1] * (len(self.axes) - 2) + [self.tall, self.wide]
         chosen: Array = np.zeros((), np.int64)
         for axis, step in zip(self.axes, steps, strict=True):
@@ -244,7 +247,7 @@ class _Sheets(NamedTuple):
 
 
 def _sheets(tensor: Tensor) -> _Sheets:
-    """Return the sheets as which a tensor is drawn."""
+    """Return how a tensor is divided into sheets, and a sheet into cells."""
     count = tensor.num_elements
     shape = tensor.shape
     if tensor.rank < 2:
@@ -268,7 +271,10 @@ def _sheets(tensor: Tensor) -> _Sheets:
 
 
 def _heading(tensor: Tensor, sheets: _Sheets, room: float, notes: list[str]) -> str:
-    """Return the heading of a tensor that is `room` wide; `notes` gets what it leaves out."""
+    """Return the heading of a tensor that is drawn `room` wide.
+
+    A note is added to `notes` if the heading leaves something out.
+    """
     words = _words(tensor)
     tall, wide = sheets.tall, sheets.wide
     square = ""
@@ -278,7 +284,7 @@ def _heading(tensor: Tensor, sheets: _Sheets, room: float, notes: list[str]) -> 
             "the tile of the first."
         )
         square = f"a square is {tall:,} x {wide:,} elements"
-    # a narrow page has no room for all of it
+    # If the panel is too narrow, a shorter heading is chosen.
     sheets_words = f": {sheets.text()}" if sheets.text() else ""
     headings = [f"{words}{sheets_words}", words]
     if square:
@@ -291,9 +297,9 @@ def _heading(tensor: Tensor, sheets: _Sheets, room: float, notes: list[str]) -> 
 
 
 def _elements(tensor: Tensor, name: str, room: float, notes: list[str]) -> tuple[Cells, Array]:
-    """Return (the cells of a tensor's elements, the tile of each, -1 for none).
+    """Return `(cells, tiles)`: the cells of a tensor, and the tile of each, -1 if unmapped.
 
-    The cells have the width `room`. `notes` gets what the picture leaves out.
+    The cells are drawn `room` wide. A note about what the picture leaves out is added to `notes`.
     """
     count = tensor.num_elements
     sheets = _sheets(tensor)
@@ -335,7 +341,10 @@ def _elements(tensor: Tensor, name: str, room: float, notes: list[str]) -> tuple
 
 
 def _side(sheets: int, beside: int, rows: int, columns: int, room: float) -> float:
-    """Return the largest cell size with which all sheets fit side by side."""
+    """Return the largest side of a cell with which `sheets` sheets fit, `beside` in a row.
+
+    A sheet has `rows` x `columns` cells, and the panel is `room` wide.
+    """
     down = -(-sheets // beside)
     wide = beside * (columns + GAP) - GAP
     high = down * (rows + GAP) - GAP
@@ -343,9 +352,9 @@ def _side(sheets: int, beside: int, rows: int, columns: int, room: float) -> flo
 
 
 def _positions(tensor: Tensor, chosen: Array) -> Array:
-    """Return the positions of chosen elements, relative to the first element of the tensor.
+    """Return the positions of elements in memory, relative to the first element of the tensor.
 
-    `chosen` has their numbers in the order of the view.
+    `chosen` has the flat indices of the elements.
     """
     layout = tensor.layout
     if layout.strides is None:
@@ -358,9 +367,9 @@ def _positions(tensor: Tensor, chosen: Array) -> Array:
 
 
 def bytes_by_tile(tensors: list[Tensor]) -> Array:
-    """Return int64[tiles]: the bytes of the tensors on each tile.
+    """Return int64[tiles]: the number of bytes of the tensors on each tile.
 
-    A byte that two tensors share counts once.
+    A byte that belongs to two tensors counts once.
     """
     graph = tensors[0].graph
     start, stop = (
@@ -375,17 +384,17 @@ def bytes_by_tile(tensors: list[Tensor]) -> Array:
 
 
 def _still(codes: Array) -> tuple[Array, int, int]:
-    """Return the channel of cells that keep their codes."""
+    """Return an entry of `Still.cells` for cells that keep their codes."""
     return codes, 1, int(codes[0])
 
 
 def _code(tile: Array, tiles_per_colour: int) -> Array:
-    """Return the code of the colour of each tile in `tile`; -1 is an unmapped element."""
+    """Return the code of the colour of each tile in `tile`; -1 stands for an unmapped element."""
     return np.where(tile < 0, NOWHERE, BYTES + 1 + tile // tiles_per_colour)
 
 
 def _name(tensor: Tensor) -> str:
-    """Return the expression of a tensor: its variable, and a call that makes the view of it.
+    """Return the name of a tensor: its variable, and the call that makes the tensor of it.
 
     If no single call does, it is "a view of" the variable.
     """
@@ -432,7 +441,7 @@ def _words(tensor: Tensor) -> str:
 
 
 def _note(sizes: Array) -> str:
-    """Return a text with all bytes, and the most and the fewest on a tile.
+    """Return a text with the sum of the bytes, the maximum and the minimum on a tile.
 
     `sizes` has the bytes on each tile.
     """
@@ -451,7 +460,7 @@ def _note(sizes: Array) -> str:
 
 
 def _table(tensors: list[Tensor]) -> Table:
-    """Return the table, with the bytes of each tensor on each tile that has some of them."""
+    """Return the table: a row for each tile with elements, with the bytes of each tensor."""
     bytes_per_tile = [bytes_by_tile([tensor]) for tensor in tensors]
     tiles_used = np.flatnonzero(sum(bytes_per_tile))
     names = tuple(f"bytes of {_name(tensor)}" for tensor in tensors)

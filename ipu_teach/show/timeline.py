@@ -1,12 +1,13 @@
-"""The view `timeline`: the run on the axis of modelled time, to zoom into.
+"""The view `timeline`: a run on an axis of modelled time that you can zoom into.
 
-The upper boxes are the programs, nested, the outermost on top. Below them is a lane for each tile
-with its activity, and then the whole run, with the part that is shown. The text describes the
-chosen superstep, and shows the codelet that it executes.
+At the top are the programs as nested boxes, the outermost program first. Below are a lane for each
+tile with its activity, and a strip of the whole run that marks the visible part. A text describes
+the chosen superstep and shows the codelet that it executes.
 
-On several IPUs, each has a row with its steps and its waiting. The unit of choice is then a
-stretch: the work of all IPUs until they wait for each other. A run that is too long to be read as a
-whole shows one iteration of a Repeat at first. Two runs are shown below each other, on one scale.
+On several IPUs, each IPU has a row with its steps and its waiting, and you choose a stretch instead
+of a superstep: a group of supersteps at whose end all IPUs wait for each other. If a run is too
+long to be read as a whole, one iteration of a Repeat is visible at first. Two runs are shown one
+above the other, on the same scale.
 """
 
 from __future__ import annotations
@@ -55,13 +56,13 @@ from ipu_teach.types import Array
 
 REST = STATES.index(palette.REST)
 
-MOST_STEPS = 3000  # supersteps of a run
-MOST_OF_IPUS = 12_000  # supersteps times IPUs, on several IPUs
+MOST_STEPS = 3000  # At most this many supersteps of a run are shown.
+MOST_OF_IPUS = 12_000  # On several IPUs, at most this many supersteps times IPUs are shown.
 MOST_LANES = 64
-MOST_ROWS = 12  # of nested programs
-MOST_IPUS = 16  # with a row of their own
-MOST_READ = 100  # supersteps of a run that is shown as a whole at first
-MOST_PARTS = 5  # named steps of an iteration, in its text
+MOST_ROWS = 12  # At most this many levels of nested programs are shown.
+MOST_IPUS = 16  # At most this many IPUs have a row.
+MOST_READ = 100  # A run of at most this many supersteps is completely visible at first.
+MOST_PARTS = 5  # The text about an iteration names at most this many steps.
 X = 64.0
 PITCH = 17.0
 WHICH = ("block_filter", "program_filter")
@@ -77,38 +78,41 @@ def timeline(
 ) -> View:
     """Where in a run does the time go?
 
-    The view shows the run in `report` on the axis of modelled time, with the programs above and the
-    tiles below; the run in `other` is shown below that, on the same scale. A run of more than 100
-    supersteps shows at first one iteration of its outermost Repeat whose iterations are not longer
-    than that; a key or a button shows the whole run.
+    The view shows the run in `report` on an axis of modelled time, with the programs above and the
+    tiles below. The run in `other` is shown below it on the same scale. In a run of more than 100
+    supersteps, only one iteration is visible at first: one of the outermost Repeat with iterations
+    of at most 100 supersteps. A key or a button shows the whole run.
 
-    `at` is where the picture of one run rests, as for `show.bsp`; a kind of phase means a superstep
-    that spends most of its time in it. By default it rests where most of the time goes, and on
-    several IPUs in the longest waiting of IPUs. The title is about that place. `blocks` is a tile,
-    or up to eight: their blocks of lightweight profiling replace the programs. `which` filters
-    these blocks as `report.execution.blocks` does: `block_filter` and `program_filter`.
+    `at` is the superstep at which the picture of one run rests: its number, counted from 0, the
+    name of a step, or a kind of phase that takes most of the superstep. By default, the picture
+    rests where most of the time goes or, on several IPUs, at the longest waiting of IPUs. The title
+    is about that place. `blocks` is a tile number, or up to eight of them: the blocks that
+    lightweight profiling records on these tiles replace the programs. `which` filters these blocks
+    by `block_filter` and `program_filter`, which `report.execution.blocks` describes.
 
-    On several IPUs, up to 16 of them have a row with their steps in place of the programs. The unit
-    of choice is then a stretch: the work of all IPUs until they wait for each other.
+    On several IPUs, up to 16 of them have a row with their steps, which replaces the programs. You
+    then choose a stretch: the work of all IPUs until they wait for each other.
 
-    Up to 3,000 supersteps are shown, on more than four IPUs 12,000 divided by their number, and
-    fewer if the scene would be larger than 150 kB. More than 64 tiles share 64 lanes, in each phase
-    sorted by their time; a lane shows a mean. Programs nested more than 12 deep are left out. The
-    view says what is left out.
+    At most 3,000 supersteps are shown; on more than four IPUs, 12,000 divided by the number of
+    IPUs; and fewer if the scene would be larger than 150 kB. If there are more than 64 tiles, they
+    share 64 lanes: in each phase they are sorted by their time, and a lane shows a mean. Programs
+    nested more than 12 levels deep are left out. A note below the picture says what is left out.
 
     :raises InvalidOptionError: if an argument is not a report, if no step in it takes time, if
-        blocks are filtered but no tile is given, or if the picture does not show `at`.
+        blocks are filtered but no tile is given, or if no frame shows `at`.
     """
     if which and (blocks is None or not which.keys() <= set(WHICH)):
-        raise InvalidOptionError(f"""show.timeline() was given {", ".join(sorted(which))}.
-            next:  say whose blocks, blocks=0, and pick them with {", ".join(WHICH)}.""")
+        raise InvalidOptionError(f"""show.timeline() was given {", ".join(sorted(which))}, but no
+            blocks= with these filters, or an unknown filter.
+            next:  give the tile, blocks=0, and filter its blocks by {", ".join(WHICH)}.""")
     reports = [
         checked(each_run, "timeline") for each_run in (report, report if other is None else other)
     ]
     refuse_at_of_two("timeline", other, at)
     if blocks is not None and other is not None:
-        raise InvalidOptionError("""show.timeline() was given blocks of two reports.
-            next:  give it one report, or leave blocks out.""")
+        raise InvalidOptionError("""show.timeline() was given blocks= with two reports, but it shows
+            blocks of one report only.
+            next:  give one report, or leave out blocks=.""")
 
     def scene(max_steps: int) -> Scene:
         if other is None:
@@ -122,7 +126,7 @@ def timeline(
 
 
 def _below(first: Scene, second: Scene) -> Scene:
-    """Return two runs, one below the other, on the scale of the longer one."""
+    """Return the scene of two runs, one above the other, on the scale of the longer run."""
     num_stills = len(first.stills)
     num_frames = len(first.frames)
     num_drawings = len(first.drawings)
@@ -174,30 +178,31 @@ def _below(first: Scene, second: Scene) -> Scene:
 
 
 def _short(place: WalkPlace) -> str:
-    """Return the text in a program's box.
+    """Return the text in the box of a program.
 
-    It is the name alone of a compute set, which has its colour, and of a Sequence with a name.
+    It is only the name for a compute set, which its colour identifies, and for a Sequence with a
+    name.
     """
     named = place.node.kind in ("Execute", "Sequence") and place.node.name
     return place.node.name if named else place.title
 
 
 def _full_name(report: Report, step: int) -> str:
-    """Return the kind and the name of a compiled step, not shortened."""
+    """Return the kind and the complete name of a compiled step."""
     cost = report.step_cost(step)
     return f"{cost.kind} {cost.name}".strip()
 
 
 class _Maker:
-    """Makes the scene of the first `steps` supersteps of a run.
+    """Builds the scene of the first `steps` supersteps of a run.
 
-    `tiles` are those whose blocks replace the programs, filtered by `filters`; None if there are
-    none.
+    `tiles` are the tiles whose blocks replace the programs, or None. `filters` selects these
+    blocks.
 
     Attributes:
-        runs: by compiled step, the number of its executions in these supersteps.
+        runs: for each compiled step, how often it ran in these supersteps.
         stretches: the distinct stretches.
-        order: int64: the number of the stretch at each place of the run.
+        order: int64: the index of the stretch at each place of the run.
     """
 
     def __init__(self, report: Report, steps: int, tiles: object, filters: dict[str, Any]) -> None:
@@ -228,7 +233,7 @@ class _Maker:
         )
 
     def scene(self, alone: bool = True, at: At = None) -> Scene:
-        """Return the scene, at rest at `at`. `alone` is False for one of two runs."""
+        """Return the scene, which rests at `at`. `alone` is False for one of two runs."""
         cycles = np.array([stretch.cycles for stretch in self.stretches])
         if not cycles[self.order].any():
             raise no_time("timeline")
@@ -282,10 +287,10 @@ class _Maker:
         )
 
     def _round(self, at: int) -> tuple[int, int] | None:
-        """Return the range of supersteps of the iteration that is shown at first.
+        """Return `(first, end)`: the supersteps of the iteration that is visible at first, or None.
 
-        The iteration contains superstep `at`. It is one of the outermost Repeat whose iterations
-        have at most 100 supersteps. Return None for a run that can be read as a whole.
+        The iteration contains superstep `at`. It belongs to the outermost Repeat whose iterations
+        have at most 100 supersteps. None means that the whole run is visible.
         """
         programs = [place for root in self.walk.roots for place in root.walk()]
         bodies = {
@@ -302,9 +307,9 @@ class _Maker:
         return iterations[0] if iterations and len(self.order) > MOST_READ else None
 
     def _parts(self, first: int, last: int) -> str:
-        """Return a text with the shares of the steps in a range of supersteps, the longest first.
+        """Return a text: the shares of the steps in the supersteps from `first` to before `last`.
 
-        The range ends before `last`.
+        The step with the largest share comes first.
         """
         spent: Counter[str] = Counter()
         for i in self.order[first:last].tolist():
@@ -336,7 +341,7 @@ class _Maker:
         return flame("programs", "the programs, nested", PITCH, boxes, timed=False)
 
     def _rows(self, begins: Array) -> Flame:
-        """Return a row for each IPU, or each of its sets of tiles: its steps, and its waiting.
+        """Return a row for each IPU, or for each of its sets of tiles: its steps and its waiting.
 
         `begins` are the cycles at which the stretches of the run begin, in order.
         """
@@ -369,14 +374,17 @@ class _Maker:
         return flame("programs", heading, PITCH, boxes, timed=True, beside=rows)
 
     def _code(self, step: int, ipu: int | None = None) -> int:
-        """Return the code of a step's colour, which is that of its longest phase."""
+        """Return the code of the colour of a step, which is that of its longest phase."""
         if (step, ipu) not in self._codes:
             self._codes[step, ipu] = state_of(self.report.phases(step, ipu))
         return self._codes[step, ipu]
 
     def _still(self, place: int, texts: dict[str, int]) -> Still:
-        """Return the still of stretch `place`; it shows the codelet of the longest step of the IPU
-        that ends the stretch last. `texts` numbers the texts of codelets."""
+        """Return the still of the stretch with index `place`.
+
+        It shows the codelet of the longest step of the IPU that ends the stretch last. `texts` maps
+        the source of each codelet to its index; new texts are added.
+        """
         stretch = self.stretches[place]
         is_one_step = len(stretch.parts) == 1
         longest = max(
@@ -407,7 +415,7 @@ class _Maker:
         )
 
     def _alone(self, part: IPUStep) -> tuple[str, str]:
-        """Return (title, note) of a stretch of one step."""
+        """Return `(title, note)` of a stretch that consists of one step."""
         step = part.step
         sets = self.report.target.sets
         prefix = "" if part.ipu is None else f"{sets[part.ipu]}: "
@@ -425,7 +433,7 @@ class _Maker:
         return label(prefix + step_name(self.report, step, 60), 60), note
 
     def _meanwhile(self, stretch: Segment, longest: IPUStep | None) -> tuple[str, str]:
-        """Return (title, note) of a stretch in which several IPUs execute steps of their own."""
+        """Return `(title, note)` of a stretch in which several IPUs execute different steps."""
         note = "takes no time"
         if longest is not None:
             name = short_name(self.report.step_cost(longest.step).name, 40)
@@ -445,7 +453,7 @@ class _Maker:
         )
 
     def _notes(self, panels: Panels, blocks: Blocks | None) -> None:
-        """Add the notes on the parts that were left out or merged."""
+        """Add the notes about what was left out or merged."""
         notes = panels.notes
         if blocks is not None and blocks.missing:
             notes.append(f"{counted(blocks.missing, 'more block')} of these tiles are left out.")
@@ -467,9 +475,9 @@ class _Maker:
             notes.append(f"Programs nested more than {MOST_ROWS} deep are left out.")
 
     def _finding(self) -> tuple[int, str]:
-        """Return (the place at which the picture rests, a title about that place).
+        """Return `(place, title)`: the place at which the picture rests, and a title about it.
 
-        It is where most of the time goes; on several IPUs, in the longest waiting of IPUs.
+        The place is where most of the time goes or, on several IPUs, the longest waiting of IPUs.
         """
         if self.several:
             order = self.order.tolist()
@@ -490,14 +498,14 @@ class _Maker:
         spent_by_name, _ = self._by_name
         worst, cycles = spent_by_name.most_common(1)[0]
         share = 100 * cycles / spent_by_name.total()
-        # the longest superstep of the steps of that name, and its first occurrence
+        # The picture rests at the first of the longest supersteps with that name.
         is_worst = [_full_name(self.report, s.parts[0].step) == worst for s in self.stretches]
         lengths = [s.cycles * named for s, named in zip(self.stretches, is_worst, strict=True)]
         place = int(np.argmax(np.array(lengths)[self.order]))
         return place, f"{share:.1f} % of the time goes to {short_name(worst, 48)}"
 
     def _ipu_cycles(self) -> Counter[str]:
-        """Return the cycles that all IPUs together spend in each kind of phase, without waiting."""
+        """Return the cycles in each kind of phase, without waiting, added up over all IPUs."""
         spent = Counter[str]()
         runs = np.bincount(self.order, minlength=len(self.stretches)).tolist()
         for stretch, times in zip(self.stretches, runs, strict=True):
@@ -517,7 +525,7 @@ class _Maker:
 
     @cached_property
     def _by_name(self) -> tuple[Counter[str], Counter[str]]:
-        """The cycles and the supersteps of all steps with one name, by that name."""
+        """Two counters by the name of a step: its cycles, and its supersteps."""
         spent = Counter[str]()
         supersteps = Counter[str]()
         for step, times in self.runs.items():
@@ -528,7 +536,7 @@ class _Maker:
         return spent, supersteps
 
     def _sentence(self) -> str:
-        """Return the sentence: the run, and where most of its time goes."""
+        """Return a sentence about the run, and where most of its time goes."""
         report = self.report
         if self.several:
             return f"{run_of(report)}. {ipus_at_work(report)}"
@@ -543,7 +551,7 @@ class _Maker:
         )
 
     def _table(self) -> Table:
-        """Return a row for each compiled step."""
+        """Return the table: a row for each compiled step."""
         report = self.report
         rows = []
         for step, times in self.runs.items():

@@ -1,7 +1,7 @@
 """The elements of one variable that some vertices of a compute set read and write.
 
-The picture has a row for each vertex. Checks show it for answers about races, and for answers that
-have a race.
+The picture has a row for each vertex. The course's checks show it for answers about races, and for
+answers that contain a race.
 """
 
 from __future__ import annotations
@@ -27,15 +27,17 @@ CODES = (
     palette.OTHERWISE.lettered("w", "writes"),
     palette.CHOSEN.lettered("b", "reads and writes"),
 )
-READS, WRITES = 1, 2  # both: 3
-MOST = 24  # elements in a row
+READS, WRITES = 1, 2  # An element that is both read and written has the sum, 3.
+MOST = 24  # A row shows at most this many elements.
 
 
 def touched(graph: Graph, compute_set: ComputeSet, vertices: Sequence[int]) -> View | None:
-    """Return a view of the elements of one variable that the vertices with these numbers touch.
+    """Return a view of the elements of one variable that the given vertices read and write, or
+    None.
 
-    It is a variable on which they clash, else one that all touch, else one that one of them writes.
-    Return None if the vertices touch no variable.
+    The variable is one on which the vertices conflict, or else one that all of them use, or else
+    one that one of them writes. The result is None if the vertices use no variable. `vertices` are
+    the numbers of the vertices in the compute set.
     """
     candidates = [
         ((clash.any(), all_touch.any(), np.any(wrote)), v.name, rows, clash)
@@ -106,6 +108,6 @@ def _uses(graph: Graph, compute_set: ComputeSet, vertex: int, variable: Variable
 
 
 def _ranges(which: Array) -> str:
-    """Return the numbers of the true entries, as "3 to 6, 9"."""
+    """Return a text with the indices of the true entries, such as "3 to 6, 9"."""
     runs = runs_of(np.flatnonzero(which))
     return ", ".join(f"{a} to {a + n - 1}" if n > 1 else f"{a}" for a, n in runs) or "none"

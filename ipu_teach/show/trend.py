@@ -1,4 +1,4 @@
-"""A line over stacked parts, painted."""
+"""Draw a curve over stacked bars."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 from ipu_teach.show.shapes import LETTER, Boxes, Shape, Stroke, Words, rectangles
 from ipu_teach.types import Array
 
-DOT = 7.0  # side of a point of the line that is marked
-NARROWEST = 0.6  # of its width, to which a page may press the picture
+DOT = 7.0  # The size of a large dot.
+NARROWEST = 0.6  # A narrow page shrinks the picture to at least this share of its width.
 
 
 def trend(
@@ -26,13 +26,13 @@ def trend(
     large: Collection[int] = (),
     ideal: Array | None = None,
 ) -> tuple[Shape, ...]:
-    """Return a line through the middles of places, one for each of `labels`, at `heights` (-1 for
-    none), and a pale one at `ideal`.
+    """Return the shapes of a curve with a point for each of `labels`, over stacked bars.
 
-    Under it, from the bottom up, are `parts`, by their code. `top` is the height of the box in the
-    unit of the numbers, which `axis` names; `foot` says what `labels` are. `marked` are words above
-    places; the first have priority where room is short. `large` have a larger dot. Anything higher
-    than the box is cut there.
+    `heights` has the value of each point, or -1 for none. A pale curve shows the values `ideal`.
+    `parts` maps a code to the values of one layer of the bars, from the bottom up. The full height
+    of the box stands for `top`; anything higher is cut off. `axis` is a text about the vertical
+    axis, and `foot` is a text about the labels. `marked` maps a point to a text above it; if there
+    is not enough room, the first texts have priority. The points in `large` have larger dots.
     """
     places = _Places(heights, top, width, height)
     shapes: list[Shape] = [Words(width, -8, axis, 12, anchor="end", ink="soft")]
@@ -53,13 +53,13 @@ def trend(
 
 
 class _Places:
-    """The places of a trend, side by side in a box of `width` x `height`.
+    """The places of the points of a curve, next to each other in a box of `width` x `height`.
 
     Attributes:
-        middle: float[places]: the x in the middle of each place.
-        points: (x, y) of the line in each place.
-        is_cut: bool[places]: whether the line is above the box there.
-        has_dot: bool[places]: whether the line has a dot there.
+        middle: float[places]: the x coordinate of each point.
+        points: (x, y) of each point.
+        is_cut: bool[places]: whether the point is above the box.
+        has_dot: bool[places]: whether the point has a dot: it has a value and is not cut off.
     """
 
     def __init__(self, heights: Array, top: float, width: float, height: float) -> None:
@@ -77,7 +77,7 @@ class _Places:
         self.points = list(zip(self.middle.tolist(), y.tolist(), strict=True))
 
     def bars(self, parts: Mapping[int, Array]) -> list[Shape]:
-        """Return a bar of the `parts` in each place, with a gap in those that are cut."""
+        """Return the stacked bar of each place. A bar that is cut off has a gap near its top."""
         shapes = list[Shape]()
         half = self.bar_width / 2
         below: Array = np.zeros(len(self.middle))
@@ -92,7 +92,9 @@ class _Places:
         return shapes
 
     def line(self, line: Array, thick: float, role: str) -> Iterator[Shape]:
-        """Yield the line from place to place through these heights, as far as it is in the box."""
+        """Yield the segments of a curve through the values `line`, as far as they are inside the
+        box.
+        """
         y = self.height - line * self.scale
         is_above = line > self.top
         is_drawn = self.has_value[1:] & self.has_value[:-1] & ~(is_above[1:] & is_above[:-1])
@@ -101,20 +103,20 @@ class _Places:
             yield Stroke((_into(*ends), _into(*ends[::-1])), thick, role)
 
     def dots(self, large: Collection[int]) -> Iterator[Shape]:
-        """Yield the dots of the line; those in the places `large` are larger."""
+        """Yield the dots of the points. The dots of the points in `large` are larger."""
         for k in np.flatnonzero(self.has_dot).tolist():
             x, y = self.points[k]
             side = DOT if k in large else DOT / 2
             yield Stroke(((x - side / 2, y), (x + side / 2, y)), side)
 
     def marks(self, marked: Mapping[int, str]) -> Iterator[Shape]:
-        """Yield the texts above places, without those that would overlap an earlier text."""
+        """Yield the texts above points, without those that would overlap an earlier text."""
         texts = list[tuple[float, float, float]]()
         for k, text in marked.items():
             x = _within(self.width, self.points[k][0], text)
             y = max(self.points[k][1] - DOT, 26.0 * self.is_cut[k]) - 4
             half = LETTER * len(text) / 2 + 2
-            heights_below = [  # the text is above every point below it
+            heights_below = [  # The text is placed above all points that it could cover.
                 self.points[j][1]
                 for j in np.flatnonzero(self.has_dot).tolist()
                 if abs(self.points[j][0] - x) < half + self.bar_width / 2
@@ -130,14 +132,15 @@ class _Places:
 
 
 def _into(point: tuple[float, float], toward: tuple[float, float]) -> tuple[float, float]:
-    """Return a point that is above the box, as far down towards the other as to be in it."""
+    """Return `point`, or if it is above the box, where the line to `toward` enters the box."""
     x, y = point
     u, v = toward
     return (x + (u - x) * y / (y - v), 0.0) if y < 0 <= v else point
 
 
 def _within(width: float, x: float, text: str) -> float:
-    """Return the middle of a text that should be at `x`, moved into the drawing.
+    """Return the middle of a text that should be at `x`, moved so that the text is inside the
+    drawing.
 
     The drawing is a little wider than the box.
     """

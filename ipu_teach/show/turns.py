@@ -1,6 +1,6 @@
 """The view `turns`: the loops of one vertex, iteration by iteration.
 
-It marks the iterations that wrote an element.
+It marks the iterations that wrote a chosen element.
 """
 
 from __future__ import annotations
@@ -51,21 +51,23 @@ def turns(source: Any, element: Any = None, target: Any = None, /, **values: Any
     """Which turn of a loop wrote an element, and what did the variables hold then?
 
     The view shows the iterations of the loops of one vertex: the values of its variables at the end
-    of each, the values that it stored, and its cycles.
+    of each iteration, the values that the iteration stored, and its cycles.
 
-    `source` is a vertex class, which runs on `values` as in `observe` (`target` is the machine with
-    its prices), or the result of `observe`. `element` marks the iterations that wrote it; it is the
-    name of a field, (name, index, …), or an index in the one field that is written. 60 iterations
-    are shown, including those that wrote it; the view says so.
+    `source` is a vertex class, which runs on `values` as in `observe`, or the result of `observe`.
+    `target` is the machine whose prices are used. `element` marks the iterations that wrote it: it
+    is the name of a field, (name, index, …), or an index if only one field is written. At most 60
+    iterations are shown, including one that wrote the element; the sentence says which.
 
     `source` can also be a recording: `show.turns(recording, vertex, element, step=7)` shows a
-    vertex of the run. The recording must have all elements that the vertex reads and writes.
+    vertex of the run. The recording must contain all elements that the vertex reads and writes.
     `vertex` is the result of `add_vertex`, or (name of a compute set, number of the vertex in it).
-    `step` is the number of a step in the report, by default the last that executed the vertex.
+    `step` is the number of a step in the report, by default the last one that executed the vertex.
 
-    Raises `InvalidOptionError` for a vertex without iterations, for an element that none wrote, and
-    for a vertex that did not run or was not recorded; `UnknownFieldError`; and the errors of
-    `observe`.
+    :raises InvalidOptionError: if the vertex has no iterations, if none of them wrote the element,
+        or if the vertex did not run or was not recorded.
+    :raises UnknownFieldError: if `element` names a field that the vertex does not have.
+
+    The errors of `observe` are raised, too.
     """
     run = None
     report = source.report if isinstance(source, Recording) else None
@@ -74,9 +76,10 @@ def turns(source: Any, element: Any = None, target: Any = None, /, **values: Any
         source = run.seen
         element = target
     if isinstance(source, Report):
-        raise InvalidOptionError("""show.turns() was given a report, which holds no values.
-            next:  recording = engine.record(…) what the vertex reads and writes, run, then
-            show.turns(recording, vertex).""")
+        raise InvalidOptionError("""show.turns() was given a report, which does not contain the
+            values of the run.
+            next:  record the tensors that the vertex reads and writes, recording =
+            engine.record(…), call engine.run(), then show.turns(recording, vertex).""")
     if not isinstance(source, Observed) and not (
         isinstance(source, type) and issubclass(source, Vertex)
     ):
@@ -86,9 +89,8 @@ def turns(source: Any, element: Any = None, target: Any = None, /, **values: Any
     observation = source if isinstance(source, Observed) else observe(source, target, **values)
     name = observation.codelet.__name__
     if not observation.turns:
-        raise InvalidOptionError(f"""show.turns() saw no iteration of a loop of {name}.
-            next:  print(observe({name}, …)) shows the cost of its lines; only loops over elements
-            are shown.""")
+        raise InvalidOptionError(f"""show.turns() found no loop over elements in {name}.
+            next:  show the cost of its lines with print(observe({name}, …)).""")
     place, wrote = ("", list[Turn]()) if element is None else _wrote(observation, element)
     first = next((i for i, turn in enumerate(observation.turns) if turn in wrote), 0)
     start = max(0, min(first - MOST_ROWS // 2, len(observation.turns) - MOST_ROWS))
@@ -116,10 +118,10 @@ def turns(source: Any, element: Any = None, target: Any = None, /, **values: Any
 def _sentence(
     who: str, observation: Observed, start: int, num_rows: int, place: str, wrote: list[Turn]
 ) -> str:
-    """Return the sentence about the vertex `who`: its cycles, its iterations, and the last of those
-    that wrote `place`.
+    """Return a sentence about a vertex: its cycles, its iterations, and the last one that wrote
+    `place`.
 
-    The rows are the `num_rows` iterations from `start` on.
+    `who` is the name of the vertex. The table shows `num_rows` iterations from number `start` on.
     """
     cost = (
         f"{number(observation.cycles)} modelled cycles"
@@ -142,7 +144,7 @@ def _sentence(
 
 
 def _table(observation: Observed, place: str, wrote: list[Turn]) -> Table:
-    """Return the table: for each iteration its names, its stores, and whether it wrote `place`."""
+    """Return the table: a row for each iteration with its names, its stores, and what it wrote."""
     places = {True: place, False: ""}
     cells_of = (
         (
@@ -158,14 +160,18 @@ def _table(observation: Observed, place: str, wrote: list[Turn]) -> Table:
 
 
 def _last_writer(wrote: list[Turn]) -> tuple[Turn, str]:
-    """Return (the last of the innermost turns, in words that others wrote before it)."""
-    innermost = max(turn.depth for turn in wrote)  # the loops around them wrote it, too
+    """Return `(last, text)`: the last of the innermost iterations that wrote the element.
+
+    `text` says how many other iterations wrote it before.
+    """
+    # The iterations of outer loops also count as writing the element.
+    innermost = max(turn.depth for turn in wrote)
     *others, last = (turn for turn in wrote if turn.depth == innermost)
     return last, f" last, after {counted(len(others), 'other turn')}" if others else ""
 
 
 def _wrote(observation: Observed, element: Any) -> tuple[str, list[Turn]]:
-    """Return (the element in words, the turns that wrote it)."""
+    """Return `(name, iterations)`: the name of the element, and the iterations that wrote it."""
     fields = [
         name
         for name, field in observation.codelet.fields.items()
@@ -173,7 +179,8 @@ def _wrote(observation: Observed, element: Any) -> tuple[str, list[Turn]]:
     ]
     elements = element if isinstance(element, tuple) else (element,)
     if not all(isinstance(part, (str, *WHOLE)) for part in elements):
-        raise InvalidOptionError(f"""show.turns() was asked who wrote {shown(element)}.
+        raise InvalidOptionError(f"""show.turns() was given the element {shown(element)}, which is
+            not an index or a name.
             next:  give an index, the name of a field, or a tuple of the name and the indices.""")
     if elements and isinstance(elements[0], str):
         field, *index = elements
@@ -181,8 +188,8 @@ def _wrote(observation: Observed, element: Any) -> tuple[str, list[Turn]]:
         field = fields[0]
         index = list(elements)
     else:
-        raise InvalidOptionError(f"""show.turns() was asked who wrote {shown(element)}, but
-            {observation.codelet.__name__} writes {counted(len(fields), "field")}.
+        raise InvalidOptionError(f"""show.turns() was given the element {shown(element)} without a
+            field, but {observation.codelet.__name__} writes {counted(len(fields), "field")}.
             next:  name the field: ("NAME", {shown(element)}).""")
     if field not in observation.codelet.fields:
         raise unknown_field(observation.codelet, field)

@@ -1,4 +1,4 @@
-"""Observe a vertex of a recorded run, by running it again on the recorded values of its fields."""
+"""Observe a vertex of a recorded run by running it again on the recorded values of its fields."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from ipu_teach.types import Array
 
 
 class VertexRun(NamedTuple):
-    """A vertex in a step of a run.
+    """The execution of a vertex in a step of a run.
 
-    `who` describes it in words. `compiled` is the number of the compiled step, and `step` the index
-    of the step in the report. `seen` is the observation.
+    `who` describes the vertex. `compiled` is the number of the compiled step, and `step` is the
+    index of the step in the report. `seen` is the observation.
     """
 
     who: str
@@ -43,8 +43,9 @@ def ran(recording: Recording, vertex: object, step: int | None = None) -> Vertex
     """Return an observation of `vertex` in step `step` of the report, or in the last that ran it.
 
     `vertex` is a vertex of the graph, or (name of a compute set, number of the vertex in it).
-    Raises `InvalidOptionError` if it did not run while it was recorded, if a tensor that it reads
-    or writes was not recorded, or if it now writes other values than in the run.
+
+    :raises InvalidOptionError: if the vertex did not run while it was recorded, if a tensor that it
+        reads or writes was not recorded, or if it now writes other values than in the run.
     """
     if step is not None and not is_whole(step):
         raise InvalidOptionError(f"""show.turns() was given step={shown(step)}.
@@ -57,7 +58,7 @@ def ran(recording: Recording, vertex: object, step: int | None = None) -> Vertex
     description = f"vertex {execution.number} of {label(execution.compute_set, 24)}"
     memory = _VertexMemory(recording, table, execution.row)
     _refuse_unknown(recording, table, memory.positions, description)
-    # Its state may depend on earlier executions, so these are repeated first.
+    # The state of the vertex may depend on its earlier executions, so these are repeated first.
     if any(declaration.kind == "state" for declaration in table.fields.values()):
         for earlier in execution.places[:-1]:
             memory.repeat(earlier)
@@ -69,11 +70,11 @@ def ran(recording: Recording, vertex: object, step: int | None = None) -> Vertex
         flat_memory[part_positions].tobytes() != part.tobytes()
         for flat_memory, part_positions, part in memory.parts_of_kinds(regions, "output", "inout")
     ):
-        raise InvalidOptionError(f"""In the run {description} wrote other values than it writes now:
-            it has state from before the recording, rounds stochastically, or is not the only vertex
-            that writes there.
-            next:  record from the first run on; or show.turns(the class, …) with values of your
-            own.""")
+        raise InvalidOptionError(f"""show.turns() ran {description} again, and it wrote other values
+            than in the run: it has state from before the recording, rounds stochastically, or is
+            not the only vertex that writes to its elements.
+            next:  record from the first run on, or show the class with values of your own:
+            show.turns(MyVertex, …).""")
     title = f"{description} on tile {tile}, in step {execution.step:,} of the run"
     return VertexRun(
         title,
@@ -85,10 +86,11 @@ def ran(recording: Recording, vertex: object, step: int | None = None) -> Vertex
 
 
 class _Execution(NamedTuple):
-    """The execution of a vertex: the number `number` in `compute_set`, which is `row` of `table`.
+    """The execution of the vertex with the number `number` in the compute set `compute_set`.
 
-    `places` are the places in the recording of the steps that executed it up to then. `step` is the
-    index in the report of the last of them, and `cycles` are those of the vertex in it.
+    The vertex is row `row` of `table`. `places` are the positions in the recording of the steps
+    that executed it so far. `step` is the index in the report of the last of these steps, and
+    `cycles` are the cycles of the vertex in it.
     """
 
     compute_set: str
@@ -103,7 +105,7 @@ class _Execution(NamedTuple):
 def _execution(
     recording: Recording, vertex: object, step: int | None, model: CostModel
 ) -> _Execution:
-    """Return the execution of a vertex in step `step` of the report, or the last one.
+    """Return the execution of a vertex in step `step` of the report, by default in the last one.
 
     :raises InvalidOptionError: if the vertex did not run in that step while it was recorded.
     """
@@ -137,17 +139,18 @@ def _execution(
     ]
     if not matches or step not in (None, step_indices[candidate_places[-1]]):
         step_text = "" if step is None else f" in step {shown(step)}"
-        raise InvalidOptionError(f"""show.turns() was asked for {shown(vertex)}, which did not
-            run{step_text} while it was recorded.
-            next:  give a vertex of the graph, or (name of a compute set, number), and no step or
-            one that executes it.""")
+        raise InvalidOptionError(f"""show.turns() was given the vertex {shown(vertex)}, which did
+            not run{step_text} during the recording.
+            next:  give a vertex of the graph, or (name of a compute set, number), and leave out
+            step= or give a step that executes it.""")
     [(table, row, cycles)] = matches
     last_step = int(step_indices[candidate_places[-1]])
     return _Execution(name, vertex_number, table, row, candidate_places, last_step, cycles)
 
 
 class _VertexMemory:
-    """The recorded values of the fields of a vertex, at some place of the recording.
+    """A memory with the recorded values of the fields of a vertex, at some position of the
+    recording.
 
     Attributes:
         positions: for each field, the positions in memory of each of its parts.
@@ -162,7 +165,9 @@ class _VertexMemory:
         self.positions = {name: _places(self.graph, table, row, name) for name in table.fields}
 
     def put(self, place: int) -> None:
-        """Write the values of the recorded tensors before step `place` of the recording."""
+        """Write the values of the recorded tensors before the step at position `place` to the
+        memory.
+        """
         for track in self.recording.tracks:
             flat_memory = self.memory.flat(track.tensor.dtype)
             positions = track.address // track.tensor.dtype.size
@@ -171,7 +176,7 @@ class _VertexMemory:
                 flat_memory[positions[elements]] = values
 
     def repeat(self, place: int) -> None:
-        """Run the vertex on the values before step `place`, and keep the state that it writes."""
+        """Run the vertex on the values before the step at `place`, and keep its new state."""
         self.put(place)
         regions = self.regions()
         run_on(self.table.codelet, regions)
@@ -179,7 +184,7 @@ class _VertexMemory:
             flat_memory[part_positions] = part
 
     def regions(self) -> dict[str, Any]:
-        """Return the content of each field: an array, or a list of the arrays of its parts."""
+        """Return the content of each field: an array, or for a list field a list of arrays."""
         content_by_field = {
             field: [
                 np.array(self.memory.flat(declaration.dtype)[part_positions])
@@ -200,7 +205,7 @@ class _VertexMemory:
     def parts_of_kinds(
         self, regions: dict[str, Any], *kinds: str
     ) -> list[tuple[Array, Array, Array]]:
-        """Return (memory, positions in it, content) of the fields of some kinds."""
+        """Return `(memory, positions, content)` of each part of the fields of the given kinds."""
         memory_by_field = {
             field: self.memory.flat(declaration.dtype)
             for field, declaration in self.table.fields.items()
@@ -236,9 +241,11 @@ def _places(graph: FrozenGraph, table: FrozenTable, row: int, name: str) -> list
 def _refuse_unknown(
     recording: Recording, table: FrozenTable, positions: dict[str, list[Array]], description: str
 ) -> None:
-    """Raise `InvalidOptionError` if a vertex uses an element that was not recorded.
+    """Check that all elements that a vertex uses were recorded.
 
     Constants and the vertex's own state need not be recorded.
+
+    :raises InvalidOptionError: if an element was not recorded.
     """
     graph = recording.compiled.graph
     recorded_bytes = np.concatenate([track.address for track in recording.tracks])
@@ -256,4 +263,4 @@ def _refuse_unknown(
         subject = description[0].upper() + description[1:]
         raise InvalidOptionError(f"""{subject} reads or writes elements that were not recorded:
             {missing_text}.
-            next:  record them too, with engine.record(…), and run again.""")
+            next:  give these tensors to engine.record(…), too, and run again.""")

@@ -1,8 +1,8 @@
-"""A scene in a notebook: a sentence, a picture with a table, and the live player.
+"""The class `View`: a scene as a notebook or a file shows it.
 
-The HTML is a single element. Its picture is an `<img>`, which works without scripts, trust, kernel
-and network. Where scripts may run, the script next to it replaces the picture by the player. The
-HTML is the same in each run.
+A notebook shows a view as one HTML element. The element contains an `<img>` with the picture, which
+works without scripts, trust, kernel and network. Where scripts may run, a script next to the image
+replaces it by the live player. The HTML of a view is the same in each run of the program.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ FORMATS = ("html", "svg", "png", "pdf", "gif")
 
 
 def fitting(scene_of: Callable[[int], Scene], max_frames: int, min_frames: int = 16) -> View:
-    """Return the view of `scene_of(max_frames)`.
+    """Return a view of `scene_of(max_frames)`, with fewer frames if the scene is too large.
 
-    While the scene is too large, it is built again with at most half of `max_frames`, until that is
-    less than `min_frames`.
+    A scene is too large if its JSON has more than 150,000 bytes. It is then built again with at
+    most half of `max_frames`, until it fits or `max_frames` is less than `min_frames`.
     """
     while True:
         scene = scene_of(max_frames)
@@ -44,9 +44,9 @@ def fitting(scene_of: Callable[[int], Scene], max_frames: int, min_frames: int =
 
 @flagged
 class View:
-    """A picture of a program or a run. A notebook shows it if it is the last value of a cell.
+    """A picture of a program or a run, which a notebook shows as the last value of a cell.
 
-    Its `repr` is `text`, by default the sentence of the scene.
+    `repr(view)` is `text`, which is the sentence of the scene by default.
     """
 
     def __init__(self, scene: Scene, text: str = "") -> None:
@@ -58,12 +58,14 @@ class View:
 
     @property
     def alt(self) -> str:
-        """The sentence that stands for the picture."""
+        """The sentence that replaces the picture for readers who cannot see it."""
         return self.scene.sentence
 
     @property
     def data(self) -> list[dict[str, str]]:
-        """The rows of the picture's table as a list of dicts."""
+        """The table of the picture: a dict for each row, which maps each heading to the text in its
+        cell.
+        """
         headings, rows = self.scene.table
         return [dict(zip(headings, row, strict=True)) for row in rows]
 
@@ -74,7 +76,9 @@ class View:
     def html(self, role: str = "") -> str:
         """Return the view as an HTML element.
 
-        `role` is an additional class of that element. Raises `PoplarTypeError` if it is not text.
+        `role` is an additional CSS class of that element.
+
+        :raises PoplarTypeError: if `role` is not a string.
         """
         # Programs that clean pages treat the end tag of an element in an attribute as an attack.
         poster = quote(svg(self.scene).replace('"', "'"), safe=PLAIN).replace("</", "%3C/")
@@ -95,18 +99,20 @@ class View:
         width: int | None = None,
         dark: bool = False,
     ) -> Path:
-        """Write the picture to a file, and return its path. The ending of `path` is the format.
+        """Write the picture to a file, and return its path. The suffix of `path` selects the
+        format.
 
         - html: a page in a single file, with the live picture.
         - svg, png, pdf: frame number `frame`, by default the poster.
         - gif: all frames.
 
-        png, pdf and gif are drawn by matplotlib. For these, `width` is in pixels, by default 1,080
-        for a png and 720 for a gif, and `dark` selects the colours of a dark page. html and svg use
-        the setting of their reader.
+        matplotlib draws png, pdf and gif files. For these, `width` is in pixels, by default 1,080
+        for a png and 720 for a gif, and `dark` selects the colours of a dark page. html and svg
+        files follow the reader's light or dark setting.
 
-        Raises `InvalidOptionError` for an ending, frame or width that is not possible, and
-        `NotHereImportError` if matplotlib is needed but not installed.
+        :raises InvalidOptionError: if the suffix is not a format, or the frame or width is out of
+            range.
+        :raises NotHereImportError: if matplotlib is needed but not installed.
         """
         file_path = Path(path)
         file_format = file_path.suffix.lower().lstrip(".")
@@ -165,9 +171,9 @@ def page(view: View) -> str:
 
 
 def table(scene: Scene) -> str:
-    """Return the table of a scene as HTML to unfold, followed by the scene's notes.
+    """Return the table of a scene as an HTML `<details>` element, followed by the scene's notes.
 
-    HTML allows rows and cells without end tags, which saves a tenth of the size.
+    HTML allows rows and cells without end tags, which makes the element a tenth smaller.
     """
     headings, rows = scene.table
     head_html = "".join(f'<th scope="col">{escape(heading)}' for heading in headings)
@@ -184,7 +190,7 @@ def table(scene: Scene) -> str:
     return f"<details><summary>Show as table</summary>{table_html}{notes}</details>"
 
 
-# This code unpacks the script and starts the player. A browser without DecompressionStream keeps
+# This JavaScript unpacks the player and starts it. A browser without DecompressionStream keeps
 # the picture.
 OPEN = """<script>(async(r,d,z)=>{\
 const t=new Response(new Blob([Uint8Array.from(atob(z),c=>c.charCodeAt(0))]).stream()\
@@ -194,9 +200,10 @@ Function("r","d",await t.text()+"\\nlive(r,d)")(r,d)})\
 
 
 def script(scene: Scene) -> str:
-    """Return the script element that starts the player.
+    """Return the `<script>` element that starts the live player.
 
-    It contains the data of the scene, the compressed script, and code that unpacks the script.
+    The element contains the data of the scene, the compressed player, and code that unpacks the
+    player.
     """
     default_script = (
         "painted" if any(isinstance(mark, Painted) for mark in scene.marks) else "player"
@@ -207,9 +214,10 @@ def script(scene: Scene) -> str:
 
 @cache
 def compressed(view: str, default_script: str = "player") -> bytes:
-    """Return the player with the additions of a view, as `static/make_scripts.py` compressed it.
+    """Return the gzipped script of a view: the player, followed by the additions of that view.
 
-    A view without additions gets the script named `default_script`.
+    `static/make_scripts.py` compressed it. A view without additions gets the script with the name
+    `default_script`.
     """
     static = resources.files("ipu_teach.show").joinpath("static")
     script_file = static.joinpath(f"{view}.js.gz")
@@ -219,17 +227,17 @@ def compressed(view: str, default_script: str = "player") -> bytes:
 
 
 def player() -> str:
-    """Return the source of the player, without comments and indentation."""
+    """Return the JavaScript source of the player, without comments and indentation."""
     return gzip.decompress(compressed("player")).decode("utf-8")
 
 
 def with_scripts() -> list[str]:
-    """Return the names of the views that have additions to the player."""
+    """Return the names of the views that have additions to the player, sorted."""
     names = (file.name for file in resources.files("ipu_teach.show").joinpath("static").iterdir())
     view_names = {name.removesuffix(".js.gz") for name in names if name.endswith(".js.gz")}
     return sorted(view_names - {"player", "widget", "puzzle"})
 
 
 def own_script(view: str) -> str:
-    """Return the additions to the player of a view (or of "widget"), or "" if there are none."""
+    """Return the JavaScript that `view` (or "widget") adds to the player; "" if there is none."""
     return gzip.decompress(compressed(view)).decode("utf-8").removeprefix(player())

@@ -1,4 +1,4 @@
-"""Paint a machine and its pipes as shapes, for stills. static/machine.js draws the same."""
+"""Draw a machine and its pipes as shapes. static/machine.js draws the same in the player."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ipu_teach.show.measures import SIDE, SLOT, THICK
 from ipu_teach.show.scene import Still, Zoom, label
 from ipu_teach.show.shapes import LETTER, Boxes, Shape, Stroke, Words, rectangles
 
-SMALLEST = 3.0  # between smaller parts there are no lines
+SMALLEST = 3.0  # There are no lines between smaller parts.
 
 
 def paint_zoom(mark: Zoom, still: Still, level: int) -> Iterator[Shape]:
-    """Yield the parts of a machine of size number `level`, and the pipes beside them.
+    """Yield the parts of a machine in its size number `level`, and the pipes next to them.
 
     The first part shows its own parts.
     """
@@ -42,10 +42,10 @@ def paint_zoom(mark: Zoom, still: Still, level: int) -> Iterator[Shape]:
 
 
 def _parts(mark: Zoom, level: int, x: float, y: float, side: float) -> Iterator[Shape]:
-    """Yield the parts of a size in a square at (x, y), row by row; they may not fill the last rows.
+    """Yield the parts of a size in a square at (x, y), row by row; the last rows may not be full.
 
-    Parts that are at least `SMALLEST` wide are separated by lines in the colour of the paper. The
-    first part shows its own parts if it is large enough.
+    Parts that are at least `SMALLEST` wide are separated by lines in the colour of the background.
+    The first part shows its own parts if it is large enough.
     """
     num_parts = mark.counts[level]
     columns = int(np.ceil(np.sqrt(mark.counts[level])))

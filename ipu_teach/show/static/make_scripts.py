@@ -1,12 +1,14 @@
 """Write the scripts of the views: python ipu_teach/show/static/make_scripts.py [--check]
 
-NAME.js.gz is the script of the page of a view NAME: measures.js, layout.js, link.js, player.js, the
-parts that it shares with a few other views and its own NAME.js, without comments and needless
-spaces, compressed together. Views without a script of their own use player.js.gz, or painted.js.gz
-if they have painted marks. The widget's own part is widget.js.gz, and puzzle.js.gz is that of the
-lessons' puzzles. measures.js is written too. Compressors differ from build to build, so their
-output is stored: equal views are equal bytes everywhere. With `--check` nothing is written, and the
-exit status is 1 if a script is old.
+NAME.js.gz is the script of the page of the view NAME. It consists of measures.js, layout.js,
+link.js, player.js, files that the view shares with a few other views, and NAME.js, without comments
+and unnecessary spaces, compressed together. A view without a script of its own uses player.js.gz,
+or painted.js.gz if it has painted marks. widget.js.gz is the script of the widget, and puzzle.js.gz
+is that of the puzzles in the lessons. measures.js is generated, too.
+
+The compressed files are stored, because the output of a compressor depends on its version, and
+equal views must have equal bytes everywhere. With `--check`, nothing is written, and the exit
+status is 1 if a script is out of date.
 """
 
 from __future__ import annotations
@@ -17,11 +19,11 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-SHARED = ("measures.js", "layout.js", "link.js", "player.js")  # what every page has
-# what is painted, of a view without a script of its own, takes it with the player alone
+SHARED = ("measures.js", "layout.js", "link.js", "player.js")  # Every script contains these files.
+# A view with painted marks but without a script of its own uses the player and this file.
 PAINTED = "painted.js"
 ALONE = ("widget.js", "puzzle.js")
-ALSO = {  # by file: the views that need it
+ALSO = {  # This maps a file to the views that need it.
     "stored.js": ALONE,
     PAINTED: ("balance.js", "machine.js", "memory.js"),
     "flows.js": ("bsp.js", "run.js"),
@@ -36,18 +38,22 @@ ALSO = {  # by file: the views that need it
 
 PIECE = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|[^"/`{}]+|.')
 REGEX = re.compile(r"/(?:[^/\\\n\[]|\\.|\[[^\]\n]*\])+/")
-# up to its end, or to an inserted expression
+# It matches a template up to its end or to an inserted expression.
 TEMPLATE = re.compile(r"(?:[^`\\$]|\\.|\$(?!\{))*(?:`|\$\{)")
-PARTING = r"[{}()\[\];,<>=*?:|&!%]"  # what parts words without a space
-PLUS = re.compile(r"(?<![+ ]) *\+ *(?![+ ])")  # so does this, but beside another
+PARTING = r"[{}()\[\];,<>=*?:|&!%]"  # These characters separate words without a space.
+# A plus sign separates words, too, unless it is next to another one.
+PLUS = re.compile(r"(?<![+ ]) *\+ *(?![+ ])")
 
 
-NUMBER = re.compile(r"^  ([A-Z_]+) = ([\d.]+)[,;]$", re.MULTILINE)  # lines of measures.js
+# This matches a line of measures.js.
+NUMBER = re.compile(r"^  ([A-Z_]+) = ([\d.]+)[,;]$", re.MULTILINE)
 
 
 def stripped(name: str) -> str:
-    """Return a script without comments, blank lines, and spaces beside what parts words anyway. The
-    numbers of measures.js travel where they are used, not by their names."""
+    """Return a script without comments, blank lines and unnecessary spaces.
+
+    The names that measures.js defines are replaced by their numbers.
+    """
     numbers = dict(NUMBER.findall((HERE / "measures.js").read_text(encoding="utf-8")))
     text = (HERE / name).read_text(encoding="utf-8")
     if name == "measures.js":
@@ -57,11 +63,14 @@ def stripped(name: str) -> str:
 
 
 def squeezed(text: str) -> str:
-    """As `stripped`. Strings, templates and regular expressions stay as they are."""
+    """Return JavaScript without comments, blank lines and unnecessary spaces.
+
+    Strings, templates and regular expressions are unchanged.
+    """
     code = ""
     pieces = list[str]()
     at = 0
-    braces: list[int] = []  # that are open in each of the parts that stand in templates around here
+    braces: list[int] = []  # the number of open braces in each nested template expression
     while at < len(text):
         match = REGEX.match(text, at) if code.rstrip()[-1:] in tuple("(,=:") else None
         match = match or PIECE.match(text, at)
@@ -89,7 +98,7 @@ def squeezed(text: str) -> str:
 
 
 def measures_js() -> str:
-    """Return measures.py, and the inks of both themes, as JavaScript."""
+    """Return measures.py, and the colours of texts in both themes, as JavaScript."""
     sys.path.insert(0, str(HERE.parents[2]))
     from ipu_teach.show import measures, palette
 
@@ -105,7 +114,7 @@ def measures_js() -> str:
 
 
 def scripts() -> dict[str, str]:
-    """Return the text of every file that is made."""
+    """Return the content of every generated file, by its name."""
     script_names = sorted(
         path.name
         for path in HERE.glob("*.js")
@@ -122,7 +131,7 @@ def scripts() -> dict[str, str]:
 
 
 def main() -> int:
-    """Make what is missing or old."""
+    """Write the files that are missing or out of date."""
     measures = HERE / "measures.js"
     if not measures.is_file() or measures.read_text(encoding="utf-8") != measures_js():
         print(measures.name)
@@ -144,7 +153,8 @@ def main() -> int:
         if "--check" in sys.argv[1:]:
             continue
         if name in scripts_made:
-            from zopfli.gzip import compress  # of the extra `maker`: 4 % less in every picture
+            # zopfli comes with the extra `maker`, and makes every picture 4 % smaller.
+            from zopfli.gzip import compress
 
             (HERE / name).write_bytes(
                 compress(scripts_made[name].encode("utf-8"), numiterations=60)
