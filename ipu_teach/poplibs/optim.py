@@ -233,6 +233,68 @@ def _root_of_correction(beta: float, n: ExprLike) -> ExprLike:
     return expr.Sqrt(_correction(beta, n)) if beta else 1.0
 
 
+def _update_means(
+    step: _Step,
+    mean: Tensor,
+    mean_square: Tensor,
+    decayed_gradient: Callable[[ExprLike, ExprLike], ExprLike],
+    beta1: float,
+    beta2: float,
+    *,
+    scaled_square: bool,
+) -> None:
+    """Append the updates of Adam's running means of the gradient and of its square.
+
+    `decayed_gradient` is a function of gradient and parameter. `scaled_square` is as for `adam`.
+    """
+
+    def square(gradient: ExprLike) -> ExprLike:
+        # for a gradient of 1e20, only the scaled square is a finite FLOAT
+        return (
+            (1 - beta2) * gradient * gradient
+            if scaled_square
+            else (1 - beta2) * (gradient * gradient)
+        )
+
+    step.set(
+        mean,
+        lambda mean_value, gradient, w: (
+            mean_value + (1 - beta1) * (decayed_gradient(gradient, w) - mean_value)
+        ),
+        step.slope,
+        step.w,
+    )
+    step.set(
+        mean_square,
+        lambda square_value, gradient, w: (
+            square_value * beta2 + square(decayed_gradient(gradient, w))
+        ),
+        step.slope,
+        step.w,
+    )
+
+
+def _moved_by_adam(eps: float, eps_hat: bool) -> Expression:
+    """Return a function that computes the parameter after a step of Adam."""
+
+    def moved(
+        w: ExprLike,
+        mean_value: ExprLike,
+        square_value: ExprLike,
+        step_length: ExprLike,
+        root_of_correction: ExprLike,
+        weight_factor: ExprLike,
+    ) -> ExprLike:
+        divisor = (
+            (expr.Sqrt(square_value) + eps) / root_of_correction
+            if eps_hat
+            else expr.Sqrt(square_value) / root_of_correction + eps
+        )
+        return w * weight_factor - step_length * mean_value / divisor
+
+    return moved
+
+
 def _adam(
     decays_by: float | None,
     graph: Graph,
@@ -266,33 +328,11 @@ def _adam(
     )
     is_decoupled = decays_by is not None
     decayed_gradient = _decayed(0.0 if is_decoupled else decay)
-    gradient_and_parameter = (slope, parameter)
     mean, mean_square, step_count = map(step.keep, state_names)
     step.set(step_count, lambda num_steps: num_steps + 1.0)
-    step.set(
-        mean,
-        lambda mean_value, gradient, w: (
-            mean_value + (1 - beta1) * (decayed_gradient(gradient, w) - mean_value)
-        ),
-        *gradient_and_parameter,
+    _update_means(
+        step, mean, mean_square, decayed_gradient, beta1, beta2, scaled_square=scaled_square
     )
-
-    def square(decayed_gradient: ExprLike) -> ExprLike:
-        # for a gradient of 1e20, only the scaled square is a finite FLOAT
-        return (
-            (1 - beta2) * decayed_gradient * decayed_gradient
-            if scaled_square
-            else (1 - beta2) * (decayed_gradient * decayed_gradient)
-        )
-
-    step.set(
-        mean_square,
-        lambda square_value, gradient, w: (
-            square_value * beta2 + square(decayed_gradient(gradient, w))
-        ),
-        *gradient_and_parameter,
-    )
-
     step_length = step.scalar(
         lambda rate, num_steps: rate / _correction(beta1, num_steps), step.rate, step_count
     )
@@ -301,22 +341,8 @@ def _adam(
     )
     weight_factor = step.scalar(lambda rate: 1 - rate * decay, step.rate) if is_decoupled else 1.0
 
-    def stepped(
-        w: ExprLike,
-        mean_value: ExprLike,
-        square_value: ExprLike,
-        step_length: ExprLike,
-        root_of_correction: ExprLike,
-        weight_factor: ExprLike,
-    ) -> ExprLike:
-        divisor = (
-            (expr.Sqrt(square_value) + eps) / root_of_correction
-            if eps_hat
-            else expr.Sqrt(square_value) / root_of_correction + eps
-        )
-        return w * weight_factor - step_length * mean_value / divisor
-
-    step.set(parameter, stepped, mean, mean_square, step_length, root_of_correction, weight_factor)
+    moved = _moved_by_adam(eps, eps_hat)
+    step.set(parameter, moved, mean, mean_square, step_length, root_of_correction, weight_factor)
     return step.state
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ipu_teach.graph import ComputeSet, Graph, Tensor, Vertex
@@ -90,85 +92,110 @@ def add_sums(
     int64[parts of groups, of m, of n, blocks of k] are the tiles that hold the partials of a block.
     They divide its elements: each sums a share, which is mapped to it.
     """
-    part_indices = [
-        part_index.reshape(-1) for part_index in np.indices([len(dim_parts) for dim_parts in parts])
-    ]
+    begins, sizes = _all_blocks(parts)
+    partials_offset = begins @ np.array(_strides(partials)[1:])
+    out_offset = begins @ np.array(_strides(out))
+    tiles_of_block = tiles.reshape(len(sizes), -1)
+    tiles_per_block = tiles_of_block.shape[1]
+    shares = _shares_of_blocks(begins, sizes, partials, out, tiles_per_block)
+    if not shares:
+        return
+    tile_of_vertex = np.concatenate(
+        [tiles_of_block[share.blocks, share.number] for share in shares]
+    )
+    for share in shares:
+        share_tiles = tiles_of_block[share.blocks, share.number]
+        _map_share(graph, share, out, out_offset, share_tiles)
+    vertex_order = np.argsort(
+        np.concatenate([share.blocks * tiles_per_block + share.number for share in shares])
+    )
+    edges = {
+        "x": _shifted(
+            [(share.blocks, share.partials) for share in shares], partials_offset, vertex_order
+        ),
+        "out": _shifted([(share.blocks, share.out) for share in shares], out_offset, vertex_order),
+    }
+    graph.add_columns(into, codelet, tile_of_vertex[vertex_order], edges, {})
+
+
+class _Share(NamedTuple):
+    """Share number `number` of every block of one shape.
+
+    `blocks` contains the numbers of these blocks. `partials` [blocks of k, elements] and `out`
+    [elements] are the elements of the share in the first of these blocks.
+    """
+
+    blocks: Array
+    number: int
+    partials: Tensor
+    out: Tensor
+
+
+def _all_blocks(parts: tuple[list[Part], ...]) -> tuple[Array, Array]:
+    """Return `(begins, sizes)` of all blocks in row-major order, each int64[blocks, dimensions].
+
+    `parts` contains the intervals that divide each dimension.
+    """
+    part_indices = np.indices([len(dim_parts) for dim_parts in parts]).reshape(len(parts), -1)
     bounds_of_dims = [_bounds(dim_parts) for dim_parts in parts]
-    begins_of_dims = [
-        dim_begins[part_index]
-        for (dim_begins, _), part_index in zip(bounds_of_dims, part_indices, strict=True)
-    ]
-    block_sizes = np.stack(
-        [
-            dim_sizes[part_index]
-            for (_, dim_sizes), part_index in zip(bounds_of_dims, part_indices, strict=True)
-        ],
-        axis=1,
+    begins, sizes = (
+        np.stack(
+            [
+                bounds[which][part_index]
+                for bounds, part_index in zip(bounds_of_dims, part_indices, strict=True)
+            ],
+            axis=1,
+        )
+        for which in (0, 1)
     )
-    partials_offset, out_offset = (
-        sum(dim_begin * stride for dim_begin, stride in zip(begins_of_dims, strides, strict=True))
-        for strides in (_strides(partials)[1:], _strides(out))
-    )
-    tiles_of_block = tiles.reshape(len(block_sizes), -1)
-    shape_number = np.unique(block_sizes, axis=0, return_inverse=True)[1].reshape(-1)
-    # for all blocks of a shape: (blocks, share number, partials and result of the first block)
-    share_rows: list[tuple[Array, int, Tensor, Tensor]] = []
+    return begins, sizes
+
+
+def _shares_of_blocks(
+    begins: Array, sizes: Array, partials: Tensor, out: Tensor, tiles_per_block: int
+) -> list[_Share]:
+    """Divide the elements of each block over `tiles_per_block` tiles, and omit empty shares.
+
+    `begins` and `sizes` describe the blocks, as `_all_blocks` returns them.
+    """
+    shares = []
+    shape_number = np.unique(sizes, axis=0, return_inverse=True)[1].reshape(-1)
     for shape in range(int(shape_number.max(initial=-1)) + 1):
         blocks = np.flatnonzero(shape_number == shape)
         first_block = tuple(
-            slice(int(dim_begin[blocks[0]]), int(dim_begin[blocks[0]] + size))
-            for dim_begin, size in zip(begins_of_dims, block_sizes[blocks[0]], strict=True)
+            slice(int(begin), int(begin + size))
+            for begin, size in zip(begins[blocks[0]], sizes[blocks[0]], strict=True)
         )
         block_out = out[first_block].flatten()
         block_partials = partials[(slice(None),) + first_block].reshape(
             (partials.shape[0], block_out.num_elements)
         )
-        for share_number, (share_begin, share_end) in enumerate(
-            shares_of(len(block_out), tiles_of_block.shape[1], out.dtype)
-        ):
-            if share_begin < share_end:
-                share_rows.append(
-                    (
-                        blocks,
-                        share_number,
-                        block_partials[:, share_begin:share_end],
-                        block_out[share_begin:share_end],
-                    )
-                )
-    if not share_rows:
-        return
-    vertex_order = np.argsort(
-        np.concatenate(
-            [blocks * tiles_of_block.shape[1] + share for blocks, share, _, _ in share_rows]
-        )
+        intervals = shares_of(len(block_out), tiles_per_block, out.dtype)
+        shares += [
+            _Share(blocks, number, block_partials[:, begin:end], block_out[begin:end])
+            for number, (begin, end) in enumerate(intervals)
+            if begin < end
+        ]
+    return shares
+
+
+def _map_share(
+    graph: Graph, share: _Share, out: Tensor, out_offset: Array, tile_of_block: Array
+) -> None:
+    """Map a share of each of its blocks of `out` to the tile in `tile_of_block`.
+
+    `out_offset` contains the memory offset of every block, and `tile_of_block` has one tile for
+    each block in `share.blocks`.
+    """
+    run_starts, run_lengths = share.out.layout.extent
+    block_offsets = out_offset[share.blocks] - out_offset[share.blocks[0]]
+    share_begins = share.out.offset - out.offset + block_offsets[:, None]
+    graph.map_pieces(
+        out.flatten(),
+        (share_begins + run_starts).reshape(-1),
+        np.tile(run_lengths, len(share.blocks)),
+        np.repeat(tile_of_block, len(run_starts)),
     )
-    for blocks, share_number, _, share_out in share_rows:
-        run_starts, run_lengths = share_out.layout.extent
-        share_begins = (
-            share_out.offset - out.offset + (out_offset[blocks] - out_offset[blocks[0]])[:, None]
-        )
-        graph.map_pieces(
-            out.flatten(),
-            (share_begins + run_starts).reshape(-1),
-            np.tile(run_lengths, len(blocks)),
-            np.repeat(tiles_of_block[blocks, share_number], len(run_starts)),
-        )
-    edges = {
-        "x": _shifted(
-            [(blocks, share_partials) for blocks, _, share_partials, _ in share_rows],
-            partials_offset,
-            vertex_order,
-        ),
-        "out": _shifted(
-            [(blocks, share_out) for blocks, _, _, share_out in share_rows],
-            out_offset,
-            vertex_order,
-        ),
-    }
-    tile_of_vertex = np.concatenate(
-        [tiles_of_block[blocks, share_number] for blocks, share_number, _, _ in share_rows]
-    )
-    graph.add_columns(into, codelet, tile_of_vertex[vertex_order], edges, {})
 
 
 def _strides(tensor: Tensor) -> tuple[int, ...]:

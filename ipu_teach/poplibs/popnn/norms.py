@@ -443,17 +443,22 @@ def _gradients(
     )
     inverse = narrowed(graph, inv_std_dev, partials_dtype, prog, name=f"{name}/inverse")
     operands = [scaled_gradient, x, *map(norm.of_groups, [*means, inverse])]
+    return norm.map(_unwhitened, operands, prog, f"{name}/gradient", works_in=partials_dtype)
 
-    def gradient(
-        scaled_gradient: expr.Expr,
-        x: expr.Expr,
-        mean: expr.Expr,
-        mean_product: expr.Expr,
-        inverse: expr.Expr,
-    ) -> expr.Expr:
-        return (scaled_gradient - mean - x * mean_product) * inverse
 
-    return norm.map(gradient, operands, prog, f"{name}/gradient", works_in=partials_dtype)
+def _unwhitened(
+    gradient: expr.Expr,
+    whitened: expr.Expr,
+    mean: expr.Expr,
+    mean_product: expr.Expr,
+    inverse: expr.Expr,
+) -> expr.Expr:
+    """Return the gradient of a norm's input, from the gradient of the whitened input.
+
+    `mean` is the mean of the gradient over the group, `mean_product` is the mean of gradient times
+    `whitened`, and `inverse` is the inverse of the standard deviation.
+    """
+    return (gradient - mean - whitened * mean_product) * inverse
 
 
 def _param_update(

@@ -130,8 +130,27 @@ def _best(
     The other parameters are as for `planned`.
     """
     sizes = (shape[1] // group_size, shape[0], *shape[2:])
+    partitions = _partitions(sizes, target.num_tiles)
+    block_sizes = -(-np.array(sizes) // partitions)
+    vectors = -(-group_size // target.get_vector_width(dtype))
+    cycles = _vertex_cycles(kind, block_sizes, vectors, prod(kernel), target)
+    fetched_per_channel = _fetched_per_channel(kind, block_sizes[:, 2:], kernel, stride, forward)
+    fetched_bytes = fetched_per_channel * block_sizes[:, :2].prod(1) * group_size * dtype.size
+    cycles = cycles + fetched_bytes // target.exchange_bytes_per_cycle
+    if contiguous != group_size:  # the input has to be rearranged
+        cycles = cycles + fetched_bytes // 4
+    best_index = int(np.argmin(cycles))
+    best_parts = tuple(map(int, partitions[best_index]))
+    return int(cycles[best_index]), PoolPlan((*sizes, group_size), best_parts, target.num_tiles)
+
+
+def _partitions(sizes: tuple[int, ...], num_tiles: int) -> Array:
+    """Return all partitions into at most `num_tiles` blocks: int64[partitions, dimensions].
+
+    A partition is the number of parts of each dimension. `sizes` are the lengths of the dimensions.
+    """
     partitions = np.ones((1, 0), np.int64)
-    for size in sizes:  # build all partitions that have a tile for each block
+    for size in sizes:
         candidates = sensible_parts(size, size)
         partitions = np.hstack(
             [
@@ -139,10 +158,21 @@ def _best(
                 np.tile(candidates, len(partitions)).reshape(-1, 1),
             ]
         )
-        partitions = partitions[partitions.prod(1) <= target.num_tiles]
-    size_per_part = -(-np.array(sizes) // partitions)  # the size of a block in each dimension
-    rows_per_block = size_per_part[:, 1:-1].prod(1)
-    row_length = size_per_part[:, -1]
+        partitions = partitions[partitions.prod(1) <= num_tiles]
+    return partitions
+
+
+def _vertex_cycles(
+    kind: str, block_sizes: Array, vectors: int, window_size: int, target: Target
+) -> Array:
+    """Return int64[partitions]: the cycles of the slowest worker for the largest block.
+
+    `block_sizes` int64[partitions, dimensions] are the sizes of that block: channel groups,
+    samples, and the field. `vectors` is the number of vectors per channel group, and `window_size`
+    the number of elements of the window.
+    """
+    rows_per_block = block_sizes[:, 1:-1].prod(1)
+    row_length = block_sizes[:, -1]
     worker_index = np.arange(target.num_worker_contexts + 1)[:, None]
     share_bounds = worker_index * (rows_per_block * row_length) // target.num_worker_contexts
     share_begins = share_bounds[:-1]
@@ -152,8 +182,6 @@ def _best(
         (share_ends - 1) // row_length - share_begins // row_length + 1,
         0,
     )
-    vectors = -(-group_size // target.get_vector_width(dtype))
-    window_size = prod(kernel)
     worker_cycles = vertices.pooling(
         kind,
         rows_of_worker,
@@ -161,29 +189,30 @@ def _best(
         (share_ends - share_begins) * window_size,
         target=target,
         vectors=vectors,
-        groups=size_per_part[:, 0],
+        groups=block_sizes[:, 0],
         outputs=rows_per_block * row_length,
     )
-    cycles = np.max(worker_cycles, axis=0)
+    cycles: Array = np.max(worker_cycles, axis=0)
+    return cycles
 
-    field_per_block = size_per_part[:, 2:]
+
+def _fetched_per_channel(
+    kind: str, field_sizes: Array, kernel: Shape, stride: Shape, forward: bool
+) -> Array:
+    """Return int64[partitions]: the elements that a block fetches for each sample and channel.
+
+    `field_sizes` int64[partitions, field dimensions] are the sizes of the block.
+    """
     kernel_sizes = np.array(kernel)
     strides = np.array(stride)
-    fetched_per_channel = (
-        (field_per_block - 1) * strides + kernel_sizes
+    fetched_elements: Array = (
+        (field_sizes - 1) * strides + kernel_sizes
         if forward
-        else (field_per_block + kernel_sizes - 2) // strides + 1
+        else (field_sizes + kernel_sizes - 2) // strides + 1
     ).prod(1)
-    fetched_elements = (
-        2 * fetched_per_channel + field_per_block.prod(1) if kind == "GRAD" else fetched_per_channel
-    )
-    fetched_bytes = fetched_elements * size_per_part[:, :2].prod(1) * group_size * dtype.size
-    cycles = cycles + fetched_bytes // target.exchange_bytes_per_cycle
-    if contiguous != group_size:
-        cycles = cycles + fetched_bytes // 4
-    best_index = int(np.argmin(cycles))
-    best_parts = tuple(map(int, partitions[best_index]))
-    return int(cycles[best_index]), PoolPlan((*sizes, group_size), best_parts, target.num_tiles)
+    if kind == "GRAD":
+        fetched_elements = 2 * fetched_elements + field_sizes.prod(1)
+    return fetched_elements
 
 
 def channels_side_by_side(x: Tensor) -> int:

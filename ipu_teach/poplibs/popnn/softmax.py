@@ -308,6 +308,38 @@ def probabilities_in_place(graph: Graph, x: Tensor, scale: float, prog: Program,
         by_rows(graph, _codelet(SoftmaxInPlace, x.dtype, scale), {"x": x}, prog, name)
 
 
+def _num_parts(shape: tuple[int, ...], dtype: type[DType], logarithm: bool, target: Target) -> int:
+    """Return the number of parts per row for which the model counts the fewest cycles."""
+
+    def row_cycles(num_rows: int) -> int:
+        cycles = _logarithm_cycles if logarithm else vertices.softmax
+        return int(cycles(num_rows, shape[1], dtype, target))
+
+    def part_cycles(part_length: int, num_parts: int) -> int:
+        cycles = reduction_cycles(part_length, dtype, target)
+        cycles += _sum_cycles(part_length, num_parts, dtype, target)
+        return cycles + _result_cycles(part_length, num_parts, dtype, logarithm, target)
+
+    return best_parts(shape, target, row_cycles, part_cycles, 2)
+
+
+def _part_codelets(
+    dtype: type[DType], logarithm: bool, scale: float
+) -> tuple[type[Vertex], type[Vertex], type[Vertex]]:
+    """Return the codelets for the parts of rows: the maxima, the sums, and the results."""
+    name_words = [dtype, "log" if logarithm else ""]
+    maximum_codelet = typed(SoftmaxPartMaximum, [dtype], {HALF: dtype})
+    sum_codelet = typed(SoftmaxPartSum, name_words, {HALF: dtype}, logarithm=logarithm)
+    result_codelet = typed(
+        SoftmaxPartResult,
+        [*name_words, "scaled" if scale != 1 else ""],
+        {HALF: dtype},
+        logarithm=logarithm,
+        scale=scale,
+    )
+    return maximum_codelet, sum_codelet, result_codelet
+
+
 def _by_parts(
     graph: Graph,
     x: Tensor,
@@ -323,19 +355,8 @@ def _by_parts(
     Return whether they are; if not, nothing is added. If `is_new`, each part of `out` is mapped to
     the tile that computes it.
     """
-    target = graph.target
     dtype = x.dtype
-
-    def row_cycles(num_rows: int) -> int:
-        cycles = _logarithm_cycles if logarithm else vertices.softmax
-        return int(cycles(num_rows, x.shape[1], dtype, target))
-
-    def part_cycles(part_length: int, num_parts: int) -> int:
-        cycles = reduction_cycles(part_length, dtype, target)
-        cycles += _sum_cycles(part_length, num_parts, dtype, target)
-        return cycles + _result_cycles(part_length, num_parts, dtype, logarithm, target)
-
-    num_parts = best_parts(x.shape, target, row_cycles, part_cycles, 2)
+    num_parts = _num_parts(x.shape, dtype, logarithm, graph.target)
     if num_parts == 1:
         return False
     num_rows = x.shape[0]
@@ -350,16 +371,7 @@ def _by_parts(
     columns.map_elements(kept)
     if is_new:
         columns.map_elements(out)
-    name_words = [dtype, "log" if logarithm else ""]
-    maximum_codelet = typed(SoftmaxPartMaximum, [dtype], {HALF: dtype})
-    sum_codelet = typed(SoftmaxPartSum, name_words, {HALF: dtype}, logarithm=logarithm)
-    result_codelet = typed(
-        SoftmaxPartResult,
-        [*name_words, "scaled" if scale != 1 else ""],
-        {HALF: dtype},
-        logarithm=logarithm,
-        scale=scale,
-    )
+    maximum_codelet, sum_codelet, result_codelet = _part_codelets(dtype, logarithm, scale)
     x_column = columns.elements(x)
     kept_column = columns.elements(kept)
     edges = {"x": x_column, "maximum": columns.cells(maxima)}

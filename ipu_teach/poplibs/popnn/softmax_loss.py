@@ -21,6 +21,7 @@ from ipu_teach.graph import Graph, InOut, Input, Output, Tensor, Vector, Vertex
 from ipu_teach.poplibs.laying import Edges, put, step, typed
 from ipu_teach.poplibs.library import OWN, library
 from ipu_teach.poplibs.popnn.rows import (
+    RowPart,
     best_parts,
     by_rows,
     check_labels,
@@ -35,6 +36,9 @@ from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, UNSIGNED_INT, DType
 
 __all__ = ["softmax_cross_entropy"]
+
+Work = list[tuple[int, Edges]]  # the tile and the edges of each vertex
+STATISTICS = "maximum", "total", "picked"  # the numbers that `SoftmaxPart` computes for a part
 
 
 class SoftmaxCrossEntropy(Vertex):
@@ -259,16 +263,39 @@ def _by_parts(
     prog: Program,
     name: str,
 ) -> None:
-    num_rows, num_classes = scores.shape
-    statistic_names = ("maximum", "total", "picked")
     statistics = {
-        field: graph.add_variable(FLOAT, (num_rows, num_parts), f"{name}/{field}")
-        for field in statistic_names
+        field: graph.add_variable(FLOAT, (scores.shape[0], num_parts), f"{name}/{field}")
+        for field in STATISTICS
     }
-    part_work: list[tuple[int, Edges]] = []
-    delta_work: list[tuple[int, Edges]] = []
-    loss_work: list[tuple[int, Edges]] = []
-    for row_part in parts_of_rows(graph, scores.shape, num_parts):
+    part_work, delta_work, loss_work = _work_of_parts(
+        parts_of_rows(graph, scores.shape, num_parts), scores, expected, loss, deltas, statistics
+    )
+    part_codelet = typed(SoftmaxPart, [scores.dtype], {HALF: scores.dtype})
+    step(graph, prog, f"{name}/parts", part_codelet, part_work, ["exponentials", *STATISTICS])
+    compute_set = graph.add_compute_set(f"{name}/deltas")
+    for tile, edges in delta_work:
+        put(graph, compute_set, tile, SoftmaxDeltas, edges)
+    for tile, edges in loss_work:
+        put(graph, compute_set, tile, SoftmaxRowLoss, edges, edges["loss"])
+    prog.add(Execute(compute_set))
+
+
+def _work_of_parts(
+    row_parts: list[RowPart],
+    scores: Tensor,
+    expected: Tensor,
+    loss: Tensor,
+    deltas: Tensor,
+    statistics: dict[str, Tensor],
+) -> tuple[Work, Work, Work]:
+    """Return (tile, edges) of all vertices: `SoftmaxPart`, `SoftmaxDeltas`, `SoftmaxRowLoss`.
+
+    `statistics` contains a tensor [rows, parts] for each name in `STATISTICS`.
+    """
+    part_work: Work = []
+    delta_work: Work = []
+    loss_work: Work = []
+    for row_part in row_parts:
         row_number = row_part.row
         part_deltas = row_part.of(deltas)
         label: Edges = {"expected": expected[row_number]}
@@ -277,7 +304,7 @@ def _by_parts(
             "totals": statistics["total"][row_number],
         }
         part_edges = {
-            field: statistics[field][row_number, row_part.part] for field in statistic_names
+            field: statistic[row_number, row_part.part] for field, statistic in statistics.items()
         }
         common_edges = label | {"first": row_part.begin}
         part_work.append(
@@ -299,15 +326,8 @@ def _by_parts(
         if row_part.part == 0:
             loss_edges = {
                 "picked": statistics["picked"][row_number],
-                "classes": num_classes,
+                "classes": scores.shape[1],
                 "loss": loss[row_number],
             }
             loss_work.append((row_part.tile, label | row_edges | loss_edges))
-    part_codelet = typed(SoftmaxPart, [scores.dtype], {HALF: scores.dtype})
-    step(graph, prog, f"{name}/parts", part_codelet, part_work, ["exponentials", *statistic_names])
-    compute_set = graph.add_compute_set(f"{name}/deltas")
-    for tile, edges in delta_work:
-        put(graph, compute_set, tile, SoftmaxDeltas, edges)
-    for tile, edges in loss_work:
-        put(graph, compute_set, tile, SoftmaxRowLoss, edges, edges["loss"])
-    prog.add(Execute(compute_set))
+    return part_work, delta_work, loss_work
