@@ -1339,7 +1339,7 @@ mat_mul() needs b with 2 dimensions; it has 1.
 poplin.mat_mul(graph, x, y, prog)
 mat_mul() was given two inner dimensions that differ: 3 and 4.
   where: Tensor('x', FLOAT, shape (4, 3)) and Tensor('y', FLOAT, shape (4, 3))
-  next:  a has as many columns as b has rows; perhaps transpose one of them.
+  next:  give b as many rows as a has columns; perhaps transpose one of them.
 
 poplin.mat_mul(graph, x, h.transpose(), prog)
 mat_mul() was given two dtypes that differ: FLOAT and HALF.

@@ -1,4 +1,8 @@
-"""Vertices of a matrix product: all blocks of a step are added at once, as columns of edges."""
+"""Vertices of a matrix product: all vertices of a step are added in one call.
+
+A `Column` contains the tensors that one field of many vertices is connected to. The functions
+compute columns from arrays, because building a tensor for each vertex would be slow.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ Part = tuple[int, int]
 
 
 def shares_of(elements: int, parts: int, dtype: type[DType]) -> list[Part]:
-    """Divide `elements` into `parts` intervals (begin, end) of complete 64-bit words.
+    """Divide `elements` elements into `parts` intervals (begin, end) of complete 64-bit words.
 
     The last interval may end within a word, and intervals may be empty.
     """
@@ -37,12 +41,14 @@ def add_multiplications(
     tiles: Array,
     is_first: bool,
 ) -> None:
-    """Add the vertices of a product of a [groups, m, k] and b [groups, k, n].
+    """Add vertices that multiply blocks of a [groups, m, k] and b [groups, k, n].
 
-    There is a vertex for each block and each group in it.
-    `operands` is (a, b, sums). `sums` is [blocks of k, groups, m, columns of this step]. `parts`
-    contains the intervals that divide the groups, m, n and k, and `tiles` the tile of each block:
-    int64[parts of groups, of m, of n, of k]. If `is_first`, the sums are mapped to these tiles.
+    There is a vertex for each block and each group in the block. `operands` is (a, b, sums), where
+    `sums` is [blocks of k, groups, m, columns of this step].
+
+    `parts` contains four lists of intervals (begin, end), which divide the groups, m, n and k into
+    blocks. `tiles` contains the tile of each block: int64[group blocks, m blocks, n blocks, k
+    blocks]. If `is_first`, the blocks of `sums` are mapped to these tiles.
     """
     a, b, sums = operands
     group_parts, row_parts, column_parts, inner_parts = parts
@@ -86,11 +92,12 @@ def add_sums(
     parts: tuple[list[Part], list[Part], list[Part]],
     tiles: Array,
 ) -> None:
-    """Add the vertices that sum `partials` [blocks of k, *out.shape] into `out` [groups, m, n].
+    """Add vertices that sum `partials` [blocks of k, *out.shape] into `out` [groups, m, n].
 
-    `parts` contains the intervals that divide each dimension of `out` into blocks. `tiles`
-    int64[parts of groups, of m, of n, blocks of k] are the tiles that hold the partials of a block.
-    They divide its elements: each sums a share, which is mapped to it.
+    `parts` contains a list of intervals for each dimension of `out`, which divide it into blocks.
+    `tiles`, int64[group blocks, m blocks, n blocks, k blocks], contains the tiles that hold the
+    partial sums of each block. These tiles divide the elements of the block into shares. A tile has
+    a vertex that sums its share, and the share of `out` is mapped to the tile.
     """
     begins, sizes = _all_blocks(parts)
     partials_offset = begins @ np.array(_strides(partials)[1:])
@@ -119,9 +126,10 @@ def add_sums(
 
 
 class _Share(NamedTuple):
-    """Share number `number` of every block of one shape.
+    """A share of the elements that has the same place in all blocks of one shape.
 
-    `blocks` contains the numbers of these blocks. `partials` [blocks of k, elements] and `out`
+    The tiles of a block divide its elements into shares, numbered from 0; `number` is that of this
+    share. `blocks` contains the numbers of the blocks. `partials` [blocks of k, elements] and `out`
     [elements] are the elements of the share in the first of these blocks.
     """
 
@@ -134,7 +142,7 @@ class _Share(NamedTuple):
 def _all_blocks(parts: tuple[list[Part], ...]) -> tuple[Array, Array]:
     """Return `(begins, sizes)` of all blocks in row-major order, each int64[blocks, dimensions].
 
-    `parts` contains the intervals that divide each dimension.
+    `parts` contains a list of intervals (begin, end) for each dimension.
     """
     part_indices = np.indices([len(dim_parts) for dim_parts in parts]).reshape(len(parts), -1)
     bounds_of_dims = [_bounds(dim_parts) for dim_parts in parts]
@@ -154,9 +162,9 @@ def _all_blocks(parts: tuple[list[Part], ...]) -> tuple[Array, Array]:
 def _shares_of_blocks(
     begins: Array, sizes: Array, partials: Tensor, out: Tensor, tiles_per_block: int
 ) -> list[_Share]:
-    """Divide the elements of each block over `tiles_per_block` tiles, and omit empty shares.
+    """Divide the elements of each block over `tiles_per_block` tiles; return the non-empty shares.
 
-    `begins` and `sizes` describe the blocks, as `_all_blocks` returns them.
+    `begins` and `sizes` are the results of `_all_blocks`.
     """
     shares = []
     shape_number = np.unique(sizes, axis=0, return_inverse=True)[1].reshape(-1)
@@ -182,10 +190,10 @@ def _shares_of_blocks(
 def _map_share(
     graph: Graph, share: _Share, out: Tensor, out_offset: Array, tile_of_block: Array
 ) -> None:
-    """Map a share of each of its blocks of `out` to the tile in `tile_of_block`.
+    """Map one share of several blocks of `out` to tiles.
 
-    `out_offset` contains the memory offset of every block, and `tile_of_block` has one tile for
-    each block in `share.blocks`.
+    `tile_of_block` contains a tile for each block in `share.blocks`. `out_offset` contains the
+    memory offset of every block of `out`.
     """
     run_starts, run_lengths = share.out.layout.extent
     block_offsets = out_offset[share.blocks] - out_offset[share.blocks[0]]
@@ -207,10 +215,11 @@ def _strides(tensor: Tensor) -> tuple[int, ...]:
 def _shifted(
     share_rows: list[tuple[Array, Tensor]], block_offsets: Array, vertex_order: Array
 ) -> Column:
-    """Return a column of edges for all blocks, from the tensors of the first block of each shape.
+    """Return a column with the share of every block, from that of the first block of each shape.
 
-    `share_rows` contains (blocks of the shape, tensor of the first of them). `block_offsets` is the
-    memory offset of each block. `vertex_order` contains the index of each vertex's edge.
+    `share_rows` contains pairs (numbers of the blocks of a shape, tensor of the first of these
+    blocks). `block_offsets` contains the memory offset of each block. `vertex_order` contains, for
+    each vertex, the index of its share in the concatenated lists of blocks.
     """
     column = Column.of([tensor for _, tensor in share_rows])
     offsets = [
@@ -222,7 +231,10 @@ def _shifted(
 
 
 def _bounds(parts: list[Part]) -> tuple[Array, Array]:
-    """Return (begin, size) of each part; an empty part begins at 0."""
+    """Return `(begins, sizes)` of the intervals `parts`, each int64[parts].
+
+    An empty interval begins at 0.
+    """
     begin, end = np.array(parts, np.int64).reshape(-1, 2).T
     return np.where(end > begin, begin, 0), end - begin
 
@@ -233,10 +245,10 @@ def _blocks(
     row_index_pair: tuple[list[Part], Array],
     column_index_pair: tuple[list[Part], Array],
 ) -> Column:
-    """Return a column of edges: each vertex's block of a tensor [groups, rows, columns].
+    """Return a column with each vertex's block of a tensor [groups, rows, columns].
 
-    `row_index_pair` and `column_index_pair` are pairs of the parts of a dimension, and the index of
-    each vertex's part.
+    `row_index_pair` contains the intervals (begin, end) of the rows, and for each vertex the index
+    of its interval. `column_index_pair` contains the same two values for the columns.
     """
     (row_parts, row_index), (column_parts, column_index) = row_index_pair, column_index_pair
     (row_begins, row_sizes), (column_begins, column_sizes) = (
@@ -244,7 +256,8 @@ def _blocks(
         _bounds(column_parts),
     )
     strides = tensor.layout.strides
-    # if the elements have regular strides, all blocks of a shape have the same form
+    # A form is the layout of a block relative to its first element. With regular strides, all
+    # blocks of one shape have the same form.
     form_key = (group_of_vertex * len(row_parts) + row_index) * len(column_parts) + column_index
     if strides is not None:
         form_key = row_sizes[row_index] * (tensor.shape[2] + 1) + column_sizes[column_index]
@@ -279,7 +292,8 @@ def _map_blocks(
 ) -> None:
     """Map each vertex's block of a variable [groups, rows, columns] to the vertex's tile.
 
-    The arguments are as for `_blocks`.
+    `row_index_pair` and `column_index_pair` are pairs (intervals, index of each vertex's interval),
+    as for `_blocks`.
     """
     (row_parts, row_index), (column_parts, column_index) = row_index_pair, column_index_pair
     (row_begins, row_sizes), (column_begins, column_sizes) = (
@@ -287,7 +301,7 @@ def _map_blocks(
         _bounds(column_parts),
     )
     _, height, width = tensor.shape
-    if len(column_parts) == 1:  # the rows of a block are contiguous
+    if len(column_parts) == 1:  # a block has all columns, so its rows are contiguous in memory
         run_begins = (group_of_vertex * height + row_begins[row_index]) * width
         run_lengths = row_sizes[row_index] * column_sizes[column_index]
     else:
