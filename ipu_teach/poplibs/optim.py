@@ -1,4 +1,4 @@
-"""Optimisers: each call appends one step of a parameter along its gradient, by torch's formulas.
+"""Optimisers: each call appends one update of a parameter, by torch's formulas.
 
     state = optim.adam(graph, weights, slope, rate, prog)       # in the program of one step
     graph.create_host_read("first", state["first"])             # read the state like any tensor
@@ -9,10 +9,11 @@ PopLibs has no optimisers; frameworks compose them from library calls, as this m
 or a FLOAT tensor of one element, which the host can write between two runs. All values are computed
 in FLOAT and rounded once.
 
-A call returns its state, a dict of FLOAT tensors that are initially 0 and have the shape and tile
-mapping of the parameter; only "step" is a single number. A call that gets such a dict as `state`
-uses its tensors. To interrupt training, read the parameter and the state. To continue, write them
-back; the result is the same as without interruption.
+A call returns its state, a dict of FLOAT tensors that are initially 0. They have the shape and tile
+mapping of the parameter, except "step", which is a single number. If you pass such a dict as
+`state`, the call updates its tensors instead of creating new ones. To interrupt training, read the
+parameter and the state. To continue, write them back; the result is the same as without
+interruption.
 
 `warm_up`, `cosine` and `stairs` compute rates that change with the step, on the host.
 """
@@ -56,10 +57,12 @@ Expression = Callable[..., ExprLike]
 
 
 class _Step:
-    """An optimiser's step for one parameter `w`, built from expressions of tensors.
+    """One update of a parameter `w`, built from expressions of tensors.
 
-    `numbers` contains the options to check, by argument. `names` are the names of the state's
-    tensors, and `restored` is a state from an earlier call. Raises `PoplibsError`.
+    `numbers` maps the names of numeric arguments to their values, which are checked. `state_names`
+    are the names of the state's tensors. `restored` is the state from an earlier call, or None.
+
+    :raises PoplibsError: if an argument is invalid.
     """
 
     def __init__(
@@ -95,7 +98,10 @@ class _Step:
         check_finite("rate", self.rate)
 
     def _check_state(self, state_names: tuple[str, ...]) -> None:
-        """Raise `PoplibsError` unless the restored state is empty or has exactly these names."""
+        """Raise `PoplibsError` unless the restored state is empty or has these names.
+
+        It must have the names `state_names`, and each of its values must be a tensor of the graph.
+        """
         name_list = ", ".join(map(repr, state_names))
         if not isinstance(self.restored, dict):
             raise as_given(self.restored, "state", "give the dict that an earlier call returned.")
@@ -116,7 +122,7 @@ class _Step:
             check_tensor(self.graph, name, tensor)
 
     def keep(self, name: str) -> Tensor:
-        """Return a tensor of the state: the restored one, or a new one with the initial value 0.
+        """Return the tensor `name` of the restored state, or else a new tensor of zeros.
 
         "step" is a single number; every other tensor has the shape of the parameter.
         """
@@ -139,15 +145,18 @@ class _Step:
         return tensor
 
     def set(self, target: Tensor, expression: Expression, *others: Rate) -> None:
-        """Set `target` to `expression(first, *others)`, a function of tensors and numbers."""
+        """Append a program that sets `target` to `expression(target, *others)`.
+
+        `expression` is a function of tensors and numbers.
+        """
         result, tensors = in_float(expression, target, *others, out=target.dtype)
         assert isinstance(result, expr.Expr)
         map_in_place(self.graph, result, tensors, self.prog, debug_context=self.name)
 
     def scalar(self, expression: Expression, *operands: Rate) -> Rate:
-        """Return the single number `expression(*operands)`, as a tensor.
+        """Return `expression(*operands)`, which is a single number.
 
-        If no operand is a tensor, return a float.
+        The result is a tensor if an operand is a tensor, and otherwise a float.
         """
         result, tensors = in_float(expression, *operands)
         if not isinstance(result, expr.Expr):
@@ -156,9 +165,9 @@ class _Step:
 
 
 def _decayed(decay: float) -> Callable[[ExprLike, ExprLike], ExprLike]:
-    """Return a function of gradient and parameter: the gradient plus `decay` times the parameter.
+    """Return a function of gradient g and parameter w that returns g + `decay` * w.
 
-    The second term is the gradient of decay / 2 times the squared parameter.
+    The term `decay` * w is the gradient of `decay` / 2 times the squared parameter.
     """
     return (lambda g, w: g + decay * w) if decay else (lambda g, w: g)
 
@@ -180,9 +189,11 @@ def sgd(
     """Append a step of stochastic gradient descent: v = momentum v + g, then w = w - rate v.
 
     Here w is `parameter`, and g is `slope` plus `weight_decay` times w. This is torch.optim.SGD
-    without dampening. With `scaled_velocity`, v = momentum v + rate g, then w = w - v, as in Keras;
-    the results differ only if the rate changes. The returned state contains "velocity" (v), and is
-    empty without momentum. Raises `PoplibsError`.
+    without dampening. With `scaled_velocity`, the step is v = momentum v + rate g, then w = w - v,
+    as in Keras; the results differ only if the rate changes. The returned state contains "velocity"
+    (v), and is empty without momentum.
+
+    :raises PoplibsError: if an argument is invalid, or if `state` does not fit.
     """
     numbers = {"momentum": momentum, "weight_decay": weight_decay}
     step = _Step(
@@ -225,7 +236,7 @@ def sgd(
 
 
 def _correction(beta: float, n: ExprLike) -> ExprLike:
-    """Return 1 - beta^n, without the loss of digits in the difference."""
+    """Return 1 - beta^n for a step number n, computed without cancellation."""
     return -expr.Expm1(n * log(beta)) if beta else 1.0
 
 
@@ -245,7 +256,8 @@ def _update_means(
 ) -> None:
     """Append the updates of Adam's running means of the gradient and of its square.
 
-    `decayed_gradient` is a function of gradient and parameter. `scaled_square` is as for `adam`.
+    `decayed_gradient` is a function of gradient and parameter; the means are those of its result.
+    `scaled_square` is as for `adam`.
     """
 
     def square(gradient: ExprLike) -> ExprLike:
@@ -275,7 +287,11 @@ def _update_means(
 
 
 def _moved_by_adam(eps: float, eps_hat: bool) -> Expression:
-    """Return a function that computes the parameter after a step of Adam."""
+    """Return a function that computes the parameter after a step of Adam.
+
+    The function takes the parameter, the two running means, the step length, the root of the
+    correction of the second mean, and the factor of decoupled weight decay.
+    """
 
     def moved(
         w: ExprLike,
@@ -350,21 +366,25 @@ def _adam(
 def adam() -> None:
     """Append a step of Adam, which uses running means of the gradient and of its square.
 
-    Both means are corrected because they start at 0. The returned state contains the means, "first"
-    and "second", and the number of steps, "step", a FLOAT. `weight_decay` (default 0) times the
-    parameter is added to the gradient, as in torch.optim.Adam. With `eps_hat`, `eps` is added to
-    the root of the second mean before the correction, as in Keras. With `scaled_square`, the square
-    is computed as ((1 - beta2) g) g instead of (1 - beta2) (g g), as in torch. Raises
-    `PoplibsError`.
+    Both means are corrected, because they start at 0. The returned state contains the two means,
+    "first" and "second", and the number of steps, "step", a FLOAT. As in torch.optim.Adam,
+    `weight_decay` (default 0) times the parameter is added to the gradient. With `eps_hat`, `eps`
+    is added to the root of the second mean before the correction, as in Keras. With
+    `scaled_square`, the square of the gradient g is added as ((1 - beta2) g) g instead of (1 -
+    beta2) (g g), as in torch.
+
+    :raises PoplibsError: if an argument is invalid, or if `state` does not fit.
     """
 
 
 @variant(_adam, 0.01)
 def adamw() -> None:
-    """Append a step like `adam`, with weight decay that is independent of the gradient.
+    """Append a step of Adam with weight decay that does not depend on the gradient.
 
     The parameter is multiplied by 1 - rate * `weight_decay` (default 0.01) before the step, as in
-    torch.optim.AdamW. Raises `PoplibsError`.
+    torch.optim.AdamW. Everything else is as for `adam`.
+
+    :raises PoplibsError: if an argument is invalid, or if `state` does not fit.
     """
 
 
@@ -386,9 +406,11 @@ def lars(
     """Append a step of LARS (arXiv:1708.03888): v = momentum v + rate r (g + decay w), w = w - v.
 
     Here w is `parameter`, g is `slope` and decay is `weight_decay`. The trust ratio r is `trust`
-    |w| / (|g| + decay |w| + eps), or 1 if |w| or |g| is 0. |w| is the root of the sum of squares
-    over all elements, so a parameter should be one layer. The returned state contains "velocity"
-    (v). torch has no such optimiser. Raises `PoplibsError`.
+    |w| / (|g| + decay |w| + `eps`), or 1 if |w| or |g| is 0. The norm |w| is the root of the sum of
+    squares over all elements, so a parameter should be one layer. The returned state contains
+    "velocity" (v). torch has no such optimiser.
+
+    :raises PoplibsError: if an argument is invalid, or if `state` does not fit.
     """
     decay = weight_decay
     numbers = {"momentum": momentum, "weight_decay": decay, "trust": trust, "eps": eps}
@@ -430,7 +452,9 @@ def lars(
 def warm_up(step: int, steps: int, rate: float) -> float:
     """Return the learning rate of step number `step` (from 0), which rises linearly to `rate`.
 
-    It reaches `rate` after `steps` equal increments and stays there. Raises `PoplibsError`.
+    It reaches `rate` after `steps` equal increments and stays there.
+
+    :raises PoplibsError: if a step is not a whole number in its range, or the rate is not finite.
     """
     _check_steps("warm_up", step, steps, rate)
     return rate * min(1.0, (step + 1) / steps)
@@ -439,8 +463,9 @@ def warm_up(step: int, steps: int, rate: float) -> float:
 def cosine(step: int, steps: int, rate: float, last: float = 0.0) -> float:
     """Return the learning rate of step number `step` (from 0), which falls from `rate` to `last`.
 
-    It follows half a cosine wave, reaches `last` at step `steps`, and stays there. Raises
-    `PoplibsError`.
+    It follows half a cosine wave, reaches `last` at step `steps`, and stays there.
+
+    :raises PoplibsError: if a step is not a whole number in its range, or a rate is not finite.
     """
     _check_steps("cosine", step, steps, rate, last)
     return last + (rate - last) * (1 + cos(pi * min(step, steps) / steps)) / 2
@@ -449,8 +474,9 @@ def cosine(step: int, steps: int, rate: float, last: float = 0.0) -> float:
 def stairs(step: int, steps: int, rate: float, factor: float = 0.1) -> float:
     """Return the learning rate of step number `step` (from 0), which decays in stairs.
 
-    It begins as `rate`, and is multiplied by `factor` after every `steps` steps. Raises
-    `PoplibsError`.
+    It begins as `rate`, and is multiplied by `factor` after every `steps` steps.
+
+    :raises PoplibsError: if a step is not a whole number in its range, or a number is not finite.
     """
     _check_steps("stairs", step, steps, rate, factor)
     return float(rate * factor ** (step // steps))

@@ -1,4 +1,8 @@
-"""The non-linearities and their gradients, as functions of FLOAT arrays."""
+"""The non-linearities and their gradients, as functions of FLOAT arrays.
+
+A gradient function takes the input or output of the non-linearity and the gradient of the output,
+and returns the gradient of the input.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +30,9 @@ class NonLinearityType(Enum):
     * TANH is the hyperbolic tangent.
     * GELU is x times the probability that a standard normal number is below x. It approximates the
       probability with tanh, and GELU_ERF computes it with the error function.
-    * SWISH is x sigmoid(x).
-    * SOFTMAX returns the probabilities of each row. SOFTMAX_STABLE is the same, because both
-      subtract the maximum first. SOFTMAX_SCALED returns the probabilities times `SOFTMAX_SCALING`,
+    * SWISH is x times the sigmoid of x.
+    * SOFTMAX computes the probabilities of each row. SOFTMAX_STABLE is the same, because both
+      subtract the maximum first. SOFTMAX_SCALED computes the probabilities times `SOFTMAX_SCALING`,
       so that small probabilities do not become 0 in HALF.
     """
 
@@ -50,12 +54,15 @@ class NonLinearityType(Enum):
 
     @property
     def slope_from_input(self) -> bool:
-        """Whether the gradient is computed from the function's input, and not from its output."""
+        """Whether the gradient is computed from the function's input, instead of its output."""
         return self in (NonLinearityType.GELU, NonLinearityType.GELU_ERF, NonLinearityType.SWISH)
 
 
 def kind_of(kind: NonLinearityType | str) -> NonLinearityType:
-    """Return `kind`, or the type with that name. Raises `PoplibsError` if there is none."""
+    """Return `kind` as a `NonLinearityType`; it may be the name of a type, in upper or lower case.
+
+    :raises PoplibsError: if there is no such type.
+    """
     if isinstance(kind, NonLinearityType):
         return kind
     types_by_name = NonLinearityType.__members__

@@ -4,10 +4,11 @@
     pooled = pooling.pool(graph, params, x, prog)                       # x is [4, 8, 28, 28]
     gradient = pooling.pool_input_gradient(graph, params, x, pooled, dy, prog)
 
-The result is divided into blocks, one per tile, as PopLibs plans it (`pool_plan`). Each tile
-receives the windows of its block. Padding is stored on every tile and need not be sent. Cycles are
-PopLibs' estimates of the pooling vertices (popnn/PerformanceEstimation.hpp): six workers divide the
-rows of a block, and process a row once for each place in the window that is inside the field.
+The result is divided into blocks, one per tile, by PopLibs' plan (`pool_plan`). Each tile receives
+the windows of its block. The value of the padding is a constant on every tile, so it is never sent.
+Cycles are PopLibs' estimates of the pooling vertices (popnn/PerformanceEstimation.hpp): six workers
+divide the rows of a block, and process a row once for each element of the window that is inside the
+field.
 """
 
 from __future__ import annotations
@@ -73,8 +74,10 @@ class PoolParams:
     `kind` is a `PoolingType` or its name. `kernel`, `stride`, `padding_lower` and `padding_upper`
     have a number for each dimension of the field; negative padding removes elements. Padding is
     never the maximum. AVG divides by the number of elements of the field in the window, as in
-    PopLibs; torch's average also counts padding, unless `count_include_pad=False`. Raises
-    `PoplibsError` for invalid arguments, and if a window does not fit or covers only padding.
+    PopLibs; torch's average also counts padding, unless `count_include_pad=False`.
+
+    :raises PoplibsError: if an argument is invalid, if a window does not fit, or if a window
+        contains only padding.
     """
 
     kind: PoolingType | str
@@ -158,7 +161,8 @@ class PoolParams:
     def _seen(self, d: int) -> Array:
         """Return int[kernel, windows]: the field position of each element of each window.
 
-        Positions and windows are those in dimension `d`. A position outside the field is -1.
+        Windows and positions are those in dimension `d` of the field. -1 stands for an element
+        outside the field.
         """
         size, kernel, stride, padding_lower, padding_upper = self._axes()[d]
         field_position = (
@@ -170,10 +174,11 @@ class PoolParams:
         return np.where(is_inside, field_position, -1)
 
     def _seen_by(self, d: int) -> tuple[Array, Array]:
-        """Return (windows, places), each int[windows per element, input_field].
+        """Return `(windows, places)`, each int[windows per element, input_field].
 
-        They are the windows that contain each element in dimension `d`, and the element's index
-        within the window. Missing entries are -1.
+        A column belongs to an element in dimension `d` of the field. It contains the windows that
+        contain the element, and the element's index in each of these windows. Missing entries are
+        -1.
         """
         size, kernel, stride, padding_lower, _ = self._axes()[d]
         padded_position = np.arange(size) + padding_lower
@@ -183,29 +188,27 @@ class PoolParams:
         return np.where(is_in_window, window, -1), np.where(is_in_window, place_in_window, -1)
 
     def _work(self, d: int) -> Array:
-        """Return bool[kernel, windows]: whether an element of a window is inside the field.
-
-        Only dimension `d` is considered.
-        """
+        """Return bool[kernel, windows]: whether an element of a window is inside dimension `d`."""
         return self._seen(d) >= 0
 
     def _work_of(self, d: int) -> Array:
-        """Return bool[kernel, input_field]: whether some window has the element at this index.
+        """Return bool[kernel, input_field]: whether an element has this index in some window.
 
-        Only dimension `d` is considered.
+        Only dimension `d` of the field is considered.
         """
         place = self._seen_by(d)[1]
         return np.asarray((place == np.arange(self.kernel[d])[:, None, None]).any(1))
 
     def _inside(self, d: int) -> Array:
-        """Return int[windows]: how many elements of each window are inside dimension `d`."""
+        """Return int[windows]: the number of elements of each window inside dimension `d`."""
         return np.asarray(self._work(d).sum(axis=0))
 
 
 class _Windows(SupervisorVertex):
-    """The base of vertices whose `x` has a window in each column: [places of the window, windows].
+    """The base class of vertices whose input x contains a window in each column.
 
-    FLOAT stands for the dtype of the input, and HALF for the dtype of the output.
+    x is [elements of a window, windows]. In the fields, FLOAT stands for the dtype of x, and HALF
+    for the dtype of the output; `typed` replaces both.
     """
 
     x: Input[Vector[Vector[FLOAT]]]
@@ -221,7 +224,7 @@ class MaxPooling(_Windows):
 
 
 class SumPooling(_Windows):
-    """Set `out` to the sum of each column of x, computed in FLOAT and divided by `divisor`."""
+    """Set `out` to the sum of each column of x divided by `divisor`, computed in FLOAT."""
 
     out: Output[Vector[HALF]]
     divisor: UNSIGNED_INT  # the inverse would be rounded, and change the result
@@ -231,7 +234,7 @@ class SumPooling(_Windows):
 
 
 class SelectiveScaling(SupervisorVertex):
-    """Set `out` to x / counts.
+    """Set `out` to x / counts, element by element.
 
     PopLibs has no cycle estimate for this vertex; it costs as much as SumPooling with windows of
     one element.
@@ -248,7 +251,8 @@ class SelectiveScaling(SupervisorVertex):
 class MaxPoolingGrad(SupervisorVertex):
     """Set `out` to the sum of the gradients of the windows whose maximum equals x.
 
-    A column of `pooled` and `gradient` contains the windows that contain an element of x.
+    `pooled` and `gradient` have a column for each element of x. It contains the maxima and the
+    gradients of the windows that contain the element.
     """
 
     x: Input[Vector[FLOAT]]
@@ -262,10 +266,11 @@ class MaxPoolingGrad(SupervisorVertex):
 
 
 class MaxPoolingShares(_Windows):
-    """Divide each window's gradient over the maxima in its column of x, or give it to the first.
+    """Divide the gradient of each window over the elements of x that are its maximum.
 
-    PopLibs has no cycle estimate for its MaxPoolingGradientScale; this vertex costs as much as
-    MaxPooling.
+    Column i of x is window i, and `gradient` contains the gradient of each window. Equal maxima
+    share it equally; with `first`, the first maximum gets all of it. PopLibs has no cycle estimate
+    for its MaxPoolingGradientScale; this vertex costs as much as MaxPooling.
     """
 
     gradient: Input[Vector[FLOAT]]
@@ -282,11 +287,11 @@ class MaxPoolingShares(_Windows):
 
 
 class _Tables:
-    """The indices of the elements of a flat tensor that each element of a result needs.
+    """The indices of the elements of a flat tensor from which each element of a result is computed.
 
-    An index is a sum of one distance for each dimension. A dimension's distances are int[needed
-    elements, length of the dimension]; -1 means that there is no such element. `margin` tells
-    whether any element is missing.
+    An index is a sum of one distance for each dimension. `tables_of_dims` contains the distances of
+    each dimension: int[needed elements, length of the dimension], where -1 stands for a missing
+    element, such as padding. `margin` tells whether any element is missing.
     """
 
     def __init__(self, tables_of_dims: list[Array]) -> None:
@@ -296,8 +301,9 @@ class _Tables:
     def of(self, ranges: Ranges) -> Array:
         """Return int[needed elements, elements]: the indices that a block of the result needs.
 
-        `ranges` are the intervals (begin, end) of the block in all dimensions except the last, the
-        channels of a group, of which the block has all. A negative index is a missing element.
+        `ranges` contains the interval (begin, end) of the block in each dimension except the last
+        one, the channels of a group, which a block has completely. A negative index stands for a
+        missing element.
         """
         indices: Array = np.zeros((1, 1), np.int64)
         for table, (begin, end) in zip(self._each, (*ranges, (0, None)), strict=True):
@@ -311,10 +317,11 @@ Gathered = tuple[Tensor, _Tables, float]
 
 
 class _Call:
-    """A call of `pool` or `pool_input_gradient`: it adds the compute sets by one plan.
+    """A call of `pool` or `pool_input_gradient`: it adds compute sets that follow one plan.
 
     The plan's order of elements is [groups of channels, samples, *field, channels of a group]. A
-    "flat" tensor has one dimension and that order.
+    "flat" tensor has one dimension and that order. `kind` is "MAX", "AVG" or "GRAD", as for
+    `vertices.pooling`; `forward` is false for a gradient.
     """
 
     def __init__(
@@ -348,7 +355,7 @@ class _Call:
         return grouped.dim_shuffle([1, 0, *range(3, grouped.rank), 2]).flatten()
 
     def seen(self, flat: Tensor, shape: Shape) -> Tensor:
-        """Return a flat tensor as a view [batch, channels, *field] of the given shape."""
+        """Return a view of a flat tensor in the shape (batch, channels, *field)."""
         grouped = flat.reshape(self._shape(shape))
         return grouped.dim_shuffle([1, 0, grouped.rank - 1, *range(2, grouped.rank - 1)]).reshape(
             shape
@@ -360,7 +367,10 @@ class _Call:
     def new(
         self, name: str, dtype: type[DType] | None = None, values: Array | None = None
     ) -> Tensor:
-        """Return a new flat tensor, mapped by the plan; it is a constant if it has values."""
+        """Return a new flat tensor, mapped to the tiles of the plan's blocks.
+
+        With `values` it is a constant, and otherwise a variable.
+        """
         dtype = dtype or self.params.dtype
         name = f"{self.name}/{name}"
         shape = (prod(self.plan.shape),)
@@ -377,10 +387,10 @@ class _Call:
         self.graph.set_tile_mapping(flat, tiles)
 
     def counts(self) -> tuple[int, Tensor | None]:
-        """Return (divisor, counts): the numbers by which the sums of the windows are divided.
+        """Return `(divisor, counts)`: the numbers by which the sums of the windows are divided.
 
-        If all windows contain equally many elements of the field, this number is the divisor and
-        counts is None. Otherwise the divisor is 1, and counts is a flat tensor with the number of
+        If all windows contain the same number of field elements, this number is the divisor and
+        counts is None. Otherwise the divisor is 1, and counts is a flat tensor with a number for
         each window. For SUM, the result is (1, None).
         """
         params = self.params
@@ -403,8 +413,8 @@ class _Call:
     def windows_of(self, per_window: bool = False) -> _Tables:
         """Return the indices of the windows that contain each element of x.
 
-        With `per_window`, they are indices into a tensor [elements of a window, windows], which has
-        a value for each element of each window.
+        With `per_window`, they are indices into a tensor [elements of a window, windows] instead,
+        which has a value for each element of each window.
         """
         shape = self.params.output_shape
         params = self.params
@@ -447,11 +457,12 @@ class _Call:
         gathered: dict[str, Gathered],
         **state: int,
     ) -> None:
-        """Append a compute set with a vertex on each tile that has elements of `out`.
+        """Append a compute set with a vertex for each block of `out`.
 
-        A vertex gets the same elements of the tensors in `same_shape`, and the elements of the
-        tensors in `gathered` that the tables name. Its cycles are those of PopLibs' vertex of the
-        kind `vertex_kind` ("MAX", "AVG" or "GRAD").
+        Each vertex gets the elements of its block from the tensors in `same_shape`, and from the
+        tensors in `gathered` the elements that their tables contain for the block. Its cycles are
+        those of PopLibs' vertex of the kind `vertex_kind` ("MAX", "AVG" or "GRAD"). `state`
+        contains fields with the same value in all vertices.
         """
         graph = self.graph
         first_input = next(
@@ -498,7 +509,7 @@ class _Call:
         self.prog.add(Execute(compute_set))
 
     def _margin(self, flat: Tensor, fill: float) -> Tensor:
-        """Return a constant with the value `fill` on each tile, so that it need not be sent."""
+        """Return a constant with an element `fill` on each tile, so that it need not be sent."""
         tiles = self.graph.target.num_tiles
         margin = self.graph.add_constant(flat.dtype, (tiles,), fill, f"{self.name}/margin")
         self.graph.set_tile_mapping(margin, np.arange(tiles))
@@ -516,8 +527,9 @@ def pool(
     """Return the maximum, sum or average of each window of x [batch, channels, *field].
 
     The result is [batch, channels, *params.output_field] and has the dtype of x. Sums and averages
-    of HALF are accumulated in FLOAT; they are rounded to HALF once, at the end. Raises
-    `PoplibsError`.
+    of HALF are accumulated in FLOAT; they are rounded to HALF once, at the end.
+
+    :raises PoplibsError: if x does not have the shape and dtype of `params`.
     """
     _check(graph, params, "x", x, shape="input_shape")
     is_maximum = params.kind is PoolingType.MAX
@@ -552,9 +564,12 @@ def pool_input_gradient(
     The result has the shape `params.input_shape`. MAX needs the input `x` and the output `pooled`
     of `pool`; for AVG and SUM, both are None. If several elements of a window equal its maximum,
     each receives the window's gradient, as in PopLibs. With `use_scaled_gradient`, they share it
-    equally; with `ties="first"`, only the first receives it, as in torch. Gradients from
+    equally. With `ties="first"`, only the first of them receives it, as in torch. Gradients from
     overlapping windows are added. Sums of HALF are accumulated in FLOAT and rounded to HALF once.
-    Raises `PoplibsError`.
+
+    :raises PoplibsError: if a tensor does not fit `params`, or if the other arguments do not fit
+        its
+        kind of pooling.
     """
     _check_gradient(graph, params, x, pooled, dy=dy, is_scaled=use_scaled_gradient, ties=ties)
     is_maximum = params.kind is PoolingType.MAX
@@ -595,10 +610,10 @@ def _shared_slopes(
     name: str,
     is_first_only: bool,
 ) -> list[Tensor]:
-    """Return, for MAX, the gradient of each place in the windows: tensors of the output's shape.
+    """Return the gradient of MAX for each element of the windows, in the output's shape.
 
-    The elements that equal a window's maximum share its gradient; if `is_first_only`, the first of
-    them gets all of it.
+    The list has a tensor for each index within the window. The elements that equal a window's
+    maximum share its gradient; if `is_first_only`, the first of them gets all of it.
     """
     windows = _Call(graph, params, dy, prog, name=name, kind="MAX")
     dtype = dy.dtype if is_first_only else FLOAT  # a share is rounded with its sum
@@ -621,10 +636,11 @@ def _shared_slopes(
 def _averaged_slope(
     graph: Graph, params: PoolParams, dy: Tensor, prog: Program, name: str
 ) -> tuple[Tensor, int]:
-    """Return, for AVG and SUM, (gradients of the windows, divisor).
+    """Return `(gradients, divisor)` of AVG or SUM, where `gradients` has the output's shape.
 
-    Each element of a window receives the window's gradient divided by the divisor. If windows have
-    different numbers of elements, the gradients are divided already and the divisor is 1.
+    Each element of a window receives the window's gradient divided by the divisor. If windows
+    contain different numbers of field elements, the gradients are divided already and the divisor
+    is 1.
     """
     windows = _Call(graph, params, dy, prog, name=name, kind="AVG")
     divisor, counts = windows.counts()
@@ -665,7 +681,7 @@ def _check_gradient(
 
 
 def _check(graph: Graph, params: PoolParams, name: str, tensor: Tensor | None, shape: str) -> None:
-    """Raise `PoplibsError` unless `tensor` has the dtype and the shape that the parameters say.
+    """Raise `PoplibsError` unless the argument `name` has the shape and dtype of `params`.
 
     `shape` is "input_shape" or "output_shape".
     """

@@ -1,4 +1,4 @@
-"""Cross-entropy from scores, for the front ends. PopLibs has no such function.
+"""Softmax and cross-entropy in one step, for the front ends. PopLibs has no such function.
 
 PopLibs' `calc_loss`, like `popnn.calc_loss`, takes probabilities. If the probability of the
 expected class is rounded to 0, its logarithm is wrong; if it is near 1, the loss has few correct
@@ -6,10 +6,10 @@ digits. Here the loss is computed from the scores, in FLOAT. A vertex costs as m
 steps for softmax, and for each row the steps for one element: a logarithm, two differences and two
 selections.
 
-One worker processes a short row, in one compute set. If there are few rows and they are long, rows
-are divided into parts, in two compute sets. The first computes the exponentials of each part,
-relative to the part's maximum. The second computes the gradient and the loss from the maxima and
-sums of all parts of the row.
+A worker processes complete rows if they are short, in one compute set. If there are few rows and
+they are long, rows are divided into parts, in two compute sets. The first computes the exponentials
+of each part, relative to the part's maximum. The second computes the gradient and the loss from the
+maxima and sums of all parts of the row.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class SoftmaxCrossEntropy(Vertex):
 
     `deltas` is the gradient of the loss: softmax(scores), minus 1 at the expected class. Loss and
     gradient are 0 for rows whose expected class is `MASKED_LABEL_CODE`. The loss is NaN if the
-    scores have no such class. HALF stands for the dtype of the scores.
+    expected class does not exist. HALF stands for the dtype of the scores.
     """
 
     scores: Input[Vector[Vector[HALF]]]
@@ -78,9 +78,9 @@ class SoftmaxCrossEntropy(Vertex):
 class SoftmaxPart(Vertex):
     """Set `exponentials` to exp(scores - maximum) for a part of a row, and `total` to their sum.
 
-    `maximum` is that of the part. `picked` is the score of the expected class, or 0 if this class
-    is in another part. `first` is the class of the part's first score. If all scores are -infinity,
-    the exponentials are 0. HALF stands for the dtype of the scores.
+    `maximum` is the maximum of the part. `picked` is the score of the expected class, or 0 if this
+    class is in another part. `first` is the class number of the part's first score. If all scores
+    are -infinity, the exponentials are 0. HALF stands for the dtype of the scores.
     """
 
     scores: Input[Vector[HALF]]
@@ -107,11 +107,11 @@ class SoftmaxPart(Vertex):
 
 
 class SoftmaxDeltas(Vertex):
-    """Turn the exponentials of a part of a row, in `deltas`, into the gradient of the loss.
+    """Replace the exponentials of a part of a row, in `deltas`, by the gradient of the loss.
 
-    `maximum` is the maximum of the part, `maxima` and `totals` are the maxima and sums of all parts
-    of the row, and `first` is the class of the part's first element. The gradient is 0 for rows of
-    the class `MASKED_LABEL_CODE`.
+    `maximum` is the maximum of the part. `maxima` and `totals` contain the maximum and the sum of
+    each part of the row. `first` is the class number of the part's first element. The gradient is 0
+    if the expected class is `MASKED_LABEL_CODE`.
     """
 
     deltas: InOut[Vector[FLOAT]]
@@ -137,7 +137,12 @@ class SoftmaxDeltas(Vertex):
 
 
 class SoftmaxRowLoss(Vertex):
-    """Set `loss` as `SoftmaxCrossEntropy` does, from the maxima and sums of a row's parts."""
+    """Set `loss` to the cross-entropy of a row, from the maxima and sums of its parts.
+
+    `picked` contains the score of the expected class in its part, and 0 in all others. The loss is
+    0 if the expected class is `MASKED_LABEL_CODE`, and NaN if it is another number of `classes` or
+    more.
+    """
 
     expected: Input[UNSIGNED_INT]
     maxima: Input[Vector[FLOAT]]
@@ -171,7 +176,10 @@ def _shift_and_exponents(elements: int, target: Target) -> int:
 
 
 def _expected_cycles(rows: int, target: Target) -> int:
-    """Return the worker cycles per part: a logarithm, two differences and two selections a row."""
+    """Return a worker's cycles for the steps that select the expected class in `rows` rows.
+
+    They are a logarithm, two differences and two selections for each row.
+    """
     row_regions = [1] * rows
     differences = 2 * vertices.binary_op_2d("SUBTRACT", row_regions, FLOAT, target)
     logarithm = vertices.unary_op_2d("LOGARITHM", [rows], FLOAT, target)
@@ -179,7 +187,7 @@ def _expected_cycles(rows: int, target: Target) -> int:
 
 
 def _widening(elements: int, dtype: type[DType], target: Target) -> int:
-    """Return the worker cycles to convert scores to FLOAT: 0 if they are FLOAT already."""
+    """Return the worker cycles to convert scores to FLOAT; if they are FLOAT already, 0."""
     if dtype is not HALF:
         return 0
     return sum(map(int, vertices.cast_loop(elements, dtype, FLOAT, target)))
@@ -196,7 +204,7 @@ def _part_cycles(elements: int, dtype: type[DType], target: Target) -> int:
 
 
 def _merge_cycles(parts: int, target: Target) -> int:
-    """Return the worker cycles to compute a row's maximum and sum from those of its parts."""
+    """Return the worker cycles to compute the maximum and sum of a row from those of its parts."""
     products = vertices.binary_op_2d("MULTIPLY", [parts], FLOAT, target)
     return int(
         2 * reduction_cycles(parts, FLOAT, target) + _shift_and_exponents(parts, target) + products
@@ -213,7 +221,10 @@ def _deltas_cycles(elements: int, parts: int, target: Target) -> int:
 
 
 def _parts(shape: tuple[int, ...], dtype: type[DType], target: Target) -> int:
-    """Return the number of parts per row for which the model counts the fewest cycles."""
+    """Return the number of parts per row for which the model counts the fewest cycles.
+
+    `shape` is (rows, classes), and `dtype` is the dtype of the scores.
+    """
 
     def part_cycles(part_length: int, num_parts: int) -> int:
         return _part_cycles(part_length, dtype, target) + _deltas_cycles(
@@ -233,11 +244,11 @@ def softmax_cross_entropy(
     """Return the list [loss, gradient] of two tensors, FLOAT[batch] and FLOAT[batch, classes].
 
     `scores` is a FLOAT or HALF tensor [batch, classes]. `expected` is UNSIGNED_INT[batch] and
-    contains the class number of each row, or `MASKED_LABEL_CODE` for a row that does not count:
-    its loss and gradient are 0. For any other number that is no class, the loss is NaN. The
-    gradient is that of the sum of the losses over the batch.
+    contains the class number of each row. In a row whose number is `MASKED_LABEL_CODE`, loss and
+    gradient are 0. If another number is not a class, the loss is NaN. The gradient is that of the
+    sum of the losses over the batch.
 
-    :raises PoplibsError: if a shape or dtype is different, or if there are no classes.
+    :raises PoplibsError: if a shape or dtype does not fit, or if there are no classes.
     """
     check_matrix(graph, "scores", scores)
     check_labels(graph, scores, expected)
@@ -288,9 +299,10 @@ def _work_of_parts(
     deltas: Tensor,
     statistics: dict[str, Tensor],
 ) -> tuple[Work, Work, Work]:
-    """Return (tile, edges) of all vertices: `SoftmaxPart`, `SoftmaxDeltas`, `SoftmaxRowLoss`.
+    """Return three lists of (tile, edges), for `SoftmaxPart`, `SoftmaxDeltas` and `SoftmaxRowLoss`.
 
-    `statistics` contains a tensor [rows, parts] for each name in `STATISTICS`.
+    `row_parts` contains the parts of all rows. `statistics` maps each name in `STATISTICS` to a
+    tensor [rows, parts].
     """
     part_work: Work = []
     delta_work: Work = []
