@@ -88,12 +88,12 @@ class _Step:
         self._check_state(state_names)
         check_dtype("parameter", w, FLOAT, HALF)
         check_dtype("slope", slope, FLOAT, HALF)
-        check_alike("give a slope for each element.", "", parameter=w, slope=slope)
+        check_alike("give a slope for each element of the parameter.", "", parameter=w, slope=slope)
         for argument, number in numbers.items():
             upper_bound = 1.0 if argument in ("momentum", "beta1", "beta2") else inf
             if not 0 <= check_number(argument, number, FLOAT) < upper_bound:
-                bound_text = "0 or more" if upper_bound > 1 else "0 to below 1"
-                raise as_given(number, argument, f"give {bound_text}.")
+                bound_text = "of 0 or more" if upper_bound > 1 else "from 0 to below 1"
+                raise as_given(number, argument, f"give a number {bound_text}.")
         self.rate = check_factor(graph, "rate", rate, FLOAT)
         check_finite("rate", self.rate)
 
@@ -109,7 +109,7 @@ class _Step:
             if name not in state_names:
                 raise refused(
                     f"was given a state with the unknown entry {shown(name)}.",
-                    next_step=f"{did_you_mean(name, state_names)}The state contains {name_list}.",
+                    next_step=f"{did_you_mean(name, state_names)}Give only {name_list}.",
                 )
         if self.restored and (
             missing_names := [name for name in state_names if name not in self.restored]
@@ -132,7 +132,11 @@ class _Step:
             context = f"{name} {tensor!r}"
             check_dtype(name, tensor, FLOAT)
             check_same(
-                "shapes", tensor.shape, shape, context, advice="give what an earlier call returned."
+                "shapes",
+                tensor.shape,
+                shape,
+                context,
+                advice="give the state that an earlier call returned.",
             )
             return tensor
         if name == "step":
@@ -261,7 +265,7 @@ def _update_means(
     """
 
     def square(gradient: ExprLike) -> ExprLike:
-        # for a gradient of 1e20, only the scaled square is a finite FLOAT
+        # the square of a gradient of 1e20 is infinite in FLOAT, but the scaled square is finite
         return (
             (1 - beta2) * gradient * gradient
             if scaled_square
@@ -484,9 +488,9 @@ def stairs(step: int, steps: int, rate: float, factor: float = 0.1) -> float:
 
 def _check_steps(name: str, step: int, steps: int, *rates: float) -> None:
     if not (is_whole(step) and step >= 0 and is_whole(steps) and steps >= 1):
-        raise PoplibsError(f"""{name}() was given step {shown(step)} of {shown(steps)}.
-            next:  give whole numbers: a step of 0 or more, and 1 step or more.""")
+        raise PoplibsError(f"""{name}() was given step={shown(step)} and steps={shown(steps)}.
+            next:  give whole numbers: step as 0 or more, and steps as 1 or more.""")
     for rate in rates:
         if not is_finite(rate):
-            raise PoplibsError(f"""{name}() was given the rate {shown(rate)}.
-                next:  give a number.""")
+            raise PoplibsError(f"""{name}() was given {shown(rate)} as a rate or factor.
+                next:  give a finite number.""")

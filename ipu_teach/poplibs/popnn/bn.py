@@ -194,10 +194,10 @@ def _over(
             f"was given {shown(total_samples)} as norm_batch_size, for {samples_per_replica} "
             f"samples on each of {replica_count} replicas.",
             x,
-            f"give {samples_per_replica} times a divisor of {replica_count}.",
+            f"give norm_batch_size as {samples_per_replica} times a divisor of {replica_count}.",
         )
     if callback is not None and not callable(callback):
-        raise as_given(callback, "reduce_callback", "give a function, or None for gcl.")
+        raise as_given(callback, "reduce_callback", "give a function, or None to add with gcl.")
     replicas = int(total_samples) // samples_per_replica
     group = CommGroup(CommGroupType.CONSECUTIVE, replicas)
 
@@ -211,7 +211,11 @@ def _over(
             totals = callback(graph, tensors, prog, replicas, name)
         shapes = [tensor.shape for tensor in totals] if isinstance(totals, list) else None
         if shapes != [tensor.shape for tensor in tensors]:
-            raise as_given(totals, "the result of reduce_callback", "return a list like tensors.")
+            raise as_given(
+                totals,
+                "the result of reduce_callback",
+                "return a list of sums, with the shapes of the tensors.",
+            )
         return totals
 
     return together, replicas

@@ -70,18 +70,19 @@ def kind_of(kind: NonLinearityType | str) -> NonLinearityType:
         return types_by_name[kind.upper()]
     suggestion = did_you_mean(kind, types_by_name) if isinstance(kind, str) else ""
     advice = (
-        "popnn.NonLinearityType lists them all"
+        "popnn.NonLinearityType lists all kinds"
         if suggestion
         else f"use one of {', '.join(types_by_name)}"
     )
-    raise refused(f"""was given {shown(kind)} as its non-linearity.
+    raise refused(f"""was given {shown(kind)} as kind of non-linearity.
         next:  {suggestion}{advice}.""")
 
 
 _ROOT = np.float32(np.sqrt(2 / np.pi))
 _CUBIC = np.float32(0.044715)  # The constant is from Hendrycks and Gimpel, arXiv:1606.08415.
 _FLAT = np.float32(1e6)  # If the square of x is at least this, tanh(x) rounds to 1 or -1.
-# the coefficients of formula 7.1.26 of Abramowitz and Stegun, whose error is at most 1.5e-7
+# The coefficients of formula 7.1.26 of Abramowitz and Stegun, which computes the error function
+# with an error of at most 1.5e-7.
 _ERF = tuple(
     np.float32(c) for c in (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
 )
@@ -100,7 +101,7 @@ def _gelu(x: Array) -> Array:
 
 def _gelu_slope(x: Array, gradient: Array) -> Array:
     hyperbolic = _tanh_of_gelu(x)
-    limited_square = np.minimum(x * x, _FLAT)  # infinity times 0 would be NaN
+    limited_square = np.minimum(x * x, _FLAT)  # avoids infinity * 0, which is NaN
     steepness = (1 - hyperbolic * hyperbolic) * _ROOT * (1 + 3 * _CUBIC * limited_square)
     result: Array = gradient * (0.5 * (1 + hyperbolic) + 0.5 * x * steepness)
     return result
@@ -150,7 +151,7 @@ def _hard_sigmoid_slope(out: Array, gradient: Array) -> Array:
 
 
 def _relu_slope(out: Array, gradient: Array) -> Array:
-    return np.where(out <= 0, 0, gradient)  # keep the gradient where out is NaN
+    return np.where(out <= 0, 0, gradient)  # where out is NaN, this returns the gradient
 
 
 FUNCTIONS: dict[NonLinearityType, Function] = {

@@ -41,9 +41,9 @@ from ipu_teach.types import FLOAT, HALF, INT, UNSIGNED_INT, Array
 
 __all__ = ["MASKED_LABEL_CODE", "LossType", "calc_accuracy", "calc_loss"]
 
-# The number that is added to a probability, so that the logarithm of 0 is finite. The key is the
-# size of the probability's dtype in bytes. (EPS_LOG_N_HALF and EPS_LOG_N_FLOAT of PopLibs'
-# popops/EncodingConstants.hpp)
+# A number is added to each probability, so that the logarithm of 0 is finite. The keys are the
+# sizes of the probabilities' dtypes in bytes. The numbers are EPS_LOG_N_HALF and EPS_LOG_N_FLOAT of
+# PopLibs (popops/EncodingConstants.hpp).
 ADDED = {2: np.float32(2.0**-24), 4: np.finfo(np.float32).tiny}
 
 
@@ -263,8 +263,8 @@ def calc_loss(
     * For CROSS_ENTROPY_LOSS, `model_outputs` is the output of softmax, and `expected` [batch]
       (UNSIGNED_INT) contains class numbers. The gradient is that of softmax's input. As in PopLibs,
       the loss is minus the logarithm of the output plus 1.2e-38 (plus 6e-8 for HALF), which is at
-      most 87.3 (16.6 for HALF). In rows of the class `MASKED_LABEL_CODE`, loss and gradient are 0. Any other
-      class that does not exist gives the loss of an output of 0.
+      most 87.3 (16.6 for HALF). In rows of the class `MASKED_LABEL_CODE`, loss and gradient are 0.
+      Any other class that does not exist gives the loss of an output of 0.
     * For SUM_SQUARED_LOSS, `expected` has the shape and dtype of `model_outputs`.
 
     `deltas_scale` multiplies the gradient, but not the loss; such loss scaling keeps small
@@ -299,7 +299,8 @@ def calc_loss(
     name_words: list[Word] = [model_outputs.dtype]
     if has_tensors:
         base_codelet = CrossEntropyScaledPart if num_parts > 1 else CrossEntropyScaled
-        for field, factor in factors.items():  # if a factor is a tensor, both must be
+        # the codelet needs tensors for both factors, so a number becomes a constant
+        for field, factor in factors.items():
             factors[field] = scalar(graph, FLOAT, factor, f"{debug_context}/{field}")
     elif not is_squared:
         base_codelet = CrossEntropyPart if num_parts > 1 else CrossEntropy
@@ -333,7 +334,11 @@ def _check_operands(
     check_matrix(graph, "model_outputs", model_outputs)
     if is_squared:
         check_matrix(graph, "expected", expected)
-        check_alike("give a value for each output.", expected=expected, model_outputs=model_outputs)
+        check_alike(
+            "give expected the shape of model_outputs.",
+            expected=expected,
+            model_outputs=model_outputs,
+        )
     else:
         check_labels(graph, model_outputs, expected)
     check_dtype("loss", loss, FLOAT)
@@ -370,9 +375,9 @@ def _factors(
             )
         return {"scale": scale, "outputs_scale": outputs_scale}
     if isinstance(scale, Tensor) or isinstance(outputs_scale, Tensor) or outputs_scale != 1:
-        raise refused("""with SUM_SQUARED_LOSS was given a tensor as its scale, or
-            model_output_scaling.
-            next:  give only deltas_scale, as a number; CROSS_ENTROPY_LOSS takes the others.""")
+        raise refused("""was given a tensor as deltas_scale, or model_output_scaling, but
+            SUM_SQUARED_LOSS takes neither.
+            next:  give deltas_scale as a number, without model_output_scaling.""")
     return {"scale": scale}
 
 
@@ -437,7 +442,8 @@ def _loss_type(loss_type: object) -> LossType:
     if isinstance(loss_type, str) and loss_type.upper() in types_by_name:
         return types_by_name[loss_type.upper()]
     raise refused(
-        f"was given loss_type={shown(loss_type)}.", next_step=f"use {' or '.join(types_by_name)}."
+        f"was given {shown(loss_type)} as loss_type.",
+        next_step=f"use {' or '.join(types_by_name)}.",
     )
 
 
@@ -469,7 +475,7 @@ def _check_accuracy(graph: Graph, outputs: Tensor, expected: Tensor, num_correct
     check_tensor(graph, "num_correct", num_correct)
     if num_correct.num_elements != 1 or num_correct.dtype is not INT:
         raise refused(
-            "needs a single INT as num_correct.",
+            "needs an INT tensor of one element as num_correct.",
             num_correct,
             "create num_correct with graph.add_variable(INT, ()).",
         )

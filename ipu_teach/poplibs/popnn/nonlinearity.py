@@ -198,14 +198,14 @@ def non_linearity_input_gradient(
     """
     valid_kind = kind_of(kind)
     if valid_kind is NonLinearityType.SOFTMAX_SCALED:
-        raise refused("""has no gradient of SOFTMAX_SCALED.
-            next:  use calc_loss, which returns the gradient before the
-            softmax, with model_output_scaling=popnn.SOFTMAX_SCALING.""")
+        raise refused("""cannot compute the gradient of SOFTMAX_SCALED.
+            next:  use calc_loss with model_output_scaling=popnn.SOFTMAX_SCALING; it writes the
+            gradient of softmax's input.""")
     if valid_kind.by_row:
         return softmax_input_gradient(graph, act, out_gradient, prog, debug_context=debug_context)
     for name, tensor in (("act", act), ("out_gradient", out_gradient)):
         check_dtype(name, tensor, FLOAT, HALF)
-    advice = "give the result or the input of the forward call as act."
+    advice = "give the output or the input of the forward call as act."
     check_alike(advice, act=act, out_gradient=out_gradient)
     out = result_like(graph, [act], act.shape, act.dtype, name=debug_context)
     operands = {"act": act, "gradient": out_gradient, "out": out}

@@ -54,12 +54,12 @@ from ipu_teach.types import FLOAT, HALF, DType
 _1 = expr._1
 _2 = expr._2
 GROUPINGS = ("strided", "correct")
-# the kinds of norms
+# the values of the parameter `kind`: which norm to compute
 BATCH = "batch"
 GROUP = "group"
 LAYER = "layer"
 INSTANCE = "instance"
-Together = Callable[[list[Tensor], str], list[Tensor]]  # a function that adds tensors over replicas
+Together = Callable[[list[Tensor], str], list[Tensor]]  # adds tensors over replicas; str: a name
 Over = tuple[Together, int]  # (function that adds tensors over replicas, number of replicas)
 
 
@@ -185,7 +185,7 @@ def cut(kind: str, graph: Graph, x: Tensor, count: int, grouping: str) -> Norm:
         raise refused(
             "was given x without elements, but a norm needs a mean.",
             x,
-            "give at least one element.",
+            "give a tensor x with at least one element.",
         )
     if not isinstance(grouping, str) or grouping not in GROUPINGS:
         raise as_given(grouping, "grouping", f"give {' or '.join(map(repr, GROUPINGS))}.")
@@ -221,15 +221,15 @@ def _check_row(name: str, statistic: Tensor, num_needed: int, unit: str) -> None
     check_dtype(name, statistic, FLOAT, HALF)
     if statistic.num_elements != num_needed:
         raise refused(
-            f"needs {name} with {num_needed} elements, one for each {unit}; it has "
+            f"needs {name} with {num_needed} elements, one for each {unit}, but {name} has "
             f"{statistic.num_elements}.",
             statistic,
-            f"give one element for each {unit}.",
+            f"give {name} one element for each {unit}.",
         )
 
 
 def _check_like(x: Tensor, dy: Tensor) -> None:
-    check_alike("give the gradient at the norm's output.", "", dy=dy, x=x)
+    check_alike("give dy as the gradient of the norm's output, in its shape.", "", dy=dy, x=x)
     check_dtype("dy", dy, FLOAT, HALF)
 
 
@@ -261,7 +261,7 @@ def narrowed(graph: Graph, row: Tensor, dtype: type[DType], prog: Program, name:
     return row if row.dtype is dtype else cast(graph, row, dtype, prog, debug_context=name)
 
 
-# --- the functions that each norm has; `over` is (function that adds over replicas, replicas) -----
+# --- the bodies of the functions of each norm -----------------------------------------------------
 
 
 def _statistics(
@@ -311,13 +311,13 @@ def _check_statistics(x: Tensor, eps: float, num_elements: int, is_unbiased: boo
     """Raise `PoplibsError` for an invalid `eps`, or too few elements for an unbiased variance."""
     if not 0 <= check_number("eps", eps, FLOAT) < inf:
         raise refused(
-            f"was given {shown(eps)} as eps.", next_step="give a number of 0 or more, as in 1e-5."
+            f"was given {shown(eps)} as eps.", next_step="give a number of 0 or more, such as 1e-5."
         )
     if is_unbiased and num_elements < 2:
         raise refused(
-            f"was asked for an unbiased variance of {num_elements} element.",
+            f"cannot estimate an unbiased variance from {num_elements} element: it divides by 0.",
             x,
-            "give unbiased_var_estimate=False: the unbiased estimate would divide by 0.",
+            "give unbiased_var_estimate=False.",
         )
 
 

@@ -23,8 +23,8 @@ from ipu_teach.poplibs.placing import balanced_partition, dealt, sensible_parts
 from ipu_teach.target import Target
 from ipu_teach.types import HALF, Array, DType
 
-_MOST = 8  # A group of channels has at most this many vectors.
-_MORE = 4 / 3  # A plan with the preferred groups may cost this multiple of the best plan.
+_MOST = 8  # The maximum number of vectors in a group of channels.
+_MORE = 4 / 3  # A plan with the preferred group size may cost this multiple of the best plan.
 Ranges = tuple[tuple[int, int], ...]
 
 
@@ -140,7 +140,7 @@ def _best(
     fetched_per_channel = _fetched_per_channel(kind, block_sizes[:, 2:], kernel, stride, forward)
     fetched_bytes = fetched_per_channel * block_sizes[:, :2].prod(1) * group_size * dtype.size
     cycles = cycles + fetched_bytes // target.exchange_bytes_per_cycle
-    if contiguous != group_size:  # the input has to be rearranged
+    if contiguous != group_size:  # the channels of the input have to be rearranged first
         cycles = cycles + fetched_bytes // 4
     best_index = int(np.argmin(cycles))
     best_parts = tuple(map(int, partitions[best_index]))
@@ -241,7 +241,8 @@ def shares(work: Sequence[Array], ranges: Ranges, workers: int) -> tuple[Array, 
     *outer_work, row_work = (
         dim_work[:, begin:end] for dim_work, (begin, end) in zip(work, ranges[2:], strict=True)
     )
-    # for each row: how many elements of the window have work, in all dimensions except the last
+    # An entry for each row: the number of window elements that have work in all field dimensions
+    # except the last. The last dimension is counted below, because workers divide it.
     places_of_row: Array = np.ones(1, np.int64)
     for dim_work in outer_work:
         places_of_row = np.outer(places_of_row, dim_work.sum(0)).reshape(-1)
@@ -258,7 +259,7 @@ def shares(work: Sequence[Array], ranges: Ranges, workers: int) -> tuple[Array, 
             num_rows = 1
             if column or share_end - element < row_length:
                 column_end = min(row_length, column + share_end - element)
-            else:  # complete rows are counted together
+            else:  # all complete rows of the worker are counted in one iteration
                 column_end = row_length
                 num_rows = (share_end - element) // row_length
             work_per_place = row_work[:, column:column_end].sum(1)

@@ -51,10 +51,10 @@ from ipu_teach.types import BOOL, FLOAT, HALF, UNSIGNED_INT, UNSIGNED_SHORT, Arr
 
 __all__ = ["PoolParams", "PoolingType", "pool", "pool_input_gradient"]
 
-# This distance marks a missing element: the sum of it and any other distances is negative.
+# The distance of a missing element: the sum of this number and any other distances is negative.
 _FAR = -(2**50)
 _TIES = ("all", "first")
-# The maximum of kernel size times number of windows in one dimension.
+# The limit for the kernel size times the number of windows in one dimension of the field.
 MOST_PLACES = 2**26
 
 
@@ -99,7 +99,9 @@ class PoolParams:
             raise _wrong("dtype", self.dtype, "use FLOAT or HALF.")
         for name in ("channels", "batch_size"):
             if not is_count(getattr(self, name), 1):
-                raise _wrong(name, getattr(self, name), "give a whole number of 1 or more.")
+                raise _wrong(
+                    name, getattr(self, name), f"give {name} as a whole number of 1 or more."
+                )
         for name in ("input_field", "kernel", "stride", "padding_lower", "padding_upper"):
             value = getattr(self, name)
             if not isinstance(value, (list, tuple)) or not value or not all(map(is_whole, value)):
@@ -107,19 +109,21 @@ class PoolParams:
                 raise _wrong(name, value, advice)
             if len(value) != len(self.input_field):
                 problem = f"for {len(value)} of {len(self.input_field)} dimensions of the field"
-                raise _wrong(name, value, "give a number for each.", f" {problem}")
+                raise _wrong(name, value, "give a number for each dimension.", f" {problem}")
             if not name.startswith("padding") and min(value) < 1:
-                raise _wrong(name, value, "give 1 or more.")
+                raise _wrong(name, value, "give numbers of 1 or more.")
             object.__setattr__(self, name, tuple(map(int, value)))
         for d, (size, kernel, _, padding_lower, padding_upper) in enumerate(self._axes()):
             context = f"in dimension {d} of the field"
             padded_size = size + padding_lower + padding_upper
             if min(size + padding_lower, size + padding_upper, padded_size) < 1:
-                advice = f"keep at least one of its {size} elements."
+                advice = f"keep at least one of the {size} elements of the field."
                 raise _wrong("padding", (padding_lower, padding_upper), advice, f" {context}")
             if kernel > padded_size:
                 problem = f" {context}, which has {padded_size} elements with its padding"
-                raise _wrong("a kernel of", kernel, "make it smaller, or pad the field.", problem)
+                raise _wrong(
+                    "a kernel of", kernel, "make the kernel smaller, or pad the field.", problem
+                )
             if (num_places := kernel * self.output_field[d]) > MOST_PLACES:
                 problem = f" {context}: its windows have {num_places:,} places"
                 raise _wrong(
@@ -132,7 +136,7 @@ class PoolParams:
                 raise _wrong(
                     "padding",
                     (padding_lower, padding_upper),
-                    "pad by less than the kernel.",
+                    "give padding that is smaller than the kernel.",
                     problem,
                 )
 
@@ -227,7 +231,7 @@ class SumPooling(_Windows):
     """Set `out` to the sum of each column of x divided by `divisor`, computed in FLOAT."""
 
     out: Output[Vector[HALF]]
-    divisor: UNSIGNED_INT  # the inverse would be rounded, and change the result
+    divisor: UNSIGNED_INT  # multiplying by a rounded inverse would give other results
 
     def compute(self) -> None:
         self.out = np.sum(self.x.astype(np.float32), axis=0) / self.divisor.astype(np.float32)
@@ -312,7 +316,7 @@ class _Tables:
         return indices
 
 
-# (flat tensor, tables of the needed elements, value for missing elements)
+# an operand of a vertex: (flat tensor, the elements that a block needs, value of missing elements)
 Gathered = tuple[Tensor, _Tables, float]
 
 
@@ -475,12 +479,13 @@ class _Call:
             field: concat([flat, self._margin(flat, missing_value)]) if tables.margin else flat
             for field, (flat, tables, missing_value) in gathered.items()
         }
-        # a vertex without windows processes each element once
+        # a vertex without gathered windows processes each element of its block once
         places_inside: list[Array] = [np.ones((1, size), bool) for size in self.plan.shape[2:-1]]
         if gathered:
             places_inside = self.work
         edges = {field: flat[..., self.order] for field, flat in {**same_shape, "out": out}.items()}
-        # the cycles depend only on a block's sizes and on which places are inside the field
+        # Equal blocks cost the same number of cycles, which is computed once. The key contains a
+        # block's sizes and which elements of its windows are inside the field.
         estimates: dict[tuple[int | bytes, ...], int] = {}
         for block_number, (tile, ranges) in enumerate(self.blocks):
             block_begin, block_end = self.ends[block_number : block_number + 2].tolist()
@@ -616,7 +621,7 @@ def _shared_slopes(
     maximum share its gradient; if `is_first_only`, the first of them gets all of it.
     """
     windows = _Call(graph, params, dy, prog, name=name, kind="MAX")
-    dtype = dy.dtype if is_first_only else FLOAT  # a share is rounded with its sum
+    dtype = dy.dtype if is_first_only else FLOAT  # shares are rounded only in the sum
     num_places = prod(params.kernel)
     place_gradients = graph.add_variable(dtype, (num_places, dy.num_elements), f"{name}/apart")
     flat_gradients = [place_gradients[place_number] for place_number in range(num_places)]
@@ -670,13 +675,17 @@ def _check_gradient(
         _check(graph, params, "pooled", pooled, shape="output_shape")
         if is_scaled and ties == "first":
             raise refused(
-                "was given use_scaled_gradient, and ties='first'.",
-                next_step="give one: equal elements share the gradient, or the first gets it.",
+                "was given both use_scaled_gradient and ties='first'.",
+                next_step=(
+                    "give use_scaled_gradient to share the gradient between equal elements, or "
+                    "ties='first' to give it to the first."
+                ),
             )
     elif x is not None or pooled is not None or is_scaled or ties != "all":
         raise refused(
-            f"was given x, pooled or ties for {PoolingType(params.kind).name} pooling.",
-            next_step="leave them out, with None for x and pooled: only MAX uses them.",
+            f"was given x, pooled or ties for {PoolingType(params.kind).name} pooling, but only "
+            "MAX uses them.",
+            next_step="give None for x and pooled, and leave out use_scaled_gradient and ties.",
         )
 
 
@@ -688,9 +697,9 @@ def _check(graph: Graph, params: PoolParams, name: str, tensor: Tensor | None, s
     wanted_shape: Shape = getattr(params, shape)
     check_tensor(graph, name, tensor, (len(wanted_shape),))
     assert tensor is not None
-    advice = f"give {name} the {shape} of the parameters."
+    advice = f"give {name} the shape params.{shape}."
     check_same("shapes", tensor.shape, wanted_shape, f"{name} {tensor!r}", advice=advice)
-    advice = "cast it with popops.cast, or change dtype in the parameters."
+    advice = f"cast {name} with popops.cast, or change the dtype of params."
     dtype_names = tensor.dtype.__name__, params.dtype.__name__
     check_same("dtypes", *dtype_names, f"{name} {tensor!r}", advice)
     check_mapped(graph, name, tensor)

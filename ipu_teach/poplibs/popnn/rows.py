@@ -22,7 +22,7 @@ from ipu_teach.types import FLOAT, HALF, UNSIGNED_INT, DType
 
 def reduction_cycles(elements: int, dtype: type[DType], target: Target) -> int:
     """Return the worker cycles to add the elements of one row, or to find their maximum."""
-    # PopLibs' estimator counts one output less than its first argument says
+    # PopLibs' estimator counts one row less than its first argument
     return int(vertices.reduce_contiguous(2, elements, dtype, target))
 
 
@@ -191,7 +191,9 @@ def check_matrix(graph: Graph, argument: str, tensor: Tensor) -> None:
     check_dtype(argument, tensor, FLOAT, HALF)
     if tensor.shape[1] == 0:
         raise refused(
-            f"was given rows without elements in {argument}.", tensor, "give at least one class."
+            f"was given {argument} with rows of 0 elements.",
+            tensor,
+            "give rows of 1 element or more.",
         )
 
 
@@ -199,7 +201,7 @@ def check_labels(graph: Graph, outputs: Tensor, expected: Tensor) -> None:
     """Raise `PoplibsError` unless `expected` contains a class number for each row of `outputs`."""
     check_tensor(graph, "expected", expected, (1,))
     if expected.dtype is not UNSIGNED_INT or expected.shape[0] != outputs.shape[0]:
-        raise refused(f"""needs expected as {outputs.shape[0]} class numbers (UNSIGNED_INT); it was
+        raise refused(f"""needs {outputs.shape[0]} class numbers (UNSIGNED_INT) as expected, but was
             given {expected.shape[0]} of {expected.dtype.__name__}.
             where: {expected!r}
-            next:  give one index for each row, and cast indices with popops.cast.""")
+            next:  give one class number for each row, and cast class numbers with popops.cast.""")

@@ -41,7 +41,9 @@ __all__ = [
     "softmax_input_gradient",
 ]
 
-SOFTMAX_SCALING = 62000.0  # It is near 65504, the largest HALF (popnn/NonLinearityInternal.hpp).
+# PopLibs' factor for scaled probabilities (popnn/NonLinearityInternal.hpp). It is near 65504, the
+# largest HALF.
+SOFTMAX_SCALING = 62000.0
 
 
 class SoftmaxInPlace(Vertex):
@@ -440,7 +442,7 @@ def softmax_input_gradient(
     """
     for name, tensor in (("out", out), ("out_gradient", out_gradient)):
         check_matrix(graph, name, tensor)
-    check_alike("give what softmax returned.", out=out, out_gradient=out_gradient)
+    check_alike("give the result of softmax as out.", out=out, out_gradient=out_gradient)
     gradient = graph.add_variable(out.dtype, out.shape, f"{debug_context}/out")
     target = graph.target
 

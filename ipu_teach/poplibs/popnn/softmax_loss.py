@@ -66,9 +66,8 @@ class SoftmaxCrossEntropy(Vertex):
         is_masked = expected_column == MASKED_LABEL_CODE
         self.loss = np.where(is_masked, 0, losses).reshape(-1)
         probabilities = exponentials / total
-        self.deltas = np.where(
-            is_masked, probabilities * 0, probabilities - is_expected
-        )  # 0, or NaN as in PyTorch
+        # multiplied by 0, so that a masked row with NaN has the gradient NaN, as in PyTorch
+        self.deltas = np.where(is_masked, probabilities * 0, probabilities - is_expected)
 
     def cycles(self, target: Target) -> int:
         num_rows, num_classes = self.scores.shape
