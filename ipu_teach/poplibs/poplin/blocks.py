@@ -215,7 +215,7 @@ def _strides(tensor: Tensor) -> tuple[int, ...]:
 def _shifted(
     share_rows: list[tuple[Array, Tensor]], block_offsets: Array, vertex_order: Array
 ) -> Column:
-    """Return a column with the share of every block, from that of the first block of each shape.
+    """Return a `Column` with the share of every block, from that of the first block of each shape.
 
     `share_rows` contains pairs (numbers of the blocks of a shape, tensor of the first of these
     blocks). `block_offsets` contains the memory offset of each block. `vertex_order` contains, for
@@ -245,7 +245,7 @@ def _blocks(
     row_index_pair: tuple[list[Part], Array],
     column_index_pair: tuple[list[Part], Array],
 ) -> Column:
-    """Return a column with each vertex's block of a tensor [groups, rows, columns].
+    """Return a `Column` with each vertex's block of `tensor` [groups, rows, columns].
 
     `row_index_pair` contains the intervals (begin, end) of the rows, and for each vertex the index
     of its interval. `column_index_pair` contains the same two values for the columns.

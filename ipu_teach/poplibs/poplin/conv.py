@@ -110,8 +110,7 @@ class ConvPlan:
     def utilisation(self) -> float:
         """The multiply-accumulates as a share (0 to 1) of the maximum in these cycles.
 
-        The most possible is reached if the matrix-multiply units of all tiles are busy in all
-        modelled cycles.
+        At the maximum, the matrix-multiply units of all tiles are busy in all modelled cycles.
         """
         partials_dtype = self.products[0].product.partials if self.products else None
         peak_macs = macs_per_cycle(self.params.dtype, partials_dtype, self.target) * self.cycles

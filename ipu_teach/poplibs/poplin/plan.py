@@ -663,7 +663,7 @@ def _costs(
     inner_steps: int,
     column_steps: int,
 ) -> Costs:
-    """Return the modelled cycles of each activity, such as "multiply": int64[partitions]."""
+    """Return a dict from activities, such as "multiply", to modelled cycles, int64[partitions]."""
     groups, rows, inner, columns, inner_blocks, *_ = block_sizes.values()
     num_steps = inner_steps * column_steps
     superstep_cycles = target.internal_sync_cycles + int(arrival_cycles(target).max())

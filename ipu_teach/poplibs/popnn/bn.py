@@ -78,10 +78,9 @@ def batch_norm_param_gradients() -> None:
 def batch_norm_gradients() -> None:
     """Return the gradient of the input x of the norm, in the shape of x.
 
-    The gradient includes the parts that pass through the mean and the variance. `whitened` is the
-    second result of `batch_normalise`, and `dy` is the gradient of its first result. `inv_std_dev`
-    is the second result of `batch_norm_statistics`. `partials_type` is as for
-    `batch_norm_param_gradients`.
+    It takes into account that mean and variance depend on x. `whitened` is the second result of
+    `batch_normalise`, and `dy` is the gradient of its first result. `inv_std_dev` is the second
+    result of `batch_norm_statistics`. `partials_type` is as for `batch_norm_param_gradients`.
 
     :raises PoplibsError: if a shape or dtype does not fit.
     """

@@ -55,10 +55,9 @@ def instance_norm_param_gradients() -> None:
 def instance_norm_gradients() -> None:
     """Return the gradient of the input x of the norm, in the shape of x.
 
-    The gradient includes the parts that pass through the mean and the variance. `whitened` is the
-    second result of `instance_normalise`, and `dy` is the gradient of its first result.
-    `inv_std_dev` is the second result of `instance_norm_statistics`. `partials_type` is as for
-    `bn.batch_norm_param_gradients`.
+    It takes into account that mean and variance depend on x. `whitened` is the second result of
+    `instance_normalise`, and `dy` is the gradient of its first result. `inv_std_dev` is the second
+    result of `instance_norm_statistics`. `partials_type` is as for `bn.batch_norm_param_gradients`.
 
     :raises PoplibsError: if a shape or dtype does not fit.
     """

@@ -88,7 +88,8 @@ def cross_entropy(
 class _CrossEntropy(Vertex):
     """The base class of vertices that compute `cross_entropy` for some rows.
 
-    HALF stands for the dtype of the probabilities and the deltas; `typed` replaces it.
+    In the fields, HALF stands for the dtype of the probabilities and the deltas; `typed` replaces
+    it.
     """
 
     probabilities: Input[Vector[Vector[HALF]]]
@@ -191,7 +192,8 @@ class SumLosses(Vertex):
 class SumSquared(Vertex):
     """Set `loss` to half the sum of (outputs - expected)^2 for each row.
 
-    `deltas` receives scale * (outputs - expected). HALF stands for the dtype of the outputs.
+    `deltas` receives scale * (outputs - expected). In the fields, HALF stands for the dtype of the
+    outputs.
     """
 
     outputs: Input[Vector[Vector[HALF]]]

@@ -235,8 +235,8 @@ def shares(work: Sequence[Array], ranges: Ranges, workers: int) -> tuple[Array, 
 
     The workers divide the block's elements evenly, in row-major order, so a worker has parts of
     several rows. `rows` counts these parts. A piece is a pair of such a part and an element of the
-    window for which the part has work. `elements` counts the elements of all
-    pieces. `work` and `ranges` are as for `PoolPlan.cycles`.
+    window for which the part has work. `elements` counts the elements of all pieces. `work` and
+    `ranges` are as for `PoolPlan.cycles`.
     """
     *outer_work, row_work = (
         dim_work[:, begin:end] for dim_work, (begin, end) in zip(work, ranges[2:], strict=True)

@@ -573,8 +573,7 @@ def pool_input_gradient(
     overlapping windows are added. Sums of HALF are accumulated in FLOAT and rounded to HALF once.
 
     :raises PoplibsError: if a tensor does not fit `params`, or if the other arguments do not fit
-        its
-        kind of pooling.
+        its kind of pooling.
     """
     _check_gradient(graph, params, x, pooled, dy=dy, is_scaled=use_scaled_gradient, ties=ties)
     is_maximum = params.kind is PoolingType.MAX

@@ -101,7 +101,7 @@ class RowPartColumns:
         self._sizes = np.array([part.end - part.begin for part in self._parts], np.int64)
 
     def elements(self, matrix: Tensor) -> Column:
-        """Return a column with the elements of each part, taken from `matrix` [rows, columns]."""
+        """Return a `Column` with the elements of each part in `matrix` [rows, columns]."""
         strides = matrix.layout.strides
         if strides is None:
             return Column.of(part.of(matrix) for part in self._parts)
@@ -110,12 +110,12 @@ class RowPartColumns:
         return Column(offsets, form_numbers, [matrix[0, :size].form for size in sizes.tolist()])
 
     def cells(self, variable: Tensor) -> Column:
-        """Return a column with one element for each part, taken from `variable` [rows, parts]."""
+        """Return a `Column` with the element of each part in `variable` [rows, parts]."""
         offsets = variable.offset + self._rows * variable.shape[1] + self._numbers
         return Column(offsets, np.zeros_like(offsets), [variable[0, 0].form])
 
     def rows(self, variable: Tensor) -> Column:
-        """Return a column with a row for each part: its row of `variable` [rows, parts]."""
+        """Return a `Column` with, for each part, its whole row of `variable` [rows, parts]."""
         return Column.of(variable[row] for row in range(variable.shape[0])).at(self._rows)
 
     def map_elements(self, variable: Tensor) -> None:

@@ -126,7 +126,7 @@ class LogSoftmax(Vertex):
 class SoftmaxPartMaximum(Vertex):
     """Set `maximum` to the maximum of x, a part of a row.
 
-    In the field of x, HALF stands for the dtype of x; `typed` replaces it.
+    In the fields, HALF stands for the dtype of x; `typed` replaces it.
     """
 
     x: Input[Vector[HALF]]
@@ -143,7 +143,7 @@ class SoftmaxPartSum(Vertex):
     """Set `total` to the sum of exp(x - maximum of the row) over x, a part of a row.
 
     `kept` receives these exponentials or, with `logarithm`, their exponents x - maximum. `maxima`
-    contains the maximum of each part of the row. HALF stands for the dtype of x.
+    contains the maximum of each part of the row. In the fields, HALF stands for the dtype of x.
     """
 
     x: Input[Vector[HALF]]
@@ -167,7 +167,7 @@ class SoftmaxPartResult(Vertex):
 
     `totals` contains the sum of each part of the row, and S is their sum. Without `logarithm`,
     `kept` are the exponentials, and `out` is `scale` * `kept` / S. With `logarithm`, `kept` are the
-    exponents, and `out` is `kept` - log(S). HALF stands for the dtype of `out`.
+    exponents, and `out` is `kept` - log(S). In the fields, HALF stands for the dtype of `out`.
     """
 
     kept: Input[Vector[FLOAT]]
@@ -191,7 +191,7 @@ class SoftmaxPartResult(Vertex):
 class SoftmaxGradPartSum(Vertex):
     """Set `total` to the sum of gradient * y over a part of a row.
 
-    HALF stands for the dtype of y and `gradient`.
+    In the fields, HALF stands for the dtype of y and `gradient`.
     """
 
     y: Input[Vector[HALF]]
@@ -208,8 +208,8 @@ class SoftmaxGradPartSum(Vertex):
 class SoftmaxGradPart(Vertex):
     """Set `out` to y * (gradient - sum of gradient * y over the row), for a part of the row.
 
-    `totals` contains that sum for each part of the row. HALF stands for the dtype of y, `gradient`
-    and `out`.
+    `totals` contains the sum of gradient * y over each part of the row. In the fields, HALF stands
+    for the dtype of y, `gradient` and `out`.
     """
 
     y: Input[Vector[HALF]]

@@ -46,7 +46,7 @@ class SoftmaxCrossEntropy(Vertex):
 
     `deltas` is the gradient of the loss: softmax(scores), minus 1 at the expected class. Loss and
     gradient are 0 for rows whose expected class is `MASKED_LABEL_CODE`. The loss is NaN if the
-    expected class does not exist. HALF stands for the dtype of the scores.
+    expected class does not exist. In the fields, HALF stands for the dtype of the scores.
     """
 
     scores: Input[Vector[Vector[HALF]]]
@@ -79,7 +79,7 @@ class SoftmaxPart(Vertex):
 
     `maximum` is the maximum of the part. `picked` is the score of the expected class, or 0 if this
     class is in another part. `first` is the class number of the part's first score. If all scores
-    are -infinity, the exponentials are 0. HALF stands for the dtype of the scores.
+    are -infinity, the exponentials are 0. In the fields, HALF stands for the dtype of the scores.
     """
 
     scores: Input[Vector[HALF]]
