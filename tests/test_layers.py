@@ -269,15 +269,21 @@ PARAMS = pooling.PoolParams(**GOOD)
         ),
         (
             lambda g, x, c, p: pooling.pool(g, PARAMS, x[:1], p),
-            ["two shapes that differ: (1, 4, 6, 5) and (2, 4, 6, 5)", "the input_shape of"],
+            [
+                "two shapes that differ: (1, 4, 6, 5) and (2, 4, 6, 5)",
+                "give x the shape params.input_shape.",
+            ],
         ),
         (
             lambda g, x, c, p: pooling.pool(g, pooling.PoolParams(**{**GOOD, "dtype": HALF}), x, p),
-            ["two dtypes that differ: FLOAT and HALF", "cast it with popops.cast"],
+            ["two dtypes that differ: FLOAT and HALF", "cast x with popops.cast"],
         ),
         (
             lambda g, x, c, p: pooling.pool_input_gradient(g, PARAMS, x, x, x, p),
-            ["two shapes that differ: (2, 4, 6, 5) and (2, 4, 5, 3)", "the output_shape of"],
+            [
+                "two shapes that differ: (2, 4, 6, 5) and (2, 4, 5, 3)",
+                "give dy the shape params.output_shape.",
+            ],
         ),
         (
             lambda g, x, c, p: gn.group_norm_statistics(g, x, 1e-3, p, 3),

@@ -263,7 +263,7 @@ def create_weights(
         if all(plan_of_product.taps for plan_of_product in combination)
     ]
     for combination, plan_of_product in zip(nonempty_classes, plan.products, strict=True):
-        map_blocks(graph, plan_of_product, _right(channels_first, combination), "b")
+        map_blocks(graph, plan_of_product, _right_operand(channels_first, combination), "b")
     return channels_first
 
 
@@ -291,7 +291,7 @@ def _patches(
     classes = params.classes()
     lower_padding = [0, 0]
     upper_padding = [0, 0]
-    x = _flipped(x, params)
+    x = _flip(x, params)
     for axis, classes_of_axis in enumerate(classes, 2):
         first_and_last = [
             (start_index, start_index + (residue.count - 1) * residue.step)
@@ -335,7 +335,7 @@ def _patches(
     return patches
 
 
-def _right(weights: Tensor, combination: Combination) -> Tensor:
+def _right_operand(weights: Tensor, combination: Combination) -> Tensor:
     """Return the right operand [groups, taps * channels, out_channels] for a class of outputs.
 
     It contains only the weights that the class uses. The input channels vary fastest.
@@ -351,7 +351,7 @@ def _right(weights: Tensor, combination: Combination) -> Tensor:
     return rolled.reshape((groups, prod(kernel) * in_channels, out_channels))
 
 
-def _interleaved(parts: list[Tensor], axis: int) -> Tensor:
+def _interleave(parts: list[Tensor], axis: int) -> Tensor:
     """Interleave the outputs of all classes along dimension `axis`.
 
     The result contains the first output of each class, then the second output of each class, and so
@@ -371,7 +371,7 @@ def _interleaved(parts: list[Tensor], axis: int) -> Tensor:
     return concat([interleaved.flatten(axis, axis + 2), *last_outputs], axis)
 
 
-def _turned(weights: Tensor) -> Tensor:
+def _transpose_and_flip(weights: Tensor) -> Tensor:
     for axis in range(3, weights.rank):
         weights = weights.reverse(axis)
     return weights.dim_shuffle([0, 2, 1, *range(3, weights.rank)])
@@ -410,8 +410,10 @@ def convolution(
     :raises PoplibsError: if a tensor or `plan` does not fit `params`, or if no plan fits on a tile.
     :raises InvalidOptionError: if an option is invalid, or given as an option and as a keyword.
     """
-    turned_weights = _turned(weights) if transpose_and_flip_weights else weights
-    _check_given(params, x=(x, params.input_shape), weights=(turned_weights, params.weights_shape))
+    effective_weights = _transpose_and_flip(weights) if transpose_and_flip_weights else weights
+    _check_given(
+        params, x=(x, params.input_shape), weights=(effective_weights, params.weights_shape)
+    )
     wish = wish_of(options, partials_type, available_memory_proportion)
     if plan is None:
         plan = _plan(params, graph.target, PASSES[1], wish, cache)
@@ -421,10 +423,10 @@ def convolution(
             {plan.target.num_tiles:,} tiles. The call has input {params.input_shape} and weights
             {params.weights_shape} on {graph.target.num_tiles:,} tiles.
             next:  plan this convolution: poplin.plan_convolution(params, graph.target).""")
-    return _convolved(graph, x, turned_weights, params, plan, prog, debug_context)
+    return _convolve(graph, x, effective_weights, params, plan, prog, debug_context)
 
 
-def _convolved(
+def _convolve(
     graph: Graph,
     x: Tensor,
     weights: Tensor,
@@ -445,8 +447,8 @@ def _convolved(
             out = linear(graph, out_dtype or params.dtype, shape, f"{suffix}/out")
             zero(graph, out, prog, f"{suffix}/zero")
         else:
-            out = _multiplied(
-                graph, patches, _right(weights, combination), next(products), prog, suffix
+            out = _multiply(
+                graph, patches, _right_operand(weights, combination), next(products), prog, suffix
             )
         class_field = [residue.count for residue in combination]
         by_combination[combination] = out.reshape(
@@ -459,13 +461,13 @@ def _convolved(
         outputs_of_classes = [
             joined((*chosen_classes, residue), other_dims[1:]) for residue in other_dims[0]
         ]
-        return _interleaved(outputs_of_classes, 2 + len(chosen_classes))
+        return _interleave(outputs_of_classes, 2 + len(chosen_classes))
 
     full_field = joined((), params.classes())  # [groups, batch, *field, channels of a group]
     return full_field.dim_roll(full_field.rank - 1, 1).dim_roll(2, 0).flatten(1, 3)
 
 
-def _multiplied(
+def _multiply(
     graph: Graph, left: Tensor, right: Tensor, plan: MatMulPlan, prog: Program, name: str
 ) -> Tensor:
     dtypes = {"out_type": plan.product.out, "partials_type": plan.product.partials}
@@ -495,13 +497,13 @@ def convolution_input_gradient(
     """
     _check_given(params, dy=(dy, params.output_shape), weights=(weights, params.weights_shape))
     plan = plan_convolution(params, graph.target, _BACKWARD, options=options)
-    input_gradient = _convolved(
-        graph, dy, _turned(weights), params.gradient(), plan, prog, debug_context
+    input_gradient = _convolve(
+        graph, dy, _transpose_and_flip(weights), params.gradient(), plan, prog, debug_context
     )
-    return _flipped(input_gradient, params)
+    return _flip(input_gradient, params)
 
 
-def _flipped(x: Tensor, params: ConvParams) -> Tensor:
+def _flip(x: Tensor, params: ConvParams) -> Tensor:
     """Return a view of x [batch, channels, *field], reversed where `flip_input` is true."""
     for axis, flip in enumerate(params.flip_input, 2):  # type: ignore[arg-type]
         x = x.reverse(axis) if flip else x
@@ -546,7 +548,7 @@ def calculate_weight_deltas(
             ).sub_sample(residue.period, axis)
         suffix = debug_context if len(plan.products) == 1 else f"{debug_context}/{product_number}"
         right = class_gradient.flatten(1, class_gradient.rank - 1)
-        product_result = _multiplied(
+        product_result = _multiply(
             graph, left.dim_shuffle([0, 2, 1]), right, next(products), prog, suffix
         )
         class_deltas = product_result.reshape(
@@ -642,7 +644,7 @@ def weights_transpose_chans_flip_xy(
 
     :raises PoplibsError: if the shapes or dtypes do not fit.
     """
-    turned = _turned(weights_in)
+    turned = _transpose_and_flip(weights_in)
     tensors = {"weights_in": weights_in, "weights_out": weights_out}
     advice = "create weights_out with the two dimensions of channels exchanged."
     check_alike(advice, "cast one of them.", turned.shape, **tensors)

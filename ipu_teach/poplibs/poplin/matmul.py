@@ -30,7 +30,7 @@ INNER = "give b as many rows as a has columns; perhaps transpose one of them."
 Plan = MatMulPlan | None
 
 
-def _multiplied(
+def _mat_mul_of_rank(
     rank: int,
     graph: Graph,
     a: Free,
@@ -47,13 +47,13 @@ def _multiplied(
 ) -> Tensor:
     _check_ranks(graph, rank, a=a, b=b)
     wish = wish_of(options, partials_type, available_memory_proportion)
-    full_product, settled_plan = _settled(graph, a, b, out_type, wish, plan, cache)
+    full_product, settled_plan = _product_and_plan(graph, a, b, out_type, wish, plan, cache)
     left, right = (operand if rank == 3 else operand.expand((0,)) for operand in (a, b))
     result = _mat_mul(graph, full_product, settled_plan, left, right, prog, debug_context)
     return result if rank == 3 else result[0]
 
 
-@variant(_multiplied, 2)
+@variant(_mat_mul_of_rank, 2)
 def mat_mul() -> None:
     """Return the matrix product [m, n] of a [m, k] and b [k, n].
 
@@ -91,7 +91,7 @@ def mat_mul() -> None:
     """
 
 
-@variant(_multiplied, 3)
+@variant(_mat_mul_of_rank, 3)
 def mat_mul_grouped() -> None:
     """Return the products [groups, m, n] of a [groups, m, k] and b [groups, k, n].
 
@@ -99,7 +99,7 @@ def mat_mul_grouped() -> None:
     """
 
 
-def _accumulated(
+def _mat_mul_acc_of_rank(
     rank: int,
     graph: Graph,
     c: Free,
@@ -122,7 +122,7 @@ def _accumulated(
     check_same(
         "shapes", c.shape, shape, context, "give c as many rows as a, and as many columns as b."
     )
-    full_product, plan = _settled(graph, a, b, c.dtype, wish, None, cache)
+    full_product, plan = _product_and_plan(graph, a, b, c.dtype, wish, None, cache)
     check_finite("k", check_factor(graph, "k", k, c.dtype))
     if plan is None:
         return
@@ -131,7 +131,7 @@ def _accumulated(
     scaled_add_to(graph, c, result, k, prog, f"{debug_context}/add")
 
 
-@variant(_accumulated, 2)
+@variant(_mat_mul_acc_of_rank, 2)
 def mat_mul_acc() -> None:
     """Add k * (a @ b) to c [m, n], in place.
 
@@ -145,7 +145,7 @@ def mat_mul_acc() -> None:
     """
 
 
-@variant(_accumulated, 3)
+@variant(_mat_mul_acc_of_rank, 3)
 def mat_mul_grouped_acc() -> None:
     """Add k * (a @ b) to c [groups, m, n] for each group, in place.
 
@@ -167,7 +167,7 @@ def _check_ranks(graph: Graph, rank: int, **tensors: Tensor) -> None:
         )
 
 
-def _settled(
+def _product_and_plan(
     graph: Graph,
     a: Tensor,
     b: Tensor,

@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 
-def _created(
+def _create_for_rank(
     side: tuple[int, str],
     graph: Graph,
     dtype: type[DType],
@@ -56,10 +56,10 @@ def _created(
     `side` is (number of dimensions, "a", "b" or "out").
     """
     wish = out_type, options, partials_type, available_memory_proportion
-    return _made(graph, dtype, (a_shape, b_shape), name, wish, side)
+    return _create(graph, dtype, (a_shape, b_shape), name, wish, side)
 
 
-@variant(_created, (2, "a"))
+@variant(_create_for_rank, (2, "a"))
 def create_mat_mul_input_lhs() -> None:
     """Return a variable of `a_shape` (m, k), mapped as `mat_mul` needs its left operand.
 
@@ -72,7 +72,7 @@ def create_mat_mul_input_lhs() -> None:
     """
 
 
-@variant(_created, (2, "b"))
+@variant(_create_for_rank, (2, "b"))
 def create_mat_mul_input_rhs() -> None:
     """Return a variable of `b_shape` (k, n), mapped as `mat_mul` needs its right operand.
 
@@ -81,7 +81,7 @@ def create_mat_mul_input_rhs() -> None:
     """
 
 
-@variant(_created, (2, "out"))
+@variant(_create_for_rank, (2, "out"))
 def create_mat_mul_output() -> None:
     """Return a variable [m, n], mapped like the result of `mat_mul`.
 
@@ -94,7 +94,7 @@ def create_mat_mul_output() -> None:
     """
 
 
-@variant(_created, (3, "a"))
+@variant(_create_for_rank, (3, "a"))
 def create_mat_mul_grouped_input_lhs() -> None:
     """Return a variable of `a_shape` (groups, m, k), mapped as `mat_mul_grouped` needs it.
 
@@ -102,7 +102,7 @@ def create_mat_mul_grouped_input_lhs() -> None:
     """
 
 
-@variant(_created, (3, "b"))
+@variant(_create_for_rank, (3, "b"))
 def create_mat_mul_grouped_input_rhs() -> None:
     """Return a variable of `b_shape` (groups, k, n), mapped as `mat_mul_grouped` needs it.
 
@@ -110,7 +110,7 @@ def create_mat_mul_grouped_input_rhs() -> None:
     """
 
 
-@variant(_created, (3, "out"))
+@variant(_create_for_rank, (3, "out"))
 def create_mat_mul_grouped_output() -> None:
     """Return a variable [groups, m, n], mapped like the result of `mat_mul_grouped`.
 
@@ -141,12 +141,12 @@ def pre_arrange_mat_mul_input_rhs(
     :raises InvalidOptionError: if an option is invalid.
     """
     wish = out_type, options, partials_type, available_memory_proportion
-    rearranged = _made(graph, b.dtype, (a_shape, b.shape), f"{debug_context}/b", wish, (2, "b"))
+    rearranged = _create(graph, b.dtype, (a_shape, b.shape), f"{debug_context}/b", wish, (2, "b"))
     prog.add(Copy(b, rearranged))
     return rearranged
 
 
-def _reported(
+def _print_plan(
     rank: int,
     graph: Graph,
     dtype: type[DType],
@@ -162,7 +162,7 @@ def _reported(
     if file is not None and not callable(getattr(file, "write", None)):
         raise as_given(file, "file", "give an open text file, or leave it out to print.")
     wish = out_type, options, partials_type, available_memory_proportion
-    _, full_product, plan = _planned(graph, dtype, (a_shape, b_shape), wish, rank)
+    _, full_product, plan = _plan_of(graph, dtype, (a_shape, b_shape), wish, rank)
     print(
         repr(plan)
         if plan is not None
@@ -173,7 +173,7 @@ def _reported(
         print(f"  {part + ':':30} {cycles:>12,} modelled cycles", file=file)
 
 
-@variant(_reported, 2)
+@variant(_print_plan, 2)
 def mat_mul_report_plan() -> None:
     """Print the plan of `mat_mul` for `a_shape` (m, k) and `b_shape` (k, n), with its cycles.
 
@@ -184,7 +184,7 @@ def mat_mul_report_plan() -> None:
     """
 
 
-@variant(_reported, 3)
+@variant(_print_plan, 3)
 def mat_mul_grouped_report_plan() -> None:
     """Print the plan of `mat_mul_grouped` for (groups, m, k) and (groups, k, n), with its cycles.
 
@@ -192,7 +192,7 @@ def mat_mul_grouped_report_plan() -> None:
     """
 
 
-def _planned(
+def _plan_of(
     graph: Graph, dtype: object, shapes: tuple[object, object], wish: tuple[Any, ...], rank: int
 ) -> tuple[list[int], Product, MatMulPlan | None]:
     """Return `(groups, product, plan)` for operands of the two `shapes`.
@@ -214,7 +214,7 @@ def _planned(
     return groups, full_product, planned(full_product, graph.target, valid_wish)
 
 
-def _made(
+def _create(
     graph: Graph,
     dtype: object,
     shapes: tuple[object, object],
@@ -225,7 +225,7 @@ def _made(
     rank, side = operand_side
     if name is not None:
         check_name(name, "name")
-    groups, full_product, plan = _planned(graph, dtype, shapes, wish, rank)
+    groups, full_product, plan = _plan_of(graph, dtype, shapes, wish, rank)
     m = full_product.m
     k = full_product.k
     n = full_product.n

@@ -122,16 +122,16 @@ class Norm:
             (batch_size, 1, self.groups) if self.strided else (batch_size, self.groups, 1)
         )
         broadcast = broadcast_to_match(statistic_column, (batch_size, *self._sizes()))
-        return self._seen(broadcast.reshape(self.x.shape[:2]))
+        return self._broadcast(broadcast.reshape(self.x.shape[:2]))
 
     def of_channels(self, vector: Tensor) -> Tensor:
         """Return `vector` broadcast to x's shape: at each element of x, the value for its channel.
 
         `vector` has one element for each channel.
         """
-        return self._seen(vector.reshape((1, vector.num_elements)))
+        return self._broadcast(vector.reshape((1, vector.num_elements)))
 
-    def _seen(self, matrix: Tensor) -> Tensor:
+    def _broadcast(self, matrix: Tensor) -> Tensor:
         expanded = matrix.reshape((*matrix.shape, *(1,) * (self.x.rank - 2)))
         return broadcast_to_match(expanded, self.x.shape)
 

@@ -129,7 +129,7 @@ class PoolParams:
                 raise _wrong(
                     "a kernel of", kernel, "make the kernel or the field smaller.", problem
                 )
-            if not self._inside(d).all():
+            if not self._num_inside(d).all():
                 problem = (
                     f" {context}, with a kernel of {kernel}: some windows contain only padding"
                 )
@@ -162,7 +162,7 @@ class PoolParams:
         """The shape of the result: [batch_size, channels, *output_field]."""
         return (self.batch_size, self.channels, *self.output_field)
 
-    def _seen(self, d: int) -> Array:
+    def _field_positions(self, d: int) -> Array:
         """Return int[kernel, windows]: the field position of each element of each window.
 
         Windows and positions are those in dimension `d` of the field. -1 stands for an element
@@ -177,7 +177,7 @@ class PoolParams:
         )
         return np.where(is_inside, field_position, -1)
 
-    def _seen_by(self, d: int) -> tuple[Array, Array]:
+    def _windows_of_elements(self, d: int) -> tuple[Array, Array]:
         """Return `(windows, places)`, each int[windows per element, input_field].
 
         A column belongs to an element in dimension `d` of the field. It contains the windows that
@@ -191,21 +191,21 @@ class PoolParams:
         is_in_window = (window >= 0) & (window < self.output_field[d]) & (place_in_window < kernel)
         return np.where(is_in_window, window, -1), np.where(is_in_window, place_in_window, -1)
 
-    def _work(self, d: int) -> Array:
+    def _is_inside(self, d: int) -> Array:
         """Return bool[kernel, windows]: whether an element of a window is inside dimension `d`."""
-        return self._seen(d) >= 0
+        return self._field_positions(d) >= 0
 
-    def _work_of(self, d: int) -> Array:
+    def _has_index(self, d: int) -> Array:
         """Return bool[kernel, input_field]: whether an element has this index in some window.
 
         Only dimension `d` of the field is considered.
         """
-        place = self._seen_by(d)[1]
+        place = self._windows_of_elements(d)[1]
         return np.asarray((place == np.arange(self.kernel[d])[:, None, None]).any(1))
 
-    def _inside(self, d: int) -> Array:
+    def _num_inside(self, d: int) -> Array:
         """Return int[windows]: the number of elements of each window inside dimension `d`."""
-        return np.asarray(self._work(d).sum(axis=0))
+        return np.asarray(self._is_inside(d).sum(axis=0))
 
 
 class _Windows(SupervisorVertex):
@@ -350,7 +350,7 @@ class _Call:
         places_of_block = [self.plan.places(ranges) for _, ranges in self.blocks]
         self.order = np.concatenate(places_of_block)
         self.ends = np.cumsum([0, *map(len, places_of_block)])
-        places_inside = params._work if forward else params._work_of
+        places_inside = params._is_inside if forward else params._has_index
         self.work = [places_inside(d) for d in range(len(params.kernel))]
 
     def flat(self, tensor: Tensor) -> Tensor:
@@ -358,7 +358,7 @@ class _Call:
         grouped = tensor.reshape((batch, channels // self.group, self.group, *field))
         return grouped.dim_shuffle([1, 0, *range(3, grouped.rank), 2]).flatten()
 
-    def seen(self, flat: Tensor, shape: Shape) -> Tensor:
+    def view(self, flat: Tensor, shape: Shape) -> Tensor:
         """Return a view of a flat tensor in the shape (batch, channels, *field)."""
         grouped = flat.reshape(self._shape(shape))
         return grouped.dim_shuffle([1, 0, grouped.rank - 1, *range(2, grouped.rank - 1)]).reshape(
@@ -402,7 +402,7 @@ class _Call:
             return 1, None
         num_inside: Array = np.ones((), np.int64)
         for d in range(len(params.kernel)):
-            num_inside = num_inside[..., None] * params._inside(d)
+            num_inside = num_inside[..., None] * params._num_inside(d)
         if num_inside.min() == num_inside.max():
             return int(num_inside.max()), None
         grouped_shape = self._shape(params.output_shape)
@@ -412,7 +412,7 @@ class _Call:
     def windows(self) -> _Tables:
         """Return the indices of the elements of x that each window contains."""
         params = self.params
-        return self._tables(params.input_shape, params._seen)
+        return self._tables(params.input_shape, params._field_positions)
 
     def windows_of(self, per_window: bool = False) -> _Tables:
         """Return the indices of the windows that contain each element of x.
@@ -426,7 +426,7 @@ class _Call:
         field_strides = self._strides(shape)[2:]
 
         def distances(d: int) -> Array:
-            window, place_in_window = params._seen_by(d)
+            window, place_in_window = params._windows_of_elements(d)
             distance = window * field_strides[d] + per_window * place_in_window * place_strides[d]
             return np.where(window < 0, -1, distance)
 
@@ -543,13 +543,13 @@ def pool(
     windows = (call.flat(x), call.windows())
     if is_maximum:
         call.run(MaxPooling, "MAX", out, {}, gathered={"x": (*windows, -np.inf)})
-        return call.seen(out, params.output_shape)
+        return call.view(out, params.output_shape)
     divisor, counts = call.counts()
     sums = out if counts is None else call.new("sums", FLOAT)
     call.run(SumPooling, "AVG", sums, {}, gathered={"x": (*windows, 0.0)}, divisor=divisor)
     if counts is not None:
         call.run(SelectiveScaling, "AVG", out, {"x": sums, "counts": counts}, gathered={})
-    return call.seen(out, params.output_shape)
+    return call.view(out, params.output_shape)
 
 
 @library
@@ -586,26 +586,28 @@ def pool_input_gradient(
             "gradient": (call.flat(dy), call.windows_of(), 0.0),
         }
         call.run(MaxPoolingGrad, "GRAD", out, {"x": call.flat(x)}, gathered=window_tensors)
-        return call.seen(out, params.input_shape)
+        return call.view(out, params.input_shape)
     call = _Call(graph, params, dy, prog, name=debug_context, kind="AVG", forward=False)
     out = call.new("out")
     divisor = 1
     if per_window:
-        gradients_of_places = _shared_slopes(
+        gradients_of_places = _shared_gradients(
             graph, params, x, dy, prog=prog, name=debug_context, is_first_only=ties == "first"
         )
     else:
-        gradient_of_window, divisor = _averaged_slope(graph, params, dy, prog, name=debug_context)
+        gradient_of_window, divisor = _averaged_gradient(
+            graph, params, dy, prog, name=debug_context
+        )
         gradients_of_places = [gradient_of_window]
     gradient_of_windows = concat(
         [call.flat(place_gradient) for place_gradient in gradients_of_places]
     )
     gathered = {"x": (gradient_of_windows, call.windows_of(per_window), 0.0)}
     call.run(SumPooling, "AVG", out, {}, gathered=gathered, divisor=divisor)
-    return call.seen(out, params.input_shape)
+    return call.view(out, params.input_shape)
 
 
-def _shared_slopes(
+def _shared_gradients(
     graph: Graph,
     params: PoolParams,
     x: Tensor,
@@ -625,7 +627,7 @@ def _shared_slopes(
     place_gradients = graph.add_variable(dtype, (num_places, dy.num_elements), f"{name}/apart")
     flat_gradients = [place_gradients[place_number] for place_number in range(num_places)]
     gradients = [
-        windows.seen(place_gradient, params.output_shape) for place_gradient in flat_gradients
+        windows.view(place_gradient, params.output_shape) for place_gradient in flat_gradients
     ]
     for place_gradient in flat_gradients:
         windows.spread(place_gradient)
@@ -637,7 +639,7 @@ def _shared_slopes(
     return gradients
 
 
-def _averaged_slope(
+def _averaged_gradient(
     graph: Graph, params: PoolParams, dy: Tensor, prog: Program, name: str
 ) -> tuple[Tensor, int]:
     """Return `(gradients, divisor)` of AVG or SUM, where `gradients` has the output's shape.
@@ -653,7 +655,7 @@ def _averaged_slope(
     window_gradients = windows.new("shares", FLOAT)
     same_shape = {"x": windows.flat(dy), "counts": counts}
     windows.run(SelectiveScaling, "AVG", window_gradients, same_shape, gathered={})
-    return windows.seen(window_gradients, params.output_shape), divisor
+    return windows.view(window_gradients, params.output_shape), divisor
 
 
 def _check_gradient(

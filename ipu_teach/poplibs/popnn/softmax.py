@@ -142,20 +142,20 @@ class SoftmaxPartMaximum(Vertex):
 class SoftmaxPartSum(Vertex):
     """Set `total` to the sum of exp(x - maximum of the row) over x, a part of a row.
 
-    `kept` receives these exponentials or, with `logarithm`, their exponents x - maximum. `maxima`
+    `terms` receives these exponentials or, with `logarithm`, their exponents x - maximum. `maxima`
     contains the maximum of each part of the row. In the fields, HALF stands for the dtype of x.
     """
 
     x: Input[Vector[HALF]]
     maxima: Input[Vector[FLOAT]]
-    kept: Output[Vector[FLOAT]]
+    terms: Output[Vector[FLOAT]]
     total: Output[FLOAT]
     logarithm: ClassVar[bool]
 
     def compute(self) -> None:
         shifted = self.x.astype(np.float32) - np.max(self.maxima)
         exponentials = np.exp(shifted)
-        self.kept = shifted if self.logarithm else exponentials
+        self.terms = shifted if self.logarithm else exponentials
         self.total = np.sum(exponentials)
 
     def cycles(self, target: Target) -> int:
@@ -166,11 +166,11 @@ class SoftmaxPartResult(Vertex):
     """Set `out` to the softmax of a part of a row, or to its logarithm.
 
     `totals` contains the sum of each part of the row, and S is their sum. Without `logarithm`,
-    `kept` are the exponentials, and `out` is `scale` * `kept` / S. With `logarithm`, `kept` are the
-    exponents, and `out` is `kept` - log(S). In the fields, HALF stands for the dtype of `out`.
+    `terms` are the exponentials, and `out` is `scale` * `terms` / S. With `logarithm`, `terms` are
+    the exponents, and `out` is `terms` - log(S). In the fields, HALF stands for the dtype of `out`.
     """
 
-    kept: Input[Vector[FLOAT]]
+    terms: Input[Vector[FLOAT]]
     totals: Input[Vector[FLOAT]]
     out: Output[Vector[HALF]]
     scale: ClassVar[float]
@@ -179,9 +179,9 @@ class SoftmaxPartResult(Vertex):
     def compute(self) -> None:
         total = np.sum(self.totals)
         if self.logarithm:
-            self.out = self.kept - np.log(total)
+            self.out = self.terms - np.log(total)
         else:
-            self.out = _scaled(self.kept / total, self.scale)
+            self.out = _scaled(self.terms / total, self.scale)
 
     def cycles(self, target: Target) -> int:
         sizes = len(self.out), len(self.totals)
@@ -384,18 +384,18 @@ def _by_parts(
     num_rows = x.shape[0]
     maxima = graph.add_variable(FLOAT, (num_rows, num_parts), f"{name}/maxima")
     totals = graph.add_variable(FLOAT, (num_rows, num_parts), f"{name}/totals")
-    kept = graph.add_variable(
+    terms = graph.add_variable(
         FLOAT, x.shape, f"{name}/{'exponents' if logarithm else 'exponentials'}"
     )
     columns = RowPartColumns(graph, x.shape, num_parts)
     for cells in (maxima, totals):
         columns.map_cells(cells)
-    columns.map_elements(kept)
+    columns.map_elements(terms)
     if is_new:
         columns.map_elements(out)
     maximum_codelet, sum_codelet, result_codelet = _part_codelets(dtype, logarithm, scale)
     x_column = columns.elements(x)
-    kept_column = columns.elements(kept)
+    terms_column = columns.elements(terms)
     edges = {"x": x_column, "maximum": columns.cells(maxima)}
     columns.step(prog, f"{name}/maxima", maximum_codelet, edges)
     columns.step(
@@ -404,7 +404,7 @@ def _by_parts(
         sum_codelet,
         {
             "x": x_column,
-            "kept": kept_column,
+            "terms": terms_column,
             "maxima": columns.rows(maxima),
             "total": columns.cells(totals),
         },
@@ -413,7 +413,7 @@ def _by_parts(
         prog,
         name,
         result_codelet,
-        {"kept": kept_column, "totals": columns.rows(totals), "out": columns.elements(out)},
+        {"terms": terms_column, "totals": columns.rows(totals), "out": columns.elements(out)},
     )
     return True
 
