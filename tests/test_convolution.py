@@ -363,24 +363,25 @@ def refusals(graph: Graph, prog: Sequence) -> list[tuple[Any, str]]:
             lambda: convolution(graph, x, weights, some(in_channels=2), prog),
             "convolution() was given two shapes that differ: (2, 4, 6, 6) and (2, 2, 6, 6).\n"
             "  where: x Tensor('x', FLOAT, shape (2, 4, 6, 6))\n"
-            "  next:  give x the shape of its params.",
+            "  next:  give x the shape in the params.",
         ),
         (
             lambda: convolution(graph, x, weights, params, prog, True),
             "convolution() was given two shapes that differ: (1, 4, 8, 3, 3) and (1, 8, 4, 3, 3).\n"
             "  where: weights Tensor('w', FLOAT, shape (1, 4, 8, 3, 3))\n"
-            "  next:  give weights the shape of its params.",
+            "  next:  give weights the shape in the params.",
         ),
         (
             lambda: convolution(graph, x, half, params, prog),
             "convolution() was given two dtypes that differ: HALF and FLOAT.\n"
             "  where: weights Tensor('h', HALF, shape (1, 8, 4, 3, 3))\n"
-            "  next:  give weights the dtype of its params, or cast it.",
+            "  next:  give weights the dtype in the params, or cast it.",
         ),
         (
             lambda: convolution(graph, x, weights, params, prog, plan=other),
-            "convolution() was given a plan of (1, 4, 6, 6) with (1, 8, 4, 3, 3) on 2 tiles, "
-            "TRAINING_FWD, for (2, 4, 6, 6) with (1, 8, 4, 3, 3) on 2.\n"
+            "convolution() was given a plan for another convolution. The plan is for the pass "
+            "TRAINING_FWD, input (1, 4, 6, 6) and weights (1, 8, 4, 3, 3) on 2 tiles. The call has "
+            "input (2, 4, 6, 6) and weights (1, 8, 4, 3, 3) on 2 tiles.\n"
             "  next:  plan this convolution: poplin.plan_convolution(params, "
             "graph.target).",
         ),

@@ -178,13 +178,13 @@ def test_a_callback_of_ones_own_adds_up_and_what_it_gives_is_looked_at() -> None
         (
             {"reduce_callback": lambda *given: None},
             "distributed_batch_norm_statistics() was given None as the result of reduce_callback.\n"
-            "  next:  return a list like tensors.",
+            "  next:  return a list of sums, with the shapes of the tensors.",
         ),
         (
             {"norm_batch_size": 3},
             "distributed_batch_norm_statistics() was given 3 as norm_batch_size, for 2 samples on "
             "each of 2 replicas.\n  where: Tensor('variable0', FLOAT, shape (2, 3, 4))\n"
-            "  next:  give 2 times a divisor of 2.",
+            "  next:  give norm_batch_size as 2 times a divisor of 2.",
         ),
     ):
         with pytest.raises(PoplibsError) as caught:
@@ -222,27 +222,28 @@ GOOD: dict[str, Any] = {
         (
             {"kernel": (2, 8)},
             "a kernel of 8 in dimension 1 of the field, which has 7 elements with its padding.\n"
-            "  next:  make it smaller, or pad the field.",
+            "  next:  make the kernel smaller, or pad the field.",
         ),
-        ({"stride": (0, 2)}, "stride (0, 2).\n  next:  give 1 or more."),
-        ({"input_field": (6, -5)}, "input_field (6, -5).\n  next:  give 1 or more."),
+        ({"stride": (0, 2)}, "stride (0, 2).\n  next:  give numbers of 1 or more."),
+        ({"input_field": (6, -5)}, "input_field (6, -5).\n  next:  give numbers of 1 or more."),
         (
             {"kernel": (2, 3, 1)},
-            "kernel (2, 3, 1) for 3 of 2 dimensions of the field.\n  next:  give a number for each.",
+            "kernel (2, 3, 1) for 3 of 2 dimensions of the field.\n  next:  give a number for "
+            "each dimension.",
         ),
         (
             {"padding_upper": (0, 3), "stride": (1, 1)},
             "padding (1, 3) in dimension 1 of the field, with a kernel of 3: some windows "
-            "contain only padding.\n  next:  pad by less than the kernel.",
+            "contain only padding.\n  next:  give padding that is smaller than the kernel.",
         ),
         (
             {"padding_lower": (-6, 0)},
             "padding (-6, 0) in dimension 0 of the field.\n"
-            "  next:  keep at least one of its 6 elements.",
+            "  next:  keep at least one of the 6 elements of the field.",
         ),
         ({"dtype": INT}, "dtype INT.\n  next:  use FLOAT or HALF."),
         ({"kind": "MEAN"}, "kind 'MEAN'.\n  next:  use MAX, AVG, SUM."),
-        ({"channels": 0}, "channels 0.\n  next:  give a whole number of 1 or more."),
+        ({"channels": 0}, "channels 0.\n  next:  give channels as a whole number of 1 or more."),
         (
             {"stride": 2},
             "stride 2.\n  next:  give a list with a whole number for each dimension of the field.",
@@ -268,15 +269,21 @@ PARAMS = pooling.PoolParams(**GOOD)
         ),
         (
             lambda g, x, c, p: pooling.pool(g, PARAMS, x[:1], p),
-            ["two shapes that differ: (1, 4, 6, 5) and (2, 4, 6, 5)", "the input_shape of"],
+            [
+                "two shapes that differ: (1, 4, 6, 5) and (2, 4, 6, 5)",
+                "give x the shape params.input_shape.",
+            ],
         ),
         (
             lambda g, x, c, p: pooling.pool(g, pooling.PoolParams(**{**GOOD, "dtype": HALF}), x, p),
-            ["two dtypes that differ: FLOAT and HALF", "cast it with popops.cast"],
+            ["two dtypes that differ: FLOAT and HALF", "cast x with popops.cast"],
         ),
         (
             lambda g, x, c, p: pooling.pool_input_gradient(g, PARAMS, x, x, x, p),
-            ["two shapes that differ: (2, 4, 6, 5) and (2, 4, 5, 3)", "the output_shape of"],
+            [
+                "two shapes that differ: (2, 4, 6, 5) and (2, 4, 5, 3)",
+                "give dy the shape params.output_shape.",
+            ],
         ),
         (
             lambda g, x, c, p: gn.group_norm_statistics(g, x, 1e-3, p, 3),
@@ -287,7 +294,7 @@ PARAMS = pooling.PoolParams(**GOOD)
         ),
         (
             lambda g, x, c, p: gn.group_norm_whiten(g, x, c[:3], c[:3], p),
-            ["needs mean with 2 elements, one for each group; it has 3."],
+            ["needs mean with 2 elements, one for each group, but mean has 3."],
         ),
         (
             lambda g, x, c, p: bn.batch_norm_statistics(g, x, -1e-3, p),
@@ -299,7 +306,9 @@ PARAMS = pooling.PoolParams(**GOOD)
         ),
         (
             lambda g, x, c, p: ln.layer_normalise(g, x, c[:3], c, c[:2], c[:2], p),
-            ["layer_normalise() needs gamma with 4 elements, one for each channel; it has 3."],
+            [
+                "layer_normalise() needs gamma with 4 elements, one for each channel, but gamma has 3."
+            ],
         ),
         (
             lambda g, x, c, p: bn.batch_norm_gradients(g, x, x[:1], c, c, p),
@@ -307,7 +316,7 @@ PARAMS = pooling.PoolParams(**GOOD)
         ),
         (
             lambda g, x, c, p: in_.instance_norm_statistics(g, x[..., :1, :1], 1e-3, p, True),
-            ["was asked for an unbiased variance of 1 element."],
+            ["cannot estimate an unbiased variance from 1 element: it divides by 0."],
         ),
         (
             lambda g, x, c, p: gn.group_norm_statistics(g, x, 1e-3, p, 2, grouping="torch"),
@@ -334,8 +343,9 @@ def test_rules_for_ties_are_looked_at() -> None:
         ({"ties": "last"}, "was given 'last' as ties.\n  next:  give 'all' or 'first'."),
         (
             {"ties": "first", "use_scaled_gradient": True},
-            "was given use_scaled_gradient, and ties='first'.\n"
-            "  next:  give one: equal elements share the gradient, or the first gets it.",
+            "was given both use_scaled_gradient and ties='first'.\n"
+            "  next:  give use_scaled_gradient to share the gradient between equal elements, or "
+            "ties='first' to give it to the first.",
         ),
     ):
         with pytest.raises(PoplibsError) as caught:
@@ -345,8 +355,8 @@ def test_rules_for_ties_are_looked_at() -> None:
     with pytest.raises(PoplibsError) as caught:
         call(graph, average, x, y, y, prog)
     assert str(caught.value) == (
-        "pool_input_gradient() was given x, pooled or ties for AVG pooling.\n"
-        "  next:  leave them out, with None for x and pooled: only MAX uses them."
+        "pool_input_gradient() was given x, pooled or ties for AVG pooling, but only MAX uses them.\n"
+        "  next:  give None for x and pooled, and leave out use_scaled_gradient and ties."
     )
 
 

@@ -141,7 +141,7 @@ def test_a_variant_has_the_signature_of_its_core_and_a_name_of_its_own() -> None
     assert poplin.mat_mul.__name__ == "mat_mul" and str(poplin.mat_mul.__doc__).startswith(
         "Return the matrix product [m, n]"
     )
-    assert "def _multiplied(" in inspect.getsource(inspect.unwrap(poplin.mat_mul)), (
+    assert "def _mat_mul_of_rank(" in inspect.getsource(inspect.unwrap(poplin.mat_mul)), (
         "what it does is to be seen"
     )
     with pytest.raises(PoplibsError, match=r"^mat_mul_grouped\(\) needs a with 3 dimensions"):

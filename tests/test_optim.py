@@ -206,8 +206,8 @@ def test_schedules_are_plain_functions_of_the_step() -> None:
     with pytest.raises(PoplibsError) as caught:
         optim.cosine(3, 0, 0.1)
     assert str(caught.value) == (
-        "cosine() was given step 3 of 0.\n"
-        "  next:  give whole numbers: a step of 0 or more, and 1 step or more."
+        "cosine() was given step=3 and steps=0.\n"
+        "  next:  give whole numbers: step as 0 or more, and steps as 1 or more."
     )
 
 
@@ -219,7 +219,7 @@ Call = Callable[[Graph, Tensor, Tensor, Sequence], object]
     [
         (
             lambda g, w, d, p: optim.sgd(g, w, d, 0.1, p, momentum=1.0),
-            "sgd() was given 1.0 as momentum.\n  next:  give 0 to below 1.",
+            "sgd() was given 1.0 as momentum.\n  next:  give a number from 0 to below 1.",
         ),
         (
             lambda g, w, d, p: optim.sgd(g, w, d, np.nan, p),
@@ -228,17 +228,18 @@ Call = Callable[[Graph, Tensor, Tensor, Sequence], object]
         ),
         (
             lambda g, w, d, p: optim.cosine(1, 3, 0.1, np.nan),
-            "cosine() was given the rate nan.\n  next:  give a number.",
+            "cosine() was given nan as a rate or factor.\n  next:  give a finite number.",
         ),
         (
             lambda g, w, d, p: optim.adam(g, w, d, 0.1, p, eps=-1e-8),
-            "adam() was given -1e-08 as eps.\n  next:  give 0 or more.",
+            "adam() was given -1e-08 as eps.\n  next:  give a number of 0 or more.",
         ),
         (
             lambda g, w, d, p: optim.lars(g, w, d[:3], 0.1, p),
             "lars() was given two shapes that differ: (4,) and (3,).\n"
             "  where: parameter Tensor('w', FLOAT, shape (4,)) and slope "
-            "Tensor(a view of 'd', FLOAT, shape (3,))\n  next:  give a slope for each element.",
+            "Tensor(a view of 'd', FLOAT, shape (3,))\n  next:  give a slope for each element "
+            "of the parameter.",
         ),
         (
             lambda g, w, d, p: optim.adamw(g, w, d, w, p),

@@ -1339,7 +1339,7 @@ mat_mul() needs b with 2 dimensions; it has 1.
 poplin.mat_mul(graph, x, y, prog)
 mat_mul() was given two inner dimensions that differ: 3 and 4.
   where: Tensor('x', FLOAT, shape (4, 3)) and Tensor('y', FLOAT, shape (4, 3))
-  next:  a has as many columns as b has rows; perhaps transpose one of them.
+  next:  give b as many rows as a has columns; perhaps transpose one of them.
 
 poplin.mat_mul(graph, x, h.transpose(), prog)
 mat_mul() was given two dtypes that differ: FLOAT and HALF.
@@ -1383,23 +1383,23 @@ softmax() works on FLOAT and HALF, but x is BOOL.
   next:  cast it with popops.cast.
 
 popnn.softmax(graph, empty.transpose(), prog)
-softmax() was given rows without elements in x.
+softmax() was given x with rows of 0 elements.
   where: Tensor(empty tensor, FLOAT, shape (3, 0))
-  next:  give at least one class.
+  next:  give rows of 1 element or more.
 
 popnn.softmax(graph, 1, prog)
 softmax() was given 1 as x.
   next:  give a tensor.
 
 popnn.calc_loss(graph, x, v, v, y, prog)
-calc_loss() needs expected as 4 class numbers (UNSIGNED_INT); it was given 4 of FLOAT.
+calc_loss() needs 4 class numbers (UNSIGNED_INT) as expected, but was given 4 of FLOAT.
   where: Tensor('v', FLOAT, shape (4,))
-  next:  give one index for each row, and cast indices with popops.cast.
+  next:  give one class number for each row, and cast class numbers with popops.cast.
 
 popnn.calc_loss(graph, x, labels[:3], v, y, prog)
-calc_loss() needs expected as 4 class numbers (UNSIGNED_INT); it was given 3 of UNSIGNED_INT.
+calc_loss() needs 4 class numbers (UNSIGNED_INT) as expected, but was given 3 of UNSIGNED_INT.
   where: Tensor(a view of 'labels', UNSIGNED_INT, shape (3,))
-  next:  give one index for each row, and cast indices with popops.cast.
+  next:  give one class number for each row, and cast class numbers with popops.cast.
 
 popnn.calc_loss(graph, x, labels, v[:3], y, prog)
 calc_loss() was given two shapes that differ: (3,) and (4,).
@@ -1426,12 +1426,12 @@ calc_loss() was given None as deltas.
   next:  give a tensor.
 
 popnn.calc_accuracy(graph, x, labels, v, prog)
-calc_accuracy() needs a single INT as num_correct.
+calc_accuracy() needs an INT tensor of one element as num_correct.
   where: Tensor('v', FLOAT, shape (4,))
   next:  create num_correct with graph.add_variable(INT, ()).
 
 popnn.calc_accuracy(graph, x, labels, one, prog)
-calc_accuracy() needs a single INT as num_correct.
+calc_accuracy() needs an INT tensor of one element as num_correct.
   where: Tensor('one', FLOAT, shape (1,))
   next:  create num_correct with graph.add_variable(INT, ()).
 

@@ -647,7 +647,8 @@ mat_mul() was given 3 as plan.
   next:  give what plan_mat_mul returns.
 
 poplin.mat_mul(graph, x, x, prog, plan=poplin.plan_mat_mul(2, 3, 3, graph.target))
-mat_mul() was given a plan of [2, 3] x [3, 3] on 3 tiles for a product of [3, 3] x [3, 3] on 5.
+mat_mul() was given a plan for another product. The plan is for [2, 3] x [3, 3] on 3 tiles; \
+the call multiplies [3, 3] x [3, 3] on 5 tiles.
   next:  plan this product: poplin.plan_mat_mul(m, k, n, graph.target).
 
 poplin.mat_mul_grouped(graph, g, g[:1], prog)
@@ -663,7 +664,7 @@ mat_mul_grouped() needs a with 3 dimensions; it has 2.
 poplin.mat_mul_acc(graph, x[:2], 1, x, x, prog)
 mat_mul_acc() was given two shapes that differ: (2, 3) and (3, 3).
   where: c Tensor(a view of 'x', FLOAT, shape (2, 3)), a Tensor('x', FLOAT, shape (3, 3)) and b Tensor('x', FLOAT, shape (3, 3))
-  next:  give c the rows of a and the columns of b.
+  next:  give c as many rows as a, and as many columns as b.
 
 poplin.mat_mul_acc(graph, x, "k", x, x, prog)
 mat_mul_acc() was given 'k' as k.
@@ -677,16 +678,16 @@ mat_mul() was given b with 9 of its 9 elements on no tile.
 poplin.create_mat_mul_input_lhs(graph, FLOAT, (3, 4), (3, 4))
 create_mat_mul_input_lhs() was given two inner dimensions that differ: 4 and 3.
   where: a_shape (3, 4) and b_shape (3, 4)
-  next:  a has as many columns as b has rows; perhaps transpose one of them.
+  next:  give b as many rows as a has columns; perhaps transpose one of them.
 
 poplin.mat_mul_report_plan(graph, FLOAT, (3, 4), (3, 4))
 mat_mul_report_plan() was given two inner dimensions that differ: 4 and 3.
   where: a_shape (3, 4) and b_shape (3, 4)
-  next:  a has as many columns as b has rows; perhaps transpose one of them.
+  next:  give b as many rows as a has columns; perhaps transpose one of them.
 
 poplin.create_mat_mul_input_rhs(graph, FLOAT, (3,), (3, 4))
 create_mat_mul_input_rhs() was given (3,) as a_shape.
-  next:  give (rows, columns), whole numbers, none negative.
+  next:  give (rows, columns) as whole numbers of 0 or more.
 
 poplin.create_mat_mul_input_lhs(graph, INT, (3, 4), (4, 4))
 create_mat_mul_input_lhs() multiplies FLOAT, HALF and QUARTER, but was given INT.

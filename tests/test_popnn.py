@@ -395,11 +395,11 @@ def test_names_that_a_profile_shows() -> None:
 
 REFUSED = """
 popnn.non_linearity(graph, "RELUX", x, prog)
-non_linearity() was given 'RELUX' as its non-linearity.
-  next:  did you mean 'RELU'? popnn.NonLinearityType lists them all.
+non_linearity() was given 'RELUX' as kind of non-linearity.
+  next:  did you mean 'RELU'? popnn.NonLinearityType lists all kinds.
 
 popnn.non_linearity(graph, 3, x, prog)
-non_linearity() was given 3 as its non-linearity.
+non_linearity() was given 3 as kind of non-linearity.
   next:  use one of RELU, SIGMOID, HARD_SIGMOID, TANH, GELU, GELU_ERF, SWISH, SOFTMAX, SOFTMAX_STABLE, SOFTMAX_SCALED.
 
 popnn.non_linearity_in_place(graph, "RELU", flag, prog)
@@ -415,7 +415,7 @@ relu() was given x with 12 of its 12 elements on no tile.
 popnn.non_linearity_input_gradient(graph, "TANH", x, x[:2], prog)
 non_linearity_input_gradient() was given two shapes that differ: (4, 3) and (2, 3).
   where: act Tensor('x', FLOAT, shape (4, 3)) and out_gradient Tensor(a view of 'x', FLOAT, shape (2, 3))
-  next:  give the result or the input of the forward call as act.
+  next:  give the output or the input of the forward call as act.
 
 popnn.non_linearity_input_gradient(graph, "SOFTMAX", x, h, prog)
 softmax_input_gradient() was given two dtypes that differ: FLOAT and HALF.
@@ -423,13 +423,13 @@ softmax_input_gradient() was given two dtypes that differ: FLOAT and HALF.
   next:  cast one of them with popops.cast.
 
 popnn.calc_loss(graph, x, labels, loss, x, prog, loss_type="HINGE")
-calc_loss() was given loss_type='HINGE'.
+calc_loss() was given 'HINGE' as loss_type.
   next:  use CROSS_ENTROPY_LOSS or SUM_SQUARED_LOSS.
 
 popnn.calc_loss(graph, x, x[:2], loss, x, prog, loss_type="SUM_SQUARED_LOSS")
 calc_loss() was given two shapes that differ: (2, 3) and (4, 3).
   where: expected Tensor(a view of 'x', FLOAT, shape (2, 3)) and model_outputs Tensor('x', FLOAT, shape (4, 3))
-  next:  give a value for each output.
+  next:  give expected the shape of model_outputs.
 
 popnn.calc_loss(graph, x, labels, loss, x, prog, deltas_scale="big")
 calc_loss() was given 'big' as deltas_scale.
@@ -440,12 +440,12 @@ calc_loss() was given 0 as model_output_scaling.
   next:  give a number above 0, such as popnn.SOFTMAX_SCALING.
 
 popnn.calc_loss(graph, x, x, loss, x, prog, loss_type="SUM_SQUARED_LOSS", model_output_scaling=2)
-calc_loss() with SUM_SQUARED_LOSS was given a tensor as its scale, or model_output_scaling.
-  next:  give only deltas_scale, as a number; CROSS_ENTROPY_LOSS takes the others.
+calc_loss() was given a tensor as deltas_scale, or model_output_scaling, but SUM_SQUARED_LOSS takes neither.
+  next:  give deltas_scale as a number, without model_output_scaling.
 
 popnn.non_linearity_input_gradient(graph, "SOFTMAX_SCALED", x, x, prog)
-non_linearity_input_gradient() has no gradient of SOFTMAX_SCALED.
-  next:  use calc_loss, which returns the gradient before the softmax, with model_output_scaling=popnn.SOFTMAX_SCALING.
+non_linearity_input_gradient() cannot compute the gradient of SOFTMAX_SCALED.
+  next:  use calc_loss with model_output_scaling=popnn.SOFTMAX_SCALING; it writes the gradient of softmax's input.
 
 popnn.calc_loss(graph, h, labels, h[:, 0], h, prog)
 calc_loss() works on FLOAT, but loss is HALF.

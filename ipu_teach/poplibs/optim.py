@@ -1,4 +1,4 @@
-"""Optimisers: each call appends one step of a parameter along its gradient, by torch's formulas.
+"""Optimisers: each call appends one update of a parameter, by torch's formulas.
 
     state = optim.adam(graph, weights, slope, rate, prog)       # in the program of one step
     graph.create_host_read("first", state["first"])             # read the state like any tensor
@@ -9,10 +9,11 @@ PopLibs has no optimisers; frameworks compose them from library calls, as this m
 or a FLOAT tensor of one element, which the host can write between two runs. All values are computed
 in FLOAT and rounded once.
 
-A call returns its state, a dict of FLOAT tensors that are initially 0 and have the shape and tile
-mapping of the parameter; only "step" is a single number. A call that gets such a dict as `state`
-uses its tensors. To interrupt training, read the parameter and the state. To continue, write them
-back; the result is the same as without interruption.
+A call returns its state, a dict of FLOAT tensors that are initially 0. They have the shape and tile
+mapping of the parameter, except "step", which is a single number. If you pass such a dict as
+`state`, the call updates its tensors instead of creating new ones. To interrupt training, read the
+parameter and the state. To continue, write them back; the result is the same as without
+interruption.
 
 `warm_up`, `cosine` and `stairs` compute rates that change with the step, on the host.
 """
@@ -56,10 +57,12 @@ Expression = Callable[..., ExprLike]
 
 
 class _Step:
-    """An optimiser's step for one parameter `w`, built from expressions of tensors.
+    """One update of a parameter `w`, built from expressions of tensors.
 
-    `numbers` contains the options to check, by argument. `names` are the names of the state's
-    tensors, and `restored` is a state from an earlier call. Raises `PoplibsError`.
+    `numbers` maps the names of numeric arguments to their values, which are checked. `state_names`
+    are the names of the state's tensors. `restored` is the state from an earlier call, or None.
+
+    :raises PoplibsError: if an argument is invalid.
     """
 
     def __init__(
@@ -85,17 +88,20 @@ class _Step:
         self._check_state(state_names)
         check_dtype("parameter", w, FLOAT, HALF)
         check_dtype("slope", slope, FLOAT, HALF)
-        check_alike("give a slope for each element.", "", parameter=w, slope=slope)
+        check_alike("give a slope for each element of the parameter.", "", parameter=w, slope=slope)
         for argument, number in numbers.items():
             upper_bound = 1.0 if argument in ("momentum", "beta1", "beta2") else inf
             if not 0 <= check_number(argument, number, FLOAT) < upper_bound:
-                bound_text = "0 or more" if upper_bound > 1 else "0 to below 1"
-                raise as_given(number, argument, f"give {bound_text}.")
+                bound_text = "of 0 or more" if upper_bound > 1 else "from 0 to below 1"
+                raise as_given(number, argument, f"give a number {bound_text}.")
         self.rate = check_factor(graph, "rate", rate, FLOAT)
         check_finite("rate", self.rate)
 
     def _check_state(self, state_names: tuple[str, ...]) -> None:
-        """Raise `PoplibsError` unless the restored state is empty or has exactly these names."""
+        """Raise `PoplibsError` unless the restored state is empty or has these names.
+
+        It must have the names `state_names`, and each of its values must be a tensor of the graph.
+        """
         name_list = ", ".join(map(repr, state_names))
         if not isinstance(self.restored, dict):
             raise as_given(self.restored, "state", "give the dict that an earlier call returned.")
@@ -103,7 +109,7 @@ class _Step:
             if name not in state_names:
                 raise refused(
                     f"was given a state with the unknown entry {shown(name)}.",
-                    next_step=f"{did_you_mean(name, state_names)}The state contains {name_list}.",
+                    next_step=f"{did_you_mean(name, state_names)}Give only {name_list}.",
                 )
         if self.restored and (
             missing_names := [name for name in state_names if name not in self.restored]
@@ -116,7 +122,7 @@ class _Step:
             check_tensor(self.graph, name, tensor)
 
     def keep(self, name: str) -> Tensor:
-        """Return a tensor of the state: the restored one, or a new one with the initial value 0.
+        """Return the tensor `name` of the restored state, or else a new tensor of zeros.
 
         "step" is a single number; every other tensor has the shape of the parameter.
         """
@@ -126,7 +132,11 @@ class _Step:
             context = f"{name} {tensor!r}"
             check_dtype(name, tensor, FLOAT)
             check_same(
-                "shapes", tensor.shape, shape, context, advice="give what an earlier call returned."
+                "shapes",
+                tensor.shape,
+                shape,
+                context,
+                advice="give the state that an earlier call returned.",
             )
             return tensor
         if name == "step":
@@ -139,15 +149,18 @@ class _Step:
         return tensor
 
     def set(self, target: Tensor, expression: Expression, *others: Rate) -> None:
-        """Set `target` to `expression(first, *others)`, a function of tensors and numbers."""
+        """Append a program that sets `target` to `expression(target, *others)`.
+
+        `expression` is a function of tensors and numbers.
+        """
         result, tensors = in_float(expression, target, *others, out=target.dtype)
         assert isinstance(result, expr.Expr)
         map_in_place(self.graph, result, tensors, self.prog, debug_context=self.name)
 
     def scalar(self, expression: Expression, *operands: Rate) -> Rate:
-        """Return the single number `expression(*operands)`, as a tensor.
+        """Return `expression(*operands)`, which is a single number.
 
-        If no operand is a tensor, return a float.
+        The result is a tensor if an operand is a tensor, and otherwise a float.
         """
         result, tensors = in_float(expression, *operands)
         if not isinstance(result, expr.Expr):
@@ -156,9 +169,9 @@ class _Step:
 
 
 def _decayed(decay: float) -> Callable[[ExprLike, ExprLike], ExprLike]:
-    """Return a function of gradient and parameter: the gradient plus `decay` times the parameter.
+    """Return a function of gradient g and parameter w that returns g + `decay` * w.
 
-    The second term is the gradient of decay / 2 times the squared parameter.
+    The term `decay` * w is the gradient of `decay` / 2 times the squared parameter.
     """
     return (lambda g, w: g + decay * w) if decay else (lambda g, w: g)
 
@@ -180,9 +193,11 @@ def sgd(
     """Append a step of stochastic gradient descent: v = momentum v + g, then w = w - rate v.
 
     Here w is `parameter`, and g is `slope` plus `weight_decay` times w. This is torch.optim.SGD
-    without dampening. With `scaled_velocity`, v = momentum v + rate g, then w = w - v, as in Keras;
-    the results differ only if the rate changes. The returned state contains "velocity" (v), and is
-    empty without momentum. Raises `PoplibsError`.
+    without dampening. With `scaled_velocity`, the step is v = momentum v + rate g, then w = w - v,
+    as in Keras; the results differ only if the rate changes. The returned state contains "velocity"
+    (v), and is empty without momentum.
+
+    :raises PoplibsError: if an argument is invalid, or if `state` does not fit.
     """
     numbers = {"momentum": momentum, "weight_decay": weight_decay}
     step = _Step(
@@ -225,12 +240,79 @@ def sgd(
 
 
 def _correction(beta: float, n: ExprLike) -> ExprLike:
-    """Return 1 - beta^n, without the loss of digits in the difference."""
+    """Return 1 - beta^n for a step number n, computed without cancellation."""
     return -expr.Expm1(n * log(beta)) if beta else 1.0
 
 
 def _root_of_correction(beta: float, n: ExprLike) -> ExprLike:
     return expr.Sqrt(_correction(beta, n)) if beta else 1.0
+
+
+def _update_means(
+    step: _Step,
+    mean: Tensor,
+    mean_square: Tensor,
+    decayed_gradient: Callable[[ExprLike, ExprLike], ExprLike],
+    beta1: float,
+    beta2: float,
+    *,
+    scaled_square: bool,
+) -> None:
+    """Append the updates of Adam's running means of the gradient and of its square.
+
+    `decayed_gradient` is a function of gradient and parameter; the means are those of its result.
+    `scaled_square` is as for `adam`.
+    """
+
+    def square(gradient: ExprLike) -> ExprLike:
+        # the square of a gradient of 1e20 is infinite in FLOAT, but the scaled square is finite
+        return (
+            (1 - beta2) * gradient * gradient
+            if scaled_square
+            else (1 - beta2) * (gradient * gradient)
+        )
+
+    step.set(
+        mean,
+        lambda mean_value, gradient, w: (
+            mean_value + (1 - beta1) * (decayed_gradient(gradient, w) - mean_value)
+        ),
+        step.slope,
+        step.w,
+    )
+    step.set(
+        mean_square,
+        lambda square_value, gradient, w: (
+            square_value * beta2 + square(decayed_gradient(gradient, w))
+        ),
+        step.slope,
+        step.w,
+    )
+
+
+def _moved_by_adam(eps: float, eps_hat: bool) -> Expression:
+    """Return a function that computes the parameter after a step of Adam.
+
+    The function takes the parameter, the two running means, the step length, the root of the
+    correction of the second mean, and the factor of decoupled weight decay.
+    """
+
+    def moved(
+        w: ExprLike,
+        mean_value: ExprLike,
+        square_value: ExprLike,
+        step_length: ExprLike,
+        root_of_correction: ExprLike,
+        weight_factor: ExprLike,
+    ) -> ExprLike:
+        divisor = (
+            (expr.Sqrt(square_value) + eps) / root_of_correction
+            if eps_hat
+            else expr.Sqrt(square_value) / root_of_correction + eps
+        )
+        return w * weight_factor - step_length * mean_value / divisor
+
+    return moved
 
 
 def _adam(
@@ -266,33 +348,11 @@ def _adam(
     )
     is_decoupled = decays_by is not None
     decayed_gradient = _decayed(0.0 if is_decoupled else decay)
-    gradient_and_parameter = (slope, parameter)
     mean, mean_square, step_count = map(step.keep, state_names)
     step.set(step_count, lambda num_steps: num_steps + 1.0)
-    step.set(
-        mean,
-        lambda mean_value, gradient, w: (
-            mean_value + (1 - beta1) * (decayed_gradient(gradient, w) - mean_value)
-        ),
-        *gradient_and_parameter,
+    _update_means(
+        step, mean, mean_square, decayed_gradient, beta1, beta2, scaled_square=scaled_square
     )
-
-    def square(decayed_gradient: ExprLike) -> ExprLike:
-        # for a gradient of 1e20, only the scaled square is a finite FLOAT
-        return (
-            (1 - beta2) * decayed_gradient * decayed_gradient
-            if scaled_square
-            else (1 - beta2) * (decayed_gradient * decayed_gradient)
-        )
-
-    step.set(
-        mean_square,
-        lambda square_value, gradient, w: (
-            square_value * beta2 + square(decayed_gradient(gradient, w))
-        ),
-        *gradient_and_parameter,
-    )
-
     step_length = step.scalar(
         lambda rate, num_steps: rate / _correction(beta1, num_steps), step.rate, step_count
     )
@@ -301,22 +361,8 @@ def _adam(
     )
     weight_factor = step.scalar(lambda rate: 1 - rate * decay, step.rate) if is_decoupled else 1.0
 
-    def stepped(
-        w: ExprLike,
-        mean_value: ExprLike,
-        square_value: ExprLike,
-        step_length: ExprLike,
-        root_of_correction: ExprLike,
-        weight_factor: ExprLike,
-    ) -> ExprLike:
-        divisor = (
-            (expr.Sqrt(square_value) + eps) / root_of_correction
-            if eps_hat
-            else expr.Sqrt(square_value) / root_of_correction + eps
-        )
-        return w * weight_factor - step_length * mean_value / divisor
-
-    step.set(parameter, stepped, mean, mean_square, step_length, root_of_correction, weight_factor)
+    moved = _moved_by_adam(eps, eps_hat)
+    step.set(parameter, moved, mean, mean_square, step_length, root_of_correction, weight_factor)
     return step.state
 
 
@@ -324,21 +370,25 @@ def _adam(
 def adam() -> None:
     """Append a step of Adam, which uses running means of the gradient and of its square.
 
-    Both means are corrected because they start at 0. The returned state contains the means, "first"
-    and "second", and the number of steps, "step", a FLOAT. `weight_decay` (default 0) times the
-    parameter is added to the gradient, as in torch.optim.Adam. With `eps_hat`, `eps` is added to
-    the root of the second mean before the correction, as in Keras. With `scaled_square`, the square
-    is computed as ((1 - beta2) g) g instead of (1 - beta2) (g g), as in torch. Raises
-    `PoplibsError`.
+    Both means are corrected, because they start at 0. The returned state contains the two means,
+    "first" and "second", and the number of steps, "step", a FLOAT. As in torch.optim.Adam,
+    `weight_decay` (default 0) times the parameter is added to the gradient. With `eps_hat`, `eps`
+    is added to the root of the second mean before the correction, as in Keras. With
+    `scaled_square`, the square of the gradient g is added as ((1 - beta2) g) g instead of (1 -
+    beta2) (g g), as in torch.
+
+    :raises PoplibsError: if an argument is invalid, or if `state` does not fit.
     """
 
 
 @variant(_adam, 0.01)
 def adamw() -> None:
-    """Append a step like `adam`, with weight decay that is independent of the gradient.
+    """Append a step of Adam with weight decay that does not depend on the gradient.
 
     The parameter is multiplied by 1 - rate * `weight_decay` (default 0.01) before the step, as in
-    torch.optim.AdamW. Raises `PoplibsError`.
+    torch.optim.AdamW. Everything else is as for `adam`.
+
+    :raises PoplibsError: if an argument is invalid, or if `state` does not fit.
     """
 
 
@@ -360,9 +410,11 @@ def lars(
     """Append a step of LARS (arXiv:1708.03888): v = momentum v + rate r (g + decay w), w = w - v.
 
     Here w is `parameter`, g is `slope` and decay is `weight_decay`. The trust ratio r is `trust`
-    |w| / (|g| + decay |w| + eps), or 1 if |w| or |g| is 0. |w| is the root of the sum of squares
-    over all elements, so a parameter should be one layer. The returned state contains "velocity"
-    (v). torch has no such optimiser. Raises `PoplibsError`.
+    |w| / (|g| + decay |w| + `eps`), or 1 if |w| or |g| is 0. The norm |w| is the root of the sum of
+    squares over all elements, so a parameter should be one layer. The returned state contains
+    "velocity" (v). torch has no such optimiser.
+
+    :raises PoplibsError: if an argument is invalid, or if `state` does not fit.
     """
     decay = weight_decay
     numbers = {"momentum": momentum, "weight_decay": decay, "trust": trust, "eps": eps}
@@ -404,7 +456,9 @@ def lars(
 def warm_up(step: int, steps: int, rate: float) -> float:
     """Return the learning rate of step number `step` (from 0), which rises linearly to `rate`.
 
-    It reaches `rate` after `steps` equal increments and stays there. Raises `PoplibsError`.
+    It reaches `rate` after `steps` equal increments and stays there.
+
+    :raises PoplibsError: if a step is not a whole number in its range, or the rate is not finite.
     """
     _check_steps("warm_up", step, steps, rate)
     return rate * min(1.0, (step + 1) / steps)
@@ -413,8 +467,9 @@ def warm_up(step: int, steps: int, rate: float) -> float:
 def cosine(step: int, steps: int, rate: float, last: float = 0.0) -> float:
     """Return the learning rate of step number `step` (from 0), which falls from `rate` to `last`.
 
-    It follows half a cosine wave, reaches `last` at step `steps`, and stays there. Raises
-    `PoplibsError`.
+    It follows half a cosine wave, reaches `last` at step `steps`, and stays there.
+
+    :raises PoplibsError: if a step is not a whole number in its range, or a rate is not finite.
     """
     _check_steps("cosine", step, steps, rate, last)
     return last + (rate - last) * (1 + cos(pi * min(step, steps) / steps)) / 2
@@ -423,8 +478,9 @@ def cosine(step: int, steps: int, rate: float, last: float = 0.0) -> float:
 def stairs(step: int, steps: int, rate: float, factor: float = 0.1) -> float:
     """Return the learning rate of step number `step` (from 0), which decays in stairs.
 
-    It begins as `rate`, and is multiplied by `factor` after every `steps` steps. Raises
-    `PoplibsError`.
+    It begins as `rate`, and is multiplied by `factor` after every `steps` steps.
+
+    :raises PoplibsError: if a step is not a whole number in its range, or a number is not finite.
     """
     _check_steps("stairs", step, steps, rate, factor)
     return float(rate * factor ** (step // steps))
@@ -432,9 +488,9 @@ def stairs(step: int, steps: int, rate: float, factor: float = 0.1) -> float:
 
 def _check_steps(name: str, step: int, steps: int, *rates: float) -> None:
     if not (is_whole(step) and step >= 0 and is_whole(steps) and steps >= 1):
-        raise PoplibsError(f"""{name}() was given step {shown(step)} of {shown(steps)}.
-            next:  give whole numbers: a step of 0 or more, and 1 step or more.""")
+        raise PoplibsError(f"""{name}() was given step={shown(step)} and steps={shown(steps)}.
+            next:  give whole numbers: step as 0 or more, and steps as 1 or more.""")
     for rate in rates:
         if not is_finite(rate):
-            raise PoplibsError(f"""{name}() was given the rate {shown(rate)}.
-                next:  give a number.""")
+            raise PoplibsError(f"""{name}() was given {shown(rate)} as a rate or factor.
+                next:  give a finite number.""")

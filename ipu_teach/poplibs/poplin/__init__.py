@@ -1,4 +1,12 @@
-"""poplin: matrix products and convolutions, planned for the machine, and transposes."""
+"""poplin: matrix products, convolutions and transposes, planned for a tile machine.
+
+Two words are used throughout:
+
+* A plan divides a product into blocks, one per tile. `plan_mat_mul` chooses the plan with the
+  fewest modelled cycles.
+* Partial sums are the sums over a block of the inner dimension, which the tiles add at the end.
+  Their dtype is `partials_type`.
+"""
 
 import typing as _typing
 

@@ -1,6 +1,12 @@
-"""Vertices of a matrix product: all blocks of a step are added at once, as columns of edges."""
+"""Vertices of a matrix product: all vertices of a step are added in one call.
+
+A `Column` contains the tensors that one field of many vertices is connected to. The functions
+compute columns from arrays, because building a tensor for each vertex would be slow.
+"""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,7 +20,7 @@ Part = tuple[int, int]
 
 
 def shares_of(elements: int, parts: int, dtype: type[DType]) -> list[Part]:
-    """Divide `elements` into `parts` intervals (begin, end) of complete 64-bit words.
+    """Divide `elements` elements into `parts` intervals (begin, end) of complete 64-bit words.
 
     The last interval may end within a word, and intervals may be empty.
     """
@@ -35,12 +41,14 @@ def add_multiplications(
     tiles: Array,
     is_first: bool,
 ) -> None:
-    """Add the vertices of a product of a [groups, m, k] and b [groups, k, n].
+    """Add vertices that multiply blocks of a [groups, m, k] and b [groups, k, n].
 
-    There is a vertex for each block and each group in it.
-    `operands` is (a, b, sums). `sums` is [blocks of k, groups, m, columns of this step]. `parts`
-    contains the intervals that divide the groups, m, n and k, and `tiles` the tile of each block:
-    int64[parts of groups, of m, of n, of k]. If `is_first`, the sums are mapped to these tiles.
+    There is a vertex for each block and each group in the block. `operands` is (a, b, sums), where
+    `sums` is [blocks of k, groups, m, columns of this step].
+
+    `parts` contains four lists of intervals (begin, end), which divide the groups, m, n and k into
+    blocks. `tiles` contains the tile of each block: int64[group blocks, m blocks, n blocks, k
+    blocks]. If `is_first`, the blocks of `sums` are mapped to these tiles.
     """
     a, b, sums = operands
     group_parts, row_parts, column_parts, inner_parts = parts
@@ -84,91 +92,118 @@ def add_sums(
     parts: tuple[list[Part], list[Part], list[Part]],
     tiles: Array,
 ) -> None:
-    """Add the vertices that sum `partials` [blocks of k, *out.shape] into `out` [groups, m, n].
+    """Add vertices that sum `partials` [blocks of k, *out.shape] into `out` [groups, m, n].
 
-    `parts` contains the intervals that divide each dimension of `out` into blocks. `tiles`
-    int64[parts of groups, of m, of n, blocks of k] are the tiles that hold the partials of a block.
-    They divide its elements: each sums a share, which is mapped to it.
+    `parts` contains a list of intervals for each dimension of `out`, which divide it into blocks.
+    `tiles`, int64[group blocks, m blocks, n blocks, k blocks], contains the tiles that hold the
+    partial sums of each block. These tiles divide the elements of the block into shares. A tile has
+    a vertex that sums its share, and the share of `out` is mapped to the tile.
     """
-    part_indices = [
-        part_index.reshape(-1) for part_index in np.indices([len(dim_parts) for dim_parts in parts])
-    ]
+    begins, sizes = _all_blocks(parts)
+    partials_offset = begins @ np.array(_strides(partials)[1:])
+    out_offset = begins @ np.array(_strides(out))
+    tiles_of_block = tiles.reshape(len(sizes), -1)
+    tiles_per_block = tiles_of_block.shape[1]
+    shares = _shares_of_blocks(begins, sizes, partials, out, tiles_per_block)
+    if not shares:
+        return
+    tile_of_vertex = np.concatenate(
+        [tiles_of_block[share.blocks, share.number] for share in shares]
+    )
+    for share in shares:
+        share_tiles = tiles_of_block[share.blocks, share.number]
+        _map_share(graph, share, out, out_offset, share_tiles)
+    vertex_order = np.argsort(
+        np.concatenate([share.blocks * tiles_per_block + share.number for share in shares])
+    )
+    edges = {
+        "x": _shifted(
+            [(share.blocks, share.partials) for share in shares], partials_offset, vertex_order
+        ),
+        "out": _shifted([(share.blocks, share.out) for share in shares], out_offset, vertex_order),
+    }
+    graph.add_columns(into, codelet, tile_of_vertex[vertex_order], edges, {})
+
+
+class _Share(NamedTuple):
+    """A share of the elements that has the same place in all blocks of one shape.
+
+    The tiles of a block divide its elements into shares, numbered from 0; `number` is that of this
+    share. `blocks` contains the numbers of the blocks. `partials` [blocks of k, elements] and `out`
+    [elements] are the elements of the share in the first of these blocks.
+    """
+
+    blocks: Array
+    number: int
+    partials: Tensor
+    out: Tensor
+
+
+def _all_blocks(parts: tuple[list[Part], ...]) -> tuple[Array, Array]:
+    """Return `(begins, sizes)` of all blocks in row-major order, each int64[blocks, dimensions].
+
+    `parts` contains a list of intervals (begin, end) for each dimension.
+    """
+    part_indices = np.indices([len(dim_parts) for dim_parts in parts]).reshape(len(parts), -1)
     bounds_of_dims = [_bounds(dim_parts) for dim_parts in parts]
-    begins_of_dims = [
-        dim_begins[part_index]
-        for (dim_begins, _), part_index in zip(bounds_of_dims, part_indices, strict=True)
-    ]
-    block_sizes = np.stack(
-        [
-            dim_sizes[part_index]
-            for (_, dim_sizes), part_index in zip(bounds_of_dims, part_indices, strict=True)
-        ],
-        axis=1,
+    begins, sizes = (
+        np.stack(
+            [
+                bounds[which][part_index]
+                for bounds, part_index in zip(bounds_of_dims, part_indices, strict=True)
+            ],
+            axis=1,
+        )
+        for which in (0, 1)
     )
-    partials_offset, out_offset = (
-        sum(dim_begin * stride for dim_begin, stride in zip(begins_of_dims, strides, strict=True))
-        for strides in (_strides(partials)[1:], _strides(out))
-    )
-    tiles_of_block = tiles.reshape(len(block_sizes), -1)
-    shape_number = np.unique(block_sizes, axis=0, return_inverse=True)[1].reshape(-1)
-    # for all blocks of a shape: (blocks, share number, partials and result of the first block)
-    share_rows: list[tuple[Array, int, Tensor, Tensor]] = []
+    return begins, sizes
+
+
+def _shares_of_blocks(
+    begins: Array, sizes: Array, partials: Tensor, out: Tensor, tiles_per_block: int
+) -> list[_Share]:
+    """Divide the elements of each block over `tiles_per_block` tiles; return the non-empty shares.
+
+    `begins` and `sizes` are the results of `_all_blocks`.
+    """
+    shares = []
+    shape_number = np.unique(sizes, axis=0, return_inverse=True)[1].reshape(-1)
     for shape in range(int(shape_number.max(initial=-1)) + 1):
         blocks = np.flatnonzero(shape_number == shape)
         first_block = tuple(
-            slice(int(dim_begin[blocks[0]]), int(dim_begin[blocks[0]] + size))
-            for dim_begin, size in zip(begins_of_dims, block_sizes[blocks[0]], strict=True)
+            slice(int(begin), int(begin + size))
+            for begin, size in zip(begins[blocks[0]], sizes[blocks[0]], strict=True)
         )
         block_out = out[first_block].flatten()
         block_partials = partials[(slice(None),) + first_block].reshape(
             (partials.shape[0], block_out.num_elements)
         )
-        for share_number, (share_begin, share_end) in enumerate(
-            shares_of(len(block_out), tiles_of_block.shape[1], out.dtype)
-        ):
-            if share_begin < share_end:
-                share_rows.append(
-                    (
-                        blocks,
-                        share_number,
-                        block_partials[:, share_begin:share_end],
-                        block_out[share_begin:share_end],
-                    )
-                )
-    if not share_rows:
-        return
-    vertex_order = np.argsort(
-        np.concatenate(
-            [blocks * tiles_of_block.shape[1] + share for blocks, share, _, _ in share_rows]
-        )
+        intervals = shares_of(len(block_out), tiles_per_block, out.dtype)
+        shares += [
+            _Share(blocks, number, block_partials[:, begin:end], block_out[begin:end])
+            for number, (begin, end) in enumerate(intervals)
+            if begin < end
+        ]
+    return shares
+
+
+def _map_share(
+    graph: Graph, share: _Share, out: Tensor, out_offset: Array, tile_of_block: Array
+) -> None:
+    """Map one share of several blocks of `out` to tiles.
+
+    `tile_of_block` contains a tile for each block in `share.blocks`. `out_offset` contains the
+    memory offset of every block of `out`.
+    """
+    run_starts, run_lengths = share.out.layout.extent
+    block_offsets = out_offset[share.blocks] - out_offset[share.blocks[0]]
+    share_begins = share.out.offset - out.offset + block_offsets[:, None]
+    graph.map_pieces(
+        out.flatten(),
+        (share_begins + run_starts).reshape(-1),
+        np.tile(run_lengths, len(share.blocks)),
+        np.repeat(tile_of_block, len(run_starts)),
     )
-    for blocks, share_number, _, share_out in share_rows:
-        run_starts, run_lengths = share_out.layout.extent
-        share_begins = (
-            share_out.offset - out.offset + (out_offset[blocks] - out_offset[blocks[0]])[:, None]
-        )
-        graph.map_pieces(
-            out.flatten(),
-            (share_begins + run_starts).reshape(-1),
-            np.tile(run_lengths, len(blocks)),
-            np.repeat(tiles_of_block[blocks, share_number], len(run_starts)),
-        )
-    edges = {
-        "x": _shifted(
-            [(blocks, share_partials) for blocks, _, share_partials, _ in share_rows],
-            partials_offset,
-            vertex_order,
-        ),
-        "out": _shifted(
-            [(blocks, share_out) for blocks, _, _, share_out in share_rows],
-            out_offset,
-            vertex_order,
-        ),
-    }
-    tile_of_vertex = np.concatenate(
-        [tiles_of_block[blocks, share_number] for blocks, share_number, _, _ in share_rows]
-    )
-    graph.add_columns(into, codelet, tile_of_vertex[vertex_order], edges, {})
 
 
 def _strides(tensor: Tensor) -> tuple[int, ...]:
@@ -180,10 +215,11 @@ def _strides(tensor: Tensor) -> tuple[int, ...]:
 def _shifted(
     share_rows: list[tuple[Array, Tensor]], block_offsets: Array, vertex_order: Array
 ) -> Column:
-    """Return a column of edges for all blocks, from the tensors of the first block of each shape.
+    """Return a `Column` with the share of every block, from that of the first block of each shape.
 
-    `share_rows` contains (blocks of the shape, tensor of the first of them). `block_offsets` is the
-    memory offset of each block. `vertex_order` contains the index of each vertex's edge.
+    `share_rows` contains pairs (numbers of the blocks of a shape, tensor of the first of these
+    blocks). `block_offsets` contains the memory offset of each block. `vertex_order` contains, for
+    each vertex, the index of its share in the concatenated lists of blocks.
     """
     column = Column.of([tensor for _, tensor in share_rows])
     offsets = [
@@ -195,7 +231,10 @@ def _shifted(
 
 
 def _bounds(parts: list[Part]) -> tuple[Array, Array]:
-    """Return (begin, size) of each part; an empty part begins at 0."""
+    """Return `(begins, sizes)` of the intervals `parts`, each int64[parts].
+
+    An empty interval begins at 0.
+    """
     begin, end = np.array(parts, np.int64).reshape(-1, 2).T
     return np.where(end > begin, begin, 0), end - begin
 
@@ -206,10 +245,10 @@ def _blocks(
     row_index_pair: tuple[list[Part], Array],
     column_index_pair: tuple[list[Part], Array],
 ) -> Column:
-    """Return a column of edges: each vertex's block of a tensor [groups, rows, columns].
+    """Return a `Column` with each vertex's block of `tensor` [groups, rows, columns].
 
-    `row_index_pair` and `column_index_pair` are pairs of the parts of a dimension, and the index of
-    each vertex's part.
+    `row_index_pair` contains the intervals (begin, end) of the rows, and for each vertex the index
+    of its interval. `column_index_pair` contains the same two values for the columns.
     """
     (row_parts, row_index), (column_parts, column_index) = row_index_pair, column_index_pair
     (row_begins, row_sizes), (column_begins, column_sizes) = (
@@ -217,7 +256,8 @@ def _blocks(
         _bounds(column_parts),
     )
     strides = tensor.layout.strides
-    # if the elements have regular strides, all blocks of a shape have the same form
+    # A form is the layout of a block relative to its first element. With regular strides, all
+    # blocks of one shape have the same form.
     form_key = (group_of_vertex * len(row_parts) + row_index) * len(column_parts) + column_index
     if strides is not None:
         form_key = row_sizes[row_index] * (tensor.shape[2] + 1) + column_sizes[column_index]
@@ -252,7 +292,8 @@ def _map_blocks(
 ) -> None:
     """Map each vertex's block of a variable [groups, rows, columns] to the vertex's tile.
 
-    The arguments are as for `_blocks`.
+    `row_index_pair` and `column_index_pair` are pairs (intervals, index of each vertex's interval),
+    as for `_blocks`.
     """
     (row_parts, row_index), (column_parts, column_index) = row_index_pair, column_index_pair
     (row_begins, row_sizes), (column_begins, column_sizes) = (
@@ -260,7 +301,7 @@ def _map_blocks(
         _bounds(column_parts),
     )
     _, height, width = tensor.shape
-    if len(column_parts) == 1:  # the rows of a block are contiguous
+    if len(column_parts) == 1:  # a block has all columns, so its rows are contiguous in memory
         run_begins = (group_of_vertex * height + row_begins[row_index]) * width
         run_lengths = row_sizes[row_index] * column_sizes[column_index]
     else:

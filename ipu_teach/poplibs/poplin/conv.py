@@ -1,25 +1,26 @@
-"""Convolutions on a graph: products by the planner of `mat_mul`.
+"""Convolutions, computed as matrix products with the planner of `mat_mul`.
 
 The left operand has a row for each position of the kernel's window on the padded input. The row is
-the patch of the input that the window covers: for each element of the kernel (a tap), the channels
-of one input element. This operand is a view. Patches overlap, and only the data that a tile needs
-is copied to it. The right operand is the weights, with a column for each output channel:
+the patch of the input that the window covers. It contains, for each element of the kernel (a tap),
+the channels of one input element. This operand is a view: patches overlap, and only the data that a
+tile needs is copied to it. The right operand is the weights, with a column for each output channel:
 
     forward         [windows, taps * channels] x [taps * channels, out_channels]
     input gradient  as forward, with the output's gradient, its channels and flipped weights
     weight update   [taps * channels, windows] x [windows, out_channels]
 
-Groups of channels are multiplied by one grouped product. If the input is dilated, as in the
+The groups of channels are multiplied by one grouped product. If the input is dilated, as in the
 gradient of a convolution with a stride, the outputs are divided into classes that use the same
-weights (`conv_params.Class`). Each class is a separate product, without the zeros in between.
+weights (`conv_params.Class`). Each class is a separate product, which leaves out the zeros between
+the input elements.
 
-The zeros of the padding are sent and multiplied, too. If the kernel is as wide as its field, nearly
-all of the input gradient's patches is padding. Exchange code grows with the number of pieces that a
-tile receives.
+Zeros of the padding are exchanged and multiplied like other elements. If the kernel is as wide as
+its field, nearly all elements of the input gradient's patches are padding. Exchange code grows with
+the number of separate pieces that a tile receives.
 
 Depthwise convolutions, with one channel in a group, differ from PopLibs, which uses a vertical
-multiply-add (ConvPartialVerticalMac). Here they are products that leave most of the units idle. The
-four published ones that the kit compares take 0.57 to 1.38 times the published cycles.
+multiply-add (ConvPartialVerticalMac). Here they are products that use few of the matrix-multiply
+units. The kit compares four of them with published cycles, and takes 0.57 to 1.38 times as many.
 """
 
 from __future__ import annotations
@@ -76,18 +77,18 @@ __all__ = [
 ]
 
 Factor = Tensor | float
-Combination = tuple[Class, ...]  # a class of outputs for each dimension
+Combination = tuple[Class, ...]  # a class of outputs for each dimension of the field
 _BACKWARD, _UPDATE = PASSES[3:]
-_WHAT = "its params"
 
 
 @advised("give what plan_convolution returns.")
 @dataclass(frozen=True, repr=False)
 class ConvPlan:
-    """The plan of one pass of a convolution; print it to see its partition and cycles.
+    """The plan of one pass of a convolution. Print it to see its partition and cycles.
 
-    `products` contains a `MatMulPlan` for each product, in order. `pass_` is as for
-    `plan_convolution`.
+    `params` describes the forward convolution, and `pass_` is the name of the pass, as for
+    `plan_convolution`. `products` contains a `MatMulPlan` for each class of outputs that uses any
+    weights.
     """
 
     params: ConvParams
@@ -102,14 +103,14 @@ class ConvPlan:
 
     @property
     def macs(self) -> int:
-        """The multiply-adds of all products, including those of the padding."""
+        """The number of multiply-accumulates of all products, including those of the padding."""
         return sum(prod((plan.product.groups, plan.m, plan.k, plan.n)) for plan in self.products)
 
     @property
     def utilisation(self) -> float:
-        """The multiply-accumulates, as a share (0 to 1) of what the units could do meanwhile.
+        """The multiply-accumulates as a share (0 to 1) of the maximum in these cycles.
 
-        The units are the matrix-multiply units of all tiles, in the modelled cycles.
+        At the maximum, the matrix-multiply units of all tiles are busy in all modelled cycles.
         """
         partials_dtype = self.products[0].product.partials if self.products else None
         peak_macs = macs_per_cycle(self.params.dtype, partials_dtype, self.target) * self.cycles
@@ -126,7 +127,8 @@ class ConvPlan:
 def macs_per_cycle(dtype: type[DType], partials: type[DType] | None, target: Target) -> int:
     """Return how many multiply-accumulates all tiles together can do in a cycle.
 
-    The units multiply a row by a panel of weights in 8 cycles for FLOAT, and in 4 for HALF.
+    A matrix-multiply unit multiplies a row by a panel of weights in 8 cycles for FLOAT, and in 4
+    cycles for HALF.
     """
     panel = conv_units(dtype, partials, target) * panel_depth(dtype, target)
     return target.num_tiles * panel // (8 if dtype is FLOAT else 4)
@@ -177,7 +179,10 @@ def _plan(
 
 
 def _sizes(params: ConvParams, combination: Combination) -> tuple[int, int, int, int]:
-    """Return (groups, windows, elements of a patch, columns) of the product for a class."""
+    """Return `(groups, windows, elements per patch, columns)` of the product for a class.
+
+    The columns are the output channels of one group.
+    """
     groups, out_channels, in_channels, *_ = params.weights_shape
     num_windows = params.batch_size * prod(residue.count for residue in combination)
     return (
@@ -189,18 +194,21 @@ def _sizes(params: ConvParams, combination: Combination) -> tuple[int, int, int,
 
 
 def _check_given(params: ConvParams, **tensors: tuple[Tensor, tuple[int, ...]]) -> None:
-    """Raise `PoplibsError` unless each tensor has the given shape, and the dtype of `params`."""
+    """Raise `PoplibsError` unless each tensor has its expected shape, and the dtype of `params`.
+
+    `tensors` maps the name of an argument to a pair (tensor, expected shape).
+    """
     for name, (tensor, shape) in tensors.items():
         context = f"{name} {tensor!r}"
         params_dtype = params.dtype.__name__
-        check_same("shapes", tensor.shape, shape, context, f"give {name} the shape of {_WHAT}.")
+        check_same("shapes", tensor.shape, shape, context, f"give {name} the shape in the params.")
         tensor_dtype = tensor.dtype.__name__
         check_same(
             "dtypes",
             tensor_dtype,
             params_dtype,
             context,
-            f"give {name} the dtype of {_WHAT}, or cast it.",
+            f"give {name} the dtype in the params, or cast it.",
         )
 
 
@@ -211,14 +219,16 @@ def _check_given(params: ConvParams, **tensors: tuple[Tensor, tuple[int, ...]]) 
 def create_input(
     graph: Graph, params: ConvParams, name: str | None = None, *, options: Options | None = None
 ) -> Tensor:
-    """Return a variable [batch_size, in_channels, *input_field] for `convolution`.
+    """Return a variable [batch_size, in_channels, *input_field] for the input of `convolution`.
 
     The channels of a field position are contiguous in memory. The variable is mapped linearly, one
-    position after the other. If the kernel has one element and there is no padding, the variable is
-    instead mapped to the tiles where the product needs it. `options` are those of the convolution.
-    Raises `PoplibsError` and `InvalidOptionError`.
+    position after the other. Only if the kernel has one element and there is no padding, each
+    element is mapped to a tile whose product needs it. `options` are those of the convolution.
+
+    :raises PoplibsError: if no plan fits on a tile.
+    :raises InvalidOptionError: if an option is invalid.
     """
-    wish_of(options, None, MEMORY_PROPORTION)  # refuse unknown options, even if none is used
+    wish_of(options, None, MEMORY_PROPORTION)  # refuses unknown options if no plan is made below
     batch, channels, *field = params.input_shape
     tensor = linear(graph, params.dtype, (batch, *field, channels), name)
     channels_first = tensor.dim_roll(tensor.rank - 1, 1)
@@ -238,7 +248,10 @@ def create_weights(
     """Return a variable for the weights of `convolution`, mapped to the tiles that need them.
 
     Its shape is [num_groups, out_channels / num_groups, in_channels / num_groups, *kernel].
-    `options` are those of the convolution. Raises `PoplibsError` and `InvalidOptionError`.
+    `options` are those of the convolution.
+
+    :raises PoplibsError: if no plan fits on a tile.
+    :raises InvalidOptionError: if an option is invalid.
     """
     plan = plan_convolution(params, graph.target, options=options)
     groups, out_channels, in_channels, *kernel = params.weights_shape
@@ -250,15 +263,17 @@ def create_weights(
         if all(plan_of_product.taps for plan_of_product in combination)
     ]
     for combination, plan_of_product in zip(nonempty_classes, plan.products, strict=True):
-        map_blocks(graph, plan_of_product, _right(channels_first, combination), "b")
+        map_blocks(graph, plan_of_product, _right_operand(channels_first, combination), "b")
     return channels_first
 
 
 @library
 def create_biases(graph: Graph, out: Tensor, name: str | None = None) -> Tensor:
-    """Return a variable with a bias for each channel of `out`, the output of a convolution.
+    """Return a variable with a bias for each channel of `out` [batch, channels, *field].
 
-    It is mapped linearly. Raises `PoplibsError`.
+    `out` is the output of a convolution, and the variable has its dtype. It is mapped linearly.
+
+    :raises PoplibsError: if `out` is not a tensor of the graph.
     """
     return linear(graph, out.dtype, out.shape[1:2], name)
 
@@ -269,14 +284,14 @@ def create_biases(graph: Graph, out: Tensor, name: str | None = None) -> Tensor:
 def _patches(
     graph: Graph, x: Tensor, params: ConvParams
 ) -> list[tuple[Combination, Tensor | None]]:
-    """Return (class, left operand [groups, windows, taps * channels]) for each class of outputs.
+    """Return (class, left operand [groups, windows, taps * channels]) of each class of outputs.
 
-    The operand is None if no weight contributes to the class.
+    The operand is None if the class uses no weights.
     """
     classes = params.classes()
     lower_padding = [0, 0]
     upper_padding = [0, 0]
-    x = _flipped(x, params)
+    x = _flip(x, params)
     for axis, classes_of_axis in enumerate(classes, 2):
         first_and_last = [
             (start_index, start_index + (residue.count - 1) * residue.step)
@@ -287,9 +302,8 @@ def _patches(
         upper_padding.append(max([0, *(end + 1 - x.shape[axis] for _, end in first_and_last)]))
     padded = pad(graph, x, lower_padding, upper_padding)
     grouped = padded.reshape_partial(1, 2, (params.num_groups, x.shape[1] // params.num_groups))
-    channels_last = grouped.dim_roll(1, 0).dim_roll(
-        2, grouped.rank - 1
-    )  # [groups, samples, *field, ins]
+    # [groups, samples, *field, input channels of a group]
+    channels_last = grouped.dim_roll(1, 0).dim_roll(2, grouped.rank - 1)
     patches: list[tuple[Combination, Tensor | None]] = []
     positions = None
     for combination in product(*classes):
@@ -309,7 +323,8 @@ def _patches(
             patches.append((combination, None))
         elif len(tap_slices) == 1:
             patches.append((combination, channels_last[tap_slices[0]].reshape(product_sizes[:3])))
-        else:  # all views share one array of positions
+        else:
+            # the array has an entry for each element of the input, so it is computed only once
             positions = channels_last.positions() if positions is None else positions
             patch_positions = np.stack(
                 [positions[field_slices] for field_slices in tap_slices], x.rank
@@ -320,8 +335,11 @@ def _patches(
     return patches
 
 
-def _right(weights: Tensor, combination: Combination) -> Tensor:
-    """Return the right operand [groups, taps * channels, out_channels] for a class of outputs."""
+def _right_operand(weights: Tensor, combination: Combination) -> Tensor:
+    """Return the right operand [groups, taps * channels, out_channels] for a class of outputs.
+
+    It contains only the weights that the class uses. The input channels vary fastest.
+    """
     for axis, residue in enumerate(combination, 3):
         tap_indices = [tap for tap, _ in residue.taps]
         if tap_indices != list(range(weights.shape[axis])):
@@ -333,10 +351,11 @@ def _right(weights: Tensor, combination: Combination) -> Tensor:
     return rolled.reshape((groups, prod(kernel) * in_channels, out_channels))
 
 
-def _interleaved(parts: list[Tensor], axis: int) -> Tensor:
-    """Interleave the outputs of all classes along a dimension: the first of each, then the second.
+def _interleave(parts: list[Tensor], axis: int) -> Tensor:
+    """Interleave the outputs of all classes along dimension `axis`.
 
-    Each class has as many outputs as the last class, or one more.
+    The result contains the first output of each class, then the second output of each class, and so
+    on. Each tensor of `parts` has as many outputs as the last tensor, or one more.
     """
     if len(parts) == 1:
         return parts[0]
@@ -352,7 +371,7 @@ def _interleaved(parts: list[Tensor], axis: int) -> Tensor:
     return concat([interleaved.flatten(axis, axis + 2), *last_outputs], axis)
 
 
-def _turned(weights: Tensor) -> Tensor:
+def _transpose_and_flip(weights: Tensor) -> Tensor:
     for axis in range(3, weights.rank):
         weights = weights.reverse(axis)
     return weights.dim_shuffle([0, 2, 1, *range(3, weights.rank)])
@@ -381,27 +400,33 @@ def convolution(
 
     `weights` is [num_groups, out_channels / num_groups, in_channels / num_groups, *kernel], and the
     result is [batch_size, out_channels, *output_field]. As in torch, the operation is the
-    cross-correlation, unless `params` flip the kernel. For a transposed convolution, pass
+    cross-correlation unless `params` flips the kernel. For a transposed convolution, pass
     `params.gradient()`, the weights of the forward pass and `transpose_and_flip_weights=True`.
 
-    Sums are computed as in `mat_mul`, ordered by element of the kernel and then by channel. The
-    options are those of `mat_mul`. `plan` is the result of `plan_convolution` for these params, by
-    default planned here. Raises `PoplibsError` and `InvalidOptionError`.
+    Sums are computed as in `mat_mul`, in the order of the kernel's elements and then of the
+    channels. The options are those of `mat_mul`. `plan` is a result of `plan_convolution` for the
+    same params; by default, the call computes the plan itself.
+
+    :raises PoplibsError: if a tensor or `plan` does not fit `params`, or if no plan fits on a tile.
+    :raises InvalidOptionError: if an option is invalid, or given as an option and as a keyword.
     """
-    turned_weights = _turned(weights) if transpose_and_flip_weights else weights
-    _check_given(params, x=(x, params.input_shape), weights=(turned_weights, params.weights_shape))
+    effective_weights = _transpose_and_flip(weights) if transpose_and_flip_weights else weights
+    _check_given(
+        params, x=(x, params.input_shape), weights=(effective_weights, params.weights_shape)
+    )
     wish = wish_of(options, partials_type, available_memory_proportion)
     if plan is None:
         plan = _plan(params, graph.target, PASSES[1], wish, cache)
     elif plan.params != params or plan.target != graph.target or plan.pass_ in PASSES[3:]:
-        raise refused(f"""was given a plan of {plan.params.input_shape} with
-            {plan.params.weights_shape} on {plan.target.num_tiles:,} tiles, {plan.pass_}, for
-            {params.input_shape} with {params.weights_shape} on {graph.target.num_tiles:,}.
+        raise refused(f"""was given a plan for another convolution. The plan is for the pass
+            {plan.pass_}, input {plan.params.input_shape} and weights {plan.params.weights_shape} on
+            {plan.target.num_tiles:,} tiles. The call has input {params.input_shape} and weights
+            {params.weights_shape} on {graph.target.num_tiles:,} tiles.
             next:  plan this convolution: poplin.plan_convolution(params, graph.target).""")
-    return _convolved(graph, x, turned_weights, params, plan, prog, debug_context)
+    return _convolve(graph, x, effective_weights, params, plan, prog, debug_context)
 
 
-def _convolved(
+def _convolve(
     graph: Graph,
     x: Tensor,
     weights: Tensor,
@@ -410,20 +435,20 @@ def _convolved(
     prog: Program,
     name: str,
 ) -> Tensor:
-    """Return the output of `params`, by the products of `plan`."""
+    """Return the output of a convolution with the sizes `params`, computed as planned."""
     batch, channels, *_ = params.output_shape
     by_combination: dict[Combination, Tensor] = {}
     products = iter(plan.products)
     for combination, patches in _patches(graph, x, params):
         suffix = name if len(plan.products) == 1 else f"{name}/{len(by_combination)}"
-        if patches is None:  # every product would have a zero of the dilation as a factor
+        if patches is None:  # the outputs are 0: only zeros of the dilation would be multiplied
             out_dtype = plan.params.out_type if params is plan.params else params.dtype
             shape = params.num_groups, _sizes(params, combination)[1], channels // params.num_groups
             out = linear(graph, out_dtype or params.dtype, shape, f"{suffix}/out")
             zero(graph, out, prog, f"{suffix}/zero")
         else:
-            out = _multiplied(
-                graph, patches, _right(weights, combination), next(products), prog, suffix
+            out = _multiply(
+                graph, patches, _right_operand(weights, combination), next(products), prog, suffix
             )
         class_field = [residue.count for residue in combination]
         by_combination[combination] = out.reshape(
@@ -436,13 +461,13 @@ def _convolved(
         outputs_of_classes = [
             joined((*chosen_classes, residue), other_dims[1:]) for residue in other_dims[0]
         ]
-        return _interleaved(outputs_of_classes, 2 + len(chosen_classes))
+        return _interleave(outputs_of_classes, 2 + len(chosen_classes))
 
     full_field = joined((), params.classes())  # [groups, batch, *field, channels of a group]
     return full_field.dim_roll(full_field.rank - 1, 1).dim_roll(2, 0).flatten(1, 3)
 
 
-def _multiplied(
+def _multiply(
     graph: Graph, left: Tensor, right: Tensor, plan: MatMulPlan, prog: Program, name: str
 ) -> Tensor:
     dtypes = {"out_type": plan.product.out, "partials_type": plan.product.partials}
@@ -460,24 +485,26 @@ def convolution_input_gradient(
     *,
     options: Options | None = None,
 ) -> Tensor:
-    """Return the gradient of the input of `convolution`, from `dy`, the gradient of its output.
+    """Return the gradient of the input of `convolution`: [batch_size, in_channels, *input_field].
 
-    The result is [batch_size, in_channels, *input_field], and `dy` is [batch_size, out_channels,
-    *output_field]. `params` and `weights` are those of the forward pass. The result is computed as
-    the convolution `params.gradient()` of dy, with the weights that
-    `weights_transpose_chans_flip_xy` returns. The options are those of `mat_mul`. Raises
-    `PoplibsError` and `InvalidOptionError`.
+    `dy` [batch_size, out_channels, *output_field] is the gradient of the output. `params` and
+    `weights` are those of the forward pass. The result is the convolution of `dy` with the
+    parameters `params.gradient()` and with the weights that `weights_transpose_chans_flip_xy`
+    returns. The options are those of `mat_mul`.
+
+    :raises PoplibsError: if a tensor does not fit `params`, or if no plan fits on a tile.
+    :raises InvalidOptionError: if an option is invalid.
     """
     _check_given(params, dy=(dy, params.output_shape), weights=(weights, params.weights_shape))
     plan = plan_convolution(params, graph.target, _BACKWARD, options=options)
-    input_gradient = _convolved(
-        graph, dy, _turned(weights), params.gradient(), plan, prog, debug_context
+    input_gradient = _convolve(
+        graph, dy, _transpose_and_flip(weights), params.gradient(), plan, prog, debug_context
     )
-    return _flipped(input_gradient, params)
+    return _flip(input_gradient, params)
 
 
-def _flipped(x: Tensor, params: ConvParams) -> Tensor:
-    """Return x, reversed in the dimensions that `params` flips."""
+def _flip(x: Tensor, params: ConvParams) -> Tensor:
+    """Return a view of x [batch, channels, *field], reversed where `flip_input` is true."""
     for axis, flip in enumerate(params.flip_input, 2):  # type: ignore[arg-type]
         x = x.reverse(axis) if flip else x
     return x
@@ -496,9 +523,12 @@ def calculate_weight_deltas(
 ) -> Tensor:
     """Return the gradient of the weights of `convolution`, in the shape of the weights.
 
-    `dy` [batch_size, out_channels, *output_field] is the gradient of the output, and x the input.
-    `params` are those of the forward pass. The options are those of `mat_mul`. Raises
-    `PoplibsError` and `InvalidOptionError`.
+    `dy` [batch_size, out_channels, *output_field] is the gradient of the output. x [batch_size,
+    in_channels, *input_field] is the input. `params` are those of the forward pass. The options are
+    those of `mat_mul`.
+
+    :raises PoplibsError: if a tensor does not fit `params`, or if no plan fits on a tile.
+    :raises InvalidOptionError: if an option is invalid.
     """
     _check_given(params, dy=(dy, params.output_shape), x=(x, params.input_shape))
     plan = plan_convolution(params, graph.target, _UPDATE, options=options)
@@ -518,7 +548,7 @@ def calculate_weight_deltas(
             ).sub_sample(residue.period, axis)
         suffix = debug_context if len(plan.products) == 1 else f"{debug_context}/{product_number}"
         right = class_gradient.flatten(1, class_gradient.rank - 1)
-        product_result = _multiplied(
+        product_result = _multiply(
             graph, left.dim_shuffle([0, 2, 1]), right, next(products), prog, suffix
         )
         class_deltas = product_result.reshape(
@@ -527,7 +557,7 @@ def calculate_weight_deltas(
         taps = product(*([tap for tap, _ in residue.taps] for residue in combination))
         deltas_by_tap |= {tap: class_deltas[:, tap_number] for tap_number, tap in enumerate(taps)}
     all_taps = list(product(*map(range, kernel)))
-    if len(deltas_by_tap) < len(all_taps):  # some weights are not used by any output
+    if len(deltas_by_tap) < len(all_taps):  # the gradient of unused weights is 0
         zero_deltas = linear(
             graph, params.dtype, (groups, in_channels, out_channels), f"{debug_context}/none"
         )
@@ -551,11 +581,14 @@ def convolution_weight_update(
     *,
     options: Options | None = None,
 ) -> None:
-    """Add `scale` times the result of `calculate_weight_deltas` to `weights`, in place.
+    """Add `scale` times the gradient of the weights to `weights`, in place.
 
-    For a training step, `scale` is minus the learning rate. It is a number, or a tensor of one
-    element, FLOAT or HALF. `popops.scaled_add_to` adds the product. Raises `PoplibsError` and
-    `InvalidOptionError`.
+    `calculate_weight_deltas` computes the gradient from `dy`, x and `params`. For a training step,
+    `scale` is minus the learning rate. It is a number, or a FLOAT or HALF tensor of one element.
+    `popops.scaled_add_to` adds the product.
+
+    :raises PoplibsError: if a tensor or `scale` does not fit, or if no plan fits on a tile.
+    :raises InvalidOptionError: if an option is invalid.
     """
     _check_given(params, weights=(weights, params.weights_shape))
     check_finite("scale", check_factor(graph, "scale", scale, FLOAT, HALF))
@@ -567,10 +600,12 @@ def convolution_weight_update(
 def convolution_bias_update(
     graph: Graph, dy: Tensor, biases: Tensor, scale: Factor, prog: Program, debug_context: str = OWN
 ) -> None:
-    """Add `scale` times the sum of dy over all but the channels to `biases`, in place.
+    """Add `scale` times the gradient of the biases to `biases` [out_channels], in place.
 
-    dy is [batch, out_channels, *field], and `biases` is [out_channels]. `scale` is a number, or a
-    FLOAT tensor of one element. Raises `PoplibsError`.
+    The gradient is the sum of `dy` [batch, out_channels, *field] over all dimensions except the
+    channels. `scale` is a number, or a FLOAT tensor of one element.
+
+    :raises PoplibsError: if `biases` or `scale` does not fit `dy`.
     """
     _check_biases(dy, biases)
     check_finite("scale", check_factor(graph, "scale", scale, FLOAT))
@@ -586,7 +621,7 @@ def add_bias(
 ) -> None:
     """Add `biases` [out_channels] to `out` [batch, out_channels, *field], in place.
 
-    Raises `PoplibsError`.
+    :raises PoplibsError: if there is not one bias for each channel.
     """
     _check_biases(out, biases)
     add_in_place(graph, out, biases.expand([1] * (out.rank - 2)), prog, debug_context)
@@ -602,27 +637,29 @@ def _check_biases(out: Tensor, biases: Tensor) -> None:
 def weights_transpose_chans_flip_xy(
     graph: Graph, weights_in: Tensor, weights_out: Tensor, prog: Program, debug_context: str = OWN
 ) -> None:
-    """Copy `weights_in` to `weights_out`, with channels exchanged and the kernel flipped.
+    """Copy weights with the two channel dimensions exchanged and the kernel flipped.
 
-    `weights_in` is [groups, out_channels, in_channels, *kernel] and `weights_out` [groups,
-    in_channels, out_channels, *kernel], with the channels of one group. Raises `PoplibsError`.
+    `weights_in` is [groups, out_channels, in_channels, *kernel], and `weights_out` is [groups,
+    in_channels, out_channels, *kernel]. The channels are those of one group.
+
+    :raises PoplibsError: if the shapes or dtypes do not fit.
     """
-    turned = _turned(weights_in)
+    turned = _transpose_and_flip(weights_in)
     tensors = {"weights_in": weights_in, "weights_out": weights_out}
     advice = "create weights_out with the two dimensions of channels exchanged."
     check_alike(advice, "cast one of them.", turned.shape, **tensors)
     prog.add(Copy(turned, weights_out))
 
 
-# --- how much there is to do ----------------------------------------------------------------------
+# --- operation counts -----------------------------------------------------------------------------
 
 
 @library
 def get_fwd_flops(params: ConvParams) -> int:
     """Return the number of floating-point operations of the forward pass.
 
-    Each product of a weight and an element of the input counts as two. Products with the zeros of
-    padding and dilation do not count.
+    A multiply-accumulate counts as two operations. Products with the zeros of padding and dilation
+    do not count.
     """
     return 2 * params.macs
 
@@ -631,7 +668,7 @@ def get_fwd_flops(params: ConvParams) -> int:
 def get_bwd_flops(params: ConvParams) -> int:
     """Return the number of floating-point operations of the input gradient.
 
-    `params` are those of the forward pass, which has equally many operations.
+    `params` are those of the forward pass, which has the same number of operations.
     """
     return 2 * params.macs
 
@@ -640,15 +677,15 @@ def get_bwd_flops(params: ConvParams) -> int:
 def get_wu_flops(params: ConvParams) -> int:
     """Return the number of floating-point operations of the weight gradient.
 
-    `params` are those of the forward pass, which has equally many operations.
+    `params` are those of the forward pass, which has the same number of operations.
     """
     return 2 * params.macs
 
 
 @library
 def get_fwd_perfect_cycle_count(graph: Graph, params: ConvParams) -> int:
-    """Return the cycles of the forward pass if all matrix-multiply units were always busy.
+    """Return the cycles of the forward pass if all matrix-multiply units were busy all the time.
 
-    Sums are FLOAT, and the cycles of the exchange are not counted.
+    The sums are FLOAT. Cycles of the exchange are not included.
     """
     return -(-params.macs // macs_per_cycle(params.dtype, FLOAT, graph.target))

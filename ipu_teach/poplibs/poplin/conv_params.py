@@ -1,4 +1,4 @@
-"""The sizes of a convolution: `ConvParams`, its operations, and its classes of outputs."""
+"""The sizes of a convolution: `ConvParams`, and the classes into which it divides the outputs."""
 
 from __future__ import annotations
 
@@ -27,11 +27,12 @@ def _whole(name: str, value: object, minimum: int | None = None) -> int:
 
 @dataclass(frozen=True)
 class Class:
-    """A class: the outputs of a convolution that use the same weights in one dimension.
+    """The outputs of a convolution that use the same weights in one dimension of the field.
 
-    There are `count` of them, with the indices `first`, `first + period`, and so on. `taps`
-    contains a pair for each weight: the index of the weight, and the index of the input element
-    that it multiplies for the first output. For each further output, this index is `step` larger.
+    There are `count` outputs in the class, with the indices `first`, `first + period`, and so on.
+    `taps` contains a pair for each weight that they use: the index of the weight, and the index of
+    the input element that it multiplies for the first output. For each further output of the class,
+    the index of the input element is `step` larger.
     """
 
     first: int
@@ -46,14 +47,14 @@ class Class:
 class ConvParams:
     """The sizes of a convolution, in any number of field dimensions.
 
-    An input [batch_size, in_channels, *input_field] and weights [num_groups, out_channels /
-    num_groups, in_channels / num_groups, *kernel] give an output [batch_size, out_channels,
+    The input is [batch_size, in_channels, *input_field]. The weights are [num_groups, out_channels
+    / num_groups, in_channels / num_groups, *kernel]. The output is [batch_size, out_channels,
     *output_field].
 
     `dtype`, FLOAT or HALF, is the dtype of the input and the weights. `out_type` is the dtype of
-    the output, by default `dtype`. The numbers of channels are those of all groups together. Each
-    of the following arguments is a value for all dimensions of the field, or a list with a value
-    for each dimension:
+    the output, by default `dtype`. `in_channels` and `out_channels` count the channels of all
+    groups together. Each of the following arguments is one value for all dimensions of the field,
+    or a list with a value for each dimension:
 
     * `stride` is the distance in the input between the windows of neighbouring outputs.
     * `padding_lower` and `padding_upper` are the numbers of zeros before and after the field. A
@@ -63,7 +64,7 @@ class ConvParams:
     * `flip_input` reverses the padded field, and `flip_kernel` the kernel. Without `flip_kernel`,
       the operation is the cross-correlation, as in torch.
 
-    Raises `PoplibsError` for invalid sizes, and if the kernel is larger than the padded field.
+    :raises PoplibsError: if a size is invalid, or if the kernel is larger than the padded field.
     """
 
     dtype: type[DType]
@@ -119,7 +120,10 @@ class ConvParams:
                     next:  use a smaller kernel, or pad the field.""")
 
     def _each(self, name: str, rank: int) -> tuple[Any, ...]:
-        """Return an attribute as a tuple with a value for each dimension of the field."""
+        """Return the argument `name` as a tuple with a value for each dimension of the field.
+
+        :raises PoplibsError: if it is a list of another length than `rank`.
+        """
         value = getattr(self, name)
         values = tuple(value) if isinstance(value, (list, tuple)) else (value,) * rank
         if len(values) != rank or not rank:
@@ -128,7 +132,7 @@ class ConvParams:
         return values
 
     def _sizes(self, *names: str) -> list[tuple[Any, ...]]:
-        """Return the values of these attributes for each dimension."""
+        """Return a tuple for each dimension of the field: the values of the arguments `names`."""
         return list(zip(*(getattr(self, name) for name in names), strict=True))
 
     @property
@@ -175,9 +179,10 @@ class ConvParams:
         return (self.batch_size, self.out_channels, *self.output_field)
 
     def canonicalize(self) -> ConvParams:
-        """Return an equal convolution without padding and strides that have no effect.
+        """Return the same convolution without padding and strides that have no effect.
 
-        It has no padding after the last window, and the stride 1 in dimensions with one output.
+        The result has no padding after the last window, and the stride 1 in dimensions with one
+        output.
         """
         names = "padding_lower", "padding_upper", "flip_input", "stride"
         lower_paddings = []
@@ -201,9 +206,9 @@ class ConvParams:
     def gradient(self) -> ConvParams:
         """Return the parameters of the convolution that computes the gradient of the input.
 
-        The input of that convolution is the gradient of the output, and its weights are the result
-        of `weights_transpose_chans_flip_xy`. If `flip_input` is true in a dimension, the result is
-        the gradient of the flipped input.
+        That convolution takes the gradient of the output as its input, and the result of
+        `weights_transpose_chans_flip_xy` as its weights. In dimensions with `flip_input`, it
+        computes the gradient of the flipped input.
         """
         names = "input_field", "input_dilation", "output_field", "stride"
         lower = [
@@ -239,7 +244,7 @@ class ConvParams:
         return [upper if flip else lower for lower, upper, flip in self._sizes(*names)]
 
     def classes(self) -> list[list[Class]]:
-        """Return the classes of outputs for each dimension of the field.
+        """Return a list for each dimension of the field: the classes of outputs in this dimension.
 
         The zeros between the elements of a dilated input need not be multiplied. Therefore an
         output uses only some of the weights, and the outputs that use the same weights form a
@@ -283,7 +288,7 @@ class ConvParams:
 
     @property
     def macs(self) -> int:
-        """The number of multiply-accumulates: products of an element of the input and a weight.
+        """The number of multiply-accumulates, each of an input element and a weight.
 
         Products with the zeros of padding and dilation do not count.
         """

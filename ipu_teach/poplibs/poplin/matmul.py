@@ -1,4 +1,4 @@
-"""Matrix products on a graph, by a plan: multiply blocks, add partial sums, convert."""
+"""Matrix products that follow a plan: multiply blocks, add partial sums, convert the result."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from ipu_teach.types import FLOAT, HALF, QUARTER, UNSIGNED_CHAR, Array, DType
 
 __all__ = ["mat_mul", "mat_mul_acc", "mat_mul_grouped", "mat_mul_grouped_acc"]
 
-INNER = "a has as many columns as b has rows; perhaps transpose one of them."
+INNER = "give b as many rows as a has columns; perhaps transpose one of them."
 Plan = MatMulPlan | None
 
 
-def _multiplied(
+def _mat_mul_of_rank(
     rank: int,
     graph: Graph,
     a: Free,
@@ -47,13 +47,13 @@ def _multiplied(
 ) -> Tensor:
     _check_ranks(graph, rank, a=a, b=b)
     wish = wish_of(options, partials_type, available_memory_proportion)
-    full_product, settled_plan = _settled(graph, a, b, out_type, wish, plan, cache)
+    full_product, settled_plan = _product_and_plan(graph, a, b, out_type, wish, plan, cache)
     left, right = (operand if rank == 3 else operand.expand((0,)) for operand in (a, b))
     result = _mat_mul(graph, full_product, settled_plan, left, right, prog, debug_context)
     return result if rank == 3 else result[0]
 
 
-@variant(_multiplied, 2)
+@variant(_mat_mul_of_rank, 2)
 def mat_mul() -> None:
     """Return the matrix product [m, n] of a [m, k] and b [k, n].
 
@@ -61,36 +61,45 @@ def mat_mul() -> None:
 
     * `out_type` is the dtype of the result, FLOAT or HALF. By default it is the operands' dtype,
       and HALF for QUARTER.
-    * `partials_type` is the dtype of the sums. HALF is possible for operands of HALF, and is faster
-      and less precise than FLOAT. Products of QUARTER are always added in HALF.
+    * `partials_type` is the dtype of the sums over k. For HALF operands it may be HALF, which is
+      faster and less precise than FLOAT. Products of QUARTER are always added in HALF.
     * `available_memory_proportion` (0 to 1, by default 0.6 as in PopLibs) limits the share of a
-      tile's memory for blocks and sums. If no plan is within the limit, the plan that needs the
-      least memory is used.
-    * `options` is a dict of PopLibs' options. Besides the two above, "use128BitConvUnitLoad" loads
-      weights, and "enableFastReduce" partial sums, at 128 bits per cycle. "fullyConnectedPass",
-      "inputRHSIsPreArranged", "enableMultiStageReduce" and "remapOutputTensor" are accepted, and
-      change nothing.
-    * `plan` replaces the plan that `plan_mat_mul` would return.
+      tile's memory for the blocks of the operands and for sums. If no plan is within the limit,
+      the plan that needs the least memory is used.
+    * `options` is a dict of PopLibs options. "partialsType" and "availableMemoryProportion" have
+      the meaning of the two keywords above. "use128BitConvUnitLoad" loads weights at 128 bits per
+      cycle, and "enableFastReduce" reads partial sums at 128 bits per cycle.
+      "fullyConnectedPass", "inputRHSIsPreArranged", "enableMultiStageReduce" and
+      "remapOutputTensor" are accepted but have no effect.
+    * `plan` is a plan to use instead of the plan that `plan_mat_mul` would return.
     * `cache` is a `PlanningCache` that stores the plan.
 
-    The product of two blocks is numpy's `a_block @ b_block` in the precision of the sums. Partial
-    sums are added first to last, and the result is rounded once; it is mapped to the tiles that
-    computed it. There is a compute set to multiply and, if needed, another to add or convert; an
-    empty product only writes zeros. If a tile would have to gather the rows of a transposed view
-    element by element, another tile multiplies the block, or one more compute set transposes the
-    blocks. Raises `PoplibsError` and `InvalidOptionError`.
+    The product of two blocks has the values of numpy's `a_block @ b_block` in the precision of the
+    sums. Partial sums are added in the order of k, and the result is rounded to `out_type` once.
+    Each element of the result is mapped to the tile that computed it.
+
+    For each step of the plan, the call appends a compute set that multiplies. If needed, another
+    compute set adds partial sums or converts the result. For an empty product, the call only
+    appends writes of zeros.
+
+    If an operand is a transposed view, a tile may have to gather its rows element by element. To
+    avoid that, other tiles multiply the blocks, or a compute set that is added first transposes
+    them.
+
+    :raises PoplibsError: if a shape, dtype or plan does not fit, or if no plan fits on a tile.
+    :raises InvalidOptionError: if an option is invalid, or given as an option and as a keyword.
     """
 
 
-@variant(_multiplied, 3)
+@variant(_mat_mul_of_rank, 3)
 def mat_mul_grouped() -> None:
     """Return the products [groups, m, n] of a [groups, m, k] and b [groups, k, n].
 
-    Everything else is as for `mat_mul`.
+    The keywords, values and errors are those of `mat_mul`.
     """
 
 
-def _accumulated(
+def _mat_mul_acc_of_rank(
     rank: int,
     graph: Graph,
     c: Free,
@@ -110,8 +119,10 @@ def _accumulated(
     check_mapped(graph, "c", c)
     shape = (*a.shape[:-1], b.shape[-1])
     context = f"c {c!r}, a {a!r} and b {b!r}"
-    check_same("shapes", c.shape, shape, context, "give c the rows of a and the columns of b.")
-    full_product, plan = _settled(graph, a, b, c.dtype, wish, None, cache)
+    check_same(
+        "shapes", c.shape, shape, context, "give c as many rows as a, and as many columns as b."
+    )
+    full_product, plan = _product_and_plan(graph, a, b, c.dtype, wish, None, cache)
     check_finite("k", check_factor(graph, "k", k, c.dtype))
     if plan is None:
         return
@@ -120,19 +131,26 @@ def _accumulated(
     scaled_add_to(graph, c, result, k, prog, f"{debug_context}/add")
 
 
-@variant(_accumulated, 2)
+@variant(_mat_mul_acc_of_rank, 2)
 def mat_mul_acc() -> None:
-    """Add k * (a @ b) to c [m, n], FLOAT or HALF.
+    """Add k * (a @ b) to c [m, n], in place.
 
-    a, b and the options are as for `mat_mul`. k is a number, or a tensor of one element of c's
-    dtype. The product a @ b has c's dtype. `popops.scaled_add_to` multiplies it by k and rounds,
-    then adds it to c and rounds. Raises `PoplibsError` and `InvalidOptionError`.
+    a [m, k] and b [k, n] are operands of `mat_mul`, and the keywords are those of `mat_mul`. c is
+    FLOAT or HALF. The factor k is a number, or a tensor of one element with c's dtype. The product
+    a @ b has c's dtype. `popops.scaled_add_to` then multiplies the product by k and rounds, and
+    adds it to c and rounds.
+
+    :raises PoplibsError: if a shape, dtype or factor does not fit, or if no plan fits on a tile.
+    :raises InvalidOptionError: if an option is invalid, or given as an option and as a keyword.
     """
 
 
-@variant(_accumulated, 3)
+@variant(_mat_mul_acc_of_rank, 3)
 def mat_mul_grouped_acc() -> None:
-    """Add k * (a @ b) to c [groups, m, n] for each group; see `mat_mul_acc`."""
+    """Add k * (a @ b) to c [groups, m, n] for each group, in place.
+
+    The operands are a [groups, m, k] and b [groups, k, n]. Everything else is as for `mat_mul_acc`.
+    """
 
 
 def _check_ranks(graph: Graph, rank: int, **tensors: Tensor) -> None:
@@ -149,7 +167,7 @@ def _check_ranks(graph: Graph, rank: int, **tensors: Tensor) -> None:
         )
 
 
-def _settled(
+def _product_and_plan(
     graph: Graph,
     a: Tensor,
     b: Tensor,
@@ -160,7 +178,10 @@ def _settled(
 ) -> tuple[Product, Plan]:
     """Check the operands a [..., m, k] and b [..., k, n]; return their `Product` and its plan.
 
-    The plan of an empty product is None. Raises `PoplibsError`.
+    If `plan` is None, the plan is computed; otherwise `plan` itself is returned. The plan of an
+    empty product is None.
+
+    :raises PoplibsError: if an operand, a dtype or `plan` does not fit.
     """
     for name, tensor in (("a", a), ("b", b)):
         if tensor.dtype not in (FLOAT, HALF) and not issubclass(tensor.dtype, QUARTER):
@@ -186,14 +207,16 @@ def _settled(
         plan_sizes != (wanted_product.groups, wanted_product.m, wanted_product.k, wanted_product.n)
         or plan.num_blocks > graph.target.num_tiles
     ):
-        raise refused(f"""was given a plan of {plan.product.shapes()} on {plan.num_blocks:,} tiles
-            for a product of {wanted_product.shapes()} on {graph.target.num_tiles:,}.
+        raise refused(f"""was given a plan for another product. The plan is for
+            {plan.product.shapes()} on {plan.num_blocks:,} tiles; the call multiplies
+            {wanted_product.shapes()} on {graph.target.num_tiles:,} tiles.
             next:  plan this product: poplin.plan_mat_mul(m, k, n, graph.target).""")
     plan_dtypes = plan.product.partials, plan.product.out
     if plan_dtypes != (wanted_product.partials, wanted_product.out):
-        raise refused(f"""was given a plan with sums of {plan_dtypes[0].__name__} and a result of
-            {plan_dtypes[1].__name__} for operands of {a.dtype.__name__}, sums of
-            {wanted_product.partials.__name__} and a result of {wanted_product.out.__name__}.
+        raise refused(f"""was given a plan with other dtypes. The plan has sums of
+            {plan_dtypes[0].__name__} and a result of {plan_dtypes[1].__name__}; the call has
+            operands of {a.dtype.__name__}, sums of {wanted_product.partials.__name__} and a result
+            of {wanted_product.out.__name__}.
             next:  give plan_mat_mul the same dtype, out_type and partials_type.""")
     return plan.product, plan
 
@@ -201,7 +224,10 @@ def _settled(
 def _mat_mul(
     graph: Graph, full_product: Product, plan: Plan, a: Tensor, b: Tensor, prog: Program, name: str
 ) -> Tensor:
-    """Return the product [groups, m, n] of [groups, m, k] and [groups, k, n], by a plan."""
+    """Return the product [groups, m, n] of [groups, m, k] and [groups, k, n], computed as planned.
+
+    If `plan` is None, a dimension of the product is 0, and the result contains zeros.
+    """
     if plan is None:
         out = linear(
             graph,
@@ -209,7 +235,7 @@ def _mat_mul(
             (full_product.groups, full_product.m, full_product.n),
             f"{name}/out",
         )
-        if out.num_elements:  # k is 0: every element is a sum without terms
+        if out.num_elements:  # k is 0, so every element is an empty sum
             zero(graph, out, prog, f"{name}/zero")
         return out
     tiles = tiles_of(plan, graph.target.num_tiles)
@@ -241,9 +267,10 @@ def _multiply(
     name: str,
     suffix: str,
 ) -> Tensor:
-    """Return the sums of one step of the columns: [inner_blocks, groups, m, columns of the step].
+    """Return the partial sums of one step of the columns; append the programs that compute them.
 
-    There is a compute set for each step of the inner dimension.
+    The result is [inner_blocks, groups, m, columns of the step]. The programs are one compute set
+    for each step of the inner dimension; each compute set adds to the sums of the one before.
     """
     full_product = plan.product
     column_begin = plan.columns(column_step)[0][0]
@@ -293,9 +320,9 @@ def _add_up(
     name: str,
     suffix: str,
 ) -> Tensor:
-    """Add `partials` over the inner blocks; return [groups, m, columns of the step].
+    """Add `partials` over the inner blocks; return the result [groups, m, columns of the step].
 
-    Each block of the result is divided over the tiles that have its partial sums.
+    The tiles that hold the partial sums of a block of the result divide its elements among them.
     """
     full_product = plan.product
     out = graph.add_variable(full_product.out, partials.shape[1:], f"{name}/out{suffix}")
@@ -319,7 +346,10 @@ def add_shared(
     out: Tensor,
     tiles: list[int],
 ) -> None:
-    """Add vertices that sum the rows of `sums` into the flat tensor `out`, divided over `tiles`."""
+    """Add vertices that sum the rows of `sums` into the flat tensor `out`.
+
+    The elements of `out` are divided over `tiles`, one vertex per tile, and mapped to them.
+    """
     shares = shares_of(out.num_elements, len(tiles), out.dtype)
     for tile, (share_begin, share_end) in zip(tiles, shares, strict=True):
         if share_begin < share_end:

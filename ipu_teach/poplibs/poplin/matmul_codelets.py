@@ -1,6 +1,6 @@
-"""The codelets of a matrix product: numpy's values, and PopLibs' estimates of its own vertices.
+"""The codelets of a matrix product, with numpy's values and PopLibs' estimates of the cycles.
 
-* FLOAT is numpy's `a @ b` in single precision.
+* FLOAT: the values are those of numpy's `a @ b` in single precision.
 * HALF operands with sums of FLOAT ("fp16.32"): products are exact in single precision, and are
   added in single precision.
 * Sums of HALF ("fp16.16"), for operands of HALF or 8 bits: the units add the products of a panel of
@@ -22,14 +22,16 @@ from ipu_teach.poplibs.poplin.plan import multiply_cycles
 from ipu_teach.target import Target
 from ipu_teach.types import FLOAT, HALF, QUARTER, UNSIGNED_CHAR, DType, from_quarter
 
-# the inner size of a panel, called input channels per group in PopLibs' PerformanceEstimation.hpp
+# The number of inner elements in a panel. PopLibs calls it the input channels per group
+# (PerformanceEstimation.hpp).
 HALF_PANEL, QUARTER_PANEL = 16, 32
 
 
 class ConvPartial(SupervisorVertex):
     """Set `out` to a @ b.
 
-    FLOAT stands for the dtype of the operands, and HALF for the dtype of the sums.
+    In the fields, FLOAT stands for the dtype of the operands, and HALF for the dtype of the sums;
+    `typed` replaces both.
     """
 
     a: Input[Vector[Vector[FLOAT]]]
@@ -69,21 +71,21 @@ class ConvPartialMore(ConvPartial):
 
 
 class ConvPartialHalf(ConvPartial):
-    """Set `out` to a @ b for operands of HALF, added in single precision."""
+    """Set `out` to a @ b for HALF operands whose products are added in single precision."""
 
     def compute(self) -> None:
         self.out = self.a.astype(np.float32) @ self.b.astype(np.float32)
 
 
 class ConvPartialHalfMore(ConvPartialMore):
-    """Add a @ b to `out` for operands of HALF, added in single precision."""
+    """Add a @ b to `out` for HALF operands whose products are added in single precision."""
 
     def compute(self) -> None:
         self.out += self.a.astype(np.float32) @ self.b.astype(np.float32)
 
 
 class ConvPartialHalfSums(ConvPartial):
-    """Set `out` to a @ b for operands of HALF; the sum is rounded to HALF after each panel."""
+    """Set `out` to a @ b for HALF operands; the sum is rounded to HALF after each panel."""
 
     def compute(self) -> None:
         self.out = _in_panels(
@@ -92,7 +94,7 @@ class ConvPartialHalfSums(ConvPartial):
 
 
 class ConvPartialHalfSumsMore(ConvPartialMore):
-    """Add a @ b to `out` for operands of HALF; the sum is rounded to HALF after each panel."""
+    """Add a @ b to `out` for HALF operands; the sum is rounded to HALF after each panel."""
 
     def compute(self) -> None:
         self.out = _in_panels(
@@ -103,7 +105,7 @@ class ConvPartialHalfSumsMore(ConvPartialMore):
 class ConvPartialQuarter(SupervisorVertex):
     """Set `out` to a @ b for 8-bit floats; the sum is rounded to HALF after each panel.
 
-    a and b contain the codes of the 8-bit floats.
+    a and b contain the bytes that encode the 8-bit floats.
     """
 
     a: Input[Vector[Vector[UNSIGNED_CHAR]]]
@@ -117,7 +119,7 @@ class ConvPartialQuarter(SupervisorVertex):
         self.out = _in_panels(*self.numbers(), QUARTER_PANEL, None)
 
     def numbers(self) -> tuple[Any, Any]:
-        """Return the numbers that the codes of a and b represent."""
+        """Return `(a, b)` decoded: the numbers that their bytes represent."""
         a = from_quarter(self.a, self.a_type.metadata)
         b = self.b
         return a, from_quarter(b, self.b_type.metadata)
@@ -128,7 +130,7 @@ class ConvPartialQuarter(SupervisorVertex):
 
 
 class ConvPartialQuarterMore(ConvPartialQuarter):
-    """Add a @ b to `out` for 8-bit floats, as `ConvPartialQuarter` computes it."""
+    """Add a @ b to `out` for 8-bit floats; the sum is rounded to HALF after each panel."""
 
     out: InOut[Vector[Vector[HALF]]]
 
@@ -137,9 +139,10 @@ class ConvPartialQuarterMore(ConvPartialQuarter):
 
 
 class ReduceAdd(SupervisorVertex):
-    """Set `out` to the sum of the rows of x, added first to last.
+    """Set `out` to the sum of the rows of x, added from the first row to the last.
 
-    FLOAT stands for the dtype of x, and HALF for the dtype of the result.
+    In the fields, FLOAT stands for the dtype of x, and HALF for the dtype of the result; `typed`
+    replaces both.
     """
 
     x: Input[Vector[Vector[FLOAT]]]
@@ -174,7 +177,8 @@ class Transpose(SupervisorVertex):
     def cycles(self, target: Target) -> int:
         dtype = self.fields["x"].dtype
         grain_size = 4 if dtype.size == 2 else 2
-        # a partial grain counts as a complete one
+        # a worker moves complete grains (blocks of grain_size x grain_size elements), so an
+        # incomplete grain takes as long as a complete one
         num_rows, num_columns = (-(-size // grain_size) * grain_size for size in self.x.shape)
         return int(vertices.transpose(1, (num_rows, num_columns), dtype, target))
 
@@ -187,12 +191,13 @@ class SplitTranspose(Transpose):
 
 
 def _in_panels(a: Any, b: Any, depth: int, total: Any) -> Any:
-    """Return `total` + a @ b as halves, rounded after each panel of the inner dimension.
+    """Return `total` + a @ b as float16, rounded after each panel of the inner dimension.
 
-    a and b are float32 arrays, `depth` is the inner size of a panel, and `total` is an array of
-    halves, or None for 0.
+    a and b are float32 arrays, and `depth` is the number of inner elements in a panel. `total` is a
+    float16 array, or None for 0.
     """
-    for panel_begin in range(0, max(1, a.shape[1]), depth):  # a block may be empty, and is 0 then
+    # a block may be empty: the loop then runs once, and the result is 0
+    for panel_begin in range(0, max(1, a.shape[1]), depth):
         panel_sums = a[:, panel_begin : panel_begin + depth] @ b[panel_begin : panel_begin + depth]
         total = (panel_sums if total is None else panel_sums + total.astype(np.float32)).astype(
             np.float16
@@ -203,9 +208,10 @@ def _in_panels(a: Any, b: Any, depth: int, total: Any) -> Any:
 def multiplier(
     method: str, a: type[DType], b: type[DType], sums: type[DType], accumulates: bool, wide: bool
 ) -> type[Vertex]:
-    """Return the codelet for operands and sums of these dtypes.
+    """Return the codelet that multiplies operands of the dtypes a and b.
 
-    With `accumulates`, it adds to the values in `out`. With `wide`, it loads 128 bits per cycle.
+    `sums` is the dtype of the sums, and `method` is "AMP" or "HMAC". With `accumulates`, the
+    codelet adds to the values in `out`. With `wide`, it loads 128 bits of weights per cycle.
     """
     name = "ConvPartialHorizontalMac" if method == "HMAC" else "ConvPartial1x1"
     name_words: list[Word] = [
@@ -227,9 +233,9 @@ def multiplier(
 
 
 def adder(sums: type[DType], out: type[DType], wide: bool) -> type[Vertex]:
-    """Return the codelet that adds partial sums of one dtype to a result of another.
+    """Return the codelet that adds partial sums of the dtype `sums` to a result of the dtype `out`.
 
-    With `wide`, it reads 128 bits at a time.
+    With `wide`, it reads 128 bits of partial sums per cycle.
     """
     name_words: list[Word] = [*dict.fromkeys((sums, out)), "128bit" * wide]
     return typed(ReduceAdd, name_words, {FLOAT: sums, HALF: out}, wide=wide)

@@ -1,4 +1,4 @@
-"""Create operands and results of a product, mapped as its plan needs them, and print the plan."""
+"""Create the operands and results of a product on the tiles that its plan uses; print the plan."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 
-def _created(
+def _create_for_rank(
     side: tuple[int, str],
     graph: Graph,
     dtype: type[DType],
@@ -51,63 +51,71 @@ def _created(
     available_memory_proportion: float | str = MEMORY_PROPORTION,
     options: Options | None = None,
 ) -> Tensor:
-    """Return a variable for one side of a product.
+    """Return a new variable for an operand or the result of a product.
 
     `side` is (number of dimensions, "a", "b" or "out").
     """
     wish = out_type, options, partials_type, available_memory_proportion
-    return _made(graph, dtype, (a_shape, b_shape), name, wish, side)
+    return _create(graph, dtype, (a_shape, b_shape), name, wish, side)
 
 
-@variant(_created, (2, "a"))
+@variant(_create_for_rank, (2, "a"))
 def create_mat_mul_input_lhs() -> None:
-    """Return a variable of `a_shape` (m, k), mapped for `mat_mul` with a b of `b_shape` (k, n).
+    """Return a variable of `a_shape` (m, k), mapped as `mat_mul` needs its left operand.
 
-    `out_type` and the options are those of the product. Each block of the plan is distributed over
-    the tiles that multiply it, so it is exchanged only if several tiles need it. Raises
-    `PoplibsError` and `InvalidOptionError`.
+    `b_shape` (k, n) is the shape of the right operand. `out_type` and the options are those that
+    you will pass to `mat_mul`. Each block of the plan is distributed over the tiles that multiply
+    it, so only blocks that several tiles need are exchanged.
+
+    :raises PoplibsError: if the shapes or dtypes do not fit, or if no plan fits on a tile.
+    :raises InvalidOptionError: if an option is invalid.
     """
 
 
-@variant(_created, (2, "b"))
+@variant(_create_for_rank, (2, "b"))
 def create_mat_mul_input_rhs() -> None:
-    """Return a variable of `b_shape` (k, n), mapped for `mat_mul` with an a of `a_shape` (m, k).
+    """Return a variable of `b_shape` (k, n), mapped as `mat_mul` needs its right operand.
 
-    Everything else is as for `create_mat_mul_input_lhs`.
+    `a_shape` (m, k) is the shape of the left operand. Everything else is as for
+    `create_mat_mul_input_lhs`.
     """
 
 
-@variant(_created, (2, "out"))
+@variant(_create_for_rank, (2, "out"))
 def create_mat_mul_output() -> None:
-    """Return a variable (m, n), mapped like the result of `mat_mul` of `a_shape` and `b_shape`.
+    """Return a variable [m, n], mapped like the result of `mat_mul`.
 
-    The shapes are (m, k) and (k, n). The dtype of the variable is `out_type`, by default the dtype
-    of the product. The variable can be the accumulator of `mat_mul_acc`, for example. Raises
-    `PoplibsError` and `InvalidOptionError`.
+    `a_shape` is (m, k), and `b_shape` is (k, n). The dtype of the variable is `out_type`, by
+    default the dtype of the product. Use the variable as the accumulator of `mat_mul_acc`, for
+    example.
+
+    :raises PoplibsError: if the shapes or dtypes do not fit, or if no plan fits on a tile.
+    :raises InvalidOptionError: if an option is invalid.
     """
 
 
-@variant(_created, (3, "a"))
+@variant(_create_for_rank, (3, "a"))
 def create_mat_mul_grouped_input_lhs() -> None:
-    """Return a variable as `create_mat_mul_input_lhs` does, for `mat_mul_grouped`.
+    """Return a variable of `a_shape` (groups, m, k), mapped as `mat_mul_grouped` needs it.
 
-    `a_shape` is (groups, m, k), and `b_shape` (groups, k, n).
+    `b_shape` is (groups, k, n). Everything else is as for `create_mat_mul_input_lhs`.
     """
 
 
-@variant(_created, (3, "b"))
+@variant(_create_for_rank, (3, "b"))
 def create_mat_mul_grouped_input_rhs() -> None:
-    """Return a variable as `create_mat_mul_input_rhs` does, for `mat_mul_grouped`.
+    """Return a variable of `b_shape` (groups, k, n), mapped as `mat_mul_grouped` needs it.
 
-    `a_shape` is (groups, m, k), and `b_shape` (groups, k, n).
+    `a_shape` is (groups, m, k). Everything else is as for `create_mat_mul_input_lhs`.
     """
 
 
-@variant(_created, (3, "out"))
+@variant(_create_for_rank, (3, "out"))
 def create_mat_mul_grouped_output() -> None:
-    """Return a variable as `create_mat_mul_output` does, for `mat_mul_grouped`.
+    """Return a variable [groups, m, n], mapped like the result of `mat_mul_grouped`.
 
-    `a_shape` is (groups, m, k), and `b_shape` (groups, k, n).
+    `a_shape` is (groups, m, k), and `b_shape` is (groups, k, n). Everything else is as for
+    `create_mat_mul_output`.
     """
 
 
@@ -124,18 +132,21 @@ def pre_arrange_mat_mul_input_rhs(
     available_memory_proportion: float | str = MEMORY_PROPORTION,
     options: Options | None = None,
 ) -> Tensor:
-    """Return a copy of b [k, n], mapped for `mat_mul` with an a of `a_shape` (m, k).
+    """Return a copy of b [k, n], mapped as `mat_mul` needs its right operand.
 
-    Use it to arrange an operand once, before many products. The options are those of the product.
-    Raises `PoplibsError` and `InvalidOptionError`.
+    Use it to arrange an operand once before many products. `a_shape` (m, k) is the shape of the
+    left operand. `out_type` and the options are those of the product.
+
+    :raises PoplibsError: if the shapes or dtypes do not fit, or if no plan fits on a tile.
+    :raises InvalidOptionError: if an option is invalid.
     """
     wish = out_type, options, partials_type, available_memory_proportion
-    rearranged = _made(graph, b.dtype, (a_shape, b.shape), f"{debug_context}/b", wish, (2, "b"))
+    rearranged = _create(graph, b.dtype, (a_shape, b.shape), f"{debug_context}/b", wish, (2, "b"))
     prog.add(Copy(b, rearranged))
     return rearranged
 
 
-def _reported(
+def _print_plan(
     rank: int,
     graph: Graph,
     dtype: type[DType],
@@ -151,7 +162,7 @@ def _reported(
     if file is not None and not callable(getattr(file, "write", None)):
         raise as_given(file, "file", "give an open text file, or leave it out to print.")
     wish = out_type, options, partials_type, available_memory_proportion
-    _, full_product, plan = _planned(graph, dtype, (a_shape, b_shape), wish, rank)
+    _, full_product, plan = _plan_of(graph, dtype, (a_shape, b_shape), wish, rank)
     print(
         repr(plan)
         if plan is not None
@@ -162,31 +173,32 @@ def _reported(
         print(f"  {part + ':':30} {cycles:>12,} modelled cycles", file=file)
 
 
-@variant(_reported, 2)
+@variant(_print_plan, 2)
 def mat_mul_report_plan() -> None:
     """Print the plan of `mat_mul` for `a_shape` (m, k) and `b_shape` (k, n), with its cycles.
 
-    `plan_mat_mul` returns the same plan as a value. `file` is a text file, by default the screen.
-    Raises `PoplibsError`.
+    `plan_mat_mul` returns the same plan as a value. `file` is an open text file; by default, the
+    plan is printed on the screen.
+
+    :raises PoplibsError: if an argument is invalid, or if no plan fits on a tile.
     """
 
 
-@variant(_reported, 3)
+@variant(_print_plan, 3)
 def mat_mul_grouped_report_plan() -> None:
-    """Print a plan as `mat_mul_report_plan` does, for `mat_mul_grouped`.
+    """Print the plan of `mat_mul_grouped` for (groups, m, k) and (groups, k, n), with its cycles.
 
-    `a_shape` is (groups, m, k), and `b_shape` (groups, k, n).
+    The shapes are `a_shape` and `b_shape`. Everything else is as for `mat_mul_report_plan`.
     """
 
 
-def _planned(
+def _plan_of(
     graph: Graph, dtype: object, shapes: tuple[object, object], wish: tuple[Any, ...], rank: int
 ) -> tuple[list[int], Product, MatMulPlan | None]:
-    """Return (groups, product, plan) for operands of the two `shapes`.
+    """Return `(groups, product, plan)` for operands of the two `shapes`.
 
-    `wish` is (out_type, options, partials_type, available_memory_proportion). `groups` is an empty
-    list if `rank` is 2, and otherwise contains the number of groups. The plan of an empty product
-    is None.
+    `groups` is a list with the number of groups; it is empty if `rank` is 2. The plan of an empty
+    product is None. `wish` is (out_type, options, partials_type, available_memory_proportion).
     """
     (*groups, m, k), (*other_groups, b_rows, n) = (
         _matrix_shape(shape_name, shape, rank)
@@ -202,7 +214,7 @@ def _planned(
     return groups, full_product, planned(full_product, graph.target, valid_wish)
 
 
-def _made(
+def _create(
     graph: Graph,
     dtype: object,
     shapes: tuple[object, object],
@@ -213,7 +225,7 @@ def _made(
     rank, side = operand_side
     if name is not None:
         check_name(name, "name")
-    groups, full_product, plan = _planned(graph, dtype, shapes, wish, rank)
+    groups, full_product, plan = _plan_of(graph, dtype, shapes, wish, rank)
     m = full_product.m
     k = full_product.k
     n = full_product.n
@@ -229,9 +241,10 @@ def _made(
 
 
 def map_blocks(graph: Graph, plan: MatMulPlan, tensor: Tensor, side: str) -> None:
-    """Map each block of `tensor` [groups, …] to the tiles that use it, in equal shares.
+    """Map each block of `tensor` [groups, …] to the tiles that use it.
 
-    `side` is "a", "b" or "out": which part of the plan's product the tensor is.
+    The elements of a block are divided evenly over these tiles. `side` is "a", "b" or "out":
+    whether the tensor is the left operand, the right operand or the result of the planned product.
     """
     tiles = tiles_of(plan, graph.target.num_tiles)  # [groups, rows, columns, inner]
     steps = product(
@@ -279,4 +292,4 @@ def _matrix_shape(argument: str, shape: object, rank: int) -> Shape:
         if min(sizes) >= 0 and sizes == tuple(shape):
             return sizes
     shape_text = "(rows, columns)" if rank == 2 else "(groups, rows, columns)"
-    raise as_given(shape, argument, f"give {shape_text}, whole numbers, none negative.")
+    raise as_given(shape, argument, f"give {shape_text} as whole numbers of 0 or more.")

@@ -1,22 +1,25 @@
 """The planner of matrix products: it partitions a product and estimates its cycles and memory.
 
-The product [g, m, k] times [g, k, n] is partitioned in four dimensions: the groups, the rows, the
-inner dimension and the columns. A tile multiplies one block of each operand. If the inner dimension
-is partitioned, the tiles that share a block of the result add their sums in a second superstep. A
-product that does not fit into memory is computed in several consecutive steps. A step multiplies
-some of the columns, or a part of the inner dimension that is added to the sums so far.
+The product [g, m, k] times [g, k, n] is partitioned in four dimensions: the groups g, the rows m,
+the inner dimension k and the columns n. A tile multiplies one block of each operand. If the inner
+dimension is partitioned, the tiles that share a block of the result add their sums in a second
+superstep. A product that does not fit into memory is computed in several consecutive steps. A step
+multiplies some of the columns, or multiplies a part of the inner dimension and adds the products to
+the sums so far.
 
 The search is exhaustive for machines of up to `MOST_EXHAUSTIVE` tiles: it computes the cycles of
 all partitions at once, as arrays. The cycles of vertices are PopLibs' own estimates
 (`ipu_teach.cost.vertices`). For the exchange, the planner assumes that every block comes from
-another tile, and that the two tiles of a pair need different data. A plan therefore has at most 5 %
-and 50 cycles per superstep fewer cycles than the graph that is built, and up to twice as many if
-the operands are well placed. That is also true for transposed operands, if the caller names them:
-the cycles of the transposes that tiles may need are then included.
+another tile, and that the two tiles of a pair need different data.
 
-In an exhaustive search over small products, the best plan was the same if the model counted data
-that the tiles of a pair share. The mapping of the operands can change the best plan, so create the
-operands for the plan.
+Compared with the graph that is then built, a plan counts at most 5 % plus 50 cycles per superstep
+too few cycles. If the operands are well placed, it counts up to twice as many cycles as the graph
+takes. The same limits hold for transposed operands if the caller names them: the plan then includes
+the cycles of the transposes that tiles may need.
+
+In an exhaustive search over small products, the best plan was still the same when the model counted
+data that the two tiles of a pair share. The mapping of the operands can change which plan is best,
+so create the operands for the plan.
 """
 
 from __future__ import annotations
@@ -43,23 +46,24 @@ from ipu_teach.types import FLOAT, HALF, QUARTER, Array, DType, as_dtype
 
 __all__ = ["MatMulPlan", "PlanningCache", "plan_mat_mul"]
 
-# on a machine with more tiles, the search tries only THINNED partitions of each dimension
+# On machines with more than MOST_EXHAUSTIVE tiles, the search tries at most THINNED numbers of
+# blocks in each dimension.
 MOST_EXHAUSTIVE = 4096
 THINNED = 24
 MOST_STEPS = 256  # The maximum number of consecutive steps in a plan. Each step is a compute set.
-# a step has at least one panel of the matrix-multiply units: 16 of the inner dimension, 16 columns
+# A step has at least one panel of the matrix-multiply units: 16 inner elements by 16 columns.
 LEAST_INNER, LEAST_COLUMNS = 16, 16
-# "AMP" uses matrix-multiply units, and "HMAC" dot products on the workers.
+# "AMP" multiplies with the matrix-multiply units, and "HMAC" with dot products on worker threads.
 METHODS = ("AMP", "HMAC")
 Costs = dict[str, Array]
 
 
 @dataclass(frozen=True)
 class Product:
-    """A product to be planned: [groups, m, k] times [groups, k, n], with its dtypes.
+    """The sizes and dtypes of a product [groups, m, k] times [groups, k, n].
 
-    Both operands have the dtype `dtype`, the sums `partials` and the result `out`. `wide_loads` and
-    `fast_reduce` are options, as in a `Wish`.
+    `dtype` is the dtype of both operands, `partials` that of the sums, and `out` that of the
+    result. `wide_loads` and `fast_reduce` are options, as in a `Wish`.
     """
 
     m: int
@@ -74,16 +78,16 @@ class Product:
 
     @property
     def finished(self) -> bool:
-        """Whether sums over the complete inner dimension are results without a conversion."""
+        """Whether sums over the complete inner dimension already have the dtype of the result."""
         return self.partials is self.out
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing to multiply."""
+        """Whether a dimension is 0, so that there is nothing to multiply."""
         return 0 in (self.groups, self.m, self.k, self.n)
 
     def shapes(self) -> str:
-        """Return the shapes of both operands, as text."""
+        """Return the shapes of both operands as text, such as "[2, 3] x [3, 4]"."""
         lead = f"{self.groups}, " if self.groups > 1 else ""
         return f"[{lead}{self.m}, {self.k}] x [{lead}{self.k}, {self.n}]"
 
@@ -93,20 +97,22 @@ class Product:
 class MatMulPlan:
     """The partition of a product into blocks, and its modelled cost.
 
-    Print it, or show it in a notebook.
+    Print the plan, or show it in a notebook.
 
     Attributes:
-        row_blocks: the number of blocks of rows; all blocks are on different tiles.
+        row_blocks: the number of blocks of rows.
         inner_blocks: the number of blocks of the inner dimension in a step.
         column_blocks: the number of blocks of columns in a step.
         group_blocks: the number of blocks of groups.
         inner_steps: the number of consecutive steps of the inner dimension.
         column_steps: the number of consecutive steps of the columns.
-        method: "AMP" (ConvPartial1x1) or "HMAC" (ConvPartialHorizontalMac).
+        method: "AMP" for vertices of ConvPartial1x1, which use the matrix-multiply unit, or "HMAC"
+            for vertices of ConvPartialHorizontalMac, which do not.
         cycles: the modelled cycles of all supersteps.
-        parts: (label, cycles) of each activity, including syncs.
-        temporary_bytes: the bytes of blocks and sums on the fullest tile, in addition to its
-            parts of the operands and of the result.
+        parts: a pair (label, cycles) for each activity, including syncs.
+        temporary_bytes: the bytes of blocks and sums on the fullest tile. Its shares of the
+            operands' variables and of the result are not included.
+        num_tiles: the number of tiles of the machine.
     """
 
     product: Product
@@ -139,7 +145,7 @@ class MatMulPlan:
 
     @property
     def num_blocks(self) -> int:
-        """The number of blocks in each step, and thereby of tiles that multiply."""
+        """The number of blocks in each step, which is the number of tiles that multiply."""
         return self.group_blocks * self.row_blocks * self.inner_blocks * self.column_blocks
 
     def groups(self) -> list[tuple[int, int]]:
@@ -203,7 +209,10 @@ class MatMulPlan:
 
 
 def _within(size: int, steps: int, step: int, blocks: int) -> list[tuple[int, int]]:
-    """Divide `size` into `steps` steps; return the intervals of the `blocks` blocks of one step."""
+    """Divide `size` into `steps` steps; return the intervals of the `blocks` blocks of step `step`.
+
+    The intervals are pairs (begin, end), counted from the beginning of the whole dimension.
+    """
     step_begin, step_end = balanced_partition(size, steps)[step]
     return [
         (step_begin + block_begin, step_begin + block_end)
@@ -244,16 +253,19 @@ def plan_mat_mul(
     transpose_a: bool = False,
     transpose_b: bool = False,
 ) -> MatMulPlan:
-    """Return the cheapest plan for [groups, m, k] x [groups, k, n] on `target`.
+    """Return the plan for [groups, m, k] x [groups, k, n] with the fewest modelled cycles.
 
-    The dtypes and options are those of `mat_mul`. `transpose_a` and `transpose_b` tell whether the
-    operand is a transposed view, as in the backward pass of a layer. The partition is then the
-    same, but the cycles include the transposes that tiles may need.
+    `target` is the machine. The dtypes and options are those of `mat_mul`. `transpose_a` and
+    `transpose_b` tell whether an operand is a transposed view, as in the backward pass of a layer.
+    They do not change the partition, but the plan's cycles then include the transposes that tiles
+    may need.
 
     Temporary data is limited to `available_memory_proportion` of a tile's memory. If no plan is
-    within this limit, the plan that needs the least memory is returned. Plans are cached. Raises
-    `PoplibsError` for sizes below 1, unsupported dtypes and products whose smallest blocks do not
-    fit on a tile, and `InvalidOptionError`.
+    within this limit, the plan that needs the least memory is returned. Plans are cached.
+
+    :raises PoplibsError: if a size is below 1, if a dtype is not supported, or if even the smallest
+        blocks do not fit on a tile.
+    :raises InvalidOptionError: if an option is invalid.
     """
     check_sizes(target, 1, m=m, k=k, n=n, groups=groups)
     wish = wish_of(options, partials_type, available_memory_proportion)
@@ -265,7 +277,10 @@ def plan_mat_mul(
 
 
 def _with_transposes(plan: MatMulPlan, target: Target, sides: Sequence[str]) -> MatMulPlan:
-    """Return the plan with cycles and bytes that include the transposes of the operands `sides`."""
+    """Return a copy of `plan` whose cycles and bytes include transposes of the operands in `sides`.
+
+    `sides` contains "a", "b" or both.
+    """
     cycles = transpose_cycles(plan, target, sides)
     share_sizes = (_transposed_share(plan, side) for side in sides)
     num_bytes = sum(rows * columns for rows, columns in share_sizes) * plan.product.dtype.size
@@ -279,15 +294,17 @@ def _with_transposes(plan: MatMulPlan, target: Target, sides: Sequence[str]) -> 
 
 
 def transpose_cycles(plan: MatMulPlan, target: Target, sides: Sequence[str]) -> int:
-    """Return the modelled cycles to transpose the blocks of operands in separate supersteps.
+    """Return the modelled cycles to transpose the blocks of operands in supersteps of their own.
 
-    `sides` contains "a", "b" or both. The cycles are 0 for dtypes that tiles cannot transpose.
+    `sides` contains the operands to transpose: "a", "b" or both. The result is 0 for a dtype that
+    tiles cannot transpose, which is any dtype that does not have 2 or 4 bytes.
     """
     if plan.product.dtype.size not in (2, 4):
         return 0
     groups_per_block = -(-plan.product.groups // plan.group_blocks)
     superstep_cycles = target.internal_sync_cycles + int(arrival_cycles(target).max())
-    # every step multiplies other blocks of b; the blocks of a depend only on the inner step
+    # Blocks of b are different in every step. Blocks of a depend only on the inner step, so they
+    # are transposed once for all steps of the columns.
     num_steps = {"a": plan.inner_steps, "b": plan.inner_steps * plan.column_steps}
     cycles = superstep_cycles * max((num_steps[side] for side in sides), default=0)
     for side in sides:
@@ -300,9 +317,9 @@ def transpose_cycles(plan: MatMulPlan, target: Target, sides: Sequence[str]) -> 
 
 
 def _transposed_share(plan: MatMulPlan, side: str) -> tuple[int, int]:
-    """Return (rows, columns) of the largest part of a block that a tile transposes.
+    """Return `(rows, columns)` of the largest part of a block that one tile transposes.
 
-    The tiles that use a block divide its rows.
+    The tiles that use a block of the operand `side` ("a" or "b") divide its rows among them.
     """
     inner_size = max(end - begin for begin, end in plan.inner())
     num_columns = max(end - begin for begin, end in plan.columns())
@@ -321,9 +338,9 @@ def _transposed_share(plan: MatMulPlan, side: str) -> tuple[int, int]:
 def product_of(
     sizes: tuple[int, int, int, int], dtype: object, out_type: object, wish: Wish
 ) -> Product:
-    """Return the `Product` of sizes (groups, m, k, n); check the dtypes and fill in defaults.
+    """Return a `Product` of the sizes (groups, m, k, n); check dtypes and fill in defaults.
 
-    Raises `PoplibsError`.
+    :raises PoplibsError: if a dtype is not supported.
     """
     operand_dtype = as_dtype(dtype, f"{calling()}()")
     is_quarter = issubclass(operand_dtype, QUARTER)
@@ -361,9 +378,9 @@ def product_of(
 
 @advised("give a poplin.PlanningCache().")
 class PlanningCache:
-    """The plans of products that were built with this cache: `mat_mul(…, cache=cache)`.
+    """The plans of all products that were built with this cache: `mat_mul(…, cache=cache)`.
 
-    The kit caches all plans anyway; a separate cache shows which plans a program uses.
+    The kit caches every plan anyway. Use a cache of your own to see which plans a program uses.
     """
 
     def __init__(self) -> None:
@@ -381,9 +398,11 @@ class PlanningCache:
 def planned(
     product: Product, target: Target, wish: Wish, cache: PlanningCache | None = None
 ) -> MatMulPlan | None:
-    """Return the plan of `product`, or None if the product is empty; add it to `cache`.
+    """Return the plan of `product`, or None if the product is empty.
 
-    Raises `PoplibsError` for an invalid memory proportion, and if no plan fits on the tiles.
+    The plan is also stored in `cache`, if there is one.
+
+    :raises PoplibsError: if the memory proportion is not from 0 to 1, or if no plan fits on a tile.
     """
     memory_proportion = (
         None if isinstance(wish.proportion, np.bool_) else as_number(wish.proportion)
@@ -409,7 +428,8 @@ def planned(
 def _best(product: Product, target: Target, proportion: float) -> MatMulPlan:
     """Return the cheapest plan within the memory limit, with as few steps as possible.
 
-    If no plan is within the limit, return the plan that needs the least memory.
+    `proportion` (0 to 1) limits the share of a tile's memory. If no plan is within this limit,
+    return the plan that needs the least memory.
     """
     byte_limit = proportion * target.bytes_per_tile
     partitions = _all_cuts(product, target.num_tiles)
@@ -440,9 +460,9 @@ def _best(product: Product, target: Target, proportion: float) -> MatMulPlan:
 
 
 def _levels(product: Product) -> Iterator[list[tuple[int, int]]]:
-    """Yield lists of (steps of the inner dimension, steps of the columns) to try.
+    """Yield lists of pairs (inner steps, column steps) to try, with the fewest steps first.
 
-    A list contains combinations with equally many steps; the fewest come first.
+    All pairs of a list have the same total number of steps, a power of 2.
     """
     step_counts = [2**inner_steps for inner_steps in range(MOST_STEPS.bit_length())]
     inner_choices = [
@@ -466,7 +486,9 @@ def _levels(product: Product) -> Iterator[list[tuple[int, int]]]:
 def _all_cuts(product: Product, num_tiles: int) -> Costs:
     """Return all partitions with at most one block per tile, as parallel arrays int64[partitions].
 
-    The keys "groups", "rows", "inner" and "columns" contain the numbers of blocks.
+    The keys are "groups", "rows", "inner" and "columns"; each array contains the number of blocks
+    into which a partition divides that dimension. On a machine with more than `MOST_EXHAUSTIVE`
+    tiles, only some partitions are returned.
     """
     dim_sizes = {
         "groups": product.groups,
@@ -493,9 +515,11 @@ def _all_cuts(product: Product, num_tiles: int) -> Costs:
 
 
 def _sizes(product: Product, partitions: Costs, inner_steps: int, column_steps: int) -> Costs:
-    """Return the sizes of each partition's largest block, and two sizes of its smallest block.
+    """Return the sizes of the blocks of each partition, as arrays int64[partitions].
 
-    "parts" is the number of blocks of the inner dimension.
+    "groups", "rows", "inner" and "columns" are the sizes of the largest block in a step. "parts" is
+    the number of blocks of the inner dimension. "fewest rows" and "least inner" are sizes of the
+    smallest block.
     """
     inner_per_step = -(-product.k // inner_steps)
     columns_per_step = -(-product.n // column_steps)
@@ -511,9 +535,10 @@ def _sizes(product: Product, partitions: Costs, inner_steps: int, column_steps: 
 
 
 def _temporary_bytes(product: Product, block_sizes: Costs) -> Array:
-    """Return int64[partitions]: the most temporary bytes on a tile at any time.
+    """Return int64[partitions]: the most bytes of temporary data that a tile has at any time.
 
-    They are the sums, and either the blocks that are multiplied or the sums that are received.
+    They are the tile's own sums, and in addition either the blocks that it multiplies or the sums
+    that it receives from other tiles, whichever are larger.
     """
     groups, rows, inner, columns, inner_blocks, *_ = block_sizes.values()
     operand_bytes = groups * inner * (rows + columns) * product.dtype.size
@@ -531,11 +556,11 @@ def _temporary_bytes(product: Product, block_sizes: Costs) -> Array:
 
 
 def _multiply_cycles(product: Product, target: Target, block_sizes: Costs, method: str) -> Array:
-    """Return int64[partitions]: the tile cycles of the products of one group on the slowest tile.
+    """Return int64[partitions]: the cycles in which the slowest tile multiplies one group.
 
-    A smaller block may take longer than the largest one. With AMP, two rows for each worker may
-    take longer than three. With HMAC, an inner dimension that is not a multiple of the vector width
-    may take longer.
+    A smaller block may take longer than the largest one, so both are estimated. With AMP, two rows
+    for each worker may take longer than three. With HMAC, an inner dimension that is not a multiple
+    of the vector width may take longer.
     """
     columns = block_sizes["columns"]
     dtypes = (product.dtype, product.partials)
@@ -575,9 +600,8 @@ def multiply_cycles(
             rows, inner, columns, target, interleaved=wide_loads
         )
     if method == "HMAC":
-        columns_written = (
-            columns + columns % 2 if partials is HALF else columns
-        )  # HALF sums come in pairs
+        # two HALF sums are computed at a time
+        columns_written = columns + columns % 2 if partials is HALF else columns
         return vertices.conv_partial_horizontal_mac(
             rows, inner, columns_written, dtype, target, partials=partials
         )
@@ -595,7 +619,10 @@ def _cheapest(
     inner_steps: int,
     column_steps: int,
 ) -> MatMulPlan:
-    """Return the plan of the partition with the fewest cycles, among those within the limit."""
+    """Return the plan of the partition with the fewest cycles.
+
+    Only partitions for which the array `within_limit` is true are considered, with each method.
+    """
     partitions = {name: values[within_limit] for name, values in partitions.items()}
     block_sizes = {name: values[within_limit] for name, values in block_sizes.items()}
     temporary_bytes = _temporary_bytes(product, block_sizes)
@@ -636,7 +663,7 @@ def _costs(
     inner_steps: int,
     column_steps: int,
 ) -> Costs:
-    """Return a dict from activities to the modelled cycles of each partition, int64[partitions]."""
+    """Return a dict from activities, such as "multiply", to modelled cycles, int64[partitions]."""
     groups, rows, inner, columns, inner_blocks, *_ = block_sizes.values()
     num_steps = inner_steps * column_steps
     superstep_cycles = target.internal_sync_cycles + int(arrival_cycles(target).max())

@@ -1,12 +1,13 @@
-"""Operands of a product whose rows are strided, such as a transposed view.
+"""Operands of a product whose rows are strided in memory, such as transposed views.
 
-If a tile multiplies a block and already holds a complete strided row of it, PopLibs' copies within
-the tile gather the row one element at a time. Two methods avoid that without changing any value:
+If a tile multiplies a block and already holds a complete strided row of the block, PopLibs' copy
+within the tile would gather that row element by element. Two methods avoid this without changing
+any value:
 
-* The blocks are assigned to other tiles. Data from other tiles arrives in order, as the plan
-  assumes.
-* If no rotation of the tiles avoids all gathering, tiles transpose the blocks first, as PopLibs
-  does between the passes of a fully connected layer.
+* Other tiles multiply the blocks: all tile numbers are increased by the same number, the
+  rotation. A row that comes from another tile arrives in order, as the plan assumes.
+* If no rotation avoids all gathering, tiles transpose the blocks first, as PopLibs does between
+  the passes of a fully connected layer.
 """
 
 from __future__ import annotations
@@ -26,12 +27,15 @@ from ipu_teach.program import Execute, Sequence as Program
 from ipu_teach.types import FLOAT, Array
 
 Steps = tuple[int, int]  # (step of the inner dimension, step of the columns)
-# parallel arrays: the rotation of the tiles that would gather a row, its tile, and its elements
+# three parallel arrays (rotations, tiles, sizes), as `Strided._gathered` returns them
 Gathered = tuple[Array, Array, Array]
 
 
 def tiles_of(plan: MatMulPlan, num_tiles: int) -> Array:
-    """Return the tile of each block, spread evenly: int64[group, row, column, inner blocks]."""
+    """Return the tile of each block: int64[group blocks, row blocks, column blocks, inner blocks].
+
+    The blocks are spread evenly over `num_tiles` tiles.
+    """
     tile_numbers = np.arange(plan.num_blocks) * num_tiles // plan.num_blocks
     return tile_numbers.reshape(
         plan.group_blocks, plan.row_blocks, plan.column_blocks, plan.inner_blocks
@@ -41,8 +45,8 @@ def tiles_of(plan: MatMulPlan, num_tiles: int) -> Array:
 class Strided:
     """The operands a [groups, m, k] and b [groups, k, n] of a product, arranged to avoid gathering.
 
-    `tiles` are the tiles that multiply the blocks: int64[group, row, column, inner blocks]. The
-    constructor rotates the given tiles if that avoids gathering.
+    `tiles` contains the tile that multiplies each block: int64[group blocks, row blocks, column
+    blocks, inner blocks]. The constructor rotates the tiles it is given if that avoids gathering.
     """
 
     def __init__(self, graph: Graph, plan: MatMulPlan, a: Tensor, b: Tensor, tiles: Array) -> None:
@@ -64,11 +68,12 @@ class Strided:
         self.tiles = (tiles + rotation) % graph.target.num_tiles
 
     def _best_rotation(self, gathered: dict[str, Gathered]) -> tuple[int, int]:
-        """Return the rotation of the tiles that gathers the fewest elements, and its cycles.
+        """Return `(rotation, cycles)` for the rotation that gathers the fewest elements.
 
-        The cycles are those of gathering on the slowest tile. If nothing is gathered without a
-        rotation, the rotation is 0. Among equally good rotations, it is the next from half of the
-        number of tiles on.
+        The cycles are those of the tile that gathers longest. `gathered` maps an operand to its
+        strided rows, as `_gathered` returns them. The rotation is 0 if rotation 0 gathers nothing.
+        Among equally good rotations, the first one from half of the number of tiles upwards is
+        returned; after the last tile, the search continues at 0.
         """
         target = self.graph.target
         num_tiles = target.num_tiles
@@ -90,7 +95,10 @@ class Strided:
         return best_rotation, int(cycles.max())
 
     def operands(self, steps: Steps, prog: Program, name: str) -> tuple[Tensor, Tensor]:
-        """Return (a, b) for a step of the plan; append the transposes that the step needs."""
+        """Return the operands `(a, b)` for a step; append the transposes that they need to `prog`.
+
+        `steps` is (step of the inner dimension, step of the columns).
+        """
         operands = {"a": self.a, "b": self.b} | self._copies
         needed = [
             (side, key)
@@ -130,7 +138,7 @@ class Strided:
         return strides is not None and strides[-2] == 1 and operand.dtype.size in (2, 4)
 
     def _blocks(self, side: str, steps: Steps) -> tuple[list[tuple[int, int]], ...]:
-        """Return the intervals of the groups, the rows and the columns of an operand in a step."""
+        """Return lists of the intervals of an operand's groups, rows and columns in a step."""
         plan, (inner_step, column_step) = self.plan, steps
         inner = plan.inner(inner_step)
         if side == "a":
@@ -138,15 +146,18 @@ class Strided:
         return plan.groups(), inner, plan.columns(column_step)
 
     def _users(self, side: str) -> Array:
-        """Return the tiles that use each block of an operand: [groups, rows, columns, users]."""
+        """Return the tiles that use each block of an operand: int64[groups, rows, columns, tiles].
+
+        The first three dimensions count blocks of the operand.
+        """
         axes = (0, 1, 3, 2) if side == "a" else (0, 3, 2, 1)
         users: Array = self.tiles.transpose(axes)
         return users
 
     def _shares(self, side: str, steps: Steps) -> list[tuple[int, tuple[slice, slice, slice]]]:
-        """Return (tile, slices of the operand) for each part that a tile transposes in a step.
+        """Return `(tile, slices)` for each part of an operand that a tile transposes in a step.
 
-        The rows of a block are divided over the tiles that use it.
+        The slices select the part from the operand. The tiles that use a block divide its rows.
         """
         shares = []
         users = self._users(side)
@@ -178,10 +189,12 @@ class Strided:
         return shares
 
     def _gathered(self, side: str) -> Gathered:
-        """Return the strided rows that are complete on a tile, as three parallel arrays.
+        """Return the strided rows that are complete on one tile, as `(rotations, tiles, sizes)`.
 
-        They are the rotation by which the row's own tile would multiply, and so gather, the row;
-        that tile; and the number of elements.
+        The three parallel arrays have an entry for each such row and each tile that uses its block.
+        If the tiles are rotated by the rotation, the row's own tile multiplies the row, and has to
+        gather it. `tiles` contains the row's own tile, and `sizes` the number of elements in the
+        row.
         """
         plan = self.plan
         num_tiles = self.graph.target.num_tiles
@@ -213,7 +226,11 @@ class Strided:
         return rotations, owner_tiles, row_sizes
 
     def _complete(self, column_block: Tensor) -> tuple[Array, Array]:
-        """Return (rows, tiles): the rows of a block that are on one tile, but not contiguous."""
+        """Return `(rows, tiles)` of the rows that are on one tile but not contiguous there.
+
+        `column_block` is [groups, rows, columns]: all rows of some columns of an operand. The two
+        arrays are parallel: the row number, and the tile.
+        """
         tile_map = self.graph.tile_map()
         element_bytes = column_block.dtype.size
         first_tiles, last_tiles = (

@@ -1,4 +1,7 @@
-"""Transposes that move data, for tensors that are often read in transposed order."""
+"""Transposes that move data.
+
+Such a copy is faster than a view if the transposed order is read often.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +22,14 @@ __all__ = ["transpose"]
 def transpose(graph: Graph, x: Matrix, prog: Program, debug_context: str = OWN) -> Tensor:
     """Return the transpose of x [m, n] as a new tensor [n, m], for any dtype of 2 or 4 bytes.
 
-    `x.transpose()` is a view instead, and moves nothing. The result is divided into blocks, one per
-    tile, whose sides are multiples of 2 elements of 4 bytes, or of 4 elements of 2 bytes. Its rows
-    are divided first, and then its columns. The cycles are those of PopLibs' Transpose2d
-    (popsparse/PerformanceEstimation.hpp). Raises `PoplibsError`.
+    To transpose without moving data, use the view `x.transpose()`.
+
+    The result is divided into blocks, one per tile: first its rows are divided, and then, if
+    there are enough tiles, its columns. The sides of a block are multiples of 2 elements of 4
+    bytes, or of 4 elements of 2 bytes, except at the end of a row or column. The cycles are those
+    of PopLibs' Transpose2d (popsparse/PerformanceEstimation.hpp).
+
+    :raises PoplibsError: if x is not a matrix, or if its elements do not have 2 or 4 bytes.
     """
     if x.dtype.size not in (2, 4):
         raise refused(

@@ -1,4 +1,4 @@
-"""The options of a matrix product: PopLibs' options, and keywords for the most common of them."""
+"""The options of a matrix product, as PopLibs options and as keywords."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ipu_teach.poplibs.library import calling
 from ipu_teach.poplibs.options import Option, settled
 from ipu_teach.types import FLOAT
 
-# the share of a tile's memory for temporary data; the default of PopLibs' option
+# the default share of a tile's memory for temporary data, as in PopLibs
 MEMORY_PROPORTION = 0.6
 PASSES = ("NONE", "INFERENCE_FWD", "TRAINING_FWD", "TRAINING_BWD", "TRAINING_WU")
 OPTIONS = (
@@ -19,8 +19,8 @@ OPTIONS = (
     Option("partialsType", FLOAT),
     Option("use128BitConvUnitLoad", bool, False),
     Option("enableFastReduce", bool, False),
-    # these have no effect: a plan is for one product, operands stay where they are mapped, and sums
-    # are added in one stage
+    # The next options have no effect: a plan is for one product, operands stay on the tiles to
+    # which they are mapped, and partial sums are added in one stage.
     Option("fullyConnectedPass", PASSES, "NONE", effect=False),
     Option("inputRHSIsPreArranged", bool, False, effect=False),
     Option("enableMultiStageReduce", bool, True, effect=False),
@@ -34,9 +34,9 @@ class Wish:
 
     Attributes:
         partials: the dtype of the sums; None means the default.
-        proportion: the share of a tile's memory for temporary data.
-        wide_loads: whether the matrix-multiply units (AMP) load 128 bits of weights per cycle, and
-            not 64.
+        proportion: the share (0 to 1) of a tile's memory that temporary data may take.
+        wide_loads: whether the matrix-multiply units (AMP) load 128 bits of weights per cycle
+            instead of 64.
         fast_reduce: whether vertices read 128 bits of partial sums per cycle.
     """
 
@@ -47,9 +47,9 @@ class Wish:
 
 
 def wish_of(options: object, partials_type: object, proportion: object) -> Wish:
-    """Return the `Wish` that a call's options and keywords express together.
+    """Return a `Wish` with the values from a call's `options` dict and from its keywords.
 
-    Raises `InvalidOptionError` for invalid options, and if options and keywords set the same one.
+    :raises InvalidOptionError: if an option is invalid, or given as an option and as a keyword.
     """
     values = settled(OPTIONS, options)
     keywords = {
@@ -57,7 +57,7 @@ def wish_of(options: object, partials_type: object, proportion: object) -> Wish:
         "availableMemoryProportion": (proportion, MEMORY_PROPORTION),
     }
     for name, (keyword, default) in keywords.items():
-        # comparing an array with == has no single result; later checks refuse arrays
+        # arrays are not compared, because == returns an array for them; `option.value` checks them
         if keyword is default or (not isinstance(keyword, np.ndarray) and keyword == default):
             continue
         if isinstance(keyword, np.ndarray):

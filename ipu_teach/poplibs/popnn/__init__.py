@@ -1,7 +1,9 @@
 """popnn: non-linearities, softmax, losses with their gradients, and counting correct answers.
 
 The modules `pooling`, `bn` (batch norm), `gn` (group norm), `ln` (layer norm) and `in_` (instance
-norm) have functions of their own.
+norm) have functions of their own. Functions that work on the rows of a batch [batch, classes] give
+each worker thread some complete rows. If there are few rows and they are long, a row is divided
+into parts for several workers if the model then counts fewer cycles.
 """
 
 import typing as _typing

@@ -1,4 +1,4 @@
-"""Batch norm: each channel is normalised over all samples of the batch and the complete field."""
+"""Batch norm: each channel is normalised over all samples of the batch and all field positions."""
 
 from __future__ import annotations
 
@@ -29,19 +29,24 @@ ReduceCallback = Callable[[Graph, list[Tensor], Program, int, str], list[Tensor]
 def batch_norm_statistics() -> None:
     """Return (mean, 1 / sqrt(variance + eps)) of each channel of x [batch, channels, …].
 
-    They are two tensors [channels], of x's dtype. By default, the variance is the mean of the
-    squares minus the square of the mean. With `stable_algo`, the mean is subtracted first, which
-    takes longer and loses less precision. With `unbiased_var_estimate`, the sum is divided by the
-    number of elements minus 1. `partials_type` is the dtype in which partial sums are sent from
-    tile to tile if x is HALF. Raises `PoplibsError`.
+    Both results are tensors [channels] of x's dtype. By default, the variance is the mean of the
+    squares minus the square of the mean. With `stable_algo`, the mean is subtracted from x first,
+    which takes longer and loses less precision. With `unbiased_var_estimate`, the sum of squared
+    differences is divided by the number of elements minus 1. `partials_type` is the dtype in which
+    partial sums are sent from tile to tile if x is HALF.
+
+    :raises PoplibsError: if an argument is invalid, or if x has no elements.
     """
 
 
 @variant(_n._whiten, _n.BATCH, ("grouping",))
 def batch_norm_whiten() -> None:
-    """Return (x - mean) * inv_std_dev, in the shape of x.
+    """Return (x - mean) * inv_std_dev, in the shape of x [batch, channels, …].
 
-    The statistics `mean` and `inv_std_dev` have an element per channel. Raises `PoplibsError`.
+    `mean` and `inv_std_dev` are the two results of `batch_norm_statistics`, with one element per
+    channel.
+
+    :raises PoplibsError: if a shape or dtype does not fit.
     """
 
 
@@ -49,7 +54,11 @@ def batch_norm_whiten() -> None:
 def batch_normalise() -> None:
     """Return (out, whitened): out = gamma whitened + beta, whitened = (x - mean) * inv_std_dev.
 
-    gamma and beta have one element per channel. Raises `PoplibsError`.
+    Both results have the shape of x [batch, channels, …]. `gamma` and `beta` have one element per
+    channel. `mean` and `inv_std_dev` are the two results of `batch_norm_statistics`, with one
+    element per channel.
+
+    :raises PoplibsError: if a shape or dtype does not fit.
     """
 
 
@@ -57,18 +66,23 @@ def batch_normalise() -> None:
 def batch_norm_param_gradients() -> None:
     """Return the gradients of gamma and beta, two FLOAT tensors [channels].
 
-    `whitened` is the second result of `batch_normalise`, and `dy` the gradient of the first. If
-    they are HALF, `partials_type` is the dtype of their products: HALF takes fewer cycles than
-    FLOAT, and may overflow. Raises `PoplibsError`.
+    `whitened` is the second result of `batch_normalise`, and `dy` is the gradient of its first
+    result. `partials_type` matters only for HALF: it is the dtype of the products of `whitened` and
+    `dy`. HALF takes fewer cycles than FLOAT, and may overflow.
+
+    :raises PoplibsError: if a shape or dtype does not fit.
     """
 
 
 @variant(_n._gradients, _n.BATCH, ("grouping", "over"))
 def batch_norm_gradients() -> None:
-    """Return the gradient of x, which takes into account that the statistics depend on x.
+    """Return the gradient of the input x of the norm, in the shape of x.
 
-    `whitened` is the second result of `batch_normalise`, and `dy` the gradient of the first.
-    `partials_type` is as for `batch_norm_param_gradients`. Raises `PoplibsError`.
+    It takes into account that mean and variance depend on x. `whitened` is the second result of
+    `batch_normalise`, and `dy` is the gradient of its first result. `inv_std_dev` is the second
+    result of `batch_norm_statistics`. `partials_type` is as for `batch_norm_param_gradients`.
+
+    :raises PoplibsError: if a shape or dtype does not fit.
     """
 
 
@@ -76,8 +90,10 @@ def batch_norm_gradients() -> None:
 def batch_norm_param_update() -> None:
     """Add `scale` * `gamma_delta` to gamma and `scale` * `beta_delta` to beta, in one compute set.
 
-    `scale` is a number, or a tensor of one element; it is negative for gradient descent. Raises
-    `PoplibsError`.
+    `gamma_delta` and `beta_delta` are gradients [channels]. `scale` is a number, or a tensor of one
+    element; for gradient descent it is minus the learning rate.
+
+    :raises PoplibsError: if a shape or dtype does not fit.
     """
 
 
@@ -94,12 +110,15 @@ def distributed_batch_norm_statistics(
     partials_type: type[DType] = FLOAT,
     debug_context: str = OWN,
 ) -> tuple[Tensor, Tensor]:
-    """Return the result of `batch_norm_statistics` for a batch that several replicas share.
+    """Return (mean, 1 / sqrt(variance + eps)) of each channel, over samples of several replicas.
 
-    `norm_batch_size` is the number of samples of the batch, by default the samples of all replicas.
-    `reduce_callback(graph, tensors, prog, replicas, name)` adds each tensor over `replicas`
-    replicas, and returns a list of the sums; by default, gcl adds over consecutive replicas. The
-    other parameters are those of `batch_norm_statistics`. Raises `PoplibsError`.
+    Both results are tensors [channels] of x's dtype. x [batch, channels, …] contains the samples of
+    one replica. `norm_batch_size` is the number of samples in the shared batch, by default the
+    samples of all replicas. `reduce_callback(graph, tensors, prog, replicas, name)` adds each
+    tensor over `replicas` replicas, and returns a list of the sums. Without it, gcl adds over
+    consecutive replicas. The other parameters are those of `batch_norm_statistics`.
+
+    :raises PoplibsError: if an argument is invalid, or if x has no elements.
     """
     over = _over(graph, x, prog, reduce_callback, samples=norm_batch_size)
     return _n._statistics(
@@ -129,10 +148,13 @@ def distributed_batch_norm_gradients(
     partials_type: type[DType] = FLOAT,
     debug_context: str = OWN,
 ) -> Tensor:
-    """Return the gradient of x for statistics of `distributed_batch_norm_statistics`.
+    """Return the gradient of the input x of a batch norm whose batch several replicas share.
 
-    `reduce_callback` and `norm_batch_size` are as for that function, and the other parameters as
-    for `batch_norm_gradients`. Raises `PoplibsError`.
+    `inv_std_dev` is the second result of `distributed_batch_norm_statistics`. `reduce_callback` and
+    `norm_batch_size` are as for that function, and the other parameters are those of
+    `batch_norm_gradients`.
+
+    :raises PoplibsError: if an argument is invalid.
     """
     over = _over(graph, whitened, prog, reduce_callback, samples=norm_batch_size)
     return _n._gradients(
@@ -152,9 +174,12 @@ def distributed_batch_norm_gradients(
 def _over(
     graph: Graph, x: Tensor, prog: Program, callback: ReduceCallback | None, samples: int | None
 ) -> _n.Over:
-    """Return (function that adds tensors over replicas, number of replicas).
+    """Return `(together, replicas)` for a norm over several replicas.
 
-    Raises `PoplibsError`.
+    `together(tensors, name)` adds tensors over `replicas` replicas and returns a list of the sums.
+    `samples` is the number of samples that these replicas have together, or None for all replicas.
+
+    :raises PoplibsError: if `samples` or `callback` is invalid.
     """
     samples_per_replica = max(x.shape[0], 1)
     replica_count = graph.get_replication_factor()
@@ -168,10 +193,10 @@ def _over(
             f"was given {shown(total_samples)} as norm_batch_size, for {samples_per_replica} "
             f"samples on each of {replica_count} replicas.",
             x,
-            f"give {samples_per_replica} times a divisor of {replica_count}.",
+            f"give norm_batch_size as {samples_per_replica} times a divisor of {replica_count}.",
         )
     if callback is not None and not callable(callback):
-        raise as_given(callback, "reduce_callback", "give a function, or None for gcl.")
+        raise as_given(callback, "reduce_callback", "give a function, or None to add with gcl.")
     replicas = int(total_samples) // samples_per_replica
     group = CommGroup(CommGroupType.CONSECUTIVE, replicas)
 
@@ -185,7 +210,11 @@ def _over(
             totals = callback(graph, tensors, prog, replicas, name)
         shapes = [tensor.shape for tensor in totals] if isinstance(totals, list) else None
         if shapes != [tensor.shape for tensor in tensors]:
-            raise as_given(totals, "the result of reduce_callback", "return a list like tensors.")
+            raise as_given(
+                totals,
+                "the result of reduce_callback",
+                "return a list of sums, with the shapes of the tensors.",
+            )
         return totals
 
     return together, replicas

@@ -1,4 +1,4 @@
-"""Group norm: some channels of a sample are normalised together."""
+"""Group norm: the channels of a sample are divided into groups, and each group is normalised."""
 
 from __future__ import annotations
 
@@ -8,23 +8,27 @@ from ipu_teach.poplibs.popnn import norms as _n
 
 @variant(_n._statistics, _n.GROUP, ("over",))
 def group_norm_statistics() -> None:
-    """Return (mean, 1 / sqrt(variance + eps)) of each group of x [batch, channels, …].
+    """Return (mean, 1 / sqrt(variance + eps)) of each group in each sample of x.
 
-    They are two tensors [batch * num_groups], of x's dtype. The other parameters are those of
-    `bn.batch_norm_statistics`.
+    x is [batch, channels, …], and both results are tensors [batch * num_groups] of x's dtype. The
+    other parameters are those of `bn.batch_norm_statistics`.
 
-    With the `grouping` "strided", PopLibs' default, channel c is in group c % num_groups. With
-    "correct", as in torch, a group consists of neighbouring channels. Pass the same `grouping` to
-    all calls that take it. Raises `PoplibsError`.
+    `grouping` assigns channels to groups. With "strided", PopLibs' default, channel c is in group c
+    % num_groups. With "correct", as in torch, a group consists of neighbouring channels. Pass the
+    same `grouping` to all calls that take it.
+
+    :raises PoplibsError: if an argument is invalid, or if x has no elements.
     """
 
 
 @variant(_n._whiten, _n.GROUP)
 def group_norm_whiten() -> None:
-    """Return (x - mean) * inv_std_dev, in the shape of x.
+    """Return (x - mean) * inv_std_dev, in the shape of x [batch, channels, …].
 
-    The statistics `mean` and `inv_std_dev` have an element per group. `grouping` is as for
-    `group_norm_statistics`. Raises `PoplibsError`.
+    `mean` and `inv_std_dev` are the two results of `group_norm_statistics`, with one element per
+    group. `grouping` is as for that function.
+
+    :raises PoplibsError: if a shape or dtype does not fit.
     """
 
 
@@ -32,7 +36,11 @@ def group_norm_whiten() -> None:
 def group_normalise() -> None:
     """Return (out, whitened): out = gamma whitened + beta, whitened = (x - mean) * inv_std_dev.
 
-    gamma and beta have one element per channel. Raises `PoplibsError`.
+    Both results have the shape of x [batch, channels, …]. `gamma` and `beta` have one element per
+    channel. `mean` and `inv_std_dev` are the two results of `group_norm_statistics`, with one
+    element per group. `grouping` is as for that function.
+
+    :raises PoplibsError: if a shape or dtype does not fit.
     """
 
 
@@ -40,17 +48,23 @@ def group_normalise() -> None:
 def group_norm_param_gradients() -> None:
     """Return the gradients of gamma and beta, two FLOAT tensors [channels].
 
-    `whitened` is the second result of `group_normalise`, and `dy` the gradient of the first.
-    `partials_type` is as for `bn.batch_norm_param_gradients`. Raises `PoplibsError`.
+    `whitened` is the second result of `group_normalise`, and `dy` is the gradient of its first
+    result. `partials_type` is as for `bn.batch_norm_param_gradients`.
+
+    :raises PoplibsError: if a shape or dtype does not fit.
     """
 
 
 @variant(_n._gradients, _n.GROUP, ("over",))
 def group_norm_gradients() -> None:
-    """Return the gradient of x, which takes into account that the statistics depend on x.
+    """Return the gradient of the input x of the norm, in the shape of x.
 
-    `whitened` is the second result of `group_normalise`, and `dy` the gradient of the first.
-    `partials_type` is as for `bn.batch_norm_param_gradients`. Raises `PoplibsError`.
+    It takes into account that mean and variance depend on x. `whitened` is the second result of
+    `group_normalise`, and `dy` is the gradient of its first result. `inv_std_dev` is the second
+    result of `group_norm_statistics`. `partials_type` is as for `bn.batch_norm_param_gradients`,
+    and `grouping` is as for `group_norm_statistics`.
+
+    :raises PoplibsError: if a shape or dtype does not fit.
     """
 
 
@@ -58,8 +72,10 @@ def group_norm_gradients() -> None:
 def group_norm_param_update() -> None:
     """Add `scale` * `gamma_delta` to gamma and `scale` * `beta_delta` to beta, in one compute set.
 
-    `scale` is a number, or a tensor of one element; it is negative for gradient descent. Raises
-    `PoplibsError`.
+    `gamma_delta` and `beta_delta` are gradients [channels]. `scale` is a number, or a tensor of one
+    element; for gradient descent it is minus the learning rate.
+
+    :raises PoplibsError: if a shape or dtype does not fit.
     """
 
 

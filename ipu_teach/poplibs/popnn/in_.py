@@ -1,4 +1,4 @@
-"""Instance norm: each channel of a sample is normalised over the field."""
+"""Instance norm: each channel of each sample is normalised over all field positions."""
 
 from __future__ import annotations
 
@@ -8,19 +8,23 @@ from ipu_teach.poplibs.popnn import norms as _n
 
 @variant(_n._statistics, _n.INSTANCE, ("num_groups", "grouping", "over"))
 def instance_norm_statistics() -> None:
-    """Return (mean, 1 / sqrt(variance + eps)) of each channel of each sample of x.
+    """Return (mean, 1 / sqrt(variance + eps)) of each channel in each sample of x.
 
-    x is [batch, channels, …], and the results are two tensors [batch * channels], of x's dtype. The
-    other parameters are those of `bn.batch_norm_statistics`. Raises `PoplibsError`.
+    x is [batch, channels, …], and both results are tensors [batch * channels] of x's dtype. The
+    other parameters are those of `bn.batch_norm_statistics`.
+
+    :raises PoplibsError: if an argument is invalid, or if x has no elements.
     """
 
 
 @variant(_n._whiten, _n.INSTANCE, ("grouping",))
 def instance_norm_whiten() -> None:
-    """Return (x - mean) * inv_std_dev, in the shape of x.
+    """Return (x - mean) * inv_std_dev, in the shape of x [batch, channels, …].
 
-    The statistics `mean` and `inv_std_dev` have an element per channel of each sample. Raises
-    `PoplibsError`.
+    `mean` and `inv_std_dev` are the two results of `instance_norm_statistics`, with one element per
+    channel of each sample.
+
+    :raises PoplibsError: if a shape or dtype does not fit.
     """
 
 
@@ -28,7 +32,11 @@ def instance_norm_whiten() -> None:
 def instance_normalise() -> None:
     """Return (out, whitened): out = gamma whitened + beta, whitened = (x - mean) * inv_std_dev.
 
-    gamma and beta have one element per channel. Raises `PoplibsError`.
+    Both results have the shape of x [batch, channels, …]. `gamma` and `beta` have one element per
+    channel. `mean` and `inv_std_dev` are the two results of `instance_norm_statistics`, with one
+    element per channel of each sample.
+
+    :raises PoplibsError: if a shape or dtype does not fit.
     """
 
 
@@ -36,17 +44,22 @@ def instance_normalise() -> None:
 def instance_norm_param_gradients() -> None:
     """Return the gradients of gamma and beta, two FLOAT tensors [channels].
 
-    `whitened` is the second result of `instance_normalise`, and `dy` the gradient of the first.
-    `partials_type` is as for `bn.batch_norm_param_gradients`. Raises `PoplibsError`.
+    `whitened` is the second result of `instance_normalise`, and `dy` is the gradient of its first
+    result. `partials_type` is as for `bn.batch_norm_param_gradients`.
+
+    :raises PoplibsError: if a shape or dtype does not fit.
     """
 
 
 @variant(_n._gradients, _n.INSTANCE, ("grouping", "over"))
 def instance_norm_gradients() -> None:
-    """Return the gradient of x, which takes into account that the statistics depend on x.
+    """Return the gradient of the input x of the norm, in the shape of x.
 
-    `whitened` is the second result of `instance_normalise`, and `dy` the gradient of the first.
-    `partials_type` is as for `bn.batch_norm_param_gradients`. Raises `PoplibsError`.
+    It takes into account that mean and variance depend on x. `whitened` is the second result of
+    `instance_normalise`, and `dy` is the gradient of its first result. `inv_std_dev` is the second
+    result of `instance_norm_statistics`. `partials_type` is as for `bn.batch_norm_param_gradients`.
+
+    :raises PoplibsError: if a shape or dtype does not fit.
     """
 
 
@@ -54,8 +67,10 @@ def instance_norm_gradients() -> None:
 def instance_norm_param_update() -> None:
     """Add `scale` * `gamma_delta` to gamma and `scale` * `beta_delta` to beta, in one compute set.
 
-    `scale` is a number, or a tensor of one element; it is negative for gradient descent. Raises
-    `PoplibsError`.
+    `gamma_delta` and `beta_delta` are gradients [channels]. `scale` is a number, or a tensor of one
+    element; for gradient descent it is minus the learning rate.
+
+    :raises PoplibsError: if a shape or dtype does not fit.
     """
 
 

@@ -1,4 +1,8 @@
-"""The non-linearities and their gradients, as functions of FLOAT arrays."""
+"""The non-linearities and their gradients, as functions of FLOAT arrays.
+
+A gradient function takes the input or output of the non-linearity and the gradient of the output,
+and returns the gradient of the input.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +30,9 @@ class NonLinearityType(Enum):
     * TANH is the hyperbolic tangent.
     * GELU is x times the probability that a standard normal number is below x. It approximates the
       probability with tanh, and GELU_ERF computes it with the error function.
-    * SWISH is x sigmoid(x).
-    * SOFTMAX returns the probabilities of each row. SOFTMAX_STABLE is the same, because both
-      subtract the maximum first. SOFTMAX_SCALED returns the probabilities times `SOFTMAX_SCALING`,
+    * SWISH is x times the sigmoid of x.
+    * SOFTMAX computes the probabilities of each row. SOFTMAX_STABLE is the same, because both
+      subtract the maximum first. SOFTMAX_SCALED computes the probabilities times `SOFTMAX_SCALING`,
       so that small probabilities do not become 0 in HALF.
     """
 
@@ -50,12 +54,15 @@ class NonLinearityType(Enum):
 
     @property
     def slope_from_input(self) -> bool:
-        """Whether the gradient is computed from the function's input, and not from its output."""
+        """Whether the gradient is computed from the function's input, instead of its output."""
         return self in (NonLinearityType.GELU, NonLinearityType.GELU_ERF, NonLinearityType.SWISH)
 
 
 def kind_of(kind: NonLinearityType | str) -> NonLinearityType:
-    """Return `kind`, or the type with that name. Raises `PoplibsError` if there is none."""
+    """Return `kind` as a `NonLinearityType`; it may be the name of a type, in upper or lower case.
+
+    :raises PoplibsError: if there is no such type.
+    """
     if isinstance(kind, NonLinearityType):
         return kind
     types_by_name = NonLinearityType.__members__
@@ -63,18 +70,19 @@ def kind_of(kind: NonLinearityType | str) -> NonLinearityType:
         return types_by_name[kind.upper()]
     suggestion = did_you_mean(kind, types_by_name) if isinstance(kind, str) else ""
     advice = (
-        "popnn.NonLinearityType lists them all"
+        "popnn.NonLinearityType lists all kinds"
         if suggestion
         else f"use one of {', '.join(types_by_name)}"
     )
-    raise refused(f"""was given {shown(kind)} as its non-linearity.
+    raise refused(f"""was given {shown(kind)} as kind of non-linearity.
         next:  {suggestion}{advice}.""")
 
 
 _ROOT = np.float32(np.sqrt(2 / np.pi))
 _CUBIC = np.float32(0.044715)  # The constant is from Hendrycks and Gimpel, arXiv:1606.08415.
 _FLAT = np.float32(1e6)  # If the square of x is at least this, tanh(x) rounds to 1 or -1.
-# the coefficients of formula 7.1.26 of Abramowitz and Stegun, whose error is at most 1.5e-7
+# The coefficients of formula 7.1.26 of Abramowitz and Stegun, which computes the error function
+# with an error of at most 1.5e-7.
 _ERF = tuple(
     np.float32(c) for c in (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
 )
@@ -93,7 +101,7 @@ def _gelu(x: Array) -> Array:
 
 def _gelu_slope(x: Array, gradient: Array) -> Array:
     hyperbolic = _tanh_of_gelu(x)
-    limited_square = np.minimum(x * x, _FLAT)  # infinity times 0 would be NaN
+    limited_square = np.minimum(x * x, _FLAT)  # avoids infinity * 0, which is NaN
     steepness = (1 - hyperbolic * hyperbolic) * _ROOT * (1 + 3 * _CUBIC * limited_square)
     result: Array = gradient * (0.5 * (1 + hyperbolic) + 0.5 * x * steepness)
     return result
@@ -143,7 +151,7 @@ def _hard_sigmoid_slope(out: Array, gradient: Array) -> Array:
 
 
 def _relu_slope(out: Array, gradient: Array) -> Array:
-    return np.where(out <= 0, 0, gradient)  # keep the gradient where out is NaN
+    return np.where(out <= 0, 0, gradient)  # where out is NaN, this returns the gradient
 
 
 FUNCTIONS: dict[NonLinearityType, Function] = {

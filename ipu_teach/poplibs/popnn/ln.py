@@ -10,16 +10,21 @@ from ipu_teach.poplibs.popnn import norms as _n
 def layer_norm_statistics() -> None:
     """Return (mean, 1 / sqrt(variance + eps)) of each sample of x [batch, channels, …].
 
-    They are two tensors [batch], of x's dtype. The other parameters are those of
-    `bn.batch_norm_statistics`. Raises `PoplibsError`.
+    Both results are tensors [batch] of x's dtype. The other parameters are those of
+    `bn.batch_norm_statistics`.
+
+    :raises PoplibsError: if an argument is invalid, or if x has no elements.
     """
 
 
 @variant(_n._whiten, _n.LAYER, ("grouping",))
 def layer_norm_whiten() -> None:
-    """Return (x - mean) * inv_std_dev, in the shape of x.
+    """Return (x - mean) * inv_std_dev, in the shape of x [batch, channels, …].
 
-    The statistics `mean` and `inv_std_dev` have an element per sample. Raises `PoplibsError`.
+    `mean` and `inv_std_dev` are the two results of `layer_norm_statistics`, with one element per
+    sample.
+
+    :raises PoplibsError: if a shape or dtype does not fit.
     """
 
 
@@ -27,7 +32,11 @@ def layer_norm_whiten() -> None:
 def layer_normalise() -> None:
     """Return (out, whitened): out = gamma whitened + beta, whitened = (x - mean) * inv_std_dev.
 
-    gamma and beta have one element per channel. Raises `PoplibsError`.
+    Both results have the shape of x [batch, channels, …]. `gamma` and `beta` have one element per
+    channel. `mean` and `inv_std_dev` are the two results of `layer_norm_statistics`, with one
+    element per sample.
+
+    :raises PoplibsError: if a shape or dtype does not fit.
     """
 
 
@@ -35,17 +44,22 @@ def layer_normalise() -> None:
 def layer_norm_param_gradients() -> None:
     """Return the gradients of gamma and beta, two FLOAT tensors [channels].
 
-    `whitened` is the second result of `layer_normalise`, and `dy` the gradient of the first.
-    `partials_type` is as for `bn.batch_norm_param_gradients`. Raises `PoplibsError`.
+    `whitened` is the second result of `layer_normalise`, and `dy` is the gradient of its first
+    result. `partials_type` is as for `bn.batch_norm_param_gradients`.
+
+    :raises PoplibsError: if a shape or dtype does not fit.
     """
 
 
 @variant(_n._gradients, _n.LAYER, ("grouping", "over"))
 def layer_norm_gradients() -> None:
-    """Return the gradient of x, which takes into account that the statistics depend on x.
+    """Return the gradient of the input x of the norm, in the shape of x.
 
-    `whitened` is the second result of `layer_normalise`, and `dy` the gradient of the first.
-    `partials_type` is as for `bn.batch_norm_param_gradients`. Raises `PoplibsError`.
+    It takes into account that mean and variance depend on x. `whitened` is the second result of
+    `layer_normalise`, and `dy` is the gradient of its first result. `inv_std_dev` is the second
+    result of `layer_norm_statistics`. `partials_type` is as for `bn.batch_norm_param_gradients`.
+
+    :raises PoplibsError: if a shape or dtype does not fit.
     """
 
 
@@ -53,8 +67,10 @@ def layer_norm_gradients() -> None:
 def layer_norm_param_update() -> None:
     """Add `scale` * `gamma_delta` to gamma and `scale` * `beta_delta` to beta, in one compute set.
 
-    `scale` is a number, or a tensor of one element; it is negative for gradient descent. Raises
-    `PoplibsError`.
+    `gamma_delta` and `beta_delta` are gradients [channels]. `scale` is a number, or a tensor of one
+    element; for gradient descent it is minus the learning rate.
+
+    :raises PoplibsError: if a shape or dtype does not fit.
     """
 
 

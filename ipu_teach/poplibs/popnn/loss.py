@@ -1,4 +1,4 @@
-"""Losses with their gradients, and counting correct answers."""
+"""Losses with their gradients, and a count of correct answers."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ from ipu_teach.types import FLOAT, HALF, INT, UNSIGNED_INT, Array
 
 __all__ = ["MASKED_LABEL_CODE", "LossType", "calc_accuracy", "calc_loss"]
 
-# The number that is added to a probability, so that the logarithm of 0 is finite. The key is the
-# size of the probability's dtype in bytes. (EPS_LOG_N_HALF and EPS_LOG_N_FLOAT of PopLibs'
-# popops/EncodingConstants.hpp)
+# A number is added to each probability, so that the logarithm of 0 is finite. The keys are the
+# sizes of the probabilities' dtypes in bytes. The numbers are EPS_LOG_N_HALF and EPS_LOG_N_FLOAT of
+# PopLibs (popops/EncodingConstants.hpp).
 ADDED = {2: np.float32(2.0**-24), 4: np.finfo(np.float32).tiny}
 
 
 class LossType(Enum):
     """The kind of loss.
 
-    CROSS_ENTROPY_LOSS is minus the logarithm of the probability of the expected class.
-    SUM_SQUARED_LOSS is half the sum of the squared errors.
+    * CROSS_ENTROPY_LOSS is minus the logarithm of the probability of the expected class.
+    * SUM_SQUARED_LOSS is half the sum of the squared errors.
     """
 
     CROSS_ENTROPY_LOSS = "CROSS_ENTROPY_LOSS"
@@ -69,8 +69,9 @@ def cross_entropy(
 
     `outputs` [rows, classes] are probabilities times `outputs_scale`; the first column is the class
     `first`. The loss is minus the logarithm of the probability of the expected class. The deltas
-    are `scale` times the probability, or times the probability minus 1 for the expected class. Both
-    are 0 for rows of the class `MASKED_LABEL_CODE`.
+    are the gradient with respect to the scores before softmax: `scale` times the probability, or
+    times the probability minus 1 for the expected class. Both are 0 for rows of the class
+    `MASKED_LABEL_CODE`.
     """
     added_number = ADDED[outputs.dtype.itemsize]
     outputs = outputs.astype(np.float32)
@@ -85,9 +86,10 @@ def cross_entropy(
 
 
 class _CrossEntropy(Vertex):
-    """The base of the vertices that compute `cross_entropy` for some rows.
+    """The base class of vertices that compute `cross_entropy` for some rows.
 
-    HALF stands for the dtype of the probabilities and the deltas.
+    In the fields, HALF stands for the dtype of the probabilities and the deltas; `typed` replaces
+    it.
     """
 
     probabilities: Input[Vector[Vector[HALF]]]
@@ -102,7 +104,7 @@ class _CrossEntropy(Vertex):
 
 
 class CrossEntropy(_CrossEntropy):
-    """Compute `cross_entropy` with factors that are numbers."""
+    """Compute `cross_entropy` for some rows, with `scale` and `outputs_scale` as numbers."""
 
     outputs_scale: ClassVar[float]
 
@@ -114,7 +116,7 @@ class CrossEntropy(_CrossEntropy):
 
 
 class CrossEntropyScaled(_CrossEntropy):
-    """Compute `cross_entropy` with factors that are tensors."""
+    """Compute `cross_entropy` for some rows, with `scale` and `outputs_scale` as tensors."""
 
     scale: Input[FLOAT]
     outputs_scale: Input[FLOAT]
@@ -126,9 +128,11 @@ class CrossEntropyScaled(_CrossEntropy):
 
 
 class CrossEntropyPart(CrossEntropy):
-    """Compute `CrossEntropy` for a part of a row; `first` is the class of the part's first column.
+    """Compute `cross_entropy` for a part of a row, with `scale` and `outputs_scale` as numbers.
 
-    The loss is the one that `_of_part` returns.
+    `first` is the class of the part's first column, and `classes` the number of classes in the
+    whole row. `loss` is 0 unless the expected class is in the part. If the expected class does not
+    exist, the part that begins with class 0 has the loss.
     """
 
     first: UNSIGNED_INT
@@ -144,9 +148,11 @@ class CrossEntropyPart(CrossEntropy):
 
 
 class CrossEntropyScaledPart(CrossEntropyScaled):
-    """Compute `CrossEntropyScaled` for a part of a row that begins with the class `first`.
+    """Compute `cross_entropy` for a part of a row, with `scale` and `outputs_scale` as tensors.
 
-    The loss is the one that `_of_part` returns.
+    `first` is the class of the part's first column, and `classes` the number of classes in the
+    whole row. `loss` is 0 unless the expected class is in the part. If the expected class does not
+    exist, the part that begins with class 0 has the loss.
     """
 
     first: UNSIGNED_INT
@@ -161,17 +167,17 @@ class CrossEntropyScaledPart(CrossEntropyScaled):
 
 
 def _of_part(losses: Array, expected: Array, size: int, first: Array, classes: Array) -> Array:
-    """Return the losses that a part of the classes reports: 0 unless it has the expected class.
+    """Return `losses` where a part of a row has the expected class, and 0 elsewhere.
 
     The part has `size` classes and begins with the class `first`; there are `classes` classes in
-    total. The part that begins with class 0 reports the loss of a class that does not exist.
+    total. If the expected class does not exist, the part that begins with class 0 returns the loss.
     """
     reporting_class = np.where(expected < classes, expected, 0)
     return np.where((reporting_class >= first) & (reporting_class - first < size), losses, 0)
 
 
 class SumLosses(Vertex):
-    """Set `loss` to the sum of the losses that the parts of a row report."""
+    """Set `loss` to the sum of the losses of all parts of a row."""
 
     losses: Input[Vector[FLOAT]]
     loss: Output[FLOAT]
@@ -186,7 +192,8 @@ class SumLosses(Vertex):
 class SumSquared(Vertex):
     """Set `loss` to half the sum of (outputs - expected)^2 for each row.
 
-    `deltas` are scale * (outputs - expected). HALF stands for the dtype of the outputs.
+    `deltas` receives scale * (outputs - expected). In the fields, HALF stands for the dtype of the
+    outputs.
     """
 
     outputs: Input[Vector[Vector[HALF]]]
@@ -221,7 +228,7 @@ class CountCorrect(Vertex):
 
 
 class AddCounts(Vertex):
-    """Add the sum of the counts to `total`."""
+    """Add the sum of `counts` to `total`."""
 
     counts: Input[Vector[INT]]
     total: InOut[INT]
@@ -249,28 +256,31 @@ def calc_loss(
     model_output_scaling: float | Tensor = 1.0,
     num_correct: Tensor | None = None,
 ) -> None:
-    """Write the loss of each row of `model_outputs` [batch, classes] to `loss`, and its gradient.
+    """Write the loss of each row of `model_outputs` to `loss`, and its gradient to `deltas`.
 
-    `model_outputs` is FLOAT or HALF, and `loss` [batch] is FLOAT. `deltas` [batch, classes]
-    receives the gradient, and has the dtype of `model_outputs`. As in PopLibs, the gradient is that
-    of the sum over the batch; divide it by the batch size in the update.
+    `model_outputs` [batch, classes] is FLOAT or HALF, and `loss` [batch] is FLOAT. `deltas` [batch,
+    classes] receives the gradient, and has the dtype of `model_outputs`. As in PopLibs, the
+    gradient is that of the sum over the batch; divide it by the batch size in the update.
 
     * For CROSS_ENTROPY_LOSS, `model_outputs` is the output of softmax, and `expected` [batch]
       (UNSIGNED_INT) contains class numbers. The gradient is that of softmax's input. As in PopLibs,
       the loss is minus the logarithm of the output plus 1.2e-38 (plus 6e-8 for HALF), which is at
-      most 87.3 (16.6). In rows of the class `MASKED_LABEL_CODE`, loss and gradient are 0. Any other
-      class that does not exist gives the loss of an output of 0.
+      most 87.3 (16.6 for HALF). In rows of the class `MASKED_LABEL_CODE`, loss and gradient are 0.
+      Any other class that does not exist gives the loss of an output of 0.
     * For SUM_SQUARED_LOSS, `expected` has the shape and dtype of `model_outputs`.
 
     `deltas_scale` multiplies the gradient, but not the loss; such loss scaling keeps small
     gradients of HALF from becoming 0. `model_output_scaling` is the factor by which the outputs are
     larger than probabilities, as after SOFTMAX_SCALED; it does not change loss and gradient. Both
-    are numbers or, for CROSS_ENTROPY_LOSS, FLOAT tensors of one element. `num_correct` is an INT
-    tensor of one element, to which the number of correct answers is added as by `calc_accuracy`.
+    are numbers or, for CROSS_ENTROPY_LOSS, FLOAT tensors of one element.
+
+    `num_correct` is an INT tensor of one element. The number of correct rows is added to it,
+    counted as in `calc_accuracy`.
 
     Rows, or parts of long rows, are divided over the workers of all tiles. The cycles are those of
     PopLibs' loss transforms (popnnCycleEstimators.cpp), and of a reduction if rows are divided.
-    Raises `PoplibsError`.
+
+    :raises PoplibsError: if a shape, dtype, factor or `loss_type` does not fit.
     """
     valid_type = _loss_type(loss_type)
     is_squared = valid_type is LossType.SUM_SQUARED_LOSS
@@ -291,7 +301,8 @@ def calc_loss(
     name_words: list[Word] = [model_outputs.dtype]
     if has_tensors:
         base_codelet = CrossEntropyScaledPart if num_parts > 1 else CrossEntropyScaled
-        for field, factor in factors.items():  # if a factor is a tensor, both must be
+        # the codelet needs tensors for both factors, so a number becomes a constant
+        for field, factor in factors.items():
             factors[field] = scalar(graph, FLOAT, factor, f"{debug_context}/{field}")
     elif not is_squared:
         base_codelet = CrossEntropyPart if num_parts > 1 else CrossEntropy
@@ -325,7 +336,11 @@ def _check_operands(
     check_matrix(graph, "model_outputs", model_outputs)
     if is_squared:
         check_matrix(graph, "expected", expected)
-        check_alike("give a value for each output.", expected=expected, model_outputs=model_outputs)
+        check_alike(
+            "give expected the shape of model_outputs.",
+            expected=expected,
+            model_outputs=model_outputs,
+        )
     else:
         check_labels(graph, model_outputs, expected)
     check_dtype("loss", loss, FLOAT)
@@ -343,9 +358,11 @@ def _factors(
     deltas_scale: float | Tensor,
     model_output_scaling: float | Tensor,
 ) -> dict[str, Operand]:
-    """Return the checked factors by field: "scale" and, unless `is_squared`, "outputs_scale".
+    """Return a dict of the checked factors: "scale" and, for cross-entropy, "outputs_scale".
 
-    Raises `PoplibsError`.
+    `is_squared` is whether the loss is SUM_SQUARED_LOSS.
+
+    :raises PoplibsError: if a factor is invalid, or not possible with SUM_SQUARED_LOSS.
     """
     scale = check_factor(graph, "deltas_scale", deltas_scale, FLOAT)
     outputs_scale = check_factor(graph, "model_output_scaling", model_output_scaling, FLOAT)
@@ -360,14 +377,17 @@ def _factors(
             )
         return {"scale": scale, "outputs_scale": outputs_scale}
     if isinstance(scale, Tensor) or isinstance(outputs_scale, Tensor) or outputs_scale != 1:
-        raise refused("""with SUM_SQUARED_LOSS was given a tensor as its scale, or
-            model_output_scaling.
-            next:  give only deltas_scale, as a number; CROSS_ENTROPY_LOSS takes the others.""")
+        raise refused("""was given a tensor as deltas_scale, or model_output_scaling, but
+            SUM_SQUARED_LOSS takes neither.
+            next:  give deltas_scale as a number, without model_output_scaling.""")
     return {"scale": scale}
 
 
 def _parts(graph: Graph, outputs: Tensor, is_squared: bool) -> int:
-    """Return the number of parts per row for which the model counts the fewest cycles."""
+    """Return the number of parts per row for which the model counts the fewest cycles.
+
+    `outputs` is [rows, classes], and `is_squared` is whether the loss is SUM_SQUARED_LOSS.
+    """
     transform_cycles = vertices.loss_sum_squared if is_squared else vertices.loss_cross_entropy
 
     def row_cycles(num_rows: int) -> int:
@@ -392,7 +412,8 @@ def _by_parts(
 ) -> None:
     """Append a vertex for each part of each row, and a second compute set that adds the losses.
 
-    `state` contains the fields that have the same value in all vertices.
+    `operands` maps fields to tensors, and `state` contains the fields that have the same value in
+    all vertices.
     """
     loss = operands["loss"]
     losses = graph.add_variable(FLOAT, (loss.shape[0], num_parts), f"{name}/losses")
@@ -423,7 +444,8 @@ def _loss_type(loss_type: object) -> LossType:
     if isinstance(loss_type, str) and loss_type.upper() in types_by_name:
         return types_by_name[loss_type.upper()]
     raise refused(
-        f"was given loss_type={shown(loss_type)}.", next_step=f"use {' or '.join(types_by_name)}."
+        f"was given {shown(loss_type)} as loss_type.",
+        next_step=f"use {' or '.join(types_by_name)}.",
     )
 
 
@@ -436,12 +458,14 @@ def calc_accuracy(
     prog: Program,
     debug_context: str = OWN,
 ) -> None:
-    """Add the number of correct rows of `outputs` [batch, classes] to `num_correct`, one INT.
+    """Add the number of correct rows of `outputs` [batch, classes] to `num_correct`, an INT tensor.
 
     A row is correct if its maximum is at the expected class; of several equal maxima, the first
-    counts. `outputs` is FLOAT or HALF, and `expected` [batch] is UNSIGNED_INT. The cycles are those
-    of PopLibs' ReduceMaxClassGather and CalcAccuracy (popnnCycleEstimators.cpp). Raises
-    `PoplibsError`.
+    counts. `outputs` is FLOAT or HALF, `expected` [batch] is UNSIGNED_INT, and `num_correct` has
+    one element. The cycles are those of PopLibs' ReduceMaxClassGather and CalcAccuracy
+    (popnnCycleEstimators.cpp).
+
+    :raises PoplibsError: if a shape or dtype does not fit.
     """
     check_matrix(graph, "outputs", outputs)
     _check_accuracy(graph, outputs, expected, num_correct)
@@ -453,7 +477,7 @@ def _check_accuracy(graph: Graph, outputs: Tensor, expected: Tensor, num_correct
     check_tensor(graph, "num_correct", num_correct)
     if num_correct.num_elements != 1 or num_correct.dtype is not INT:
         raise refused(
-            "needs a single INT as num_correct.",
+            "needs an INT tensor of one element as num_correct.",
             num_correct,
             "create num_correct with graph.add_variable(INT, ()).",
         )

@@ -1,10 +1,10 @@
 """Elementwise non-linearities and their gradients.
 
-There is one vertex per tile, for its elements. Values are computed in FLOAT and rounded once.
-Cycles are PopLibs' estimates of NonLinearity1D and NonLinearityGrad1D
+Each tile has one vertex, which processes the tile's elements. Values are computed in FLOAT and
+rounded once. Cycles are PopLibs' estimates of NonLinearity1D and NonLinearityGrad1D
 (popnn/popnnCycleEstimators.cpp). PopLibs has no estimate for HARD_SIGMOID, which costs as much as
-the elementwise operations of which it consists. It has none for the gradient of GELU_ERF either,
-which costs as much as GELU_ERF and the gradient of GELU together.
+the elementwise operations of which it consists. It has no estimate for the gradient of GELU_ERF
+either, which costs as much as GELU_ERF and the gradient of GELU together.
 """
 
 from __future__ import annotations
@@ -83,9 +83,10 @@ class NonLinearity1D(NonLinearity1DInPlace):
 
 
 class NonLinearityGrad1D(SupervisorVertex):
-    """Set `out` to `gradient` times the derivative of the non-linearity f.
+    """Set `out` to `gradient` times the derivative of the non-linearity `kind`.
 
-    `act` is the output of f, or for some kinds its input (`NonLinearityType.slope_from_input`).
+    `act` is the output of the non-linearity; for kinds with `NonLinearityType.slope_from_input`, it
+    is the input.
     """
 
     act: Input[Vector[FLOAT]]
@@ -128,12 +129,14 @@ def _codelet(base: type[Vertex], kind: NonLinearityType, dtype: type[DType]) -> 
 def non_linearity(
     graph: Graph, kind: NonLinearityType | str, x: Tensor, prog: Program, debug_context: str = OWN
 ) -> Tensor:
-    """Return f(x), element by element, where f is the non-linearity `kind`.
+    """Return f(x) for each element of x, where f is the non-linearity `kind`.
 
     `kind` is a `NonLinearityType` or its name. x has any shape and is FLOAT or HALF; the result has
     the shape, dtype and tile mapping of x. SOFTMAX and its variants need x [batch, classes], and
-    are mapped as by `softmax`. SOFTMAX_SCALED multiplies the probabilities by `SOFTMAX_SCALING`;
-    pass this factor to `calc_loss` as `model_output_scaling`. Raises `PoplibsError`.
+    their results are mapped as in `softmax`. SOFTMAX_SCALED multiplies the probabilities by
+    `SOFTMAX_SCALING`; pass this factor to `calc_loss` as `model_output_scaling`.
+
+    :raises PoplibsError: if `kind` is unknown, or if x has another dtype or number of dimensions.
     """
     valid_kind = kind_of(kind)
     if valid_kind.by_row:
@@ -156,7 +159,12 @@ def _new(
 def non_linearity_in_place(
     graph: Graph, kind: NonLinearityType | str, x: Tensor, prog: Program, debug_context: str = OWN
 ) -> None:
-    """Replace x by f(x), as `non_linearity` returns it. Raises `PoplibsError`."""
+    """Replace each element of x by f(x), where f is the non-linearity `kind`.
+
+    `kind` and x are as for `non_linearity`.
+
+    :raises PoplibsError: if `kind` is unknown, or if x has another dtype or number of dimensions.
+    """
     valid_kind = kind_of(kind)
     if valid_kind.by_row:
         check_matrix(graph, "x", x)
@@ -176,24 +184,28 @@ def non_linearity_input_gradient(
     prog: Program,
     debug_context: str = OWN,
 ) -> Tensor:
-    """Return the gradient of the input of f, from `out_gradient`, the gradient of its output.
+    """Return the gradient of the input of a non-linearity, from the gradient of its output.
 
-    f is the non-linearity `kind`, and `act` its output; for GELU, GELU_ERF and SWISH, `act` is its
-    input. It has the shape and dtype of `out_gradient`, FLOAT or HALF. The gradient of RELU at 0
-    is 0. As in PopLibs, the result has the tile mapping of `act`, because `out_gradient` may be a
-    repeating view on few tiles, and norms need gradients on the tiles of the activations. Raises
-    `PoplibsError`.
+    `kind` is the non-linearity, and `out_gradient` is the gradient of its output. `act` is its
+    output; for GELU, GELU_ERF and SWISH, `act` is its input. Both tensors have the same shape and
+    dtype, FLOAT or HALF. The gradient of RELU at 0 is 0.
+
+    As in PopLibs, the result has the tile mapping of `act`. One reason is that `out_gradient` may
+    be a repeating view on few tiles; the other is that norms need gradients on the tiles of the
+    activations.
+
+    :raises PoplibsError: if `kind` is unknown or SOFTMAX_SCALED, or if the tensors do not fit.
     """
     valid_kind = kind_of(kind)
     if valid_kind is NonLinearityType.SOFTMAX_SCALED:
-        raise refused("""has no gradient of SOFTMAX_SCALED.
-            next:  use calc_loss, which returns the gradient before the
-            softmax, with model_output_scaling=popnn.SOFTMAX_SCALING.""")
+        raise refused("""cannot compute the gradient of SOFTMAX_SCALED.
+            next:  use calc_loss with model_output_scaling=popnn.SOFTMAX_SCALING; it writes the
+            gradient of softmax's input.""")
     if valid_kind.by_row:
         return softmax_input_gradient(graph, act, out_gradient, prog, debug_context=debug_context)
     for name, tensor in (("act", act), ("out_gradient", out_gradient)):
         check_dtype(name, tensor, FLOAT, HALF)
-    advice = "give the result or the input of the forward call as act."
+    advice = "give the output or the input of the forward call as act."
     check_alike(advice, act=act, out_gradient=out_gradient)
     out = result_like(graph, [act], act.shape, act.dtype, name=debug_context)
     operands = {"act": act, "gradient": out_gradient, "out": out}
@@ -204,33 +216,55 @@ def non_linearity_input_gradient(
 
 @library
 def relu(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """Return max(x, 0), as `non_linearity` does. Raises `PoplibsError`."""
+    """Return max(x, 0) for each element of x, which is FLOAT or HALF.
+
+    The result has the shape, dtype and tile mapping of x.
+
+    :raises PoplibsError: if x has another dtype.
+    """
     return _new(graph, NonLinearityType.RELU, x, prog, debug_context=debug_context)
 
 
 @library
 def sigmoid(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """Return 1 / (1 + e^-x), as `non_linearity` does. Raises `PoplibsError`."""
+    """Return 1 / (1 + e^-x) for each element of x, which is FLOAT or HALF.
+
+    The result has the shape, dtype and tile mapping of x.
+
+    :raises PoplibsError: if x has another dtype.
+    """
     return _new(graph, NonLinearityType.SIGMOID, x, prog, debug_context=debug_context)
 
 
 @library
 def tanh(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """Return the hyperbolic tangent of x, as `non_linearity` does. Raises `PoplibsError`."""
+    """Return the hyperbolic tangent of each element of x, which is FLOAT or HALF.
+
+    The result has the shape, dtype and tile mapping of x.
+
+    :raises PoplibsError: if x has another dtype.
+    """
     return _new(graph, NonLinearityType.TANH, x, prog, debug_context=debug_context)
 
 
 @library
 def gelu(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """Return x times the probability that a standard normal number is below x.
+    """Return x times the probability that a standard normal number is below x, for each element.
 
-    The probability is approximated with tanh. It is computed as by `non_linearity`. Raises
-    `PoplibsError`.
+    The probability is approximated with tanh. x is FLOAT or HALF, and the result has the shape,
+    dtype and tile mapping of x.
+
+    :raises PoplibsError: if x has another dtype.
     """
     return _new(graph, NonLinearityType.GELU, x, prog, debug_context=debug_context)
 
 
 @library
 def swish(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """Return x / (1 + e^-x), as `non_linearity` does. Raises `PoplibsError`."""
+    """Return x / (1 + e^-x) for each element of x, which is FLOAT or HALF.
+
+    The result has the shape, dtype and tile mapping of x.
+
+    :raises PoplibsError: if x has another dtype.
+    """
     return _new(graph, NonLinearityType.SWISH, x, prog, debug_context=debug_context)

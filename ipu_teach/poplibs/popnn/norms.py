@@ -1,8 +1,9 @@
-"""The common parts of norms: statistics, whitening, scaling, and the gradients.
+"""The code that all norms share: statistics, whitening, scaling, and the gradients.
 
 A norm divides the elements of x [batch, channels, …] into groups, each with its own mean and
 standard deviation. In a batch norm (`bn`), a group is one channel of all samples. In the other
-norms, it is a part of one sample: some channels (`gn`), all channels (`ln`) or one channel (`in_`).
+norms, a group is a part of one sample: some channels (`gn`), all channels (`ln`) or one channel
+(`in_`). Whitening subtracts the mean and divides by the standard deviation.
 
 The operations and their order are those of PopLibs (poplin/Norms.cpp), and so are the dtypes:
 elementwise operations round to x's dtype, sums of HALF are accumulated in FLOAT, and the returned
@@ -14,6 +15,9 @@ x is HALF, the results are more precise than in PopLibs in three places:
 * Products of gradients may overflow in HALF even if the final result does not. All values computed
   from them are therefore FLOAT until the final rounding. With `partials_type=HALF`, they are HALF,
   as in PopLibs.
+
+The functions `_statistics` to `_param_update` are the bodies of the functions of each norm. Their
+parameter `kind` is the norm, such as BATCH.
 """
 
 from __future__ import annotations
@@ -50,22 +54,22 @@ from ipu_teach.types import FLOAT, HALF, DType
 _1 = expr._1
 _2 = expr._2
 GROUPINGS = ("strided", "correct")
-# the kinds of norms
+# the values of the parameter `kind`: which norm to compute
 BATCH = "batch"
 GROUP = "group"
 LAYER = "layer"
 INSTANCE = "instance"
-Together = Callable[[list[Tensor], str], list[Tensor]]  # a function that adds tensors over replicas
+Together = Callable[[list[Tensor], str], list[Tensor]]  # adds tensors over replicas; str: a name
 Over = tuple[Together, int]  # (function that adds tensors over replicas, number of replicas)
 
 
 @dataclass(frozen=True)
 class Norm:
-    """The groups into which a norm divides the elements of x.
+    """The groups into which a norm divides the elements of x [batch, channels, …].
 
-    `groups` is the number of groups of channels in each sample. If it is 0, a group is one channel
-    of all samples. With `strided`, the channels of a group are not neighbours; see
-    `group_norm_statistics`.
+    `groups` is the number of groups in each sample. If it is 0, a group is one channel of all
+    samples. With `strided`, channel c is in group c % `groups`; otherwise a group consists of
+    neighbouring channels.
     """
 
     graph: Graph
@@ -74,7 +78,11 @@ class Norm:
     strided: bool = True
 
     def _sizes(self) -> tuple[int, ...]:
-        """Return the sizes of the two dimensions into which the channels of x are divided."""
+        """Return the sizes of the two dimensions into which the channels of x are divided.
+
+        They are (channels of a group, groups) if the groups are strided, and otherwise (groups,
+        channels of a group).
+        """
         num_groups = self.groups
         return (
             (self.x.shape[1] // num_groups, num_groups)
@@ -83,7 +91,7 @@ class Norm:
         )
 
     def rows(self, x: Tensor) -> Tensor:
-        """Return x as [groups, elements of a group]."""
+        """Return a view of x with a row for each group: [groups, elements of a group]."""
         if not self.groups:
             return x.dim_roll(1).flatten(1)
         grouped = x.reshape((x.shape[0], *self._sizes(), prod(x.shape[2:])))
@@ -93,7 +101,7 @@ class Norm:
 
     @property
     def count(self) -> int:
-        """The number of groups."""
+        """The number of groups in the whole batch."""
         batch, channels = self.x.shape[:2]
         return batch * self.groups if self.groups else channels
 
@@ -103,7 +111,10 @@ class Norm:
         return self.x.num_elements // max(self.count, 1)
 
     def of_groups(self, statistic: Tensor) -> Tensor:
-        """Return `statistic`, which has an element for each group, broadcast to x's shape."""
+        """Return `statistic` broadcast to x's shape: at each element of x, the value for its group.
+
+        `statistic` has one element for each group.
+        """
         if not self.groups:
             return self.of_channels(statistic)
         batch_size = self.x.shape[0]
@@ -111,13 +122,16 @@ class Norm:
             (batch_size, 1, self.groups) if self.strided else (batch_size, self.groups, 1)
         )
         broadcast = broadcast_to_match(statistic_column, (batch_size, *self._sizes()))
-        return self._seen(broadcast.reshape(self.x.shape[:2]))
+        return self._broadcast(broadcast.reshape(self.x.shape[:2]))
 
     def of_channels(self, vector: Tensor) -> Tensor:
-        """Return `vector`, which has an element for each channel, broadcast to x's shape."""
-        return self._seen(vector.reshape((1, vector.num_elements)))
+        """Return `vector` broadcast to x's shape: at each element of x, the value for its channel.
 
-    def _seen(self, matrix: Tensor) -> Tensor:
+        `vector` has one element for each channel.
+        """
+        return self._broadcast(vector.reshape((1, vector.num_elements)))
+
+    def _broadcast(self, matrix: Tensor) -> Tensor:
         expanded = matrix.reshape((*matrix.shape, *(1,) * (self.x.rank - 2)))
         return broadcast_to_match(expanded, self.x.shape)
 
@@ -134,10 +148,11 @@ class Norm:
         works_in: type[DType] | None = None,
         out: type[DType] | None = None,
     ) -> Tensor:
-        """Return the value of an expression of `tensors` of x's shape, mapped to x's tiles.
+        """Return the value of an elementwise expression, in x's shape and mapped to x's tiles.
 
-        `expression` gets a placeholder for each tensor. Each operation is computed in the dtype
-        `works_in`, and the result is converted to the dtype `out`; both are x's dtype by default.
+        `expression` is a function that gets a placeholder for each tensor in `tensors`, which have
+        x's shape. Each operation is computed in the dtype `works_in`, and the result is converted
+        to the dtype `out`; both are x's dtype by default.
         """
         memory_order = in_memory_order(self.x)
         operands = [tensor.dim_shuffle(memory_order) for tensor in tensors]
@@ -160,14 +175,17 @@ class Norm:
 def cut(kind: str, graph: Graph, x: Tensor, count: int, grouping: str) -> Norm:
     """Return the groups of x for a norm of this `kind`, such as BATCH.
 
-    `count` is the number of groups of channels; only GROUP uses it. Raises `PoplibsError`.
+    For GROUP, `count` is the number of groups in each sample; other kinds do not use it. `grouping`
+    is as for `group_norm_statistics`.
+
+    :raises PoplibsError: if x, `count` or `grouping` is invalid.
     """
     check_dtype("x", x, FLOAT, HALF)
     if not x.num_elements:
         raise refused(
             "was given x without elements, but a norm needs a mean.",
             x,
-            "give at least one element.",
+            "give a tensor x with at least one element.",
         )
     if not isinstance(grouping, str) or grouping not in GROUPINGS:
         raise as_given(grouping, "grouping", f"give {' or '.join(map(repr, GROUPINGS))}.")
@@ -184,8 +202,10 @@ def cut(kind: str, graph: Graph, x: Tensor, count: int, grouping: str) -> Norm:
 def cut_by(kind: str, graph: Graph, x: Tensor, grouping: str, **statistics: Tensor) -> Norm:
     """Return the groups of x for a norm of this `kind`; take their number from `statistics`.
 
-    Each statistic is a tensor with one element per group; its keyword is the name of the caller's
-    argument. Raises `PoplibsError`.
+    Each statistic is a tensor with one element per group, passed under the name of the caller's
+    argument. `grouping` is as for `group_norm_statistics`.
+
+    :raises PoplibsError: if x, a statistic or `grouping` is invalid.
     """
     batch_size = max(x.shape[0], 1)
     first_statistic = next(iter(statistics.values()))
@@ -201,15 +221,15 @@ def _check_row(name: str, statistic: Tensor, num_needed: int, unit: str) -> None
     check_dtype(name, statistic, FLOAT, HALF)
     if statistic.num_elements != num_needed:
         raise refused(
-            f"needs {name} with {num_needed} elements, one for each {unit}; it has "
+            f"needs {name} with {num_needed} elements, one for each {unit}, but {name} has "
             f"{statistic.num_elements}.",
             statistic,
-            f"give one element for each {unit}.",
+            f"give {name} one element for each {unit}.",
         )
 
 
 def _check_like(x: Tensor, dy: Tensor) -> None:
-    check_alike("give the gradient at the norm's output.", "", dy=dy, x=x)
+    check_alike("give dy as the gradient of the norm's output, in its shape.", "", dy=dy, x=x)
     check_dtype("dy", dy, FLOAT, HALF)
 
 
@@ -223,11 +243,11 @@ def sums(
     partials: type[DType] = FLOAT,
     dtype: type[DType] = FLOAT,
 ) -> list[Tensor]:
-    """Reduce each row of some matrices to one element, and multiply it by `scale`.
+    """Reduce each row of several matrices, times `scale`; return a tensor [rows] for each matrix.
 
-    `jobs_of` contains pairs (matrix, operation). Return a tensor [rows] of the dtype `dtype` for
-    each matrix. With `over_replicas`, the results are added over replicas, in FLOAT. `partials` is
-    the dtype in which partial sums are sent from tile to tile.
+    `jobs_of` contains pairs (matrix, operation), such as (matrix, "ADD"). With `over_replicas`, the
+    results are added over replicas, in FLOAT. `partials` is the dtype in which partial sums are
+    sent from tile to tile, and `dtype` is the dtype of the results.
     """
     jobs = [SingleReduceOp(rows, [1], ReduceParams(op, scale), FLOAT) for rows, op in jobs_of]
     options = {"accumType.interTile": partials}
@@ -241,7 +261,7 @@ def narrowed(graph: Graph, row: Tensor, dtype: type[DType], prog: Program, name:
     return row if row.dtype is dtype else cast(graph, row, dtype, prog, debug_context=name)
 
 
-# --- the functions that each norm has; `over` is (function that adds over replicas, replicas) -----
+# --- the bodies of the functions of each norm -----------------------------------------------------
 
 
 def _statistics(
@@ -291,20 +311,20 @@ def _check_statistics(x: Tensor, eps: float, num_elements: int, is_unbiased: boo
     """Raise `PoplibsError` for an invalid `eps`, or too few elements for an unbiased variance."""
     if not 0 <= check_number("eps", eps, FLOAT) < inf:
         raise refused(
-            f"was given {shown(eps)} as eps.", next_step="give a number of 0 or more, as in 1e-5."
+            f"was given {shown(eps)} as eps.", next_step="give a number of 0 or more, such as 1e-5."
         )
     if is_unbiased and num_elements < 2:
         raise refused(
-            f"was asked for an unbiased variance of {num_elements} element.",
+            f"cannot estimate an unbiased variance from {num_elements} element: it divides by 0.",
             x,
-            "give unbiased_var_estimate=False: the unbiased estimate would divide by 0.",
+            "give unbiased_var_estimate=False.",
         )
 
 
 def _partials(partials_type: type[DType], x: Tensor) -> type[DType]:
-    """Return the dtype of partial results for x: `partials_type`, but FLOAT if x is FLOAT.
+    """Return the dtype of partial results for x: `partials_type` if x is HALF, and otherwise FLOAT.
 
-    Raises `PoplibsError` if `partials_type` is neither FLOAT nor HALF.
+    :raises PoplibsError: if `partials_type` is neither FLOAT nor HALF.
     """
     if partials_type is FLOAT or partials_type is HALF:
         return HALF if partials_type is HALF and x.dtype is HALF else FLOAT
@@ -443,17 +463,22 @@ def _gradients(
     )
     inverse = narrowed(graph, inv_std_dev, partials_dtype, prog, name=f"{name}/inverse")
     operands = [scaled_gradient, x, *map(norm.of_groups, [*means, inverse])]
+    return norm.map(_unwhitened, operands, prog, f"{name}/gradient", works_in=partials_dtype)
 
-    def gradient(
-        scaled_gradient: expr.Expr,
-        x: expr.Expr,
-        mean: expr.Expr,
-        mean_product: expr.Expr,
-        inverse: expr.Expr,
-    ) -> expr.Expr:
-        return (scaled_gradient - mean - x * mean_product) * inverse
 
-    return norm.map(gradient, operands, prog, f"{name}/gradient", works_in=partials_dtype)
+def _unwhitened(
+    gradient: expr.Expr,
+    whitened: expr.Expr,
+    mean: expr.Expr,
+    mean_product: expr.Expr,
+    inverse: expr.Expr,
+) -> expr.Expr:
+    """Return the gradient of the input of a norm, from the gradient of the whitened input.
+
+    `mean` is the mean of `gradient` over the group, `mean_product` is the mean of `gradient` *
+    `whitened` over the group, and `inverse` is 1 / standard deviation.
+    """
+    return (gradient - mean - whitened * mean_product) * inverse
 
 
 def _param_update(

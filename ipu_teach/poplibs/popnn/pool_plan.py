@@ -1,9 +1,10 @@
 """The distribution of a pooling over the tiles, by PopLibs' plan (popnn/PoolPlan.cpp).
 
-The output is divided into blocks of channels, samples and intervals of the field, one block per
-tile. Channels are contiguous in groups. The planner compares all partitions by the sum of three
-estimates: the cycles of the vertices, of the exchange, and of rearranging data. It prefers groups
-of 16 HALF or 8 FLOAT, which suit the next layer, if they cost less than a third more.
+The output is divided into blocks, one per tile. A block has some groups of channels, some samples,
+and an interval of each dimension of the field. The channels of a group are contiguous in memory.
+The planner compares all partitions by the sum of three estimates: the cycles of the vertices, of
+the exchange, and of rearranging data. It prefers groups of 16 HALF or 8 FLOAT channels, which suit
+the next layer, if they cost less than a third more.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from ipu_teach.poplibs.placing import balanced_partition, dealt, sensible_parts
 from ipu_teach.target import Target
 from ipu_teach.types import HALF, Array, DType
 
-_MOST = 8  # A group of channels has at most this many vectors.
-_MORE = 4 / 3  # A plan with the preferred groups may cost this multiple of the best plan.
+_MOST = 8  # The maximum number of vectors in a group of channels.
+_MORE = 4 / 3  # A plan with the preferred group size may cost this multiple of the best plan.
 Ranges = tuple[tuple[int, int], ...]
 
 
@@ -31,7 +32,8 @@ Ranges = tuple[tuple[int, int], ...]
 class PoolPlan:
     """The partition of a result, viewed as [channel groups, samples, *field, channels of a group].
 
-    `parts` contains the number of parts of each dimension of `shape` except the last.
+    `shape` is that shape, and `parts` contains the number of parts of each dimension except the
+    last. `tiles` is the number of tiles of the machine.
     """
 
     shape: Shape
@@ -39,9 +41,9 @@ class PoolPlan:
     tiles: int
 
     def blocks(self) -> list[tuple[int, Ranges]]:
-        """Return (tile, ranges) of each block, spread evenly over all tiles.
+        """Return a pair (tile, ranges) for each block; the blocks are spread evenly over all tiles.
 
-        `ranges` are the intervals (begin, end) of each dimension except the last.
+        `ranges` contains the interval (begin, end) of each dimension except the last.
         """
         dim_parts = zip(self.shape[:-1], self.parts, strict=True)
         ranges_of_blocks = list(
@@ -50,7 +52,7 @@ class PoolPlan:
         return dealt(ranges_of_blocks, self.tiles)
 
     def places(self, ranges: Ranges) -> Array:
-        """Return int64[elements]: the positions of a block's elements in the flat tensor."""
+        """Return int64[elements]: the positions of a block's elements in the flattened result."""
         indices: Array = np.zeros(1, np.int64)
         for size, (begin, end) in zip(self.shape, (*ranges, (0, self.shape[-1])), strict=True):
             indices = (indices[:, None] * size + np.arange(begin, end)).reshape(-1)
@@ -59,10 +61,11 @@ class PoolPlan:
     def cycles(
         self, kind: str, work: list[Array], ranges: Ranges, dtype: type[DType], target: Target
     ) -> int:
-        """Return the tile cycles of a block with these `ranges`.
+        """Return the modelled tile cycles of the block with these `ranges`.
 
         `kind` is as for `vertices.pooling`. `work` contains an array bool[kernel, length] for each
-        dimension of the field: whether an element of the window has work at a position.
+        dimension of the field: whether the vertex has work for an element of the window at a
+        position.
         """
         (group_begin, group_end), *other_ranges = ranges
         worker_shares = shares(work, ranges, target.num_worker_contexts)
@@ -88,10 +91,10 @@ def planned(
     dtype: type[DType],
     target: Target,
 ) -> PoolPlan:
-    """Return the plan for a result of the shape `shape`, [samples, channels, *field].
+    """Return the plan for a result of the shape `shape`, (samples, channels, *field).
 
-    `kind` is as for `vertices.pooling`. `forward` is false for a gradient. `contiguous` is the
-    number of channels of the input that are contiguous in memory.
+    `kind` is "MAX", "AVG" or "GRAD", as for `vertices.pooling`. `forward` is false for a gradient.
+    `contiguous` is the number of channels of the input that are contiguous in memory.
     """
     channels = shape[1]
     vector_width = target.get_vector_width(dtype)
@@ -127,11 +130,31 @@ def _best(
 ) -> tuple[int, PoolPlan]:
     """Return (estimated cycles, plan) of the best plan with groups of `group_size` channels.
 
-    The other parameters are as for `planned`.
+    The other parameters are those of `planned`.
     """
     sizes = (shape[1] // group_size, shape[0], *shape[2:])
+    partitions = _partitions(sizes, target.num_tiles)
+    block_sizes = -(-np.array(sizes) // partitions)
+    vectors = -(-group_size // target.get_vector_width(dtype))
+    cycles = _vertex_cycles(kind, block_sizes, vectors, prod(kernel), target)
+    fetched_per_channel = _fetched_per_channel(kind, block_sizes[:, 2:], kernel, stride, forward)
+    fetched_bytes = fetched_per_channel * block_sizes[:, :2].prod(1) * group_size * dtype.size
+    cycles = cycles + fetched_bytes // target.exchange_bytes_per_cycle
+    if contiguous != group_size:  # the channels of the input have to be rearranged first
+        cycles = cycles + fetched_bytes // 4
+    best_index = int(np.argmin(cycles))
+    best_parts = tuple(map(int, partitions[best_index]))
+    return int(cycles[best_index]), PoolPlan((*sizes, group_size), best_parts, target.num_tiles)
+
+
+def _partitions(sizes: tuple[int, ...], num_tiles: int) -> Array:
+    """Return all partitions into at most `num_tiles` blocks: int64[partitions, dimensions].
+
+    A row of the result contains the number of parts of each dimension. `sizes` are the lengths of
+    the dimensions.
+    """
     partitions = np.ones((1, 0), np.int64)
-    for size in sizes:  # build all partitions that have a tile for each block
+    for size in sizes:
         candidates = sensible_parts(size, size)
         partitions = np.hstack(
             [
@@ -139,10 +162,21 @@ def _best(
                 np.tile(candidates, len(partitions)).reshape(-1, 1),
             ]
         )
-        partitions = partitions[partitions.prod(1) <= target.num_tiles]
-    size_per_part = -(-np.array(sizes) // partitions)  # the size of a block in each dimension
-    rows_per_block = size_per_part[:, 1:-1].prod(1)
-    row_length = size_per_part[:, -1]
+        partitions = partitions[partitions.prod(1) <= num_tiles]
+    return partitions
+
+
+def _vertex_cycles(
+    kind: str, block_sizes: Array, vectors: int, window_size: int, target: Target
+) -> Array:
+    """Return the modelled tile cycles of the largest block for each partition, int64[partitions].
+
+    `block_sizes` int64[partitions, dimensions] contains the sizes of that block: channel groups,
+    samples, and the field. `vectors` is the number of vectors in a channel group, and
+    `window_size` the number of elements in a window.
+    """
+    rows_per_block = block_sizes[:, 1:-1].prod(1)
+    row_length = block_sizes[:, -1]
     worker_index = np.arange(target.num_worker_contexts + 1)[:, None]
     share_bounds = worker_index * (rows_per_block * row_length) // target.num_worker_contexts
     share_begins = share_bounds[:-1]
@@ -152,8 +186,6 @@ def _best(
         (share_ends - 1) // row_length - share_begins // row_length + 1,
         0,
     )
-    vectors = -(-group_size // target.get_vector_width(dtype))
-    window_size = prod(kernel)
     worker_cycles = vertices.pooling(
         kind,
         rows_of_worker,
@@ -161,35 +193,37 @@ def _best(
         (share_ends - share_begins) * window_size,
         target=target,
         vectors=vectors,
-        groups=size_per_part[:, 0],
+        groups=block_sizes[:, 0],
         outputs=rows_per_block * row_length,
     )
-    cycles = np.max(worker_cycles, axis=0)
+    cycles: Array = np.max(worker_cycles, axis=0)
+    return cycles
 
-    field_per_block = size_per_part[:, 2:]
+
+def _fetched_per_channel(
+    kind: str, field_sizes: Array, kernel: Shape, stride: Shape, forward: bool
+) -> Array:
+    """Return how many elements a block fetches for each sample and channel, int64[partitions].
+
+    `field_sizes` int64[partitions, field dimensions] contains the sizes of the largest block.
+    """
     kernel_sizes = np.array(kernel)
     strides = np.array(stride)
-    fetched_per_channel = (
-        (field_per_block - 1) * strides + kernel_sizes
+    fetched_elements: Array = (
+        (field_sizes - 1) * strides + kernel_sizes
         if forward
-        else (field_per_block + kernel_sizes - 2) // strides + 1
+        else (field_sizes + kernel_sizes - 2) // strides + 1
     ).prod(1)
-    fetched_elements = (
-        2 * fetched_per_channel + field_per_block.prod(1) if kind == "GRAD" else fetched_per_channel
-    )
-    fetched_bytes = fetched_elements * size_per_part[:, :2].prod(1) * group_size * dtype.size
-    cycles = cycles + fetched_bytes // target.exchange_bytes_per_cycle
-    if contiguous != group_size:
-        cycles = cycles + fetched_bytes // 4
-    best_index = int(np.argmin(cycles))
-    best_parts = tuple(map(int, partitions[best_index]))
-    return int(cycles[best_index]), PoolPlan((*sizes, group_size), best_parts, target.num_tiles)
+    if kind == "GRAD":
+        fetched_elements = 2 * fetched_elements + field_sizes.prod(1)
+    return fetched_elements
 
 
 def channels_side_by_side(x: Tensor) -> int:
     """Return how many neighbouring channels of x [samples, channels, *field] are contiguous.
 
-    The channels are divided into groups of this size, each contiguous in memory everywhere.
+    The result is the largest size of equal groups of channels that are contiguous at every sample
+    and field position.
     """
     channel_positions = x.dim_shuffle([0, *range(2, x.rank), 1]).positions().reshape(-1, x.shape[1])
     breaks = np.flatnonzero((np.diff(channel_positions) != 1).any(0)) + 1
@@ -197,17 +231,18 @@ def channels_side_by_side(x: Tensor) -> int:
 
 
 def shares(work: Sequence[Array], ranges: Ranges, workers: int) -> tuple[Array, Array, Array]:
-    """Return (rows, pieces, elements), each int64[workers]: the work of each worker in a block.
+    """Return `(rows, pieces, elements)`, each int64[workers]: the work of each worker for a block.
 
-    The workers divide the block's elements evenly, row by row. A worker has a part of some rows. A
-    piece is the work for one element of the window in such a part, if there is any. The elements
-    are those of all pieces, for a vector of channels. `work` and `ranges` are as for
-    `PoolPlan.cycles`.
+    The workers divide the block's elements evenly, in row-major order, so a worker has parts of
+    several rows. `rows` counts these parts. A piece is a pair of such a part and an element of the
+    window for which the part has work. `elements` counts the elements of all pieces. `work` and
+    `ranges` are as for `PoolPlan.cycles`.
     """
     *outer_work, row_work = (
         dim_work[:, begin:end] for dim_work, (begin, end) in zip(work, ranges[2:], strict=True)
     )
-    # for each row: how many elements of the window have work, in all dimensions except the last
+    # An entry for each row: the number of window elements that have work in all field dimensions
+    # except the last. The last dimension is counted below, because workers divide it.
     places_of_row: Array = np.ones(1, np.int64)
     for dim_work in outer_work:
         places_of_row = np.outer(places_of_row, dim_work.sum(0)).reshape(-1)
@@ -224,7 +259,7 @@ def shares(work: Sequence[Array], ranges: Ranges, workers: int) -> tuple[Array, 
             num_rows = 1
             if column or share_end - element < row_length:
                 column_end = min(row_length, column + share_end - element)
-            else:  # complete rows are counted together
+            else:  # all complete rows of the worker are counted in one iteration
                 column_end = row_length
                 num_rows = (share_end - element) // row_length
             work_per_place = row_work[:, column:column_end].sum(1)

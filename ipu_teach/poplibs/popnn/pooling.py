@@ -4,10 +4,11 @@
     pooled = pooling.pool(graph, params, x, prog)                       # x is [4, 8, 28, 28]
     gradient = pooling.pool_input_gradient(graph, params, x, pooled, dy, prog)
 
-The result is divided into blocks, one per tile, as PopLibs plans it (`pool_plan`). Each tile
-receives the windows of its block. Padding is stored on every tile and need not be sent. Cycles are
-PopLibs' estimates of the pooling vertices (popnn/PerformanceEstimation.hpp): six workers divide the
-rows of a block, and process a row once for each place in the window that is inside the field.
+The result is divided into blocks, one per tile, by PopLibs' plan (`pool_plan`). Each tile receives
+the windows of its block. The value of the padding is a constant on every tile, so it is never sent.
+Cycles are PopLibs' estimates of the pooling vertices (popnn/PerformanceEstimation.hpp): six workers
+divide the rows of a block, and process a row once for each element of the window that is inside the
+field.
 """
 
 from __future__ import annotations
@@ -50,10 +51,10 @@ from ipu_teach.types import BOOL, FLOAT, HALF, UNSIGNED_INT, UNSIGNED_SHORT, Arr
 
 __all__ = ["PoolParams", "PoolingType", "pool", "pool_input_gradient"]
 
-# This distance marks a missing element: the sum of it and any other distances is negative.
+# The distance of a missing element: the sum of this number and any other distances is negative.
 _FAR = -(2**50)
 _TIES = ("all", "first")
-# The maximum of kernel size times number of windows in one dimension.
+# The limit for the kernel size times the number of windows in one dimension of the field.
 MOST_PLACES = 2**26
 
 
@@ -73,8 +74,10 @@ class PoolParams:
     `kind` is a `PoolingType` or its name. `kernel`, `stride`, `padding_lower` and `padding_upper`
     have a number for each dimension of the field; negative padding removes elements. Padding is
     never the maximum. AVG divides by the number of elements of the field in the window, as in
-    PopLibs; torch's average also counts padding, unless `count_include_pad=False`. Raises
-    `PoplibsError` for invalid arguments, and if a window does not fit or covers only padding.
+    PopLibs; torch's average also counts padding, unless `count_include_pad=False`.
+
+    :raises PoplibsError: if an argument is invalid, if a window does not fit, or if a window
+        contains only padding.
     """
 
     kind: PoolingType | str
@@ -96,7 +99,9 @@ class PoolParams:
             raise _wrong("dtype", self.dtype, "use FLOAT or HALF.")
         for name in ("channels", "batch_size"):
             if not is_count(getattr(self, name), 1):
-                raise _wrong(name, getattr(self, name), "give a whole number of 1 or more.")
+                raise _wrong(
+                    name, getattr(self, name), f"give {name} as a whole number of 1 or more."
+                )
         for name in ("input_field", "kernel", "stride", "padding_lower", "padding_upper"):
             value = getattr(self, name)
             if not isinstance(value, (list, tuple)) or not value or not all(map(is_whole, value)):
@@ -104,32 +109,34 @@ class PoolParams:
                 raise _wrong(name, value, advice)
             if len(value) != len(self.input_field):
                 problem = f"for {len(value)} of {len(self.input_field)} dimensions of the field"
-                raise _wrong(name, value, "give a number for each.", f" {problem}")
+                raise _wrong(name, value, "give a number for each dimension.", f" {problem}")
             if not name.startswith("padding") and min(value) < 1:
-                raise _wrong(name, value, "give 1 or more.")
+                raise _wrong(name, value, "give numbers of 1 or more.")
             object.__setattr__(self, name, tuple(map(int, value)))
         for d, (size, kernel, _, padding_lower, padding_upper) in enumerate(self._axes()):
             context = f"in dimension {d} of the field"
             padded_size = size + padding_lower + padding_upper
             if min(size + padding_lower, size + padding_upper, padded_size) < 1:
-                advice = f"keep at least one of its {size} elements."
+                advice = f"keep at least one of the {size} elements of the field."
                 raise _wrong("padding", (padding_lower, padding_upper), advice, f" {context}")
             if kernel > padded_size:
                 problem = f" {context}, which has {padded_size} elements with its padding"
-                raise _wrong("a kernel of", kernel, "make it smaller, or pad the field.", problem)
+                raise _wrong(
+                    "a kernel of", kernel, "make the kernel smaller, or pad the field.", problem
+                )
             if (num_places := kernel * self.output_field[d]) > MOST_PLACES:
                 problem = f" {context}: its windows have {num_places:,} places"
                 raise _wrong(
                     "a kernel of", kernel, "make the kernel or the field smaller.", problem
                 )
-            if not self._inside(d).all():
+            if not self._num_inside(d).all():
                 problem = (
                     f" {context}, with a kernel of {kernel}: some windows contain only padding"
                 )
                 raise _wrong(
                     "padding",
                     (padding_lower, padding_upper),
-                    "pad by less than the kernel.",
+                    "give padding that is smaller than the kernel.",
                     problem,
                 )
 
@@ -155,10 +162,11 @@ class PoolParams:
         """The shape of the result: [batch_size, channels, *output_field]."""
         return (self.batch_size, self.channels, *self.output_field)
 
-    def _seen(self, d: int) -> Array:
+    def _field_positions(self, d: int) -> Array:
         """Return int[kernel, windows]: the field position of each element of each window.
 
-        Positions and windows are those in dimension `d`. A position outside the field is -1.
+        Windows and positions are those in dimension `d` of the field. -1 stands for an element
+        outside the field.
         """
         size, kernel, stride, padding_lower, padding_upper = self._axes()[d]
         field_position = (
@@ -169,11 +177,12 @@ class PoolParams:
         )
         return np.where(is_inside, field_position, -1)
 
-    def _seen_by(self, d: int) -> tuple[Array, Array]:
-        """Return (windows, places), each int[windows per element, input_field].
+    def _windows_of_elements(self, d: int) -> tuple[Array, Array]:
+        """Return `(windows, places)`, each int[windows per element, input_field].
 
-        They are the windows that contain each element in dimension `d`, and the element's index
-        within the window. Missing entries are -1.
+        A column belongs to an element in dimension `d` of the field. It contains the windows that
+        contain the element, and the element's index in each of these windows. Missing entries are
+        -1.
         """
         size, kernel, stride, padding_lower, _ = self._axes()[d]
         padded_position = np.arange(size) + padding_lower
@@ -182,30 +191,28 @@ class PoolParams:
         is_in_window = (window >= 0) & (window < self.output_field[d]) & (place_in_window < kernel)
         return np.where(is_in_window, window, -1), np.where(is_in_window, place_in_window, -1)
 
-    def _work(self, d: int) -> Array:
-        """Return bool[kernel, windows]: whether an element of a window is inside the field.
+    def _is_inside(self, d: int) -> Array:
+        """Return bool[kernel, windows]: whether an element of a window is inside dimension `d`."""
+        return self._field_positions(d) >= 0
 
-        Only dimension `d` is considered.
+    def _has_index(self, d: int) -> Array:
+        """Return bool[kernel, input_field]: whether an element has this index in some window.
+
+        Only dimension `d` of the field is considered.
         """
-        return self._seen(d) >= 0
-
-    def _work_of(self, d: int) -> Array:
-        """Return bool[kernel, input_field]: whether some window has the element at this index.
-
-        Only dimension `d` is considered.
-        """
-        place = self._seen_by(d)[1]
+        place = self._windows_of_elements(d)[1]
         return np.asarray((place == np.arange(self.kernel[d])[:, None, None]).any(1))
 
-    def _inside(self, d: int) -> Array:
-        """Return int[windows]: how many elements of each window are inside dimension `d`."""
-        return np.asarray(self._work(d).sum(axis=0))
+    def _num_inside(self, d: int) -> Array:
+        """Return int[windows]: the number of elements of each window inside dimension `d`."""
+        return np.asarray(self._is_inside(d).sum(axis=0))
 
 
 class _Windows(SupervisorVertex):
-    """The base of vertices whose `x` has a window in each column: [places of the window, windows].
+    """The base class of vertices whose input x contains a window in each column.
 
-    FLOAT stands for the dtype of the input, and HALF for the dtype of the output.
+    x is [elements of a window, windows]. In the fields, FLOAT stands for the dtype of x, and HALF
+    for the dtype of the output; `typed` replaces both.
     """
 
     x: Input[Vector[Vector[FLOAT]]]
@@ -221,17 +228,17 @@ class MaxPooling(_Windows):
 
 
 class SumPooling(_Windows):
-    """Set `out` to the sum of each column of x, computed in FLOAT and divided by `divisor`."""
+    """Set `out` to the sum of each column of x divided by `divisor`, computed in FLOAT."""
 
     out: Output[Vector[HALF]]
-    divisor: UNSIGNED_INT  # the inverse would be rounded, and change the result
+    divisor: UNSIGNED_INT  # multiplying by a rounded inverse would give other results
 
     def compute(self) -> None:
         self.out = np.sum(self.x.astype(np.float32), axis=0) / self.divisor.astype(np.float32)
 
 
 class SelectiveScaling(SupervisorVertex):
-    """Set `out` to x / counts.
+    """Set `out` to x / counts, element by element.
 
     PopLibs has no cycle estimate for this vertex; it costs as much as SumPooling with windows of
     one element.
@@ -248,7 +255,8 @@ class SelectiveScaling(SupervisorVertex):
 class MaxPoolingGrad(SupervisorVertex):
     """Set `out` to the sum of the gradients of the windows whose maximum equals x.
 
-    A column of `pooled` and `gradient` contains the windows that contain an element of x.
+    `pooled` and `gradient` have a column for each element of x. It contains the maxima and the
+    gradients of the windows that contain the element.
     """
 
     x: Input[Vector[FLOAT]]
@@ -262,10 +270,11 @@ class MaxPoolingGrad(SupervisorVertex):
 
 
 class MaxPoolingShares(_Windows):
-    """Divide each window's gradient over the maxima in its column of x, or give it to the first.
+    """Divide the gradient of each window over the elements of x that are its maximum.
 
-    PopLibs has no cycle estimate for its MaxPoolingGradientScale; this vertex costs as much as
-    MaxPooling.
+    Column i of x is window i, and `gradient` contains the gradient of each window. Equal maxima
+    share it equally; with `first`, the first maximum gets all of it. PopLibs has no cycle estimate
+    for its MaxPoolingGradientScale; this vertex costs as much as MaxPooling.
     """
 
     gradient: Input[Vector[FLOAT]]
@@ -282,11 +291,11 @@ class MaxPoolingShares(_Windows):
 
 
 class _Tables:
-    """The indices of the elements of a flat tensor that each element of a result needs.
+    """The indices of the elements of a flat tensor from which each element of a result is computed.
 
-    An index is a sum of one distance for each dimension. A dimension's distances are int[needed
-    elements, length of the dimension]; -1 means that there is no such element. `margin` tells
-    whether any element is missing.
+    An index is a sum of one distance for each dimension. `tables_of_dims` contains the distances of
+    each dimension: int[needed elements, length of the dimension], where -1 stands for a missing
+    element, such as padding. `margin` tells whether any element is missing.
     """
 
     def __init__(self, tables_of_dims: list[Array]) -> None:
@@ -296,8 +305,9 @@ class _Tables:
     def of(self, ranges: Ranges) -> Array:
         """Return int[needed elements, elements]: the indices that a block of the result needs.
 
-        `ranges` are the intervals (begin, end) of the block in all dimensions except the last, the
-        channels of a group, of which the block has all. A negative index is a missing element.
+        `ranges` contains the interval (begin, end) of the block in each dimension except the last
+        one, the channels of a group, which a block has completely. A negative index stands for a
+        missing element.
         """
         indices: Array = np.zeros((1, 1), np.int64)
         for table, (begin, end) in zip(self._each, (*ranges, (0, None)), strict=True):
@@ -306,15 +316,16 @@ class _Tables:
         return indices
 
 
-# (flat tensor, tables of the needed elements, value for missing elements)
+# an operand of a vertex: (flat tensor, the elements that a block needs, value of missing elements)
 Gathered = tuple[Tensor, _Tables, float]
 
 
 class _Call:
-    """A call of `pool` or `pool_input_gradient`: it adds the compute sets by one plan.
+    """A call of `pool` or `pool_input_gradient`: it adds compute sets that follow one plan.
 
     The plan's order of elements is [groups of channels, samples, *field, channels of a group]. A
-    "flat" tensor has one dimension and that order.
+    "flat" tensor has one dimension and that order. `kind` is "MAX", "AVG" or "GRAD", as for
+    `vertices.pooling`; `forward` is false for a gradient.
     """
 
     def __init__(
@@ -339,7 +350,7 @@ class _Call:
         places_of_block = [self.plan.places(ranges) for _, ranges in self.blocks]
         self.order = np.concatenate(places_of_block)
         self.ends = np.cumsum([0, *map(len, places_of_block)])
-        places_inside = params._work if forward else params._work_of
+        places_inside = params._is_inside if forward else params._has_index
         self.work = [places_inside(d) for d in range(len(params.kernel))]
 
     def flat(self, tensor: Tensor) -> Tensor:
@@ -347,8 +358,8 @@ class _Call:
         grouped = tensor.reshape((batch, channels // self.group, self.group, *field))
         return grouped.dim_shuffle([1, 0, *range(3, grouped.rank), 2]).flatten()
 
-    def seen(self, flat: Tensor, shape: Shape) -> Tensor:
-        """Return a flat tensor as a view [batch, channels, *field] of the given shape."""
+    def view(self, flat: Tensor, shape: Shape) -> Tensor:
+        """Return a view of a flat tensor in the shape (batch, channels, *field)."""
         grouped = flat.reshape(self._shape(shape))
         return grouped.dim_shuffle([1, 0, grouped.rank - 1, *range(2, grouped.rank - 1)]).reshape(
             shape
@@ -360,7 +371,10 @@ class _Call:
     def new(
         self, name: str, dtype: type[DType] | None = None, values: Array | None = None
     ) -> Tensor:
-        """Return a new flat tensor, mapped by the plan; it is a constant if it has values."""
+        """Return a new flat tensor, mapped to the tiles of the plan's blocks.
+
+        With `values` it is a constant, and otherwise a variable.
+        """
         dtype = dtype or self.params.dtype
         name = f"{self.name}/{name}"
         shape = (prod(self.plan.shape),)
@@ -377,10 +391,10 @@ class _Call:
         self.graph.set_tile_mapping(flat, tiles)
 
     def counts(self) -> tuple[int, Tensor | None]:
-        """Return (divisor, counts): the numbers by which the sums of the windows are divided.
+        """Return `(divisor, counts)`: the numbers by which the sums of the windows are divided.
 
-        If all windows contain equally many elements of the field, this number is the divisor and
-        counts is None. Otherwise the divisor is 1, and counts is a flat tensor with the number of
+        If all windows contain the same number of field elements, this number is the divisor and
+        counts is None. Otherwise the divisor is 1, and counts is a flat tensor with a number for
         each window. For SUM, the result is (1, None).
         """
         params = self.params
@@ -388,7 +402,7 @@ class _Call:
             return 1, None
         num_inside: Array = np.ones((), np.int64)
         for d in range(len(params.kernel)):
-            num_inside = num_inside[..., None] * params._inside(d)
+            num_inside = num_inside[..., None] * params._num_inside(d)
         if num_inside.min() == num_inside.max():
             return int(num_inside.max()), None
         grouped_shape = self._shape(params.output_shape)
@@ -398,13 +412,13 @@ class _Call:
     def windows(self) -> _Tables:
         """Return the indices of the elements of x that each window contains."""
         params = self.params
-        return self._tables(params.input_shape, params._seen)
+        return self._tables(params.input_shape, params._field_positions)
 
     def windows_of(self, per_window: bool = False) -> _Tables:
         """Return the indices of the windows that contain each element of x.
 
-        With `per_window`, they are indices into a tensor [elements of a window, windows], which has
-        a value for each element of each window.
+        With `per_window`, they are indices into a tensor [elements of a window, windows] instead,
+        which has a value for each element of each window.
         """
         shape = self.params.output_shape
         params = self.params
@@ -412,7 +426,7 @@ class _Call:
         field_strides = self._strides(shape)[2:]
 
         def distances(d: int) -> Array:
-            window, place_in_window = params._seen_by(d)
+            window, place_in_window = params._windows_of_elements(d)
             distance = window * field_strides[d] + per_window * place_in_window * place_strides[d]
             return np.where(window < 0, -1, distance)
 
@@ -447,11 +461,12 @@ class _Call:
         gathered: dict[str, Gathered],
         **state: int,
     ) -> None:
-        """Append a compute set with a vertex on each tile that has elements of `out`.
+        """Append a compute set with a vertex for each block of `out`.
 
-        A vertex gets the same elements of the tensors in `same_shape`, and the elements of the
-        tensors in `gathered` that the tables name. Its cycles are those of PopLibs' vertex of the
-        kind `vertex_kind` ("MAX", "AVG" or "GRAD").
+        Each vertex gets the elements of its block from the tensors in `same_shape`, and from the
+        tensors in `gathered` the elements that their tables contain for the block. Its cycles are
+        those of PopLibs' vertex of the kind `vertex_kind` ("MAX", "AVG" or "GRAD"). `state`
+        contains fields with the same value in all vertices.
         """
         graph = self.graph
         first_input = next(
@@ -464,12 +479,13 @@ class _Call:
             field: concat([flat, self._margin(flat, missing_value)]) if tables.margin else flat
             for field, (flat, tables, missing_value) in gathered.items()
         }
-        # a vertex without windows processes each element once
+        # a vertex without gathered windows processes each element of its block once
         places_inside: list[Array] = [np.ones((1, size), bool) for size in self.plan.shape[2:-1]]
         if gathered:
             places_inside = self.work
         edges = {field: flat[..., self.order] for field, flat in {**same_shape, "out": out}.items()}
-        # the cycles depend only on a block's sizes and on which places are inside the field
+        # Equal blocks cost the same number of cycles, which is computed once. The key contains a
+        # block's sizes and which elements of its windows are inside the field.
         estimates: dict[tuple[int | bytes, ...], int] = {}
         for block_number, (tile, ranges) in enumerate(self.blocks):
             block_begin, block_end = self.ends[block_number : block_number + 2].tolist()
@@ -498,7 +514,7 @@ class _Call:
         self.prog.add(Execute(compute_set))
 
     def _margin(self, flat: Tensor, fill: float) -> Tensor:
-        """Return a constant with the value `fill` on each tile, so that it need not be sent."""
+        """Return a constant with an element `fill` on each tile, so that it need not be sent."""
         tiles = self.graph.target.num_tiles
         margin = self.graph.add_constant(flat.dtype, (tiles,), fill, f"{self.name}/margin")
         self.graph.set_tile_mapping(margin, np.arange(tiles))
@@ -516,8 +532,9 @@ def pool(
     """Return the maximum, sum or average of each window of x [batch, channels, *field].
 
     The result is [batch, channels, *params.output_field] and has the dtype of x. Sums and averages
-    of HALF are accumulated in FLOAT; they are rounded to HALF once, at the end. Raises
-    `PoplibsError`.
+    of HALF are accumulated in FLOAT; they are rounded to HALF once, at the end.
+
+    :raises PoplibsError: if x does not have the shape and dtype of `params`.
     """
     _check(graph, params, "x", x, shape="input_shape")
     is_maximum = params.kind is PoolingType.MAX
@@ -526,13 +543,13 @@ def pool(
     windows = (call.flat(x), call.windows())
     if is_maximum:
         call.run(MaxPooling, "MAX", out, {}, gathered={"x": (*windows, -np.inf)})
-        return call.seen(out, params.output_shape)
+        return call.view(out, params.output_shape)
     divisor, counts = call.counts()
     sums = out if counts is None else call.new("sums", FLOAT)
     call.run(SumPooling, "AVG", sums, {}, gathered={"x": (*windows, 0.0)}, divisor=divisor)
     if counts is not None:
         call.run(SelectiveScaling, "AVG", out, {"x": sums, "counts": counts}, gathered={})
-    return call.seen(out, params.output_shape)
+    return call.view(out, params.output_shape)
 
 
 @library
@@ -552,9 +569,11 @@ def pool_input_gradient(
     The result has the shape `params.input_shape`. MAX needs the input `x` and the output `pooled`
     of `pool`; for AVG and SUM, both are None. If several elements of a window equal its maximum,
     each receives the window's gradient, as in PopLibs. With `use_scaled_gradient`, they share it
-    equally; with `ties="first"`, only the first receives it, as in torch. Gradients from
+    equally. With `ties="first"`, only the first of them receives it, as in torch. Gradients from
     overlapping windows are added. Sums of HALF are accumulated in FLOAT and rounded to HALF once.
-    Raises `PoplibsError`.
+
+    :raises PoplibsError: if a tensor does not fit `params`, or if the other arguments do not fit
+        its kind of pooling.
     """
     _check_gradient(graph, params, x, pooled, dy=dy, is_scaled=use_scaled_gradient, ties=ties)
     is_maximum = params.kind is PoolingType.MAX
@@ -567,26 +586,28 @@ def pool_input_gradient(
             "gradient": (call.flat(dy), call.windows_of(), 0.0),
         }
         call.run(MaxPoolingGrad, "GRAD", out, {"x": call.flat(x)}, gathered=window_tensors)
-        return call.seen(out, params.input_shape)
+        return call.view(out, params.input_shape)
     call = _Call(graph, params, dy, prog, name=debug_context, kind="AVG", forward=False)
     out = call.new("out")
     divisor = 1
     if per_window:
-        gradients_of_places = _shared_slopes(
+        gradients_of_places = _shared_gradients(
             graph, params, x, dy, prog=prog, name=debug_context, is_first_only=ties == "first"
         )
     else:
-        gradient_of_window, divisor = _averaged_slope(graph, params, dy, prog, name=debug_context)
+        gradient_of_window, divisor = _averaged_gradient(
+            graph, params, dy, prog, name=debug_context
+        )
         gradients_of_places = [gradient_of_window]
     gradient_of_windows = concat(
         [call.flat(place_gradient) for place_gradient in gradients_of_places]
     )
     gathered = {"x": (gradient_of_windows, call.windows_of(per_window), 0.0)}
     call.run(SumPooling, "AVG", out, {}, gathered=gathered, divisor=divisor)
-    return call.seen(out, params.input_shape)
+    return call.view(out, params.input_shape)
 
 
-def _shared_slopes(
+def _shared_gradients(
     graph: Graph,
     params: PoolParams,
     x: Tensor,
@@ -595,18 +616,18 @@ def _shared_slopes(
     name: str,
     is_first_only: bool,
 ) -> list[Tensor]:
-    """Return, for MAX, the gradient of each place in the windows: tensors of the output's shape.
+    """Return the gradient of MAX for each element of the windows, in the output's shape.
 
-    The elements that equal a window's maximum share its gradient; if `is_first_only`, the first of
-    them gets all of it.
+    The list has a tensor for each index within the window. The elements that equal a window's
+    maximum share its gradient; if `is_first_only`, the first of them gets all of it.
     """
     windows = _Call(graph, params, dy, prog, name=name, kind="MAX")
-    dtype = dy.dtype if is_first_only else FLOAT  # a share is rounded with its sum
+    dtype = dy.dtype if is_first_only else FLOAT  # shares are rounded only in the sum
     num_places = prod(params.kernel)
     place_gradients = graph.add_variable(dtype, (num_places, dy.num_elements), f"{name}/apart")
     flat_gradients = [place_gradients[place_number] for place_number in range(num_places)]
     gradients = [
-        windows.seen(place_gradient, params.output_shape) for place_gradient in flat_gradients
+        windows.view(place_gradient, params.output_shape) for place_gradient in flat_gradients
     ]
     for place_gradient in flat_gradients:
         windows.spread(place_gradient)
@@ -618,13 +639,14 @@ def _shared_slopes(
     return gradients
 
 
-def _averaged_slope(
+def _averaged_gradient(
     graph: Graph, params: PoolParams, dy: Tensor, prog: Program, name: str
 ) -> tuple[Tensor, int]:
-    """Return, for AVG and SUM, (gradients of the windows, divisor).
+    """Return `(gradients, divisor)` of AVG or SUM, where `gradients` has the output's shape.
 
-    Each element of a window receives the window's gradient divided by the divisor. If windows have
-    different numbers of elements, the gradients are divided already and the divisor is 1.
+    Each element of a window receives the window's gradient divided by the divisor. If windows
+    contain different numbers of field elements, the gradients are divided already and the divisor
+    is 1.
     """
     windows = _Call(graph, params, dy, prog, name=name, kind="AVG")
     divisor, counts = windows.counts()
@@ -633,7 +655,7 @@ def _averaged_slope(
     window_gradients = windows.new("shares", FLOAT)
     same_shape = {"x": windows.flat(dy), "counts": counts}
     windows.run(SelectiveScaling, "AVG", window_gradients, same_shape, gathered={})
-    return windows.seen(window_gradients, params.output_shape), divisor
+    return windows.view(window_gradients, params.output_shape), divisor
 
 
 def _check_gradient(
@@ -654,27 +676,31 @@ def _check_gradient(
         _check(graph, params, "pooled", pooled, shape="output_shape")
         if is_scaled and ties == "first":
             raise refused(
-                "was given use_scaled_gradient, and ties='first'.",
-                next_step="give one: equal elements share the gradient, or the first gets it.",
+                "was given both use_scaled_gradient and ties='first'.",
+                next_step=(
+                    "give use_scaled_gradient to share the gradient between equal elements, or "
+                    "ties='first' to give it to the first."
+                ),
             )
     elif x is not None or pooled is not None or is_scaled or ties != "all":
         raise refused(
-            f"was given x, pooled or ties for {PoolingType(params.kind).name} pooling.",
-            next_step="leave them out, with None for x and pooled: only MAX uses them.",
+            f"was given x, pooled or ties for {PoolingType(params.kind).name} pooling, but only "
+            "MAX uses them.",
+            next_step="give None for x and pooled, and leave out use_scaled_gradient and ties.",
         )
 
 
 def _check(graph: Graph, params: PoolParams, name: str, tensor: Tensor | None, shape: str) -> None:
-    """Raise `PoplibsError` unless `tensor` has the dtype and the shape that the parameters say.
+    """Raise `PoplibsError` unless the argument `name` has the shape and dtype of `params`.
 
     `shape` is "input_shape" or "output_shape".
     """
     wanted_shape: Shape = getattr(params, shape)
     check_tensor(graph, name, tensor, (len(wanted_shape),))
     assert tensor is not None
-    advice = f"give {name} the {shape} of the parameters."
+    advice = f"give {name} the shape params.{shape}."
     check_same("shapes", tensor.shape, wanted_shape, f"{name} {tensor!r}", advice=advice)
-    advice = "cast it with popops.cast, or change dtype in the parameters."
+    advice = f"cast {name} with popops.cast, or change the dtype of params."
     dtype_names = tensor.dtype.__name__, params.dtype.__name__
     check_same("dtypes", *dtype_names, f"{name} {tensor!r}", advice)
     check_mapped(graph, name, tensor)

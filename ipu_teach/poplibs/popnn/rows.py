@@ -1,4 +1,4 @@
-"""Divide the rows of a batch, complete or in parts, over the workers of all tiles."""
+"""Divide the rows of a batch over the worker threads of all tiles, complete or in parts."""
 
 from __future__ import annotations
 
@@ -21,18 +21,16 @@ from ipu_teach.types import FLOAT, HALF, UNSIGNED_INT, DType
 
 
 def reduction_cycles(elements: int, dtype: type[DType], target: Target) -> int:
-    """Return the worker cycles to add the elements of one row, or to find their maximum.
-
-    PopLibs' estimator counts one output less than it is given, so it is given 2.
-    """
+    """Return the worker cycles to add the elements of one row, or to find their maximum."""
+    # PopLibs' estimator counts one row less than its first argument
     return int(vertices.reduce_contiguous(2, elements, dtype, target))
 
 
 def by_workers(graph: Graph, operands: dict[str, Tensor], **state: Any) -> list[tuple[int, Edges]]:
-    """Return (tile, edges) for each worker that gets rows.
+    """Return a pair (tile, edges) for each worker that gets rows.
 
-    Rows are divided evenly over all workers. The edges contain the worker's rows of all operands,
-    and `state`.
+    Rows are divided evenly over all workers. `operands` maps fields to tensors with the same number
+    of rows. The edges map the same fields to the worker's rows, and also contain `state`.
     """
     num_workers = graph.target.num_tiles * graph.target.num_worker_contexts
     return list(shared(graph, operands, num_workers, **state))
@@ -47,9 +45,11 @@ def by_rows(
     results: Sequence[str] = (),
     **state: Any,
 ) -> None:
-    """Append a compute set with a vertex for each share of the rows of all operands.
+    """Append a compute set in which each vertex processes some rows of all operands.
 
-    `results` names the operands that are mapped to the tiles of their vertices.
+    `operands` maps fields of the class `vertex` to tensors, and `state` contains fields that are
+    the same for all vertices. `results` names the fields whose tensors are mapped to the tiles of
+    their vertices.
     """
     edges_by_tile = by_workers(graph, operands, **state)
     if edges_by_tile:
@@ -58,9 +58,9 @@ def by_rows(
 
 @dataclass(frozen=True)
 class RowPart:
-    """A part of row `row`, the columns `begin` to `end` (excluded), for a worker on `tile`.
+    """A part of a row for a worker on `tile`: the columns `begin` to `end` (excluded) of row `row`.
 
-    `part` is the number of the part within the row.
+    `part` is the number of the part within its row, from 0.
     """
 
     tile: int
@@ -75,7 +75,7 @@ class RowPart:
 
 
 def parts_of_rows(graph: Graph, shape: tuple[int, ...], parts: int) -> list[RowPart]:
-    """Divide each row of a tensor of this shape into `parts` parts, spread over all tiles."""
+    """Divide each row of a matrix of this shape into `parts` parts, spread over all tiles."""
     num_rows, num_columns = shape
     numbered_spans = list(enumerate(balanced_partition(num_columns, parts)))
     row_parts = [
@@ -85,7 +85,11 @@ def parts_of_rows(graph: Graph, shape: tuple[int, ...], parts: int) -> list[RowP
 
 
 class RowPartColumns:
-    """Edges of a vertex for each part of each row; all vertices are added in one call."""
+    """The tensors of a compute set with one vertex for each part of each row.
+
+    A `Column` contains the tensors to which one field of all these vertices is connected. `shape`
+    is the shape (rows, columns) of the divided matrix, and `parts` the number of parts per row.
+    """
 
     def __init__(self, graph: Graph, shape: tuple[int, ...], parts: int) -> None:
         self._graph = graph
@@ -97,7 +101,7 @@ class RowPartColumns:
         self._sizes = np.array([part.end - part.begin for part in self._parts], np.int64)
 
     def elements(self, matrix: Tensor) -> Column:
-        """Return a column of edges: for each part, its elements of `matrix` [rows, columns]."""
+        """Return a `Column` with the elements of each part in `matrix` [rows, columns]."""
         strides = matrix.layout.strides
         if strides is None:
             return Column.of(part.of(matrix) for part in self._parts)
@@ -106,28 +110,31 @@ class RowPartColumns:
         return Column(offsets, form_numbers, [matrix[0, :size].form for size in sizes.tolist()])
 
     def cells(self, variable: Tensor) -> Column:
-        """Return a column of edges: for each part, its own element of a variable [rows, parts]."""
+        """Return a `Column` with the element of each part in `variable` [rows, parts]."""
         offsets = variable.offset + self._rows * variable.shape[1] + self._numbers
         return Column(offsets, np.zeros_like(offsets), [variable[0, 0].form])
 
     def rows(self, variable: Tensor) -> Column:
-        """Return a column of edges: for each part, its row of a variable [rows, parts]."""
+        """Return a `Column` with, for each part, its whole row of `variable` [rows, parts]."""
         return Column.of(variable[row] for row in range(variable.shape[0])).at(self._rows)
 
     def map_elements(self, variable: Tensor) -> None:
-        """Map the elements of a variable [rows, columns] to the tiles of their parts."""
+        """Map the elements of `variable` [rows, columns] to the tiles of their parts."""
         begins = self._rows * variable.shape[1] + self._begins
         self._graph.map_pieces(variable, begins, self._sizes, self._tiles)
 
     def map_cells(self, variable: Tensor) -> None:
-        """Map the elements of a variable [rows, parts] to the tiles of their parts."""
+        """Map each element of `variable` [rows, parts] to the tile of its part."""
         begins = self._rows * variable.shape[1] + self._numbers
         self._graph.map_pieces(variable, begins, np.ones_like(begins), self._tiles)
 
     def step(
         self, prog: Program, name: str, codelet: type[Vertex], edges: Mapping[str, Column]
     ) -> None:
-        """Append a compute set with a vertex of the class `codelet` for each part."""
+        """Append a compute set with one vertex of the class `codelet` for each part.
+
+        `edges` maps the fields of the codelet to columns.
+        """
         into = self._graph.add_compute_set(name)
         self._graph.add_columns(into, codelet, self._tiles, edges, {})
         prog.add(Execute(into))
@@ -142,14 +149,14 @@ def best_parts(
 ) -> int:
     """Return the number of parts per row for which the model counts the fewest cycles.
 
-    `shape` is (rows, columns). The numbers tried are 2, 3, 4, 6, 8, 12, ..., and the largest number
-    for which no worker gets two parts and no part is empty. The result is 1 if none of them is
+    `shape` is (rows, columns). The candidates are 2, 3, 4, 6, 8, 12, ..., and the largest number
+    for which no worker gets two parts and no part is empty. The result is 1 if no candidate is
     faster than complete rows.
 
     `whole(rows)` returns the cycles of a worker that gets `rows` complete rows. `split(size,
-    parts)` returns the cycles, in all supersteps, of a worker that gets one of `parts` parts, with
-    `size` elements. Parts need `more_supersteps` more supersteps than complete rows; each of these
-    costs a sync and the latency of two exchanges.
+    parts)` returns the cycles, in all supersteps, of a worker that gets a part with `size` elements
+    of a row in `parts` parts. Parts need `more_supersteps` more supersteps than complete rows; each
+    of these supersteps costs a sync and the latency of two exchanges.
     """
     num_rows, num_columns = shape
     workers_per_tile = target.num_worker_contexts
@@ -184,7 +191,9 @@ def check_matrix(graph: Graph, argument: str, tensor: Tensor) -> None:
     check_dtype(argument, tensor, FLOAT, HALF)
     if tensor.shape[1] == 0:
         raise refused(
-            f"was given rows without elements in {argument}.", tensor, "give at least one class."
+            f"was given {argument} with rows of 0 elements.",
+            tensor,
+            "give rows of 1 element or more.",
         )
 
 
@@ -192,7 +201,7 @@ def check_labels(graph: Graph, outputs: Tensor, expected: Tensor) -> None:
     """Raise `PoplibsError` unless `expected` contains a class number for each row of `outputs`."""
     check_tensor(graph, "expected", expected, (1,))
     if expected.dtype is not UNSIGNED_INT or expected.shape[0] != outputs.shape[0]:
-        raise refused(f"""needs expected as {outputs.shape[0]} class numbers (UNSIGNED_INT); it was
+        raise refused(f"""needs {outputs.shape[0]} class numbers (UNSIGNED_INT) as expected, but was
             given {expected.shape[0]} of {expected.dtype.__name__}.
             where: {expected!r}
-            next:  give one index for each row, and cast indices with popops.cast.""")
+            next:  give one class number for each row, and cast class numbers with popops.cast.""")

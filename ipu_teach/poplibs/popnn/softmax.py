@@ -1,4 +1,4 @@
-"""Softmax, its logarithm, and the gradient of softmax, along the rows of a batch.
+"""Softmax, its logarithm and the gradient of softmax, for each row of a batch.
 
 PopLibs composes softmax of six library calls. Here, one vertex per worker does the work of all six
 for its rows, and costs as much as the six calls. Values are computed in FLOAT and rounded once.
@@ -9,7 +9,7 @@ If there are few rows and they are long, each row is divided into parts for seve
 PopLibs, every reduction ends a compute set. The first compute set finds the maximum of each part.
 The second computes the exponentials relative to the maximum of the row, and their sums. The third
 computes the results. The gradient takes two compute sets. The results differ from those of
-undivided rows only by the order in which a row is summed.
+undivided rows only because the elements of a row are added in another order.
 """
 
 from __future__ import annotations
@@ -41,11 +41,13 @@ __all__ = [
     "softmax_input_gradient",
 ]
 
-SOFTMAX_SCALING = 62000.0  # It is near 65504, the largest HALF (popnn/NonLinearityInternal.hpp).
+# PopLibs' factor for scaled probabilities (popnn/NonLinearityInternal.hpp). It is near 65504, the
+# largest HALF.
+SOFTMAX_SCALING = 62000.0
 
 
 class SoftmaxInPlace(Vertex):
-    """Replace each row of x by its probabilities, times `scale`."""
+    """Replace each row of x by `scale` times the softmax of the row."""
 
     x: InOut[Vector[Vector[FLOAT]]]
     scale: ClassVar[float]
@@ -60,7 +62,7 @@ class SoftmaxInPlace(Vertex):
 
 
 class Softmax(SoftmaxInPlace):
-    """Set `out` to `scale` times the probabilities of each row of x.
+    """Set each row of `out` to `scale` times the softmax of the same row of x.
 
     The maximum of the row is subtracted first, so that no exponential overflows.
     """
@@ -83,7 +85,10 @@ def _codelet(base: type[Vertex], dtype: type[DType], scale: float) -> type[Verte
 
 
 class SoftmaxGrad(Vertex):
-    """Set `out` to y * (gradient - sum(gradient * y) over the row)."""
+    """Set each row of `out` to y * (gradient - sum(gradient * y)), where y is an output of softmax.
+
+    The sum is that of the row, and `gradient` is the gradient of y.
+    """
 
     y: Input[Vector[Vector[FLOAT]]]
     gradient: Input[Vector[Vector[FLOAT]]]
@@ -100,7 +105,7 @@ class SoftmaxGrad(Vertex):
 
 
 class LogSoftmax(Vertex):
-    """Set `out` to z - log(sum(exp(z)) over the row), with z = x - the maximum of the row."""
+    """Set each row of `out` to z - log(sum(exp(z))), where z is the row of x minus its maximum."""
 
     x: Input[Vector[Vector[FLOAT]]]
     out: Output[Vector[Vector[FLOAT]]]
@@ -119,7 +124,10 @@ class LogSoftmax(Vertex):
 
 
 class SoftmaxPartMaximum(Vertex):
-    """Set `maximum` to the maximum of a part of a row. HALF stands for the dtype of x."""
+    """Set `maximum` to the maximum of x, a part of a row.
+
+    In the fields, HALF stands for the dtype of x; `typed` replaces it.
+    """
 
     x: Input[Vector[HALF]]
     maximum: Output[FLOAT]
@@ -132,22 +140,22 @@ class SoftmaxPartMaximum(Vertex):
 
 
 class SoftmaxPartSum(Vertex):
-    """Set `total` to the sum of exp(x - maximum of the row) over a part of a row.
+    """Set `total` to the sum of exp(x - maximum of the row) over x, a part of a row.
 
-    `kept` are these exponentials or, with `logarithm`, their exponents. `maxima` are the maxima of
-    all parts of the row. HALF stands for the dtype of x.
+    `terms` receives these exponentials or, with `logarithm`, their exponents x - maximum. `maxima`
+    contains the maximum of each part of the row. In the fields, HALF stands for the dtype of x.
     """
 
     x: Input[Vector[HALF]]
     maxima: Input[Vector[FLOAT]]
-    kept: Output[Vector[FLOAT]]
+    terms: Output[Vector[FLOAT]]
     total: Output[FLOAT]
     logarithm: ClassVar[bool]
 
     def compute(self) -> None:
         shifted = self.x.astype(np.float32) - np.max(self.maxima)
         exponentials = np.exp(shifted)
-        self.kept = shifted if self.logarithm else exponentials
+        self.terms = shifted if self.logarithm else exponentials
         self.total = np.sum(exponentials)
 
     def cycles(self, target: Target) -> int:
@@ -155,13 +163,14 @@ class SoftmaxPartSum(Vertex):
 
 
 class SoftmaxPartResult(Vertex):
-    """Set `out` to `scale` times the exponentials of a part of a row, divided by the row's sum.
+    """Set `out` to the softmax of a part of a row, or to its logarithm.
 
-    With `logarithm`, set it to the exponents minus the logarithm of the sum. `totals` are the sums
-    of all parts of the row. HALF stands for the dtype of out.
+    `totals` contains the sum of each part of the row, and S is their sum. Without `logarithm`,
+    `terms` are the exponentials, and `out` is `scale` * `terms` / S. With `logarithm`, `terms` are
+    the exponents, and `out` is `terms` - log(S). In the fields, HALF stands for the dtype of `out`.
     """
 
-    kept: Input[Vector[FLOAT]]
+    terms: Input[Vector[FLOAT]]
     totals: Input[Vector[FLOAT]]
     out: Output[Vector[HALF]]
     scale: ClassVar[float]
@@ -170,9 +179,9 @@ class SoftmaxPartResult(Vertex):
     def compute(self) -> None:
         total = np.sum(self.totals)
         if self.logarithm:
-            self.out = self.kept - np.log(total)
+            self.out = self.terms - np.log(total)
         else:
-            self.out = _scaled(self.kept / total, self.scale)
+            self.out = _scaled(self.terms / total, self.scale)
 
     def cycles(self, target: Target) -> int:
         sizes = len(self.out), len(self.totals)
@@ -180,7 +189,10 @@ class SoftmaxPartResult(Vertex):
 
 
 class SoftmaxGradPartSum(Vertex):
-    """Set `total` to sum(gradient * y) over a part of a row. HALF stands for their dtype."""
+    """Set `total` to the sum of gradient * y over a part of a row.
+
+    In the fields, HALF stands for the dtype of y and `gradient`.
+    """
 
     y: Input[Vector[HALF]]
     gradient: Input[Vector[HALF]]
@@ -194,9 +206,10 @@ class SoftmaxGradPartSum(Vertex):
 
 
 class SoftmaxGradPart(Vertex):
-    """Set `out` to y * (gradient - sum(gradient * y) over the row), for a part of a row.
+    """Set `out` to y * (gradient - sum of gradient * y over the row), for a part of the row.
 
-    `totals` are the sums of all parts of the row. HALF stands for the dtype of y, gradient and out.
+    `totals` contains the sum of gradient * y over each part of the row. In the fields, HALF stands
+    for the dtype of y, `gradient` and `out`.
     """
 
     y: Input[Vector[HALF]]
@@ -233,7 +246,7 @@ def _gradient_cycles(rows: int, classes: int, dtype: type[DType], target: Target
 
 
 def _sum_cycles(elements: int, parts: int, dtype: type[DType], target: Target) -> int:
-    """Return the worker cycles of `SoftmaxPartSum`: differences, exponentials and their sum."""
+    """Return the worker cycles of `SoftmaxPartSum`: differences, exponentials, and their sum."""
     shift = vertices.binary_op_2d("SUBTRACT", [elements], dtype, target)
     exponents = vertices.unary_op_2d("EXPONENT", [elements], dtype, target)
     sums = reduction_cycles(elements, dtype, target) + reduction_cycles(parts, FLOAT, target)
@@ -243,10 +256,11 @@ def _sum_cycles(elements: int, parts: int, dtype: type[DType], target: Target) -
 def _result_cycles(
     elements: int, parts: int, dtype: type[DType], logarithm: bool, target: Target
 ) -> int:
-    """Return the worker cycles of `SoftmaxPartResult`.
+    """Return the worker cycles of `SoftmaxPartResult` for a part with `elements` elements.
 
-    It adds the sums of the parts, takes the inverse or the logarithm of the result, and multiplies
-    each element by it or subtracts it.
+    The vertex adds the sums of the parts and takes the inverse or, with `logarithm`, the logarithm
+    of the result. It then multiplies each element by the inverse, or subtracts the logarithm from
+    each element.
     """
     of_row = vertices.unary_op_2d("LOGARITHM" if logarithm else "INVERSE", [1], dtype, target)
     of_element = "SUBTRACT" if logarithm else "MULTIPLY"
@@ -270,11 +284,13 @@ def _gradient_part_cycles(elements: int, parts: int, dtype: type[DType], target:
 
 @library
 def softmax(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """Return the probabilities of each row of x [batch, classes], FLOAT or HALF.
+    """Return the softmax of each row of x [batch, classes], FLOAT or HALF: its probabilities.
 
-    Rows, or parts of long rows, are divided evenly over the workers of all tiles, and each element
-    of the result is on the tile that computed it. The cycles are those of PopLibs' six steps
-    (popnn/NonLinearity.cpp). Raises `PoplibsError`.
+    Rows, or parts of long rows, are divided evenly over the workers of all tiles. Each element of
+    the result is mapped to the tile that computes it. The cycles are those of PopLibs' six steps
+    (popnn/NonLinearity.cpp).
+
+    :raises PoplibsError: if x is not a FLOAT or HALF matrix, or has no classes.
     """
     check_matrix(graph, "x", x)
     return probabilities(graph, x, 1.0, prog, debug_context)
@@ -282,9 +298,12 @@ def softmax(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) ->
 
 @library
 def log_softmax(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> Tensor:
-    """Return the logarithm of `softmax` of x [batch, classes], even where softmax underflows.
+    """Return the logarithm of the softmax of each row of x [batch, classes], FLOAT or HALF.
 
-    The cycles are those of PopLibs' steps (popnn/LogSoftmax.cpp). Raises `PoplibsError`.
+    The result is accurate even where a probability would round to 0. The cycles are those of
+    PopLibs' steps (popnn/LogSoftmax.cpp).
+
+    :raises PoplibsError: if x is not a FLOAT or HALF matrix, or has no classes.
     """
     check_matrix(graph, "x", x)
     out = graph.add_variable(x.dtype, x.shape, f"{debug_context}/out")
@@ -295,7 +314,7 @@ def log_softmax(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN
 
 
 def probabilities(graph: Graph, x: Tensor, scale: float, prog: Program, name: str) -> Tensor:
-    """Return `scale` times the probabilities of each row of x; the arguments are not checked."""
+    """Return `scale` times the softmax of each row of x. The arguments are not checked."""
     out = graph.add_variable(x.dtype, x.shape, f"{name}/out")
     if not _by_parts(graph, x, out, True, prog, name, False, scale):
         by_rows(graph, _codelet(Softmax, x.dtype, scale), {"x": x, "out": out}, prog, name, ["out"])
@@ -303,9 +322,44 @@ def probabilities(graph: Graph, x: Tensor, scale: float, prog: Program, name: st
 
 
 def probabilities_in_place(graph: Graph, x: Tensor, scale: float, prog: Program, name: str) -> None:
-    """Replace each row of x by its probabilities times `scale`; the arguments are not checked."""
+    """Replace each row of x by `scale` times its softmax. Arguments are not checked."""
     if not _by_parts(graph, x, x, False, prog, name, False, scale):
         by_rows(graph, _codelet(SoftmaxInPlace, x.dtype, scale), {"x": x}, prog, name)
+
+
+def _num_parts(shape: tuple[int, ...], dtype: type[DType], logarithm: bool, target: Target) -> int:
+    """Return the number of parts per row for which the model counts the fewest cycles.
+
+    `shape` is (rows, classes). With `logarithm`, the cycles are those of `log_softmax`.
+    """
+
+    def row_cycles(num_rows: int) -> int:
+        cycles = _logarithm_cycles if logarithm else vertices.softmax
+        return int(cycles(num_rows, shape[1], dtype, target))
+
+    def part_cycles(part_length: int, num_parts: int) -> int:
+        cycles = reduction_cycles(part_length, dtype, target)
+        cycles += _sum_cycles(part_length, num_parts, dtype, target)
+        return cycles + _result_cycles(part_length, num_parts, dtype, logarithm, target)
+
+    return best_parts(shape, target, row_cycles, part_cycles, 2)
+
+
+def _part_codelets(
+    dtype: type[DType], logarithm: bool, scale: float
+) -> tuple[type[Vertex], type[Vertex], type[Vertex]]:
+    """Return three codelets for parts of rows: for their maxima, sums and results."""
+    name_words = [dtype, "log" if logarithm else ""]
+    maximum_codelet = typed(SoftmaxPartMaximum, [dtype], {HALF: dtype})
+    sum_codelet = typed(SoftmaxPartSum, name_words, {HALF: dtype}, logarithm=logarithm)
+    result_codelet = typed(
+        SoftmaxPartResult,
+        [*name_words, "scaled" if scale != 1 else ""],
+        {HALF: dtype},
+        logarithm=logarithm,
+        scale=scale,
+    )
+    return maximum_codelet, sum_codelet, result_codelet
 
 
 def _by_parts(
@@ -318,50 +372,30 @@ def _by_parts(
     logarithm: bool,
     scale: float = 1.0,
 ) -> bool:
-    """Write the softmax of x, or its logarithm, to `out`, if several workers per row are faster.
+    """Write the softmax of x, or its logarithm, to `out` if dividing rows into parts is faster.
 
-    Return whether they are; if not, nothing is added. If `is_new`, each part of `out` is mapped to
-    the tile that computes it.
+    Return whether it is faster; if it is not, add nothing to the graph. If `is_new`, each part of
+    `out` is mapped to the tile that computes it.
     """
-    target = graph.target
     dtype = x.dtype
-
-    def row_cycles(num_rows: int) -> int:
-        cycles = _logarithm_cycles if logarithm else vertices.softmax
-        return int(cycles(num_rows, x.shape[1], dtype, target))
-
-    def part_cycles(part_length: int, num_parts: int) -> int:
-        cycles = reduction_cycles(part_length, dtype, target)
-        cycles += _sum_cycles(part_length, num_parts, dtype, target)
-        return cycles + _result_cycles(part_length, num_parts, dtype, logarithm, target)
-
-    num_parts = best_parts(x.shape, target, row_cycles, part_cycles, 2)
+    num_parts = _num_parts(x.shape, dtype, logarithm, graph.target)
     if num_parts == 1:
         return False
     num_rows = x.shape[0]
     maxima = graph.add_variable(FLOAT, (num_rows, num_parts), f"{name}/maxima")
     totals = graph.add_variable(FLOAT, (num_rows, num_parts), f"{name}/totals")
-    kept = graph.add_variable(
+    terms = graph.add_variable(
         FLOAT, x.shape, f"{name}/{'exponents' if logarithm else 'exponentials'}"
     )
     columns = RowPartColumns(graph, x.shape, num_parts)
     for cells in (maxima, totals):
         columns.map_cells(cells)
-    columns.map_elements(kept)
+    columns.map_elements(terms)
     if is_new:
         columns.map_elements(out)
-    name_words = [dtype, "log" if logarithm else ""]
-    maximum_codelet = typed(SoftmaxPartMaximum, [dtype], {HALF: dtype})
-    sum_codelet = typed(SoftmaxPartSum, name_words, {HALF: dtype}, logarithm=logarithm)
-    result_codelet = typed(
-        SoftmaxPartResult,
-        [*name_words, "scaled" if scale != 1 else ""],
-        {HALF: dtype},
-        logarithm=logarithm,
-        scale=scale,
-    )
+    maximum_codelet, sum_codelet, result_codelet = _part_codelets(dtype, logarithm, scale)
     x_column = columns.elements(x)
-    kept_column = columns.elements(kept)
+    terms_column = columns.elements(terms)
     edges = {"x": x_column, "maximum": columns.cells(maxima)}
     columns.step(prog, f"{name}/maxima", maximum_codelet, edges)
     columns.step(
@@ -370,7 +404,7 @@ def _by_parts(
         sum_codelet,
         {
             "x": x_column,
-            "kept": kept_column,
+            "terms": terms_column,
             "maxima": columns.rows(maxima),
             "total": columns.cells(totals),
         },
@@ -379,14 +413,17 @@ def _by_parts(
         prog,
         name,
         result_codelet,
-        {"kept": kept_column, "totals": columns.rows(totals), "out": columns.elements(out)},
+        {"terms": terms_column, "totals": columns.rows(totals), "out": columns.elements(out)},
     )
     return True
 
 
 @library
 def softmax_in_place(graph: Graph, x: Tensor, prog: Program, debug_context: str = OWN) -> None:
-    """Replace each row of x [batch, classes] by its probabilities, as `softmax` computes them."""
+    """Replace each row of x [batch, classes], FLOAT or HALF, by its softmax: the probabilities.
+
+    :raises PoplibsError: if x is not a FLOAT or HALF matrix, or has no classes.
+    """
     check_matrix(graph, "x", x)
     probabilities_in_place(graph, x, 1.0, prog, debug_context)
 
@@ -395,15 +432,17 @@ def softmax_in_place(graph: Graph, x: Tensor, prog: Program, debug_context: str 
 def softmax_input_gradient(
     graph: Graph, out: Tensor, out_gradient: Tensor, prog: Program, debug_context: str = OWN
 ) -> Tensor:
-    """Return the gradient of the input of softmax, from its output and the output's gradient.
+    """Return the gradient of the input of softmax.
 
-    `out`, `out_gradient` and the result are [batch, classes], FLOAT or HALF. Do not pass the
-    gradient that `calc_loss` writes, which is already the gradient of softmax's input. Raises
-    `PoplibsError`.
+    `out` is the output of softmax, and `out_gradient` is the gradient of that output. Both and the
+    result are [batch, classes], FLOAT or HALF. Do not pass the gradient that `calc_loss` writes,
+    which is already the gradient of softmax's input.
+
+    :raises PoplibsError: if the shapes or dtypes differ, or if a tensor is not FLOAT or HALF.
     """
     for name, tensor in (("out", out), ("out_gradient", out_gradient)):
         check_matrix(graph, name, tensor)
-    check_alike("give what softmax returned.", out=out, out_gradient=out_gradient)
+    check_alike("give the result of softmax as out.", out=out, out_gradient=out_gradient)
     gradient = graph.add_variable(out.dtype, out.shape, f"{debug_context}/out")
     target = graph.target
 

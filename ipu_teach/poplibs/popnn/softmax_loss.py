@@ -1,4 +1,4 @@
-"""Cross-entropy from scores, for the front ends. PopLibs has no such function.
+"""Softmax and cross-entropy in one step, for the front ends. PopLibs has no such function.
 
 PopLibs' `calc_loss`, like `popnn.calc_loss`, takes probabilities. If the probability of the
 expected class is rounded to 0, its logarithm is wrong; if it is near 1, the loss has few correct
@@ -6,10 +6,10 @@ digits. Here the loss is computed from the scores, in FLOAT. A vertex costs as m
 steps for softmax, and for each row the steps for one element: a logarithm, two differences and two
 selections.
 
-One worker processes a short row, in one compute set. If there are few rows and they are long, rows
-are divided into parts, in two compute sets. The first computes the exponentials of each part,
-relative to the part's maximum. The second computes the gradient and the loss from the maxima and
-sums of all parts of the row.
+A worker processes complete rows if they are short, in one compute set. If there are few rows and
+they are long, rows are divided into parts, in two compute sets. The first computes the exponentials
+of each part, relative to the part's maximum. The second computes the gradient and the loss from the
+maxima and sums of all parts of the row.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from ipu_teach.graph import Graph, InOut, Input, Output, Tensor, Vector, Vertex
 from ipu_teach.poplibs.laying import Edges, put, step, typed
 from ipu_teach.poplibs.library import OWN, library
 from ipu_teach.poplibs.popnn.rows import (
+    RowPart,
     best_parts,
     by_rows,
     check_labels,
@@ -36,13 +37,16 @@ from ipu_teach.types import FLOAT, HALF, UNSIGNED_INT, DType
 
 __all__ = ["softmax_cross_entropy"]
 
+Work = list[tuple[int, Edges]]  # the tile and the edges of each vertex
+STATISTICS = "maximum", "total", "picked"  # the numbers that `SoftmaxPart` computes for a part
+
 
 class SoftmaxCrossEntropy(Vertex):
     """Set `loss` to log(sum(exp(scores))) minus the score of the expected class, for each row.
 
     `deltas` is the gradient of the loss: softmax(scores), minus 1 at the expected class. Loss and
     gradient are 0 for rows whose expected class is `MASKED_LABEL_CODE`. The loss is NaN if the
-    scores have no such class. HALF stands for the dtype of the scores.
+    expected class does not exist. In the fields, HALF stands for the dtype of the scores.
     """
 
     scores: Input[Vector[Vector[HALF]]]
@@ -62,9 +66,8 @@ class SoftmaxCrossEntropy(Vertex):
         is_masked = expected_column == MASKED_LABEL_CODE
         self.loss = np.where(is_masked, 0, losses).reshape(-1)
         probabilities = exponentials / total
-        self.deltas = np.where(
-            is_masked, probabilities * 0, probabilities - is_expected
-        )  # 0, or NaN as in PyTorch
+        # multiplied by 0, so that a masked row with NaN has the gradient NaN, as in PyTorch
+        self.deltas = np.where(is_masked, probabilities * 0, probabilities - is_expected)
 
     def cycles(self, target: Target) -> int:
         num_rows, num_classes = self.scores.shape
@@ -74,9 +77,9 @@ class SoftmaxCrossEntropy(Vertex):
 class SoftmaxPart(Vertex):
     """Set `exponentials` to exp(scores - maximum) for a part of a row, and `total` to their sum.
 
-    `maximum` is that of the part. `picked` is the score of the expected class, or 0 if this class
-    is in another part. `first` is the class of the part's first score. If all scores are -infinity,
-    the exponentials are 0. HALF stands for the dtype of the scores.
+    `maximum` is the maximum of the part. `picked` is the score of the expected class, or 0 if this
+    class is in another part. `first` is the class number of the part's first score. If all scores
+    are -infinity, the exponentials are 0. In the fields, HALF stands for the dtype of the scores.
     """
 
     scores: Input[Vector[HALF]]
@@ -103,11 +106,11 @@ class SoftmaxPart(Vertex):
 
 
 class SoftmaxDeltas(Vertex):
-    """Turn the exponentials of a part of a row, in `deltas`, into the gradient of the loss.
+    """Replace the exponentials of a part of a row, in `deltas`, by the gradient of the loss.
 
-    `maximum` is the maximum of the part, `maxima` and `totals` are the maxima and sums of all parts
-    of the row, and `first` is the class of the part's first element. The gradient is 0 for rows of
-    the class `MASKED_LABEL_CODE`.
+    `maximum` is the maximum of the part. `maxima` and `totals` contain the maximum and the sum of
+    each part of the row. `first` is the class number of the part's first element. The gradient is 0
+    if the expected class is `MASKED_LABEL_CODE`.
     """
 
     deltas: InOut[Vector[FLOAT]]
@@ -133,7 +136,12 @@ class SoftmaxDeltas(Vertex):
 
 
 class SoftmaxRowLoss(Vertex):
-    """Set `loss` as `SoftmaxCrossEntropy` does, from the maxima and sums of a row's parts."""
+    """Set `loss` to the cross-entropy of a row, from the maxima and sums of its parts.
+
+    `picked` contains the score of the expected class in its part, and 0 in all others. The loss is
+    0 if the expected class is `MASKED_LABEL_CODE`, and NaN if it is another number of `classes` or
+    more.
+    """
 
     expected: Input[UNSIGNED_INT]
     maxima: Input[Vector[FLOAT]]
@@ -167,7 +175,10 @@ def _shift_and_exponents(elements: int, target: Target) -> int:
 
 
 def _expected_cycles(rows: int, target: Target) -> int:
-    """Return the worker cycles per part: a logarithm, two differences and two selections a row."""
+    """Return a worker's cycles for the steps that select the expected class in `rows` rows.
+
+    They are a logarithm, two differences and two selections for each row.
+    """
     row_regions = [1] * rows
     differences = 2 * vertices.binary_op_2d("SUBTRACT", row_regions, FLOAT, target)
     logarithm = vertices.unary_op_2d("LOGARITHM", [rows], FLOAT, target)
@@ -175,7 +186,7 @@ def _expected_cycles(rows: int, target: Target) -> int:
 
 
 def _widening(elements: int, dtype: type[DType], target: Target) -> int:
-    """Return the worker cycles to convert scores to FLOAT: 0 if they are FLOAT already."""
+    """Return the worker cycles to convert scores to FLOAT; if they are FLOAT already, 0."""
     if dtype is not HALF:
         return 0
     return sum(map(int, vertices.cast_loop(elements, dtype, FLOAT, target)))
@@ -192,7 +203,7 @@ def _part_cycles(elements: int, dtype: type[DType], target: Target) -> int:
 
 
 def _merge_cycles(parts: int, target: Target) -> int:
-    """Return the worker cycles to compute a row's maximum and sum from those of its parts."""
+    """Return the worker cycles to compute the maximum and sum of a row from those of its parts."""
     products = vertices.binary_op_2d("MULTIPLY", [parts], FLOAT, target)
     return int(
         2 * reduction_cycles(parts, FLOAT, target) + _shift_and_exponents(parts, target) + products
@@ -209,7 +220,10 @@ def _deltas_cycles(elements: int, parts: int, target: Target) -> int:
 
 
 def _parts(shape: tuple[int, ...], dtype: type[DType], target: Target) -> int:
-    """Return the number of parts per row for which the model counts the fewest cycles."""
+    """Return the number of parts per row for which the model counts the fewest cycles.
+
+    `shape` is (rows, classes), and `dtype` is the dtype of the scores.
+    """
 
     def part_cycles(part_length: int, num_parts: int) -> int:
         return _part_cycles(part_length, dtype, target) + _deltas_cycles(
@@ -229,11 +243,11 @@ def softmax_cross_entropy(
     """Return the list [loss, gradient] of two tensors, FLOAT[batch] and FLOAT[batch, classes].
 
     `scores` is a FLOAT or HALF tensor [batch, classes]. `expected` is UNSIGNED_INT[batch] and
-    contains the class number of each row, or `MASKED_LABEL_CODE` for a row that does not count:
-    its loss and gradient are 0. For any other number that is no class, the loss is NaN. The
-    gradient is that of the sum of the losses over the batch.
+    contains the class number of each row. In a row whose number is `MASKED_LABEL_CODE`, loss and
+    gradient are 0. If another number is not a class, the loss is NaN. The gradient is that of the
+    sum of the losses over the batch.
 
-    :raises PoplibsError: if a shape or dtype is different, or if there are no classes.
+    :raises PoplibsError: if a shape or dtype does not fit, or if there are no classes.
     """
     check_matrix(graph, "scores", scores)
     check_labels(graph, scores, expected)
@@ -259,16 +273,40 @@ def _by_parts(
     prog: Program,
     name: str,
 ) -> None:
-    num_rows, num_classes = scores.shape
-    statistic_names = ("maximum", "total", "picked")
     statistics = {
-        field: graph.add_variable(FLOAT, (num_rows, num_parts), f"{name}/{field}")
-        for field in statistic_names
+        field: graph.add_variable(FLOAT, (scores.shape[0], num_parts), f"{name}/{field}")
+        for field in STATISTICS
     }
-    part_work: list[tuple[int, Edges]] = []
-    delta_work: list[tuple[int, Edges]] = []
-    loss_work: list[tuple[int, Edges]] = []
-    for row_part in parts_of_rows(graph, scores.shape, num_parts):
+    part_work, delta_work, loss_work = _work_of_parts(
+        parts_of_rows(graph, scores.shape, num_parts), scores, expected, loss, deltas, statistics
+    )
+    part_codelet = typed(SoftmaxPart, [scores.dtype], {HALF: scores.dtype})
+    step(graph, prog, f"{name}/parts", part_codelet, part_work, ["exponentials", *STATISTICS])
+    compute_set = graph.add_compute_set(f"{name}/deltas")
+    for tile, edges in delta_work:
+        put(graph, compute_set, tile, SoftmaxDeltas, edges)
+    for tile, edges in loss_work:
+        put(graph, compute_set, tile, SoftmaxRowLoss, edges, edges["loss"])
+    prog.add(Execute(compute_set))
+
+
+def _work_of_parts(
+    row_parts: list[RowPart],
+    scores: Tensor,
+    expected: Tensor,
+    loss: Tensor,
+    deltas: Tensor,
+    statistics: dict[str, Tensor],
+) -> tuple[Work, Work, Work]:
+    """Return three lists of (tile, edges), for `SoftmaxPart`, `SoftmaxDeltas` and `SoftmaxRowLoss`.
+
+    `row_parts` contains the parts of all rows. `statistics` maps each name in `STATISTICS` to a
+    tensor [rows, parts].
+    """
+    part_work: Work = []
+    delta_work: Work = []
+    loss_work: Work = []
+    for row_part in row_parts:
         row_number = row_part.row
         part_deltas = row_part.of(deltas)
         label: Edges = {"expected": expected[row_number]}
@@ -277,7 +315,7 @@ def _by_parts(
             "totals": statistics["total"][row_number],
         }
         part_edges = {
-            field: statistics[field][row_number, row_part.part] for field in statistic_names
+            field: statistic[row_number, row_part.part] for field, statistic in statistics.items()
         }
         common_edges = label | {"first": row_part.begin}
         part_work.append(
@@ -299,15 +337,8 @@ def _by_parts(
         if row_part.part == 0:
             loss_edges = {
                 "picked": statistics["picked"][row_number],
-                "classes": num_classes,
+                "classes": scores.shape[1],
                 "loss": loss[row_number],
             }
             loss_work.append((row_part.tile, label | row_edges | loss_edges))
-    part_codelet = typed(SoftmaxPart, [scores.dtype], {HALF: scores.dtype})
-    step(graph, prog, f"{name}/parts", part_codelet, part_work, ["exponentials", *statistic_names])
-    compute_set = graph.add_compute_set(f"{name}/deltas")
-    for tile, edges in delta_work:
-        put(graph, compute_set, tile, SoftmaxDeltas, edges)
-    for tile, edges in loss_work:
-        put(graph, compute_set, tile, SoftmaxRowLoss, edges, edges["loss"])
-    prog.add(Execute(compute_set))
+    return part_work, delta_work, loss_work
