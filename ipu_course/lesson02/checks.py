@@ -114,7 +114,10 @@ def _refuse_unmapped(description: str, mapping: TileMapping, sizes: list[int], c
             f"{counted(count - sum(sizes), 'element')} on no tile, the first of them element "
             f"{missing}",
             why=why,
-            next_step="count the grains, rounded up, and see that the last one has a tile too.",
+            next_step="deal out -(-tensor.num_elements // grain) grains: the last may be short."
+            if tail
+            else f"map element {missing}, too: graph.set_tile_mapping for a piece of "
+            "tensor.flatten().",
         )
 
 
@@ -136,11 +139,8 @@ def _refuse_cut_grains(
                         if even
                         else "."
                     ),
-                    next_step=(
-                        "deal out grains: grain g holds elements g * grain up to (g + 1) * grain, "
-                        "or "
-                        "the end."
-                    ),
+                    next_step="let each piece begin at a multiple of grain: count grains, then "
+                    "multiply by grain.",
                 )
 
 
@@ -157,7 +157,7 @@ def _refuse_other_orders(description: str, mapping: TileMapping) -> None:
             for (_, tile), (_, sorted_tile) in zip(sorted(begins), begins, strict=True)
             if tile != sorted_tile
         )
-        advice = "tile 0 takes the first grains, tile 1 those after them, and so on."
+        advice = "let the piece of each tile begin where the piece of the tile before it ends."
         raise NotYet(
             description,
             f"tile {place} holds elements {mapping[place][0][0]} to {mapping[place][0][1] - 1}",
@@ -186,11 +186,7 @@ def _refuse_uneven(description: str, mapping: TileMapping, sizes: list[int], gra
             f"tile {full} holds {grains[full]} grains, and tile {empty} holds {grains[empty]}",
             expected="numbers of grains that differ by 1 at most",
             why=why,
-            next_step=(
-                "every tile gets grains // tiles of them, and some of the tiles get one of those "
-                "that "
-                "remain."
-            ),
+            next_step="give tile t the grains from t * grains // tiles to (t + 1) * grains // tiles.",
         )
 
 
@@ -224,7 +220,7 @@ def _sums(answer: Callable[..., Program], values: Array) -> Ran:
         why, advice = run.trial.reason(run, "02.2")
         if not why:
             why = "the program takes more numbers than it sends sums."
-            advice = "each round takes one number and sends one sum."
+            advice = "let each round have one Copy from numbers and one Copy into sums."
         raise NotYet(description, message, why=why, next_step=advice) from None
     return run
 
@@ -279,20 +275,20 @@ def _wrong_sums(run: Ran, values: Array, again: Callable[[], str]) -> NotYet:
     if len(actual) != count:
         if not steps["fetch"]:
             why = "nothing in the program fetches a number."
-            advice = "begin a round with Copy(numbers, number)."
+            advice = "begin a round with Copy(numbers, number), for a variable number of one FLOAT."
         return NotYet(
             description,
             f"{len(actual)} of {counted(count, 'sum')}",
             why=why,
-            next_step=advice or "send one sum in each round.",
+            next_step=advice or "let the round that is repeated have one Copy(total, sums).",
         )
     off = actual - right
     if not why and (off == off[0]).all():
         why = f"every sum is off by {number(off[0])}: the total does not begin at 0."
-        advice = "begin at 0."
+        advice = "write 0 into the total before the loop: graph.set_initial_value(total, 0)."
     elif not why:
         why = rounding_or_logic(again)
-        follow = "follow the first two rounds."
+        follow = 'put PrintTensor("total", total) at the end of the round, and run it for 3, 1, 4.'
         advice = KEEP_WIDE if why == ROUNDED else follow
     return NotYet(
         description, difference(actual, right), expected=quoted(right), why=why, next_step=advice
@@ -537,6 +533,18 @@ FAULTS = {
     (False, True): (InvalidTileMappingError, "source has no tile"),
     (True, False): (UninitialisedReadError, "nothing was written into source"),
 }
+ONLY_IF: dict[type[Exception], str] = {
+    InvalidTileMappingError: "map source only if mapped is true.",
+    UninitialisedReadError: "give source its values only if written is true.",
+}
+WHENEVER: dict[type[Exception], str] = {
+    InvalidTileMappingError: (
+        "map source whenever mapped is true: graph.set_tile_mapping(source, 0)."
+    ),
+    UninitialisedReadError: (
+        "give source its values whenever written is true: graph.set_initial_value(source, values)."
+    ),
+}
 
 
 def _faults(answer: Callable[..., Program]) -> Passed:
@@ -550,7 +558,7 @@ def _faults(answer: Callable[..., Program]) -> Passed:
                 "no error",
                 expected=error_type.__name__,
                 why=why,
-                next_step="leave that line out when it is not wanted: use an if.",
+                next_step=ONLY_IF[error_type],
             )
         if not isinstance(error, error_type):
             why = f"another error came. Only one thing may be missing here: {omission}."
@@ -559,18 +567,19 @@ def _faults(answer: Callable[..., Program]) -> Passed:
                 f"{type(error).__name__}: {getattr(error, 'tried', error)}",
                 expected=error_type.__name__,
                 why=why,
-                next_step="do the rest.",
+                next_step=WHENEVER[type(error)],
             )
+        _refuse_more_missing(answer, mapped, written, f"{description}, where {omission}")
     description = "the program with mapped=True, written=True"
     error = _fired(answer, True, True, description)
     if error is not None:
-        why = "with both done, neither error may come. One of the two lines is still missing."
+        why = "with both done, neither error may come."
         raise NotYet(
             description,
             f"{type(error).__name__}: {getattr(error, 'tried', error)}",
             expected="no error",
             why=why,
-            next_step="do both.",
+            next_step=WHENEVER[type(error)],
         )
     return Passed(
         "each error in turn, and then neither",
@@ -618,7 +627,7 @@ def _fired(
                 and "of 'source'" not in broken.error.tried
             ):
                 why = "the fault is to be in source, and in nothing else."
-                advice = "do all of the rest."
+                advice = "map target in any case: graph.set_tile_mapping(target, 0)."
                 if broken.error.tried.startswith("Copy to 'source' reads"):
                     why = "this copies target into source, and nothing was written into target."
                     advice = "the first of the two is read: Copy(source, target)."
@@ -635,6 +644,66 @@ def _fired(
     if written:
         _refuse_no_copy(engine, description, values, later)
     return None
+
+
+def _refuse_more_missing(
+    answer: Callable[..., Program], mapped: bool, written: bool, description: str
+) -> None:
+    """Raise `NotYet` if more is missing than source's tile, or its values, and does not show.
+
+    The check maps source, or writes it. Then the program has to work.
+    """
+    graph = graph_of()
+    values = np.random.default_rng(206).normal(size=7).astype(np.float32)
+    source = graph.add_variable(FLOAT, 7, "source")
+    target = graph.add_variable(FLOAT, 7, "target")
+    graph.create_host_write("set source", source)
+    graph.create_host_read("check target", target)
+    program = program_of(answer, description, graph, source, target, values, mapped, written)
+    if not mapped:
+        graph.set_tile_mapping(source, 0)
+    elements = {
+        name: sum(
+            end - begin for part in graph.get_tile_mapping(tensor, False) for begin, end in part
+        )
+        for name, tensor in (("source", source), ("target", target))
+    }
+    for name, count in elements.items():
+        if count < 7:
+            raise NotYet(
+                description,
+                f"{name} has no tile, either"
+                if name == "target"
+                else "a part of source has no tile",
+                expected="nothing else that is missing",
+                next_step=f"map {name} in any case: graph.set_tile_mapping({name}, 0)."
+                if name == "target"
+                else WHENEVER[InvalidTileMappingError],
+            )
+    try:
+        engine = loaded(graph, program, description)
+        if not written:
+            engine.write_tensor("set source", values)
+        with answering(description):
+            engine.run()
+    except Broken as broken:
+        if not isinstance(broken.error, UninitialisedReadError):
+            raise
+        raise NotYet(
+            f"{description}, and the check maps source",
+            said_by(broken.error),
+            expected="a program that works then",
+            why="source has no values, either.",
+            next_step=WHENEVER[UninitialisedReadError],
+        ) from None
+    if where := difference(engine.read_tensor("check target"), values, 0):
+        done = "writes" if mapped else "maps"
+        raise NotYet(
+            f"{description}, and the check {done} source",
+            f"target: {where}",
+            expected=quoted(values),
+            next_step="return Copy(source, target) in any case.",
+        )
 
 
 def _refuse_other_target(engine: Engine, description: str, values: Array) -> None:
@@ -760,7 +829,14 @@ LESSON = lesson(
     exercise("02.2", _running_sum),
     exercise(
         "02.w2",
-        warmups.formula("02.w2", lambda rows, i, j: rows[j], ([4, 9, 2, 7], 1, 2), ([5, 3], 1, 0)),
+        warmups.formula(
+            "02.w2",
+            lambda rows, i, j: rows[j],
+            ([4, 9, 2, 7], 1, 2),
+            ([5, 3], 1, 0),
+            ([6, 1, 8], 4, 0),
+            ([2, 7, 11, 3, 5], 0, 3),
+        ),
     ),
     exercise("02.3", _no_exchange),
     exercise("02.w3", warmups.program("02.w3", DOWN, "left", _loops)),

@@ -364,7 +364,7 @@ def running_sum(graph, numbers, sums, count):
 
 
 # %% 02.2: each sum a little too large
-# not yet: follow the first two rounds
+# not yet: at the end of the round, and run it for 3, 1, 4
 def running_sum(graph, numbers, sums, count):
     number, total = (
         graph.add_variable(FLOAT, (1,), "number"),
@@ -671,11 +671,35 @@ def copying(graph, source, target, values, mapped, written):
 
 # %% 02.5: never written
 # clause: with both true it must work
-# not yet: with both done, neither error may come
+# not yet: source has no values, either
 def copying(graph, source, target, values, mapped, written):
     graph.set_tile_mapping(target, 1)
     if mapped:
         graph.set_tile_mapping(source, 0)
+    return Copy(source, target)
+
+
+# %% 02.5: mapped as a whole or not at all
+# clause: If not mapped, source has no tile
+# not yet: target has no tile, either
+def copying(graph, source, target, values, mapped, written):
+    if mapped:
+        for tensor in (source, target):
+            graph.set_tile_mapping(tensor, 0)
+    if written:
+        graph.set_initial_value(source, values)
+    return Copy(source, target)
+
+
+# %% 02.5: written if mapped
+# clause: with `written=False`
+# not yet: source has no values, either. next: give source its values whenever written is true
+def copying(graph, source, target, values, mapped, written):
+    graph.set_tile_mapping(target, 0)
+    if mapped:
+        graph.set_tile_mapping(source, 0)
+        if written:
+            graph.set_initial_value(source, values)
     return Copy(source, target)
 
 

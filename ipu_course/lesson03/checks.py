@@ -192,24 +192,42 @@ def _adds(values: Array) -> Answers:
     def form(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
         (a,) = parts
         call_made(answer, trial.tried, graph, a)
-        missing = a.num_elements - sum(_held(graph, a))
-        if missing:
-            why = (
-                "a[i, j] and a[j, i] are two numbers. Whoever loops over one half has to map both "
-                "in each turn."
-            )
-            raise NotYet(
-                trial.tried,
-                f"{missing} of {a.num_elements} numbers on no tile",
-                why=why,
-                next_step="map each number once.",
-            )
+        _refuse_unmapped(trial.tried, graph, a)
         program = Steps()
         total = popops.add(graph, a, a.transpose(), program)
         graph.set_initial_value(a, values)
         return program, [total]
 
     return form
+
+
+def _refuse_unmapped(description: str, graph: Graph, a: Tensor) -> None:
+    """Raise `NotYet` if an element of a is on no tile. It names the first such element."""
+    is_mapped = np.zeros(a.num_elements, bool)
+    for pieces in graph.get_tile_mapping(a, require_complete=False):
+        for begin, end in pieces:
+            is_mapped[begin:end] = True
+    missing = np.argwhere(~is_mapped.reshape(a.shape))
+    if not len(missing):
+        return
+    i, j = missing[0].tolist()
+    why = ""
+    advice = f"map a[{i}, {j}], too: i and j each go from 0 to {len(a) - 1}, independently."
+    half = len(a) * (len(a) - 1) // 2
+    for is_half, where in (
+        (missing[:, 0] < missing[:, 1], "j > i"),
+        (missing[:, 0] > missing[:, 1], "i > j"),
+    ):
+        if len(missing) == half and is_half.all():
+            why = f"the elements a[i, j] with {where} are on no tile, and all others are mapped."
+            advice = "map a[j, i] in the turn of the loop that maps a[i, j]."
+    raise NotYet(
+        description,
+        f"a[{i}, {j}] is on no tile, the first of {counted(len(missing), 'such element')}",
+        expected=f"all {a.num_elements} elements on tiles",
+        why=why,
+        next_step=advice,
+    )
 
 
 def _held(graph: Graph, a: Tensor) -> list[int]:
@@ -491,7 +509,8 @@ def _refuse_infinite(description: str, results: list[Array]) -> None:
 
 def _dropout(answer: Callable[..., Tensor]) -> Passed:
     reports = []
-    for shape, keep in (((TILES, 400), 0.75), ((TILES, 400), 0.5), ((7, 3), 0.9), ((1, 1), 0.5)):
+    rows = 2 * TILES  # more rows than tiles: rows on one tile have draws of their own, too
+    for shape, keep in (((TILES, 400), 0.75), ((rows, 400), 0.5), ((7, 3), 0.9), ((1, 1), 0.5)):
         description = f"{shape[0]} x {shape[1]} numbers, each kept with a chance of {keep}"
         x = _drawn(351, *shape)
         second_input = _drawn(352, *shape)
@@ -504,8 +523,8 @@ def _dropout(answer: Callable[..., Tensor]) -> Passed:
         large = x.size > 1000
         if large and np.array_equal(masks[0], masks[2]):
             why = (
-                "the mask was drawn when the program was written, by Python. On the machine it is "
-                "always the same."
+                "the mask does not depend on the seed. What Python draws while the program is "
+                "made is the same in all runs, and so is a seed of your own."
             )
             if not masks[0].any() or masks[0].all():
                 dropped = "nothing" if masks[0].all() else "everything"

@@ -848,27 +848,42 @@ def _pieces(answer: Piece) -> Passed:
 def _uneven(answer: Piece, n: int, pieces: list[tuple[int, int]]) -> tuple[str, str, str] | None:
     """Return (call, actual, expected) if six pieces do not divide `n` elements evenly.
 
-    If they do, return None.
+    If they do, return None. What is expected of a piece follows from `n` alone.
     """
-    at = 0
-    sizes = []
+    pairs = list[tuple[int, int]]()
     for k, piece in enumerate(pieces):
-        pair = [plain(end) for end in piece] if isinstance(piece, (tuple, list)) else []
-        description = call_text(answer, (n, k))
-        if len(pair) != 2 or not all(isinstance(end, int) for end in pair):
-            return description, quoted(piece), "(begin, end), two whole numbers"
-        if pair[0] != at or k == 5 and pair[1] != n:
-            wanted = f"a piece from {at} on" if pair[0] != at else f"an end at {n}, behind the last"
-            return description, quoted(piece), wanted
-        at = int(pair[1] or 0)
-        sizes.append(at - int(pair[0] or 0))
-    if max(sizes) - min(sizes) <= 1:
+        ends = [plain(end) for end in piece] if isinstance(piece, (tuple, list)) else []
+        if len(ends) != 2 or not all(isinstance(end, int) for end in ends):
+            return call_text(answer, (n, k)), quoted(piece), "(begin, end), two whole numbers"
+        pairs.append((int(ends[0] or 0), int(ends[1] or 0)))
+    sizes = [end - begin for begin, end in pairs]
+    is_joined = [0, *(end for _, end in pairs)] == [*(begin for begin, _ in pairs), n]
+    if is_joined and max(sizes) - min(sizes) <= 1:
         return None
-    message = f"pieces of {', '.join(map(str, sizes))}"
-    return f"six pieces of {n}", message, "sizes that differ by one at most"
+    if is_joined:
+        actual = f"pieces of {', '.join(map(str, sizes))}"
+        return f"six pieces of {n}", actual, "sizes that differ by one at most"
+    for k, (begin, end) in enumerate(pairs):
+        for place, verb, at in ((k, "begins", begin), (k + 1, "ends", end)):
+            if at not in (right := _borders(n, place)):
+                expected = f"a piece that {verb} at {' or '.join(map(str, right))}"
+                return call_text(answer, (n, k)), quoted(pairs[k]), expected
+    k = next(k for k in range(5) if pairs[k][1] != pairs[k + 1][0])
+    return (
+        f"{name_of(answer)}({n}, {k}) and {name_of(answer)}({n}, {k + 1})",
+        f"{pairs[k]} and {pairs[k + 1]}",
+        "a piece that begins where the one before it ends",
+    )
 
 
-SIDE = "write the six pieces of 97 down, one behind the other."
+def _borders(n: int, place: int) -> range:
+    """Return where piece `place` of six even pieces of `n` elements may begin."""
+    share, longer = divmod(n, 6)
+    fewest = max(0, place - (6 - longer))  # pieces before it that are longer by one
+    return range(place * share + fewest, place * share + min(place, longer) + 1)
+
+
+SIDE = "write down (begin, end) of the six pieces of 97: each begins where the one before it ends."
 ROW = np.array([3, -1.5, 0.25, 8, -6], np.float32)
 HALF_A_ROW = {"x": Var(FLOAT, 5, 0, [ROW]), "out": Var(FLOAT, 5, 0, right=[ROW / 2])}
 HALVES = Trial("5 numbers", HALF_A_ROW, form=codelet, tiles=1)

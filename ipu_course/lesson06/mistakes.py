@@ -228,6 +228,19 @@ def peak(report):
     return tile.number, step.name, [variable.name for variable in largest]
 
 
+# %% 06.1: the step with most bytes of variables
+# clause: At which step do all tiles together hold most
+# why:  at that step the variables have most bytes. Copies of other tiles' data are held, too, and
+#   with them another step has more.
+# next: take the step with the largest step.bytes. The copies are in it.
+def peak(report):
+    tile = max(report.compilation.tiles, key=lambda tile: tile.memory.total.including_gaps)
+    steps = report.compilation.liveness_program_steps
+    step = max(steps, key=lambda step: sum(step.variables.values()))
+    largest = report.variables.live_at(step.number).largest("bytes", 3)
+    return tile.number, step.number, [variable.name for variable in largest]
+
+
 # %% 06.2: all others added up
 # why:  The others are added up as if all were there at once. What is dead leaves its bytes to what
 #   is live.
@@ -397,6 +410,17 @@ def split(report):
 def split(report):
     always = sum(variable.bytes for variable in report.variables.always_live())
     return always, sum(report.compilation.liveness_program_steps[-1].variables.values())
+
+
+# %% 06.2: at the step with most bytes
+# clause: Copies of other tiles' data are no variables
+# why:  These are the variables at the step with most bytes, copies of other tiles' data among them.
+#   At another step more bytes of variables are live.
+# next: take the largest sum(step.variables.values()) of all steps.
+def split(report):
+    always = sum(v.bytes for v in report.variables.always_live())
+    step = max(report.compilation.liveness_program_steps, key=lambda step: step.bytes)
+    return always, sum(step.variables.values())
 
 
 # %% 06.3: in HALF
@@ -941,11 +965,48 @@ def side_by_side(graph, moments, channels):
 
 # %% 06.6: thirteen tiles
 # clause: Any number of tiles
-# not yet: somewhere 13 stands for the number of tiles
+# why:  somewhere 13 stands for the number of tiles.
+# next: put graph.target.num_tiles in its place.
 def side_by_side(graph, moments, channels):
     readings = graph.add_variable(FLOAT, (channels, moments), "readings")
     for c in range(channels):
         graph.set_tile_mapping(readings[c], c * 13 // channels)
+    return readings.transpose()
+
+
+# %% 06.6: the share rounded down
+# clause: on tile c * tiles // channels
+# why:  channels // tiles is rounded down, so that the shares do not come out even on 7 tiles.
+# next: map channel c to tile c * tiles // channels, and round down last.
+def side_by_side(graph, moments, channels):
+    readings = graph.add_variable(FLOAT, (channels, moments), "readings")
+    share = max(1, channels // graph.target.num_tiles)
+    for c in range(channels):
+        graph.set_tile_mapping(readings[c], c // share)
+    return readings.transpose()
+
+
+# %% 06.6: the share rounded down, and the rest on the last tile
+# clause: on tile c * tiles // channels
+# why:  channels // tiles is rounded down, and the last tile gets all that remains.
+# next: map channel c to tile c * tiles // channels, and round down last.
+def side_by_side(graph, moments, channels):
+    readings = graph.add_variable(FLOAT, (channels, moments), "readings")
+    share = max(1, channels // graph.target.num_tiles)
+    for c in range(channels):
+        graph.set_tile_mapping(readings[c], min(c // share, graph.target.num_tiles - 1))
+    return readings.transpose()
+
+
+# %% 06.6: the share rounded up
+# clause: on tile c * tiles // channels
+# why:  the share is rounded up, so the first tiles get more channels than they add up.
+# next: map channel c to tile c * tiles // channels, and round down last.
+def side_by_side(graph, moments, channels):
+    readings = graph.add_variable(FLOAT, (channels, moments), "readings")
+    share = -(-channels // graph.target.num_tiles)
+    for c in range(channels):
+        graph.set_tile_mapping(readings[c], c // share)
     return readings.transpose()
 
 

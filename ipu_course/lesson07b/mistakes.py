@@ -980,7 +980,7 @@ def train(cnn, images, labels, test_images, test_labels, epochs):
 
 # %% 07b.6: far too slow
 # clause: with **two** at least 94 % must be read right
-# not yet: the statistics kept: the rate remains
+# not yet: and the statistics kept. The rate was
 def train(cnn, images, labels, test_images, test_labels, epochs):
     draw, done = np.random.default_rng(1), 0
     steps = epochs * (len(images) // cnn.batch)
@@ -1063,7 +1063,7 @@ def train(cnn, images, labels, test_images, test_labels, epochs):
 
 # %% 07b.w2: a deviation
 # why:  that is the deviation, the root of the variance.
-# next: without the root.
+# next: leave the root out.
 def variance_of(n, total, squares):
     return max(0, squares / n - (total / n) ** 2) ** 0.5
 
@@ -1094,7 +1094,7 @@ def variance_of(n, total, squares):
 # %% 07b.w2: not about the mean
 # clause: the mean of the squared distances from their mean
 # why:  that is the mean of the squares, about 0 and not about the mean.
-# next: take the square of the mean away.
+# next: subtract the square of the mean.
 def variance_of(n, total, squares):
     return squares / n
 
@@ -1126,7 +1126,7 @@ def statistics(graph, x, replicas, together, program):
 # %% 07b.7: each for itself
 # clause: gives a tensor that is added up over all `replicas`
 # why:  each replica has the statistics of its own samples.
-# next: together(…) adds up over the replicas: put the sums through it.
+# next: put the sums through together(…), and divide by replicas * x.shape[0].
 def statistics(graph, x, replicas, together, program):
     n = x.shape[0]
     squared = popops.square(graph, x, program)
@@ -1140,7 +1140,7 @@ def statistics(graph, x, replicas, together, program):
 
 # %% 07b.7: variances about means of their own
 # why:  the mean is that of all samples, and the variance is the replica's own.
-# next: the squares go through together, too.
+# next: take the joint mean away from x, square what is left, and put its sums through together(…).
 def statistics(graph, x, replicas, together, program):
     n = x.shape[0]
     squared = popops.square(graph, x, program)
@@ -1156,7 +1156,7 @@ def statistics(graph, x, replicas, together, program):
 # %% 07b.7: divided by its own samples
 # clause: over **all samples
 # why:  the sums of all replicas are divided by the samples of one.
-# next: n is replicas * x.shape[0].
+# next: divide by replicas * x.shape[0].
 def statistics(graph, x, replicas, together, program):
     n = x.shape[0]
     squared = popops.square(graph, x, program)
@@ -1184,7 +1184,7 @@ def statistics(graph, x, replicas, together, program):
 
 # %% 07b.7: squares of one's own
 # why:  the sum is that of all replicas, the squares are one's own.
-# next: both go through together.
+# next: put the sums of the squares through together(…), too.
 def statistics(graph, x, replicas, together, program):
     n = replicas * x.shape[0]
     squared = popops.square(graph, x, program)
@@ -1198,7 +1198,7 @@ def statistics(graph, x, replicas, together, program):
 
 # %% 07b.7: about 0
 # why:  that is the mean of the squares, about 0 and not about the mean.
-# next: take the square of the mean away.
+# next: subtract the square of the mean.
 def statistics(graph, x, replicas, together, program):
     n = replicas * x.shape[0]
     squared = popops.square(graph, x, program)
@@ -1211,7 +1211,7 @@ def statistics(graph, x, replicas, together, program):
 
 # %% 07b.7: one less than there are
 # why:  the variance is divided by one less than there are samples.
-# next: it is the mean of the squared distances: divide by all of them.
+# next: divide by replicas * x.shape[0], and take nothing away from it.
 def statistics(graph, x, replicas, together, program):
     n = replicas * x.shape[0]
     squared = popops.square(graph, x, program)
@@ -1226,7 +1226,7 @@ def statistics(graph, x, replicas, together, program):
 # %% 07b.7: a deviation
 # clause: the variance of each channel
 # why:  that is the deviation, the root of the variance.
-# next: without the root.
+# next: leave the root out.
 def statistics(graph, x, replicas, together, program):
     n = replicas * x.shape[0]
     squared = popops.square(graph, x, program)
@@ -1241,7 +1241,7 @@ def statistics(graph, x, replicas, together, program):
 # %% 07b.7: the other way round
 # clause: (mean, variance) of each channel
 # why:  the variance comes first here, and then the mean.
-# next: (mean, variance).
+# next: return mean, variance.
 def statistics(graph, x, replicas, together, program):
     n = replicas * x.shape[0]
     squared = popops.square(graph, x, program)
