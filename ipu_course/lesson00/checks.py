@@ -161,7 +161,7 @@ def _largest(answer: Callable[..., int]) -> Passed:
         _side,
         cases,
         suspects("00.4"),
-        next_step="how many elements may each of the two have? The side is the root of it.",
+        next_step="count the elements that each of the two may have, and take the root of that.",
     )
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from ipu_course.checking import warmups
 from ipu_course.checking.bound import Bound
 from ipu_course.checking.calling import Answer, Broken, answering
-from ipu_course.checking.comparing import KEEP_WIDE, ROUNDED, rounding_or_logic
+from ipu_course.checking.comparing import KEEP_WIDE, ROUNDED, gives_alike, rounding_or_logic
 from ipu_course.checking.exercise import Drawn, PredictedValue, exercise, later, lesson, question
 from ipu_course.checking.mistakes import first, same, suspects
 from ipu_course.checking.programs import (
@@ -48,7 +48,7 @@ MapsB = Callable[[Graph, Tensor, Tensor], EllipsisType | None]  # maps b where i
 # --- 02.1 -----------------------------------------------------------------------------------------
 
 
-def _linear(answer: Callable[[Graph, Tensor, int], EllipsisType | None]) -> Passed:
+def _linear(answer: Maps) -> Passed:
     draw = np.random.default_rng(201)
     cases = [((101,), 4, TILES, ""), ((9, 14), 4, TILES, ""), ((14,), 1, TILES, "")]
     cases += [
@@ -80,6 +80,8 @@ def _linear(answer: Callable[[Graph, Tensor, int], EllipsisType | None]) -> Pass
         try:
             _balanced_grains(description, mappings[-1], tensor.num_elements, grain)
         except NotYet as found:
+            if not wrong:
+                found = _explained(found, answer, shape, grain)
             found.draws = partial(show.tiles, tensor) if any(mappings[-1]) else None
             wrong.append((found, special))
     raise_first(wrong)
@@ -87,6 +89,29 @@ def _linear(answer: Callable[[Graph, Tensor, int], EllipsisType | None]) -> Pass
 
 
 TileMapping = list[list[tuple[int, int]]]  # for each tile, the (begin, end) of its pieces
+Maps = Callable[[Graph, Tensor, int], EllipsisType | None]
+
+
+def _explained(refusal: NotYet, answer: Maps, shape: tuple[int, ...], grain: int) -> NotYet:
+    """Return the refusal of a mapping, with the reason of a known mistake if there is one.
+
+    The mistake must give the answer's mapping of this tensor and of two others.
+    """
+
+    def mapping_of(maps: Maps, shape: tuple[int, ...], grain: int) -> TileMapping:
+        graph = graph_of()
+        tensor = graph.add_variable(FLOAT, shape, "data")
+        maps(graph, tensor, grain)
+        return graph.get_tile_mapping(tensor, require_complete=False)
+
+    alike = gives_alike(partial(mapping_of, answer), (shape, grain), ((9, 14), 4), ((40, 3), 5))
+    why, advice = first(suspects("02.1"), lambda like: alike(partial(mapping_of, like)))
+    rows = dict(refusal.rows)
+    return (
+        NotYet(rows["tried"], rows["came"], rows.get("expected", ""), why, advice)
+        if why
+        else refusal
+    )
 
 
 def _balanced_grains(description: str, mapping: TileMapping, count: int, grain: int) -> None:
@@ -186,7 +211,7 @@ def _refuse_uneven(description: str, mapping: TileMapping, sizes: list[int], gra
             f"tile {full} holds {grains[full]} grains, and tile {empty} holds {grains[empty]}",
             expected="numbers of grains that differ by 1 at most",
             why=why,
-            next_step="give tile t the grains from t * grains // tiles to (t + 1) * grains // tiles.",
+            next_step="give tile t the grains t * grains // tiles up to (t + 1) * grains // tiles.",
         )
 
 
@@ -511,7 +536,7 @@ def _counted_wrongly(wrong: list[tuple[int, int, int]], run: Ran) -> NotYet:
         advice = "let the device look: RepeatWhileTrue(condition, left, round)."
     elif not why and endless:
         why = f"from {start} the loop never ends: no look finds what would end it."
-        advice = f"follow a countdown from {start} by hand: what is left at each look?"
+        advice = f"write down, for a countdown from {start}, what is left at each look."
     elif not why and len(wrong) == 1 and start == max(STARTS):
         why = (
             f"the smaller ones are right. A countdown from {start} needs more rounds than were "
@@ -787,6 +812,21 @@ def _transposed(draw: np.random.Generator) -> Drawn:
 BYTES = (PredictedValue("", "bytes", whole=True),)
 
 
+def _to_zero(answer: Answer) -> Passed:
+    run = DOWN.of(answer)
+    starts = [int(value) for value in LEFT["left"].given]
+    taken = [start - int(came["left"]) for start, came in zip(starts, run.came, strict=True)]
+    if not run.steps[RepeatWhileTrue.__name__] and len(set(taken)) == 1 and taken[0] > 1:
+        raise NotYet(
+            run.trial.tried,
+            f"from {starts[0]}: {starts[0] - taken[0]} left",
+            expected="0 left",
+            why=f"it is done {taken[0]} times, whatever left holds.",
+            next_step="let the device look: RepeatWhileTrue(Sequence(), left, body).",
+        )
+    return warmups.program("02.w3", DOWN, "left", _loops)(answer)
+
+
 def _loops(answer: Answer, run: Ran) -> None:
     """Raise `NotYet` if the program has no RepeatWhileTrue, or does not take 1 in each round."""
     if not run.steps[RepeatWhileTrue.__name__]:
@@ -834,12 +874,12 @@ LESSON = lesson(
             lambda rows, i, j: rows[j],
             ([4, 9, 2, 7], 1, 2),
             ([5, 3], 1, 0),
-            ([6, 1, 8], 4, 0),
+            ([6, 1, 8], 1, 0),
             ([2, 7, 11, 3, 5], 0, 3),
         ),
     ),
     exercise("02.3", _no_exchange),
-    exercise("02.w3", warmups.program("02.w3", DOWN, "left", _loops)),
+    exercise("02.w3", _to_zero),
     exercise("02.4", _countdown),
     exercise("02.5", _faults),
     later=LATER,

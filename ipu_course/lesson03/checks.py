@@ -15,7 +15,7 @@ from ipu_course.checking.calling import Answer, call_made
 from ipu_course.checking.comparing import KEEP_WIDE, ROUNDED, rounding_or_logic
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
 from ipu_course.checking.precision import Precision
-from ipu_course.checking.programs import SYNC, TILES, WORKERS, tiles_of
+from ipu_course.checking.programs import OTHER, SYNC, TILES, WORKERS, tiles_of
 from ipu_course.checking.quoting import difference
 from ipu_course.checking.trial import Answers, Built, Parts, Ran, Trial, Var, appends, by_rows
 from ipu_course.checking.verdict_panel import Bars, number
@@ -66,7 +66,9 @@ def _trial(description: str, tensors: dict[str, Var], shapes: list[tuple[int, ..
         asks = f"{len(shapes)} tensors"
         step = "return both, with a comma between."
     why = "a call that reduces takes the dimensions in its list away, and leaves the others."
-    return Trial(description, tensors, form=appends(*shapes, asks=asks, step=step, why=why))
+    advice = "give the call a list of the dimensions that have to go."
+    form = appends(*shapes, asks=asks, step=step, why=why, advice=advice)
+    return Trial(description, tensors, form=form)
 
 
 def _ran(trial: Trial, answer: Answer) -> Ran:
@@ -240,10 +242,11 @@ def _held(graph: Graph, a: Tensor) -> list[int]:
 
 def _layout(answer: Callable[[Graph, Tensor], None]) -> Passed:
     reports = []
-    for n in (26, 17, 7, 31, 1):
-        description = f"a + a.transpose() with {n} x {n} numbers on {TILES} tiles"
+    for n, tiles in ((26, TILES), (17, TILES), (7, TILES), (31, TILES), (1, TILES), (17, OTHER)):
+        description = f"a + a.transpose() with {n} x {n} numbers on {tiles} tiles"
         values = _drawn(320 + n, n, n)
-        run = Trial(description, {"a": Var(FLOAT, (n, n))}, form=_adds(values)).of(answer)
+        tensors = {"a": Var(FLOAT, (n, n))}
+        run = Trial(description, tensors, form=_adds(values), tiles=tiles).of(answer)
         assert np.array_equal(run.result, values + values.T)  # a mapping never changes a value
         graph = run.graph
         a = run.tensors["a"]
@@ -258,7 +261,7 @@ def _layout(answer: Callable[[Graph, Tensor], None]) -> Passed:
                 bars=bars,
                 draws=partial(show.tiles, a),
             )
-        share = -(-n * n // TILES)
+        share = -(-n * n // tiles)
         elements_per_tile = _held(graph, a)
         if max(elements_per_tile) > 2 * share:
             full = elements_per_tile.index(max(elements_per_tile))
@@ -278,14 +281,14 @@ def _layout(answer: Callable[[Graph, Tensor], None]) -> Passed:
                 actual,
                 expected=f"{2 * share} at most",
                 why=why,
-                next_step="which pairs go together? Deal out the pairs.",
+                next_step="number the pairs a[i, j], a[j, i], and map pair k to tile k % tiles.",
                 bars=bars,
                 draws=partial(show.tiles, a),
             )
         reports.append(run.report)
     minimum = Bound(0, "bytes exchanged", "nothing is less than nothing")
     return Passed(
-        "5 square matrices, of 31 x 31 to 1 x 1 numbers",
+        f"5 square matrices, of 31 x 31 to 1 x 1 numbers, and one on {OTHER} tiles",
         Bars(0, 0, minimum.unit),
         reports,
         bound=minimum,
@@ -303,13 +306,12 @@ def _apart(tiles: Array) -> tuple[str, str, str]:
         f"a[{j}, {i}] on {tiles[j, i]}"
     )
     why = "these two are added to each other."
-    advice = "which numbers are added to a[i, j]? Those have to be its neighbours."
+    advice = "map a[i, j] and a[j, i] to one tile."
     if (tiles == tiles[:, :1]).all() or (tiles == tiles[:1]).all():
-        why = "a whole line lies on one tile, so only the diagonal is at home."
-        advice = "a tile needs a[i, j] and a[j, i]."
+        why = "a whole line lies on one tile, and a[i, j] and a[j, i] are in different ones."
     elif all((np.diagonal(tiles, k) == tiles[0, k]).all() for k in range(len(tiles))):
         why = "numbers with the same j - i lie together; but i - j is another one."
-        advice = "choose something that is the same if i and j change places."
+        advice = "choose the tile by something that is the same if i and j change places."
     return actual, why, advice
 
 
@@ -682,6 +684,10 @@ def _by_columns(judge: warmups.Judge) -> warmups.Judge:
             return judge(answer)
         except NotYet as refusal:
             rows = dict(refusal.rows)
+            if rows["came"] == "a tensor of shape ()":
+                why = "that is one number for the whole of x, and there are 4 columns."
+                advice = "let dimension 0 alone go away: the list is [0]."
+                raise NotYet(rows["tried"], rows["came"], rows["expected"], why, advice) from None
             if rows["came"] != f"a tensor of shape ({TILES},)":
                 raise
             why = "that is one number for each of the 13 rows, and there are 4 columns."

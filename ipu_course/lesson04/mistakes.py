@@ -167,7 +167,7 @@ class PrefixMax(Vertex):
 
 # %% 04.1: the comparison the wrong way round
 # why:  the largest so far never changes: no number is ever taken for larger.
-# next: which way round is the comparison?
+# next: turn the comparison round: self.x[i] > self.best.
 class PrefixMax(Vertex):
     x: Input[Vector[FLOAT]]
     out: Output[Vector[FLOAT]]

@@ -202,9 +202,7 @@ def _refuse_uneven(run: Ran, on: Array) -> None:
     why = (
         f"{counted(idle, 'tile')} {'has' if idle == 1 else 'have'} nothing to do, and wait for it."
     )
-    advice = (
-        "row % tiles deals them out like cards; row * tiles // rows gives each tile a run of rows."
-    )
+    advice = "give vertex `row` the tile row * tiles // rows, and matrix[row] and result[row], too."
     if len(on) != TILES and not on[TILES:].any():
         why = f"on {TILES} tiles it is even, and here no more than {TILES} have work to do."
         advice = "ask the graph: graph.target.num_tiles."
@@ -290,6 +288,7 @@ def _plans() -> dict[str, Plan]:
         rows, columns, pieces, tiles = (int(draw.integers(low, high)) for low, high in limits)
         shapes.append((rows, columns, pieces, tiles))
     cases: dict[str, Plan] = {f"drawn {i}": (*shape, *guess) for i, shape in enumerate(shapes)}
+    cases["drawn, few"] = (5, 44, 4, 3, *guess)
     cases |= {
         f"drawn {i}, compiled": (*shape, compiled_dot, compiled_sum)
         for i, shape in enumerate(shapes)
@@ -351,9 +350,11 @@ def _beside_ours(answer: Callable[..., int]) -> str:
 
     The result is "" if the learner's parts do not add up, or cannot be computed.
     """
-    sizes = 40, 90, 5, 7
     try:
-        theirs, ours = (_four_parts(plan, *sizes) for plan in (answer, plan_cycles))
+        for sizes in ((40, 90, 5, 7), (3, 60, 6, 3), (8, 90, 9, 4), (5, 33, 11, 13)):
+            theirs, ours = (_four_parts(plan, *sizes) for plan in (answer, plan_cycles))
+            if theirs != ours:
+                break
         estimates = call(answer, *sizes, graphcores_guess, graphcores_guess)
         if abs(sum(theirs) - estimates) > 1e-6 or theirs == ours:
             return ""
@@ -380,7 +381,7 @@ def _beside_ours(answer: Callable[..., int]) -> str:
 def _parts_by_hand(answer: tuple[int, int, int, int]) -> Passed:
     right = _four_parts(plan_cycles, 3, 8, 4, 4, dot=lambda _: 7, add=lambda _: 9)
     about = "3 rows of 8, each cut into 4, on 4 tiles"
-    advice = "the fullest tile: what comes, what does it do?"
+    advice = "follow the four parts above for tile 0, with its pieces 0, 1 and 2."
     return compare_value(answer, right, "05.w1", about=about, advice=advice)
 
 
@@ -528,7 +529,7 @@ def _too_late(run: Ran) -> tuple[str, str]:
             rounds * WORKERS > 1.2 * pieces,
             f"{pieces} pieces on a tile are {counted(rounds, 'round')} of six workers, and in "
             "the last one some look on.",
-            "which numbers of pieces fill all rounds? Your `planned` knows more: try them all.",
+            "take a multiple of six pieces, so that all rounds are full.",
         ),
         (
             cycles_per_row > 1.3 * like_dot,
@@ -540,7 +541,7 @@ def _too_late(run: Ran) -> tuple[str, str]:
             True,
             f"{pieces} pieces of a row are so many that starting them and adding them up eats what "
             "is won.",
-            "your `planned` can try all numbers of pieces: where is it least?",
+            "take the number of pieces for which your `planned` is least: min(range(1, 65), key=…)",
         ),
     )
     return next((why, advice) for holds, why, advice in reasons if holds)

@@ -61,7 +61,7 @@ def one_per_row(graph, matrix, vector, result):
 
 # %% 05.1: last column dropped
 # why:  the last column plays no part.
-# next: where does the loop over a row end?
+# next: let the loop go to the end of the row: range(len(self.a)).
 class DotProduct(Vertex):
     a: Input[Vector[FLOAT]]
     b: Input[Vector[FLOAT]]
@@ -1006,7 +1006,7 @@ def in_pieces(graph, matrix, vector, result, pieces=None):
 
 # %% 05.3: all but the last piece
 # why:  the last piece of each row was left out.
-# next: range(pieces) goes from 0 to pieces - 1: is it range(pieces - 1) somewhere?
+# next: add up all pieces of a row: range(pieces) goes from 0 to pieces - 1.
 def in_pieces(graph, matrix, vector, result, pieces=None):
     (rows, cols), tiles = matrix.shape, graph.target.num_tiles
     pieces = pieces or 12
@@ -1903,7 +1903,7 @@ def two_halves(graph, row, vector, halves):
 # %% 05.w3: the rows
 # clause: what does a piece need of a
 # why:  each piece of the rows needs all of b, so nearly as much comes for a while as before.
-# next: of which cut does a piece need less of both?
+# next: choose the cut whose pieces need a quarter of a and a quarter of b.
 which = "rows"
 
 
@@ -1911,5 +1911,5 @@ which = "rows"
 # clause: Which of the three keeps both limits?
 # why:  that saves memory and is too slow: a piece leaves each of 13 tiles four columns, in a panel
 #   that is 16 wide.
-# next: which cut leaves the blocks as wide as they were?
+# next: choose the cut that leaves all columns of b in each piece, and not all of b.
 which = "columns"

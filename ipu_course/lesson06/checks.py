@@ -440,7 +440,11 @@ def _missplit(cases: list[tuple[Report, Split, Split]]) -> Reason:
         if all(why for why, _ in halves):
             why = " ".join(why for why, _ in halves)
             advice = halves[1][1]
-    return why, advice or "which variables are live at place 0, 1, 2, …?"
+    return (
+        why,
+        advice
+        or "print report.variables.live_at(place) for place 0, 1, 2, …, and add up its bytes.",
+    )
 
 
 def _copied(answer: Callable[[Report, int], int]) -> Passed:
@@ -455,7 +459,7 @@ def _copied(answer: Callable[[Report, int], int]) -> Passed:
             )
             actual = call_made(answer, description, report, place)
             if plain(actual) != right:
-                live = "which variables are live there, and how many bytes have they?"
+                live = "take the bytes of the step's variables away from the bytes of the step."
                 reports = {case: report, cases[0]: cases[0].report()}
                 places = [(r, k) for c, r in reports.items() for k in range(len(c.steps))]
                 refused = refusing("06.w1", gives_alike(answer, *places))
@@ -547,9 +551,7 @@ def _too_large(broken: Broken, rows: int) -> Exception:
         if error.report is not None
         else [error.tried]
     )
-    advice = (
-        f"how many of the {rows} rows does tile 0 need at once, to add them up one after another?"
-    )
+    advice = f"add the {rows} rows one after another, so that tile 0 has one of them at a time."
     return NotYet(
         broken.tried,
         f"still too much. {message[0]}",
@@ -564,7 +566,13 @@ def _missummed(run: Ran, rows: Array) -> Reason:
 
     The reason is a known mistake, or rows or elements that were left out.
     """
-    why, advice = run.trial.reason(run, "06.3", runs=1)
+    wrong = run.wrong("total")
+    assert wrong is not None
+    why, advice = run.trial.reason(run, "06.3", runs=wrong.run + 1)
+    if wrong.run and not why:
+        why = "the first run is right, and the second begins with what the first one left."
+        advice = "begin in the program: Copy(readings[0], total), and add to total alone."
+        return why, advice
     actual = run.came[0]["total"]
     sums = np.cumsum(rows, axis=0)
     if not why and not np.isnan(actual).any():
@@ -572,7 +580,7 @@ def _missummed(run: Ran, rows: Array) -> Reason:
     for n in range(2, len(rows)):
         if not why and np.array_equal(actual, sums[n - 1]):
             why = f"these are the sums of the first {counted(n, 'row')}, not of all {len(rows)}."
-            advice = "there must be room for fewer rows at a time, and not for fewer rows."
+            advice = f"add all {len(rows)} rows, one after another."
     right = actual == sums[-1]
     if not why and run.unwritten("total"):
         why = (
@@ -583,7 +591,7 @@ def _missummed(run: Ran, rows: Array) -> Reason:
     if not why and right.any() and not right[int(np.argmin(right)) :].any():
         why = "the first places are right, and the rest was left out."
         advice = "what does not fit at once can come later."
-    return why, advice or "follow one place by hand: which row comes when?"
+    return why, advice or "follow total[0] by hand, row by row."
 
 
 # --- 06.4: a report, and one of the same program with something changed ---------------------------
@@ -779,7 +787,7 @@ def _retyped(answer: Callable[[Report, Report], str]) -> Passed:
         description = f"{name_of(answer)}(before, after) on two reports"
         actual = call_made(answer, description, pair.before, pair.after)
         if difference(actual, pair.changed[0]):
-            advice = 'compare(before, after).of("variables")'
+            advice = "return the name of the row whose note has dtype in it."
             reports = [(pair.before, pair.after) for pair in _pairs()]
             refused = refusing("06.w2", gives_alike(answer, *reports))
             raise refused(description, returned(actual), quoted(pair.changed[0]), advice)
@@ -791,7 +799,7 @@ def _change_mistake(pair: ReportPair, actual: tuple[str, ...]) -> tuple[str, str
     variable, step, kind = pair.changed
     sizes = {row.name: row.bytes for row in pair.before.variables}
     steps = {run.name: run.cycles for run in pair.before.steps()}
-    note = "what does the note of that variable say?"
+    note = "take the kind from the note of that variable: a dtype, a shape, or tiles."
     message = (
         (actual[0] not in steps and actual[0] != variable and pair.as_many, *COUNTED),
         (
@@ -813,7 +821,7 @@ def _change_mistake(pair: ReportPair, actual: tuple[str, ...]) -> tuple[str, str
         (
             actual[0] != variable,
             "that variable is the same in both reports.",
-            'which row of compare(before, after).of("variables") comes first?',
+            'take the first row of compare(before, after).of("variables").',
         ),
         (
             actual[1] != step and actual[1] == max(steps, key=lambda name: steps[name]),
@@ -1073,7 +1081,7 @@ def _row_mistake(rows: Array, actual_rows: Array) -> tuple[str, str, str, str]:
             actual,
             f"row {place}",
             "that row was there before.",
-            "where does the next read begin?",
+            "begin the next read where the last one ended: at first + 256.",
         )
     return actual, f"row {place}", "", "yield the rows as they were read."
 
@@ -1266,15 +1274,15 @@ def _why_late(report: Report) -> tuple[str, str]:
     )
     if not pieces:
         why = (
-            f"nothing is put in order any more. Now {number(crossing)} bytes cross, and that takes "
-            "as long again."
+            f"{number(crossing)} bytes cross: readings lie on other tiles than the vertices that "
+            "add them up."
         )
     elif crossing:
         why = f"{number(crossing)} bytes cross. And {pieces[0].lower()}{pieces[1:]}"
-    advice = "in which order does a variable keep its elements? Its last index runs fastest."
+    advice = "make a variable of shape (channels, moments): the last index runs fastest."
     return (
         why,
-        "let channel c lie where it is added up, side by side." if crossing else advice,
+        "map channel c to the tile that adds it up: c * tiles // channels." if crossing else advice,
     )
 
 

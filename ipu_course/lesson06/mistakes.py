@@ -398,7 +398,7 @@ def split(report):
 # %% 06.2: each tile at its own time
 # why:  this is what tiles hold, with code and buffers, each at its own fullest moment. These need
 #   not be the same moment.
-# next: place by place: which variables are live there, and how large are they together?
+# next: add up the bytes of report.variables.live_at(place) for each place, and take the largest.
 def split(report):
     held = [tile.memory for tile in report.compilation.tiles]
     return sum(m.always_live_bytes for m in held), sum(m.not_always_live_bytes for m in held)
@@ -467,6 +467,15 @@ def lean_total(graph, readings, total):
     for sensor in range(len(readings)):
         popops.add_in_place(graph, total, readings[sensor], program)
     return program
+
+
+# %% 06.3: added up in readings
+# not yet: the second begins with what the first one left
+def lean_total(graph, readings, total):
+    program = Sequence()
+    for sensor in range(1, len(readings)):
+        popops.add_in_place(graph, readings[0], readings[sensor], program)
+    return Sequence(program, Copy(readings[0], total))
 
 
 # %% 06.3: nothing is added
@@ -875,7 +884,7 @@ def fed(disc):
 
 # %% 06.6: by moments
 # clause: Channel c is added up on tile
-# not yet: nothing is put in order any more
+# not yet: readings lie on other tiles than the vertices
 def side_by_side(graph, moments, channels):
     readings = graph.add_variable(FLOAT, (moments, channels), "readings")
     for m in range(moments):
@@ -1018,6 +1027,15 @@ def copied(report, place):
     return report.compilation.liveness_program_steps[place].bytes
 
 
+# %% 06.w1: all that is live taken away
+# clause: that are live and belong to no variable
+# why:  what is always live was taken away, too, and step.bytes has none of it.
+# next: take away the bytes of step.variables alone.
+def copied(report, place):
+    step = report.compilation.liveness_program_steps[place]
+    return step.bytes - sum(variable.bytes for variable in report.variables.live_at(place))
+
+
 # %% 06.w1: the variables
 # clause: copies of other tiles' data
 # why:  these are the variables. What is there besides them?
@@ -1045,7 +1063,7 @@ def copied(report, place):
 # %% 06.w2: the largest variable
 # clause: between which one variable got another dtype
 # why:  that is the largest variable, and it is the same in both.
-# next: which row of the comparison speaks of a dtype?
+# next: take the row of compare(before, after).of("variables") whose note has dtype in it.
 def retyped(before, after):
     return after.variables.largest("bytes", 1)[0].name
 

@@ -199,7 +199,7 @@ def _errors_of_one(answer: Callable[..., Array]) -> Passed:
         error: Array = p - np.eye(len(p))[label]
         return error
 
-    advice = "which of the numbers is another?"
+    advice = "copy p, and take 1 away at place label."
     return compare(answer, right, cases, suspects("07.w1"), next_step=advice)
 
 

@@ -812,10 +812,23 @@ def pool_back(x, dy, k, stride):
     return dx / np.maximum(times, 1)
 
 
+# %% 07b.4: the last window alone
+# clause: Windows may overlap
+# why:  where windows overlap, the last one overwrites the slopes of those before it.
+# next: add: dx[…] += …
+def pool_back(x, dy, k, stride):
+    dx = np.zeros_like(x)
+    for i, j in np.ndindex(dy.shape):
+        window = np.s_[i * stride : i * stride + k, j * stride : j * stride + k]
+        largest = x[window] == x[window].max()
+        dx[window] = largest * dy[i, j] / largest.sum()
+    return dx
+
+
 # %% 07b.5: as the multiplications
 # clause: The share of the units that has something to do
 # why:  this is how many multiplications are left. A panel does not care how many there are.
-# next: how deep and how wide is a group, and how much of a panel is that?
+# next: divide the weights of a group by the places of the panels that it takes.
 def busy(places, ins, outs, groups):
     return 1 / groups
 
@@ -1221,6 +1234,19 @@ def statistics(graph, x, replicas, together, program):
     of_mean = popops.square(graph, mean, program)
     variance = popops.sub(graph, popops.mul(graph, squares, 1 / n, program), of_mean, program)
     return mean, popops.mul(graph, variance, n / (n - 1), program)
+
+
+# %% 07b.7: taken away the wrong way round
+# why:  the mean of the squares is subtracted from the square of the mean, so the variance is below 0.
+# next: popops.sub(graph, a, b, program) is a - b: put the mean of the squares first.
+def statistics(graph, x, replicas, together, program):
+    n = replicas * x.shape[0]
+    squares = popops.square(graph, x, program)
+    mean, square = (
+        popops.mul(graph, together(popops.reduce(graph, t, [0], program), program), 1 / n, program)
+        for t in (x, squares)
+    )
+    return mean, popops.sub(graph, popops.square(graph, mean, program), square, program)
 
 
 # %% 07b.7: a deviation
