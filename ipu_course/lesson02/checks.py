@@ -594,7 +594,6 @@ def _faults(answer: Callable[..., Program]) -> Passed:
                 why=why,
                 next_step=WHENEVER[type(error)],
             )
-        _refuse_more_missing(answer, mapped, written, f"{description}, where {omission}")
     description = "the program with mapped=True, written=True"
     error = _fired(answer, True, True, description)
     if error is not None:
@@ -606,6 +605,9 @@ def _faults(answer: Callable[..., Program]) -> Passed:
             why=why,
             next_step=WHENEVER[type(error)],
         )
+    for (mapped, written), (_, omission) in FAULTS.items():
+        description = f"the program with mapped={mapped}, written={written}, where {omission}"
+        _refuse_more_missing(answer, mapped, written, description)
     return Passed(
         "each error in turn, and then neither",
         evidence=[error_type.__name__ for error_type, _ in FAULTS.values()],

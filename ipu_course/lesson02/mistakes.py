@@ -684,7 +684,7 @@ def copying(graph, source, target, values, mapped, written):
 
 # %% 02.5: never written
 # clause: with both true it must work
-# not yet: source has no values, either
+# not yet: with both done, neither error may come
 def copying(graph, source, target, values, mapped, written):
     graph.set_tile_mapping(target, 1)
     if mapped:

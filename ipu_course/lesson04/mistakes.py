@@ -1320,7 +1320,7 @@ def piece(n, k):
 
 
 # %% 04.w3: all pieces one too early
-# not yet: a piece that ends at 16 or 17
+# not yet: a piece that ends at 16 or 17 next: write down
 def piece(n, k):
     return max(0, k * n // 6 - 1), (k + 1) * n // 6 - 1
 

@@ -1495,7 +1495,7 @@ def frugal(graph, a, b, prog):
 
 # %% 05.4: not little enough
 # clause: in little memory
-# not yet: the fullest tile still holds too much
+# not yet: the fullest tile still holds too much. next: cut the inner dimension
 def frugal(graph, a, b, prog):
     return poplin.mat_mul(graph, a, b, prog, available_memory_proportion=0.15)
 

@@ -1237,7 +1237,7 @@ def statistics(graph, x, replicas, together, program):
 
 
 # %% 07b.7: taken away the wrong way round
-# why:  the mean of the squares is subtracted from the square of the mean, so the variance is below 0.
+# why:  the mean of the squares is subtracted from the square of the mean, so it comes out below 0.
 # next: popops.sub(graph, a, b, program) is a - b: put the mean of the squares first.
 def statistics(graph, x, replicas, together, program):
     n = replicas * x.shape[0]
