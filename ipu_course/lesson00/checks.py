@@ -148,7 +148,7 @@ def _side(tiles: int, bytes_per_tile: int) -> int:
 def _largest(answer: Callable[..., int]) -> Passed:
     draw = np.random.default_rng(4)
     cases: dict[str, tuple[int, int]] = {
-        # an even number of bytes on a tile, for no element of HALF lies on two tiles
+        # an even number of bytes on a tile: no element of HALF is on two tiles
         f"drawn, {k}": (int(draw.integers(2, 2000)), 2 * int(draw.integers(500, 350_000)))
         for k in range(5)
     }

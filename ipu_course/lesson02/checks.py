@@ -536,7 +536,7 @@ def _counted_wrongly(wrong: list[tuple[int, int, int]], run: Ran) -> NotYet:
         advice = "let the device look: RepeatWhileTrue(condition, left, round)."
     elif not why and endless:
         why = f"from {start} the loop never ends: no look finds what would end it."
-        advice = f"write down, for a countdown from {start}, what is left at each look."
+        advice = f"write down the value of left at each look, for a countdown from {start}."
     elif not why and len(wrong) == 1 and start == max(STARTS):
         why = (
             f"the smaller ones are right. A countdown from {start} needs more rounds than were "

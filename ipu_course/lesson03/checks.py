@@ -308,7 +308,7 @@ def _apart(tiles: Array) -> tuple[str, str, str]:
     why = "these two are added to each other."
     advice = "map a[i, j] and a[j, i] to one tile."
     if (tiles == tiles[:, :1]).all() or (tiles == tiles[:1]).all():
-        why = "a whole line lies on one tile, and a[i, j] and a[j, i] are in different ones."
+        why = "a whole line is on one tile, and a[i, j] and a[j, i] are in different lines."
     elif all((np.diagonal(tiles, k) == tiles[0, k]).all() for k in range(len(tiles))):
         why = "numbers with the same j - i lie together; but i - j is another one."
         advice = "choose the tile by something that is the same if i and j change places."

@@ -171,7 +171,7 @@ def softmax(graph, x, program):
 
 # %% 03.2: by rows
 # clause: the addition moves nothing at all
-# not yet: a whole line lies on one tile, and a[i, j] and a[j, i] are in different ones
+# not yet: a whole line is on one tile, and a[i, j] and a[j, i] are in different lines
 def place(graph, a):
     for i in range(a.shape[0]):
         graph.set_tile_mapping(a[i], i % 13)

@@ -851,7 +851,7 @@ def _pieces(answer: Piece) -> Passed:
 def _uneven(answer: Piece, n: int, pieces: list[tuple[int, int]]) -> tuple[str, str, str] | None:
     """Return (call, actual, expected) if six pieces do not divide `n` elements evenly.
 
-    If they do, return None. What is expected of a piece follows from `n` alone.
+    If they do, return None. The expected pieces follow from `n` alone.
     """
     pairs = list[tuple[int, int]]()
     for k, piece in enumerate(pieces):

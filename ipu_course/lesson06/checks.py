@@ -570,7 +570,7 @@ def _missummed(run: Ran, rows: Array) -> Reason:
     assert wrong is not None
     why, advice = run.trial.reason(run, "06.3", runs=wrong.run + 1)
     if wrong.run and not why:
-        why = "the first run is right, and the second begins with what the first one left."
+        why = "the first run is right, and the second run starts from changed data."
         advice = "begin in the program: Copy(readings[0], total), and add to total alone."
         return why, advice
     actual = run.came[0]["total"]
@@ -1274,7 +1274,7 @@ def _why_late(report: Report) -> tuple[str, str]:
     )
     if not pieces:
         why = (
-            f"{number(crossing)} bytes cross: readings lie on other tiles than the vertices that "
+            f"{number(crossing)} bytes cross: readings are on other tiles than the vertices that "
             "add them up."
         )
     elif crossing:

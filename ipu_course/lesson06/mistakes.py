@@ -470,7 +470,7 @@ def lean_total(graph, readings, total):
 
 
 # %% 06.3: added up in readings
-# not yet: the second begins with what the first one left
+# not yet: the second run starts from changed data
 def lean_total(graph, readings, total):
     program = Sequence()
     for sensor in range(1, len(readings)):
@@ -884,7 +884,7 @@ def fed(disc):
 
 # %% 06.6: by moments
 # clause: Channel c is added up on tile
-# not yet: readings lie on other tiles than the vertices
+# not yet: readings are on other tiles than the vertices
 def side_by_side(graph, moments, channels):
     readings = graph.add_variable(FLOAT, (moments, channels), "readings")
     for m in range(moments):
@@ -1029,7 +1029,7 @@ def copied(report, place):
 
 # %% 06.w1: all that is live taken away
 # clause: that are live and belong to no variable
-# why:  what is always live was taken away, too, and step.bytes has none of it.
+# why:  this also subtracts the variables that are always live, and step.bytes has none of them.
 # next: take away the bytes of step.variables alone.
 def copied(report, place):
     step = report.compilation.liveness_program_steps[place]

@@ -157,7 +157,7 @@ def _backward(answer: Callable[..., tuple[Tensor, Tensor, Tensor]]) -> Passed:
                 shaped = f", not {right.shape}" * where.startswith("the shape")
                 advice = f"work out one element of {name} by hand, for one image and one channel."
                 if name == "db" and shaped:
-                    advice = "reduce dy over dimensions 0, 1 and 2: its channels remain."
+                    advice = "reduce dy over dimensions 0, 1 and 2, so that the channels remain."
                 raise run.refused("07b.2", f"{name}: {where}{shaped}", "", advice)
     trial, rights = backward_trial(MEDIUM, _normal)
     run = trial.of(answer)
@@ -335,7 +335,7 @@ def _pool(answer: Callable[..., Array]) -> Passed:
         "a window of one element": case(3, 4, 1, 1),
         "all elements are negative": case(4, 3, 2, 1, below=True),
     }
-    advice = "follow one window by hand: its slope goes to its largest element."
+    advice = "follow one window by hand, and find its largest element."
     return compare(answer, pool_slopes, cases, suspects("07b.4"), next_step=advice)
 
 

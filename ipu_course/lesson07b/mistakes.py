@@ -814,7 +814,7 @@ def pool_back(x, dy, k, stride):
 
 # %% 07b.4: the last window alone
 # clause: Windows may overlap
-# why:  where windows overlap, the last one overwrites the slopes of those before it.
+# why:  where windows overlap, the last window overwrites earlier slopes.
 # next: add: dx[…] += …
 def pool_back(x, dy, k, stride):
     dx = np.zeros_like(x)
@@ -1237,7 +1237,7 @@ def statistics(graph, x, replicas, together, program):
 
 
 # %% 07b.7: taken away the wrong way round
-# why:  the mean of the squares is subtracted from the square of the mean, so it comes out below 0.
+# why:  the variance is below 0, because its two terms are in the wrong order.
 # next: popops.sub(graph, a, b, program) is a - b: put the mean of the squares first.
 def statistics(graph, x, replicas, together, program):
     n = replicas * x.shape[0]
