@@ -814,7 +814,7 @@ def pool_back(x, dy, k, stride):
 
 # %% 07b.4: the last window alone
 # clause: Windows may overlap
-# why:  where windows overlap, the last window overwrites earlier slopes.
+# why:  a later window overwrites the gradients of earlier windows that it overlaps.
 # next: add: dx[…] += …
 def pool_back(x, dy, k, stride):
     dx = np.zeros_like(x)
@@ -828,7 +828,7 @@ def pool_back(x, dy, k, stride):
 # %% 07b.5: as the multiplications
 # clause: The share of the units that has something to do
 # why:  this is how many multiplications are left. A panel does not care how many there are.
-# next: divide the weights of a group by the places of the panels that it takes.
+# next: divide the weights of a group by the places of all panels of the group.
 def busy(places, ins, outs, groups):
     return 1 / groups
 
@@ -1075,7 +1075,7 @@ def train(cnn, images, labels, test_images, test_labels, epochs):
 
 
 # %% 07b.w2: a deviation
-# why:  that is the deviation, the root of the variance.
+# why:  that is the standard deviation, the root of the variance.
 # next: leave the root out.
 def variance_of(n, total, squares):
     return max(0, squares / n - (total / n) ** 2) ** 0.5
@@ -1153,7 +1153,7 @@ def statistics(graph, x, replicas, together, program):
 
 # %% 07b.7: variances about means of their own
 # why:  the mean is that of all samples, and the variance is the replica's own.
-# next: take the joint mean away from x, square what is left, and put its sums through together(…).
+# next: subtract the joint mean from x, and put the sums of the squares through together(…).
 def statistics(graph, x, replicas, together, program):
     n = x.shape[0]
     squared = popops.square(graph, x, program)
@@ -1251,7 +1251,7 @@ def statistics(graph, x, replicas, together, program):
 
 # %% 07b.7: a deviation
 # clause: the variance of each channel
-# why:  that is the deviation, the root of the variance.
+# why:  that is the standard deviation, the root of the variance.
 # next: leave the root out.
 def statistics(graph, x, replicas, together, program):
     n = replicas * x.shape[0]
