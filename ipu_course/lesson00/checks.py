@@ -148,19 +148,20 @@ def _side(tiles: int, bytes_per_tile: int) -> int:
 def _largest(answer: Callable[..., int]) -> Passed:
     draw = np.random.default_rng(4)
     cases: dict[str, tuple[int, int]] = {
-        f"drawn, {k}": (int(draw.integers(2, 2000)), int(draw.integers(1000, 700_000)))
+        # an even number of bytes on a tile: no element of HALF is on two tiles
+        f"drawn, {k}": (int(draw.integers(2, 2000)), 2 * int(draw.integers(500, 350_000)))
         for k in range(5)
     }
     cases["two matrices fill it to the last byte"] = (25, 4 * 14**2)
-    cases["a byte less than that"] = (1, 4 * 70**2 - 1)
-    cases["not even one element fits twice"] = (1, 3)
-    cases["what is left over on each tile is room for more, taken together"] = (3, 7)
+    cases["an element less than that"] = (1, 4 * 70**2 - 2)
+    cases["not even one element fits twice"] = (1, 2)
+    cases["what is left over on each tile is room for more, taken together"] = (3, 6)
     return compare(
         answer,
         _side,
         cases,
         suspects("00.4"),
-        next_step="how many elements may each of the two have? The side is the root of it.",
+        next_step="count the elements that each of the two may have, and take the root of that.",
     )
 
 

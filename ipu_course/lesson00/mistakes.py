@@ -147,6 +147,13 @@ def spread(graph, tensor):
         graph.set_tile_mapping(tensor[i], min(i // share, tiles - 1) if share else i)
 
 
+# %% 00.1: divided first
+# why:  the megabytes were divided by the tiles, and rounded, before they became bytes.
+# next: multiply by 1,000,000 first, and divide then.
+def chip_figures(tiles, workers, megabytes):
+    return tiles * workers, megabytes // tiles * 1_000_000
+
+
 # %% 00.3: everything on tile 0
 # clause: as evenly as can be
 # not yet: tile 0 holds 347 elements, and tile 1 holds 0
@@ -223,8 +230,8 @@ def largest_side(tiles, bytes_per_tile):
 
 # %% 00.4: FLOAT for HALF
 # clause: of HALF
-# why:  an element was counted as 4 bytes, as in FLOAT. In HALF it takes 2.
-# next: divide by 2 bytes an element.
+# why:  that is the side for elements of 4 bytes, as in FLOAT. In HALF an element takes 2.
+# next: divide the bytes by 2 * 2 before the root: two matrices, 2 bytes an element.
 def largest_side(tiles, bytes_per_tile):
     return isqrt(tiles * bytes_per_tile // 8)
 
@@ -337,7 +344,7 @@ def tile_of(i, tiles):
 # %% 00.w1: the last tile takes the rest
 # clause: after the last tile again from tile 0 on
 # why:  here the last tile takes all that comes after it. After it comes tile 0 again.
-# next: what remains when i is divided by tiles?
+# next: return what remains when i is divided by tiles: i % tiles.
 def tile_of(i, tiles):
     return min(i, tiles - 1)
 

@@ -486,7 +486,7 @@ def _two_supersteps(answer: Callable[..., Program], values: Array) -> Ran:
     kinds = [step.kind for step in run.report.steps()]
     if len(kinds) > 2:
         why = "two of these steps do not need each other, and could share a compute set."
-        advice = "which of the three reads only what was there from the beginning?"
+        advice = "put Flip into the compute set of Double or of Pair: it reads readings alone."
         bars = Bars(2, len(kinds), "supersteps")
         raise NotYet(
             trial.tried,
@@ -766,7 +766,9 @@ LESSON = lesson(
     question("01.0", SLOW_TILE),
     exercise(
         "01.w1",
-        warmups.formula("01.w1", lambda size: -(-size // 4), (18,), (16,), (1,), (0,), (4001,)),
+        warmups.formula(
+            "01.w1", lambda size: -(-size // 4), (18,), (16,), (1,), (0,), (4001,), (12,)
+        ),
     ),
     exercise("01.1", _time),
     exercise(

@@ -97,6 +97,13 @@ def superstep_cycles(work, bytes_in, bytes_out, sync):
     )
 
 
+# %% 01.1: the bytes of all tiles
+# why:  the bytes of all tiles were added up. Each tile has a way in and a way out of its own.
+# next: take the largest number of bytes of a single tile, and divide that by 4, rounded up.
+def superstep_cycles(work, bytes_in, bytes_out, sync):
+    return sync + -(-max(sum(bytes_in), sum(bytes_out)) // 4) + max(work)
+
+
 # %% 01.1: no return
 # clause: return the cycles
 # not yet: is there a `return`?
@@ -218,21 +225,21 @@ def superstep_cycles(work, bytes_in, bytes_out, sync):
 # %% 01.2: round robin
 # clause: the fullest tile works as little as possible
 # why:  this deals the jobs out in turn, however long each is.
-# next: which job is the hardest to place late? Place that one first.
+# next: place the longest job first, each on the tile that has least so far.
 def balance(jobs, tiles):
     return [i % tiles for i in range(len(jobs))]
 
 
 # %% 01.2: all on one tile
 # why:  everything is on tile 0, and the other tiles wait for it.
-# next: which job is the hardest to place late? Place that one first.
+# next: place the longest job first, each on the tile that has least so far.
 def balance(jobs, tiles):
     return [0] * len(jobs)
 
 
 # %% 01.2: equally many
 # why:  each tile gets equally many jobs. Equally many are not equally long.
-# next: which job is the hardest to place late? Place that one first.
+# next: place the longest job first, each on the tile that has least so far.
 def balance(jobs, tiles):
     return [i * tiles // len(jobs) for i in range(len(jobs))]
 
@@ -262,7 +269,7 @@ def balance(jobs, tiles):
 
 # %% 01.2: shortest first
 # why:  the short jobs were placed first, and the long ones stick out.
-# next: which job is the hardest to place late? Place that one first.
+# next: place the longest job first, each on the tile that has least so far.
 def balance(jobs, tiles):
     load, out = [0] * tiles, [0] * len(jobs)
     for k in sorted(range(len(jobs)), key=lambda k: jobs[k]):
@@ -274,7 +281,7 @@ def balance(jobs, tiles):
 # %% 01.2: emptiest tile, given order
 # clause: marked on cost
 # why:  each job goes to the emptiest tile, and yet a long one may come last.
-# next: which job is the hardest to place late? Place that one first.
+# next: place the longest job first, each on the tile that has least so far.
 def balance(jobs, tiles):
     load, out = [0] * tiles, []
     for j in jobs:
@@ -825,3 +832,16 @@ def emptiest(load):
 # error in the answer: 0 is not in list
 def emptiest(load):
     return load.index(0)
+
+
+# %% 01.w2: counted from 1
+# why:  tiles are counted from 0, and this is one more.
+# next: return load.index(min(load)), with nothing added.
+def emptiest(load):
+    return load.index(min(load)) + 1
+
+
+# %% 01.w1: a half added before rounding
+# not yet: message_cycles(12)
+def message_cycles(size):
+    return round(size / 4 + 0.5)

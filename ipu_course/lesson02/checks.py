@@ -13,7 +13,7 @@ import numpy as np
 from ipu_course.checking import warmups
 from ipu_course.checking.bound import Bound
 from ipu_course.checking.calling import Answer, Broken, answering
-from ipu_course.checking.comparing import KEEP_WIDE, ROUNDED, rounding_or_logic
+from ipu_course.checking.comparing import KEEP_WIDE, ROUNDED, gives_alike, rounding_or_logic
 from ipu_course.checking.exercise import Drawn, PredictedValue, exercise, later, lesson, question
 from ipu_course.checking.mistakes import first, same, suspects
 from ipu_course.checking.programs import (
@@ -48,7 +48,7 @@ MapsB = Callable[[Graph, Tensor, Tensor], EllipsisType | None]  # maps b where i
 # --- 02.1 -----------------------------------------------------------------------------------------
 
 
-def _linear(answer: Callable[[Graph, Tensor, int], EllipsisType | None]) -> Passed:
+def _linear(answer: Maps) -> Passed:
     draw = np.random.default_rng(201)
     cases = [((101,), 4, TILES, ""), ((9, 14), 4, TILES, ""), ((14,), 1, TILES, "")]
     cases += [
@@ -80,6 +80,8 @@ def _linear(answer: Callable[[Graph, Tensor, int], EllipsisType | None]) -> Pass
         try:
             _balanced_grains(description, mappings[-1], tensor.num_elements, grain)
         except NotYet as found:
+            if not wrong:
+                found = _explained(found, answer, shape, grain)
             found.draws = partial(show.tiles, tensor) if any(mappings[-1]) else None
             wrong.append((found, special))
     raise_first(wrong)
@@ -87,6 +89,29 @@ def _linear(answer: Callable[[Graph, Tensor, int], EllipsisType | None]) -> Pass
 
 
 TileMapping = list[list[tuple[int, int]]]  # for each tile, the (begin, end) of its pieces
+Maps = Callable[[Graph, Tensor, int], EllipsisType | None]
+
+
+def _explained(refusal: NotYet, answer: Maps, shape: tuple[int, ...], grain: int) -> NotYet:
+    """Return the refusal of a mapping, with the reason of a known mistake if there is one.
+
+    The mistake must give the answer's mapping of this tensor and of two others.
+    """
+
+    def mapping_of(maps: Maps, shape: tuple[int, ...], grain: int) -> TileMapping:
+        graph = graph_of()
+        tensor = graph.add_variable(FLOAT, shape, "data")
+        maps(graph, tensor, grain)
+        return graph.get_tile_mapping(tensor, require_complete=False)
+
+    alike = gives_alike(partial(mapping_of, answer), (shape, grain), ((9, 14), 4), ((40, 3), 5))
+    why, advice = first(suspects("02.1"), lambda like: alike(partial(mapping_of, like)))
+    rows = dict(refusal.rows)
+    return (
+        NotYet(rows["tried"], rows["came"], rows.get("expected", ""), why, advice)
+        if why
+        else refusal
+    )
 
 
 def _balanced_grains(description: str, mapping: TileMapping, count: int, grain: int) -> None:
@@ -114,7 +139,10 @@ def _refuse_unmapped(description: str, mapping: TileMapping, sizes: list[int], c
             f"{counted(count - sum(sizes), 'element')} on no tile, the first of them element "
             f"{missing}",
             why=why,
-            next_step="count the grains, rounded up, and see that the last one has a tile too.",
+            next_step="deal out -(-tensor.num_elements // grain) grains: the last may be short."
+            if tail
+            else f"map element {missing}, too: graph.set_tile_mapping for a piece of "
+            "tensor.flatten().",
         )
 
 
@@ -136,11 +164,8 @@ def _refuse_cut_grains(
                         if even
                         else "."
                     ),
-                    next_step=(
-                        "deal out grains: grain g holds elements g * grain up to (g + 1) * grain, "
-                        "or "
-                        "the end."
-                    ),
+                    next_step="let each piece begin at a multiple of grain: count grains, then "
+                    "multiply by grain.",
                 )
 
 
@@ -157,7 +182,7 @@ def _refuse_other_orders(description: str, mapping: TileMapping) -> None:
             for (_, tile), (_, sorted_tile) in zip(sorted(begins), begins, strict=True)
             if tile != sorted_tile
         )
-        advice = "tile 0 takes the first grains, tile 1 those after them, and so on."
+        advice = "let the piece of each tile begin where the piece of the tile before it ends."
         raise NotYet(
             description,
             f"tile {place} holds elements {mapping[place][0][0]} to {mapping[place][0][1] - 1}",
@@ -186,11 +211,7 @@ def _refuse_uneven(description: str, mapping: TileMapping, sizes: list[int], gra
             f"tile {full} holds {grains[full]} grains, and tile {empty} holds {grains[empty]}",
             expected="numbers of grains that differ by 1 at most",
             why=why,
-            next_step=(
-                "every tile gets grains // tiles of them, and some of the tiles get one of those "
-                "that "
-                "remain."
-            ),
+            next_step="give tile t the grains t * grains // tiles up to (t + 1) * grains // tiles.",
         )
 
 
@@ -224,7 +245,7 @@ def _sums(answer: Callable[..., Program], values: Array) -> Ran:
         why, advice = run.trial.reason(run, "02.2")
         if not why:
             why = "the program takes more numbers than it sends sums."
-            advice = "each round takes one number and sends one sum."
+            advice = "let each round have one Copy from numbers and one Copy into sums."
         raise NotYet(description, message, why=why, next_step=advice) from None
     return run
 
@@ -279,20 +300,20 @@ def _wrong_sums(run: Ran, values: Array, again: Callable[[], str]) -> NotYet:
     if len(actual) != count:
         if not steps["fetch"]:
             why = "nothing in the program fetches a number."
-            advice = "begin a round with Copy(numbers, number)."
+            advice = "begin a round with Copy(numbers, number), for a variable number of one FLOAT."
         return NotYet(
             description,
             f"{len(actual)} of {counted(count, 'sum')}",
             why=why,
-            next_step=advice or "send one sum in each round.",
+            next_step=advice or "let the round that is repeated have one Copy(total, sums).",
         )
     off = actual - right
     if not why and (off == off[0]).all():
         why = f"every sum is off by {number(off[0])}: the total does not begin at 0."
-        advice = "begin at 0."
+        advice = "write 0 into the total before the loop: graph.set_initial_value(total, 0)."
     elif not why:
         why = rounding_or_logic(again)
-        follow = "follow the first two rounds."
+        follow = 'put PrintTensor("total", total) at the end of the round, and run it for 3, 1, 4.'
         advice = KEEP_WIDE if why == ROUNDED else follow
     return NotYet(
         description, difference(actual, right), expected=quoted(right), why=why, next_step=advice
@@ -515,7 +536,7 @@ def _counted_wrongly(wrong: list[tuple[int, int, int]], run: Ran) -> NotYet:
         advice = "let the device look: RepeatWhileTrue(condition, left, round)."
     elif not why and endless:
         why = f"from {start} the loop never ends: no look finds what would end it."
-        advice = f"follow a countdown from {start} by hand: what is left at each look?"
+        advice = f"write down the value of left at each look, for a countdown from {start}."
     elif not why and len(wrong) == 1 and start == max(STARTS):
         why = (
             f"the smaller ones are right. A countdown from {start} needs more rounds than were "
@@ -537,6 +558,18 @@ FAULTS = {
     (False, True): (InvalidTileMappingError, "source has no tile"),
     (True, False): (UninitialisedReadError, "nothing was written into source"),
 }
+ONLY_IF: dict[type[Exception], str] = {
+    InvalidTileMappingError: "map source only if mapped is true.",
+    UninitialisedReadError: "give source its values only if written is true.",
+}
+WHENEVER: dict[type[Exception], str] = {
+    InvalidTileMappingError: (
+        "map source whenever mapped is true: graph.set_tile_mapping(source, 0)."
+    ),
+    UninitialisedReadError: (
+        "give source its values whenever written is true: graph.set_initial_value(source, values)."
+    ),
+}
 
 
 def _faults(answer: Callable[..., Program]) -> Passed:
@@ -550,7 +583,7 @@ def _faults(answer: Callable[..., Program]) -> Passed:
                 "no error",
                 expected=error_type.__name__,
                 why=why,
-                next_step="leave that line out when it is not wanted: use an if.",
+                next_step=ONLY_IF[error_type],
             )
         if not isinstance(error, error_type):
             why = f"another error came. Only one thing may be missing here: {omission}."
@@ -559,19 +592,22 @@ def _faults(answer: Callable[..., Program]) -> Passed:
                 f"{type(error).__name__}: {getattr(error, 'tried', error)}",
                 expected=error_type.__name__,
                 why=why,
-                next_step="do the rest.",
+                next_step=WHENEVER[type(error)],
             )
     description = "the program with mapped=True, written=True"
     error = _fired(answer, True, True, description)
     if error is not None:
-        why = "with both done, neither error may come. One of the two lines is still missing."
+        why = "with both done, neither error may come."
         raise NotYet(
             description,
             f"{type(error).__name__}: {getattr(error, 'tried', error)}",
             expected="no error",
             why=why,
-            next_step="do both.",
+            next_step=WHENEVER[type(error)],
         )
+    for (mapped, written), (_, omission) in FAULTS.items():
+        description = f"the program with mapped={mapped}, written={written}, where {omission}"
+        _refuse_more_missing(answer, mapped, written, description)
     return Passed(
         "each error in turn, and then neither",
         evidence=[error_type.__name__ for error_type, _ in FAULTS.values()],
@@ -618,7 +654,7 @@ def _fired(
                 and "of 'source'" not in broken.error.tried
             ):
                 why = "the fault is to be in source, and in nothing else."
-                advice = "do all of the rest."
+                advice = "map target in any case: graph.set_tile_mapping(target, 0)."
                 if broken.error.tried.startswith("Copy to 'source' reads"):
                     why = "this copies target into source, and nothing was written into target."
                     advice = "the first of the two is read: Copy(source, target)."
@@ -635,6 +671,66 @@ def _fired(
     if written:
         _refuse_no_copy(engine, description, values, later)
     return None
+
+
+def _refuse_more_missing(
+    answer: Callable[..., Program], mapped: bool, written: bool, description: str
+) -> None:
+    """Raise `NotYet` if more is missing than source's tile, or its values, and does not show.
+
+    The check maps source, or writes it. Then the program has to work.
+    """
+    graph = graph_of()
+    values = np.random.default_rng(206).normal(size=7).astype(np.float32)
+    source = graph.add_variable(FLOAT, 7, "source")
+    target = graph.add_variable(FLOAT, 7, "target")
+    graph.create_host_write("set source", source)
+    graph.create_host_read("check target", target)
+    program = program_of(answer, description, graph, source, target, values, mapped, written)
+    if not mapped:
+        graph.set_tile_mapping(source, 0)
+    elements = {
+        name: sum(
+            end - begin for part in graph.get_tile_mapping(tensor, False) for begin, end in part
+        )
+        for name, tensor in (("source", source), ("target", target))
+    }
+    for name, count in elements.items():
+        if count < 7:
+            raise NotYet(
+                description,
+                f"{name} has no tile, either"
+                if name == "target"
+                else "a part of source has no tile",
+                expected="nothing else that is missing",
+                next_step=f"map {name} in any case: graph.set_tile_mapping({name}, 0)."
+                if name == "target"
+                else WHENEVER[InvalidTileMappingError],
+            )
+    try:
+        engine = loaded(graph, program, description)
+        if not written:
+            engine.write_tensor("set source", values)
+        with answering(description):
+            engine.run()
+    except Broken as broken:
+        if not isinstance(broken.error, UninitialisedReadError):
+            raise
+        raise NotYet(
+            f"{description}, and the check maps source",
+            said_by(broken.error),
+            expected="a program that works then",
+            why="source has no values, either.",
+            next_step=WHENEVER[UninitialisedReadError],
+        ) from None
+    if where := difference(engine.read_tensor("check target"), values, 0):
+        done = "writes" if mapped else "maps"
+        raise NotYet(
+            f"{description}, and the check {done} source",
+            f"target: {where}",
+            expected=quoted(values),
+            next_step="return Copy(source, target) in any case.",
+        )
 
 
 def _refuse_other_target(engine: Engine, description: str, values: Array) -> None:
@@ -718,6 +814,21 @@ def _transposed(draw: np.random.Generator) -> Drawn:
 BYTES = (PredictedValue("", "bytes", whole=True),)
 
 
+def _to_zero(answer: Answer) -> Passed:
+    run = DOWN.of(answer)
+    starts = [int(value) for value in LEFT["left"].given]
+    taken = [start - int(came["left"]) for start, came in zip(starts, run.came, strict=True)]
+    if not run.steps[RepeatWhileTrue.__name__] and len(set(taken)) == 1 and taken[0] > 1:
+        raise NotYet(
+            run.trial.tried,
+            f"from {starts[0]}: {starts[0] - taken[0]} left",
+            expected="0 left",
+            why=f"it is done {taken[0]} times, whatever left holds.",
+            next_step="let the device look: RepeatWhileTrue(Sequence(), left, body).",
+        )
+    return warmups.program("02.w3", DOWN, "left", _loops)(answer)
+
+
 def _loops(answer: Answer, run: Ran) -> None:
     """Raise `NotYet` if the program has no RepeatWhileTrue, or does not take 1 in each round."""
     if not run.steps[RepeatWhileTrue.__name__]:
@@ -760,10 +871,17 @@ LESSON = lesson(
     exercise("02.2", _running_sum),
     exercise(
         "02.w2",
-        warmups.formula("02.w2", lambda rows, i, j: rows[j], ([4, 9, 2, 7], 1, 2), ([5, 3], 1, 0)),
+        warmups.formula(
+            "02.w2",
+            lambda rows, i, j: rows[j],
+            ([4, 9, 2, 7], 1, 2),
+            ([5, 3], 1, 0),
+            ([6, 1, 8], 1, 0),
+            ([2, 7, 11, 3, 5], 0, 3),
+        ),
     ),
     exercise("02.3", _no_exchange),
-    exercise("02.w3", warmups.program("02.w3", DOWN, "left", _loops)),
+    exercise("02.w3", _to_zero),
     exercise("02.4", _countdown),
     exercise("02.5", _faults),
     later=LATER,

@@ -81,6 +81,19 @@ def map_linearly(graph, tensor, grain):
         graph.set_tile_mapping(flat[b:e], t)
 
 
+# %% 02.1: rows for elements
+# clause: Element order is that of `tensor.flatten()`
+# why:  tensor[a:b] of two dimensions are rows a to b - 1, and not elements.
+# next: map tensor.flatten()[a:b].
+def map_linearly(graph, tensor, grain):
+    tiles, count = graph.target.num_tiles, tensor.num_elements
+    grains = -(-count // grain)
+    for tile in range(tiles):
+        begin, end = (grain * (t * grains // tiles) for t in (tile, tile + 1))
+        if begin < end:
+            graph.set_tile_mapping(tensor[begin : min(end, count)], tile)
+
+
 # %% 02.1: fails for a single element
 # clause: of any shape
 # not yet: special here: there is one element
@@ -364,7 +377,7 @@ def running_sum(graph, numbers, sums, count):
 
 
 # %% 02.2: each sum a little too large
-# not yet: follow the first two rounds
+# not yet: at the end of the round, and run it for 3, 1, 4
 def running_sum(graph, numbers, sums, count):
     number, total = (
         graph.add_variable(FLOAT, (1,), "number"),
@@ -679,6 +692,30 @@ def copying(graph, source, target, values, mapped, written):
     return Copy(source, target)
 
 
+# %% 02.5: mapped as a whole or not at all
+# clause: If not mapped, source has no tile
+# not yet: target has no tile, either
+def copying(graph, source, target, values, mapped, written):
+    if mapped:
+        for tensor in (source, target):
+            graph.set_tile_mapping(tensor, 0)
+    if written:
+        graph.set_initial_value(source, values)
+    return Copy(source, target)
+
+
+# %% 02.5: written if mapped
+# clause: with `written=False`
+# not yet: source has no values, either. next: give source its values whenever written is true
+def copying(graph, source, target, values, mapped, written):
+    graph.set_tile_mapping(target, 0)
+    if mapped:
+        graph.set_tile_mapping(source, 0)
+        if written:
+            graph.set_initial_value(source, values)
+    return Copy(source, target)
+
+
 # %% 02.5: copies backwards
 # clause: copies `source` into `target`
 # not yet: the order is turned round
@@ -821,7 +858,7 @@ def grains_of(count, grain):
 # %% 02.w2: the row of b
 # clause: from which b[i, j] gets its number
 # why:  this is where row i of a lies. b[i, j] gets a[j, i], which is in row j.
-# next: which of the two is the row of a?
+# next: look up the row of a that b[i, j] gets its number from: j.
 def source_tile(rows, i, j):
     return rows[i]
 
@@ -835,7 +872,7 @@ def source_tile(rows, i, j):
 
 # %% 02.w2: both added
 # why:  the tiles of two rows were added, which is the number of no tile in particular.
-# next: b[i, j] gets a[j, i]: which row of a is that?
+# next: look up one row alone: b[i, j] gets a[j, i], of row j.
 def source_tile(rows, i, j):
     return rows[i] + rows[j]
 
@@ -850,8 +887,7 @@ def to_zero(graph, left):
 
 
 # %% 02.w3: three times
-# why:  it is done three times, whatever left holds.
-# next: let the device look: RepeatWhileTrue(Sequence(), left, body).
+# not yet: it is done 3 times, whatever left holds
 def to_zero(graph, left):
     body = Sequence()
     popops.sub_in_place(graph, left, 1, body)
@@ -883,8 +919,7 @@ def to_zero(graph, left):
 
 # %% 02.w3: a large number of times
 # clause: however large it is
-# why:  it is done a thousand times, whatever left holds.
-# next: let the device look: RepeatWhileTrue(Sequence(), left, body).
+# not yet: it is done 1000 times, whatever left holds
 def to_zero(graph, left):
     body = Sequence()
     popops.sub_in_place(graph, left, 1, body)
@@ -898,3 +933,13 @@ def to_zero(graph, left):
     condition = Sequence()
     popops.sub_in_place(graph, left, 1, condition)
     return RepeatWhileTrue(condition, left, Sequence())
+
+
+# %% 02.w3: two taken away
+# why:  a round takes 2 away, and from 3 it passes 0 by.
+# next: append popops.sub_in_place(graph, left, 1, body) once.
+def to_zero(graph, left):
+    body = Sequence()
+    for _ in range(2):
+        popops.sub_in_place(graph, left, 1, body)
+    return RepeatWhileTrue(Sequence(), left, body)

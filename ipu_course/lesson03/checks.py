@@ -15,7 +15,7 @@ from ipu_course.checking.calling import Answer, call_made
 from ipu_course.checking.comparing import KEEP_WIDE, ROUNDED, rounding_or_logic
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
 from ipu_course.checking.precision import Precision
-from ipu_course.checking.programs import SYNC, TILES, WORKERS, tiles_of
+from ipu_course.checking.programs import OTHER, SYNC, TILES, WORKERS, tiles_of
 from ipu_course.checking.quoting import difference
 from ipu_course.checking.trial import Answers, Built, Parts, Ran, Trial, Var, appends, by_rows
 from ipu_course.checking.verdict_panel import Bars, number
@@ -66,7 +66,9 @@ def _trial(description: str, tensors: dict[str, Var], shapes: list[tuple[int, ..
         asks = f"{len(shapes)} tensors"
         step = "return both, with a comma between."
     why = "a call that reduces takes the dimensions in its list away, and leaves the others."
-    return Trial(description, tensors, form=appends(*shapes, asks=asks, step=step, why=why))
+    advice = "give the call a list of the dimensions that have to go."
+    form = appends(*shapes, asks=asks, step=step, why=why, advice=advice)
+    return Trial(description, tensors, form=form)
 
 
 def _ran(trial: Trial, answer: Answer) -> Ran:
@@ -192,24 +194,42 @@ def _adds(values: Array) -> Answers:
     def form(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
         (a,) = parts
         call_made(answer, trial.tried, graph, a)
-        missing = a.num_elements - sum(_held(graph, a))
-        if missing:
-            why = (
-                "a[i, j] and a[j, i] are two numbers. Whoever loops over one half has to map both "
-                "in each turn."
-            )
-            raise NotYet(
-                trial.tried,
-                f"{missing} of {a.num_elements} numbers on no tile",
-                why=why,
-                next_step="map each number once.",
-            )
+        _refuse_unmapped(trial.tried, graph, a)
         program = Steps()
         total = popops.add(graph, a, a.transpose(), program)
         graph.set_initial_value(a, values)
         return program, [total]
 
     return form
+
+
+def _refuse_unmapped(description: str, graph: Graph, a: Tensor) -> None:
+    """Raise `NotYet` if an element of a is on no tile. It names the first such element."""
+    is_mapped = np.zeros(a.num_elements, bool)
+    for pieces in graph.get_tile_mapping(a, require_complete=False):
+        for begin, end in pieces:
+            is_mapped[begin:end] = True
+    missing = np.argwhere(~is_mapped.reshape(a.shape))
+    if not len(missing):
+        return
+    i, j = missing[0].tolist()
+    why = ""
+    advice = f"map a[{i}, {j}], too: i and j each go from 0 to {len(a) - 1}, independently."
+    half = len(a) * (len(a) - 1) // 2
+    for is_half, where in (
+        (missing[:, 0] < missing[:, 1], "j > i"),
+        (missing[:, 0] > missing[:, 1], "i > j"),
+    ):
+        if len(missing) == half and is_half.all():
+            why = f"the elements a[i, j] with {where} are on no tile, and all others are mapped."
+            advice = "map a[j, i] in the turn of the loop that maps a[i, j]."
+    raise NotYet(
+        description,
+        f"a[{i}, {j}] is on no tile, the first of {counted(len(missing), 'such element')}",
+        expected=f"all {a.num_elements} elements on tiles",
+        why=why,
+        next_step=advice,
+    )
 
 
 def _held(graph: Graph, a: Tensor) -> list[int]:
@@ -222,10 +242,11 @@ def _held(graph: Graph, a: Tensor) -> list[int]:
 
 def _layout(answer: Callable[[Graph, Tensor], None]) -> Passed:
     reports = []
-    for n in (26, 17, 7, 31, 1):
-        description = f"a + a.transpose() with {n} x {n} numbers on {TILES} tiles"
+    for n, tiles in ((26, TILES), (17, TILES), (7, TILES), (31, TILES), (1, TILES), (17, OTHER)):
+        description = f"a + a.transpose() with {n} x {n} numbers on {tiles} tiles"
         values = _drawn(320 + n, n, n)
-        run = Trial(description, {"a": Var(FLOAT, (n, n))}, form=_adds(values)).of(answer)
+        tensors = {"a": Var(FLOAT, (n, n))}
+        run = Trial(description, tensors, form=_adds(values), tiles=tiles).of(answer)
         assert np.array_equal(run.result, values + values.T)  # a mapping never changes a value
         graph = run.graph
         a = run.tensors["a"]
@@ -240,7 +261,7 @@ def _layout(answer: Callable[[Graph, Tensor], None]) -> Passed:
                 bars=bars,
                 draws=partial(show.tiles, a),
             )
-        share = -(-n * n // TILES)
+        share = -(-n * n // tiles)
         elements_per_tile = _held(graph, a)
         if max(elements_per_tile) > 2 * share:
             full = elements_per_tile.index(max(elements_per_tile))
@@ -260,14 +281,14 @@ def _layout(answer: Callable[[Graph, Tensor], None]) -> Passed:
                 actual,
                 expected=f"{2 * share} at most",
                 why=why,
-                next_step="which pairs go together? Deal out the pairs.",
+                next_step="number the pairs a[i, j], a[j, i], and map pair k to tile k % tiles.",
                 bars=bars,
                 draws=partial(show.tiles, a),
             )
         reports.append(run.report)
     minimum = Bound(0, "bytes exchanged", "nothing is less than nothing")
     return Passed(
-        "5 square matrices, of 31 x 31 to 1 x 1 numbers",
+        f"5 square matrices, of 31 x 31 to 1 x 1 numbers, and one on {OTHER} tiles",
         Bars(0, 0, minimum.unit),
         reports,
         bound=minimum,
@@ -285,13 +306,12 @@ def _apart(tiles: Array) -> tuple[str, str, str]:
         f"a[{j}, {i}] on {tiles[j, i]}"
     )
     why = "these two are added to each other."
-    advice = "which numbers are added to a[i, j]? Those have to be its neighbours."
+    advice = "map a[i, j] and a[j, i] to one tile."
     if (tiles == tiles[:, :1]).all() or (tiles == tiles[:1]).all():
-        why = "a whole line lies on one tile, so only the diagonal is at home."
-        advice = "a tile needs a[i, j] and a[j, i]."
+        why = "a whole line is on one tile, and a[i, j] and a[j, i] are in different lines."
     elif all((np.diagonal(tiles, k) == tiles[0, k]).all() for k in range(len(tiles))):
         why = "numbers with the same j - i lie together; but i - j is another one."
-        advice = "choose something that is the same if i and j change places."
+        advice = "choose the tile by something that is the same if i and j change places."
     return actual, why, advice
 
 
@@ -491,7 +511,8 @@ def _refuse_infinite(description: str, results: list[Array]) -> None:
 
 def _dropout(answer: Callable[..., Tensor]) -> Passed:
     reports = []
-    for shape, keep in (((TILES, 400), 0.75), ((TILES, 400), 0.5), ((7, 3), 0.9), ((1, 1), 0.5)):
+    rows = 2 * TILES  # more rows than tiles: rows on one tile have draws of their own, too
+    for shape, keep in (((TILES, 400), 0.75), ((rows, 400), 0.5), ((7, 3), 0.9), ((1, 1), 0.5)):
         description = f"{shape[0]} x {shape[1]} numbers, each kept with a chance of {keep}"
         x = _drawn(351, *shape)
         second_input = _drawn(352, *shape)
@@ -504,8 +525,8 @@ def _dropout(answer: Callable[..., Tensor]) -> Passed:
         large = x.size > 1000
         if large and np.array_equal(masks[0], masks[2]):
             why = (
-                "the mask was drawn when the program was written, by Python. On the machine it is "
-                "always the same."
+                "the mask does not depend on the seed. What Python draws while the program is "
+                "made is the same in all runs, and so is a seed of your own."
             )
             if not masks[0].any() or masks[0].all():
                 dropped = "nothing" if masks[0].all() else "everything"
@@ -663,6 +684,10 @@ def _by_columns(judge: warmups.Judge) -> warmups.Judge:
             return judge(answer)
         except NotYet as refusal:
             rows = dict(refusal.rows)
+            if rows["came"] == "a tensor of shape ()":
+                why = "that is one number for the whole of x, and there are 4 columns."
+                advice = "let dimension 0 alone go away: the list is [0]."
+                raise NotYet(rows["tried"], rows["came"], rows["expected"], why, advice) from None
             if rows["came"] != f"a tensor of shape ({TILES},)":
                 raise
             why = "that is one number for each of the 13 rows, and there are 4 columns."

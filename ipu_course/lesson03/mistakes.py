@@ -28,7 +28,7 @@ def softmax(graph, x, program):
 # %% 03.1: the mean instead of the largest
 # why:  what was taken away from a row is less than its largest number by so much that exp is
 #   infinite again.
-# next: the word for the largest is "MAX".
+# next: take the largest number of each row away: popops.reduce(graph, x, [1], program, "MAX").
 def softmax(graph, x, program):
     sums = popops.reduce(graph, x, [1], program)
     means = popops.div(graph, sums, x.shape[1], program).reshape((x.shape[0], 1))
@@ -171,7 +171,7 @@ def softmax(graph, x, program):
 
 # %% 03.2: by rows
 # clause: the addition moves nothing at all
-# not yet: only the diagonal is at home
+# not yet: a whole line is on one tile, and a[i, j] and a[j, i] are in different lines
 def place(graph, a):
     for i in range(a.shape[0]):
         graph.set_tile_mapping(a[i], i % 13)
@@ -193,13 +193,36 @@ def place(graph, a):
             graph.set_tile_mapping(a[i, j], (i - j) % graph.target.num_tiles)
 
 
+# %% 03.2: thirteen tiles, whatever the machine
+# clause: Map a square matrix so that the addition moves nothing at all
+# error in the answer: There is no tile 7
+def place(graph, a):
+    for i in range(a.shape[0]):
+        for j in range(a.shape[0]):
+            graph.set_tile_mapping(a[i, j], (i + j) % 13)
+
+
 # %% 03.2: one half
 # clause: map each a[i, j]
-# not yet: Whoever loops over one half
+# not yet: the elements a[i, j] with j > i are on no tile
 def place(graph, a):
     for i in range(a.shape[0]):
         for j in range(i + 1):
             graph.set_tile_mapping(a[i, j], (i + j) % graph.target.num_tiles)
+
+
+# %% 03.2: the diagonal alone
+# not yet: a[0, 1] is on no tile, the first of 650 such elements
+def place(graph, a):
+    for i in range(a.shape[0]):
+        graph.set_tile_mapping(a[i, i], i % graph.target.num_tiles)
+
+
+# %% 03.2: the last row alone
+# not yet: a[0, 0] is on no tile, the first of 650 such elements
+def place(graph, a):
+    for i in range(a.shape[0]):
+        graph.set_tile_mapping(a[-1, i], i % graph.target.num_tiles)
 
 
 # %% 03.2: by the smaller of both
@@ -470,6 +493,18 @@ def mean_and_variance(graph, x, program):
     return mean, popops.map(graph, expr._2 - expr._1 * expr._1, [mean, square], program)
 
 
+# %% 03.4: the count of the example
+# why:  the sums are divided by 52, the count of the example above.
+# next: divide by x.num_elements.
+def mean_and_variance(graph, x, program):
+    mean, squares = (
+        popops.SingleReduceOp(x, [0, 1], popops.ReduceParams(word, 1 / 52), FLOAT)
+        for word in ("ADD", "SQUARE_ADD")
+    )
+    mean, squares = popops.reduce_many(graph, [mean, squares], program)
+    return mean, popops.map(graph, expr._2 - expr._1 * expr._1, [mean, squares], program)
+
+
 # %% 03.4: the readings gathered
 # clause: no more than two numbers from each tile may travel
 # not yet: bytes cross
@@ -542,7 +577,7 @@ def dropout(graph, x, seed, keep, program):
 
 
 # %% 03.5: Python's chance
-# not yet: drawn when the program was written, by Python
+# not yet: the mask does not depend on the seed
 def dropout(graph, x, seed, keep, program):
     values = np.random.default_rng(0).random(x.shape) < keep
     mask = graph.add_constant(FLOAT, x.shape, values / keep, "mask")
@@ -617,6 +652,19 @@ def dropout(graph, x, seed, keep, program):
     mask = poprand.bernoulli(graph, seed, 1, x[:, :half], FLOAT, keep, program)
     mask = mask.reshape((rows * half, 1)).broadcast(2, 1).reshape((rows, 2 * half))
     mask = mask[:, : x.shape[1]]
+    return popops.map(graph, expr._1 * expr._2 / keep, [x, mask], program)
+
+
+# %% 03.5: the mask of a tile for all its rows
+# clause: each number
+# not yet: of the mask is as 13 rows further expected: about 50 % why: numbers share their fate: one
+#   draw was made for several of them
+def dropout(graph, x, seed, keep, program):
+    from ipu_teach import concat
+
+    tiles = graph.target.num_tiles
+    mask = poprand.bernoulli(graph, seed, 1, x[:tiles], FLOAT, keep, program)
+    mask = concat([mask[row % tiles].reshape((1, x.shape[1])) for row in range(x.shape[0])], 0)
     return popops.map(graph, expr._1 * expr._2 / keep, [x, mask], program)
 
 
@@ -734,3 +782,9 @@ def column_sums(graph, x, program):
 def column_sums(graph, x, program):
     sums = popops.reduce(graph, x, [0], program)
     return popops.mul(graph, sums, 1 / x.shape[0], program)
+
+
+# %% 03.w3: one sum for all
+# not yet: that is one number for the whole of x
+def column_sums(graph, x, program):
+    return popops.reduce(graph, x, [0, 1], program)

@@ -160,12 +160,12 @@ def _prefix_max(answer: type[Vertex]) -> Passed:
             advice = "write self.out[i] = … in the loop."
         elif not why and run == 0 and 1 < len(empty) == len(actual) - empty[0]:
             why = f"from place {empty[0]} on nothing was stored."
-            advice = "where does the loop end? range(len(self.x)) goes through all of x."
+            advice = "let the loop go through all of x: range(len(self.x))."
         elif not why:
             why, advice = _began(trial_run, rows)
         if not why and run == 0 and np.array_equal(actual[:-1], right[:-1]):
             why = "the last place is wrong, and only that one."
-            advice = "where does the loop end? range(n) ends at n - 1."
+            advice = "let the loop go up to the last place: range(n) ends at n - 1."
         elif not why and not special.startswith("of "):
             why = f"the other rows are right. What is special here: {special}."
         place = int(np.argmax(actual != right))
@@ -351,7 +351,7 @@ def _idle_workers(graph: Graph, report: Report) -> tuple[str, str]:
         )
     return (
         "all six work, and each turn of their loops costs too much.",
-        "what does observe say of your codelets, line by line?",
+        "look for the dearest line of your codelets: show.code(observe(…)).",
     )
 
 
@@ -558,32 +558,32 @@ MUTANTS: tuple[tuple[Callable[[Row], None], str, str], ...] = (
     (
         _from_zero,
         "begins at 0 instead of the first number.",
-        "is there a row among yours in which every number is below 0?",
+        "add a row in which every number is below 0: [-3, -1, -4].",
     ),
     (
         _from_far_below,
         "begins at -1,000 instead of the first number: somebody thought that low enough.",
-        "is there a row among yours in which every number is below that? FLOAT goes down to -3e38.",
+        "add a row in which every number is below that: [-3e38, -1e38].",
     ),
     (
         _whole_numbers,
         "holds its largest in a whole number, so that fractions are cut off.",
-        "use numbers with fractions.",
+        "add a row of numbers with fractions: [0.5, 1.25, 0.75].",
     ),
     (
         _last_ignored,
         "never looks at the last number.",
-        "that shows only where the last number is the largest.",
+        "add a row whose last number is the largest: [3, 1, 4].",
     ),
     (
         _off_by_one,
         "is one place late: each place lacks its own number.",
-        "compare every place, in a row that rises somewhere in the middle.",
+        "compare every place, in a row that rises in the middle: [1, 3, 2].",
     ),
     (
         _in_place,
         "gives the right out, and changes x on the way.",
-        'who reads x after it gets other numbers: look at what run_one gives back as "x".',
+        'compare what run_one gives back as "x" with the row.',
     ),
 )
 
@@ -770,11 +770,11 @@ def _misjudged(actual: Array, right: Array) -> tuple[str, str]:
             "leave out the 6: asked are worker cycles.",
         )
     if near(right / WORKERS):
-        return "it was divided by six. A vertex has one worker.", "let it have all its cycles."
+        return "it was divided by six. A vertex has one worker.", "leave the division out."
     if near(right[0] - 4 * lengths[0] - new[0] + 4 * new):
         return (
             "it counts the cycles only of those that are larger than all before.",
-            "every number is read, compared and stored: `length` of them.",
+            "multiply the cycles of a turn by `length`, and add one for each of the `new`.",
         )
     if near(right + lengths - 2 * new):
         why = "it counts those that are not larger. A new largest is what takes a cycle more."
@@ -782,7 +782,7 @@ def _misjudged(actual: Array, right: Array) -> tuple[str, str]:
     if near(right - new):
         return (
             "a new largest number costs a cycle more, for it is read once more.",
-            "where does `new` belong?",
+            "add `new` once.",
         )
     if near(right - new + lengths):
         return (
@@ -800,17 +800,20 @@ def _misjudged(actual: Array, right: Array) -> tuple[str, str]:
     if missing.max() < 0 and missing.max() - missing.min() <= 0.5:
         return (
             f"{number(-missing[0])} cycles too many, whatever the length.",
-            "what does the vertex do once?",
+            "take them away: they belong to no turn of the loop.",
         )
     if np.ptp(actual) == 0:
-        return "it is the same for every length.", "what does one turn of the loop cost?"
+        return "it is the same for every length.", "multiply the cycles of a turn by length."
     if np.ptp(actual / lengths) <= 1e-9 * np.abs(actual).max():
         return (
             "it grows with the length and with nothing else. That fits for one length: there is a "
             "part that does not grow.",
             "compare observe for two lengths: the difference is the loop's, and the rest is not.",
         )
-    return "", "what do the lines cost in observe, for a row of 1 and for a row of 2?"
+    return "", (
+        "subtract observe(Peaks, x=[2], out=1).cycles from observe(Peaks, x=[2, 1], out=2).cycles: "
+        "that is a turn without a new largest."
+    )
 
 
 def _on_tile_3(_: Answer, run: Ran) -> None:
@@ -848,27 +851,42 @@ def _pieces(answer: Piece) -> Passed:
 def _uneven(answer: Piece, n: int, pieces: list[tuple[int, int]]) -> tuple[str, str, str] | None:
     """Return (call, actual, expected) if six pieces do not divide `n` elements evenly.
 
-    If they do, return None.
+    If they do, return None. The expected pieces follow from `n` alone.
     """
-    at = 0
-    sizes = []
+    pairs = list[tuple[int, int]]()
     for k, piece in enumerate(pieces):
-        pair = [plain(end) for end in piece] if isinstance(piece, (tuple, list)) else []
-        description = call_text(answer, (n, k))
-        if len(pair) != 2 or not all(isinstance(end, int) for end in pair):
-            return description, quoted(piece), "(begin, end), two whole numbers"
-        if pair[0] != at or k == 5 and pair[1] != n:
-            wanted = f"a piece from {at} on" if pair[0] != at else f"an end at {n}, behind the last"
-            return description, quoted(piece), wanted
-        at = int(pair[1] or 0)
-        sizes.append(at - int(pair[0] or 0))
-    if max(sizes) - min(sizes) <= 1:
+        ends = [plain(end) for end in piece] if isinstance(piece, (tuple, list)) else []
+        if len(ends) != 2 or not all(isinstance(end, int) for end in ends):
+            return call_text(answer, (n, k)), quoted(piece), "(begin, end), two whole numbers"
+        pairs.append((int(ends[0] or 0), int(ends[1] or 0)))
+    sizes = [end - begin for begin, end in pairs]
+    is_joined = [0, *(end for _, end in pairs)] == [*(begin for begin, _ in pairs), n]
+    if is_joined and max(sizes) - min(sizes) <= 1:
         return None
-    message = f"pieces of {', '.join(map(str, sizes))}"
-    return f"six pieces of {n}", message, "sizes that differ by one at most"
+    if is_joined:
+        actual = f"pieces of {', '.join(map(str, sizes))}"
+        return f"six pieces of {n}", actual, "sizes that differ by one at most"
+    for k, (begin, end) in enumerate(pairs):
+        for place, verb, at in ((k, "begins", begin), (k + 1, "ends", end)):
+            if at not in (right := _borders(n, place)):
+                expected = f"a piece that {verb} at {' or '.join(map(str, right))}"
+                return call_text(answer, (n, k)), quoted(pairs[k]), expected
+    k = next(k for k in range(5) if pairs[k][1] != pairs[k + 1][0])
+    return (
+        f"{name_of(answer)}({n}, {k}) and {name_of(answer)}({n}, {k + 1})",
+        f"{pairs[k]} and {pairs[k + 1]}",
+        "a piece that begins where the one before it ends",
+    )
 
 
-SIDE = "write the six pieces of 97 down, one behind the other."
+def _borders(n: int, place: int) -> range:
+    """Return where piece `place` of six even pieces of `n` elements may begin."""
+    share, longer = divmod(n, 6)
+    fewest = max(0, place - (6 - longer))  # pieces before it that are longer by one
+    return range(place * share + fewest, place * share + min(place, longer) + 1)
+
+
+SIDE = "write down (begin, end) of the six pieces of 97: each begins where the one before it ends."
 ROW = np.array([3, -1.5, 0.25, 8, -6], np.float32)
 HALF_A_ROW = {"x": Var(FLOAT, 5, 0, [ROW]), "out": Var(FLOAT, 5, 0, right=[ROW / 2])}
 HALVES = Trial("5 numbers", HALF_A_ROW, form=codelet, tiles=1)

@@ -61,7 +61,7 @@ def one_per_row(graph, matrix, vector, result):
 
 # %% 05.1: last column dropped
 # why:  the last column plays no part.
-# next: where does the loop over a row end?
+# next: let the loop go to the end of the row: range(len(self.a)).
 class DotProduct(Vertex):
     a: Input[Vector[FLOAT]]
     b: Input[Vector[FLOAT]]
@@ -559,7 +559,7 @@ def one_per_row(graph, matrix, vector, result):
 # %% 05.2: mean over the tiles
 # clause: Estimated tile cycles
 # why:  this is the mean over the tiles. The superstep is as long as its fullest tile.
-# next: a tile has whole pieces: round rows * pieces / tiles up.
+# next: round rows * pieces / tiles and rows / tiles up: -(-a // b).
 def planned(rows, cols, pieces, tiles, dot, add):
 
     def up(a, b):
@@ -591,7 +591,7 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 # %% 05.2: six workers share a vertex
 # why:  six workers share no vertex: the seventh costs a whole further round.
-# next: rounds = vertices / 6, rounded up; a tile takes 6 * rounds * worker cycles.
+# next: multiply the cycles of a vertex by 6 and by the rounds: vertices / 6, rounded up.
 def planned(rows, cols, pieces, tiles, dot, add):
 
     def up(a, b):
@@ -607,7 +607,7 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 # %% 05.2: worker cycles
 # why:  these are worker cycles: a worker has its turn in one cycle of six.
-# next: a tile takes six times its busiest worker.
+# next: multiply the cycles of the busiest worker by 6, in parts 2 and 4.
 def planned(rows, cols, pieces, tiles, dot, add):
 
     def up(a, b):
@@ -623,7 +623,7 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 # %% 05.2: six times every vertex
 # why:  each vertex is counted six times, and the six workers work side by side.
-# next: count rounds of six vertices.
+# next: multiply by the rounds, vertices / 6 rounded up, and not by the vertices.
 def planned(rows, cols, pieces, tiles, dot, add):
 
     def up(a, b):
@@ -640,7 +640,7 @@ def planned(rows, cols, pieces, tiles, dot, add):
 # %% 05.2: the shortest piece
 # clause: with each row cut into `pieces`
 # why:  cols // pieces is the shortest piece, and the longest one counts.
-# next: round cols / pieces up.
+# next: round cols / pieces up: -(-cols // pieces).
 def planned(rows, cols, pieces, tiles, dot, add):
 
     def up(a, b):
@@ -656,7 +656,7 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 # %% 05.2: no vector
 # why:  the parts of the vector come from other tiles, and the exchange is left out.
-# next: a tile receives 4 bytes in a cycle, so a FLOAT is a cycle.
+# next: add part 1: the length of a part of the vector, times the parts that the tile needs.
 def planned(rows, cols, pieces, tiles, dot, add):
 
     def up(a, b):
@@ -672,8 +672,7 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 # %% 05.2: the whole vector
 # why:  every tile receives the whole vector here. It needs the columns of its pieces alone.
-# next: a tile with up to `rows` pieces needs one piece of the vector; with more, another one for
-#   each `rows`.
+# next: multiply the length of a part by the tile's pieces / rows, rounded up, and not by `pieces`.
 def planned(rows, cols, pieces, tiles, dot, add):
 
     def up(a, b):
@@ -689,7 +688,7 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 # %% 05.2: a part for each piece
 # why:  the same part of the vector is counted once for each piece, and it comes once.
-# next: pieces of different rows share their part: count pieces of a tile / rows, rounded up.
+# next: divide the tile's pieces by rows, and round up: that many parts come.
 def planned(rows, cols, pieces, tiles, dot, add):
 
     def up(a, b):
@@ -705,7 +704,7 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 # %% 05.2: one part for every tile
 # why:  a tile with more than `rows` pieces needs more than one part of the vector.
-# next: pieces of the fullest tile / rows, rounded up, is how many parts come.
+# next: multiply the length of a part by the fullest tile's pieces / rows, rounded up.
 def planned(rows, cols, pieces, tiles, dot, add):
 
     def up(a, b):
@@ -721,7 +720,7 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 # %% 05.2: adding up one row
 # why:  a tile adds up several rows, one after another for each worker.
-# next: rows / tiles, rounded up, is how many; six of them are a round.
+# next: multiply part 4 by the rounds: rows / tiles, rounded up, by six, rounded up.
 def planned(rows, cols, pieces, tiles, dot, add):
 
     def up(a, b):
@@ -769,7 +768,7 @@ def planned(rows, cols, pieces, tiles, dot, add):
 # %% 05.2: dot in place of add
 # clause: `dot(n)` and `add(n)`
 # why:  sums were given the price of dot products: adding up costs what add says.
-# next: six rounds of add(pieces).
+# next: use add(pieces) in part 4.
 def planned(rows, cols, pieces, tiles, dot, add):
 
     def up(a, b):
@@ -785,7 +784,7 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 # %% 05.2: Graphcore's guess built in
 # why:  it is right by Graphcore's guess, whatever it is given: prices are given as dot and add.
-# next: call dot(…) and add(…).
+# next: take the worker cycles from dot(…) in part 2 and from add(…) in part 4.
 def planned(rows, cols, pieces, tiles, dot, add):
 
     def up(a, b):
@@ -801,7 +800,7 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 # %% 05.2: bytes
 # why:  these are bytes: a tile receives four of them in a cycle.
-# next: a FLOAT is 4 bytes, so it is a cycle.
+# next: count one cycle for each FLOAT that comes, and not four.
 def planned(rows, cols, pieces, tiles, dot, add):
 
     def up(a, b):
@@ -817,7 +816,7 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 # %% 05.2: no second superstep
 # why:  what comes after is left out: the pieces of each row are added up in a second superstep.
-# next: count its exchange, and its sums.
+# next: add parts 3 and 4: the pieces that come back, and the sums.
 def planned(rows, cols, pieces, tiles, dot, add):
 
     def up(a, b):
@@ -833,7 +832,7 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 # %% 05.2: pieces do not travel
 # why:  the pieces have to come to where they are added: the second exchange is left out.
-# next: a row has `pieces` numbers to fetch, a cycle each.
+# next: add part 3: `pieces` cycles for each row that the fullest tile adds up.
 def planned(rows, cols, pieces, tiles, dot, add):
 
     def up(a, b):
@@ -849,7 +848,7 @@ def planned(rows, cols, pieces, tiles, dot, add):
 
 # %% 05.2: no adding up
 # why:  the second superstep computes, too: it adds up the pieces of each row.
-# next: add(pieces) is the worker's time for a row.
+# next: add part 4: 6 * add(pieces) for each round of six rows.
 def planned(rows, cols, pieces, tiles, dot, add):
 
     def up(a, b):
@@ -1007,7 +1006,7 @@ def in_pieces(graph, matrix, vector, result, pieces=None):
 
 # %% 05.3: all but the last piece
 # why:  the last piece of each row was left out.
-# next: range(pieces) goes from 0 to pieces - 1: is it range(pieces - 1) somewhere?
+# next: add up all pieces of a row: range(pieces) goes from 0 to pieces - 1.
 def in_pieces(graph, matrix, vector, result, pieces=None):
     (rows, cols), tiles = matrix.shape, graph.target.num_tiles
     pieces = pieces or 12
@@ -1120,7 +1119,7 @@ def in_pieces(graph, matrix, vector, result, pieces=None):
 
 
 # %% 05.3: row by row
-# not yet: they need all of it
+# not yet: its pieces are of many columns
 def in_pieces(graph, matrix, vector, result, pieces=None):
     (rows, cols), tiles = matrix.shape, graph.target.num_tiles
     pieces = pieces or 12
@@ -1185,7 +1184,7 @@ def in_pieces(graph, matrix, vector, result, pieces=None):
 
 
 # %% 05.3: the matrix lies elsewhere
-# not yet: pieces of the matrix travel, too
+# not yet: of the matrix: pieces of it travel, too
 def in_pieces(graph, matrix, vector, result, pieces=None):
     (rows, cols), tiles = matrix.shape, graph.target.num_tiles
     pieces = pieces or 12
@@ -1496,7 +1495,7 @@ def frugal(graph, a, b, prog):
 
 # %% 05.4: not little enough
 # clause: in little memory
-# not yet: the fullest tile still holds too much
+# not yet: the fullest tile still holds too much. next: cut the inner dimension
 def frugal(graph, a, b, prog):
     return poplin.mat_mul(graph, a, b, prog, available_memory_proportion=0.15)
 
@@ -1515,7 +1514,7 @@ def frugal(graph, a, b, prog):
 
 
 # %% 05.4: columns, one after another
-# not yet: in 8 supersteps
+# not yet: the columns of b are cut, and each piece needs all of a
 from ipu_teach import concat
 
 
@@ -1523,6 +1522,26 @@ def frugal(graph, a, b, prog):
     n = b.shape[1]
     parts = [b[:, i * n // 4 : (i + 1) * n // 4] for i in range(4)]
     return concat([poplin.mat_mul(graph, a, part, prog) for part in parts if part.shape[1]], 1)
+
+
+# %% 05.4: rows, one after another
+# not yet: the rows of a are cut, and each piece needs all of b
+from ipu_teach import concat
+
+
+def frugal(graph, a, b, prog):
+    m = a.shape[0]
+    parts = [a[i * m // 8 : (i + 1) * m // 8] for i in range(8)]
+    return concat([poplin.mat_mul(graph, part, b, prog) for part in parts if part.shape[0]], 0)
+
+
+# %% 05.4: the inner dimension in halves
+# not yet: the inner dimension is cut into 2 pieces
+def frugal(graph, a, b, prog):
+    half = a.shape[1] // 2
+    c = poplin.mat_mul(graph, a[:, :half], b[:half], prog)
+    poplin.mat_mul_acc(graph, c, 1, a[:, half:], b[half:], prog)
+    return c
 
 
 # %% 05.4: in HALF
@@ -1884,7 +1903,7 @@ def two_halves(graph, row, vector, halves):
 # %% 05.w3: the rows
 # clause: what does a piece need of a
 # why:  each piece of the rows needs all of b, so nearly as much comes for a while as before.
-# next: of which cut does a piece need less of both?
+# next: choose the cut whose pieces need a quarter of a and a quarter of b.
 which = "rows"
 
 
@@ -1892,5 +1911,5 @@ which = "rows"
 # clause: Which of the three keeps both limits?
 # why:  that saves memory and is too slow: a piece leaves each of 13 tiles four columns, in a panel
 #   that is 16 wide.
-# next: which cut leaves the blocks as wide as they were?
+# next: choose the cut that leaves all columns of b in each piece, and not all of b.
 which = "columns"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from types import EllipsisType
 from typing import Generic, TypeVar, cast
 
@@ -20,7 +20,15 @@ from ipu_course.checking.calling import Answer, Broken, answering, call_made
 from ipu_course.checking.comparing import compare_value, gives_alike
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
 from ipu_course.checking.mistakes import Reason, first, suspects
-from ipu_course.checking.programs import OTHER, SYNC, TILES, graph_of, loaded, run_once
+from ipu_course.checking.programs import (
+    OTHER,
+    SYNC,
+    TILES,
+    graph_of,
+    loaded,
+    run_once,
+    tiles_of,
+)
 from ipu_course.checking.quoting import difference, name_of, plain, quoted, returned, said_by
 from ipu_course.checking.trial import (
     Built,
@@ -63,6 +71,7 @@ from ipu_teach.types import Array, DType
 
 FLOAT_BYTES = 4
 Peak = tuple[int, int, list[str]]  # the fullest tile, the fullest step, the largest live variables
+Split = tuple[int, int]  # bytes that are always live, and the most bytes of the others
 Parted = TypeVar("Parted", bound=tuple[object, ...])
 
 
@@ -106,12 +115,14 @@ class Layers:
     """A program of steps, each of which reads two variables and writes a whole third one.
 
     `names` and `sizes` (FLOATs per tile) are of the variables, the last of which is a constant.
-    `steps`: the variables that each step reads, and the one that it writes.
+    `steps`: the variables that each step reads, and the one that it writes. `away`: for each step,
+    how many tiles its vertices are from their data.
     """
 
     names: tuple[str, ...]
     sizes: Array
     steps: tuple[tuple[tuple[int, int], int], ...]
+    away: tuple[int, ...]
 
     @property
     def live(self) -> Array:
@@ -140,6 +151,22 @@ class Layers:
         bytes_per_step: Array = FLOAT_BYTES * self.live.astype(np.int64) @ self.sizes
         return bytes_per_step
 
+    @property
+    def copies(self) -> Array:
+        """int64[steps, tiles]: bytes of the copies that vertices have of other tiles' data."""
+        rows = [
+            np.roll(self.sizes[list({*reads, writes})].sum(axis=0), away) * bool(away)
+            for (reads, writes), away in zip(self.steps, self.away, strict=True)
+        ]
+        bytes_per_step: Array = FLOAT_BYTES * np.array(rows)
+        return bytes_per_step
+
+    @property
+    def split(self) -> Split:
+        """The bytes that are always live, and the most bytes of others that are live at once."""
+        others = self.live[:, :-1].astype(np.int64) @ self.bytes[:-1]
+        return int(self.bytes[-1]), int(others.max())
+
     def largest(self, places: Array, sizes: Array) -> list[str]:
         """Return the names of the three largest variables, the largest first.
 
@@ -148,8 +175,8 @@ class Layers:
         order = [int(i) for i in np.argsort(-sizes, kind="stable") if places[i]]
         return [self.names[i] for i in order[:3]]
 
-    def report(self, away: int = 0) -> Report:
-        """Return the report of the compiled program. Each vertex is `away` tiles from its data."""
+    def report(self) -> Report:
+        """Return the report of the compiled program."""
         tiles = self.sizes.shape[1]
         graph = graph_of(tiles)
         program = Sequence()
@@ -172,15 +199,18 @@ class Layers:
                 vertex = graph.add_vertex(
                     compute_set, Layer, dict(zip(("x", "y", "out"), parts, strict=True))
                 )
-                graph.set_tile_mapping(vertex, (tile + away) % tiles)
+                graph.set_tile_mapping(vertex, (tile + self.away[place]) % tiles)
             program.add(Execute(compute_set))
         return Engine(graph, program).report
 
 
-def _layers(draw: np.random.Generator, tiles: int, variables: int, again: bool = False) -> Layers:
+def _layers(
+    draw: np.random.Generator, tiles: int, variables: int, away: int = 0, again: bool = False
+) -> Layers:
     """Return a chain of steps, some of which also read the result of an earlier step.
 
-    `again`: the first two variables are written a second time.
+    `away`: how many tiles all vertices are from their data. `again`: the first two variables are
+    written a second time.
     """
     sizes = (
         2
@@ -193,41 +223,54 @@ def _layers(draw: np.random.Generator, tiles: int, variables: int, again: bool =
         before = written[place - 1]
         early = written[draw.integers(max(0, place - 3), place)]
         steps.append(((before, before if again else early), written[place]))
-    return Layers((*draw.permutation(NAMES)[:variables].tolist(), TABLE), sizes, tuple(steps))
+    names = (*draw.permutation(NAMES)[:variables].tolist(), TABLE)
+    return Layers(names, sizes, tuple(steps), (away,) * len(steps))
 
 
-def _peak(case: Layers, away: int) -> tuple[int, int]:
-    """Return the fullest tile, and the step at which all tiles together have most bytes live.
+def _copying(draw: np.random.Generator, tiles: int) -> Layers:
+    """Return three steps, the last of which has copies of other tiles' data.
 
-    Vertices that are `away` from their data have copies of everything live; such a program has one
-    step.
+    Most bytes of variables are live at the second step, and most bytes with the copies at the last.
     """
-    bytes_held = case.held + np.roll(case.held, away, axis=1) * bool(away)
+    scale = draw.integers(90, 110)
+    sizes = np.array([20, 12, 12, 1])[:, None] * scale + 2 * draw.integers(0, 50, (4, tiles))
+    names = (*draw.permutation(NAMES)[:3].tolist(), TABLE)
+    return Layers(names, sizes, (((3, 3), 0), ((0, 0), 1), ((1, 1), 2)), (0, 0, 1))
+
+
+def _peak(case: Layers) -> tuple[int, int]:
+    """Return the fullest tile, and the step at which all tiles together have most bytes live."""
+    bytes_held = case.held + case.copies
     return int(bytes_held.max(axis=0).argmax()), int(bytes_held.sum(axis=1).argmax())
 
 
+COPIES = "the last step fetches copies of other tiles' data"
+
+
 @cache
-def _peak_cases() -> tuple[tuple[str, Layers, int], ...]:
+def _peak_cases() -> tuple[tuple[str, Layers], ...]:
     copies = "each tile fetches copies of what lies on the tile before it"
     return (
-        *(("", _layers(np.random.default_rng([601, draw]), TILES, 7), 0) for draw in CLEAR),
-        ("there are five tiles", _layers(np.random.default_rng(611), 5, 4), 0),
-        ("there is one tile", _layers(np.random.default_rng(612), 1, 5), 0),
-        ("only two variables are live", _layers(np.random.default_rng(613), 7, 1), 0),
-        (copies, _layers(np.random.default_rng(622), 7, 1), 1),
+        *(("", _layers(np.random.default_rng([601, draw]), TILES, 7)) for draw in CLEAR),
+        ("there are five tiles", _layers(np.random.default_rng(611), 5, 4)),
+        ("there is one tile", _layers(np.random.default_rng(612), 1, 5)),
+        ("only two variables are live", _layers(np.random.default_rng(613), 7, 1)),
+        (copies, _layers(np.random.default_rng(622), 7, 1, away=1)),
+        (COPIES, _copying(np.random.default_rng(631), TILES)),
+        (COPIES, _copying(np.random.default_rng(632), 7)),
     )
 
 
 def _peaks(answer: Callable[[Report], Peak]) -> Passed:
     wrong: list[tuple[NotYet, str]] = []
     expected = "a tile, a step, and three names"
-    for special, case, away in _peak_cases():
+    for special, case in _peak_cases():
         tiles = case.sizes.shape[1]
         description = (
             f"{name_of(answer)}(report) on a program of {counted(len(case.steps), 'step')} and "
             f"{counted(tiles, 'tile')}"
         )
-        report = case.report(away)
+        report = case.report()
         tile, step, names = _parts(call_made(answer, description, report), description, expected, 3)
         if isinstance(names, (str, EllipsisType)) or not all(
             issubclass(type(name), str) for name in _rows(names)
@@ -242,14 +285,14 @@ def _peaks(answer: Callable[[Report], Peak]) -> Passed:
         words = [*map(str.__str__, _rows(names))]
         fault = None
         if not wrong:
-            fault = _told(answer, case, away, report, tile=tile, step=step, names=words)
+            fault = _told(answer, case, report, tile=tile, step=step, names=words)
         if fault is not None:
             wrong.append((NotYet(description, *fault), special))
     raise_first(wrong)
     return Passed(
         f"{len(_peak_cases())} reports: their fullest tile, their fullest step, and what is live "
         "there",
-        evidence=[_peak(case, away) for _, case, away in _peak_cases()],
+        evidence=[_peak(case) for _, case in _peak_cases()],
     )
 
 
@@ -261,7 +304,6 @@ def _rows(names: list[str]) -> tuple[str | None, ...]:
 def _told(
     answer: Callable[[Report], Peak],
     case: Layers,
-    away: int,
     report: Report,
     *,
     tile: int,
@@ -273,7 +315,7 @@ def _told(
     `tile`, `step` and `names` are what the answer returned for the report. The result is None if
     all are right.
     """
-    first_tile, place = _peak(case, away)
+    first_tile, place = _peak(case)
     largest = case.largest(case.live[place], case.bytes)
 
     def known(parts: int, advice: str) -> Reason:
@@ -284,8 +326,8 @@ def _told(
 
             return of
 
-        other_reports = (case.report(away) for _, case, away in _peak_cases()[:2])
-        reports = [(report,), *((other,) for other in other_reports)]
+        others = [*_peak_cases()[:2], _peak_cases()[-1]]
+        reports = [(report,), *((other.report(),) for _, other in others)]
         alike = gives_alike(first_parts(answer), *reports)
         why, better = first(
             suspects("06.1"), lambda like: alike(first_parts(like)), tile=first_tile
@@ -317,22 +359,24 @@ def _told(
 
 
 @cache
-def _split_cases() -> tuple[tuple[str, Layers, int], ...]:
+def _split_cases() -> tuple[tuple[str, Layers], ...]:
     draw = np.random.default_rng(602)
     return (
-        ("", _layers(draw, TILES, 6), 1),
-        ("", _layers(draw, TILES, 7, again=True), 0),
-        ("", _layers(draw, 7, 5, again=True), 2),
-        ("there is one tile", _layers(draw, 1, 4), 0),
-        ("there is one step", _layers(draw, TILES, 1), 0),
+        ("", _layers(draw, TILES, 6, away=1)),
+        ("", _layers(draw, TILES, 7, again=True)),
+        ("", _layers(draw, 7, 5, away=2, again=True)),
+        ("there is one tile", _layers(draw, 1, 4)),
+        ("there is one step", _layers(draw, TILES, 1)),
+        (COPIES, _copying(draw, TILES)),
+        (COPIES, _copying(draw, 7)),
     )
 
 
 def _splits(answer: Callable[[Report], tuple[int, int]]) -> Passed:
     wrong: list[tuple[NotYet, str]] = []
     expected = "two numbers of bytes"
-    for special, case, away in _split_cases():
-        report = case.report(away)
+    for special, case in _split_cases():
+        report = case.report()
         description = (
             f"{name_of(answer)}(report) on a program of {counted(len(case.steps), 'step')}"
         )
@@ -344,13 +388,12 @@ def _splits(answer: Callable[[Report], tuple[int, int]]) -> Passed:
                 expected=expected,
                 next_step="count bytes: variable.bytes.",
             )
-        always = int(case.bytes[-1])
-        others = case.live[:, :-1].astype(np.int64) @ case.bytes[:-1]
-        if actual != (right := (always, int(others.max()))) and not wrong:
+        if actual != (right := case.split) and not wrong:
             pairs = [(report, actual, right)]
-            _, other, other_away = _split_cases()[case is _split_cases()[0][1]]
-            with suppress(Exception):  # then there is one case only
-                pairs.append(_split(answer, other, other_away))
+            for _, other in (*_split_cases()[:2], _split_cases()[-1]):
+                with suppress(Exception):  # then there is a case less
+                    always, most = answer(other_report := other.report())
+                    pairs.append((other_report, (always, most), other.split))
             why, advice = _missplit(pairs)
             message = f"{number(actual[0])} bytes always, {number(actual[1])} at most besides"
             wrong.append(
@@ -367,23 +410,10 @@ def _splits(answer: Callable[[Report], tuple[int, int]]) -> Passed:
             )
     raise_first(wrong)
     return Passed(
-        f"{len(_split_cases())} reports, one of them with copies of other tiles' data, two with "
+        f"{len(_split_cases())} reports, four of them with copies of other tiles' data, two with "
         "variables used twice",
-        evidence=[case.bytes for _, case, _ in _split_cases()],
+        evidence=[case.bytes for _, case in _split_cases()],
     )
-
-
-Split = tuple[int, int]  # bytes that are always live, and the most bytes of the others
-
-
-def _split(
-    answer: Callable[[Report], Split], case: Layers, away: int
-) -> tuple[Report, Split, Split]:
-    """Return a report, the answer's result for it, and the right result."""
-    report = case.report(away)
-    others = case.live[:, :-1].astype(np.int64) @ case.bytes[:-1]
-    always, most = answer(report)
-    return report, (always, most), (int(case.bytes[-1]), int(others.max()))
 
 
 def _missplit(cases: list[tuple[Report, Split, Split]]) -> Reason:
@@ -410,27 +440,35 @@ def _missplit(cases: list[tuple[Report, Split, Split]]) -> Reason:
         if all(why for why, _ in halves):
             why = " ".join(why for why, _ in halves)
             advice = halves[1][1]
-    return why, advice or "which variables are live at place 0, 1, 2, …?"
+    return (
+        why,
+        advice
+        or "print report.variables.live_at(place) for place 0, 1, 2, …, and add up its bytes.",
+    )
 
 
 def _copied(answer: Callable[[Report, int], int]) -> Passed:
-    for case, away in [(case, away) for special, case, away in _split_cases() if not special]:
-        report = case.report(away)
-        for place, ((x, y), out) in enumerate(case.steps):
+    cases = [case for special, case in _split_cases() if special in ("", COPIES)]
+    for case in cases:
+        report = case.report()
+        copies = case.copies.sum(axis=1).tolist()
+        for place, (away, right) in enumerate(zip(case.away, copies, strict=True)):
             description = f"{name_of(answer)}(report, {place}), with vertices "
             description += (
                 f"{counted(away, 'tile')} beside their data" if away else "beside their data"
             )
-            right = int(sum(case.bytes[i] for i in {x, y, out})) if away else 0
             actual = call_made(answer, description, report, place)
             if plain(actual) != right:
-                live = "which variables are live there, and how many bytes have they?"
-                places = [(report, k) for k in range(len(case.steps))]
+                live = "take the bytes of the step's variables away from the bytes of the step."
+                reports = {case: report, cases[0]: cases[0].report()}
+                places = [(r, k) for c, r in reports.items() for k in range(len(c.steps))]
                 refused = refusing("06.w1", gives_alike(answer, *places))
                 message = returned(actual) if plain(actual) is None else number(actual)
                 raise refused(description, message, number(right), live)
-    about = "three reports, step by step, with vertices on their data's tile and beside it"
-    return Passed(about, evidence=[case.bytes for _, case, away in _split_cases() if away])
+    about = (
+        f"{len(cases)} reports, step by step, with vertices on their data's tile and on other tiles"
+    )
+    return Passed(about, evidence=[case.bytes for case in cases if any(case.away)])
 
 
 # --- 06.3 -----------------------------------------------------------------------------------------
@@ -513,9 +551,7 @@ def _too_large(broken: Broken, rows: int) -> Exception:
         if error.report is not None
         else [error.tried]
     )
-    advice = (
-        f"how many of the {rows} rows does tile 0 need at once, to add them up one after another?"
-    )
+    advice = f"add the {rows} rows one after another, so that tile 0 has one of them at a time."
     return NotYet(
         broken.tried,
         f"still too much. {message[0]}",
@@ -530,7 +566,13 @@ def _missummed(run: Ran, rows: Array) -> Reason:
 
     The reason is a known mistake, or rows or elements that were left out.
     """
-    why, advice = run.trial.reason(run, "06.3", runs=1)
+    wrong = run.wrong("total")
+    assert wrong is not None
+    why, advice = run.trial.reason(run, "06.3", runs=wrong.run + 1)
+    if wrong.run and not why:
+        why = "the first run is right, and the second run starts from changed data."
+        advice = "begin in the program: Copy(readings[0], total), and add to total alone."
+        return why, advice
     actual = run.came[0]["total"]
     sums = np.cumsum(rows, axis=0)
     if not why and not np.isnan(actual).any():
@@ -538,7 +580,7 @@ def _missummed(run: Ran, rows: Array) -> Reason:
     for n in range(2, len(rows)):
         if not why and np.array_equal(actual, sums[n - 1]):
             why = f"these are the sums of the first {counted(n, 'row')}, not of all {len(rows)}."
-            advice = "there must be room for fewer rows at a time, and not for fewer rows."
+            advice = f"add all {len(rows)} rows, one after another."
     right = actual == sums[-1]
     if not why and run.unwritten("total"):
         why = (
@@ -549,7 +591,7 @@ def _missummed(run: Ran, rows: Array) -> Reason:
     if not why and right.any() and not right[int(np.argmin(right)) :].any():
         why = "the first places are right, and the rest was left out."
         advice = "what does not fit at once can come later."
-    return why, advice or "follow one place by hand: which row comes when?"
+    return why, advice or "follow total[0] by hand, row by row."
 
 
 # --- 06.4: a report, and one of the same program with something changed ---------------------------
@@ -745,7 +787,7 @@ def _retyped(answer: Callable[[Report, Report], str]) -> Passed:
         description = f"{name_of(answer)}(before, after) on two reports"
         actual = call_made(answer, description, pair.before, pair.after)
         if difference(actual, pair.changed[0]):
-            advice = 'compare(before, after).of("variables")'
+            advice = "return the name of the row whose note has dtype in it."
             reports = [(pair.before, pair.after) for pair in _pairs()]
             refused = refusing("06.w2", gives_alike(answer, *reports))
             raise refused(description, returned(actual), quoted(pair.changed[0]), advice)
@@ -757,7 +799,7 @@ def _change_mistake(pair: ReportPair, actual: tuple[str, ...]) -> tuple[str, str
     variable, step, kind = pair.changed
     sizes = {row.name: row.bytes for row in pair.before.variables}
     steps = {run.name: run.cycles for run in pair.before.steps()}
-    note = "what does the note of that variable say?"
+    note = "take the kind from the note of that variable: a dtype, a shape, or tiles."
     message = (
         (actual[0] not in steps and actual[0] != variable and pair.as_many, *COUNTED),
         (
@@ -779,7 +821,7 @@ def _change_mistake(pair: ReportPair, actual: tuple[str, ...]) -> tuple[str, str
         (
             actual[0] != variable,
             "that variable is the same in both reports.",
-            'which row of compare(before, after).of("variables") comes first?',
+            'take the first row of compare(before, after).of("variables").',
         ),
         (
             actual[1] != step and actual[1] == max(steps, key=lambda name: steps[name]),
@@ -1039,7 +1081,7 @@ def _row_mistake(rows: Array, actual_rows: Array) -> tuple[str, str, str, str]:
             actual,
             f"row {place}",
             "that row was there before.",
-            "where does the next read begin?",
+            "begin the next read where the last one ended: at first + 256.",
         )
     return actual, f"row {place}", "", "yield the rows as they were read."
 
@@ -1060,14 +1102,14 @@ class Total(Vertex):
         self.out = self.x.sum()
 
 
-def sums_in_place_cycles(moments: int, channels: int) -> int:
+def sums_in_place_cycles(moments: int, channels: int, tiles: int = TILES) -> int:
     """Return the modelled cycles of the sums if nothing has to be copied.
 
     Each channel's readings are then contiguous on the tile that adds them. According to
     docs/model.md, a sum takes its worker one cycle per FLOAT and 12 more, and six workers
     alternate.
     """
-    rounds = -(-channels // (6 * TILES))
+    rounds = -(-channels // (6 * tiles))
     return SYNC + 6 * rounds * (moments + 12)
 
 
@@ -1115,33 +1157,70 @@ def _places(answer: Callable[[Graph, int, int], Tensor]) -> Passed:
                 why=why,
                 next_step=advice,
             )
-        if channels == TILES:
-            trial_of_few = _summing(description, values)
-            sums_of_few = values.sum(axis=0)
     bars = Bars(round(1.05 * sums_in_place_cycles(MOMENTS, CHANNELS)), run.cycles, MODELLED)
     if bars.yours > bars.budget:
-        cycles = run.cycles
-        trial = run.trial
+        trials = [run.trial, _summing("26 channels", draw.random((40, 26)).astype(np.float32))]
+        cycles = [trial.of(answer).report.total_cycles for trial in trials]
 
         def takes_as_long(like: Answer) -> bool:
-            return bool(trial.of(like).report.total_cycles == cycles)
+            return [trial.of(like).report.total_cycles for trial in trials] == cycles
 
         crossing = number(int(run.report.exchange_bytes_per_tile[0].sum()))
         known = first(suspects("06.6"), takes_as_long, crossing=crossing)
         reason = known if any(known) else _why_late(run.report)
         raise NotYet(description, "the right sums, too late", "", *reason, bars)
-
-    def is_right(other_run: Ran) -> bool:
-        return np.array_equal(other_run.result, sums_of_few)
-
-    refuse_fixed_tiles(trial_of_few, answer, OTHER, is_right)
+    for moments, channels in ((7, TILES), (MOMENTS, CHANNELS)):
+        _refuse_other_machine(answer, moments, channels)
     bound = least_cycles(run.report, 1, touched=FLOAT_BYTES * MOMENTS * CHANNELS)
     return Passed(
-        f"four sizes; below, {CHANNELS} channels of {MOMENTS} readings",
+        f"four sizes, and two on {OTHER} tiles; below, {CHANNELS} channels of {MOMENTS} readings",
         bars,
         run.cycles,
         bound=bound,
     )
+
+
+def _refuse_other_machine(
+    answer: Callable[[Graph, int, int], Tensor], moments: int, channels: int
+) -> None:
+    """Raise `NotYet` if the sums are wrong, or slow, on a machine with another number of tiles."""
+    values = np.arange(moments * channels, dtype=np.float32).reshape(moments, channels) % 997
+    trial = _summing(f"{name_of(answer)}(graph, {moments}, {channels})", values).elsewhere(OTHER)
+    alike = gives_alike(partial(_tiles_of_channels, answer), *LAYOUTS)
+    refused = refusing("06.6", lambda like: alike(partial(_tiles_of_channels, like)))
+    advice = "map channel c to tile c * tiles // channels, and round down last."
+    try:
+        run = trial.of(answer)
+    except Broken as broken:
+        raise refused(
+            trial.tried, said_by(broken.error), "the same sums as on 13 tiles", advice
+        ) from None
+    if not np.array_equal(run.result, values.sum(axis=0)):
+        raise refused(trial.tried, "other sums", "the same as on 13 tiles", advice)
+    budget = round(1.05 * sums_in_place_cycles(moments, channels, OTHER))
+    if run.cycles > budget:
+        learner_tiles = _tiles_of_channels(answer, OTHER, channels)
+        right = [channel * OTHER // channels for channel in range(channels)]
+        place = next((c for c in range(channels) if learner_tiles[c] != right[c]), 0)
+        raise refused(
+            trial.tried,
+            f"the right sums, too late: channel {place} begins on tile {learner_tiles[place]}",
+            f"on tile {right[place]}",
+            advice,
+            bars=Bars(budget, run.cycles, MODELLED),
+        )
+
+
+LAYOUTS = ((OTHER, TILES), (OTHER, CHANNELS), (2 * TILES, CHANNELS), (20, 30))  # tiles, channels
+
+
+def _tiles_of_channels(
+    answer: Callable[[Graph, int, int], Tensor], tiles: int, channels: int
+) -> list[int]:
+    """Return the tile on which each channel begins."""
+    graph = graph_of(tiles)
+    first_moment: list[int] = tiles_of(graph, answer(graph, 2, channels))[0].tolist()
+    return first_moment
 
 
 def _tensor(
@@ -1195,15 +1274,15 @@ def _why_late(report: Report) -> tuple[str, str]:
     )
     if not pieces:
         why = (
-            f"nothing is put in order any more. Now {number(crossing)} bytes cross, and that takes "
-            "as long again."
+            f"{number(crossing)} bytes cross: readings are on other tiles than the vertices that "
+            "add them up."
         )
     elif crossing:
         why = f"{number(crossing)} bytes cross. And {pieces[0].lower()}{pieces[1:]}"
-    advice = "in which order does a variable keep its elements? Its last index runs fastest."
+    advice = "make a variable of shape (channels, moments): the last index runs fastest."
     return (
         why,
-        "let channel c lie where it is added up, side by side." if crossing else advice,
+        "map channel c to the tile that adds it up: c * tiles // channels." if crossing else advice,
     )
 
 

@@ -228,6 +228,19 @@ def peak(report):
     return tile.number, step.name, [variable.name for variable in largest]
 
 
+# %% 06.1: the step with most bytes of variables
+# clause: At which step do all tiles together hold most
+# why:  at that step the variables have most bytes. Copies of other tiles' data are held, too, and
+#   with them another step has more.
+# next: take the step with the largest step.bytes. The copies are in it.
+def peak(report):
+    tile = max(report.compilation.tiles, key=lambda tile: tile.memory.total.including_gaps)
+    steps = report.compilation.liveness_program_steps
+    step = max(steps, key=lambda step: sum(step.variables.values()))
+    largest = report.variables.live_at(step.number).largest("bytes", 3)
+    return tile.number, step.number, [variable.name for variable in largest]
+
+
 # %% 06.2: all others added up
 # why:  The others are added up as if all were there at once. What is dead leaves its bytes to what
 #   is live.
@@ -385,7 +398,7 @@ def split(report):
 # %% 06.2: each tile at its own time
 # why:  this is what tiles hold, with code and buffers, each at its own fullest moment. These need
 #   not be the same moment.
-# next: place by place: which variables are live there, and how large are they together?
+# next: add up the bytes of report.variables.live_at(place) for each place, and take the largest.
 def split(report):
     held = [tile.memory for tile in report.compilation.tiles]
     return sum(m.always_live_bytes for m in held), sum(m.not_always_live_bytes for m in held)
@@ -397,6 +410,17 @@ def split(report):
 def split(report):
     always = sum(variable.bytes for variable in report.variables.always_live())
     return always, sum(report.compilation.liveness_program_steps[-1].variables.values())
+
+
+# %% 06.2: at the step with most bytes
+# clause: Copies of other tiles' data are no variables
+# why:  These are the variables at the step with most bytes, copies of other tiles' data among them.
+#   At another step more bytes of variables are live.
+# next: take the largest sum(step.variables.values()) of all steps.
+def split(report):
+    always = sum(v.bytes for v in report.variables.always_live())
+    step = max(report.compilation.liveness_program_steps, key=lambda step: step.bytes)
+    return always, sum(step.variables.values())
 
 
 # %% 06.3: in HALF
@@ -443,6 +467,15 @@ def lean_total(graph, readings, total):
     for sensor in range(len(readings)):
         popops.add_in_place(graph, total, readings[sensor], program)
     return program
+
+
+# %% 06.3: added up in readings
+# not yet: the second run starts from changed data
+def lean_total(graph, readings, total):
+    program = Sequence()
+    for sensor in range(1, len(readings)):
+        popops.add_in_place(graph, readings[0], readings[sensor], program)
+    return Sequence(program, Copy(readings[0], total))
 
 
 # %% 06.3: nothing is added
@@ -851,7 +884,7 @@ def fed(disc):
 
 # %% 06.6: by moments
 # clause: Channel c is added up on tile
-# not yet: nothing is put in order any more
+# not yet: readings are on other tiles than the vertices
 def side_by_side(graph, moments, channels):
     readings = graph.add_variable(FLOAT, (moments, channels), "readings")
     for m in range(moments):
@@ -941,11 +974,48 @@ def side_by_side(graph, moments, channels):
 
 # %% 06.6: thirteen tiles
 # clause: Any number of tiles
-# not yet: somewhere 13 stands for the number of tiles
+# why:  somewhere 13 stands for the number of tiles.
+# next: put graph.target.num_tiles in its place.
 def side_by_side(graph, moments, channels):
     readings = graph.add_variable(FLOAT, (channels, moments), "readings")
     for c in range(channels):
         graph.set_tile_mapping(readings[c], c * 13 // channels)
+    return readings.transpose()
+
+
+# %% 06.6: the share rounded down
+# clause: on tile c * tiles // channels
+# why:  channels // tiles is rounded down, so that the shares do not come out even on 7 tiles.
+# next: map channel c to tile c * tiles // channels, and round down last.
+def side_by_side(graph, moments, channels):
+    readings = graph.add_variable(FLOAT, (channels, moments), "readings")
+    share = max(1, channels // graph.target.num_tiles)
+    for c in range(channels):
+        graph.set_tile_mapping(readings[c], c // share)
+    return readings.transpose()
+
+
+# %% 06.6: the share rounded down, and the rest on the last tile
+# clause: on tile c * tiles // channels
+# why:  channels // tiles is rounded down, and the last tile gets all that remains.
+# next: map channel c to tile c * tiles // channels, and round down last.
+def side_by_side(graph, moments, channels):
+    readings = graph.add_variable(FLOAT, (channels, moments), "readings")
+    share = max(1, channels // graph.target.num_tiles)
+    for c in range(channels):
+        graph.set_tile_mapping(readings[c], min(c // share, graph.target.num_tiles - 1))
+    return readings.transpose()
+
+
+# %% 06.6: the share rounded up
+# clause: on tile c * tiles // channels
+# why:  the share is rounded up, so the first tiles get more channels than they add up.
+# next: map channel c to tile c * tiles // channels, and round down last.
+def side_by_side(graph, moments, channels):
+    readings = graph.add_variable(FLOAT, (channels, moments), "readings")
+    share = -(-channels // graph.target.num_tiles)
+    for c in range(channels):
+        graph.set_tile_mapping(readings[c], c // share)
     return readings.transpose()
 
 
@@ -955,6 +1025,15 @@ def side_by_side(graph, moments, channels):
 # next: take the bytes of the variables away.
 def copied(report, place):
     return report.compilation.liveness_program_steps[place].bytes
+
+
+# %% 06.w1: all that is live taken away
+# clause: that are live and belong to no variable
+# why:  this also subtracts the variables that are always live, and step.bytes has none of them.
+# next: take away the bytes of step.variables alone.
+def copied(report, place):
+    step = report.compilation.liveness_program_steps[place]
+    return step.bytes - sum(variable.bytes for variable in report.variables.live_at(place))
 
 
 # %% 06.w1: the variables
@@ -984,7 +1063,7 @@ def copied(report, place):
 # %% 06.w2: the largest variable
 # clause: between which one variable got another dtype
 # why:  that is the largest variable, and it is the same in both.
-# next: which row of the comparison speaks of a dtype?
+# next: take the row of compare(before, after).of("variables") whose note has dtype in it.
 def retyped(before, after):
     return after.variables.largest("bytes", 1)[0].name
 

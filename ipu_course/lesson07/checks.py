@@ -199,7 +199,7 @@ def _errors_of_one(answer: Callable[..., Array]) -> Passed:
         error: Array = p - np.eye(len(p))[label]
         return error
 
-    advice = "which of the numbers is another?"
+    advice = "copy p, and take 1 away at place label."
     return compare(answer, right, cases, suspects("07.w1"), next_step=advice)
 
 
@@ -490,12 +490,16 @@ def _trainer(data: datasets.Dataset) -> Engine:
 
 @dataclass(frozen=True)
 class _Trained:
-    """The result of a training: the returned share, the epochs that ran, and the final weights."""
+    """The result of a training: the returned share, the final weights, and what ran.
+
+    `ran` and `tests_ran`: how many epochs and how many tests ran.
+    """
 
     tried: str
     data: datasets.Dataset
     share: float
     ran: int
+    tests_ran: int
     loads: int
     weights: Array
     bias: Array
@@ -525,7 +529,8 @@ def _train(answer: Callable[..., float]) -> Passed:
         share = _share_of(description, call_made(answer, description, engine, data, epochs))
         updates = next(p.executions for p in engine.report.compute_sets if p.name == "update")
         learnt = engine.read_tensor("weights"), engine.read_tensor("bias")
-        runs.append(_Trained(description, data, share, updates // 15, loads[0], *learnt))
+        tests_ran = sum(run.program == 1 for run in engine.report.runs)
+        runs.append(_Trained(description, data, share, updates // 15, tests_ran, loads[0], *learnt))
     full_run, short, turned_round = runs
     for run, epochs in ((full_run, EPOCHS), (short, 3)):
         _ran(
@@ -546,6 +551,13 @@ def _train(answer: Callable[..., float]) -> Passed:
         advice = "connect the pixels as numbers from 0 to 1, each batch beside its labels."
         raise NotYet(
             full_run.tried, f"{full_run.share:.4g}", expected=expected, why=why, next_step=advice
+        )
+    if full_run.tests_ran > 1:
+        raise NotYet(
+            full_run.tried,
+            f"the right share, after {full_run.tests_ran} tests",
+            expected="one test, after the last epoch",
+            next_step="call engine.run(1) once, after the loop over the epochs.",
         )
     return Passed(
         f"3 and {EPOCHS} epochs of 750 digits, beside plain numpy; and test labels that say "
@@ -1025,10 +1037,19 @@ def _read_ahead(answer: Feeds) -> Passed:
     )
 
 
+class _Marked(StreamCallback):
+    """A callback whose arrays hold NaN until the answer's `fetch` fills them."""
+
+    def __init__(self, callback: StreamCallback) -> None:
+        self.callback = callback
+
+    def fetch(self, array: Array) -> None:
+        array[:] = np.nan
+        self.callback.fetch(array)
+
+
 def _counting_up(answer: Answer) -> Passed:
     description = "a stream of 3 numbers, fetched 5 times"
-    size = 3
-    rounds = 5
     with answering(description):
         callback = answer() if isinstance(answer, type) else answer
     if not isinstance(callback, StreamCallback):
@@ -1038,6 +1059,29 @@ def _counting_up(answer: Answer) -> Passed:
             expected="a StreamCallback",
             next_step="class Counting(StreamCallback): …",
         )
+    if type(callback).prefetch is not StreamCallback.prefetch:
+        raise NotYet(
+            description,
+            f"{type(callback).__name__} has a prefetch",
+            expected="fetch alone",
+            next_step="leave prefetch out.",
+        )
+    firsts = _counted_up(callback, description)
+    if isinstance(answer, type):
+        description = f"a second {answer.__name__}(), {description}"
+        with answering(description):
+            callback = answer()
+        _counted_up(callback, description)
+    return Passed("two streams of 3 numbers, each fetched 5 times", evidence=firsts)
+
+
+def _counted_up(callback: StreamCallback, description: str) -> list[float]:
+    """Run a program that fetches 5 arrays of the callback, and return their first numbers.
+
+    :raises NotYet: if the arrays are not filled with 1, 2, …, 5.
+    """
+    size = 3
+    rounds = 5
     graph = graph_of()
     received = list[Array]()
     batch = graph.add_variable(FLOAT, size, "batch")
@@ -1049,33 +1093,34 @@ def _counting_up(answer: Answer) -> Passed:
     )
     engine.connect_stream_to_callback("check", lambda values: received.append(values.copy()))
     with answering(description):
-        engine.connect_stream_to_callback("numbers", callback)
+        engine.connect_stream_to_callback("numbers", _Marked(callback))
         engine.run()
     firsts = [float(row[0]) for row in received]
-    if not all((row == n).all() for n, row in enumerate(received, 1)):
-        why = ""
-        advice = "number n of the transfers has n in all its places."
-        if not any(firsts):
-            why = (
-                "the arrays are still empty: `array = …` gives the name to another one, and what "
-                "fetch returns nobody takes."
-            )
-            advice = "fill the one that came: array[:] = …"
-        elif len(set(firsts)) == 1:
-            why = "it counts anew each time."
-            advice = "keep the number: self.number += 1."
-        elif firsts == list(range(rounds)):
-            why = "it begins at 0."
-            advice = "count first, and fill then."
-        actual = quoted(firsts)
-        right = quoted(list(range(1, rounds + 1)))
-        if any(len(set(row)) > 1 for row in received):
-            actual = f"the first array is {quoted(received[0])}"
-            right = quoted(np.ones(size))
-            why = "not all places have the number."
-            advice = "array[:] = … fills all of them."
-        raise NotYet(description, actual, expected=right, why=why, next_step=advice)
-    return Passed(description, evidence=firsts)
+    if all((row == n).all() for n, row in enumerate(received, 1)):
+        return firsts
+    why = ""
+    advice = "keep a number in the object, add 1 to it in each fetch, and fill array[:] with it."
+    actual = quoted(firsts)
+    right = quoted(list(range(1, rounds + 1)))
+    if np.isnan(received).all():
+        actual = "5 arrays that were not filled"
+        why = "fetch wrote nothing into them. `array = …` would give the name to another array."
+        advice = "fill the array that fetch was given: array[:] = …"
+    elif any(np.isnan(row).any() or len(set(row)) > 1 for row in received):
+        actual = f"the first array is {quoted(received[0])}"
+        right = quoted(np.ones(size))
+        why = "not all places have the number."
+        advice = "array[:] = … fills all of them."
+    elif len(set(firsts)) == 1:
+        why = f"each array is filled with {number(firsts[0])}."
+        advice = "keep the number in the object: self.number += 1 in each fetch."
+    elif firsts == list(range(rounds)):
+        why = "it begins at 0."
+        advice = "count first, and fill then."
+    elif firsts == [firsts[0] + n for n in range(rounds)]:
+        why = f"this object begins at {number(firsts[0])}."
+        advice = "keep the count in self.number, which __init__ sets to 0."
+    raise NotYet(description, actual, expected=right, why=why, next_step=advice)
 
 
 def _pair(

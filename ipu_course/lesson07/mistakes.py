@@ -1319,7 +1319,7 @@ def errors(p, label):
 
 # %% 07.w2: a name for another array
 # clause: the first array it is given is filled with 1
-# not yet: gives the name to another one
+# not yet: would give the name to another array
 class Counting(StreamCallback):
     number = 0
 
@@ -1339,7 +1339,7 @@ class Counting(StreamCallback):
 
 
 # %% 07.w2: anew each time
-# not yet: it counts anew each time
+# not yet: each array is filled with 1
 class Counting(StreamCallback):
     def fetch(self, array):
         number = 0
@@ -1356,6 +1356,24 @@ class Counting(StreamCallback):
     def fetch(self, array):
         self.number += 1
         array[0] = self.number
+
+
+# %% 07.w2: one count for all objects
+# clause: the first array it is given is filled with 1
+# not yet: this object begins at 6
+class Counting(StreamCallback):
+    number = 0
+
+    def fetch(self, array):
+        Counting.number += 1
+        array[:] = Counting.number
+
+
+# %% 07.w2: always 0
+# not yet: each array is filled with 0
+class Counting(StreamCallback):
+    def fetch(self, array):
+        array[:] = 0
 
 
 # %% 07.w2: never begun

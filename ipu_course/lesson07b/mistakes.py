@@ -812,10 +812,23 @@ def pool_back(x, dy, k, stride):
     return dx / np.maximum(times, 1)
 
 
+# %% 07b.4: the last window alone
+# clause: Windows may overlap
+# why:  a later window overwrites the gradients of earlier windows that it overlaps.
+# next: add: dx[…] += …
+def pool_back(x, dy, k, stride):
+    dx = np.zeros_like(x)
+    for i, j in np.ndindex(dy.shape):
+        window = np.s_[i * stride : i * stride + k, j * stride : j * stride + k]
+        largest = x[window] == x[window].max()
+        dx[window] = largest * dy[i, j] / largest.sum()
+    return dx
+
+
 # %% 07b.5: as the multiplications
 # clause: The share of the units that has something to do
 # why:  this is how many multiplications are left. A panel does not care how many there are.
-# next: how deep and how wide is a group, and how much of a panel is that?
+# next: divide the weights of a group by the places of all panels of the group.
 def busy(places, ins, outs, groups):
     return 1 / groups
 
@@ -980,7 +993,7 @@ def train(cnn, images, labels, test_images, test_labels, epochs):
 
 # %% 07b.6: far too slow
 # clause: with **two** at least 94 % must be read right
-# not yet: the statistics kept: the rate remains
+# not yet: and the statistics kept. The rate was
 def train(cnn, images, labels, test_images, test_labels, epochs):
     draw, done = np.random.default_rng(1), 0
     steps = epochs * (len(images) // cnn.batch)
@@ -1062,8 +1075,8 @@ def train(cnn, images, labels, test_images, test_labels, epochs):
 
 
 # %% 07b.w2: a deviation
-# why:  that is the deviation, the root of the variance.
-# next: without the root.
+# why:  that is the standard deviation, the root of the variance.
+# next: leave the root out.
 def variance_of(n, total, squares):
     return max(0, squares / n - (total / n) ** 2) ** 0.5
 
@@ -1094,7 +1107,7 @@ def variance_of(n, total, squares):
 # %% 07b.w2: not about the mean
 # clause: the mean of the squared distances from their mean
 # why:  that is the mean of the squares, about 0 and not about the mean.
-# next: take the square of the mean away.
+# next: subtract the square of the mean.
 def variance_of(n, total, squares):
     return squares / n
 
@@ -1126,7 +1139,7 @@ def statistics(graph, x, replicas, together, program):
 # %% 07b.7: each for itself
 # clause: gives a tensor that is added up over all `replicas`
 # why:  each replica has the statistics of its own samples.
-# next: together(…) adds up over the replicas: put the sums through it.
+# next: put the sums through together(…), and divide by replicas * x.shape[0].
 def statistics(graph, x, replicas, together, program):
     n = x.shape[0]
     squared = popops.square(graph, x, program)
@@ -1140,7 +1153,7 @@ def statistics(graph, x, replicas, together, program):
 
 # %% 07b.7: variances about means of their own
 # why:  the mean is that of all samples, and the variance is the replica's own.
-# next: the squares go through together, too.
+# next: subtract the joint mean from x, and put the sums of the squares through together(…).
 def statistics(graph, x, replicas, together, program):
     n = x.shape[0]
     squared = popops.square(graph, x, program)
@@ -1156,7 +1169,7 @@ def statistics(graph, x, replicas, together, program):
 # %% 07b.7: divided by its own samples
 # clause: over **all samples
 # why:  the sums of all replicas are divided by the samples of one.
-# next: n is replicas * x.shape[0].
+# next: divide by replicas * x.shape[0].
 def statistics(graph, x, replicas, together, program):
     n = x.shape[0]
     squared = popops.square(graph, x, program)
@@ -1184,7 +1197,7 @@ def statistics(graph, x, replicas, together, program):
 
 # %% 07b.7: squares of one's own
 # why:  the sum is that of all replicas, the squares are one's own.
-# next: both go through together.
+# next: put the sums of the squares through together(…), too.
 def statistics(graph, x, replicas, together, program):
     n = replicas * x.shape[0]
     squared = popops.square(graph, x, program)
@@ -1198,7 +1211,7 @@ def statistics(graph, x, replicas, together, program):
 
 # %% 07b.7: about 0
 # why:  that is the mean of the squares, about 0 and not about the mean.
-# next: take the square of the mean away.
+# next: subtract the square of the mean.
 def statistics(graph, x, replicas, together, program):
     n = replicas * x.shape[0]
     squared = popops.square(graph, x, program)
@@ -1211,7 +1224,7 @@ def statistics(graph, x, replicas, together, program):
 
 # %% 07b.7: one less than there are
 # why:  the variance is divided by one less than there are samples.
-# next: it is the mean of the squared distances: divide by all of them.
+# next: divide by replicas * x.shape[0], and take nothing away from it.
 def statistics(graph, x, replicas, together, program):
     n = replicas * x.shape[0]
     squared = popops.square(graph, x, program)
@@ -1223,10 +1236,23 @@ def statistics(graph, x, replicas, together, program):
     return mean, popops.mul(graph, variance, n / (n - 1), program)
 
 
+# %% 07b.7: taken away the wrong way round
+# why:  the variance is below 0, because its two terms are in the wrong order.
+# next: popops.sub(graph, a, b, program) is a - b: put the mean of the squares first.
+def statistics(graph, x, replicas, together, program):
+    n = replicas * x.shape[0]
+    squares = popops.square(graph, x, program)
+    mean, square = (
+        popops.mul(graph, together(popops.reduce(graph, t, [0], program), program), 1 / n, program)
+        for t in (x, squares)
+    )
+    return mean, popops.sub(graph, popops.square(graph, mean, program), square, program)
+
+
 # %% 07b.7: a deviation
 # clause: the variance of each channel
-# why:  that is the deviation, the root of the variance.
-# next: without the root.
+# why:  that is the standard deviation, the root of the variance.
+# next: leave the root out.
 def statistics(graph, x, replicas, together, program):
     n = replicas * x.shape[0]
     squared = popops.square(graph, x, program)
@@ -1241,7 +1267,7 @@ def statistics(graph, x, replicas, together, program):
 # %% 07b.7: the other way round
 # clause: (mean, variance) of each channel
 # why:  the variance comes first here, and then the mean.
-# next: (mean, variance).
+# next: return mean, variance.
 def statistics(graph, x, replicas, together, program):
     n = replicas * x.shape[0]
     squared = popops.square(graph, x, program)

@@ -265,7 +265,8 @@ def train(engine, data, epochs):
 
 
 # %% 07.3: a test after every epoch, and the last counts
-# passed: 3 and 12 epochs
+# clause: Test once, after the last epoch
+# not yet: the right share, after 12 tests
 def train(engine, data, epochs):
     losses, shares = connect(engine, data), []
     for _ in range(epochs):
@@ -273,6 +274,16 @@ def train(engine, data, epochs):
         engine.run(1)
         shares.append(engine.read_tensor("num_correct") / np.float64(len(data.test_labels)))
     return shares[-1]
+
+
+# %% 07.3: epochs in a comprehension, hits by numpy
+# passed: 3 and 12 epochs
+def train(engine, data, epochs):
+    losses = connect(engine, data)
+    curve = [(engine.run(0), losses.mean())[1] for _ in range(epochs)]
+    assert len(curve) == epochs
+    engine.run(1)
+    return np.divide(engine.read_tensor("num_correct"), len(data.test_labels))
 
 
 # %% 07.3: loaded once more, a Fraction
@@ -391,7 +402,7 @@ def fetch_bytes(graph, images):
 
 
 # %% 07.w2: an object, counting in a list
-# passed: fetched 5 times
+# passed: each fetched 5 times
 class Counting(StreamCallback):
     def __init__(self):
         self.seen = []
