@@ -7,7 +7,7 @@ round of a ring. The cycles of an answer therefore show how many such steps it t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from itertools import count
 
@@ -16,7 +16,6 @@ import numpy as np
 from ipu_course.checking import warmups
 from ipu_course.checking.calling import Answer, call, call_made
 from ipu_course.checking.comparing import compare
-from ipu_course.checking.confirming import explained, fails_alike_in
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
 from ipu_course.checking.mistakes import first, suspects
 from ipu_course.checking.programs import (
@@ -195,10 +194,16 @@ def stages_on(graph: Graph, weights: Array, rows: int = BATCH) -> Pipeline:
     return works, into, out
 
 
-def _through_stages(
-    description: str, stages: int, batches: int, rows: int = 3, width: int = 13
-) -> Trial:
+@cache
+def _pipelines(name: str) -> tuple[Trial, ...]:
+    """Return the trials of an answer of this name; the last one is large, for its cost."""
+    cases = ((3, 2), (5, 2), (3, 4), (4, 8, BATCH, WIDTH))
+    return tuple(_through_stages(name, *case) for case in cases)
+
+
+def _through_stages(name: str, stages: int, batches: int, rows: int = 3, width: int = 13) -> Trial:
     """Return a trial of answer(stages, into, out, samples, results), which returns a program."""
+    description = f"{name} with {stages} stages and {batches} micro-batches"
     weights = drawn_layers(stages)[1][:, :width, :width]
     draw = np.random.default_rng(1003).standard_normal
     samples = draw((batches, rows, width)).astype(np.float32)
@@ -213,7 +218,11 @@ def _through_stages(
         "samples": Var(FLOAT, samples.shape, each_on(0), [samples]),
         "results": Var(FLOAT, samples.shape, each_on(stages - 1), right=[right]),
     }
-    return Trial(description, tensors, form=form, ipus=stages, agree=_alike)
+
+    def beside() -> Sequence[Trial]:
+        return _pipelines(name)[2:0:-1]  # 4 micro-batches tell more mistakes apart than 2
+
+    return Trial(description, tensors, form=form, ipus=stages, agree=_alike, beside=beside)
 
 
 def _alike(learner_run: Ran, reference_run: Ran) -> bool:
@@ -255,18 +264,24 @@ def tick_cycles(stages: int) -> int:
     return two - cycles_of_one
 
 
-def _as_costly(trial: Trial, run: Ran, like: Answer) -> bool:
-    """Return whether another answer gives the same results at about the same cost.
+def _costs_alike(answer: Answer, *trials: Trial) -> Callable[[Answer], bool]:
+    """Return a function that tells whether another answer gives the same results at the same cost.
 
-    The cycles on the links and in total may differ by 2 %.
+    It compares them in all of these trials. The cycles on the links and in total may differ by 2 %.
     """
-    outcome = trial.outcome(like)
-    pairs = [
-        (report.total_cycles, report.global_exchange_cycles)
-        for report in (run.report, getattr(outcome, "report", None))
-        if report is not None
-    ]
-    return trial.agree(run, outcome) and bool(np.allclose(pairs[0], pairs[-1], rtol=0.02))
+    outcomes = [(trial, trial.outcome(answer)) for trial in trials]
+
+    def costs(run: Ran) -> tuple[float, float]:
+        return run.report.total_cycles, run.report.global_exchange_cycles
+
+    def costs_alike(like: Answer) -> bool:
+        return all(
+            trial.agree(run, known := trial.outcome(like))
+            and np.allclose(costs(run), costs(known), rtol=0.02)
+            for trial, run in outcomes
+        )
+
+    return costs_alike
 
 
 def _senders(report: Report) -> show.Picture | None:
@@ -296,19 +311,8 @@ def _senders(report: Report) -> show.Picture | None:
 
 
 def _built(answer: Callable[..., Program]) -> Passed:
-    # small sizes where no cost is measured
-    cases = ((3, 2), (5, 2), (3, 4), (4, 8, BATCH, WIDTH))
-    trials = [
-        _through_stages(
-            f"{name_of(answer)} with {stages} stages and {batches} micro-batches",
-            stages,
-            batches,
-            *sizes,
-        )
-        for stages, batches, *sizes in cases
-    ]
-    for trial in trials:
-        run = explained("10.3", trial, trials[1:3], answer)
+    for trial in _pipelines(name_of(answer)):
+        run = trial.through(answer, "10.3")
         actual = run.came[0]["results"]
         right = trial.tensors["results"].right[0]
         off = np.argwhere(~(np.abs(actual - right) <= 1e-4))
@@ -318,14 +322,13 @@ def _built(answer: Callable[..., Program]) -> Passed:
             value = actual[b, i, j]
             message = "nothing was written" if value != value else quoted(value)
             message = f"results[{b}][{i}, {j}]: {message}"
-            refused = refusing("10.3", fails_alike_in([trial, *trials[1:3]], answer))
-            raise refused(trial.tried, message, quoted(right[b, i, j]), advice, draws=draws)
-    stages, batches = cases[-1][:2]
+            raise run.refused("10.3", message, quoted(right[b, i, j]), advice, draws=draws)
+    batches, stages = len(right), trial.ipus
     ticks = batches + stages - 1
     bars = Bars(round(1.03 * ticks * tick_cycles(stages)), int(run.cycles), MODELLED)
     if bars.yours > bars.budget:
         advice = "in which rounds does one IPU send alone? The picture has them."
-        refused = refusing("10.3", partial(_as_costly, trial, run))
+        refused = refusing("10.3", _costs_alike(answer, trial.beside()[0], trial))
         raise refused(trial.tried, "", "", advice, bars=bars, draws=draws)
     words = "3 and 5 stages with 2 micro-batches, 3 with 4, and 4 with 8"
     return Passed(words, bars, run.report)
@@ -427,8 +430,15 @@ def _by_chunks(ipu: int, many: int) -> Callable[[Graph, Tensor], None]:
     return place
 
 
-def _reducing(description: str, numbers: int, ipus: int) -> Trial:
+@cache
+def _reductions(name: str) -> tuple[Trial, ...]:
+    """Return the trials of an answer of this name; the last one is large, for its cost."""
+    return tuple(_reducing(name, *case) for case in ((30, 4), (3, 4), (520, 2), (52_000, 4)))
+
+
+def _reducing(name: str, numbers: int, ipus: int) -> Trial:
     """Return a trial of answer(graph, parts, program), which appends to the program."""
+    description = f"{name} with {numbers:,} numbers on each of {ipus} IPUs"
     draw = np.random.default_rng(1005).permutation
     values = draw(ipus * numbers).reshape(ipus, numbers).astype(np.float32)
 
@@ -438,7 +448,14 @@ def _reducing(description: str, numbers: int, ipus: int) -> Trial:
         )
         for i in range(ipus)
     }
-    return Trial(description, tensors, form=appends(together=ipus), ipus=ipus, agree=_sums_alike)
+    return Trial(
+        description,
+        tensors,
+        form=appends(together=ipus),
+        ipus=ipus,
+        agree=_sums_alike,
+        beside=lambda: _reductions(name)[::2],  # 30 numbers and 520; with 3, some have none
+    )
 
 
 def _sums_alike(learner_run: Ran, reference_run: Ran) -> bool:
@@ -492,21 +509,14 @@ def _rounds(report: Report) -> show.View:
 
 
 def _reduced(answer: Callable[..., None]) -> Passed:
-    cases = ((30, 4), (3, 4), (520, 2), (52_000, 4))
-    trials = [
-        _reducing(f"{name_of(answer)} with {n:,} numbers on each of {ipus} IPUs", n, ipus)
-        for n, ipus in cases
-    ]
-    for trial in trials:
-        run = explained("10.5", trial, trials[:1], answer)
+    for trial in _reductions(name_of(answer)):
+        run = trial.through(answer, "10.5")
         draws = partial(_rounds, run.report)
         for difference in filter(None, map(run.wrong, trial.tensors)):
             advice = "follow one chunk round the ring: who has it, and who has added to it?"
-            refused = refusing("10.5", fails_alike_in([trial, trials[0], trials[2]], answer))
-            raise refused(
-                trial.tried, difference.came, quoted(difference.expected), advice, draws=draws
-            )
-    numbers, ipus = cases[-1]
+            expected = quoted(difference.expected)
+            raise run.refused("10.5", difference.came, expected, advice, draws=draws)
+    ipus, numbers = trial.ipus, run.tensors["parts[0]"].num_elements
     bars = Bars(2 * (ipus - 1) * 4 * numbers // ipus, busiest_link(run.report), LINK)
     if bars.yours <= bars.budget:
         bars = Bars(round(1.25 * ring_cycles(numbers, ipus)), int(run.cycles), MODELLED)
@@ -521,8 +531,8 @@ def _reduced(answer: Callable[..., None]) -> Passed:
                 "in a round one Copy for all places, and one addition for all.",
             ),
         }[bars.unit]
-        small = _reducing(trial.tried, numbers // 10, ipus)
-        refused = refusing("10.5", partial(_as_costly, small, small.outcome(answer)))
+        small = _reducing(name_of(answer), numbers // 10, ipus)
+        refused = refusing("10.5", _costs_alike(answer, small.beside()[1], small))
         raise refused(trial.tried, "", "", advice, why=why, bars=bars, draws=draws)
     words = "30, 3 and 52,000 numbers on 4 IPUs, and 520 on 2: all have the sums"
     return Passed(words, bars, run.report)
