@@ -39,7 +39,7 @@ from ipu_teach import (
     Vertex,
     show,
 )
-from ipu_teach.errors import counted
+from ipu_teach.errors import counted, shown
 from ipu_teach.program import Copy, Execute, Sequence as Steps
 from ipu_teach.schedules import BACKWARD, FORWARD, RECOMPUTE, recompute
 from ipu_teach.show.view import View
@@ -331,19 +331,18 @@ def _places(answer: Callable[..., list[int]]) -> Passed:
     actual, fails_alike = _kept_by(answer, cases)
     for (sizes, k), kept_layers in actual:
         description = call_text(answer, (sizes, k))
-        if len({0, *kept_layers}) > k:
-            why = "the input of layer 0 is one of them, whether it is named or not."
-            advice = f"choose {k - 1} besides layer 0."
-            raise NotYet(
-                description,
-                f"{len({0, *kept_layers})} layers",
-                expected=f"at most {k}",
-                why=why,
-                next_step=advice,
-            )
+        message = quoted(kept_layers)
+        if 0 not in kept_layers:
+            why = "layer 0 is not among them, though its input is always in memory."
+            advice = f"return layer 0 and at most {counted(k - 1, 'other layer')}."
+            raise NotYet(description, message, "0 among the layers", why, advice)
+        if (number := len({*kept_layers})) > k:
+            message += f", which are {number} layers"
+            why = "layer 0 counts as one of the k layers."
+            advice = f"return layer 0 and at most {counted(k - 1, 'other layer')}."
+            raise NotYet(description, message, f"at most {k}", why, advice)
         bars_of_case = Bars(_least(tuple(sizes), k), most_alive(sizes, kept_layers), "at once")
         if bars_of_case.yours > bars_of_case.budget:
-            message = quoted(sorted({0, *kept_layers}))
             advice = "there are few ways to choose: try them all, and keep the best."
             raise refusing("08.4", fails_alike)(description, message, "", advice, bars=bars_of_case)
         bars = bars or bars_of_case
@@ -389,7 +388,9 @@ def _kept_of(saved: list[int], description: str, layers: int) -> list[int]:
     for layer in saved:
         if not isinstance(plain(layer), int) or not 0 <= layer < layers:
             why = f"there are {counted(layers, 'layer')}, from 0 to {layers - 1}."
-            raise NotYet(description, f"layer {quoted(layer)}", why=why, next_step=advice)
+            if plain(layer) in range(layers):
+                why = "the number of a layer is an integer, and this is a float."
+            raise NotYet(description, f"layer {shown(layer)}", why=why, next_step=advice)
     return [int(layer) for layer in saved]
 
 
@@ -485,7 +486,7 @@ def _fits(answer: Callable[..., list[int]]) -> Passed:
         maximum = most_alive([1] * layers, kept_layers)
         again = computed_again(kept_layers)
         best = _best_even(layers, room)
-        message = f"keeping {quoted(sorted({0, *kept_layers}))}: "
+        message = f"keeping {quoted(kept_layers)}: "
         if maximum <= room and again <= best:
             continue
         advice = "which spacings fit, and which of those computes least again?"

@@ -651,7 +651,7 @@ def _shared(answer: Callable[[Sequence[Transfer]], list[int]]) -> Passed:
     cases |= {f"drawn, {count} of them": (_transfers(count, draw),) for count in (7, 10, 12)}
     advice = "go through them in their order: what has the step that is open read and written?"
     known = suspects("09.6")
-    return compare(answer, steps_shared, cases, known, next_step=advice, draws=_run_of)
+    return compare(answer, steps_shared, cases, known, advice, draws=_run_of, whole=True)
 
 
 LESSON = lesson(

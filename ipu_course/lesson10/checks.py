@@ -15,7 +15,7 @@ import numpy as np
 
 from ipu_course.checking import warmups
 from ipu_course.checking.calling import Answer, call, call_made
-from ipu_course.checking.comparing import compare
+from ipu_course.checking.comparing import compare, refuse_floats
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
 from ipu_course.checking.mistakes import first, suspects
 from ipu_course.checking.programs import (
@@ -30,7 +30,7 @@ from ipu_course.checking.programs import (
     one_program,
     run_once,
 )
-from ipu_course.checking.quoting import call_text, name_of, plain, quoted, returned
+from ipu_course.checking.quoting import call_text, is_whole, name_of, plain, quoted, returned
 from ipu_course.checking.trial import (
     Built,
     Parts,
@@ -72,7 +72,8 @@ def _ticks(answer: Callable[[int, int], list[list[int]]]) -> Passed:
     drawn = {f"drawn, {case}": case for case in ((4, 6), (3, 5), (2, 7))}
     special = {"there is one stage": (1, 4), "fewer micro-batches than stages": (5, 2)}
     advice = "draw three stages and four micro-batches, a line for each tick."
-    return compare(answer, table_of, drawn | special, suspects("10.1"), next_step=advice)
+    cases = drawn | special
+    return compare(answer, table_of, cases, suspects("10.1"), next_step=advice, whole=True)
 
 
 # --- 10.2 -----------------------------------------------------------------------------------------
@@ -125,6 +126,8 @@ def _cuts(answer: Callable[[list[int], int], list[int]]) -> Passed:
     for (costs, ipus), begins in zip(cases, results, strict=True):
         description = call_text(answer, (costs, ipus))
         begins_given = [*begins] if isinstance(begins, (list, tuple, np.ndarray)) else []
+        if begins_given and all(plain(b) is not None for b in begins_given):
+            refuse_floats(description, begins)
         row = [int(b) for b in map(plain, begins_given) if isinstance(b, int)]
         rising = len(row) == len(begins_given) == ipus and row == sorted({*row, 0})
         if not rising or row[-1] >= len(costs) or row[0] < 0:
@@ -619,16 +622,14 @@ def _together(answer: Callable[..., None]) -> Passed:
             differing = [r for r in range(replicas) if not np.array_equal(actual[r], actual[0])]
             off = np.argwhere(~(np.abs(actual - right) <= 1e-4))
             if differing or len(off):
-                r, i, j = off[0].tolist() if len(off) else [differing[0], 0, 0]
-                message = (
-                    f"w[{i}, {j}] on replica {r}: {quoted(actual[r, i, j])} after run {run + 1}"
-                )
-                fault = (
-                    message,
-                    quoted(right[r, i, j]),
-                    "which slope has each replica when w changes?",
-                )
-                raise trial_run.refused("10.7", *fault, draws=draws, nearest=True)
+                r, i, j = (off if len(off) else np.argwhere(actual != actual[0]))[0].tolist()
+                message = f"w[{i}, {j}] on replica {r}: {{}} after run {run + 1}"
+                fault = message.format(quoted(actual[r, i, j])), quoted(right[r, i, j])
+                advice = "print the gradient on each replica before w changes: all must be equal."
+                if not len(off):
+                    fault = message.format(actual[r, i, j]), f"{actual[0, i, j]}, as on replica 0"
+                    advice = "let each replica add up the same numbers in the same order."
+                raise trial_run.refused("10.7", *fault, advice, draws=draws, nearest=True)
     words = "2, 4 and 1 replicas, two steps: as one with all samples, and equal in every bit"
     return Passed(words, evidence=actual)
 
@@ -653,12 +654,14 @@ def _sorted(returned_value: Groups, description: str) -> Groups:
     :raises NotYet: if the answer did not return groups.
     """
     try:
-        across, within = (
-            [sorted(int(r) for r in group) for group in kind] for kind in returned_value
-        )
+        across, within = ([sorted(group) for group in kind] for kind in returned_value)
+        if not all(map(is_whole, [*across, *within])):
+            raise TypeError
     except (TypeError, ValueError):
+        why = "replicas are numbered by integers, and each kind of groups is a list of lists."
         advice = "return two lists of lists, as ([[0, 1], [2, 3]], [[0, 2], [1, 3]])."
-        raise NotYet(description, returned(returned_value), next_step=advice) from None
+        raise NotYet(description, returned(returned_value), why=why, next_step=advice) from None
+    across, within = ([[int(r) for r in group] for group in kind] for kind in (across, within))
     return sorted(across), sorted(within)
 
 

@@ -716,7 +716,7 @@ def step(w, x, t, rate, eight):
 # %% 11.6: one scale for all
 # clause: each with the scale that suits its largest magnitude
 # why:  all tensors have the scale of x. The others are larger or smaller.
-# next: a scale for each tensor, by its own largest magnitude.
+# next: compute the scale of each tensor from its own values: numbers.best_scale(values, form).
 def step(w, x, t, rate, eight):
     scale = numbers.best_scale(x, F143)
     x8 = eight(x, F143, scale)
@@ -726,7 +726,7 @@ def step(w, x, t, rate, eight):
 
 # %% 11.6: no scale
 # why:  all have the scale 0, whatever their size.
-# next: numbers.best_scale(values, form) has the scale.
+# next: give eight() the scale numbers.best_scale(values, form) for each tensor.
 def step(w, x, t, rate, eight):
     x8 = eight(x, F143, 0)
     error = x8 @ eight(w, F143, 0) - t
@@ -735,7 +735,7 @@ def step(w, x, t, rate, eight):
 
 # %% 11.6: a factor for a scale
 # why:  the sign of the scale is turned round: a byte stands for its number times 2 ** scale.
-# next: small values have a negative scale.
+# next: turn the sign of the scale round.
 def step(w, x, t, rate, eight):
     def narrow(values, form):
         return eight(values, form, -numbers.best_scale(values, form))
@@ -748,7 +748,7 @@ def step(w, x, t, rate, eight):
 # %% 11.6: the error in F143
 # clause: and of the error, in F152
 # why:  the error is in F143. Its numbers differ more in size than those of w and x.
-# next: F152 reaches farther: take it for the error.
+# next: give eight() the form F152 for the error.
 def step(w, x, t, rate, eight):
     def narrow(values):
         return eight(values, F143, numbers.best_scale(values, F143))
@@ -839,7 +839,7 @@ def step(w, x, t, rate, eight):
 
 # %% 11.6: the scale twice
 # why:  the scale is applied twice: eight() gives numbers back, and not codes.
-# next: multiply by no power of two besides.
+# next: leave out the factor 2 ** scale: eight() has applied it already.
 def step(w, x, t, rate, eight):
     def narrow(values, form):
         scale = numbers.best_scale(values, form)
@@ -865,7 +865,7 @@ def step(w, x, t, rate, eight):
 # %% 11.6: uphill
 # clause: Write a step of training
 # why:  w goes the other way: the loss grows.
-# next: w less the slope.
+# next: subtract the step from w.
 def step(w, x, t, rate, eight):
     def narrow(values, form):
         return eight(values, form, numbers.best_scale(values, form))
@@ -877,7 +877,7 @@ def step(w, x, t, rate, eight):
 
 # %% 11.6: the sum of the slopes
 # why:  w loses rate times the sum of the slopes, and asked is their mean.
-# next: divide by how many samples there are.
+# next: divide the gradient by len(x).
 def step(w, x, t, rate, eight):
     def narrow(values, form):
         return eight(values, form, numbers.best_scale(values, form))

@@ -18,7 +18,7 @@ from ipu_course.checking.quoting import difference, name_of, plain, returned
 from ipu_course.checking.verdicts import NotYet, Passed, refusing
 from ipu_course.lesson13.captures import captured
 from ipu_teach import HALF, Report, Tensor, keras
-from ipu_teach.errors import counted
+from ipu_teach.errors import counted, shown
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.keras import ipu
 from ipu_teach.types import Array
@@ -551,7 +551,17 @@ def _kept(answer: Callable[[ir.Ir], dict[str, int]]) -> Passed:
                 expected="names with their bytes",
                 next_step=advice,
             )
-        actual[name] = {str(n): plain(b) for n, b in returned_value.items()}
+        for key in returned_value:
+            if not isinstance(key, str):
+                kind = "values" if isinstance(key, ir.Value) else f"of type {type(key).__name__}"
+                raise NotYet(
+                    description,
+                    f"the key {shown(key)}",
+                    expected="the names of values, as text",
+                    why=f"the keys are {kind}, and not names.",
+                    next_step="use value.name as the key.",
+                )
+        actual[name] = {n: plain(b) for n, b in returned_value.items()}
 
     def keeps_alike(like: Callable[[ir.Ir], dict[str, int]]) -> bool:
         return all(like(graph.but()) == actual[name] for name, graph in graphs().items())

@@ -384,13 +384,28 @@ class Reach(Vertex):
         self.grew = grew
 
 
+class Log(Vertex):
+    """Write the level of a wave behind those of the waves before it."""
+
+    level: Input[INT]
+    levels: InOut[Vector[INT]]
+
+    def compute(self) -> None:
+        new = 1
+        for k in range(len(self.levels)):
+            if self.levels[k] < 0 and new:
+                self.levels[k] = self.level
+                new = 0
+
+
 def _wave(graph: Graph, rows: Sequence[Sequence[int]], parts: Sequence[Tensor]) -> Program:
-    """Return the program of one wave. `parts` is (distance, level, grew).
+    """Return the program of one wave. `parts` is (distance, level, grew, levels).
 
     The program copies all distances to tile 0. Each tile reads this copy, and writes the distances
-    of its own vertices and its element of `grew`: the number of vertices that it has reached.
+    of its own vertices and its element of `grew`: the number of vertices that it has reached. The
+    level goes to the first element of `levels` that is -1.
     """
-    distance, level, grew = parts
+    distance, level, grew, levels = parts
     before = graph.add_variable(INT, distance.shape, "before")
     reach = graph.add_compute_set("wave")
     lists = offsets_of(rows), [b for row in rows for b in row]
@@ -404,6 +419,8 @@ def _wave(graph: Graph, rows: Sequence[Sequence[int]], parts: Sequence[Tensor]) 
         fields = {"ends": offsets[begin : end + 1], "neighbours": neighbours, "before": before}
         fields |= {"level": level, "mine": distance[begin:end], "grew": grew[tile]}
         graph.set_tile_mapping(graph.add_vertex(reach, Reach, fields), tile)
+    log = graph.add_vertex(reach, Log, {"level": level, "levels": levels})
+    graph.set_tile_mapping(log, 0)
     return Steps(Copy(distance, before), Execute(reach))
 
 
@@ -415,7 +432,7 @@ def _shares(n: int) -> list[tuple[int, int]]:
 def _searching(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
     """Build the program of answer(graph, wave, level, grew), which returns it."""
     wave = _wave(graph, trial.more[0], parts)
-    return one_program(call_made(answer, trial.tried, graph, wave, *parts[1:]), trial.tried), []
+    return one_program(call_made(answer, trial.tried, graph, wave, *parts[1:3]), trial.tried), []
 
 
 @cache
@@ -437,9 +454,10 @@ def _graphs() -> tuple[Trial, ...]:
         starts = [np.where(np.arange(n) == begin, 0, -1) for begin in begins]
         right = [np.array(distances(rows, begin)) for begin in begins]
         distance = Var(INT, n, _evenly, given=starts, right=right)
-        level = Var(INT, (), 0, right=[values.max() for values in right])  # tells mistakes apart
-        tensors = {"distance": distance, "level": level}
+        tensors = {"distance": distance, "level": Var(INT, (), 0)}
         tensors["grew"] = Var(INT, TILES, by_rows)
+        levels = [np.append(np.arange(values.max() + 1), [-1] * 60)[:60] for values in right]
+        tensors["levels"] = Var(INT, 60, 0, given=[np.full(60, -1)] * 2, right=levels)
         trial = Trial(f"{message}, from {begins[0]} and {begins[1]}", tensors, more=(rows,), runs=2)
         trials.append(replace(trial, form=_searching, most_rounds=60))
     return tuple(trials)
@@ -457,14 +475,21 @@ def _waves(run: Ran) -> int:
 
 
 def _searched_alike(run: Ran, reference_run: Ran) -> bool:
-    """Return whether two answers give the same distances, and both leave level at 0 or neither."""
+    """Return whether two answers give the same distances, in waves from the same levels."""
     if len(run.came) != len(reference_run.came) or run.endless != reference_run.endless:
         return False
     return type(run.error) is type(reference_run.error) and all(
-        np.array_equal(actual["distance"], expected["distance"])
-        and bool(actual["level"]) == bool(expected["level"])
+        np.array_equal(actual[name], expected[name])
         for actual, expected in zip(run.came, reference_run.came, strict=True)
+        for name in ("distance", "levels")
     )
+
+
+def _levels(levels: Array) -> str:
+    """Return the levels of the waves of a run, in words."""
+    waves = [str(level) for level in levels if level >= 0]
+    few = waves[:6] + ["…"] * (len(waves) > 6)
+    return f"{counted(len(waves), 'wave')}, at level {', '.join(few)}" if waves else "no wave"
 
 
 def _search(answer: Callable[..., Program]) -> Passed:
@@ -486,19 +511,26 @@ def _search(answer: Callable[..., Program]) -> Passed:
     for run in runs:
         trial = run.trial
         if any(run.endless):
-            advice = "what does the loop look at, and when does that become 0?"
+            advice = "let RepeatWhileTrue test the sum of grew, computed after each wave."
             raise refused(trial.tried, "waves without end", "an end", advice)
         if difference := run.wrong("distance"):
             fault = f"{trial.tried}, {('first', 'second')[difference.run]} run"
-            advice = "print level and grew in the loop, with PrintTensor."
+            came, right = (
+                run.came[difference.run]["levels"],
+                trial.tensors["levels"].right[difference.run],
+            )
+            advice = "make level 0 before the first wave, and 1 more between one wave and the next."
+            if np.array_equal(came[came >= 0], right[: (came >= 0).sum()]):
+                advice = "let RepeatWhileTrue test the sum of grew, computed after each wave."
+            words = f"{difference.words}, after {_levels(came)}"
             picture = partial(_seen, answer, trial, difference.run)
-            raise refused(fault, difference.words, quoted(difference.right), advice, draws=picture)
+            raise refused(fault, words, _levels(right), advice, draws=picture)
         waves = _waves(run)
         maximum = 1 + max(trial.tensors["distance"].right[0])
         yours = yours + waves
         budget = budget + maximum
         if waves > maximum:
-            advice = "let the device end the loop: RepeatWhileTrue looks at a number of its own."
+            advice = "let RepeatWhileTrue test the sum of grew, computed after each wave."
             wanted = f"{maximum}, of which the last reaches nobody"
             bars = Bars(maximum, waves, "waves")
             raise refused(trial.tried, counted(waves, "wave"), wanted, advice, bars=bars)

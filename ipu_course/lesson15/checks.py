@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from functools import cache, partial
+from itertools import count
+from unittest import mock
 
 import numpy as np
 
@@ -16,11 +18,15 @@ from ipu_course.checking.notebooks import work_folder
 from ipu_course.checking.programs import TILES, device_of
 from ipu_course.checking.quoting import difference, quoted, returned
 from ipu_course.checking.trial import Built, Parts, Ran, Trial, Var, codelet, codelet_of
+from ipu_course.checking.time_limit import half_is_over
 from ipu_course.checking.verdict_panel import Bars, number
 from ipu_course.checking.verdicts import NotAttempted, NotYet, Passed, refusing
 from ipu_course.lesson15.beliefs import Belief, Edge, Spring, chain, grid, messages, network
 from ipu_teach import FLOAT, Graph, Report, Target, Vertex, show
 from ipu_teach._support.places import write_whole
+from ipu_teach.compile import Compiled
+from ipu_teach.compile.programs import ExecuteStep
+from ipu_teach.engine.machine import BoundSteps
 from ipu_teach.errors import LessonError, counted, shown
 from ipu_teach.report import Recording
 from ipu_teach.report.compare import compare as compared
@@ -562,7 +568,93 @@ def keep(paragraph: str, figures: str = "") -> None:
             write_whole(file, text.replace(stripped, entry, 1))
 
 
-def _side(side: Side, name: str) -> tuple[Report, dict[str, Array]]:
+@dataclass(frozen=True)
+class Execution:
+    """A program that was run: its report and results.
+
+    `number`: the number of its engine among those that were loaded; -1 if it was run before.
+    """
+
+    report: Report
+    results: dict[str, Array]
+    number: int
+
+
+class _Endless(Exception):
+    """A program whose vertices do nothing runs for longer than it did with them."""
+
+
+@contextmanager
+def _engines(idle: int = -1, most: int = 0) -> Iterator[list[Compiled]]:
+    """Collect the programs of the engines that are loaded in a block, in order.
+
+    `idle`: the number of the program whose vertices do nothing; -1 for none. Its compute sets may
+    run `most` times.
+    """
+    loaded: list[Compiled] = []
+    bind = BoundSteps._bind_execute
+    times = count(1)
+
+    def bound(steps: BoundSteps, number: int, step: ExecuteStep) -> Callable[[], None]:
+        if not any(steps.compiled is compiled for compiled in loaded):
+            loaded.append(steps.compiled)
+        if not 0 <= idle < len(loaded) or steps.compiled is not loaded[idle]:
+            return bind(steps, number, step)
+        copies = [steps._bind_copy(copy) for copy in step.copies]
+
+        def copy_alone() -> None:
+            if next(times) > most:
+                raise _Endless
+            for copy in copies:
+                copy()
+
+        return copy_alone
+
+    with mock.patch.object(BoundSteps, "_bind_execute", bound):
+        yield loaded
+
+
+def _right_without_vertices(side: Side, ran: Execution, right: dict[str, Array]) -> dict[str, Array]:
+    """Return for each result which elements are right if the program's vertices do nothing.
+
+    If that cannot be found out, as for a pair that was run before, it is none of them.
+    """
+    none = {name: np.zeros(array.shape, bool) for name, array in right.items()}
+    if not callable(side) or ran.number < 0 or half_is_over():
+        return none
+    executions = sum(compute_set.executions for compute_set in ran.report.compute_sets)
+    with suppress(Exception), _engines(ran.number, 2 * executions):
+        results = side(device_of().target)[1]
+        return {
+            name: np.abs(np.asarray(results[name], float) - array)
+            <= EQUAL * np.abs(array).max(initial=0)
+            for name, array in right.items()
+        }
+    return none
+
+
+def _refuse_copied(faster: Side, ran: Execution, before: Side, ran_before: Execution) -> None:
+    """Raise `NotYet` if most results of the faster program do not come from its vertices.
+
+    Results that the program before has without vertices, too, do not count.
+    """
+    known = _right_without_vertices(faster, ran, ran_before.results)
+    if not any(array.any() for array in known.values()):
+        return
+    known_before = _right_without_vertices(before, ran_before, ran_before.results)
+    copied = sum(int((known[name] & ~array).sum()) for name, array in known_before.items())
+    computed = sum(int((~array).sum()) for array in known_before.values())
+    if 2 * copied > computed:
+        raise NotYet(
+            "the program after, once more with vertices that do nothing",
+            f"{copied:,} of {counted(computed, 'result')} are right all the same",
+            expected="results that its vertices compute",
+            why="what another program has computed, or the host, is not a result of this one.",
+            next_step="begin with the data of the program before, and compute on the device.",
+        )
+
+
+def _side(side: Side, name: str) -> Execution:
     """Return the report and the results of a program, which is run first if it is a function.
 
     `name`: "before" or "after".
@@ -570,7 +662,8 @@ def _side(side: Side, name: str) -> tuple[Report, dict[str, Array]]:
     :raises NotYet: if these are no report and no results.
     """
     description = f"the program {name}"
-    result = call_made(side, description, device_of().target) if callable(side) else side
+    with _engines() as loaded:
+        result = call_made(side, description, device_of().target) if callable(side) else side
     if result is None:
         raise NotAttempted
     advice = "return a pair: engine.report, and a dictionary of arrays."
@@ -604,7 +697,10 @@ def _side(side: Side, name: str) -> tuple[Report, dict[str, Array]]:
             raise NotYet(
                 description, f"{key}{place} is {array[tuple(place)]}", why=why, next_step=advice
             )
-    return report, {k: a.astype(float) if a.dtype.kind == "f" else a for k, a in arrays.items()}
+    wide = {k: a.astype(float) if a.dtype.kind == "f" else a for k, a in arrays.items()}
+    compiled = getattr(getattr(report.profile, "model", None), "compiled", None)
+    number = next((i for i, program in enumerate(loaded) if program is compiled), -1)
+    return Execution(report, wide, number)
 
 
 def _refuse_short(paragraph: str) -> None:
@@ -621,8 +717,8 @@ def _refuse_short(paragraph: str) -> None:
 def _capstone(faster: Side, before: Side, paragraph: str) -> Passed:
     _refuse_short(paragraph)
     keep(paragraph)  # store it first, so that faulty programs do not lose it
-    old, right = _side(before, "before")
-    new, results = _side(faster, "after")
+    ran_before, ran = _side(before, "before"), _side(faster, "after")
+    (old, right), (new, results) = ((r.report, r.results) for r in (ran_before, ran))
     description = "both programs"
     if old.target != new.target:
         why = str(compared(old, new).of("machine")[0].name).replace("_", " ") + " differs."
@@ -638,6 +734,7 @@ def _capstone(faster: Side, before: Side, paragraph: str) -> Passed:
         )
     _refuse_unequal(results, right)
     _refuse_idle(old, new)
+    _refuse_copied(faster, ran, before, ran_before)
     said_so = [codelet.name for codelet in new.profile.codelets if codelet.ground == GIVEN]
     if said_so or new.unknown_codelets:
         actual = f"{(said_so or new.unknown_codelets)[0]} "
