@@ -581,10 +581,10 @@ def place(sizes, k):
 
 # %% 08.4: one too many
 # clause: at most k layers
-# not yet: the input of layer 0 is one of them
+# not yet: layer 0 counts as one of the k layers
 def place(sizes, k):
     n = len(sizes)
-    ways = combinations(range(1, n), min(k, n - 1))
+    ways = ((0, *way) for way in combinations(range(1, n), min(k, n - 1)))
     return min(ways, key=lambda keep: max(alive(schedule(n, keep), sizes)))
 
 

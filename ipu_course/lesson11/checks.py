@@ -255,7 +255,9 @@ def _bytes(answer: Callable[..., int]) -> Passed:
         advice = "decode all 128 codes of one sign, and compare the distances to this value."
         rank, *_ = _how_special(form, value)
         if rank == 1:
-            special = "larger than the largest" if right & 0x7F == 127 else "smaller than the smallest"
+            special = (
+                "larger than the largest" if right & 0x7F == 127 else "smaller than the smallest"
+            )
             why = f"{why} Normal numbers are right, and this value is {special}.".strip()
         if rank == 2:
             why = f"{why} This value is halfway between two numbers.".strip()

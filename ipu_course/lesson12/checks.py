@@ -102,7 +102,8 @@ def _by_hand(answer: type[Vertex]) -> Passed:
         if difference := run.wrong("out"):
             why = f"the ordinary matrices are right; here: {trial.tried}." if number > 1 else ""
             advice = "take one block, and one number of it: where does its product go?"
-            expected = quoted(difference.right[0])
+            row = int(np.argwhere(run.came[0]["out"] != difference.right)[0, 0])
+            expected = f"row {row}: {quoted(difference.right[row])}"
             raise run.refused("12.1", difference.words, expected, advice=advice, why=why)
         reports.append(run.report)
     return Passed(f"{len(reports)} matrices", evidence=reports)

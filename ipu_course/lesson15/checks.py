@@ -17,8 +17,8 @@ from ipu_course.checking.exercise import PredictedValue, exercise, lesson, quest
 from ipu_course.checking.notebooks import work_folder
 from ipu_course.checking.programs import TILES, device_of
 from ipu_course.checking.quoting import difference, quoted, returned
-from ipu_course.checking.trial import Built, Parts, Ran, Trial, Var, codelet, codelet_of
 from ipu_course.checking.time_limit import half_is_over
+from ipu_course.checking.trial import Built, Parts, Ran, Trial, Var, codelet, codelet_of
 from ipu_course.checking.verdict_panel import Bars, number
 from ipu_course.checking.verdicts import NotAttempted, NotYet, Passed, refusing
 from ipu_course.lesson15.beliefs import Belief, Edge, Spring, chain, grid, messages, network
@@ -614,7 +614,9 @@ def _engines(idle: int = -1, most: int = 0) -> Iterator[list[Compiled]]:
         yield loaded
 
 
-def _right_without_vertices(side: Side, ran: Execution, right: dict[str, Array]) -> dict[str, Array]:
+def _right_without_vertices(
+    side: Side, ran: Execution, right: dict[str, Array]
+) -> dict[str, Array]:
     """Return for each result which elements are right if the program's vertices do nothing.
 
     If that cannot be found out, as for a pair that was run before, it is none of them.

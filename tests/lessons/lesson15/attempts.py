@@ -681,3 +681,36 @@ def faster(target):
     engine = Engine(graph, Sequence())
     engine.load_and_run(Device(target))
     return engine.report, results
+
+
+# %% 15.5: copied beside a vertex that does nothing for it
+# not yet: 156 of 156 results are right all the same
+paragraph = "The pieces were dealt out like cards so that each piece had to fetch both of its neighbours from other tiles in every step and now nothing of it is computed."
+def faster(target):
+    _, results = before(target)
+    graph, program = Graph(target), Sequence()
+    kept = graph.add_variable(FLOAT, (156,), "kept")
+    token = graph.add_variable(FLOAT, (1,), "token")
+    graph.set_tile_mapping(kept, 0)
+    graph.set_tile_mapping(token, 0)
+    graph.set_initial_value(kept, results["rod"])
+    graph.set_initial_value(token, 0)
+    popops.map_in_place(graph, expr._1 + 1, [token], program)
+    graph.create_host_read("rod", kept)
+    engine = Engine(graph, program)
+    engine.load_and_run(Device(target))
+    return engine.report, {"rod": engine.read_tensor("rod")}
+
+
+# %% 15.5: a vertex beside the results of before
+# not yet: once more with vertices that do nothing
+paragraph = "The pieces were dealt out like cards so that each piece had to fetch both of its neighbours from other tiles in every step and now nothing of it is computed."
+def faster(target):
+    graph, program = Graph(target), Sequence()
+    token = graph.add_variable(FLOAT, (1,), "token")
+    graph.set_tile_mapping(token, 0)
+    graph.set_initial_value(token, 0)
+    popops.map_in_place(graph, expr._1 + 1, [token], program)
+    engine = Engine(graph, program)
+    engine.load_and_run(Device(target))
+    return engine.report, before(target)[1]
