@@ -271,7 +271,7 @@ def _schedules(answer: Callable[..., Order]) -> Passed:
         if fault := _fault(steps, layers, kept_layers):
             other = next(case for case in cases if case != (layers, kept_layers))
             alike = gives_alike(_pairs_of(answer), (layers, kept_layers), other)
-            advice = "follow the list by hand: which inputs are there at each step?"
+            advice = "write down which inputs are in memory after each step, up to that one."
             actual, expected, why = fault
             refused = refusing("08.3", partial(_orders, alike))
             raise refused(description, actual, expected, advice, why=why)
@@ -297,7 +297,8 @@ def _fault(steps: Order, layers: int, keep: Collection[int]) -> tuple[str, str, 
         return stuck, "", why
     for layer in reversed(range(layers)):
         if layer not in slopes:
-            return f"no backward {layer}", "one for each layer", "its weight would never learn."
+            why = f"the list has no backward step of layer {layer}."
+            return f"no backward {layer}", "one for each layer", why
         if slopes[layer] != right[layer]:
             actual = f"{quoted(slopes[layer])} for the slope by the weight of layer {layer}"
             why = "the slope goes from the last layer to the first, one after another."
@@ -489,7 +490,7 @@ def _fits(answer: Callable[..., list[int]]) -> Passed:
         message = f"keeping {quoted(kept_layers)}: "
         if maximum <= room and again <= best:
             continue
-        advice = "which spacings fit, and which of those computes least again?"
+        advice = "of the spacings that fit, take the one that computes the fewest layers again."
         message += f"{counted(maximum, 'input')} at once, {counted(again, 'layer')} again"
         expected = f"at most {room} at once and {best} again"
         draws = partial(_in_memory, layers, kept_layers) if maximum > room else None
@@ -611,7 +612,7 @@ def _undropped(
         if not np.array_equal(kept_of_step[kind, layer], kept_of_step[FORWARD, layer]):
             turns = "computes it again" if kind == RECOMPUTE else "goes back through it"
             why = f"who {turns} drops other numbers: that is another layer, with another slope."
-            advice = "which of the arguments are the same whenever this layer is asked?"
+            advice = "make the modifier of `layer` alone: it is the same in all steps of the layer."
             message = f"{kind} {layer} drops others than forward {layer}"
             steps = (FORWARD, kind)
             masks = {f"{step} {layer}": kept_of_step[step, layer] for step in steps}

@@ -330,7 +330,7 @@ def _built(answer: Callable[..., Program]) -> Passed:
     ticks = batches + stages - 1
     bars = Bars(round(1.03 * ticks * tick_cycles(stages)), int(run.cycles), MODELLED)
     if bars.yours > bars.budget:
-        advice = "in which rounds does one IPU send alone? The picture has them."
+        advice = "look in the picture for rounds in which one IPU sends alone, and join them."
         refused = refusing("10.3", _costs_alike(answer, trial.beside()[0], trial))
         raise refused(trial.tried, "", "", advice, bars=bars, draws=draws)
     words = "3 and 5 stages with 2 micro-batches, 3 with 4, and 4 with 8"
@@ -516,7 +516,7 @@ def _reduced(answer: Callable[..., None]) -> Passed:
         run = trial.through(answer, "10.5")
         draws = partial(_rounds, run.report)
         for difference in filter(None, map(run.wrong, trial.tensors)):
-            advice = "follow one chunk round the ring: who has it, and who has added to it?"
+            advice = "write down which chunk each IPU sends in each round, as in 10.w2."
             expected = quoted(difference.expected)
             raise run.refused("10.5", difference.came, expected, advice, draws=draws)
     ipus, numbers = trial.ipus, run.tensors["parts[0]"].num_elements

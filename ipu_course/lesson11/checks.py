@@ -255,9 +255,7 @@ def _bytes(answer: Callable[..., int]) -> Passed:
         advice = "decode all 128 codes of one sign, and compare the distances to this value."
         rank, *_ = _how_special(form, value)
         if rank == 1:
-            special = (
-                "larger than the largest" if right & 0x7F == 127 else "smaller than the smallest"
-            )
+            special = "larger than the largest" if abs(value) > 1 else "smaller than the smallest"
             why = f"{why} Normal numbers are right, and this value is {special}.".strip()
         if rank == 2:
             why = f"{why} This value is halfway between two numbers.".strip()
@@ -332,7 +330,7 @@ def _scaled(answer: Callable[..., Sequence[Array]]) -> Passed:
         for name, part, right in zip(PARTS, parts, _products(*layers), strict=True):
             actual, expected = _off(name, part, right)
             if actual:
-                advice = "how many terms has a sum of that product? Divide by the root."
+                advice = "divide that product by the root of the number of terms in its sums."
                 if "deviation" not in actual:
                     advice = "return h, y, dh, dw1 and dw2, in that order."
                 raise refusing("11.4", scales_alike)(description, actual, expected, advice)
@@ -357,7 +355,7 @@ def _refuse_factors_of_data(answer: Callable[..., Sequence[Array]], shape: Seque
                 f"{name}: a factor of {first:.4g}, then of {second:.4g}",
                 expected="the same factors, since the shapes are the same",
                 why="the factor comes from the numbers, and not from the shapes alone.",
-                next_step="how many terms does a sum of that product have? Divide by the root.",
+                next_step="divide that product by the root of the number of terms in its sums.",
             )
 
 
@@ -693,8 +691,8 @@ def _in_eight_bits(answer: Update) -> Passed:
                 learner_run.tried,
                 f"a loss of {loss:.4g}",
                 expected=f"{right:.4g}, within {NEAR:.0%}",
-                next_step="call step with eight=lambda values, form, scale: values, and compare its "
-                "w with w - rate / len(x) * x.T @ (x @ w - t).",
+                next_step="call step with eight=lambda values, form, scale: values, and compare "
+                "its w with w - rate / len(x) * x.T @ (x @ w - t).",
             )
         refused = refusing("11.6", descends_alike)
         message = dict(fault.rows)

@@ -203,7 +203,7 @@ def after(step, grid, times):
 # %% 11.2: no spread
 # clause: without throwing
 # why:  the mean is right, and a sum of throws spreads.
-# next: a step goes up with the chance p: what is its variance?
+# next: add up times * grid ** 2 * p * (1 - p), with p the chance of going up, and take the root.
 def after(step, grid, times):
     return times * step, 0.0
 
@@ -387,7 +387,7 @@ def encode(value, mantissa_bits, bias):
 # %% 11.3: cut off
 # clause: is the **nearest** to
 # why:  it takes the next smaller number, and not the nearest.
-# next: look at the number above as well: which one is nearer?
+# next: compare it with the number above, and take the nearer one.
 def encode(value, mantissa_bits, bias):
     code = max(c for c in range(128) if decode(c, mantissa_bits, bias) <= abs(value))
     return code + 128 if value < 0 and code else code

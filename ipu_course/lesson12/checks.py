@@ -101,7 +101,7 @@ def _by_hand(answer: type[Vertex]) -> Passed:
         run = trial.through(answer, "12.1")
         if difference := run.wrong("out"):
             why = f"the ordinary matrices are right; here: {trial.tried}." if number > 1 else ""
-            advice = "take one block, and one number of it: where does its product go?"
+            advice = "work out by hand in which row of x and of out one number of a block belongs."
             row = int(np.argwhere(run.came[0]["out"] != difference.right)[0, 0])
             expected = f"row {row}: {quoted(difference.right[row])}"
             raise run.refused("12.1", difference.words, expected, advice=advice, why=why)
@@ -177,7 +177,7 @@ def _bands(answer: Bands) -> Passed:
             place = int(np.argmax(loads))
             words = f"tile {place} has {loads[place]} blocks"
             wanted = f"{best} would do, and {limit} are allowed"
-            advice = "which limit can all tiles keep, if each takes rows until it is full?"
+            advice = "raise a limit until all rows fit, if each tile takes rows while it has room."
             raise refused(fault, words, wanted, advice, bars=bars)
     words = f"{len(cases)} patterns"
     unit = "blocks on the fullest tiles"
@@ -577,7 +577,7 @@ def _regrown(answer: Callable[..., tuple[Array, Array]]) -> Passed:
             actual = f"weights: {words}"
             wanted = "kept blocks as they were, and 0 elsewhere"
         if actual:
-            advice = "list the blocks by size first: which go, and which come?"
+            advice = "print the sizes of this block and of the others, and sort them."
             raise refusing("12.6", moves_alike)(description, actual, wanted, advice)
     return Passed(f"{len(answers)} layers", evidence=[weights for *_, weights in answers])
 

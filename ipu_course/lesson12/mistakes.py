@@ -750,7 +750,7 @@ def steps(counts, slots):
 
 # %% 12.5: the full buckets counted
 # why:  this is how many parts have too many. They all spill in the same step.
-# next: the blocks that travel farthest decide: how many places?
+# next: return the number of places that the farthest blocks travel.
 def steps(counts, slots):
     return sum(count > slots for count in counts)
 
@@ -766,7 +766,7 @@ def steps(counts, slots):
 # %% 12.5: all blocks over all room
 # clause: until nothing is left
 # why:  this is all blocks over the room of a bucket, as if they lay evenly.
-# next: look at each part: what is left there, and where is the next room?
+# next: keep what is left of each part in a list, and the room of each bucket in another.
 def steps(counts, slots):
     return sum(counts) // slots
 

@@ -230,7 +230,7 @@ def _other_loop(
             return why, advice
     return (
         "the device was run as often, and not with what the plain loop has.",
-        "the same images, in the same order, as often: does fit() shuffle?",
+        "give fit() the images in their order, with shuffle=False.",
     )
 
 
@@ -480,7 +480,7 @@ def _recompiled(answer: Callable[..., StandIn]) -> Passed:
             so_far = counted(programs, "program")
             message = f"{so_far} so far; it is one of (batch, iterations, rate, w, v) = {state}"
             right = f"{counted(len(needed), 'program')}, and {case}"
-            advice = "what is part of the program, and what is only a value on it?"
+            advice = "compile for a new (batch, iterations) alone, and write the rest into the run."
             raise refused(f"call {number + 1}: {new}", message, right, advice)
     return Passed(description, evidence=[n for n, _ in calls])
 
@@ -580,7 +580,7 @@ def _kept(answer: Callable[[ir.Ir], dict[str, int]]) -> Passed:
         message, wanted = (
             f"{b[first_wrong]} bytes" if first_wrong in b else "left out" for b in (sizes, right)
         )
-        advice = f"look for {first_wrong} in print(graph): who makes it, and who reads it?"
+        advice = f"look in print(graph) for the operations that make and read {first_wrong}."
         raise refused(f"{name_of(answer)} of {name}", f"{first_wrong}: {message}", wanted, advice)
     total = sum(kept_by(graphs()["the CNN"]).values())
     return Passed(

@@ -139,7 +139,7 @@ def _heat(answer: Callable[..., Program]) -> Passed:
         run = trial.through(answer, "14.1")
         picture = partial(_seen, answer, trial)
         if difference := run.wrong("plate"):
-            advice = "follow one number through one step: which four does it meet?"
+            advice = "work out one number of a step by hand, as the mean of its four neighbours."
             raise run.refused("14.1", difference.words, "", advice, draws=picture)
         for loop in (step for step in all_of(run.program) if isinstance(step, Repeat)):
             if any(isinstance(step, Copy) for step in all_of(loop.body)):

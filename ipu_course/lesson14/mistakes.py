@@ -268,14 +268,14 @@ def heat(graph, plate, other, blocks, pairs):
 
 # %% 14.2: strips
 # why:  these are strips of whole rows, as many as there are tiles.
-# next: what fetches less on a square plate, strips or blocks? Try both.
+# next: try every down that divides tiles, and take the cut that fetches least.
 def cut(rows, columns, tiles):
     return tiles, 1
 
 
 # %% 14.2: strips that stand
 # why:  these are strips from top to bottom, as many as there are tiles.
-# next: what fetches less on a square plate, strips or blocks? Try both.
+# next: try every down that divides tiles, and take the cut that fetches least.
 def cut(rows, columns, tiles):
     return 1, tiles
 

@@ -227,7 +227,7 @@ def _variable(answer: type[Vertex]) -> Passed:
         for column, name in enumerate(("mean", "variance")):
             if where := difference(actual[:, column], right[:, column], NEAR):
                 why = f"the chain of 5 is right; here: {trial.tried}." if number_ else ""
-                advice = "take a chain of two: what does each tell the other?"
+                advice = "work out both messages of a chain of two variables by hand."
                 draws = partial(_played, trial, answer)
                 message = f"{name}s: {where}".replace("nan", "nothing was written")
                 raise run.refused("15.2", message, advice=advice, why=why, draws=draws)
@@ -533,7 +533,7 @@ def _why_so_many(parts: list[Array], tiles: int) -> tuple[str, str]:
         why = f"strips have long borders: {cuts(pixels)} pairs of neighbours lie on two tiles."
         return why, "cut in both directions: count the pairs of each way to do it."
     why = f"{cuts(pixels)} pairs of neighbours lie on two tiles."
-    return why, "of all a * b = tiles, which cuts the fewest pairs?"
+    return why, "try all a * b = tiles, and take the one that cuts the fewest pairs."
 
 
 def _layout(pixels: Array, tiles: int) -> View:
@@ -695,7 +695,7 @@ def _side(side: Side, name: str) -> Execution:
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             place = [int(i) for i in np.argwhere(~np.isfinite(array))[0]]
             why = "it is equal to nothing, so nothing can be said of it."
-            advice = "was it ever written? Is anything divided by 0?"
+            advice = "look for a division by 0, and for an element that nothing wrote."
             raise NotYet(
                 description, f"{key}{place} is {array[tuple(place)]}", why=why, next_step=advice
             )
@@ -709,7 +709,7 @@ def _refuse_short(paragraph: str) -> None:
     """Raise `NotYet` unless the paragraph has enough words."""
     if not isinstance(paragraph, str) or len(paragraph.split()) < WORDS:
         message = counted(len(str(paragraph).split()), "word") if isinstance(paragraph, str) else ""
-        advice = "what was slow, how did you see it, what did you change, and what did it bring?"
+        advice = "say what was slow, how you saw it, what you changed, and what it brought."
         wanted = f"{WORDS} words or more"
         raise NotYet(
             "your paragraph", message or returned(paragraph), expected=wanted, next_step=advice
@@ -759,7 +759,7 @@ def _capstone(faster: Side, before: Side, paragraph: str) -> Passed:
     )
     if shares[best] > LESS:
         why = f"the best of both is {units[best]}, {100 - 100 * shares[best]:.0f} % fewer."
-        advice = "what takes longest? show.balance and show.exchange of the report say."
+        advice = "look at show.balance and show.exchange of the report for what takes longest."
         draws = partial(show.bsp, old, new)
         raise NotYet(
             description,
