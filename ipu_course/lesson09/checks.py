@@ -563,14 +563,18 @@ def _momentum(answer: Callable[..., None]) -> Passed:
             )
         if bars.yours > bars.budget or elements_stored > REPLICAS * shard:
             why = "more comes and goes than one shard for each replica."
-            advice = "a replica loads, and stores, the momentum of its shard alone."
+            advice = "let each replica load and store the momentum of its shard alone."
+            is_over = bars.yours > bars.budget
+            if not is_over:
+                why = f"four shards need room for {REPLICAS * shard:,} numbers, in one buffer."
+                advice = "make one remote buffer, with room for four shards and no more."
             raise NotYet(
                 description,
-                f"a buffer of {elements_stored:,} numbers",
+                f"room for {elements_stored:,} numbers in remote buffers",
                 why=why,
                 next_step=advice,
-                bars=bars,
-                draws=draws,
+                bars=bars if is_over else None,
+                draws=draws if is_over else None,
             )
         if numbers == 1040:
             passed = bars, run.report

@@ -655,12 +655,13 @@ def _sorted(returned_value: Groups, description: str) -> Groups:
     """
     try:
         across, within = ([sorted(group) for group in kind] for kind in returned_value)
-        if not all(map(is_whole, [*across, *within])):
-            raise TypeError
     except (TypeError, ValueError):
-        why = "replicas are numbered by integers, and each kind of groups is a list of lists."
         advice = "return two lists of lists, as ([[0, 1], [2, 3]], [[0, 2], [1, 3]])."
-        raise NotYet(description, returned(returned_value), why=why, next_step=advice) from None
+        raise NotYet(description, returned(returned_value), next_step=advice) from None
+    if not all(map(is_whole, [*across, *within])):
+        why = "Python has numbers other than integers here, and replicas are numbered by integers."
+        advice = "make integers of them: int(…)."
+        raise NotYet(description, returned(returned_value), why=why, next_step=advice)
     across, within = ([[int(r) for r in group] for group in kind] for kind in (across, within))
     return sorted(across), sorted(within)
 

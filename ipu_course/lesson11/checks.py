@@ -628,15 +628,21 @@ def _refuse_wide(answer: Update, descent: Descent) -> None:
     """
 
     def step(zero: str) -> tuple[Array, list[tuple[str, Array, Array]]]:
-        """Return (the new w, the tensors that were made 8 bits: name, values, 8 bits)."""
+        """Return (the new w, the tensors that were made 8 bits: name, values, 8 bits).
+
+        A tensor that was transposed is transposed back.
+        """
         converted: list[tuple[str, Array, Array]] = []
+        shapes = [part.shape for part in (descent.w, descent.x, descent.t)]
 
         def eight(values: Array, form: QuarterFormat, scale: int) -> Array:
             name = descent.name_of(values)
             metadata = QuarterMetadata(form, scale)
             narrow: Array = from_quarter(to_quarter(values, metadata), metadata).astype(np.float64)
             narrow *= name != zero
-            converted.append((name, np.array(values), narrow.copy()))
+            is_transposed = np.shape(values) not in shapes
+            wide, rounded = (np.array(a.T if is_transposed else a) for a in (values, narrow))
+            converted.append((name, wide, rounded))
             return narrow
 
         return call(answer, descent.w, descent.x, descent.t, RATE, eight), converted

@@ -465,6 +465,14 @@ def loss_scale(largest):
     return scale
 
 
+# %% 11.w3: cut off towards 0
+# why:  int() cuts a logarithm below 0 off towards 0: the power of two is then rounded up, and the
+#   largest gradient is too large.
+# next: round the logarithm down, with np.floor.
+def loss_scale(largest):
+    return 2.0 ** int(np.log2(65504 / largest))
+
+
 # %% 11.4: no factors
 # why:  no product has a factor.
 # next: n terms of deviation 1 have a sum of deviation sqrt(n).

@@ -703,3 +703,10 @@ def groups(copies, parts):
 def groups(copies, parts):
     table = np.linspace(0, copies * parts - 1, copies * parts).reshape(copies, parts)
     return table.tolist(), table.T.tolist()
+
+
+# %% 10.8: one kind alone
+# clause: Give both kinds
+# not yet: return two lists of lists
+def groups(copies, parts):
+    return [[copy * parts + part for part in range(parts)] for copy in range(copies)]

@@ -542,3 +542,14 @@ def step(w, x, t, rate, eight):
     error = x8 @ now - t
     now -= rate / len(x) * (x8.T @ eight(error, F152, numbers.best_scale(error, F152)))
     return now
+
+
+# %% 11.6: all of it transposed
+# passed: both products of 8-bit numbers
+def step(w, x, t, rate, eight):
+    def narrow(values, form):
+        return eight(values, form, numbers.best_scale(values, form))
+
+    error = (narrow(w.T, F143) @ narrow(x.T, F143)).T - t
+    gradient = (narrow(error.T, F152) @ narrow(x, F143)).T
+    return np.subtract(w, rate * gradient / x.shape[0])

@@ -117,7 +117,7 @@ def train(make, images, labels, epochs, batch, steps):
 
 
 # %% 13.2: shuffles
-# not yet: does fit() shuffle?
+# not yet: in their order, with shuffle=False
 def train(make, images, labels, epochs, batch, steps):
     with ipu.ipu_strategy.IPUStrategy().scope():
         model = make()
