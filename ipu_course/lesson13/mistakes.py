@@ -386,7 +386,7 @@ def leaky(low, x, slope, g=None):
 
 
 # %% 13.4: g at zero
-# why:  at x = 0 the gradient is slope * g here.
+# why:  at x = 0 this gives g, and the gradient there is slope * g.
 # next: x > 0, and not x >= 0.
 def leaky(low, x, slope, g=None):
     of = [x] if g is None else [x, g]

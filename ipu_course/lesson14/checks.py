@@ -244,6 +244,7 @@ CUTS = {
     "a wide one": (60, 240, 16),
     "a tall one": (260, 60, 12),
     "a prime number of tiles": (40, 41, 13),
+    "three columns": (24, 3, 10),
     "fewer rows than tiles": (5, 400, 12),
     "a number a tile": (3, 4, 12),
     # 7 x 6 blocks would fetch hardly more than 6 x 7, but the plate has 6 rows

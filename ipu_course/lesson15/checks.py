@@ -486,14 +486,17 @@ def _three(
             part_array = np.asarray(part)
         except ValueError:  # rows of different lengths
             part_array = np.zeros(0)
+        if not part_array.size and 0 in shape:  # lists have no width where there is no row
+            part_array = np.zeros(shape, int)
         if part_array.shape != shape or part_array.dtype.kind not in "iu":
             kind = "" if part_array.dtype.kind in "iu" else f" of {part_array.dtype}"
             message = f"{name}: the shape {part_array.shape}{kind}"
+            others = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
             raise NotYet(
                 description,
                 message,
                 expected=f"whole numbers, {shape}",
-                next_step="a tile for each of them.",
+                next_step=f"return three arrays of these shapes, in this order: {others}.",
             )
         if part_array.size and not 0 <= part_array.min() <= part_array.max() < tiles:
             place = tuple(int(i) for i in np.argwhere((part_array < 0) | (part_array >= tiles))[0])
@@ -508,7 +511,10 @@ def _three(
                 why=why,
                 next_step=advice,
             )
-    return [np.asarray(part) for part in result]
+    return [
+        np.asarray(part, int).reshape(shape)
+        for part, shape in zip(result, shapes.values(), strict=True)
+    ]
 
 
 def _why_so_many(parts: list[Array], tiles: int) -> tuple[str, str]:

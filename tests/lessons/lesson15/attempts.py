@@ -115,6 +115,17 @@ def fused(etas, lams, keep):
     return eta[:keep] - left @ eta[keep:], lam[:keep, :keep] - left @ lam[keep:, :keep]
 
 
+# %% 15.1: marginals multiplied
+# like: forgotten before the product
+def fused(etas, lams, keep):
+    eta, lam = np.zeros(keep), np.zeros((keep, keep))
+    for e, l in zip(etas, lams):
+        solved = np.linalg.pinv(l[keep:, keep:])
+        eta = eta + e[:keep] - l[:keep, keep:] @ (solved @ e[keep:])
+        lam = lam + l[:keep, :keep] - l[:keep, keep:] @ (solved @ l[keep:, :keep])
+    return eta, lam
+
+
 # %% 15.2: as arrays
 # passed: four trees
 class Variable(Vertex):
@@ -614,6 +625,21 @@ def place(height, width, tiles, most):
                 best = cut, pixels
     pixels = best[1] + 0.25
     return pixels, pixels[:, :-1], pixels[:-1]
+
+
+# %% 15.4: lists, and factors on the right
+# passed: images
+def place(height, width, tiles, most):
+    ways = []
+    for down in (down for down in range(1, tiles + 1) if tiles % down == 0):
+        across = tiles // down
+        rows, columns = np.arange(height) * down // height, np.arange(width) * across // width
+        pixels = rows[:, None] * across + columns
+        if np.bincount(pixels.ravel()).max() <= most:
+            borders = (pixels[1:] != pixels[:-1]).sum() + (pixels[:, 1:] != pixels[:, :-1]).sum()
+            ways.append((borders, down, pixels))
+    pixels = min(ways, key=lambda way: way[:2])[2]
+    return [pixels.tolist(), pixels[:, 1:].tolist(), pixels[1:].tolist()]
 
 
 # %% 15.5: by the library
