@@ -713,12 +713,8 @@ class Ran:
                     if actual[place] != actual[place]
                     else quoted(actual[place])
                 )
-                return Wrong(
-                    run,
-                    f"{name}[{at}]: {value}" if place else f"{name}: {value}",
-                    right[place],
-                    right,
-                )
+                element = f"{name}[{at}]" if place else name
+                return Wrong(run, f"{element}: {value}", right[place], right)
         return None
 
     def unwritten(self, name: str) -> bool:

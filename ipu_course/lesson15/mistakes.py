@@ -168,7 +168,7 @@ def fused(etas, lams, keep):
 # next: add up all etas and all lams first, and take the marginal once.
 def fused(etas, lams, keep):
     parts = []
-    for eta, lam in zip(etas, lams):
+    for eta, lam in zip(etas, lams, strict=True):
         left = lam[:keep, keep:] @ np.linalg.pinv(lam[keep:, keep:])
         parts.append((eta[:keep] - left @ eta[keep:], lam[:keep, :keep] - left @ lam[keep:, :keep]))
     return sum(eta for eta, _ in parts), sum(lam for _, lam in parts)
