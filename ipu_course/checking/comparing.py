@@ -171,7 +171,7 @@ def compare(
 
 
 def refuse_floats(description: str, result: object, expected: str = "integers") -> None:
-    """Raise `NotYet` if a result has floats where places or codes are asked for."""
+    """Raise `NotYet` if a result has floats where the exercise needs places or codes."""
     if not is_whole(result):
         is_array = isinstance(result, np.ndarray) and result.ndim
         raise NotYet(

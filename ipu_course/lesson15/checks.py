@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import count
+from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -24,8 +25,6 @@ from ipu_course.checking.verdicts import NotAttempted, NotYet, Passed, refusing
 from ipu_course.lesson15.beliefs import Belief, Edge, Spring, chain, grid, messages, network
 from ipu_teach import FLOAT, Graph, Report, Target, Vertex, show
 from ipu_teach._support.places import write_whole
-from ipu_teach.compile import Compiled
-from ipu_teach.compile.programs import ExecuteStep
 from ipu_teach.engine.machine import BoundSteps
 from ipu_teach.errors import LessonError, counted, shown
 from ipu_teach.report import Recording
@@ -591,17 +590,17 @@ class _Endless(Exception):
 
 
 @contextmanager
-def _engines(idle: int = -1, most: int = 0) -> Iterator[list[Compiled]]:
+def _engines(idle: int = -1, most: int = 0) -> Iterator[list[object]]:
     """Collect the programs of the engines that are loaded in a block, in order.
 
     `idle`: the number of the program whose vertices do nothing; -1 for none. Its compute sets may
     run `most` times.
     """
-    loaded: list[Compiled] = []
+    loaded: list[object] = []
     bind = BoundSteps._bind_execute
     times = count(1)
 
-    def bound(steps: BoundSteps, number: int, step: ExecuteStep) -> Callable[[], None]:
+    def bound(steps: BoundSteps, number: int, step: Any) -> Callable[[], None]:
         if not any(steps.compiled is compiled for compiled in loaded):
             loaded.append(steps.compiled)
         if not 0 <= idle < len(loaded) or steps.compiled is not loaded[idle]:
@@ -765,7 +764,7 @@ def _capstone(faster: Side, before: Side, paragraph: str) -> Passed:
     )
     if shares[best] > LESS:
         why = f"the best of both is {units[best]}, {100 - 100 * shares[best]:.0f} % fewer."
-        advice = "look at show.balance and show.exchange of the report for what takes longest."
+        advice = "look in show.balance and show.exchange of the report for the longest supersteps."
         draws = partial(show.bsp, old, new)
         raise NotYet(
             description,

@@ -153,7 +153,8 @@ def fused(etas, lams, keep):
 
 
 # %% 15.1: eta with the other sign
-# why:  lam is right. In eta the part of what is forgotten is added, and it is taken away.
+# why:  lam is right. This adds the part of the forgotten variables to eta, and the formula subtracts
+#   it.
 # next: subtract lam_ab @ inv(lam_bb) @ eta_b from eta_a.
 def fused(etas, lams, keep):
     eta, lam = etas.sum(axis=0), lams.sum(axis=0)
