@@ -153,8 +153,8 @@ def fused(etas, lams, keep):
 
 
 # %% 15.1: eta with the other sign
-# why:  lam is right. This adds the part of the forgotten variables to eta, and the formula subtracts
-#   it.
+# why:  lam is right. This adds the part of the forgotten variables to eta, and the formula
+#   subtracts it.
 # next: subtract lam_ab @ inv(lam_bb) @ eta_b from eta_a.
 def fused(etas, lams, keep):
     eta, lam = etas.sum(axis=0), lams.sum(axis=0)
