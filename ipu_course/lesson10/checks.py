@@ -535,7 +535,7 @@ def _reduced(answer: Callable[..., None]) -> Passed:
             ),
         }[bars.unit]
         small = _reducing(name_of(answer), numbers // 10, ipus)
-        refused = refusing("10.5", _costs_alike(answer, small.beside()[1], small))
+        refused = refusing("10.5", _costs_alike(answer, small, small.beside()[1]))
         raise refused(trial.tried, "", "", advice, why=why, bars=bars, draws=draws)
     words = "30, 3 and 52,000 numbers on 4 IPUs, and 520 on 2: all have the sums"
     return Passed(words, bars, run.report)
