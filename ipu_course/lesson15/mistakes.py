@@ -840,7 +840,7 @@ def faster(target):
 
 # %% 15.5: a word
 # clause: of 20 words or more
-# not yet: what was slow, how did you see it
+# not yet: say what was slow, how you saw it
 paragraph = "It is faster now."
 
 
