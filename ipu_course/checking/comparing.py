@@ -12,7 +12,15 @@ import numpy as np
 from ipu_course.checking.calling import Result, call
 from ipu_course.checking.mistakes import Mistake, Reason, first, same, suspects
 from ipu_course.checking.precision import in_float64
-from ipu_course.checking.quoting import TOLERANCE, call_text, difference, name_of, plain, quoted
+from ipu_course.checking.quoting import (
+    TOLERANCE,
+    call_text,
+    difference,
+    is_whole,
+    name_of,
+    plain,
+    quoted,
+)
 from ipu_course.checking.time_limit import half_is_over
 from ipu_course.checking.verdict_panel import Picture
 from ipu_course.checking.verdicts import ORDINARY, NotYet, Passed
@@ -100,6 +108,7 @@ def compare(
     tolerance: float = TOLERANCE,
     otherwise: Callable[[Pairs[Case, Result]], Reason] = lambda pairs: ("", ""),
     draws: Callable[..., Picture | None] | None = None,
+    whole: bool = False,
 ) -> Passed:
     """Compare an answer with an independent computation on every case, and explain a difference.
 
@@ -107,7 +116,8 @@ def compare(
     cases begin with ORDINARY, and the verdict describes the smallest of them that is wrong. If all
     ordinary cases are right, the verdict names the smallest special case that is wrong. `suspects`
     are known mistakes that may explain the results, and `otherwise` looks for a reason if none of
-    them gives the same results. `draws(*case)` draws the case that the verdict describes.
+    them gives the same results. `draws(*case)` draws the case that the verdict describes. `whole`:
+    the numbers are places or codes, so that floats are refused, even those without a fraction.
 
     :raises NotYet: if a result is wrong.
     """
@@ -118,6 +128,9 @@ def compare(
         if (words := difference(results[name], oracle(*case), tolerance))
     }
     if not wrong:
+        for name, case in cases.items():
+            if whole:
+                refuse_floats(call_text(answer, case), results[name], shown(oracle(*case)))
         return Passed(
             f"{name_of(answer)} on {len(cases)} fixed sets of numbers",
             evidence=tuple(results.values()),
@@ -155,6 +168,19 @@ def compare(
         next_step=advice,
         draws=partial(draws, *case) if draws else None,
     )
+
+
+def refuse_floats(description: str, result: object, expected: str = "integers") -> None:
+    """Raise `NotYet` if a result has floats where the exercise needs places or codes."""
+    if not is_whole(result):
+        is_array = isinstance(result, np.ndarray) and result.ndim
+        raise NotYet(
+            description,
+            shown(result),
+            expected=expected,
+            why="Python has floats here, and no list or array takes a float as an index.",
+            next_step=f"make integers of them: {'.astype(int)' if is_array else 'int(…)'}.",
+        )
 
 
 def _size(case: Iterable[object]) -> tuple[int, float]:

@@ -168,7 +168,7 @@ def alike(mistakes: Iterable[Mistake], fits: Callable[[Any], bool]) -> Iterator[
     waited = perf_counter()
     for mistake in mistakes:
         fitting = False
-        with suppress(Exception):
+        with suppress(Exception), np.errstate(all="ignore"):
             fitting = fits(mistake.answer)
         if fitting:
             yield mistake

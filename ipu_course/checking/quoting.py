@@ -170,6 +170,12 @@ def returned(value: object, fault: str = "") -> str:
     return "nothing: is there a `return`?" if value is None else f"{shown(value)}{fault}"
 
 
+def is_whole(value: object) -> bool:
+    """Return whether a number, or each number of a list or array, is an integer and not a float."""
+    numbers = _array(value)
+    return numbers.dtype.kind in "iu" or not numbers.size
+
+
 Number = int | float | Fraction
 # for each base class, a function that returns the plain number of an instance of a derived class
 NUMBERS: Mapping[type, Callable[[Any], Number]] = {

@@ -9,7 +9,8 @@ kernel is interrupted, which the watch then suggests. A call that never releases
 lock, such as `sum(range(10**15))`, blocks the watch too, and only a restart of the kernel ends it.
 
 The limit counts the process's own processor time, so that no right answer is refused when a class
-shares a machine and each process waits for its turn. For code that sleeps, wall-clock time counts.
+shares a machine and each process waits for its turn. For code that sleeps, wall-clock time counts;
+code that waits for a processor does not sleep.
 """
 
 from __future__ import annotations
@@ -94,10 +95,12 @@ class _Watch:
         used = 0.0
         wait = self.seconds
         while wait > 0:
+            began_to_queue = queued_time()
             if self.gate.acquire(timeout=wait):
                 return
             before, used = used, process_time() - begun
-            asleep = used - before < wait * ASLEEP
+            queued = queued_time() - began_to_queue
+            asleep = used - before + queued < wait * ASLEEP
             wait = 0.0 if asleep else min(self.seconds - used, self.seconds / 8)
         self.over = True
         for pause in AGAIN:
@@ -160,6 +163,19 @@ def within(seconds: float, work: Callable[[], T]) -> T:
         if watch.over:
             raise TooLong from None
         raise
+
+
+def queued_time() -> float:
+    """Return the seconds for which the main thread was ready to run, but had no processor.
+
+    Linux counts them. On other systems the result is 0, and an answer that gets hardly any
+    processor time counts as one that sleeps.
+    """
+    try:
+        with open("/proc/self/schedstat", encoding="ascii") as file:
+            return int(file.read().split()[1]) / 1e9
+    except (OSError, IndexError, ValueError):
+        return 0.0
 
 
 def half_is_over() -> bool:

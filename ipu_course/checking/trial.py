@@ -707,13 +707,14 @@ class Ran:
             right = np.asarray(after)
             if not np.array_equal(actual, right):
                 place = tuple(int(i) for i in np.argwhere(actual != right)[0])
-                at = place[0] if len(place) == 1 else place
+                at = ", ".join(map(str, place))
                 value = (
                     "nothing was written"
                     if actual[place] != actual[place]
                     else quoted(actual[place])
                 )
-                return Wrong(run, f"{name}[{at}]: {value}", right[place], right)
+                element = f"{name}[{at}]" if place else name
+                return Wrong(run, f"{element}: {value}", right[place], right)
         return None
 
     def unwritten(self, name: str) -> bool:

@@ -39,7 +39,7 @@ from ipu_teach import (
     Vertex,
     show,
 )
-from ipu_teach.errors import counted
+from ipu_teach.errors import counted, shown
 from ipu_teach.program import Copy, Execute, Sequence as Steps
 from ipu_teach.schedules import BACKWARD, FORWARD, RECOMPUTE, recompute
 from ipu_teach.show.view import View
@@ -271,7 +271,7 @@ def _schedules(answer: Callable[..., Order]) -> Passed:
         if fault := _fault(steps, layers, kept_layers):
             other = next(case for case in cases if case != (layers, kept_layers))
             alike = gives_alike(_pairs_of(answer), (layers, kept_layers), other)
-            advice = "follow the list by hand: which inputs are there at each step?"
+            advice = "write down which inputs are in memory after each step, up to that one."
             actual, expected, why = fault
             refused = refusing("08.3", partial(_orders, alike))
             raise refused(description, actual, expected, advice, why=why)
@@ -297,7 +297,8 @@ def _fault(steps: Order, layers: int, keep: Collection[int]) -> tuple[str, str, 
         return stuck, "", why
     for layer in reversed(range(layers)):
         if layer not in slopes:
-            return f"no backward {layer}", "one for each layer", "its weight would never learn."
+            why = f"the list has no backward step of layer {layer}."
+            return f"no backward {layer}", "one for each layer", why
         if slopes[layer] != right[layer]:
             actual = f"{quoted(slopes[layer])} for the slope by the weight of layer {layer}"
             why = "the slope goes from the last layer to the first, one after another."
@@ -331,19 +332,18 @@ def _places(answer: Callable[..., list[int]]) -> Passed:
     actual, fails_alike = _kept_by(answer, cases)
     for (sizes, k), kept_layers in actual:
         description = call_text(answer, (sizes, k))
-        if len({0, *kept_layers}) > k:
-            why = "the input of layer 0 is one of them, whether it is named or not."
-            advice = f"choose {k - 1} besides layer 0."
-            raise NotYet(
-                description,
-                f"{len({0, *kept_layers})} layers",
-                expected=f"at most {k}",
-                why=why,
-                next_step=advice,
-            )
+        message = quoted(kept_layers)
+        if 0 not in kept_layers:
+            why = "layer 0 is not among them, though its input is always in memory."
+            advice = f"return layer 0 and at most {counted(k - 1, 'other layer')}."
+            raise NotYet(description, message, "0 among the layers", why, advice)
+        if (number := len({*kept_layers})) > k:
+            message += f", which are {number} layers"
+            why = "layer 0 counts as one of the k layers."
+            advice = f"return layer 0 and at most {counted(k - 1, 'other layer')}."
+            raise NotYet(description, message, f"at most {k}", why, advice)
         bars_of_case = Bars(_least(tuple(sizes), k), most_alive(sizes, kept_layers), "at once")
         if bars_of_case.yours > bars_of_case.budget:
-            message = quoted(sorted({0, *kept_layers}))
             advice = "there are few ways to choose: try them all, and keep the best."
             raise refusing("08.4", fails_alike)(description, message, "", advice, bars=bars_of_case)
         bars = bars or bars_of_case
@@ -389,7 +389,9 @@ def _kept_of(saved: list[int], description: str, layers: int) -> list[int]:
     for layer in saved:
         if not isinstance(plain(layer), int) or not 0 <= layer < layers:
             why = f"there are {counted(layers, 'layer')}, from 0 to {layers - 1}."
-            raise NotYet(description, f"layer {quoted(layer)}", why=why, next_step=advice)
+            if plain(layer) in range(layers):
+                why = "the number of a layer is an integer, and this is a float."
+            raise NotYet(description, f"layer {shown(layer)}", why=why, next_step=advice)
     return [int(layer) for layer in saved]
 
 
@@ -485,10 +487,10 @@ def _fits(answer: Callable[..., list[int]]) -> Passed:
         maximum = most_alive([1] * layers, kept_layers)
         again = computed_again(kept_layers)
         best = _best_even(layers, room)
-        message = f"keeping {quoted(sorted({0, *kept_layers}))}: "
+        message = f"keeping {quoted(kept_layers)}: "
         if maximum <= room and again <= best:
             continue
-        advice = "which spacings fit, and which of those computes least again?"
+        advice = "of the spacings that fit, take the one that computes the fewest layers again."
         message += f"{counted(maximum, 'input')} at once, {counted(again, 'layer')} again"
         expected = f"at most {room} at once and {best} again"
         draws = partial(_in_memory, layers, kept_layers) if maximum > room else None
@@ -610,7 +612,7 @@ def _undropped(
         if not np.array_equal(kept_of_step[kind, layer], kept_of_step[FORWARD, layer]):
             turns = "computes it again" if kind == RECOMPUTE else "goes back through it"
             why = f"who {turns} drops other numbers: that is another layer, with another slope."
-            advice = "which of the arguments are the same whenever this layer is asked?"
+            advice = "make the modifier of `layer` alone: it is the same in all steps of the layer."
             message = f"{kind} {layer} drops others than forward {layer}"
             steps = (FORWARD, kind)
             masks = {f"{step} {layer}": kept_of_step[step, layer] for step in steps}

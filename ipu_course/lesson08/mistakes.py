@@ -42,7 +42,7 @@ def last_read(steps, layer):
 # %% 08.w1: where it is made
 # clause: the last step that reads
 # why:  there it is made for the last time: by the layer before it.
-# next: which step reads it? That of its own layer.
+# next: look for the steps whose layer is `layer`: they read its input.
 def last_read(steps, layer):
     makes = [p for p, (kind, i) in enumerate(steps) if kind != "backward" and i + 1 == layer]
     return max(makes, default=0)
@@ -91,7 +91,7 @@ def alive(steps, sizes):
 
 # %% 08.1: nothing is ever forgotten
 # why:  nothing is ever forgotten here. After its last read an input is not in memory any more.
-# next: until when does somebody need it?
+# next: leave an input out of every step after its last read.
 def alive(steps, sizes):
     here, held = {0}, []
     for kind, layer in steps:
@@ -104,7 +104,7 @@ def alive(steps, sizes):
 # %% 08.1: from first to last
 # why:  each is counted from when it is made first to its last read. One that is made anew is not
 #   there in between.
-# next: what does a step need before it, of what it makes?
+# next: go from the last step to the first, and before a step leave out what it makes.
 def alive(steps, sizes):
     held = []
     for place in range(len(steps)):
@@ -225,7 +225,7 @@ def price(layers, every):
 
 # %% 08.2: the last segment again
 # why:  the last segment is computed again here, too. Its inputs are there when backward begins.
-# next: how many segments are left without it?
+# next: count layers / every - 1 segments, each with every - 1 layers.
 def price(layers, every):
     return layers // every + every - 1, layers - layers // every
 
@@ -241,7 +241,7 @@ def price(layers, every):
 # %% 08.2: a segment alone
 # clause: how many inputs are in memory at once
 # why:  the most at once is one segment here. The kept inputs of all others are there, too.
-# next: when are most of them there? At the end of the forward.
+# next: add the kept inputs of the other segments, which are there at the end of the forward.
 def price(layers, every):
     return every, (layers // every - 1) * (every - 1)
 
@@ -250,7 +250,7 @@ def price(layers, every):
 # clause: how many layers are computed again
 # why:  each segment is computed again whole here. Its first input is kept, so its last layer, which
 #   makes the next kept one, need not be computed again.
-# next: of a segment of k layers, how many inputs were forgotten?
+# next: count k - 1 layers for a segment of k: as many inputs were forgotten.
 def price(layers, every):
     return layers // every + every - 1, layers - every
 
@@ -324,7 +324,7 @@ def schedule(layers, keep):
 # clause: whose output is still there
 # why:  the last segment is computed again, and all of it is there still. That costs cycles for
 #   nothing.
-# next: which segment ends with the chain?
+# next: leave out recomputation where a segment ends with the last layer.
 def schedule(layers, keep):
     steps = [("forward", i) for i in range(layers)]
     starts = sorted({0, *keep})
@@ -581,10 +581,10 @@ def place(sizes, k):
 
 # %% 08.4: one too many
 # clause: at most k layers
-# not yet: the input of layer 0 is one of them
+# not yet: layer 0 counts as one of the k layers
 def place(sizes, k):
     n = len(sizes)
-    ways = combinations(range(1, n), min(k, n - 1))
+    ways = ((0, *way) for way in combinations(range(1, n), min(k, n - 1)))
     return min(ways, key=lambda keep: max(alive(schedule(n, keep), sizes)))
 
 
@@ -625,7 +625,7 @@ def place(sizes, k):
 
 # %% 08.5: all of them
 # why:  all inputs are kept, whatever the room.
-# next: which spacings fit?
+# next: compute max(alive(…)) for every spacing, and leave out those above `room`.
 def keep_for(layers, room):
     return range(layers)
 
@@ -724,7 +724,7 @@ def keep_for(layers, room):
 
 # %% 08.5: the largest spacing that fits
 # why:  this is the largest spacing that fits. A smaller one computes less again.
-# next: of those that fit, which computes least again?
+# next: of those that fit, take the one with the fewest "recompute" steps.
 def keep_for(layers, room):
     for k in range(layers, 0, -1):
         if max(alive(schedule(layers, range(0, layers, k)), [1] * layers)) <= room:

@@ -34,7 +34,7 @@ def all_gather(graph, shards, program):
 # %% 09.w1: the micro-batches first
 # clause: first all of layer 0
 # why:  this counts as if the layers of a micro-batch stood side by side.
-# next: how many rows stand before the first one of the layer?
+# next: multiply the layer by `batches`, the number of rows that each layer has.
 def row_of(layer, batch, batches):
     return batch * batches + layer
 
@@ -50,14 +50,14 @@ def row_of(layer, batch, batches):
 # %% 09.w1: counted from 1
 # clause: All are counted from 0.
 # why:  rows are counted from 0.
-# next: which row has the first micro-batch of layer 0?
+# next: take 1 away: the first micro-batch of layer 0 is in row 0.
 def row_of(layer, batch, batches):
     return layer * batches + batch + 1
 
 
 # %% 09.w1: the other way round
 # why:  the layer is multiplied by the number of the micro-batch.
-# next: a layer has `batches` rows: how many stand before it?
+# next: multiply the layer by `batches`, and add the micro-batch.
 def row_of(layer, batch, batches):
     return layer * batch + batches
 
@@ -748,7 +748,7 @@ def factor(load, work):
 
 # %% 09.4: turned round
 # why:  this asks how many loads hide the work.
-# next: how often does the work fit into the load?
+# next: divide the load by the work, and round up.
 def factor(load, work):
     return max(1, -(-work // load)) if load else 1
 
@@ -770,7 +770,7 @@ def factor(load, work):
 
 # %% 09.4: one or two
 # why:  of a very long load two micro-batches hide a part.
-# next: how often does the work fit into it?
+# next: divide the load by the work, and round up.
 def factor(load, work):
     return 1 if load <= work else 2
 

@@ -7,7 +7,7 @@ round of a ring. The cycles of an answer therefore show how many such steps it t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from itertools import count
 
@@ -15,8 +15,7 @@ import numpy as np
 
 from ipu_course.checking import warmups
 from ipu_course.checking.calling import Answer, call, call_made
-from ipu_course.checking.comparing import compare
-from ipu_course.checking.confirming import explained, fails_alike_in
+from ipu_course.checking.comparing import compare, refuse_floats
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
 from ipu_course.checking.mistakes import first, suspects
 from ipu_course.checking.programs import (
@@ -31,7 +30,7 @@ from ipu_course.checking.programs import (
     one_program,
     run_once,
 )
-from ipu_course.checking.quoting import call_text, name_of, plain, quoted, returned
+from ipu_course.checking.quoting import call_text, is_whole, name_of, plain, quoted, returned
 from ipu_course.checking.trial import (
     Built,
     Parts,
@@ -73,7 +72,8 @@ def _ticks(answer: Callable[[int, int], list[list[int]]]) -> Passed:
     drawn = {f"drawn, {case}": case for case in ((4, 6), (3, 5), (2, 7))}
     special = {"there is one stage": (1, 4), "fewer micro-batches than stages": (5, 2)}
     advice = "draw three stages and four micro-batches, a line for each tick."
-    return compare(answer, table_of, drawn | special, suspects("10.1"), next_step=advice)
+    cases = drawn | special
+    return compare(answer, table_of, cases, suspects("10.1"), next_step=advice, whole=True)
 
 
 # --- 10.2 -----------------------------------------------------------------------------------------
@@ -126,6 +126,8 @@ def _cuts(answer: Callable[[list[int], int], list[int]]) -> Passed:
     for (costs, ipus), begins in zip(cases, results, strict=True):
         description = call_text(answer, (costs, ipus))
         begins_given = [*begins] if isinstance(begins, (list, tuple, np.ndarray)) else []
+        if begins_given and all(plain(b) is not None for b in begins_given):
+            refuse_floats(description, begins)
         row = [int(b) for b in map(plain, begins_given) if isinstance(b, int)]
         rising = len(row) == len(begins_given) == ipus and row == sorted({*row, 0})
         if not rising or row[-1] >= len(costs) or row[0] < 0:
@@ -195,10 +197,16 @@ def stages_on(graph: Graph, weights: Array, rows: int = BATCH) -> Pipeline:
     return works, into, out
 
 
-def _through_stages(
-    description: str, stages: int, batches: int, rows: int = 3, width: int = 13
-) -> Trial:
+@cache
+def _pipelines(name: str) -> tuple[Trial, ...]:
+    """Return the trials of an answer of this name; the last one is large, for its cost."""
+    cases = ((3, 2), (5, 2), (3, 4), (4, 8, BATCH, WIDTH))
+    return tuple(_through_stages(name, *case) for case in cases)
+
+
+def _through_stages(name: str, stages: int, batches: int, rows: int = 3, width: int = 13) -> Trial:
     """Return a trial of answer(stages, into, out, samples, results), which returns a program."""
+    description = f"{name} with {stages} stages and {batches} micro-batches"
     weights = drawn_layers(stages)[1][:, :width, :width]
     draw = np.random.default_rng(1003).standard_normal
     samples = draw((batches, rows, width)).astype(np.float32)
@@ -213,7 +221,11 @@ def _through_stages(
         "samples": Var(FLOAT, samples.shape, each_on(0), [samples]),
         "results": Var(FLOAT, samples.shape, each_on(stages - 1), right=[right]),
     }
-    return Trial(description, tensors, form=form, ipus=stages, agree=_alike)
+
+    def beside() -> Sequence[Trial]:
+        return _pipelines(name)[2:0:-1]  # 4 micro-batches tell more mistakes apart than 2
+
+    return Trial(description, tensors, form=form, ipus=stages, agree=_alike, beside=beside)
 
 
 def _alike(learner_run: Ran, reference_run: Ran) -> bool:
@@ -255,18 +267,24 @@ def tick_cycles(stages: int) -> int:
     return two - cycles_of_one
 
 
-def _as_costly(trial: Trial, run: Ran, like: Answer) -> bool:
-    """Return whether another answer gives the same results at about the same cost.
+def _costs_alike(answer: Answer, *trials: Trial) -> Callable[[Answer], bool]:
+    """Return a function that tells whether another answer gives the same results at the same cost.
 
-    The cycles on the links and in total may differ by 2 %.
+    It compares them in all of these trials. The cycles on the links and in total may differ by 2 %.
     """
-    outcome = trial.outcome(like)
-    pairs = [
-        (report.total_cycles, report.global_exchange_cycles)
-        for report in (run.report, getattr(outcome, "report", None))
-        if report is not None
-    ]
-    return trial.agree(run, outcome) and bool(np.allclose(pairs[0], pairs[-1], rtol=0.02))
+    outcomes = [(trial, trial.outcome(answer)) for trial in trials]
+
+    def costs(run: Ran) -> tuple[float, float]:
+        return run.report.total_cycles, run.report.global_exchange_cycles
+
+    def costs_alike(like: Answer) -> bool:
+        return all(
+            trial.agree(run, known := trial.outcome(like))
+            and np.allclose(costs(run), costs(known), rtol=0.02)
+            for trial, run in outcomes
+        )
+
+    return costs_alike
 
 
 def _senders(report: Report) -> show.Picture | None:
@@ -296,19 +314,8 @@ def _senders(report: Report) -> show.Picture | None:
 
 
 def _built(answer: Callable[..., Program]) -> Passed:
-    # small sizes where no cost is measured
-    cases = ((3, 2), (5, 2), (3, 4), (4, 8, BATCH, WIDTH))
-    trials = [
-        _through_stages(
-            f"{name_of(answer)} with {stages} stages and {batches} micro-batches",
-            stages,
-            batches,
-            *sizes,
-        )
-        for stages, batches, *sizes in cases
-    ]
-    for trial in trials:
-        run = explained("10.3", trial, trials[1:3], answer)
+    for trial in _pipelines(name_of(answer)):
+        run = trial.through(answer, "10.3")
         actual = run.came[0]["results"]
         right = trial.tensors["results"].right[0]
         off = np.argwhere(~(np.abs(actual - right) <= 1e-4))
@@ -318,14 +325,13 @@ def _built(answer: Callable[..., Program]) -> Passed:
             value = actual[b, i, j]
             message = "nothing was written" if value != value else quoted(value)
             message = f"results[{b}][{i}, {j}]: {message}"
-            refused = refusing("10.3", fails_alike_in([trial, *trials[1:3]], answer))
-            raise refused(trial.tried, message, quoted(right[b, i, j]), advice, draws=draws)
-    stages, batches = cases[-1][:2]
+            raise run.refused("10.3", message, quoted(right[b, i, j]), advice, draws=draws)
+    batches, stages = len(right), trial.ipus
     ticks = batches + stages - 1
     bars = Bars(round(1.03 * ticks * tick_cycles(stages)), int(run.cycles), MODELLED)
     if bars.yours > bars.budget:
-        advice = "in which rounds does one IPU send alone? The picture has them."
-        refused = refusing("10.3", partial(_as_costly, trial, run))
+        advice = "look in the picture for rounds in which one IPU sends alone, and join them."
+        refused = refusing("10.3", _costs_alike(answer, trial.beside()[0], trial))
         raise refused(trial.tried, "", "", advice, bars=bars, draws=draws)
     words = "3 and 5 stages with 2 micro-batches, 3 with 4, and 4 with 8"
     return Passed(words, bars, run.report)
@@ -427,8 +433,15 @@ def _by_chunks(ipu: int, many: int) -> Callable[[Graph, Tensor], None]:
     return place
 
 
-def _reducing(description: str, numbers: int, ipus: int) -> Trial:
+@cache
+def _reductions(name: str) -> tuple[Trial, ...]:
+    """Return the trials of an answer of this name; the last one is large, for its cost."""
+    return tuple(_reducing(name, *case) for case in ((30, 4), (3, 4), (520, 2), (52_000, 4)))
+
+
+def _reducing(name: str, numbers: int, ipus: int) -> Trial:
     """Return a trial of answer(graph, parts, program), which appends to the program."""
+    description = f"{name} with {numbers:,} numbers on each of {ipus} IPUs"
     draw = np.random.default_rng(1005).permutation
     values = draw(ipus * numbers).reshape(ipus, numbers).astype(np.float32)
 
@@ -438,7 +451,14 @@ def _reducing(description: str, numbers: int, ipus: int) -> Trial:
         )
         for i in range(ipus)
     }
-    return Trial(description, tensors, form=appends(together=ipus), ipus=ipus, agree=_sums_alike)
+    return Trial(
+        description,
+        tensors,
+        form=appends(together=ipus),
+        ipus=ipus,
+        agree=_sums_alike,
+        beside=lambda: _reductions(name)[::2],  # 30 numbers and 520; with 3, some have none
+    )
 
 
 def _sums_alike(learner_run: Ran, reference_run: Ran) -> bool:
@@ -492,21 +512,14 @@ def _rounds(report: Report) -> show.View:
 
 
 def _reduced(answer: Callable[..., None]) -> Passed:
-    cases = ((30, 4), (3, 4), (520, 2), (52_000, 4))
-    trials = [
-        _reducing(f"{name_of(answer)} with {n:,} numbers on each of {ipus} IPUs", n, ipus)
-        for n, ipus in cases
-    ]
-    for trial in trials:
-        run = explained("10.5", trial, trials[:1], answer)
+    for trial in _reductions(name_of(answer)):
+        run = trial.through(answer, "10.5")
         draws = partial(_rounds, run.report)
         for difference in filter(None, map(run.wrong, trial.tensors)):
-            advice = "follow one chunk round the ring: who has it, and who has added to it?"
-            refused = refusing("10.5", fails_alike_in([trial, trials[0], trials[2]], answer))
-            raise refused(
-                trial.tried, difference.came, quoted(difference.expected), advice, draws=draws
-            )
-    numbers, ipus = cases[-1]
+            advice = "write down which chunk each IPU sends in each round, as in 10.w2."
+            expected = quoted(difference.expected)
+            raise run.refused("10.5", difference.came, expected, advice, draws=draws)
+    ipus, numbers = trial.ipus, run.tensors["parts[0]"].num_elements
     bars = Bars(2 * (ipus - 1) * 4 * numbers // ipus, busiest_link(run.report), LINK)
     if bars.yours <= bars.budget:
         bars = Bars(round(1.25 * ring_cycles(numbers, ipus)), int(run.cycles), MODELLED)
@@ -521,8 +534,8 @@ def _reduced(answer: Callable[..., None]) -> Passed:
                 "in a round one Copy for all places, and one addition for all.",
             ),
         }[bars.unit]
-        small = _reducing(trial.tried, numbers // 10, ipus)
-        refused = refusing("10.5", partial(_as_costly, small, small.outcome(answer)))
+        small = _reducing(name_of(answer), numbers // 10, ipus)
+        refused = refusing("10.5", _costs_alike(answer, small, small.beside()[1]))
         raise refused(trial.tried, "", "", advice, why=why, bars=bars, draws=draws)
     words = "30, 3 and 52,000 numbers on 4 IPUs, and 520 on 2: all have the sums"
     return Passed(words, bars, run.report)
@@ -609,16 +622,14 @@ def _together(answer: Callable[..., None]) -> Passed:
             differing = [r for r in range(replicas) if not np.array_equal(actual[r], actual[0])]
             off = np.argwhere(~(np.abs(actual - right) <= 1e-4))
             if differing or len(off):
-                r, i, j = off[0].tolist() if len(off) else [differing[0], 0, 0]
-                message = (
-                    f"w[{i}, {j}] on replica {r}: {quoted(actual[r, i, j])} after run {run + 1}"
-                )
-                fault = (
-                    message,
-                    quoted(right[r, i, j]),
-                    "which slope has each replica when w changes?",
-                )
-                raise trial_run.refused("10.7", *fault, draws=draws, nearest=True)
+                r, i, j = (off if len(off) else np.argwhere(actual != actual[0]))[0].tolist()
+                message = f"w[{i}, {j}] on replica {r}: {{}} after run {run + 1}"
+                fault = message.format(quoted(actual[r, i, j])), quoted(right[r, i, j])
+                advice = "print the gradient on each replica before w changes: all must be equal."
+                if not len(off):
+                    fault = message.format(actual[r, i, j]), f"{actual[0, i, j]}, as on replica 0"
+                    advice = "let each replica add up the same numbers in the same order."
+                raise trial_run.refused("10.7", *fault, advice, draws=draws, nearest=True)
     words = "2, 4 and 1 replicas, two steps: as one with all samples, and equal in every bit"
     return Passed(words, evidence=actual)
 
@@ -643,12 +654,15 @@ def _sorted(returned_value: Groups, description: str) -> Groups:
     :raises NotYet: if the answer did not return groups.
     """
     try:
-        across, within = (
-            [sorted(int(r) for r in group) for group in kind] for kind in returned_value
-        )
+        across, within = ([sorted(group) for group in kind] for kind in returned_value)
     except (TypeError, ValueError):
         advice = "return two lists of lists, as ([[0, 1], [2, 3]], [[0, 2], [1, 3]])."
         raise NotYet(description, returned(returned_value), next_step=advice) from None
+    if not all(map(is_whole, [*across, *within])):
+        why = "Python has numbers other than integers here, and replicas are numbered by integers."
+        advice = "make integers of them: int(…)."
+        raise NotYet(description, returned(returned_value), why=why, next_step=advice)
+    across, within = ([[int(r) for r in group] for group in kind] for kind in (across, within))
     return sorted(across), sorted(within)
 
 

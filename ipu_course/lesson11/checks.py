@@ -6,13 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, partial
+from itertools import pairwise
 from math import floor, sqrt
 
 import numpy as np
 
 from ipu_course.checking import warmups
 from ipu_course.checking.calling import call, call_made
-from ipu_course.checking.comparing import compare
+from ipu_course.checking.comparing import compare, refuse_floats
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
 from ipu_course.checking.mistakes import suspects
 from ipu_course.checking.programs import graph_of, run_once
@@ -181,6 +182,13 @@ def decoded(code: int, mantissa_bits: int, bias: int) -> float:
 
 
 @cache
+def _midpoints(form: QuarterFormat) -> frozenset[float]:
+    """Return the magnitudes halfway between two numbers of a format."""
+    sizes = [decoded(code, *BITS[form]) for code in range(128)]
+    return frozenset((a + b) / 2 for a, b in pairwise(sizes))
+
+
+@cache
 def _to_encode(form: QuarterFormat) -> tuple[float, ...]:
     """Return values to encode: a format's numbers, and values between and beyond them.
 
@@ -195,6 +203,17 @@ def _to_encode(form: QuarterFormat) -> tuple[float, ...]:
     odd = [0.0, sizes[1] / 2, sizes[1] * 0.51, sizes[1] * 0.3, sizes[-1] * 1.01, sizes[-1] * 1e4]
     signed = [value * (-1) ** i for i, value in enumerate(ends + ways + near)]
     return (*signed, *odd, *(-value for value in odd))
+
+
+def _how_special(form: QuarterFormat, value: float) -> tuple[int, bool, float]:
+    """Return a key that sorts values: ordinary ones first, and midpoints last.
+
+    Between them are values that are too large, or smaller than all normal numbers. Positive values
+    come before negative ones, and small before large.
+    """
+    largest, smallest = (decoded(code, *BITS[form]) for code in (127, 1 << BITS[form][0]))
+    is_special = not smallest <= abs(value) <= largest
+    return 2 if abs(value) in _midpoints(form) else is_special, value < 0, abs(value)
 
 
 @cache
@@ -213,36 +232,41 @@ def encoded(value: float, form: QuarterFormat) -> int:
 
 
 def _bytes(answer: Callable[..., int]) -> Passed:
-    cases = {form: [(v, *BITS[form]) for v in _to_encode(form)] for form in BITS}
-    actual = {
-        form: [plain(call(answer, *case)) for case in values] for form, values in cases.items()
-    }
+    cases = sorted(
+        ((form, value) for form in BITS for value in _to_encode(form)),
+        key=lambda case: _how_special(*case),
+    )
+    actual = [plain(call(answer, value, *BITS[form])) for form, value in cases]
 
     def encodes_alike(like: Callable[..., int]) -> bool:
         return all(
-            _equal(plain(like(*case)), code)
-            for form, values in cases.items()
-            for case, code in zip(values, actual[form], strict=True)
+            _equal(plain(like(value, *BITS[form])), code)
+            for (form, value), code in zip(cases, actual, strict=True)
         )
 
-    for form, values in cases.items():
-        for case, code in zip(values, actual[form], strict=True):
-            right = encoded(case[0], form)
-            if code == right:
-                continue
-            size = decoded(right, *BITS[form])
-            description = f"{name_of(answer)}{case!r}"
-            why = ""
-            if isinstance(code, int) and 0 <= code < 256 and code != 0x80:
-                why = f"that code is {decoded(code, *BITS[form]):.6g}."
-            advice = "decode all 128 codes of one sign: which of the numbers is nearest?"
-            message = "no number" if code is None else f"{code} ({_hex(code)})"
-            expected = f"{right} ({_hex(right)}, which is {size:.6g})"
-            refused = refusing("11.3", encodes_alike)
-            raise refused(description, message, expected, advice, why=why)
-    return Passed(
-        f"{sum(map(len, actual.values()))} values in F143 and F152", evidence=[*actual.values()]
-    )
+    for (form, value), code in zip(cases, actual, strict=True):
+        right = encoded(value, form)
+        description = f"{name_of(answer)}{(value, *BITS[form])!r}"
+        if code == right:
+            continue
+        why = ""
+        if isinstance(code, int) and 0 <= code < 256 and code != 0x80:
+            why = f"that code is {decoded(code, *BITS[form]):.6g}."
+        advice = "decode all 128 codes of one sign, and compare the distances to this value."
+        rank, *_ = _how_special(form, value)
+        if rank == 1:
+            special = "larger than the largest" if abs(value) > 1 else "smaller than the smallest"
+            why = f"{why} Normal numbers are right, and this value is {special}.".strip()
+        if rank == 2:
+            why = f"{why} This value is halfway between two numbers.".strip()
+            advice = "of two codes that are equally near, take the even one."
+        message = "no number" if code is None else f"{code} ({_hex(code)})"
+        expected = f"{right} ({_hex(right)}, which is {decoded(right, *BITS[form]):.6g})"
+        refused = refusing("11.3", encodes_alike)
+        raise refused(description, message, expected, advice, why=why)
+    for (form, value), code in zip(cases, actual, strict=True):
+        refuse_floats(f"{name_of(answer)}{(value, *BITS[form])!r}", code)
+    return Passed(f"{len(actual)} values in F143 and F152", evidence=actual)
 
 
 def _equal(first: Number | None, second: Number | None) -> bool:
@@ -306,7 +330,7 @@ def _scaled(answer: Callable[..., Sequence[Array]]) -> Passed:
         for name, part, right in zip(PARTS, parts, _products(*layers), strict=True):
             actual, expected = _off(name, part, right)
             if actual:
-                advice = "how many terms has a sum of that product? Divide by the root."
+                advice = "divide that product by the root of the number of terms in its sums."
                 if "deviation" not in actual:
                     advice = "return h, y, dh, dw1 and dw2, in that order."
                 raise refusing("11.4", scales_alike)(description, actual, expected, advice)
@@ -331,7 +355,7 @@ def _refuse_factors_of_data(answer: Callable[..., Sequence[Array]], shape: Seque
                 f"{name}: a factor of {first:.4g}, then of {second:.4g}",
                 expected="the same factors, since the shapes are the same",
                 why="the factor comes from the numbers, and not from the shapes alone.",
-                next_step="how many terms does a sum of that product have? Divide by the root.",
+                next_step="divide that product by the root of the number of terms in its sums.",
             )
 
 
@@ -527,7 +551,8 @@ class Descent:
         for name in ("x", "w", "error"):
             if name not in converted and (name != "x" or not before):
                 why = "a product of 8-bit numbers has two 8-bit operands."
-                raise _Wrong(self.tried, f"{name} was not made 8 bits", "", why)
+                advice = f"pass {name} through eight() before it is multiplied."
+                raise _Wrong(self.tried, f"{name} was not made 8 bits", "", why, advice)
         return updated
 
     def _eight(self, values: Array, form: QuarterFormat, scale: int) -> Array:
@@ -541,12 +566,14 @@ class Descent:
         self.casts.append((name, form, scale))
         if name == "w" and not any(np.array_equal(values, w) for w in (self.now, self.now.T)):
             why = "it has the shape of w, and is not w. Only x, w and the error are multiplied."
-            advice = "w loses the gradient as it is."
+            advice = "subtract the gradient from w as it is, without eight()."
             message = "the gradient, or another tensor, was made 8 bits"
             raise _Wrong(self.tried, message, "x, w and the error", why, advice)
         format_wanted = F152 if name == "error" else F143
         if form is not format_wanted:
-            raise _Wrong(self.tried, f"{name} as {shown(form)}", f"as {format_wanted.name}")
+            actual = f"{name} as {getattr(form, 'name', shown(form))}"
+            advice = f"give eight() the form {format_wanted.name} for {name}."
+            raise _Wrong(self.tried, actual, f"as {format_wanted.name}", "", advice)
         if np.array_equal(values, self.t):
             why = "t is not multiplied, and need not be 8 bits: it is subtracted."
             advice = "subtract t as it is."
@@ -558,7 +585,8 @@ class Descent:
             actual = f"{name}, up to {float(largest):.4g}, with the scale {quoted(scale)}"
             small = scale < right
             why = "its largest becomes no number." if small else "its steps are too coarse."
-            raise _Wrong(self.tried, actual, f"the scale {right}", why)
+            advice = f"compute it from this tensor: numbers.best_scale(values, {form.name})."
+            raise _Wrong(self.tried, actual, f"the scale {right}", why, advice)
         return from_quarter(to_quarter(values, metadata), metadata).astype(np.float64)
 
     def name_of(self, values: Array) -> str:
@@ -600,15 +628,21 @@ def _refuse_wide(answer: Update, descent: Descent) -> None:
     """
 
     def step(zero: str) -> tuple[Array, list[tuple[str, Array, Array]]]:
-        """Return (the new w, the tensors that were made 8 bits: name, values, 8 bits)."""
+        """Return (the new w, the tensors that were made 8 bits: name, values, 8 bits).
+
+        A tensor that was transposed is transposed back.
+        """
         converted: list[tuple[str, Array, Array]] = []
+        shapes = [part.shape for part in (descent.w, descent.x, descent.t)]
 
         def eight(values: Array, form: QuarterFormat, scale: int) -> Array:
             name = descent.name_of(values)
             metadata = QuarterMetadata(form, scale)
             narrow: Array = from_quarter(to_quarter(values, metadata), metadata).astype(np.float64)
             narrow *= name != zero
-            converted.append((name, np.array(values), narrow.copy()))
+            is_transposed = np.shape(values) not in shapes
+            wide, rounded = (np.array(a.T if is_transposed else a) for a in (values, narrow))
+            converted.append((name, wide, rounded))
             return narrow
 
         return call(answer, descent.w, descent.x, descent.t, RATE, eight), converted
@@ -663,6 +697,8 @@ def _in_eight_bits(answer: Update) -> Passed:
                 learner_run.tried,
                 f"a loss of {loss:.4g}",
                 expected=f"{right:.4g}, within {NEAR:.0%}",
+                next_step="call step with eight=lambda values, form, scale: values, and compare "
+                "its w with w - rate / len(x) * x.T @ (x @ w - t).",
             )
         refused = refusing("11.6", descends_alike)
         message = dict(fault.rows)
@@ -670,8 +706,7 @@ def _in_eight_bits(answer: Update) -> Passed:
         draws = None
         if last and learner_run.wrong:
             draws = partial(show.formats, last[0], QUARTER[last[1], 0])
-        advice = message["next"] or "print the scale of each tensor, beside its largest number."
-        telling = message["came"], message["expected"], advice, message["why"]
+        telling = (message[row] for row in ("came", "expected", "next", "why"))
         raise refused(learner_run.tried, *telling, draws=draws)
     _refuse_wide(answer, descents[0])
     words = (

@@ -203,7 +203,7 @@ def after(step, grid, times):
 # %% 11.2: no spread
 # clause: without throwing
 # why:  the mean is right, and a sum of throws spreads.
-# next: a step goes up with the chance p: what is its variance?
+# next: add up times * grid ** 2 * p * (1 - p), with p the chance of going up, and take the root.
 def after(step, grid, times):
     return times * step, 0.0
 
@@ -387,7 +387,7 @@ def encode(value, mantissa_bits, bias):
 # %% 11.3: cut off
 # clause: is the **nearest** to
 # why:  it takes the next smaller number, and not the nearest.
-# next: look at the number above as well: which one is nearer?
+# next: compare it with the number above, and take the nearer one.
 def encode(value, mantissa_bits, bias):
     code = max(c for c in range(128) if decode(c, mantissa_bits, bias) <= abs(value))
     return code + 128 if value < 0 and code else code
@@ -463,6 +463,14 @@ def loss_scale(largest):
     while largest * scale * 2 <= 65504:
         scale *= 2
     return scale
+
+
+# %% 11.w3: cut off towards 0
+# why:  int() cuts a logarithm below 0 off towards 0: the power of two is then rounded up, and the
+#   largest gradient is too large.
+# next: round the logarithm down, with np.floor.
+def loss_scale(largest):
+    return 2.0 ** int(np.log2(65504 / largest))
 
 
 # %% 11.4: no factors
@@ -716,7 +724,7 @@ def step(w, x, t, rate, eight):
 # %% 11.6: one scale for all
 # clause: each with the scale that suits its largest magnitude
 # why:  all tensors have the scale of x. The others are larger or smaller.
-# next: a scale for each tensor, by its own largest magnitude.
+# next: compute the scale of each tensor from its own values: numbers.best_scale(values, form).
 def step(w, x, t, rate, eight):
     scale = numbers.best_scale(x, F143)
     x8 = eight(x, F143, scale)
@@ -726,7 +734,7 @@ def step(w, x, t, rate, eight):
 
 # %% 11.6: no scale
 # why:  all have the scale 0, whatever their size.
-# next: numbers.best_scale(values, form) has the scale.
+# next: give eight() the scale numbers.best_scale(values, form) for each tensor.
 def step(w, x, t, rate, eight):
     x8 = eight(x, F143, 0)
     error = x8 @ eight(w, F143, 0) - t
@@ -735,7 +743,7 @@ def step(w, x, t, rate, eight):
 
 # %% 11.6: a factor for a scale
 # why:  the sign of the scale is turned round: a byte stands for its number times 2 ** scale.
-# next: small values have a negative scale.
+# next: turn the sign of the scale round.
 def step(w, x, t, rate, eight):
     def narrow(values, form):
         return eight(values, form, -numbers.best_scale(values, form))
@@ -748,7 +756,7 @@ def step(w, x, t, rate, eight):
 # %% 11.6: the error in F143
 # clause: and of the error, in F152
 # why:  the error is in F143. Its numbers differ more in size than those of w and x.
-# next: F152 reaches farther: take it for the error.
+# next: give eight() the form F152 for the error.
 def step(w, x, t, rate, eight):
     def narrow(values):
         return eight(values, F143, numbers.best_scale(values, F143))
@@ -839,7 +847,7 @@ def step(w, x, t, rate, eight):
 
 # %% 11.6: the scale twice
 # why:  the scale is applied twice: eight() gives numbers back, and not codes.
-# next: multiply by no power of two besides.
+# next: leave out the factor 2 ** scale: eight() has applied it already.
 def step(w, x, t, rate, eight):
     def narrow(values, form):
         scale = numbers.best_scale(values, form)
@@ -865,7 +873,7 @@ def step(w, x, t, rate, eight):
 # %% 11.6: uphill
 # clause: Write a step of training
 # why:  w goes the other way: the loss grows.
-# next: w less the slope.
+# next: subtract the step from w.
 def step(w, x, t, rate, eight):
     def narrow(values, form):
         return eight(values, form, numbers.best_scale(values, form))
@@ -877,7 +885,7 @@ def step(w, x, t, rate, eight):
 
 # %% 11.6: the sum of the slopes
 # why:  w loses rate times the sum of the slopes, and asked is their mean.
-# next: divide by how many samples there are.
+# next: divide the gradient by len(x).
 def step(w, x, t, rate, eight):
     def narrow(values, form):
         return eight(values, form, numbers.best_scale(values, form))

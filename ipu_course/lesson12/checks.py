@@ -11,16 +11,24 @@ from unittest import mock
 import numpy as np
 
 from ipu_course.checking import warmups
-from ipu_course.checking.calling import call, call_made
-from ipu_course.checking.comparing import compare
+from ipu_course.checking.calling import Broken, call, call_made
+from ipu_course.checking.comparing import compare, refuse_floats
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
 from ipu_course.checking.mistakes import suspects
-from ipu_course.checking.quoting import Number, difference, name_of, plain, quoted, returned
+from ipu_course.checking.quoting import (
+    Number,
+    difference,
+    name_of,
+    plain,
+    quoted,
+    returned,
+    said_by,
+)
 from ipu_course.checking.trial import Trial, Var, codelet
 from ipu_course.checking.verdict_panel import Bars
 from ipu_course.checking.verdicts import NotYet, Passed, refusing
 from ipu_teach import FLOAT, HALF, INT, Engine, IPUModel, Target, Vertex, show
-from ipu_teach.errors import counted
+from ipu_teach.errors import PoplibsError, counted
 from ipu_teach.poplibs.poplin import plan_mat_mul
 from ipu_teach.poplibs.popsparse import CSRMatrix, dynamic
 from ipu_teach.poplibs.popsparse.static_plan import expected
@@ -93,8 +101,9 @@ def _by_hand(answer: type[Vertex]) -> Passed:
         run = trial.through(answer, "12.1")
         if difference := run.wrong("out"):
             why = f"the ordinary matrices are right; here: {trial.tried}." if number > 1 else ""
-            advice = "take one block, and one number of it: where does its product go?"
-            expected = quoted(difference.right[0])
+            advice = "work out by hand in which row of x and of out one number of a block belongs."
+            row = int(np.argwhere(run.came[0]["out"] != difference.right)[0, 0])
+            expected = f"row {row}: {quoted(difference.right[row])}"
             raise run.refused("12.1", difference.words, expected, advice=advice, why=why)
         reports.append(run.report)
     return Passed(f"{len(reports)} matrices", evidence=reports)
@@ -151,6 +160,8 @@ def _bands(answer: Bands) -> Passed:
         wrong = _no_bands(numbers, len(counts), parts) if numbers else returned(rows, "")
         begins = [n for n in numbers if isinstance(n, int)]
         if wrong:
+            if numbers and None not in numbers:
+                refuse_floats(fault, rows)
             wanted = f"{parts} whole numbers that begin with 0 and never fall"
             raise refused(
                 fault, wrong, wanted, "one number for each tile: the row that it begins with."
@@ -166,7 +177,7 @@ def _bands(answer: Bands) -> Passed:
             place = int(np.argmax(loads))
             words = f"tile {place} has {loads[place]} blocks"
             wanted = f"{best} would do, and {limit} are allowed"
-            advice = "which limit can all tiles keep, if each takes rows until it is full?"
+            advice = "raise a limit until all rows fit, if each tile takes rows while it has room."
             raise refused(fault, words, wanted, advice, bars=bars)
     words = f"{len(cases)} patterns"
     unit = "blocks on the fullest tiles"
@@ -353,14 +364,21 @@ def _one_engine(answer: Multiplies) -> Passed:
         f"{name_of(answer)} on ten patterns, of which numbers {TOO_MANY[0]} and {TOO_MANY[1]} "
     )
     description += "are beyond the budget"
-    results, watched = _compiled(answer, description)
+    try:
+        results, watched = _compiled(answer, description)
+    except Broken as broken:
+        if not isinstance(broken.error, PoplibsError):
+            raise
+        why = "encode() raises this error for a pattern that the budget does not hold."
+        advice = "catch PoplibsError around encode(), and append None there."
+        raise NotYet(description, said_by(broken.error), "None", why, advice) from None
     x, patterns = _ten()
     if not isinstance(results, (list, tuple)):
         raise NotYet(
             description,
             returned(results, ""),
             expected="a list of ten",
-            next_step="one entry a pattern.",
+            next_step="append the result of each pattern to a list, and return the list.",
         )
 
     @cache
@@ -381,7 +399,7 @@ def _one_engine(answer: Multiplies) -> Passed:
     refused = partial(refusing("12.4", multiplies_alike), description)
     _refuse_engines(description, watched.engines)
     if len(results) != len(patterns):
-        advice = "one entry for each pattern, in their order."
+        advice = "append one entry for each pattern: its product, or None."
         raise refused(f"{counted(len(results), 'entry', 'entries')}", "ten", advice)
     for number, (product, csr) in enumerate(zip(results, patterns, strict=True)):
         right = csr.to_dense().astype(float) @ x
@@ -389,12 +407,19 @@ def _one_engine(answer: Multiplies) -> Passed:
             if product is not None:
                 why = f"it has {csr.num_blocks} blocks, and the budget holds {BUDGET}."
                 actual = f"pattern {number}: {returned(product, '')}"
-                advice = "encode() refuses it with a PoplibsError: catch that."
+                advice = "append None where encode() raises PoplibsError."
                 raise refused(actual, "None", advice, why)
         elif product is None or (difference(product, right, 1e-5)):
-            actual = "None" if product is None else difference(product, right, 1e-5)
-            advice = "print what is written before each run, and compare it with the pattern."
-            raise refused(f"pattern {number}: {actual}", quoted(right[0]), advice)
+            actual = difference(product, right, 1e-5)
+            advice = "for each pattern write meta_info and nz_values of its own encode(), run the "
+            advice += "engine, and read out."
+            expected = f"an array of shape {right.shape}"
+            if product is None:
+                actual, advice = "None", "append None only where encode() raises PoplibsError."
+            elif np.shape(product) == right.shape:
+                row = int(np.abs(np.asarray(product, float) - right).max(axis=1).argmax())
+                expected = f"row {row}: {quoted(right[row])}"
+            raise refused(f"pattern {number}: {actual}", expected, advice)
     _refuse_host(description, results, watched)
     return Passed("ten patterns, one engine", evidence=[m for m in results if m is not None])
 
@@ -516,9 +541,17 @@ def _regrown(answer: Callable[..., tuple[Array, Array]]) -> Passed:
                 expected=wanted,
                 next_step="return both, with a comma between them.",
             )
-        answers.append(
-            (description, arguments, np.asarray(parts[0]).astype(bool), np.asarray(parts[1]))
-        )
+        is_present = np.asarray(parts[0])
+        if is_present.dtype != bool:
+            raise NotYet(
+                description,
+                f"there is an array of {is_present.dtype}",
+                expected="an array of bool",
+                why="an array of numbers selects other elements than one of bool, and ~ of it is "
+                "no mask.",
+                next_step="return there.astype(bool), or start from there.copy().",
+            )
+        answers.append((description, arguments, is_present, np.asarray(parts[1])))
 
     def moves_alike(like: Callable[..., tuple[Array, Array]]) -> bool:
         pairs = (
@@ -544,7 +577,7 @@ def _regrown(answer: Callable[..., tuple[Array, Array]]) -> Passed:
             actual = f"weights: {words}"
             wanted = "kept blocks as they were, and 0 elsewhere"
         if actual:
-            advice = "list the blocks by size first: which go, and which come?"
+            advice = "print the sizes of this block and of the others, and sort them."
             raise refusing("12.6", moves_alike)(description, actual, wanted, advice)
     return Passed(f"{len(answers)} layers", evidence=[weights for *_, weights in answers])
 

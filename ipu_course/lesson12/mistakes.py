@@ -535,7 +535,7 @@ def products(params, patterns, x):
 # clause: Multiply each of `patterns` with `x`
 # why:  the values were written, and not where they belong: the places are still the first
 #   pattern's.
-# next: write meta_info for each pattern, too.
+# next: write meta_info for each pattern: engine.write_tensor("meta_info", data.meta_info).
 def products(params, patterns, x):
     engine, found = dynamic_engine(params), []
     partitioner = dynamic.Partitioner(params, FLOAT, device.target)
@@ -553,7 +553,7 @@ def products(params, patterns, x):
 
 # %% 12.4: places without their values
 # why:  the places were written, and the values are still the first pattern's.
-# next: write nz_values for each pattern, too.
+# next: write nz_values for each pattern: engine.write_tensor("nz_values", data.nz_values).
 def products(params, patterns, x):
     engine, found = dynamic_engine(params), []
     partitioner = dynamic.Partitioner(params, FLOAT, device.target)
@@ -572,7 +572,7 @@ def products(params, patterns, x):
 # %% 12.4: too many are cut off
 # clause: that the budget does not hold
 # why:  blocks beyond the budget were dropped, and the product is that of another matrix.
-# next: None says that it was not multiplied. That is better than nearly.
+# next: append None for a pattern that encode() refuses, and drop no block.
 def products(params, patterns, x):
     engine, found = dynamic_engine(params), []
     partitioner = dynamic.Partitioner(params, FLOAT, device.target)
@@ -628,7 +628,7 @@ def products(params, patterns, x):
 
 # %% 12.4: once more what was before
 # why:  where the budget does not hold a pattern, the product of the one before stands again.
-# next: append None there.
+# next: append None where encode() raises PoplibsError.
 def products(params, patterns, x):
     engine, found = dynamic_engine(params), []
     partitioner = dynamic.Partitioner(params, FLOAT, device.target)
@@ -646,7 +646,7 @@ def products(params, patterns, x):
 # %% 12.4: a budget for all that there could be
 # why:  the budget was made as large as the whole matrix. Then buckets have room for every block,
 #   in the memory and the time of a dense product.
-# next: keep to params, and let what they do not hold be refused.
+# next: make the engine and the partitioner from `params` as they are.
 def products(params, patterns, x):
     params = dynamic.MatMulParams.create_with_nz_ratio(
         params.m, params.k, params.n, 1, params.block
@@ -696,7 +696,8 @@ def products(params, patterns, x):
 
 
 # %% 12.4: no net below
-# error in the answer: PoplibsError
+# clause: the budget does not hold
+# not yet: catch PoplibsError around encode(), and append None there
 def products(params, patterns, x):
     engine, found = dynamic_engine(params), []
     partitioner = dynamic.Partitioner(params, FLOAT, device.target)
@@ -749,7 +750,7 @@ def steps(counts, slots):
 
 # %% 12.5: the full buckets counted
 # why:  this is how many parts have too many. They all spill in the same step.
-# next: the blocks that travel farthest decide: how many places?
+# next: return the number of places that the farthest blocks travel.
 def steps(counts, slots):
     return sum(count > slots for count in counts)
 
@@ -765,7 +766,7 @@ def steps(counts, slots):
 # %% 12.5: all blocks over all room
 # clause: until nothing is left
 # why:  this is all blocks over the room of a bucket, as if they lay evenly.
-# next: look at each part: what is left there, and where is the next room?
+# next: keep what is left of each part in a list, and the room of each bucket in another.
 def steps(counts, slots):
     return sum(counts) // slots
 

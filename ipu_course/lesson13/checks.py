@@ -18,7 +18,7 @@ from ipu_course.checking.quoting import difference, name_of, plain, returned
 from ipu_course.checking.verdicts import NotYet, Passed, refusing
 from ipu_course.lesson13.captures import captured
 from ipu_teach import HALF, Report, Tensor, keras
-from ipu_teach.errors import counted
+from ipu_teach.errors import counted, shown
 from ipu_teach.frontends import ir
 from ipu_teach.frontends.keras import ipu
 from ipu_teach.types import Array
@@ -230,7 +230,7 @@ def _other_loop(
             return why, advice
     return (
         "the device was run as often, and not with what the plain loop has.",
-        "the same images, in the same order, as often: does fit() shuffle?",
+        "give fit() the images in their order, with shuffle=False.",
     )
 
 
@@ -480,7 +480,7 @@ def _recompiled(answer: Callable[..., StandIn]) -> Passed:
             so_far = counted(programs, "program")
             message = f"{so_far} so far; it is one of (batch, iterations, rate, w, v) = {state}"
             right = f"{counted(len(needed), 'program')}, and {case}"
-            advice = "what is part of the program, and what is only a value on it?"
+            advice = "compile for a new (batch, iterations) alone, and write the rest into the run."
             raise refused(f"call {number + 1}: {new}", message, right, advice)
     return Passed(description, evidence=[n for n, _ in calls])
 
@@ -551,7 +551,17 @@ def _kept(answer: Callable[[ir.Ir], dict[str, int]]) -> Passed:
                 expected="names with their bytes",
                 next_step=advice,
             )
-        actual[name] = {str(n): plain(b) for n, b in returned_value.items()}
+        for key in returned_value:
+            if not isinstance(key, str):
+                kind = "values" if isinstance(key, ir.Value) else f"of type {type(key).__name__}"
+                raise NotYet(
+                    description,
+                    f"the key {shown(key)}",
+                    expected="the names of values, as text",
+                    why=f"the keys are {kind}, and not names.",
+                    next_step="use value.name as the key.",
+                )
+        actual[name] = {n: plain(b) for n, b in returned_value.items()}
 
     def keeps_alike(like: Callable[[ir.Ir], dict[str, int]]) -> bool:
         return all(like(graph.but()) == actual[name] for name, graph in graphs().items())
@@ -570,7 +580,7 @@ def _kept(answer: Callable[[ir.Ir], dict[str, int]]) -> Passed:
         message, wanted = (
             f"{b[first_wrong]} bytes" if first_wrong in b else "left out" for b in (sizes, right)
         )
-        advice = f"look for {first_wrong} in print(graph): who makes it, and who reads it?"
+        advice = f"look in print(graph) for the operations that make and read {first_wrong}."
         raise refused(f"{name_of(answer)} of {name}", f"{first_wrong}: {message}", wanted, advice)
     total = sum(kept_by(graphs()["the CNN"]).values())
     return Passed(

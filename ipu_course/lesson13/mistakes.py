@@ -106,7 +106,7 @@ def train(make, images, labels, epochs, batch, steps):
 
 # %% 13.2: shuffled
 # clause: in the order of the digits
-# not yet: does fit() shuffle?
+# not yet: in their order, with shuffle=False
 def train(make, images, labels, epochs, batch, steps):
     with ipu.ipu_strategy.IPUStrategy().scope():
         model = make()
@@ -386,7 +386,7 @@ def leaky(low, x, slope, g=None):
 
 
 # %% 13.4: g at zero
-# why:  at x = 0 the gradient is slope * g here.
+# why:  at x = 0 this gives g, and the gradient there is slope * g.
 # next: x > 0, and not x >= 0.
 def leaky(low, x, slope, g=None):
     of = [x] if g is None else [x, g]

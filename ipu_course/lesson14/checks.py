@@ -13,7 +13,7 @@ from ipu_course.checking import warmups
 from ipu_course.checking.calling import Answer, call, call_made
 from ipu_course.checking.exercise import PredictedValue, exercise, lesson, question
 from ipu_course.checking.programs import TILES, all_of, device_of, one_program, run_once, tiles_of
-from ipu_course.checking.quoting import plain, quoted, returned
+from ipu_course.checking.quoting import plain, returned
 from ipu_course.checking.trial import (
     Built,
     Parts,
@@ -139,7 +139,7 @@ def _heat(answer: Callable[..., Program]) -> Passed:
         run = trial.through(answer, "14.1")
         picture = partial(_seen, answer, trial)
         if difference := run.wrong("plate"):
-            advice = "follow one number through one step: which four does it meet?"
+            advice = "work out one number of a step by hand, as the mean of its four neighbours."
             raise run.refused("14.1", difference.words, "", advice, draws=picture)
         for loop in (step for step in all_of(run.program) if isinstance(step, Repeat)):
             if any(isinstance(step, Copy) for step in all_of(loop.body)):
@@ -244,8 +244,11 @@ CUTS = {
     "a wide one": (60, 240, 16),
     "a tall one": (260, 60, 12),
     "a prime number of tiles": (40, 41, 13),
+    "three columns": (24, 3, 10),
     "fewer rows than tiles": (5, 400, 12),
     "a number a tile": (3, 4, 12),
+    # 7 x 6 blocks would fetch hardly more than 6 x 7, but the plate has 6 rows
+    "42 numbers on 42 tiles": (6, 7, 42),
     "one tile": (7, 9, 1),
     "a chip": (1472, 1472, 1472),
 }
@@ -384,13 +387,28 @@ class Reach(Vertex):
         self.grew = grew
 
 
+class Log(Vertex):
+    """Write the level of a wave behind those of the waves before it."""
+
+    level: Input[INT]
+    levels: InOut[Vector[INT]]
+
+    def compute(self) -> None:
+        new = 1
+        for k in range(len(self.levels)):
+            if self.levels[k] < 0 and new:
+                self.levels[k] = self.level
+                new = 0
+
+
 def _wave(graph: Graph, rows: Sequence[Sequence[int]], parts: Sequence[Tensor]) -> Program:
-    """Return the program of one wave. `parts` is (distance, level, grew).
+    """Return the program of one wave. `parts` is (distance, level, grew, levels).
 
     The program copies all distances to tile 0. Each tile reads this copy, and writes the distances
-    of its own vertices and its element of `grew`: the number of vertices that it has reached.
+    of its own vertices and its element of `grew`: the number of vertices that it has reached. The
+    level goes to the first element of `levels` that is -1, if there is one.
     """
-    distance, level, grew = parts
+    distance, level, grew, levels = parts
     before = graph.add_variable(INT, distance.shape, "before")
     reach = graph.add_compute_set("wave")
     lists = offsets_of(rows), [b for row in rows for b in row]
@@ -404,6 +422,8 @@ def _wave(graph: Graph, rows: Sequence[Sequence[int]], parts: Sequence[Tensor]) 
         fields = {"ends": offsets[begin : end + 1], "neighbours": neighbours, "before": before}
         fields |= {"level": level, "mine": distance[begin:end], "grew": grew[tile]}
         graph.set_tile_mapping(graph.add_vertex(reach, Reach, fields), tile)
+    log = graph.add_vertex(reach, Log, {"level": level, "levels": levels})
+    graph.set_tile_mapping(log, 0)
     return Steps(Copy(distance, before), Execute(reach))
 
 
@@ -415,7 +435,7 @@ def _shares(n: int) -> list[tuple[int, int]]:
 def _searching(answer: Answer, trial: Trial, graph: Graph, parts: Parts) -> Built:
     """Build the program of answer(graph, wave, level, grew), which returns it."""
     wave = _wave(graph, trial.more[0], parts)
-    return one_program(call_made(answer, trial.tried, graph, wave, *parts[1:]), trial.tried), []
+    return one_program(call_made(answer, trial.tried, graph, wave, *parts[1:3]), trial.tried), []
 
 
 @cache
@@ -440,6 +460,8 @@ def _graphs() -> tuple[Trial, ...]:
         level = Var(INT, (), 0, right=[values.max() for values in right])  # tells mistakes apart
         tensors = {"distance": distance, "level": level}
         tensors["grew"] = Var(INT, TILES, by_rows)
+        levels = [np.append(np.arange(values.max() + 1), [-1] * 20)[:20] for values in right]
+        tensors["levels"] = Var(INT, 20, 0, given=[np.full(20, -1)] * 2, right=levels)
         trial = Trial(f"{message}, from {begins[0]} and {begins[1]}", tensors, more=(rows,), runs=2)
         trials.append(replace(trial, form=_searching, most_rounds=60))
     return tuple(trials)
@@ -457,14 +479,26 @@ def _waves(run: Ran) -> int:
 
 
 def _searched_alike(run: Ran, reference_run: Ran) -> bool:
-    """Return whether two answers give the same distances, and both leave level at 0 or neither."""
+    """Return whether two answers give the same distances, in waves from the same levels.
+
+    Both must also leave level at 0, or neither.
+    """
     if len(run.came) != len(reference_run.came) or run.endless != reference_run.endless:
         return False
     return type(run.error) is type(reference_run.error) and all(
         np.array_equal(actual["distance"], expected["distance"])
+        and np.array_equal(actual["levels"], expected["levels"])
         and bool(actual["level"]) == bool(expected["level"])
         for actual, expected in zip(run.came, reference_run.came, strict=True)
     )
+
+
+def _levels(levels: Array) -> str:
+    """Return the levels of the waves of a run, in words."""
+    waves = [str(level) for level in levels if level >= 0]
+    few = waves[:6] + ["…"] * (len(waves) > 6)
+    more = " or more" if len(waves) == len(levels) else ""
+    return f"{counted(len(waves), 'wave')}{more}, at level {', '.join(few)}" if waves else "no wave"
 
 
 def _search(answer: Callable[..., Program]) -> Passed:
@@ -486,19 +520,26 @@ def _search(answer: Callable[..., Program]) -> Passed:
     for run in runs:
         trial = run.trial
         if any(run.endless):
-            advice = "what does the loop look at, and when does that become 0?"
+            advice = "let RepeatWhileTrue test the sum of grew, computed after each wave."
             raise refused(trial.tried, "waves without end", "an end", advice)
         if difference := run.wrong("distance"):
             fault = f"{trial.tried}, {('first', 'second')[difference.run]} run"
-            advice = "print level and grew in the loop, with PrintTensor."
+            came, right = (
+                run.came[difference.run]["levels"],
+                trial.tensors["levels"].right[difference.run],
+            )
+            advice = "make level 0 before the first wave, and 1 more between one wave and the next."
+            if np.array_equal(came[came >= 0], right[: (came >= 0).sum()]):
+                advice = "let RepeatWhileTrue test the sum of grew, computed after each wave."
+            words = f"{difference.words}, after {_levels(came)}"
             picture = partial(_seen, answer, trial, difference.run)
-            raise refused(fault, difference.words, quoted(difference.right), advice, draws=picture)
+            raise refused(fault, words, _levels(right), advice, draws=picture)
         waves = _waves(run)
         maximum = 1 + max(trial.tensors["distance"].right[0])
         yours = yours + waves
         budget = budget + maximum
         if waves > maximum:
-            advice = "let the device end the loop: RepeatWhileTrue looks at a number of its own."
+            advice = "let RepeatWhileTrue test the sum of grew, computed after each wave."
             wanted = f"{maximum}, of which the last reaches nobody"
             bars = Bars(maximum, waves, "waves")
             raise refused(trial.tried, counted(waves, "wave"), wanted, advice, bars=bars)

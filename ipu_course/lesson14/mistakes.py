@@ -268,14 +268,14 @@ def heat(graph, plate, other, blocks, pairs):
 
 # %% 14.2: strips
 # why:  these are strips of whole rows, as many as there are tiles.
-# next: what fetches less on a square plate, strips or blocks? Try both.
+# next: try every down that divides tiles, and take the cut that fetches least.
 def cut(rows, columns, tiles):
     return tiles, 1
 
 
 # %% 14.2: strips that stand
 # why:  these are strips from top to bottom, as many as there are tiles.
-# next: what fetches less on a square plate, strips or blocks? Try both.
+# next: try every down that divides tiles, and take the cut that fetches least.
 def cut(rows, columns, tiles):
     return 1, tiles
 
@@ -484,7 +484,7 @@ class Look(Vertex):
 
 # %% 14.3: two levels a wave
 # why:  level is 2 more after each wave, and nobody is at distance 2 then.
-# next: add 1.
+# next: make level 1 more, and no more, between one wave and the next.
 def search(graph, wave, level, grew):
     program, once, up = Sequence(), Sequence(wave), Sequence()
     popops.zero(graph, level, program)
@@ -494,10 +494,25 @@ def search(graph, wave, level, grew):
     return program
 
 
+# %% 14.3: the wave before the addition
+# why:  the second wave runs at level 0 again: in the loop the wave comes before the addition. It
+#   reaches nobody, and the search ends.
+# next: put the addition before the wave in the body of the loop.
+def search(graph, wave, level, grew):
+    program, once, body = Sequence(), Sequence(), Sequence()
+    popops.zero(graph, level, program)
+    program.add(wave)
+    reached = popops.reduce(graph, grew, [0], once)
+    body.add(wave)
+    popops.add_in_place(graph, level, 1, body)
+    program.add(RepeatWhileTrue(once, reached, body))
+    return program
+
+
 # %% 14.3: ten waves
 # clause: let the **device** go on until a wave reaches nobody
 # why:  these are ten waves, whatever the graph is. On a long path the search stops on its way.
-# next: nobody knows the number beforehand: let the device look at what the last wave reached.
+# next: replace the 10 rounds by a RepeatWhileTrue on the sum of grew.
 def search(graph, wave, level, grew):
     program, once = Sequence(), Sequence(wave)
     popops.zero(graph, level, program)
@@ -509,7 +524,7 @@ def search(graph, wave, level, grew):
 # %% 14.3: a hundred waves
 # clause: and no longer
 # why:  these are a hundred waves, whatever the graph is: nearly all of them reach nobody.
-# next: let the device look at what the last wave reached, and end the loop.
+# next: replace the fixed number of rounds by a RepeatWhileTrue on the sum of grew.
 def search(graph, wave, level, grew):
     program, once = Sequence(), Sequence(wave)
     popops.zero(graph, level, program)
@@ -520,7 +535,7 @@ def search(graph, wave, level, grew):
 
 # %% 14.3: level stays
 # why:  level stays 0, so after the first wave nobody has a neighbour at it.
-# next: after a wave that reached somebody, level is one more.
+# next: append popops.add_in_place(graph, level, 1, …) to the loop.
 def search(graph, wave, level, grew):
     program, once = Sequence(), Sequence(wave)
     popops.zero(graph, level, program)
@@ -531,7 +546,7 @@ def search(graph, wave, level, grew):
 
 # %% 14.3: level goes up first
 # why:  level is raised before the first wave, and at distance 1 there is nobody yet.
-# next: raise it after a wave.
+# next: move the addition behind the first wave.
 def search(graph, wave, level, grew):
     program, once = Sequence(), Sequence()
     popops.zero(graph, level, program)
@@ -544,7 +559,7 @@ def search(graph, wave, level, grew):
 
 # %% 14.3: tile 0 alone
 # why:  the loop looks at grew[0], and ends when nobody on tile 0 was reached.
-# next: add up what all tiles say: popops.reduce.
+# next: give the loop popops.reduce(graph, grew, [0], …), the sum of all tiles.
 def search(graph, wave, level, grew):
     program, body = Sequence(), Sequence()
     popops.zero(graph, level, program)
@@ -570,7 +585,7 @@ def search(graph, wave, level, grew):
 # %% 14.3: while all tiles grow
 # why:  the loop looks at the smallest number of grew, and ends when nobody on just one of the tiles
 #   was reached.
-# next: add up.
+# next: give the loop popops.reduce(graph, grew, [0], …), the sum of all tiles.
 def search(graph, wave, level, grew):
     program, once, body = Sequence(), Sequence(wave), Sequence()
     popops.zero(graph, level, program)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from functools import cache, partial
+from itertools import count
+from typing import Any
+from unittest import mock
 
 import numpy as np
 
@@ -15,12 +18,14 @@ from ipu_course.checking.exercise import PredictedValue, exercise, lesson, quest
 from ipu_course.checking.notebooks import work_folder
 from ipu_course.checking.programs import TILES, device_of
 from ipu_course.checking.quoting import difference, quoted, returned
+from ipu_course.checking.time_limit import half_is_over
 from ipu_course.checking.trial import Built, Parts, Ran, Trial, Var, codelet, codelet_of
 from ipu_course.checking.verdict_panel import Bars, number
 from ipu_course.checking.verdicts import NotAttempted, NotYet, Passed, refusing
 from ipu_course.lesson15.beliefs import Belief, Edge, Spring, chain, grid, messages, network
 from ipu_teach import FLOAT, Graph, Report, Target, Vertex, show
 from ipu_teach._support.places import write_whole
+from ipu_teach.engine.machine import BoundSteps
 from ipu_teach.errors import LessonError, counted, shown
 from ipu_teach.report import Recording
 from ipu_teach.report.compare import compare as compared
@@ -221,7 +226,7 @@ def _variable(answer: type[Vertex]) -> Passed:
         for column, name in enumerate(("mean", "variance")):
             if where := difference(actual[:, column], right[:, column], NEAR):
                 why = f"the chain of 5 is right; here: {trial.tried}." if number_ else ""
-                advice = "take a chain of two: what does each tell the other?"
+                advice = "work out both messages of a chain of two variables by hand."
                 draws = partial(_played, trial, answer)
                 message = f"{name}s: {where}".replace("nan", "nothing was written")
                 raise run.refused("15.2", message, advice=advice, why=why, draws=draws)
@@ -480,14 +485,17 @@ def _three(
             part_array = np.asarray(part)
         except ValueError:  # rows of different lengths
             part_array = np.zeros(0)
+        if not part_array.size and 0 in shape:  # lists have no width where there is no row
+            part_array = np.zeros(shape, int)
         if part_array.shape != shape or part_array.dtype.kind not in "iu":
             kind = "" if part_array.dtype.kind in "iu" else f" of {part_array.dtype}"
             message = f"{name}: the shape {part_array.shape}{kind}"
+            others = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
             raise NotYet(
                 description,
                 message,
                 expected=f"whole numbers, {shape}",
-                next_step="a tile for each of them.",
+                next_step=f"return three arrays of these shapes, in this order: {others}.",
             )
         if part_array.size and not 0 <= part_array.min() <= part_array.max() < tiles:
             place = tuple(int(i) for i in np.argwhere((part_array < 0) | (part_array >= tiles))[0])
@@ -502,7 +510,10 @@ def _three(
                 why=why,
                 next_step=advice,
             )
-    return [np.asarray(part) for part in result]
+    return [
+        np.asarray(part, int).reshape(shape)
+        for part, shape in zip(result, shapes.values(), strict=True)
+    ]
 
 
 def _why_so_many(parts: list[Array], tiles: int) -> tuple[str, str]:
@@ -527,7 +538,7 @@ def _why_so_many(parts: list[Array], tiles: int) -> tuple[str, str]:
         why = f"strips have long borders: {cuts(pixels)} pairs of neighbours lie on two tiles."
         return why, "cut in both directions: count the pairs of each way to do it."
     why = f"{cuts(pixels)} pairs of neighbours lie on two tiles."
-    return why, "of all a * b = tiles, which cuts the fewest pairs?"
+    return why, "try all a * b = tiles, and take the one that cuts the fewest pairs."
 
 
 def _layout(pixels: Array, tiles: int) -> View:
@@ -562,7 +573,95 @@ def keep(paragraph: str, figures: str = "") -> None:
             write_whole(file, text.replace(stripped, entry, 1))
 
 
-def _side(side: Side, name: str) -> tuple[Report, dict[str, Array]]:
+@dataclass(frozen=True)
+class Execution:
+    """A program that was run: its report and results.
+
+    `number`: the number of its engine among those that were loaded; -1 if it was run before.
+    """
+
+    report: Report
+    results: dict[str, Array]
+    number: int
+
+
+class _Endless(Exception):
+    """A program whose vertices do nothing runs for longer than it did with them."""
+
+
+@contextmanager
+def _engines(idle: int = -1, most: int = 0) -> Iterator[list[object]]:
+    """Collect the programs of the engines that are loaded in a block, in order.
+
+    `idle`: the number of the program whose vertices do nothing; -1 for none. Its compute sets may
+    run `most` times.
+    """
+    loaded: list[object] = []
+    bind = BoundSteps._bind_execute
+    times = count(1)
+
+    def bound(steps: BoundSteps, number: int, step: Any) -> Callable[[], None]:
+        if not any(steps.compiled is compiled for compiled in loaded):
+            loaded.append(steps.compiled)
+        if not 0 <= idle < len(loaded) or steps.compiled is not loaded[idle]:
+            return bind(steps, number, step)
+        copies = [steps._bind_copy(copy) for copy in step.copies]
+
+        def copy_alone() -> None:
+            if next(times) > most:
+                raise _Endless
+            for copy in copies:
+                copy()
+
+        return copy_alone
+
+    with mock.patch.object(BoundSteps, "_bind_execute", bound):
+        yield loaded
+
+
+def _right_without_vertices(
+    side: Side, ran: Execution, right: dict[str, Array]
+) -> dict[str, Array]:
+    """Return for each result which elements are right if the program's vertices do nothing.
+
+    If that cannot be found out, as for a pair that was run before, it is none of them.
+    """
+    none = {name: np.zeros(array.shape, bool) for name, array in right.items()}
+    if not callable(side) or ran.number < 0 or half_is_over():
+        return none
+    executions = sum(compute_set.executions for compute_set in ran.report.compute_sets)
+    with suppress(Exception), _engines(ran.number, 2 * executions):
+        results = side(device_of().target)[1]
+        return {
+            name: np.abs(np.asarray(results[name], float) - array)
+            <= EQUAL * np.abs(array).max(initial=0)
+            for name, array in right.items()
+        }
+    return none
+
+
+def _refuse_copied(faster: Side, ran: Execution, before: Side, ran_before: Execution) -> None:
+    """Raise `NotYet` if most results of the faster program do not come from its vertices.
+
+    Results that the program before has without vertices, too, do not count.
+    """
+    known = _right_without_vertices(faster, ran, ran_before.results)
+    if not any(array.any() for array in known.values()):
+        return
+    known_before = _right_without_vertices(before, ran_before, ran_before.results)
+    copied = sum(int((known[name] & ~array).sum()) for name, array in known_before.items())
+    computed = sum(int((~array).sum()) for array in known_before.values())
+    if 2 * copied > computed:
+        raise NotYet(
+            "the program after, once more with vertices that do nothing",
+            f"{copied:,} of {counted(computed, 'result')} are right all the same",
+            expected="results that its vertices compute",
+            why="what another program has computed, or the host, is not a result of this one.",
+            next_step="begin with the data of the program before, and compute on the device.",
+        )
+
+
+def _side(side: Side, name: str) -> Execution:
     """Return the report and the results of a program, which is run first if it is a function.
 
     `name`: "before" or "after".
@@ -570,7 +669,8 @@ def _side(side: Side, name: str) -> tuple[Report, dict[str, Array]]:
     :raises NotYet: if these are no report and no results.
     """
     description = f"the program {name}"
-    result = call_made(side, description, device_of().target) if callable(side) else side
+    with _engines() as loaded:
+        result = call_made(side, description, device_of().target) if callable(side) else side
     if result is None:
         raise NotAttempted
     advice = "return a pair: engine.report, and a dictionary of arrays."
@@ -600,18 +700,21 @@ def _side(side: Side, name: str) -> tuple[Report, dict[str, Array]]:
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             place = [int(i) for i in np.argwhere(~np.isfinite(array))[0]]
             why = "it is equal to nothing, so nothing can be said of it."
-            advice = "was it ever written? Is anything divided by 0?"
+            advice = "look for a division by 0, and for an element that nothing wrote."
             raise NotYet(
                 description, f"{key}{place} is {array[tuple(place)]}", why=why, next_step=advice
             )
-    return report, {k: a.astype(float) if a.dtype.kind == "f" else a for k, a in arrays.items()}
+    wide = {k: a.astype(float) if a.dtype.kind == "f" else a for k, a in arrays.items()}
+    compiled = getattr(getattr(report.profile, "model", None), "compiled", None)
+    number = next((i for i, program in enumerate(loaded) if program is compiled), -1)
+    return Execution(report, wide, number)
 
 
 def _refuse_short(paragraph: str) -> None:
     """Raise `NotYet` unless the paragraph has enough words."""
     if not isinstance(paragraph, str) or len(paragraph.split()) < WORDS:
         message = counted(len(str(paragraph).split()), "word") if isinstance(paragraph, str) else ""
-        advice = "what was slow, how did you see it, what did you change, and what did it bring?"
+        advice = "say what was slow, how you saw it, what you changed, and what it brought."
         wanted = f"{WORDS} words or more"
         raise NotYet(
             "your paragraph", message or returned(paragraph), expected=wanted, next_step=advice
@@ -621,8 +724,8 @@ def _refuse_short(paragraph: str) -> None:
 def _capstone(faster: Side, before: Side, paragraph: str) -> Passed:
     _refuse_short(paragraph)
     keep(paragraph)  # store it first, so that faulty programs do not lose it
-    old, right = _side(before, "before")
-    new, results = _side(faster, "after")
+    ran_before, ran = _side(before, "before"), _side(faster, "after")
+    (old, right), (new, results) = ((r.report, r.results) for r in (ran_before, ran))
     description = "both programs"
     if old.target != new.target:
         why = str(compared(old, new).of("machine")[0].name).replace("_", " ") + " differs."
@@ -638,6 +741,7 @@ def _capstone(faster: Side, before: Side, paragraph: str) -> Passed:
         )
     _refuse_unequal(results, right)
     _refuse_idle(old, new)
+    _refuse_copied(faster, ran, before, ran_before)
     said_so = [codelet.name for codelet in new.profile.codelets if codelet.ground == GIVEN]
     if said_so or new.unknown_codelets:
         actual = f"{(said_so or new.unknown_codelets)[0]} "
@@ -660,7 +764,7 @@ def _capstone(faster: Side, before: Side, paragraph: str) -> Passed:
     )
     if shares[best] > LESS:
         why = f"the best of both is {units[best]}, {100 - 100 * shares[best]:.0f} % fewer."
-        advice = "what takes longest? show.balance and show.exchange of the report say."
+        advice = "look in show.balance and show.exchange of the report for the longest supersteps."
         draws = partial(show.bsp, old, new)
         raise NotYet(
             description,

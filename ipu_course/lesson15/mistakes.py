@@ -59,6 +59,14 @@ def information(mean, variance):
     return mean / variance**0.5, 1 / variance**0.5
 
 
+# %% 15.w1: lam first
+# clause: (eta, lam)
+# why:  lam comes first here, and eta second.
+# next: return eta, lam: mean / variance is the first.
+def information(mean, variance):
+    return 1 / variance, mean / variance
+
+
 # %% 15.1: covariances added
 # clause: are Gaussians over the same n variables
 # why:  this adds covariances, as for a sum of two quantities. Here both speak of the same one.
@@ -142,6 +150,29 @@ def fused(etas, lams, keep):
 # next: now forget those from keep on.
 def fused(etas, lams, keep):
     return etas.sum(axis=0), lams.sum(axis=0)
+
+
+# %% 15.1: eta with the other sign
+# why:  lam is right. This adds the part of the forgotten variables to eta, and the formula
+#   subtracts it.
+# next: subtract lam_ab @ inv(lam_bb) @ eta_b from eta_a.
+def fused(etas, lams, keep):
+    eta, lam = etas.sum(axis=0), lams.sum(axis=0)
+    left = lam[:keep, keep:] @ np.linalg.inv(lam[keep:, keep:])
+    return eta[:keep] + left @ eta[keep:], lam[:keep, :keep] - left @ lam[keep:, :keep]
+
+
+# %% 15.1: forgotten before the product
+# clause: Multiply all of them, and return the marginal
+# why:  each Gaussian is reduced to the first variables, and then these are multiplied. What two of
+#   them say together about the forgotten variables is lost.
+# next: add up all etas and all lams first, and take the marginal once.
+def fused(etas, lams, keep):
+    parts = []
+    for eta, lam in zip(etas, lams, strict=True):
+        left = lam[:keep, keep:] @ np.linalg.pinv(lam[keep:, keep:])
+        parts.append((eta[:keep] - left @ eta[keep:], lam[:keep, :keep] - left @ lam[keep:, :keep]))
+    return sum(eta for eta, _ in parts), sum(lam for _, lam in parts)
 
 
 # %% 15.2: its own message included
@@ -809,7 +840,7 @@ def faster(target):
 
 # %% 15.5: a word
 # clause: of 20 words or more
-# not yet: what was slow, how did you see it
+# not yet: say what was slow, how you saw it
 paragraph = "It is faster now."
 
 

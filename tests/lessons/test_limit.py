@@ -100,6 +100,7 @@ def test_what_sleeps_is_stopped_by_the_clock(
     """As if it slept at once, and just before its time is over: what it did before that counts for
     nothing, and gets it none of the time that it sleeps."""
     began = time.perf_counter()
+    monkeypatch.setattr(time_limit, "queued_time", lambda: 0.0)  # a sleeping thread does not queue
     monkeypatch.setattr(
         time_limit, "process_time", lambda: min(time.perf_counter() - began, worked)
     )
@@ -140,3 +141,26 @@ def test_half_of_the_time_is_processor_time(waited: float, worked: float, over: 
         assert time_limit.half_is_over() is over
     finally:
         time_limit.BEGAN.reset(began)
+
+
+@pytest.mark.parametrize("queues", [True, False])
+def test_a_thread_that_waits_for_a_processor_does_not_sleep(
+    queues: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a machine under load the limit stays one of processor time."""
+    monkeypatch.setattr(time_limit, "queued_time", time.perf_counter if queues else lambda: 0.0)
+
+    def answer() -> str:
+        time.sleep(1.0)
+        return "done"
+
+    if queues:
+        assert time_limit.within(0.4, answer) == "done"
+    else:
+        with pytest.raises(time_limit.TooLong):
+            time_limit.within(0.4, answer)
+
+
+def test_the_time_in_the_queue_only_grows() -> None:
+    before = time_limit.queued_time()
+    assert 0 <= before <= time_limit.queued_time()

@@ -344,6 +344,21 @@ def place(sizes, k):
     return keep
 
 
+# %% 08.4: without layer 0
+# clause: 0 among them
+# not yet: layer 0 is not among them
+def place(sizes, k):
+    n = len(sizes)
+    ways = [(0, *way) for way in combinations(range(1, n), min(k, n) - 1)]
+    return list(min(ways, key=lambda way: max(alive(schedule(n, way), sizes)))[1:])
+
+
+# %% 08.4: without layer 0, and not the best
+# not yet: came: [4, 5]
+def place(sizes, k):
+    return sorted(range(1, len(sizes)), key=lambda layer: sizes[layer])[: k - 1]
+
+
 # %% 08.5: by the formula
 # passed: of 75,000 bytes
 def keep_for(layers, room):
@@ -389,6 +404,12 @@ def keep_for(layers, room):
 # like: only the first
 def keep_for(layers, room):
     return set()
+
+
+# %% 08.5: layers as floats
+# not yet: layer 0.0
+def keep_for(layers, room):
+    return [0.0, layers / 2]
 
 
 # %% 08.6: a mask of one's own

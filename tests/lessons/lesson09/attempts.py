@@ -582,6 +582,25 @@ def train(graph, weights, grads, program):
         popops.scaled_add_to(graph, weights[i], whole.flatten()[:n], -0.25, program)
 
 
+# %% 09.5: a buffer that nothing uses
+# clause: Keep the momentum in one remote buffer with room for four shards
+# not yet: four shards need room for 32 numbers, in one buffer
+def train(graph, weights, grads, program):
+    n = weights[0].num_elements
+    length = -(-n // REPLICAS)
+    graph.add_remote_buffer("spare", FLOAT, length, REPLICAS)
+    buffer = graph.add_remote_buffer("momentum", FLOAT, REPLICAS * length)
+    shards = [on_replica(graph, i, (length,), f"momentum{i}") for i in range(REPLICAS)]
+    state = concat(shards)
+    program.add(Copy(buffer, state))
+    sums = reduce_scatter(graph, grads, program)
+    popops.mul_in_place(graph, state, 0.5, program)
+    popops.scaled_add_to(graph, state, concat(sums), 1 / REPLICAS, program)
+    program.add(Copy(state, buffer))
+    moved = concat([each.flatten()[:n] for each in all_gather(graph, shards, program)])
+    popops.scaled_add_to(graph, concat(weights), moved, -0.25, program)
+
+
 # %% 09.6: with groups
 # passed: sets of numbers
 def steps_of(transfers):
@@ -640,3 +659,18 @@ def steps_of(transfers):
 
     runs = groupby(transfers, lambda transfer: transfer[0])
     return [n for n, (_, run) in enumerate(runs) for _ in run]
+
+
+# %% 09.6: steps as floats
+# not yet: no list or array takes a float as an index
+def steps_of(transfers):
+    steps = np.zeros(len(transfers))
+    kind, read, written, number = None, set(), set(), 0
+    for place, (this, source, target) in enumerate(transfers):
+        if kind is not None and (this != kind or source in written or target in written | read):
+            number, read, written = number + 1, set(), set()
+        kind = this
+        read.add(source)
+        written.add(target)
+        steps[place] = number
+    return steps

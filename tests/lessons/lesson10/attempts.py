@@ -75,6 +75,23 @@ def table(stages, batches):
     return rows
 
 
+# %% 10.1: an array of floats
+# clause: All are counted from 0.
+# not yet: no list or array takes a float as an index
+def table(stages, batches):
+    rows = np.full((batches + stages - 1, stages), -1.0)
+    for stage in range(stages):
+        rows[stage : stage + batches, stage] = np.arange(batches)
+    return rows
+
+
+# %% 10.1: floats in lists
+# not yet: came: [[0.0, -1.0, -1.0, -1.0]
+def table(stages, batches):
+    ticks = range(stages + batches - 1)
+    return [[float(t - s) if 0 <= t - s < batches else -1.0 for s in range(stages)] for t in ticks]
+
+
 # %% 10.2: the least limit
 # passed: 10 of the slowest
 def cut(costs, ipus):
@@ -132,6 +149,17 @@ def cut(costs, ipus):
 # like: equal numbers of layers
 def cut(costs, ipus):
     return [int(i * len(costs) / ipus) for i in range(ipus)]
+
+
+# %% 10.2: the best cut in floats
+# not yet: came: [0.0, 2.0, 6.0, 10.0]
+def cut(costs, ipus):
+    def slowest(begins):
+        ends = [*begins[1:], len(costs)]
+        return max(sum(costs[a:b]) for a, b in zip(begins, ends))
+
+    ways = ([0, *inner] for inner in combinations(range(1, len(costs)), ipus - 1))
+    return [float(begin) for begin in min(ways, key=slowest)]
 
 
 # %% 10.w1: by the table
@@ -668,3 +696,17 @@ def groups(copies, parts):
 def groups(copies, parts):
     every = range(copies * parts)
     return [every[p::parts] for p in range(parts)], [every[c : c + parts] for c in every[::parts]]
+
+
+# %% 10.8: replicas as floats
+# not yet: replicas are numbered by integers
+def groups(copies, parts):
+    table = np.linspace(0, copies * parts - 1, copies * parts).reshape(copies, parts)
+    return table.tolist(), table.T.tolist()
+
+
+# %% 10.8: one kind alone
+# clause: Give both kinds
+# not yet: return two lists of lists
+def groups(copies, parts):
+    return [[copy * parts + part for part in range(parts)] for copy in range(copies)]

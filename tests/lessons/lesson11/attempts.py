@@ -253,6 +253,27 @@ def encode(value, mantissa_bits, bias):
     return code | 128 if value < 0 and code else code
 
 
+# %% 11.3: a float code
+# clause: return a whole number from 0 to 255
+# not yet: no list or array takes a float as an index
+def encode(value, mantissa_bits, bias):
+    distances = [abs(decode(code, mantissa_bits, bias) - abs(value)) for code in range(128)]
+    nearest = [code for code in range(128) if distances[code] == min(distances)]
+    code = float(min(nearest, key=lambda code: code % 2))
+    return code + 128 if value < 0 and code else code
+
+
+# %% 11.3: no carry into the exponent
+# not yet: this value is smaller than the smallest
+def encode(value, mantissa_bits, bias):
+    if value == 0:
+        return 0
+    exponent = int(np.floor(np.log2(abs(value))))
+    mantissa = round((abs(value) / 2.0**exponent - 1) * 2**mantissa_bits)
+    code = min((exponent + bias) * 2**mantissa_bits + mantissa, 127)
+    return code + 128 if value < 0 else code
+
+
 # %% 11.w3: doubled and halved
 # passed: sets of numbers
 def loss_scale(largest):
@@ -521,3 +542,14 @@ def step(w, x, t, rate, eight):
     error = x8 @ now - t
     now -= rate / len(x) * (x8.T @ eight(error, F152, numbers.best_scale(error, F152)))
     return now
+
+
+# %% 11.6: all of it transposed
+# passed: both products of 8-bit numbers
+def step(w, x, t, rate, eight):
+    def narrow(values, form):
+        return eight(values, form, numbers.best_scale(values, form))
+
+    error = (narrow(w.T, F143) @ narrow(x.T, F143)).T - t
+    gradient = (narrow(error.T, F152) @ narrow(x, F143)).T
+    return np.subtract(w, rate * gradient / x.shape[0])

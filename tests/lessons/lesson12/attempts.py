@@ -358,6 +358,23 @@ def bands(counts, tiles):
     return [0] * (tiles - len(fill(limit))) + fill(limit)
 
 
+# %% 12.2: bands in floats
+# clause: return a list of whole numbers
+# not yet: came: [0.0, 4.0, 9.0
+def bands(counts, tiles):
+    limit = max(counts)
+    while True:
+        begins, room = [0.0], limit
+        for row, blocks in enumerate(counts):
+            if blocks > room:
+                begins.append(float(row))
+                room = limit
+            room -= blocks
+        if len(begins) <= tiles:
+            return begins + [float(len(counts))] * (tiles - len(begins))
+        limit += 1
+
+
 # %% 12.3: the largest of those that are quicker
 # passed: sets of numbers
 def break_even(size, n, block):
@@ -827,3 +844,29 @@ def prune_and_regrow(there, weights, slopes, moved):
         values[np.unravel_index(place, there.shape)] = 0
     present.flat[np.argsort(loud)[::-1][:moved]] = True
     return present, values
+
+
+# %% 12.6: there as integers
+# clause: an array [rows, columns] of bool
+# not yet: there is an array of int64
+def prune_and_regrow(there, weights, slopes, moved):
+    small = np.where(there, (weights**2).sum(axis=(2, 3)), np.inf)
+    loud = np.where(there, -1.0, (slopes**2).sum(axis=(2, 3)))
+    new, values = there.astype(int), weights.copy()
+    for place in np.argsort(small, axis=None)[:moved]:
+        new.flat[place] = 0
+    for place in np.argsort(-loud, axis=None)[:moved]:
+        new.flat[place] = 1
+    values[new == 0] = 0
+    return new, values
+
+
+# %% 12.6: there as floats
+# not yet: there is an array of float64
+def prune_and_regrow(there, weights, slopes, moved):
+    small = np.where(there, (weights**2).sum(axis=(2, 3)), np.inf)
+    loud = np.where(there, -1.0, (slopes**2).sum(axis=(2, 3)))
+    new, values = 1.0 * there, weights.copy()
+    new.flat[np.argsort(small, axis=None)[:moved]] = 0
+    new.flat[np.argsort(-loud, axis=None)[:moved]] = 1
+    return new, values * new[:, :, None, None]

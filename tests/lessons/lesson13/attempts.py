@@ -117,7 +117,7 @@ def train(make, images, labels, epochs, batch, steps):
 
 
 # %% 13.2: shuffles
-# not yet: does fit() shuffle?
+# not yet: in their order, with shuffle=False
 def train(make, images, labels, epochs, batch, steps):
     with ipu.ipu_strategy.IPUStrategy().scope():
         model = make()
@@ -616,3 +616,17 @@ def kept(graph):
                 if r in maker and maker[r].part == "forward":
                     out[r.name] = r.size * r.dtype.size
     return out
+
+
+# %% 13.6: values for names
+# clause: name and bytes
+# not yet: the keys are values, and not names
+def kept(graph):
+    maker, found = graph.maker(), {}
+    for op in graph.ops:
+        for value in op.inputs if op.part == "backward" else ():
+            while value in maker and ir.OPS[maker[value].kind].view:
+                value = maker[value].inputs[0]
+            if value in maker and maker[value].part == "forward":
+                found[value] = value.size * value.dtype.size
+    return found

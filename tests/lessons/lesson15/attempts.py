@@ -115,6 +115,17 @@ def fused(etas, lams, keep):
     return eta[:keep] - left @ eta[keep:], lam[:keep, :keep] - left @ lam[keep:, :keep]
 
 
+# %% 15.1: marginals multiplied
+# like: forgotten before the product
+def fused(etas, lams, keep):
+    eta, lam = np.zeros(keep), np.zeros((keep, keep))
+    for e, l in zip(etas, lams):
+        solved = np.linalg.pinv(l[keep:, keep:])
+        eta = eta + e[:keep] - l[:keep, keep:] @ (solved @ e[keep:])
+        lam = lam + l[:keep, :keep] - l[:keep, keep:] @ (solved @ l[keep:, :keep])
+    return eta, lam
+
+
 # %% 15.2: as arrays
 # passed: four trees
 class Variable(Vertex):
@@ -616,6 +627,21 @@ def place(height, width, tiles, most):
     return pixels, pixels[:, :-1], pixels[:-1]
 
 
+# %% 15.4: lists, and factors on the right
+# passed: images
+def place(height, width, tiles, most):
+    ways = []
+    for down in (down for down in range(1, tiles + 1) if tiles % down == 0):
+        across = tiles // down
+        rows, columns = np.arange(height) * down // height, np.arange(width) * across // width
+        pixels = rows[:, None] * across + columns
+        if np.bincount(pixels.ravel()).max() <= most:
+            borders = (pixels[1:] != pixels[:-1]).sum() + (pixels[:, 1:] != pixels[:, :-1]).sum()
+            ways.append((borders, down, pixels))
+    pixels = min(ways, key=lambda way: way[:2])[2]
+    return [pixels.tolist(), pixels[:, 1:].tolist(), pixels[1:].tolist()]
+
+
 # %% 15.5: by the library
 # passed: equal results
 paragraph = """Each piece needs both of its neighbours in every step. Dealt out like cards they
@@ -681,3 +707,36 @@ def faster(target):
     engine = Engine(graph, Sequence())
     engine.load_and_run(Device(target))
     return engine.report, results
+
+
+# %% 15.5: copied beside a vertex that does nothing for it
+# not yet: 156 of 156 results are right all the same
+paragraph = "The pieces were dealt out like cards so that each piece had to fetch both of its neighbours from other tiles in every step and now nothing of it is computed."
+def faster(target):
+    _, results = before(target)
+    graph, program = Graph(target), Sequence()
+    kept = graph.add_variable(FLOAT, (156,), "kept")
+    token = graph.add_variable(FLOAT, (1,), "token")
+    graph.set_tile_mapping(kept, 0)
+    graph.set_tile_mapping(token, 0)
+    graph.set_initial_value(kept, results["rod"])
+    graph.set_initial_value(token, 0)
+    popops.map_in_place(graph, expr._1 + 1, [token], program)
+    graph.create_host_read("rod", kept)
+    engine = Engine(graph, program)
+    engine.load_and_run(Device(target))
+    return engine.report, {"rod": engine.read_tensor("rod")}
+
+
+# %% 15.5: a vertex beside the results of before
+# not yet: once more with vertices that do nothing
+paragraph = "The pieces were dealt out like cards so that each piece had to fetch both of its neighbours from other tiles in every step and now nothing of it is computed."
+def faster(target):
+    graph, program = Graph(target), Sequence()
+    token = graph.add_variable(FLOAT, (1,), "token")
+    graph.set_tile_mapping(token, 0)
+    graph.set_initial_value(token, 0)
+    popops.map_in_place(graph, expr._1 + 1, [token], program)
+    engine = Engine(graph, program)
+    engine.load_and_run(Device(target))
+    return engine.report, before(target)[1]
