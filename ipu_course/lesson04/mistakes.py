@@ -1107,7 +1107,7 @@ def estimate(length, new):
 
 # %% 04.5: forgets the new ones
 # clause: and `new` how many of them are larger than all before
-# not yet: where does `new` belong?
+# not yet: next: add `new` once
 def estimate(length, new):
     return 7 + 4 * length
 
@@ -1132,7 +1132,7 @@ def estimate(length, new):
 
 
 # %% 04.5: comparing is free
-# not yet: for a row of 1 and for a row of 2
+# not yet: that is a turn without a new largest
 def estimate(length, new):
     return 7 + 2 * length + new
 
