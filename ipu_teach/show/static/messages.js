@@ -17,8 +17,8 @@ EXTRA.messages = (kit, shown) => {
     write(said, board.x + board.width, board.y - 8, 12, "right", kit.ink.soft);
     for (const m of pairs) {
       const [start, end] = [m[0], m[2]].map((b, k) => {
-        const [x, y] = corner(b);
-        return [x + wide() * (k ? 0.7 : 0.3), y + board.high - 8];
+        const [x, y] = corner(b);  // to and fro are two lines
+        return [x + wide() * (k ? 0.7 : 0.3), y + board.high - (m[0] < m[2] ? 11 : 5)];
       });
       pen.strokeStyle = pen.fillStyle = has(m) ? kit.ink.ink : kit.ink.line;
       arrow(pen, start, start, end, has(m) ? 1.5 : 1);

@@ -137,7 +137,7 @@ function live(root, scene) {
   play.className = "main";
   const offer = (icon, name) => Object.assign(play, { textContent: `${icon} ${name}`, ariaLabel: name });
   offer("\u25b6", "Play");
-  const scrub = make("input", { type: "range", min: 0, max: count, ariaLabel: "Phase",
+  const scrub = make("input", { type: "range", min: 0, max: count, ariaLabel: "Place in the run",
     oninput: () => {
       pause();
       go(stop(+scrub.value));
@@ -516,7 +516,7 @@ function live(root, scene) {
     if (moving) {
       const group = groups[frame], last = group + 1 < starts.length ? starts[group + 1] : count;
       const where = `${scene.group} ${words(group + 1)} of ${words(starts.length)}`;
-      const phase = phased ? `, phase ${frame - starts[group] + 1} of ${last - starts[group]}` : "";
+      const part = scene.part || "phase", phase = phased ? `, ${part} ${frame - starts[group] + 1} of ${last - starts[group]}` : "";
       const long = s.cycles ? `, ${words(s.cycles)} modelled cycles` : "";
       const what = `${s.label}${long}${s.note && `; ${s.note}`}`;
       return `${where[0].toUpperCase()}${where.slice(1)}${phase}. ${what}.`;
