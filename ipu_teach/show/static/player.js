@@ -190,14 +190,29 @@ function live(root, scene) {
       return brush;
     });
     cache = new Map();
+    const inCells = lettered();
     legend.replaceChildren(...scene.legend.map((i) => {
       const chip = make("canvas", { width: 32, height: 32, ariaHidden: "true" });
       const p = chip.getContext("2d");
       p.scale(2, 2);
       p.fillStyle = brushes[i];
       p.fillRect(0, 0, 16, 16);
-      return make("li", {}, chip, `${scene.codes[i][1]} ${scene.codes[i][0]}`.trim());
+      if (inCells.has(i))
+        text(p, scene.codes[i][1], 8, 12, 11, "center", inkOn(colours[i]), colours[i]);
+      return make("li", {}, chip, scene.codes[i][0]);
     }));
+  }
+  // The codes whose letters are in cells, in one still or another.
+  function lettered() {
+    const codes = new Set();
+    for (const mark of scene.marks)
+      if (mark.kind === "board" || mark.kind === "cells" && mark.side >= SMALLEST_LABEL)
+        for (const { cells } of scene.stills) {
+          const [first, , then] = cells?.[mark.name] || [];
+          for (const code of typeof first === "string" ? unpack(first, mark.count) : [first]) codes.add(code);
+          codes.add(then);
+        }
+    return codes;
   }
   function hatch(p, code) {
     p.fillStyle = colours[code];
@@ -348,7 +363,7 @@ function live(root, scene) {
     const codes = codesOf(mark, s, progress), tall = mark.side >= 2 * SMALLEST_LABEL;
     for (let i = 0; i < mark.count; i++) {
       const letter = scene.codes[codes[i]][1], name = nameOf(mark, i),
-        fits = name.length * NAME < mark.side,
+        fits = name.length * NAME + 3 < mark.side,
         both = mark.side >= TWO_LINES * SMALLEST_LABEL && letter && fits;
       const size = tall ? 12 : 11, ground = colours[codes[i]];
       const [x, y] = place(mark, i).map((v) => v + mark.side * 0.47), write = (what, part) =>
