@@ -314,11 +314,15 @@ function live(root, scene) {
       const channel = s.lanes?.[mark.name];
       if (!channel) return;
       const [number, from, to] = channel, [span, unit] = scene.drawings[number];
-      if (mark.heading) headed(kit, mark, `${words(span)} ${unit}`);
       pen.strokeStyle = ink.line;
       pen.lineWidth = 1;
       pen.strokeRect(mark.x, mark.y, mark.width, mark.height);
-      const full = mark.axis || span;
+      const full = mark.axis || span, said = `${words(span)} ${unit}`;
+      // the length stands where the lanes end, unless the heading has no room beside it
+      pen.font = "12px system-ui, sans-serif";
+      const end = max(mark.width * (full && span / full),
+        pen.measureText(`${mark.heading || ""}${said}`).width + 16);
+      if (mark.heading) headed(kit, { ...mark, width: min(mark.width, end) }, said);
       const part = full ? (from + (mark.whole ? 0.5 : progress) * (to - from)) / full : 0;
       const picture = lanesOf(mark, number);
       const w = mark.whole ? picture.width : Math.round(picture.width * part);
