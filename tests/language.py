@@ -60,12 +60,22 @@ VAGUE = {
 }
 
 
+VERDICTS = {"NotYet", "Still"}  # what a check raises is read by a learner as its verdict
+LABELS = {"next_step": "next"}  # how an error's message names its keyword arguments
+
+
 class Text(NamedTuple):
-    """A text that people read: its kind, its place (file:line or notebook[cell]) and its words."""
+    """A text that people read.
+
+    `place` is "file:line" or "notebook[cell]". `beside` is the code that a reader sees with the
+    text: the signature above a docstring, the line of a comment, the statement that raises an
+    error; "" for other texts.
+    """
 
     kind: str
     place: str
     words: str
+    beside: str = ""
 
     @property
     def file(self) -> str:
@@ -155,8 +165,8 @@ def texts(root: Path = ROOT) -> Iterator[Text]:
             if cell["cell_type"] == "markdown":
                 for _, words in paragraphs("".join(cell["source"])):
                     yield Text("lesson", f"{path.relative_to(root).as_posix()}[{number}]", words)
-    for line in _git(root, "log", f"-{COMMITS}", "--no-merges", "--format=%h %s").splitlines():
-        yield Text("commit", *line.split(" ", 1))
+    for subject in _git(root, "log", f"-{COMMITS}", "--no-merges", "--format=%h %s").splitlines():
+        yield Text("commit", *subject.split(" ", 1))
 
 
 def python_files(root: Path, folders: Iterable[str]) -> list[Path]:
@@ -188,29 +198,69 @@ def _texts_of_module(place: str, source: str) -> Iterator[Text]:
     has_verdicts = re.match(r"ipu_course/.*(?:warmups|checks)", place)
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     visited: set[tuple[int, str]] = set()
-    for node in ast.walk(ast.parse(source)):
+    tree = ast.parse(source)
+    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    owners = {id(member): f"{cls.name}." for cls in classes for member in cls.body}
+    for node in ast.walk(tree):
         if isinstance(node, documented) and not is_mistakes and (doc := ast.get_docstring(node)):
-            yield Text("docstring", f"{place}:{getattr(node, 'lineno', 1)}", " ".join(doc.split()))
+            at = f"{place}:{getattr(node, 'lineno', 1)}"
+            yield Text("docstring", at, " ".join(doc.split()), _signature(node, owners))
         for line, words in _error_texts(node):
             if len(words.split()) > 3 and (line, words) not in visited:
                 visited.add((line, words))
-                yield Text("error", f"{place}:{line}", " ".join(words.split()))
+                yield Text("error", f"{place}:{line}", " ".join(words.split()), ast.unparse(node))
         if has_verdicts and len((words := _literal(node)).split()) > 4 and "\n\n" not in words:
             yield Text("verdict", f"{place}:{getattr(node, 'lineno', 1)}", " ".join(words.split()))
-    for line, words in _comments(source):
-        yield Text("verdict" if is_mistakes else "comment", f"{place}:{line}", words)
+    for line, words, code in _comments(source):
+        kind = "verdict" if is_mistakes else "comment"
+        yield Text(kind, f"{place}:{line}", words, "" if is_mistakes else code)
+
+
+def _signature(
+    node: ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef, owners: dict[int, str]
+) -> str:
+    """Return the line that opens a class or function: `def Tensor.slice(self, ...)`.
+
+    `owners` maps the id of each member of a class to the name of the class and a dot.
+    """
+    if isinstance(node, ast.Module):
+        return "module"
+    name = owners.get(id(node), "") + node.name
+    if isinstance(node, ast.ClassDef):
+        bases = ", ".join(ast.unparse(base) for base in node.bases)
+        return f"class {name}({bases})" if bases else f"class {name}"
+    returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
+    return f"def {name}({ast.unparse(node.args)}){returns}"
 
 
 def _error_texts(node: ast.AST) -> Iterator[tuple[int, str]]:
-    """Yield line and words of the literals in a raise statement or a call of an error's class."""
-    is_raise = isinstance(node, ast.Raise) and node.exc is not None
-    is_error = isinstance(node, ast.Call) and "Error" in ast.unparse(node.func)[-20:]
-    if is_raise or is_error:
-        formatted = [part for part in ast.walk(node) if isinstance(part, ast.JoinedStr)]
-        inner = {id(part) for text in formatted for part in ast.walk(text) if part is not text}
-        for part in ast.walk(node):
-            if id(part) not in inner and (words := _literal(part)):
-                yield getattr(part, "lineno", 1), words
+    """Yield line and words of a raise statement or of a call of an error's class.
+
+    The words are those of all its literals in order, each keyword's behind its name. A verdict is
+    no error: `_texts_of_module` reads the literals of the checks one by one.
+    """
+    call = node.exc if isinstance(node, ast.Raise) else node
+    if not isinstance(call, ast.Call):
+        return
+    name = ast.unparse(call.func)
+    is_error = isinstance(node, ast.Raise) or "Error" in name[-20:]
+    if not is_error or name in VERDICTS:
+        return
+    words = [text for argument in call.args if (text := _literals(argument))]
+    for keyword in call.keywords:
+        if text := _literals(keyword.value):
+            words.append(f"{LABELS.get(label := keyword.arg or '', label)}: {text}")
+    if words:
+        yield call.lineno, " ".join(words)
+
+
+def _literals(node: ast.AST) -> str:
+    """Return the words of all literals of an expression, in order."""
+    formatted = [part for part in ast.walk(node) if isinstance(part, ast.JoinedStr)]
+    inner = {id(part) for text in formatted for part in ast.walk(text) if part is not text}
+    outer = [part for part in ast.walk(node) if id(part) not in inner and _literal(part)]
+    outer.sort(key=lambda part: (getattr(part, "lineno", 0), getattr(part, "col_offset", 0)))
+    return " ".join(_literal(part) for part in outer)
 
 
 def _literal(node: ast.AST) -> str:
@@ -222,24 +272,30 @@ def _literal(node: ast.AST) -> str:
     return ""
 
 
-def _comments(source: str) -> Iterator[tuple[int, str]]:
-    """Yield first line and words of each comment; lines directly below each other are one."""
-    start, last, words = 0, -9, ""
+def _comments(source: str) -> Iterator[tuple[int, str, str]]:
+    """Yield first line, words and code line of each comment.
+
+    Adjacent comment lines are one comment; a comment behind code is one for itself.
+    """
+    lines = source.split("\n")
+    rows = list[list[tuple[int, str]]]()  # the lines of each comment
+    ends = True
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         is_tool = re.match(r"# (?:type:|noqa|---|%%|pragma|fmt|clause:)|#!", token.string)
         if token.type != tokenize.COMMENT or is_tool:
             continue
-        line, text = token.start[0], token.string.lstrip("# ")
+        line = token.start[0]
+        is_behind_code = bool(token.line[: token.start[1]].strip())
         is_label = re.match(r"# (?:why|next):", token.string)
-        if words and line == last + 1 and not is_label:
-            words += " " + text
-        else:
-            if words:
-                yield start, words
-            start, words = line, text
-        last = line
-    if words:
-        yield start, words
+        if ends or is_behind_code or is_label or line != rows[-1][-1][0] + 1:
+            rows.append([])
+        rows[-1].append((line, token.string.lstrip("# ")))
+        ends = is_behind_code
+    for comment in rows:
+        first, last = comment[0][0], comment[-1][0]
+        code = lines[first - 1].partition("# ")[0].strip()
+        code = code or next((text.strip() for text in lines[last:] if text.strip()), "")
+        yield first, " ".join(words for _, words in comment), code
 
 
 class Added:
@@ -389,7 +445,7 @@ def main() -> None:
             print(f"{kind:10} {len(of_kind):6} texts {count:8} words")
         else:
             for text in generator.sample(of_kind, min(words.count, len(of_kind))):
-                print(*text, sep="\t")
+                print(text.kind, text.place, text.beside, text.words, sep="\t")
 
 
 if __name__ == "__main__":

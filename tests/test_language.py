@@ -71,9 +71,9 @@ def checkout(tmp_path: Path) -> Path:
     (tmp_path / "ipu_teach").mkdir()
     (tmp_path / "ipu_teach" / "a.py").write_text(
         '"""Add numbers."""\n\n\ndef f(given: int) -> int:\n    "Return one more."\n'
-        "    # first line\n    # of two\n    made = given + 1\n"
+        "    # first line\n    # of two\n    made = given + 1  # alone\n"
         "    if made > 9:\n        raise ValueError(f'f got {given}, which is too large')\n"
-        "    return made\n",
+        "    return made\n\n\nclass C:\n    def g():\n        'Return none.'\n",
         "utf-8",
     )
     (tmp_path / "README.md").write_text("# Title\n\nA line\nand another.\n\n* A bullet.\n", "utf-8")
@@ -82,10 +82,17 @@ def checkout(tmp_path: Path) -> Path:
 
 def test_texts_are_collected_with_kind_and_place(checkout: Path) -> None:
     assert list(language.texts(checkout)) == [
-        Text("docstring", "ipu_teach/a.py:1", "Add numbers."),
-        Text("docstring", "ipu_teach/a.py:4", "Return one more."),
-        Text("error", "ipu_teach/a.py:10", "f got {…}, which is too large"),
-        Text("comment", "ipu_teach/a.py:6", "first line of two"),
+        Text("docstring", "ipu_teach/a.py:1", "Add numbers.", "module"),
+        Text("docstring", "ipu_teach/a.py:4", "Return one more.", "def f(given: int) -> int"),
+        Text("docstring", "ipu_teach/a.py:15", "Return none.", "def C.g()"),
+        Text(
+            "error",
+            "ipu_teach/a.py:10",
+            "f got {…}, which is too large",
+            "raise ValueError(f'f got {given}, which is too large')",
+        ),
+        Text("comment", "ipu_teach/a.py:6", "first line of two", "made = given + 1  # alone"),
+        Text("comment", "ipu_teach/a.py:8", "alone", "made = given + 1"),
         Text("doc", "README.md:3", "A line and another."),
         Text("doc", "README.md:6", "A bullet."),
     ]

@@ -342,12 +342,12 @@ def test_ctrl_c_ends_the_tests_and_mypy(tmp_path: Path) -> None:
             os.kill(job, 0)
 
 
-def test_readme_says_how_to_add_a_package() -> None:
+def test_a_page_says_how_to_add_a_package() -> None:
     """By pip, which the first run puts into .venv, as the next test sees."""
-    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    page = " ".join((ROOT / "docs" / "set_up.md").read_text(encoding="utf-8").split())
     assert (
         "`%pip install NAME` in a notebook, or `.venv/bin/python -m pip install NAME`, adds a "
-        "package to `.venv`" in readme
+        "package to `.venv`" in page
     )
 
 
@@ -897,7 +897,7 @@ def test_readme_has_the_links_of_the_one_address() -> None:
     make = runpy.run_path(str(ROOT / "docs" / "make_links.py"))
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert make["page"](make["address"](), text) == text
-    assert make["links"]("") == "" and "run.py site" in text.split("## Lessons")[0]
+    assert make["links"]("") == "" and "run.py site" in text.split("\n## ")[0]
     made = make["links"]("https://github.com/somebody/tiles")
     assert made.count("somebody/tiles/") == 2 and "somebody.github.io/tiles" in made
     named = re.findall(r"notebooks/\S+?\.ipynb", made) + re.findall(r"\((docs/\S+)\)", made)

@@ -1024,15 +1024,20 @@ def test_the_gallery_is_what_its_script_makes(name: str) -> None:
 
 
 def test_the_readme_opens_with_a_run_that_moves() -> None:
-    from PIL import Image
+    """One picture for light pages and one for dark ones: five seconds, at most 400 pixels high."""
+    from PIL import Image, ImageSequence
 
-    alt, target = re.findall(
-        r"!\[(.*?)\]\((.*?)\)", (ROOT / "README.md").read_text(encoding="utf-8")
-    )[0]
-    path = ROOT / target
-    assert len(alt) > 60 and path.stat().st_size < 1_000_000
-    with Image.open(path) as picture:
-        assert picture.width == 720 and getattr(picture, "n_frames", 1) > 20
+    text = (ROOT / "README.md").read_text(encoding="utf-8").split("\n## ")[0]
+    (picture,) = re.findall(r"(?s)<picture>.*</picture>", text)
+    (alt,), (height,) = re.findall('alt="(.*?)"', picture), re.findall('height="(.*?)"', picture)
+    assert len(alt) > 60 and int(height) <= 400
+    targets = re.findall(r'="(\S+\.gif)"', picture)
+    assert ["dark" in target for target in targets] == [True, False]
+    for target in targets:
+        assert (ROOT / target).stat().st_size < 500_000
+        with Image.open(ROOT / target) as image:
+            durations = [frame.info["duration"] for frame in ImageSequence.Iterator(image)]
+            assert image.width == 720 and len(durations) > 20 and sum(durations) <= 5_000
 
 
 # --- bad input ------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Make the pictures of the gallery: python docs/gallery/make_gallery.py [--moving] [--lessons]
 
 The views are SVG files, with equal bytes on every machine; a test compares them. `--moving` makes
-the animation at the top of the project's README, a run of the program that the README shows.
+the animation at the top of the project's README, for light and for dark pages.
 `--lessons` photographs two lessons in Chromium, light and dark; it needs Playwright (the extra
 `e2e`) and Chromium.
 """
@@ -28,9 +28,13 @@ from ipu_teach import (  # noqa: E402
     QUARTER,
     Engine,
     Graph,
+    Input,
     IPUModel,
+    Output,
     QuarterFormat,
     Report,
+    SupervisorVertex,
+    Vector,
     concat,
     show,
 )
@@ -102,6 +106,36 @@ def readme_run() -> View:
     recording = names["engine"].record(*(names[name] for name in ("matrix", "vector", "result")))
     names["engine"].run()
     return show.run(recording)
+
+
+class Job(SupervisorVertex):
+    """The sum of a message; a supervisor vertex has its tile to itself."""
+
+    message: Input[Vector[FLOAT]]
+    total: Output[FLOAT]
+
+    def compute(self) -> None:
+        self.total = self.message.sum()
+
+
+def slow_tile() -> View:
+    """Return a view of two supersteps on 13 tiles, of which tile 4 computes seven times as long as
+    the others."""
+    device = IPUModel("ipu2", tiles_per_ipu=13).create_device()
+    graph = Graph(device.target)
+    messages = graph.add_variable(FLOAT, (13, 64), "messages")
+    totals = graph.add_variable(FLOAT, (13,), "totals")
+    jobs = graph.add_compute_set("jobs")
+    for tile in range(13):
+        job = graph.add_vertex(jobs, Job, message=messages[(tile + 1) % 13], total=totals[tile])
+        graph.set_perf_estimate(job, 700 if tile == 4 else 100)
+        for part in (job, messages[tile], totals[tile]):
+            graph.set_tile_mapping(part, tile)
+    graph.set_initial_value(messages, 1.0)
+    engine = Engine(graph, Repeat(2, Execute(jobs)))
+    engine.load(device)
+    engine.run()
+    return show.bsp(engine.report)
 
 
 def patches_of_an_image() -> View:
@@ -251,7 +285,8 @@ def main() -> None:
     page = HERE / "README.md"
     page.write_text(with_questions(page.read_text("utf-8"), views), encoding="utf-8")
     if "--moving" in sys.argv[1:]:
-        readme_run().save(HERE / "run.gif")
+        for theme in ("light", "dark"):
+            slow_tile().save(HERE / f"slow_tile_{theme}.gif", dark=theme == "dark")
     if "--lessons" in sys.argv[1:]:
         photograph_lessons()
 

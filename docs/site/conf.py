@@ -35,6 +35,7 @@ from poplar_rows import SECTIONS, Row  # noqa: E402
 from poplibs_rows import LIBRARIES  # noqa: E402
 
 import ipu_teach  # noqa: E402
+from ipu_course.checking.exercise import catalogue  # noqa: E402
 from ipu_course.checking.gaps import gaps_in  # noqa: E402
 from ipu_course.checking.learner import learners_form  # noqa: E402
 
@@ -50,7 +51,7 @@ nb_execution_mode = "off"
 nb_code_prompt_show, nb_code_prompt_hide = "Show the answer", "Hide the answer"
 nb_merge_streams = True
 myst_heading_anchors = 4
-myst_enable_extensions = ["substitution"]
+myst_enable_extensions = ["attrs_inline", "substitution"]
 # Code that a page names stands beside the reference.
 CODE = {"url": "../_modules/{{path}}.html#{{fragment}}"}
 myst_url_schemes = {"http": None, "https": None, "mailto": None, "code": CODE}
@@ -80,19 +81,24 @@ html_theme_options = {
 
 LESSONS = {name: path for name in names.PATHS["the whole path"] if (path := names.path_of(name))}
 
+PICTURE = re.compile(
+    r'<picture>\n<source [^>]*srcset="([^"]+)">\n<img src="([^"]+)"[^>]* alt="([^"]+)">\n</picture>'
+)
 CODE_LINK = re.compile(r"\]\(\.\./(ipu_(?:teach|course)/[\w/]+)\.py#([\w.]+)\)")
 
 
 def moving() -> str:
-    """Return the last picture of lesson 00 that moves, as the lesson stores it: the start page has
-    it."""
-    cells = names.read_notebook(LESSONS["00"])["cells"]
+    """Return the first view of one slow tile that lesson 01 stores; the start page has it live."""
+    cells = names.read_notebook(LESSONS["01"])["cells"]
     outputs = [output.get("data", {}) for cell in cells for output in cell.get("outputs", ())]
     pages = ["".join(data.get("text/html", ())) for data in outputs]
-    return [page for page in pages if "<script" in page][-1]
+    return next(page for page in pages if "<script" in page and "Tile 4 makes" in page)
 
 
-myst_substitutions = {"moving": moving()}
+myst_substitutions = {
+    "moving": moving(),
+    "minutes": next(lesson.minutes for lesson in catalogue() if lesson.number == "00"),
+}
 
 
 def folded(notebook: dict[str, Any]) -> dict[str, Any]:
@@ -104,6 +110,17 @@ def folded(notebook: dict[str, Any]) -> dict[str, Any]:
             solved["metadata"]["tags"] = [*solved["metadata"].get("tags", ()), "hide-input"]
         cells.append(solved)
     return notebook | {"cells": cells}
+
+
+def with_pictures_by_theme(text: str) -> str:
+    """Return a page's text with each `<picture>` as two images, which the theme shows or hides."""
+    image = "```{{image}} {}\n:class: only-{}\n:alt: {}\n```\n"
+    return PICTURE.sub(
+        lambda match: (
+            image.format(match[2], "light", match[3]) + image.format(match[1], "dark", match[3])
+        ),
+        text,
+    )
 
 
 def linked(docname: str, text: str) -> str:
@@ -140,7 +157,7 @@ def as_on_the_site(app: Sphinx, docname: str, source: list[str]) -> None:
     if docname.startswith("notebooks/"):
         made = with_all_below if docname == "notebooks/index" else folded
         text = json.dumps(made(json.loads(text)))
-    source[0] = linked(docname, text)
+    source[0] = with_pictures_by_theme(linked(docname, text))
 
 
 def code_that_pages_name(app: Sphinx, env: Any) -> None:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ipu_teach.compile.groups import Group
+from ipu_teach.cost import CostModel
 from ipu_teach.cost.lines import (
     ROUNDED,
     LineCosts,
@@ -98,39 +99,62 @@ def code(what: Report | Observed, codelet: type[Vertex] | str | None = None) -> 
     return _view(name, f"One vertex of {name}, {number(total)} modelled cycles", COLUMNS, rows)
 
 
+class _Executions:
+    """The vertices of a run, by their codelet.
+
+    Attributes:
+        groups_of: the groups of vertices, with the number of times each ran, and the cycles.
+        shown_by: for each step, the number of the row that is linked to it: 0, the first.
+        moved: the worker cycles of moving edges into and out of their places, in the steps that
+            need it.
+        spent: the modelled cycles.
+    """
+
+    def __init__(self, report: Report, model: CostModel) -> None:
+        self.groups_of = defaultdict[type[Vertex], GroupsRun](list)
+        self.shown_by = defaultdict[type[Vertex], dict[int, int]](dict)
+        self.moved = Counter[type[Vertex]]()
+        for step, times in enumerate(report.executions.tolist()):
+            groups = list(model.vertices(step)) if times else []
+            for group, cycles in groups:
+                self.groups_of[group.table.codelet].append((times, group, cycles))
+            traffic = report.step_cost(step).exchange
+            for name_of in {group.table.codelet for group, _ in groups}:
+                self.shown_by[name_of][step] = 0
+                self.moved[name_of] += times * sum(
+                    int(t.copy_cycles(model.target)[1].sum()) for t in traffic
+                )
+        self.spent = {
+            name_of: sum(times * int(np.maximum(c, 0).sum()) for times, _, c in groups_run)
+            for name_of, groups_run in self.groups_of.items()
+        }
+
+    def chosen(self, codelet: type[Vertex] | str | None) -> type[Vertex]:
+        """Return the codelet that is asked for, by default the one that takes the most cycles.
+
+        :raises InvalidOptionError: if no vertex of it ran.
+        """
+        named = {name_of.__name__: name_of for name_of in self.groups_of}
+        chosen = (
+            max(self.spent, key=lambda name_of: self.spent[name_of], default=None)
+            if codelet is None
+            else named.get(str(codelet), codelet)
+        )
+        if not isinstance(chosen, type) or chosen not in self.groups_of:
+            requested = getattr(codelet, "__name__", codelet)
+            advice = f"those of {', '.join(named)} did" if named else "execute a compute set"
+            raise InvalidOptionError(f"""show.code() was asked for {shown(requested)}, but no vertex
+                of it ran.
+                next:  {did_you_mean(requested, named)}{advice}.""")
+        return chosen
+
+
 def _of_run(report: Report, codelet: type[Vertex] | str | None) -> View:
     """Return the view of all vertices of a codelet in a run."""
     model = model_of(report, "code")
-    groups_of = defaultdict[type[Vertex], GroupsRun](list)
-    # The number of the row (the first, 0) that is linked to each step of a codelet.
-    shown_by = defaultdict[type[Vertex], dict[int, int]](dict)
-    # worker cycles of moving edges into and out of their places, in the steps that need it
-    moved = Counter[type[Vertex]]()
-    for step, times in enumerate(report.executions.tolist()):
-        groups = list(model.vertices(step)) if times else []
-        for group, cycles in groups:
-            groups_of[group.table.codelet].append((times, group, cycles))
-        for name_of in {group.table.codelet for group, _ in groups}:
-            shown_by[name_of][step] = 0
-            moved[name_of] += times * sum(
-                int(t.copy_cycles(model.target)[1].sum()) for t in report.step_cost(step).exchange
-            )
-    spent = {
-        name_of: sum(times * int(np.maximum(c, 0).sum()) for times, _, c in groups_run)
-        for name_of, groups_run in groups_of.items()
-    }
-    named = {name_of.__name__: name_of for name_of in groups_of}
-    chosen = (
-        max(spent, key=lambda name_of: spent[name_of], default=None)
-        if codelet is None
-        else named.get(str(codelet), codelet)
-    )
-    if not isinstance(chosen, type) or chosen not in groups_of:
-        requested = getattr(codelet, "__name__", codelet)
-        advice = f"those of {', '.join(named)} did" if named else "execute a compute set"
-        raise InvalidOptionError(f"""show.code() was asked for {shown(requested)}, but no vertex
-            of it ran.
-            next:  {did_you_mean(requested, named)}{advice}.""")
+    executions = _Executions(report, model)
+    groups_of, spent = executions.groups_of, executions.spent
+    chosen = executions.chosen(codelet)
     name = chosen.__name__
     total = spent[chosen]
     groups_run = groups_of[chosen]
@@ -168,7 +192,7 @@ def _of_run(report: Report, codelet: type[Vertex] | str | None) -> View:
     texts = (
         (1, why(chosen), rest),
         (1, why(chosen, is_estimated=True), estimated),
-        (0, "besides: moving edges into place in its steps", moved[chosen]),
+        (0, "besides: moving edges into place in its steps", executions.moved[chosen]),
     )
     rows += [
         row(depth, text, None, cycles, total, PART, *totals and [None])
@@ -176,7 +200,7 @@ def _of_run(report: Report, codelet: type[Vertex] | str | None) -> View:
         if cycles
     ]
     view = _view(name, head, columns, rows, by_size=by_size, tail=tail, rank=rank)
-    return View(linked(view.scene, report, (), shown_by[chosen]), repr(view))
+    return View(linked(view.scene, report, (), executions.shown_by[chosen]), repr(view))
 
 
 def _rank(spent: Mapping[type[Vertex], int], chosen: type[Vertex]) -> str:

@@ -272,6 +272,59 @@ def _except(others: int) -> str:
     return f", except for {counted(others, 'pair')}" if others else ""
 
 
+def _still(
+    exchange: Exchange,
+    binned: tuple[Array, Array],
+    bounds: Array,
+    drawn: tuple[int, int, float],
+    per_ipu: int,
+) -> Still:
+    """Return the still of an exchange.
+
+    `binned` is (bytes, messages) of each cell, `bounds` are the bytes between the colours, and
+    `drawn` is the drawing of the margins.
+    """
+    sizes, messages = binned
+    code = np.where(sizes > 0, 1 + np.searchsorted(bounds, sizes), NOTHING)
+    return Still(
+        exchange.name + (f", {exchange.runs:,} times" if exchange.runs > 1 else ""),
+        _note(exchange, per_ipu),
+        MARGIN,
+        exchange.cycles,
+        first=True,
+        cells={"matrix": (code, 1, NOTHING)},
+        lanes={"matrix": drawn},
+        say="{bytes} bytes in {messages} messages",
+        values={"bytes": sizes, "messages": messages},
+    )
+
+
+def _matrix(num_ipus: int, tiles: int, *, per_ipu: int, per_bin: int, bins: int) -> Matrix:
+    """Return the matrix of `bins` x `bins` cells, each of `per_bin` tiles by as many tiles."""
+    return Matrix(
+        "matrix",
+        "bytes from a tile to a tile"
+        if per_bin == 1
+        else f"bytes between groups of {per_bin} tiles",
+        count=bins**2,
+        bins=bins,
+        tiles=tiles,
+        each=per_bin,
+        ticks=_ticks(num_ipus, per_bin, bins),
+        ipu=per_ipu // per_bin,
+        link=LINK if per_ipu else 0,
+    )
+
+
+def _with_elements(scene: Scene, report: Report, texts: Carried, picked: list[Exchange]) -> Scene:
+    """Return the scene with the recorded elements of the exchanges that are drawn."""
+    first = dict[tuple[int, int], tuple[int, int]]()
+    for n, which in texts:
+        first.setdefault((int(report.step_numbers[n]), which), (n, which))
+    keys = ((which, (exchange.step, exchange.number)) for which, exchange in enumerate(picked))
+    return with_content(scene, texts, {which: first[key] for which, key in keys if key in first})
+
+
 def _scene(
     report: Report,
     every: list[Exchange],
@@ -295,36 +348,12 @@ def _scene(
     panels = Panels()
     panels.notes = _notes(len(picked), len(every), per_bin)
     stills = []
-    for exchange, (sizes, messages) in zip(picked, matrices, strict=True):
+    for exchange, binned in zip(picked, matrices, strict=True):
         number_of_drawing = len(panels.drawings)
-        panels.drawings.append(_margins(sizes, bins))
-        code = np.where(sizes > 0, 1 + np.searchsorted(bounds, sizes), NOTHING)
-        stills.append(
-            Still(
-                exchange.name + (f", {exchange.runs:,} times" if exchange.runs > 1 else ""),
-                _note(exchange, per_ipu),
-                MARGIN,
-                exchange.cycles,
-                first=True,
-                cells={"matrix": (code, 1, NOTHING)},
-                lanes={"matrix": (number_of_drawing, 0, panels.drawings[-1].span)},
-                say="{bytes} bytes in {messages} messages",
-                values={"bytes": sizes, "messages": messages},
-            )
-        )
-    matrix = Matrix(
-        "matrix",
-        "bytes from a tile to a tile"
-        if per_bin == 1
-        else f"bytes between groups of {per_bin} tiles",
-        count=bins**2,
-        bins=bins,
-        tiles=tiles,
-        each=per_bin,
-        ticks=_ticks(report.target.num_ipus, per_bin, bins),
-        ipu=per_ipu // per_bin,
-        link=LINK if per_ipu else 0,
-    )
+        panels.drawings.append(_margins(binned[0], bins))
+        drawn = (number_of_drawing, 0, panels.drawings[-1].span)
+        stills.append(_still(exchange, binned, bounds, drawn, per_ipu))
+    matrix = _matrix(report.target.num_ipus, tiles, per_ipu=per_ipu, per_bin=per_bin, bins=bins)
     panels.put(matrix, left=64, right=64 + SIDE, down=44, high=SIDE)
     panels.put(Partners("partners", of="matrix"), left=424, high=SIDE + 44)
     parts = {exchange.step: i for i, exchange in reversed(list(enumerate(picked)))}
@@ -342,11 +371,7 @@ def _scene(
         poster=poster,
         group="exchange",
     )
-    first = dict[tuple[int, int], tuple[int, int]]()
-    for n, which in texts:
-        first.setdefault((int(report.step_numbers[n]), which), (n, which))
-    keys = ((which, (exchange.step, exchange.number)) for which, exchange in enumerate(picked))
-    scene = with_content(scene, texts, {which: first[key] for which, key in keys if key in first})
+    scene = _with_elements(scene, report, texts, picked)
     return linked(scene, report, parts=parts)
 
 

@@ -88,6 +88,83 @@ def rate(bytes_a_second: float) -> str:
     return f"{bytes_a_second / size:.3g} {unit}"
 
 
+class _Pipes:
+    """The pipes of a machine, at each of `sizes`, which have `names`.
+
+    Attributes:
+        figures: for each pipe the figure of the target that is its bandwidth.
+        sources: for each pipe the source of that figure.
+        stills: one for each size.
+        rows: the rows of the table.
+        rates, descriptions: the texts of each pipe at each size.
+        notes: the memory and the bandwidths at each size.
+    """
+
+    def __init__(self, target: Target, names: list[str], sizes: list[int]) -> None:
+        self.figures = _figures(target)
+        self.sources = {pipe: _source(target, figure) for pipe, figure in PIPES.items()}
+        self.sources["links"] = f"rung {self.sources['links']}"
+        self.stills = list[Still]()
+        self.rows = list[tuple[str, ...]]()
+        self.rates = list[str]()
+        self.descriptions = list[str]()
+        self.notes = list[str]()
+        for name, size in zip(names, sizes, strict=True):
+            bytes_per_second = pipes(target, size)
+            mebibytes = max(1, size * target.tiles_per_ipu) * target.memory_bytes_per_tile / 2**20
+            rate_of = {
+                pipe: rate(r) if r else "none"
+                for pipe, r in zip(PIPES, bytes_per_second, strict=True)
+            }
+            self.rates += rate_of.values()
+            for pipe, text in rate_of.items():
+                source = (
+                    ""
+                    if text == "none"
+                    else f", modelled; {self.figures[pipe]}; {self.sources[pipe]}"
+                )
+                self.descriptions.append(f"{name}, {pipe}: {text}{source}.")
+            self.rows += [
+                (name, pipe, r, self.figures[pipe], self.sources[pipe])
+                for pipe, r in rate_of.items()
+                if r != "none"
+            ]
+            rate_texts = ", ".join(f"{pipe} {r}" for pipe, r in rate_of.items() if r != "none")
+            self.notes.append(f"{mebibytes:,.1f} MiB of memory, modelled {rate_texts}")
+            self.stills.append(
+                Still(
+                    name,
+                    self.notes[-1],
+                    4,
+                    0,
+                    first=True,
+                    values={"rate": np.array([r // 10**6 for r in bytes_per_second])},
+                )
+            )
+
+
+def _link_rows(
+    ladder: Ladder, target: Target, machine_name: str, *, has_report: bool
+) -> list[tuple[str, ...]]:
+    """Return a row of the table for each link of IPUs, with its traffic if there is a report."""
+    rows = list[tuple[str, ...]]()
+    for link in ladder.links:
+        figure = "link_bytes_per_cycle" if link[0] ^ link[1] == 1 else "rail_bytes_per_cycle"
+        bandwidth = rate(link_rate(link, target) * target.tile_clock_frequency)
+        rows.append(
+            (
+                machine_name,
+                "IPU {} to IPU {}".format(*link),
+                bandwidth,
+                ladder.said(link)
+                if has_report
+                else f"{getattr(target, figure):,.10g} {unit(figure)}",
+                _source(target, figure),
+            )
+        )
+    return rows
+
+
 def _scene(target: Target, report: Report | None) -> Scene:
     """Return the scene of a machine, with the traffic of its links if a report is given."""
     sizes = sorted({*SIZES, target.num_ipus})
@@ -99,41 +176,9 @@ def _scene(target: Target, report: Report | None) -> Scene:
         f"{caption if i == 0 else names[i + 1]}; each bandwidth is that of all together"
         for i, caption in enumerate(captions[1:])
     ]
-    figures = _figures(target)
-    sources = {pipe: _source(target, figure) for pipe, figure in PIPES.items()}
-    sources["links"] = f"rung {sources['links']}"
-    stills = []
-    rows = list[tuple[str, ...]]()
-    rates = list[str]()
-    descriptions = list[str]()
-    notes = list[str]()
-    for name, size in zip(names, sizes, strict=True):
-        bytes_per_second = pipes(target, size)
-        mebibytes = max(1, size * target.tiles_per_ipu) * target.memory_bytes_per_tile / 2**20
-        rate_of = {
-            pipe: rate(r) if r else "none" for pipe, r in zip(PIPES, bytes_per_second, strict=True)
-        }
-        rates += rate_of.values()
-        for pipe, text in rate_of.items():
-            source = "" if text == "none" else f", modelled; {figures[pipe]}; {sources[pipe]}"
-            descriptions.append(f"{name}, {pipe}: {text}{source}.")
-        rows += [
-            (name, pipe, r, figures[pipe], sources[pipe])
-            for pipe, r in rate_of.items()
-            if r != "none"
-        ]
-        rate_texts = ", ".join(f"{pipe} {r}" for pipe, r in rate_of.items() if r != "none")
-        notes.append(f"{mebibytes:,.1f} MiB of memory, modelled {rate_texts}")
-        stills.append(
-            Still(
-                name,
-                notes[-1],
-                4,
-                0,
-                first=True,
-                values={"rate": np.array([r // 10**6 for r in bytes_per_second])},
-            )
-        )
+    pipes_shown = _Pipes(target, names, sizes)
+    figures, sources = pipes_shown.figures, pipes_shown.sources
+    notes, rows = pipes_shown.notes, pipes_shown.rows
     figure_texts = tuple(f"{figures[p]}; {sources[p]}" for p in PIPES)
     zoom = Zoom(
         "zoom",
@@ -142,8 +187,8 @@ def _scene(target: Target, report: Report | None) -> Scene:
         counts=counts,
         labels=tuple(PIPES),
         figures=figure_texts,
-        rates=tuple(rates),
-        told=tuple(descriptions),
+        rates=tuple(pipes_shown.rates),
+        told=tuple(pipes_shown.descriptions),
         codes=(0, 1, 2, 3),
         part=4,
         first=5,
@@ -157,20 +202,8 @@ def _scene(target: Target, report: Report | None) -> Scene:
         panels.below()
         heading = _ladder_heading(target)
         panels.put(ladder.mark(heading, first=len(CODES) - len(LOADS), plain=2, ipu=4))
-        for link in ladder.links:
-            figure = "link_bytes_per_cycle" if link[0] ^ link[1] == 1 else "rail_bytes_per_cycle"
-            bandwidth = rate(link_rate(link, target) * target.tile_clock_frequency)
-            rows.append(
-                (
-                    names[sizes.index(target.num_ipus)],
-                    "IPU {} to IPU {}".format(*link),
-                    bandwidth,
-                    ladder.said(link)
-                    if report
-                    else f"{getattr(target, figure):,.10g} {unit(figure)}",
-                    _source(target, figure),
-                )
-            )
+        machine_name = names[sizes.index(target.num_ipus)]
+        rows += _link_rows(ladder, target, machine_name, has_report=report is not None)
     called = f"A {MACHINES[target.machine][0]}" if target.machine else "A machine"
     title = f"{called} of {target.ipu_version}, from a tile to {names[-1]}"
     return panels.scene(
@@ -180,7 +213,7 @@ def _scene(target: Target, report: Report | None) -> Scene:
         + sentence,
         foot=16,
         codes=CODES,
-        stills=stills,
+        stills=pipes_shown.stills,
         poster=sizes.index(target.num_ipus),
         table=(("machine", "pipe", "bandwidth", "figure", "source"), rows),
         group="size",

@@ -20,7 +20,7 @@ from ipu_teach.schedules import BACKWARD, FORWARD, Ticks, Work, stash
 from ipu_teach.show.palette import NESTED, STATES, WAIT
 from ipu_teach.show.panels import Cell, Panels, Piece, boxes_in_rows, painted
 from ipu_teach.show.report_facts import checked, ipus_at_work, state_of
-from ipu_teach.show.scene import Scene, Still, number
+from ipu_teach.show.scene import Painted, Scene, Still, number
 from ipu_teach.show.segments import at_work
 from ipu_teach.show.shapes import LETTER, Boxes, Shape, Words, rectangles
 from ipu_teach.show.streaming import LEFT, MOST_STEPS, WAITING, merged, put_lanes
@@ -92,25 +92,16 @@ def held(every: Ticks, stages: int) -> Array:
     return stashed
 
 
-def _scene(every: Ticks, report: Report | None, max_ticks: int) -> Scene:
-    """Return the scene of the first `max_ticks` ticks, and of as many supersteps of the run."""
-    stages = 1 + max(work.stage for now in every for work in now)
-    works = sum(map(len, every))
-    most_held = stash(every, stages)
-    holds = held(every, stages)
-    ticks = min(len(every), max_ticks, MOST_TICKS)
-    rows = min(stages, MOST_STAGES)
-    panels = Panels()
-    panels.first(ticks, len(every), "ticks")
-    panels.first(rows, stages, "stages")
+def _schedule(shown: Ticks, rows: int, high: float) -> Painted:
+    """Return the boxes of the first `rows` stages in the ticks `shown`; a row is `high`."""
+    ticks = len(shown)
     wide = WIDE / ticks
-    high = min(26.0, HIGH / rows)
     cells: dict[tuple[int, int], Cell] = {
         (s, t): (s, t, BUBBLE, (), f"tick {t}: stage {s} has no work")
         for s in range(rows)
         for t in range(ticks)
     }
-    for t, now in enumerate(every[:ticks]):
+    for t, now in enumerate(shown):
         for kind, s, b in (work for work in now if work.stage < rows):
             long_text = f"{kind[0].upper()}{b}"
             short_text = f"{b}"
@@ -120,13 +111,21 @@ def _scene(every: Ticks, report: Report | None, max_ticks: int) -> Scene:
             cells[s, t] = s, t, GOES[kind], texts, description
     heading = "the schedule: a column for each tick, in each box the micro-batch"
     names = [f"stage {s}" for s in range(rows)]
-    boxes = boxes_in_rows(
+    return boxes_in_rows(
         "ticks", heading, WIDE, high, columns=ticks, rows=names, cells=[*cells.values()]
     )
-    panels.put(boxes, left=LEFT)
-    panels.below(34)
+
+
+def _holds(holds: Array, most_held: list[int], high: float) -> Painted:
+    """Return the bars of the micro-batches that each stage holds; a row is `high`.
+
+    `holds` is int[stages, ticks], and `most_held` has the maximum of each stage.
+    """
+    rows, ticks = holds.shape
+    wide = WIDE / ticks
+    names = [f"stage {s}" for s in range(rows)]
     unit_height = 0.88 * high / max(most_held)
-    row, tick = np.nonzero(holds[:rows, :ticks])
+    row, tick = np.nonzero(holds)
     heights = unit_height * holds[row, tick]
     bars = rectangles(tick * wide, (row + 0.94) * high - heights, wide + 0.2, heights)
     row_texts = [
@@ -138,7 +137,7 @@ def _scene(every: Ticks, report: Report | None, max_ticks: int) -> Scene:
     heading = "micro-batches that a stage holds, with the one at work"
     say = "{label} holds {n} {n|micro-batch|micro-batches} at most"
     values = {"n": np.array(most_held[:rows])}
-    mark = painted(
+    return painted(
         "held",
         heading,
         WIDE,
@@ -149,6 +148,24 @@ def _scene(every: Ticks, report: Report | None, max_ticks: int) -> Scene:
         say=say,
         values=values,
     )
+
+
+def _scene(every: Ticks, report: Report | None, max_ticks: int) -> Scene:
+    """Return the scene of the first `max_ticks` ticks, and of as many supersteps of the run."""
+    stages = 1 + max(work.stage for now in every for work in now)
+    works = sum(map(len, every))
+    most_held = stash(every, stages)
+    holds = held(every, stages)
+    ticks = min(len(every), max_ticks, MOST_TICKS)
+    rows = min(stages, MOST_STAGES)
+    panels = Panels()
+    panels.first(ticks, len(every), "ticks")
+    panels.first(rows, stages, "stages")
+    high = min(26.0, HIGH / rows)
+    boxes = _schedule(every[:ticks], rows, high)
+    panels.put(boxes, left=LEFT)
+    panels.below(34)
+    mark = _holds(holds[:rows, :ticks], most_held, high)
     panels.put(mark, left=LEFT)
     batches = 1 + max(work.micro_batch for now in every for work in now)
     sentence = (

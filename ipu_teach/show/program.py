@@ -69,20 +69,10 @@ def _scene(report: Report, walk: Walk, all_places: list[WalkPlace]) -> Scene:
     }
     cycles_of = {place: max(cycles) for place, cycles in spent.items()}
     total = report.total_cycles if several else sum(cycles_of[root] for root in walk.roots)
-    cells: list[str] = []
-    for place in places:
-        cells += [
-            f"{place.runs:,}",
-            number(cycles_of[place]),
-            f"{100 * cycles_of[place] / (total or 1):.1f} %",
-        ]
-        cells[-2:-2] = [_whose(spent[place], report.target.sets)] * several
+    cells = _cells(places, cycles_of, spent, total, report.target.sets * several)
     names = {id(root): run_names(report, number) for number, root in enumerate(walk.roots)}
     numbers = _numbered(all_places)
     titles = [f"{names[id(p)]}: {p.title}" if names.get(id(p)) else numbers[id(p)] for p in places]
-    depth = np.array([place.depth for place in places])
-    counts = np.array([sum(1 for _ in place.walk()) - 1 for place in places])
-    opened = _opened(depth, counts)
     kinds = {
         key: max(clocks_of_place, key=Counter.total) for key, clocks_of_place in clocks.items()
     }
@@ -91,55 +81,17 @@ def _scene(report: Report, walk: Walk, all_places: list[WalkPlace]) -> Scene:
     ]
     columns = ("runs", *["longest on"] * several, "modelled cycles", "share")
     panels = Panels()
-    tree = Tree(
-        "tree",
-        "program; parts on different IPUs overlap" if several else "program",
-        pitch=PITCH,
-        count=len(places),
-        depth=depth,
-        labels=tuple(label(title, 60) for title in titles),
-        columns=columns,
-        cells=tuple(cells),
-        open=opened,
-        parts=_pieces([kinds[id(place)] for place in places], total),
-        say="{label}: {runs} runs, {cycles} modelled cycles, {below} parts below",
-        values={"runs": np.array([p.runs for p in places]), "below": counts},
-    )
+    kinds_of_places = [kinds[id(place)] for place in places]
+    tree = _tree(places, titles, columns, cells, kinds_of_places, total)
     steps = _by_title(all_places, spent)
-    largest = max(steps, key=lambda step: float(step.cycles.max()), default=None)
-    share = 100 * float(largest.cycles.max()) / total if largest is not None and total else 0.0
-    if largest is not None and share >= SMALL_SHARE:
-        title = _title(largest, share)
-        unfolded = replace(tree, open=opened | _path_to(largest.places[0], places))
-        if len(unfolded.visible()) <= MOST_UNFOLDED:
-            tree = unfolded
-    else:
-        parts = [cycles_of[places[row]] for row in tree.visible() if not opened[row]]
-        noun = "part"
-        if len(parts) == 1 or len(places) < len(all_places):
-            parts, noun = [max(step.cycles.tolist()) for step in steps], "step"
-        title = "Nothing that takes time has run"
-        if total:
-            title = f"The cycles are spread over {counted(len(parts), noun)}: none takes more than "
-            title += f"{100 * max(parts) / total:.1f} %"
+    tree, title = _finding(
+        tree, places, len(all_places), steps=steps, cycles_of=cycles_of, total=total
+    )
     panels.put(tree)
     panels.first(len(places), len(all_places), "parts")
-    if walk.unplaced:
-        panels.notes.append(
-            f"{counted(walk.unplaced, 'step')} of the run belong to no program as it was compiled."
-        )
-    if several and total:
-        panels.notes.append(
-            "IPUs work at the same time: a part has the cycles of the IPU that has most to do in "
-            "it, and what share they are of that IPU's clock."
-        )
+    panels.notes += _notes(walk, several and total > 0)
     programs = counted(len(walk.roots), "program")
-    note = f"{counted(len(all_places), 'part')}, {number(total)} modelled cycles"
-    if several and total:
-        note += (
-            "; IPUs work at the same time: a part has the cycles of the IPU with the most work in "
-            "it, so the parts in it can add up to more"
-        )
+    note = _still_note(len(all_places), total, several and total > 0)
     ipus = list(report.target.sets) * several
     rows = tuple(
         (
@@ -160,6 +112,120 @@ def _scene(report: Report, walk: Walk, all_places: list[WalkPlace]) -> Scene:
         stills=(Still(programs, note, 0, 0, first=True),),
         table=(("part", "depth", *columns, *kind_names, *ipus), rows),
     )
+
+
+def _tree(
+    places: list[WalkPlace],
+    titles: list[str],
+    columns: tuple[str, ...],
+    cells: list[str],
+    kinds: list[Counter[str]],
+    total: float,
+) -> Tree:
+    """Return the tree of the program, with a row for each place.
+
+    `cells` are the texts in the columns, row by row, and `kinds` the cycles of each place by the
+    kind of phase.
+    """
+    depth = np.array([place.depth for place in places])
+    counts = np.array([sum(1 for _ in place.walk()) - 1 for place in places])
+    has_overlap = "longest on" in columns
+    return Tree(
+        "tree",
+        "program; parts on different IPUs overlap" if has_overlap else "program",
+        pitch=PITCH,
+        count=len(places),
+        depth=depth,
+        labels=tuple(label(title, 60) for title in titles),
+        columns=columns,
+        cells=tuple(cells),
+        open=_opened(depth, counts),
+        parts=_pieces(kinds, total),
+        say="{label}: {runs} runs, {cycles} modelled cycles, {below} parts below",
+        values={"runs": np.array([p.runs for p in places]), "below": counts},
+    )
+
+
+def _cells(
+    places: list[WalkPlace],
+    cycles_of: dict[WalkPlace, float],
+    spent: CyclesOf,
+    total: float,
+    ipus: tuple[str, ...],
+) -> list[str]:
+    """Return the texts in the columns of each place, row by row.
+
+    `ipus` are the names of the IPUs, or () if there is one clock.
+    """
+    cells: list[str] = []
+    for place in places:
+        cells += [
+            f"{place.runs:,}",
+            number(cycles_of[place]),
+            f"{100 * cycles_of[place] / (total or 1):.1f} %",
+        ]
+        if ipus:
+            cells[-2:-2] = [_whose(spent[place], ipus)]
+    return cells
+
+
+def _finding(
+    tree: Tree,
+    places: list[WalkPlace],
+    num_places: int,
+    *,
+    steps: list[Spent],
+    cycles_of: dict[WalkPlace, float],
+    total: float,
+) -> tuple[Tree, str]:
+    """Return (`tree`, unfolded to the step that takes longest, and the picture's title).
+
+    `places` are those that are drawn, of `num_places`.
+    """
+    opened = tree.open
+    largest = max(steps, key=lambda step: float(step.cycles.max()), default=None)
+    share = 100 * float(largest.cycles.max()) / total if largest is not None and total else 0.0
+    if largest is not None and share >= SMALL_SHARE:
+        title = _title(largest, share)
+        unfolded = replace(tree, open=opened | _path_to(largest.places[0], places))
+        if len(unfolded.visible()) <= MOST_UNFOLDED:
+            tree = unfolded
+    else:
+        parts = [cycles_of[places[row]] for row in tree.visible() if not opened[row]]
+        noun = "part"
+        if len(parts) == 1 or len(places) < num_places:
+            parts, noun = [max(step.cycles.tolist()) for step in steps], "step"
+        title = "Nothing that takes time has run"
+        if total:
+            title = f"The cycles are spread over {counted(len(parts), noun)}: none takes more than "
+            title += f"{100 * max(parts) / total:.1f} %"
+    return tree, title
+
+
+def _notes(walk: Walk, has_overlap: bool) -> list[str]:
+    """Return the notes; `has_overlap` is whether several IPUs work at the same time."""
+    notes = []
+    if walk.unplaced:
+        notes.append(
+            f"{counted(walk.unplaced, 'step')} of the run belong to no program as it was compiled."
+        )
+    if has_overlap:
+        notes.append(
+            "IPUs work at the same time: a part has the cycles of the IPU that has most to do in "
+            "it, and what share they are of that IPU's clock."
+        )
+    return notes
+
+
+def _still_note(num_places: int, total: float, has_overlap: bool) -> str:
+    """Return the number of parts and their modelled cycles, and how these add up."""
+    note = f"{counted(num_places, 'part')}, {number(total)} modelled cycles"
+    if has_overlap:
+        note += (
+            "; IPUs work at the same time: a part has the cycles of the IPU with the most work in "
+            "it, so the parts in it can add up to more"
+        )
+    return note
 
 
 def _numbered(places: Sequence[WalkPlace]) -> dict[int, str]:

@@ -19,7 +19,7 @@ from ipu_teach.show import palette
 from ipu_teach.show.palette import Code
 from ipu_teach.show.panels import Panels, painted
 from ipu_teach.show.report_facts import checked
-from ipu_teach.show.scene import Still, label
+from ipu_teach.show.scene import Painted, Scene, Still, label
 from ipu_teach.show.shapes import LETTER, Boxes, Shape, Stroke, Words, rectangles
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
@@ -64,37 +64,138 @@ def recompute(
         raise InvalidOptionError(f"""show.recompute() was given reports whose names are not those
             of its choices.
             next:  give one for each of {", ".join(map(repr, kept))}, by these names.""")
-    plans = [schedule(layers, keep) for keep in kept.values()]
-    lives = [alive(layers, plan) for plan in plans]
-    ends = [np.array(live)[:, 1:3].T for live in lives]
-    peaks_alive = [
-        int(np.cumsum(np.bincount(a, minlength=b.max() + 1) - np.bincount(b)).max())
-        for a, b in ends
-    ]
-    again = [sum(kind == RECOMPUTE for kind, _ in plan) for plan in plans]
-    runs = [] if reports is None else [checked(reports[name], "recompute") for name in kept]
-    peaks = np.array([int(r.memory.held_per_tile.max()) for r in runs] or peaks_alive)
-    costs = np.array([r.total_cycles for r in runs] or again)
-    limit = min((r.target.bytes_per_tile for r in runs), default=0)
-    names = [label(name, 24) for name in kept]
-    base = peaks_alive.index(max(peaks_alive))
+    return View(_scene(_Choices(layers, kept, reports)))
+
+
+class _Choices:
+    """Several choices of the layers whose inputs are kept, and what each of them costs.
+
+    Attributes:
+        names: the name of each choice.
+        kept: for each choice the layers whose inputs are kept.
+        plans: the steps of each choice.
+        lives: the inputs that are alive with each choice, see `alive`.
+        peaks_alive: how many inputs are alive at most.
+        again: how many layers are computed again.
+        runs: the reports, or [] if there are none.
+        peaks, costs: float[choices]: the memory and the time of each choice. With reports, they are
+            the bytes of the fullest tile and the modelled cycles; else `peaks_alive` and `again`.
+        limit: the bytes of a tile; 0 without reports.
+    """
+
+    def __init__(
+        self,
+        layers: int,
+        kept: Mapping[str, Collection[int]],
+        reports: Mapping[str, Report] | None,
+    ) -> None:
+        self.layers = layers
+        self.kept = list(kept.values())
+        self.plans = [schedule(layers, keep) for keep in self.kept]
+        self.lives = [alive(layers, plan) for plan in self.plans]
+        ends = [np.array(live)[:, 1:3].T for live in self.lives]
+        self.peaks_alive = [
+            int(np.cumsum(np.bincount(a, minlength=b.max() + 1) - np.bincount(b)).max())
+            for a, b in ends
+        ]
+        self.again = [sum(kind == RECOMPUTE for kind, _ in plan) for plan in self.plans]
+        self.runs = [] if reports is None else [checked(reports[n], "recompute") for n in kept]
+        fullest = [int(r.memory.held_per_tile.max()) for r in self.runs]
+        self.peaks = np.array(fullest or self.peaks_alive)
+        self.costs = np.array([r.total_cycles for r in self.runs] or self.again)
+        self.limit = min((r.target.bytes_per_tile for r in self.runs), default=0)
+        self.names = [label(name, 24) for name in kept]
+
+    def texts(self) -> list[str]:
+        """Return a text about the memory and the time of each choice.
+
+        With reports, they are compared with those of the choice that keeps the most inputs alive.
+        """
+        base = self.peaks_alive.index(max(self.peaks_alive))
+        texts = [
+            f"at most {counted(self.peaks_alive[i], 'input')} of {self.layers} alive, "
+            f"{counted(self.again[i], 'layer')} computed again"
+            for i in range(len(self.names))
+        ]
+        for i in range(len(self.runs)):
+            peak, cost = self.peaks[i], self.costs[i]
+            texts[i] += f"; {peak:,} bytes on the fullest tile, {cost:,} modelled cycles"
+            ratios = (100 * (of[i] - of[base]) / of[base] for of in (self.peaks, self.costs))
+            texts[i] += (
+                f" ({', '.join(f'{r:+.1f} %' for r in ratios)} of {self.names[base]})"
+                if i != base
+                else ""
+            )
+        return texts
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """Return the rows of the table."""
+        rows = []
+        for i, (name, keep) in enumerate(zip(self.names, self.kept, strict=True)):
+            peak, cost = self.peaks[i], self.costs[i]
+            fits = "yes" if peak <= self.limit else "no"
+            measured = (f"{peak:,}", f"{cost:,}", fits) if self.runs else ()
+            row = (name, f"{len({0, *keep})}", f"{self.peaks_alive[i]}", f"{self.again[i]}")
+            rows.append(row + measured)
+        return rows
+
+
+def _scene(choices: _Choices) -> Scene:
+    """Return the scene: which inputs are alive with each choice, and the cost of the choices."""
+    names, peaks = choices.names, choices.peaks
+    title_text = (
+        ("bytes of the fullest tile", "modelled cycles")
+        if choices.runs
+        else ("inputs alive at most", "layers computed again")
+    )
     panels = Panels()
+    panels.put(_inputs(choices), left=LEFT)
+    panels.put(_costs(choices, *title_text), left=RIGHT)
+    texts = choices.texts()
+    stills = [
+        Still(name, note, CHOSEN, 0, first=True, pictures={"alive": i, "choices": i})
+        for i, (name, note) in enumerate(zip(names, texts, strict=True))
+    ]
+    cheapest = int(np.lexsort((choices.costs, peaks))[0])
+    least = f"keeps the fewest inputs alive: {choices.peaks_alive[cheapest]} of {choices.layers}"
+    if choices.runs:
+        least = f"needs the fewest bytes on the fullest tile: {peaks[cheapest]:,}"
+    heads = ("choice", "inputs kept", "alive at most", "computed again")
+    return panels.scene(
+        "recompute",
+        f"{names[cheapest][:1].upper()}{names[cheapest][1:]} {least}",
+        f"Of {counted(len(names), 'choice')} the smallest is {names[cheapest]}: {texts[cheapest]}.",
+        foot=12,
+        codes=CODES,
+        stills=stills,
+        poster=cheapest,
+        group="choice",
+        table=(heads + (*title_text, "fits") * bool(choices.runs), choices.rows()),
+    )
+
+
+def _inputs(choices: _Choices) -> Painted:
+    """Return the lanes of the inputs, with a picture for each choice."""
+    layers = choices.layers
     pitch = HIGH / layers
-    rows = rectangles(0, np.arange(layers) * pitch, WIDE, pitch * 0.9)
-    pictures = [_triangle(live, len(p), layers) for live, p in zip(lives, plans, strict=True)]
-    say = "the input of layer {label}"
-    heading = "inputs that are alive, step by step"
-    numbers = map(str, range(layers))
-    inputs = painted(
+    return painted(
         "alive",
-        heading,
+        "inputs that are alive, step by step",
         WIDE,
         HIGH + UNDER,
-        pictures=pictures,
-        places=rows,
-        labels=numbers,
-        say=say,
+        pictures=[
+            _triangle(live, len(plan), layers)
+            for live, plan in zip(choices.lives, choices.plans, strict=True)
+        ],
+        places=rectangles(0, np.arange(layers) * pitch, WIDE, pitch * 0.9),
+        labels=map(str, range(layers)),
+        say="the input of layer {label}",
     )
+
+
+def _costs(choices: _Choices, peak_text: str, cost_text: str) -> Painted:
+    """Return a dot for each choice, at its time and its memory, which have these names."""
+    names, costs, peaks = choices.names, choices.costs, choices.peaks
     x, up = (0.06 + 0.88 * (v - v.min()) / max(1, int(np.ptp(v))) for v in (costs, peaks))
     x = WIDE * x
     y = HIGH * (1 - up)
@@ -102,68 +203,17 @@ def recompute(
         bool(((costs <= c) & (peaks <= p) & ((costs < c) | (peaks < p))).any())
         for c, p in zip(costs, peaks, strict=True)
     ]
-    title_text = (
-        ("bytes of the fullest tile", "modelled cycles")
-        if runs
-        else ("inputs alive at most", "layers computed again")
-    )
-    places = rectangles(x - 6, y - 6, 12.0, 12.0)
     dots = np.stack((x, y, costs, peaks))
-    pictures = [_dots(dots, beaten, names, i, unit=title_text[1]) for i in range(len(names))]
-    say = f"{{label}}: {{peak}} {title_text[0]}, {{cost}} {title_text[1]}"
-    heading = " over ".join(title_text)
-    values = {"peak": peaks, "cost": costs}
-    choices = painted(
+    return painted(
         "choices",
-        heading,
+        f"{peak_text} over {cost_text}",
         WIDE,
         HIGH + UNDER,
-        pictures=pictures,
-        places=places,
+        pictures=[_dots(dots, beaten, names, i, unit=cost_text) for i in range(len(names))],
+        places=rectangles(x - 6, y - 6, 12.0, 12.0),
         labels=names,
-        say=say,
-        values=values,
-    )
-    panels.put(inputs, left=LEFT)
-    panels.put(choices, left=RIGHT)
-    texts = [
-        f"at most {counted(peaks_alive[i], 'input')} of {layers} alive, "
-        f"{counted(again[i], 'layer')} computed again"
-        for i in range(len(names))
-    ]
-    for i in range(len(runs)):
-        texts[i] += f"; {peaks[i]:,} bytes on the fullest tile, {costs[i]:,} modelled cycles"
-        ratios = (100 * (of[i] - of[base]) / of[base] for of in (peaks, costs))
-        texts[i] += (
-            f" ({', '.join(f'{r:+.1f} %' for r in ratios)} of {names[base]})" if i != base else ""
-        )
-    stills = [
-        Still(name, note, CHOSEN, 0, first=True, pictures={"alive": i, "choices": i})
-        for i, (name, note) in enumerate(zip(names, texts, strict=True))
-    ]
-    cheapest = int(np.lexsort((costs, peaks))[0])
-    cells = [
-        (name, f"{len({0, *keep})}", f"{peaks_alive[i]}", f"{again[i]}")
-        + ((f"{peaks[i]:,}", f"{costs[i]:,}", "yes" if peaks[i] <= limit else "no") if runs else ())
-        for i, (name, keep) in enumerate(zip(names, kept.values(), strict=True))
-    ]
-    least = f"keeps the fewest inputs alive: {peaks_alive[cheapest]} of {layers}"
-    if runs:
-        least = f"needs the fewest bytes on the fullest tile: {peaks[cheapest]:,}"
-    heads = ("choice", "inputs kept", "alive at most", "computed again")
-    return View(
-        panels.scene(
-            "recompute",
-            f"{names[cheapest][:1].upper()}{names[cheapest][1:]} {least}",
-            f"Of {counted(len(names), 'choice')} the smallest is {names[cheapest]}: "
-            f"{texts[cheapest]}.",
-            foot=12,
-            codes=CODES,
-            stills=stills,
-            poster=cheapest,
-            group="choice",
-            table=(heads + (*title_text, "fits") * bool(runs), cells),
-        )
+        say=f"{{label}}: {{peak}} {peak_text}, {{cost}} {cost_text}",
+        values={"peak": peaks, "cost": costs},
     )
 
 

@@ -18,7 +18,7 @@ from ipu_teach.report import Report
 from ipu_teach.show import palette
 from ipu_teach.show.panels import Panels, painted, side_by_side
 from ipu_teach.show.report_facts import checked
-from ipu_teach.show.scene import Scene, Still, label, number
+from ipu_teach.show.scene import Painted, Scene, Still, label, number
 from ipu_teach.show.shapes import LETTER
 from ipu_teach.show.trend import trend
 from ipu_teach.show.view import View
@@ -104,132 +104,171 @@ def _checked(run: object) -> Report | float:
     return float(run)
 
 
-def _scene(runs: list[Run], parameter: str, unit: str, notes: tuple[str, ...], weak: bool) -> Scene:
-    reports = {i: run for i, (*_, run) in enumerate(runs) if isinstance(run, Report)}
-    clocks = {report.target.tile_clock_frequency for report in reports.values()}
-    unit = "modelled ns" if len(clocks) > 1 else "modelled cycles" if clocks else unit
-    times: Array = np.array([run if isinstance(run, float) else -1.0 for *_, run in runs])
-    shares = np.zeros((len(runs), len(PARTS)))
-    for i, report in reports.items():
-        times[i] = round(
-            report.total_cycles
-            * (1e9 / report.target.tile_clock_frequency if len(clocks) > 1 else 1)
+class _Times:
+    """The times of the runs of a sweep, and what the runs spend them on.
+
+    Attributes:
+        has_reports: whether the runs are reports; else they are figures.
+        times: float[runs]: the time or the figure of each run, or -1 if the run does not fit.
+        parts: int64[runs, PARTS]: the time that the average tile spends on each part.
+        part_names: the number and the name of each part that occurs.
+        valid_runs: the numbers of the runs that fit.
+        best, worst: the numbers of the runs with the smallest and the largest time.
+        word_of: what `best` and `worst` are called; empty if all runs take the same.
+        rows: for each run its name, its time, and its parts, as texts.
+        descriptions: a sentence about each run.
+    """
+
+    def __init__(self, runs: list[Run], unit: str) -> None:
+        self.runs = runs
+        self.reports = {i: run for i, (*_, run) in enumerate(runs) if isinstance(run, Report)}
+        clocks = {report.target.tile_clock_frequency for report in self.reports.values()}
+        self.unit = "modelled ns" if len(clocks) > 1 else "modelled cycles" if clocks else unit
+        self.times: Array = np.array([run if isinstance(run, float) else -1.0 for *_, run in runs])
+        shares = np.zeros((len(runs), len(PARTS)))
+        for i, report in self.reports.items():
+            self.times[i] = round(
+                report.total_cycles
+                * (1e9 / report.target.tile_clock_frequency if len(clocks) > 1 else 1)
+            )
+            shares[i] = [report.proportions[name] for name in PARTS]
+        self.valid_runs = np.flatnonzero(self.times >= 0).tolist()
+        self.best = min(self.valid_runs, key=self.times.__getitem__)
+        self.worst = max(self.valid_runs, key=self.times.__getitem__)
+        ends = np.round(np.cumsum(shares, axis=1) * self.times[:, None]).astype(np.int64)
+        self.parts = np.diff(ends, axis=1, prepend=0)
+        self.part_names = {i: name for i, name in enumerate(PARTS) if self.parts[:, i].any()}
+        self._describe()
+
+    def _describe(self) -> None:
+        """Set the texts."""
+        best, worst, times = self.best, self.worst, self.times
+        self.best_word, self.worst_word, self.verb = (
+            ("quickest", "slowest", "long") if self.reports else ("least", "most", "much")
         )
-        shares[i] = [report.proportions[name] for name in PARTS]
-    valid_runs = np.flatnonzero(times >= 0).tolist()
-    best = min(valid_runs, key=times.__getitem__)
-    worst = max(valid_runs, key=times.__getitem__)
-    parts = np.diff(
-        np.round(np.cumsum(shares, axis=1) * times[:, None]).astype(np.int64), axis=1, prepend=0
-    )
-    part_names = {i: name for i, name in enumerate(PARTS) if parts[:, i].any()}
-    best_word, worst_word, verb = (
-        ("quickest", "slowest", "long") if reports else ("least", "most", "much")
-    )
-    word_of = {best: best_word, worst: worst_word} if times[best] < times[worst] else {}
-    rows = [(f"{name}, does not fit", *[""] * (len(PARTS) + 1)) for _, name, _ in runs]
-    descriptions = [f"{name}." for name, *_ in rows]
-    for i in valid_runs:
-        split = ", ".join(f"{part} {parts[i, k]:,}" for k, part in part_names.items())
-        rows[i] = (
-            runs[i][1] + (f", {word_of[i]}" if i in word_of else ""),
-            _figure(times[i]),
-            *map("{:,}".format, parts[i].tolist()),
+        is_spread = times[best] < times[worst]
+        self.word_of = {best: self.best_word, worst: self.worst_word} if is_spread else {}
+        self.rows: list[tuple[str, ...]] = [
+            (f"{name}, does not fit", *[""] * (len(PARTS) + 1)) for _, name, _ in self.runs
+        ]
+        self.descriptions = [f"{name}." for name, *_ in self.rows]
+        for i in self.valid_runs:
+            split = ", ".join(f"{part} {self.parts[i, k]:,}" for k, part in self.part_names.items())
+            row = self.rows[i] = (
+                self.runs[i][1] + (f", {self.word_of[i]}" if i in self.word_of else ""),
+                _figure(times[i]),
+                *map("{:,}".format, self.parts[i].tolist()),
+            )
+            average = f"; the average tile: {split}" if split else ""
+            self.descriptions[i] = f"{row[0]}: {row[1]} {self.unit}{average}."
+
+    def texts(self) -> tuple[str, str]:
+        """Return (the headline, a note): which runs take the least and the most."""
+        best, worst, times = self.best, self.worst, self.times
+        if not self.word_of:
+            figure = f"{self.rows[best][1]} {self.unit}"
+            return f"All runs take the same, {figure}", f"each {figure}"
+        ties = [(i, int((times == times[i]).sum()) - 1) for i in (best, worst)]
+        fastest, longest_run = (
+            self.runs[i][1] + (f" and {n:,} more" if n > 0 else "") for i, n in ties
         )
-        descriptions[i] = (
-            f"{rows[i][0]}: {rows[i][1]} {unit}{f'; the average tile: {split}' if split else ''}."
+        ratio = f", {times[worst] / times[best]:.2f} times as {self.verb}" if times[best] else ""
+        note = (
+            f"{self.best_word} {fastest}, {self.rows[best][1]} {self.unit}; {self.worst_word} "
+            f"{longest_run}, {self.rows[worst][1]}{ratio}"
         )
-    ties = [(i, int((times == times[i]).sum()) - 1) for i in (best, worst)]
-    fastest, longest_run = (runs[i][1] + (f" and {n:,} more" if n > 0 else "") for i, n in ties)
-    ratio = f", {times[worst] / times[best]:.2f} times as {verb}" if times[best] else ""
-    note = (
-        f"{best_word} {fastest}, {rows[best][1]} {unit}; {worst_word} {longest_run}, "
-        f"{rows[worst][1]}{ratio}"
-        if word_of
-        else f"each {rows[best][1]} {unit}"
-    )
+        best_word = self.best_word.capitalize()
+        return f"{best_word}: {fastest}; {self.worst_word}: {longest_run}{ratio}", note
+
+    def ideal(self, weak: bool) -> Array | None:
+        """Return float[runs]: the ideal time with as many times the tiles, or None.
+
+        There is none if all runs have as many tiles. With `weak`, the work grows with the tiles.
+        """
+        tiles = np.array([r.target.num_tiles for r in self.reports.values()])
+        if len(self.reports) != len(self.valid_runs) or len(set(tiles.tolist())) <= 1:
+            return None
+        ideal = np.zeros(len(self.runs))
+        ideal[self.valid_runs] = self.times[self.valid_runs[0]] * (1 if weak else tiles[0] / tiles)
+        return ideal
+
+
+def _drawn(times: _Times, ideal: Array | None, parameter: str) -> Painted:
+    """Return the line of the runs, with a bar of the parts of each run below it."""
     # Heights are whole numbers: cycles for reports, and for other figures ten-thousandths of the
     # largest one that is not cut.
-    longest = float(times[worst])
+    runs, valid_runs, word_of = times.runs, times.valid_runs, times.word_of
+    longest = float(times.times[times.worst])
     # of several runs, those far above the others are cut off, so that the others can be compared
-    near = times[times <= 3 * np.median(times[valid_runs])].max()
+    near = times.times[times.times <= 3 * np.median(times.times[valid_runs])].max()
     tall = longest if longest <= 2 * near or len(valid_runs) < FEW else float(near)
     top = _above(tall)
-    scale = 1 if reports else 10_000 / (tall or 1)
-    heights = np.where(times < 0, -1, np.round(times * scale)).astype(np.int64)
-    pitch = WIDE / len(runs)
-    cut = {i for i in valid_runs if times[i] > top}
+    scale = 1 if times.reports else 10_000 / (tall or 1)
+    heights = np.where(times.times < 0, -1, np.round(times.times * scale)).astype(np.int64)
+    cut = {i for i in valid_runs if times.times[i] > top}
+    figures = {i: times.rows[i][1] for i in valid_runs}
     # all figures, if there is room for them
-    has_room = pitch > LETTER * max(len(rows[i][1]) for i in valid_runs)
+    has_room = WIDE / len(runs) > LETTER * max(map(len, figures.values()))
     marked = {
-        i: (f"{word_of[i]}, " if i in word_of else "") + rows[i][1] + (", cut" if i in cut else "")
+        i: (f"{word_of[i]}, " if i in word_of else "") + figures[i] + (", cut" if i in cut else "")
         for i in dict.fromkeys((*word_of, *cut, *(valid_runs if has_room else ())))
     }
-    bars = {i: parts[:, i] for i in part_names}
-    axis_labels = [value for value, *_ in runs]
-    axis = f"to {_figure(top)} {unit}" + ", more is cut" * bool(cut)
-    heading = "the line: whole runs" if part_names else ""
-    # the ideal time with as many times the tiles
-    tiles = np.array([r.target.num_tiles for r in reports.values()])
-    ideal: Array | None = None
-    law = "the same" if weak else "1/n"
-    if len(reports) == len(valid_runs) and len(set(tiles.tolist())) > 1:
-        ideal = np.zeros(len(runs))
-        ideal[valid_runs] = times[valid_runs[0]] * (1 if weak else tiles[0] / tiles)
-        same = "n times the tiles and the work, the same time"
-        ideally = same if weak else "n times the tiles, 1/n of the time"
-        notes += (f"The pale line is the ideal: {ideally}.",)
-        note += f"; ideal, {law} from {runs[valid_runs[0]][1]}: {_figure(round(ideal[best]))}"
-        rows = [
-            (*row, _figure(round(ideal[i])) if i in valid_runs else "")
-            for i, row in enumerate(rows)
-        ]
-    panels = Panels()
-    places = side_by_side(len(runs), WIDE, HIGH + 18)
     shapes = trend(
         heights,
         top * scale,
-        bars,
-        axis_labels,
+        {i: times.parts[:, i] for i in times.part_names},
+        [value for value, *_ in runs],
         marked=marked,
         width=WIDE,
         height=HIGH,
-        axis=axis,
+        axis=f"to {_figure(top)} {times.unit}" + ", more is cut" * bool(cut),
         foot=parameter,
         large=word_of,
         ideal=ideal,
     )
-    panels.put(
-        painted(
-            "runs",
-            heading,
-            WIDE,
-            HIGH,
-            pictures=[shapes],
-            places=places,
-            labels=descriptions,
-            say="{label}",
-        ),
-        left=34,
+    return painted(
+        "runs",
+        "the line: whole runs" if times.part_names else "",
+        WIDE,
+        HIGH,
+        pictures=[shapes],
+        places=side_by_side(len(runs), WIDE, HIGH + 18),
+        labels=times.descriptions,
+        say="{label}",
     )
-    columns = ("run", unit, *PARTS) if part_names else ("run", unit)
-    columns += (f"ideal, {law}",) if ideal is not None else ()
+
+
+def _scene(runs: list[Run], parameter: str, unit: str, notes: tuple[str, ...], weak: bool) -> Scene:
+    times = _Times(runs, unit)
+    headline, note = times.texts()
+    columns = ("run", times.unit, *PARTS) if times.part_names else ("run", times.unit)
+    rows = times.rows
+    ideal = times.ideal(weak)
+    if ideal is not None:
+        law = "the same" if weak else "1/n"
+        same = "n times the tiles and the work, the same time"
+        ideally = same if weak else "n times the tiles, 1/n of the time"
+        notes += (f"The pale line is the ideal: {ideally}.",)
+        best_ideal = _figure(round(ideal[times.best]))
+        note += f"; ideal, {law} from {runs[times.valid_runs[0]][1]}: {best_ideal}"
+        rows = [
+            (*row, _figure(round(ideal[i])) if i in times.valid_runs else "")
+            for i, row in enumerate(rows)
+        ]
+        columns += (f"ideal, {law}",)
+    panels = Panels()
+    panels.put(_drawn(times, ideal, parameter), left=34)
     title = f"{counted(len(runs), 'run')} side by side"
-    headline = f"All runs take the same, {rows[best][1]} {unit}"
-    if word_of:
-        headline = f"{best_word.capitalize()}: {fastest}; {worst_word}: {longest_run}{ratio}"
-    notes += ("Under the line stands each run as its average tile spends it.",) * bool(part_names)
-    table = columns, (row[: len(columns)] for row in rows)
-    still = Still("the runs", note, 0, 0, first=True)
-    codes = tuple(PARTS.values()) if part_names else (palette.PAPER,)
+    has_parts = bool(times.part_names)
+    notes += ("Under the line stands each run as its average tile spends it.",) * has_parts
     return panels.scene(
         "sweep",
         headline,
         f"{title}: {note}.",
         foot=38,
-        codes=codes,
-        stills=(still,),
-        table=table,
+        codes=tuple(PARTS.values()) if has_parts else (palette.PAPER,),
+        stills=(Still("the runs", note, 0, 0, first=True),),
+        table=(columns, (row[: len(columns)] for row in rows)),
         notes=notes,
     )
 

@@ -7,6 +7,7 @@ schedule behind the cycles.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -20,6 +21,7 @@ from ipu_teach.cost.model import CostModel, StepCost
 from ipu_teach.cost.schedule import shared_out
 from ipu_teach.errors import InvalidOptionError, counted, did_you_mean, shown
 from ipu_teach.graph.variable_table import without_replica
+from ipu_teach.graph.vertex import Vertex
 from ipu_teach.report import Report
 from ipu_teach.show import palette
 from ipu_teach.show.code import (
@@ -174,56 +176,67 @@ def _moves(cost: StepCost, tile: int, target: Target) -> tuple[int, int]:
     return before, sum(after)
 
 
-def _scene(
-    report: Report, model: CostModel, tile: int, taken: list[int], first: int, of: int
-) -> Scene:
-    steps = {n: held_by(model, n, tile) for n in taken}
-    workers = model.target.num_worker_contexts
-    every = [vertex for vertices_held in steps.values() for vertex in vertices_held]
-    used = list(dict.fromkeys(vertex.group.table.codelet for vertex in every))
-    hues = [HUES[i % len(HUES)].lettered(f"{i + 1}", c.__name__) for i, c in enumerate(used)]
-    shades = (
-        replace(hue, pattern=pattern, letter="" if pattern else hue.letter)
-        for hue in hues
-        for pattern in ("", "/")
-    )
-    names, codes, sizes = _blocks(report, tile)
-    bytes_ = int(report.memory.held_per_tile[tile])
-    limit = report.target.bytes_per_tile
-    panels = Panels()
-    stills = list[Still]()
-    memory = Drawing(int(sizes.max()), (Bar(codes, 0, sizes, 0),), "bytes")
-    panels.drawings.append(memory)
-    table = list[tuple[str, ...]]()
-    numbers = list[list[list[object]]]()
-    lanes_of = dict[int, list[list[Held]]]()  # the vertices of each worker, by step
-    for n, vertices_held in steps.items():
+class _Steps:
+    """The steps of a tile: its vertices, worker by worker.
+
+    Attributes:
+        vertices: by step, the vertices of the tile.
+        used: the codelets of these vertices.
+        lanes: by step, the vertices of each worker.
+        stills: one for each step.
+        table: the rows of the table, one for each vertex.
+        numbers: by step and worker, the count and the packed numbers of the vertices.
+    """
+
+    def __init__(
+        self, report: Report, model: CostModel, tile: int, taken: list[int], panels: Panels
+    ) -> None:
+        self.report = report
+        self.tile = tile
+        self.workers = model.target.num_worker_contexts
+        self.vertices = {n: held_by(model, n, tile) for n in taken}
+        self.used = list(dict.fromkeys(vertex.group.table.codelet for vertex in self.all_vertices))
+        self.lanes = dict[int, list[list[Held]]]()
+        self.stills = list[Still]()
+        self.table = list[tuple[str, ...]]()
+        self.numbers = list[list[list[object]]]()
+        for n, vertices_held in self.vertices.items():
+            self._add(n, vertices_held, panels)
+
+    @property
+    def all_vertices(self) -> list[Held]:
+        """The vertices of all steps."""
+        return [vertex for vertices_held in self.vertices.values() for vertex in vertices_held]
+
+    def _add(self, n: int, vertices_held: list[Held], panels: Panels) -> None:
+        """Add the still of step `n`, its drawing and its rows."""
+        report, tile = self.report, self.tile
         cost = report.step_cost(n)
+        memory = panels.drawings[0]
         workers_drawn = (len(panels.drawings), 0, cost.compute_duration)
-        lanes = {"workers": workers_drawn, "memory": (0, memory.span, memory.span)}
-        by_worker = lanes_of[n] = [
-            [vertex for vertex in vertices_held if vertex.worker in (w, -1)] for w in range(workers)
+        by_worker = self.lanes[n] = [
+            [vertex for vertex in vertices_held if vertex.worker in (w, -1)]
+            for w in range(self.workers)
         ]
         busy = np.array([sum(max(0, vertex.cycles) for vertex in lane) for lane in by_worker])
-        values = {"vertices": np.array(list(map(len, by_worker))), "busy": busy}
         name = label(f"{cost.name} on tile {tile}", 60)
         why_ = _cause(cost, tile, vertices_held, by_worker, target=report.target)
         if not _taking_part(report, n)[tile]:
             why_ = "its IPU takes no part in this step"
-        stills.append(
+        self.stills.append(
             Still(
                 name,
                 why_,
                 0,
                 cost.compute_duration,
                 first=True,
-                lanes=lanes,
+                lanes={"workers": workers_drawn, "memory": (0, memory.span, memory.span)},
                 say=SAY,
-                values=values,
+                values={"vertices": np.array(list(map(len, by_worker))), "busy": busy},
             )
         )
-        panels.drawings.append(_drawing(cost, tile, by_worker, used, target=report.target))
-        numbers.append(
+        panels.drawings.append(_drawing(cost, tile, by_worker, self.used, target=report.target))
+        self.numbers.append(
             [
                 [len(lane), pack(np.array([vertex.number for vertex in lane], np.int64))]
                 for lane in by_worker
@@ -233,8 +246,29 @@ def _scene(
             spent = f"{vertex.cycles:,}" if vertex.cycles >= 0 else "no estimate"
             who = f"{vertex.worker}" if vertex.worker >= 0 else "all"
             codelet = vertex.group.table.codelet.__name__
-            table.append((name, who, f"{vertex.number}", codelet, f"{vertex.start:,}", spent))
-    rows = _code(model, used, every)
+            self.table.append((name, who, f"{vertex.number}", codelet, f"{vertex.start:,}", spent))
+
+
+def _shades(used: list[type[Vertex]]) -> Iterator[palette.Code]:
+    """Yield the colours of the codelets: for each a plain one, and one with stripes."""
+    hues = [HUES[i % len(HUES)].lettered(f"{i + 1}", c.__name__) for i, c in enumerate(used)]
+    for hue in hues:
+        for pattern in ("", "/"):
+            yield replace(hue, pattern=pattern, letter="" if pattern else hue.letter)
+
+
+def _scene(
+    report: Report, model: CostModel, tile: int, taken: list[int], first: int, of: int
+) -> Scene:
+    names, codes, sizes = _blocks(report, tile)
+    bytes_ = int(report.memory.held_per_tile[tile])
+    limit = report.target.bytes_per_tile
+    panels = Panels()
+    memory = Drawing(int(sizes.max()), (Bar(codes, 0, sizes, 0),), "bytes")
+    panels.drawings.append(memory)
+    steps = _Steps(report, model, tile, taken, panels)
+    used, stills, workers = steps.used, steps.stills, steps.workers
+    rows = _code(model, used, steps.all_vertices)
     codelets = "a vertex of each codelet"
     if len(used) > MOST_CODELETS:
         codelets = f"a vertex of each of the costliest {MOST_CODELETS} of {len(used)} codelets"
@@ -255,15 +289,15 @@ def _scene(
         )
     return panels.scene(
         "tile",
-        titled(report, _title(report, tile, taken[first], lanes_of[taken[first]])),
+        titled(report, _title(report, tile, taken[first], steps.lanes[taken[first]])),
         f"In {stills[first].label}: {stills[first].note}. I{heading[1:]}.",
         foot=10,
-        codes=(*BASE, *shades),
+        codes=(*BASE, *_shades(used)),
         stills=stills,
         poster=first,
         group="step",
-        data={"vertices": numbers},
-        table=(("step", "worker", "vertex", "codelet", "start", "cycles"), table),
+        data={"vertices": steps.numbers},
+        table=(("step", "worker", "vertex", "codelet", "start", "cycles"), steps.table),
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,6 +35,7 @@ from ipu_teach.show.scene import (
 )
 from ipu_teach.show.segments import ipu_names
 from ipu_teach.show.view import View
+from ipu_teach.target import Target
 from ipu_teach.types import Array
 
 EMPTY, NOWHERE, BYTES = range(3)  # the codes before those of the tiles
@@ -117,35 +118,10 @@ def _scene(tensors: list[Tensor]) -> Scene:
     codes_held = np.where(sizes > 0, _code(numbers, tiles_per_colour), EMPTY)
     say = "tile {i}: {bytes} bytes"
     values = {"bytes": sizes}
-    heading = counted(target.num_tiles, "tile")
-    if target.num_ipus > 1:
-        heading += f" on {target.num_ipus} IPUs"
-    if tiles_per_colour > 1:
-        up_to = "up to " if target.num_tiles % tiles_per_colour else ""
-        heading += f"; each colour is {up_to}{tiles_per_colour} tiles"
+    heading = _tiles_heading(target, tiles_per_colour)
     options: dict[str, Any] = {"key": numbers, "say": say, "values": values}
     panels.put(grid("tiles", target, TILES, heading, largest=LARGEST, **options))
-    largest = int(sizes.max())
-    heading = "bytes, tile by tile"
-    if target.num_tiles <= MOST_LANES:
-        several = target.num_ipus > 1 and target.num_tiles > MOST_NAMED
-        ends = ipu_names(target.num_ipus) * several
-        lanes = Lanes("bytes", heading, count=target.num_tiles, key=numbers, ends=ends)
-        drawing = Drawing(largest, (Bar(codes_held, 0, sizes, largest),), "bytes")
-    else:
-        ranked = quantiles(sizes, MOST_LANES)
-        ends = ("fullest", "emptiest")
-        tiles_per_lane = number(target.num_tiles / MOST_LANES)
-        heading = f"bytes of a tile, fullest first; a lane is {tiles_per_lane} tiles"
-        ranks = "lane {i} of the tiles sorted by bytes: {bytes} bytes a tile"
-        lanes = Lanes(
-            "bytes", heading, count=MOST_LANES, say=ranks, values={"bytes": ranked}, ends=ends
-        )
-        drawing = Drawing(largest, (Bar(BYTES, 0, ranked, largest),), "bytes")
-        panels.notes.append(
-            f"The {MOST_LANES} lanes are the tiles sorted by bytes, {tiles_per_lane} to a lane."
-        )
-    panels.put(lanes, left=300 if lanes.ends else 260, high=TILES, drawing=drawing)
+    _put_bytes(panels, target, sizes, codes_held)
     words = " and ".join(map(_words, tensors))
     cells_ = {**channels, "tiles": _still(codes_held)}
     shown_: dict[str, Any] = {"values": values, "say": say}
@@ -172,6 +148,47 @@ def _scene(tensors: list[Tensor]) -> Scene:
     )
 
 
+def _tiles_heading(target: Target, tiles_per_colour: int) -> str:
+    """Return the heading of the tiles: how many there are, and how many share a colour."""
+    heading = counted(target.num_tiles, "tile")
+    if target.num_ipus > 1:
+        heading += f" on {target.num_ipus} IPUs"
+    if tiles_per_colour > 1:
+        up_to = "up to " if target.num_tiles % tiles_per_colour else ""
+        heading += f"; each colour is {up_to}{tiles_per_colour} tiles"
+    return heading
+
+
+def _put_bytes(panels: Panels, target: Target, sizes: Array, codes: Array) -> None:
+    """Put a lane for each tile with a bar of its bytes, or lanes of tiles sorted by their bytes.
+
+    `sizes` has the bytes on each tile, and `codes` the colour of each.
+    """
+    largest = int(sizes.max())
+    heading = "bytes, tile by tile"
+    if target.num_tiles <= MOST_LANES:
+        several = target.num_ipus > 1 and target.num_tiles > MOST_NAMED
+        ends = ipu_names(target.num_ipus) * several
+        lanes = Lanes(
+            "bytes", heading, count=target.num_tiles, key=np.arange(target.num_tiles), ends=ends
+        )
+        drawing = Drawing(largest, (Bar(codes, 0, sizes, largest),), "bytes")
+    else:
+        ranked = quantiles(sizes, MOST_LANES)
+        ends = ("fullest", "emptiest")
+        tiles_per_lane = number(target.num_tiles / MOST_LANES)
+        heading = f"bytes of a tile, fullest first; a lane is {tiles_per_lane} tiles"
+        ranks = "lane {i} of the tiles sorted by bytes: {bytes} bytes a tile"
+        lanes = Lanes(
+            "bytes", heading, count=MOST_LANES, say=ranks, values={"bytes": ranked}, ends=ends
+        )
+        drawing = Drawing(largest, (Bar(BYTES, 0, ranked, largest),), "bytes")
+        panels.notes.append(
+            f"The {MOST_LANES} lanes are the tiles sorted by bytes, {tiles_per_lane} to a lane."
+        )
+    panels.put(lanes, left=300 if lanes.ends else 260, high=TILES, drawing=drawing)
+
+
 def _title(tensors: list[Tensor], names: str, sizes: Array) -> str:
     """Return the number of tiles that the tensors are on, and the range of their bytes.
 
@@ -190,14 +207,45 @@ def _title(tensors: list[Tensor], names: str, sizes: Array) -> str:
     return f"{names} {verb} on {len(used):,} of {tiles}, {even}"
 
 
-def _elements(tensor: Tensor, name: str, room: float, notes: list[str]) -> tuple[Cells, Array]:
-    """Return (the cells of a tensor's elements, the tile of each, -1 for none).
+class _Sheets(NamedTuple):
+    """The order in which a tensor is drawn: as `num_sheets` sheets of rows and columns of cells.
 
-    The cells have the width `room`. `notes` gets what the picture leaves out.
+    Attributes:
+        shape: the shape of the tensor, or of the view of it that is drawn.
+        axes: the dimensions of `shape` in the order of the picture; the last two are the rows and
+            the columns of a sheet.
+        channels: the size of the dimension before these two, or 1 if there is a single sheet.
+        tall, wide: a cell stands for `tall` x `wide` elements.
     """
+
+    shape: tuple[int, ...]
+    axes: list[int]
+    num_sheets: int
+    channels: int
+    tall: int
+    wide: int
+
+    def text(self) -> str:
+        """Return the size of a sheet and its dimensions, or "" if there is a single sheet."""
+        if self.num_sheets <= 1:
+            return ""
+        down, across = (self.shape[axis] for axis in self.axes[-2:])
+        by = f"by dimensions {self.axes[-2]} and {self.axes[-1]}"
+        return f"sheets of {down:,} x {across:,}, {by}"
+
+    def chosen(self) -> Array:
+        """Return int64[..., rows, columns]: the number of the first element of each cell."""
+        steps = [1] * (len(self.axes) - 2) + [self.tall, self.wide]
+        chosen: Array = np.zeros((), np.int64)
+        for axis, step in zip(self.axes, steps, strict=True):
+            along = np.arange(0, self.shape[axis], step) * prod(self.shape[axis + 1 :])
+            chosen = chosen[..., None] + along
+        return chosen
+
+
+def _sheets(tensor: Tensor) -> _Sheets:
+    """Return the sheets as which a tensor is drawn."""
     count = tensor.num_elements
-    words = _words(tensor)
-    sheets_words = square = ""
     shape = tensor.shape
     if tensor.rank < 2:
         shape = (-(-count // LINE), min(LINE, count)) if count <= MOST_ACROSS**2 else (1, count)
@@ -212,15 +260,18 @@ def _elements(tensor: Tensor, name: str, room: float, notes: list[str]) -> tuple
     down, across = (shape[axis] for axis in axes[-2:])
     tall = -(-down // MOST_ACROSS)
     wide = -(-across // MOST_ACROSS)
-    channels = 1
-    if sheets > 1:
-        while sheets * -(-down // wide) * -(-across // wide) > MOST_ACROSS**2:
-            wide += 1
-        tall = wide
-        channels = shape[axes[-3]]
-        sheets_of = f"sheets of {down:,} x {across:,}"
-        by = f"by dimensions {axes[-2]} and {axes[-1]}"
-        sheets_words = f": {sheets_of}, {by}"
+    if sheets <= 1:
+        return _Sheets(shape, axes, sheets, 1, tall, wide)
+    while sheets * -(-down // wide) * -(-across // wide) > MOST_ACROSS**2:
+        wide += 1
+    return _Sheets(shape, axes, sheets, shape[axes[-3]], wide, wide)
+
+
+def _heading(tensor: Tensor, sheets: _Sheets, room: float, notes: list[str]) -> str:
+    """Return the heading of a tensor that is `room` wide; `notes` gets what it leaves out."""
+    words = _words(tensor)
+    tall, wide = sheets.tall, sheets.wide
+    square = ""
     if wide * tall > 1:
         notes.append(
             f"A cell of {_name(tensor)} stands for up to {tall:,} x {wide:,} elements and shows "
@@ -228,6 +279,7 @@ def _elements(tensor: Tensor, name: str, room: float, notes: list[str]) -> tuple
         )
         square = f"a square is {tall:,} x {wide:,} elements"
     # a narrow page has no room for all of it
+    sheets_words = f": {sheets.text()}" if sheets.text() else ""
     headings = [f"{words}{sheets_words}", words]
     if square:
         headings = [f"{text}; {square}" for text in headings] + [f"{square} of {_name(tensor)}"]
@@ -235,10 +287,18 @@ def _elements(tensor: Tensor, name: str, room: float, notes: list[str]) -> tuple
     heading = next((text for text in headings if len(text) <= longest), headings[-1])
     if sheets_words and sheets_words not in heading:
         notes.append(f"{_name(tensor)} is drawn as {sheets_words[2:]}.")
-    chosen: Array = np.zeros((), np.int64)
-    for axis, step in zip(axes, [1] * (len(axes) - 2) + [tall, wide], strict=True):
-        along = np.arange(0, shape[axis], step) * prod(shape[axis + 1 :])
-        chosen = chosen[..., None] + along
+    return heading
+
+
+def _elements(tensor: Tensor, name: str, room: float, notes: list[str]) -> tuple[Cells, Array]:
+    """Return (the cells of a tensor's elements, the tile of each, -1 for none).
+
+    The cells have the width `room`. `notes` gets what the picture leaves out.
+    """
+    count = tensor.num_elements
+    sheets = _sheets(tensor)
+    heading = _heading(tensor, sheets, room, notes)
+    chosen = sheets.chosen()
     rows, columns = chosen.shape[-2:]
     chosen = chosen.reshape(-1)
     chosen = chosen[chosen < count]
@@ -246,9 +306,9 @@ def _elements(tensor: Tensor, name: str, room: float, notes: list[str]) -> tuple
     where = tensor.graph.tile_map().at(byte).astype(np.int64)
     block = min(len(chosen), rows * columns)
     side, beside = max(
-        (_side(sheets, n, rows, columns, room=room), n)
-        for n in range(1, sheets + 1)
-        if channels == 1 or channels % n == 0
+        (_side(sheets.num_sheets, n, rows, columns, room=room), n)
+        for n in range(1, sheets.num_sheets + 1)
+        if sheets.channels == 1 or sheets.channels % n == 0
     )
     starts = np.array([v.start for v in tensor.graph.variables], np.int64)
     index = np.unravel_index(chosen, tensor.shape if tensor.rank > 1 else (count,))

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ipu_teach.compile.freeze import FrozenGraph, FrozenTable
+from ipu_teach.cost import CostModel
 from ipu_teach.cost.lines import Observed
 from ipu_teach.engine.backend import Backend
 from ipu_teach.engine.tile_arrays import Memory
@@ -49,6 +50,63 @@ def ran(recording: Recording, vertex: object, step: int | None = None) -> Vertex
         raise InvalidOptionError(f"""show.turns() was given step={shown(step)}.
             next:  give the number of a step of the report, such as 0, or leave it out.""")
     model = model_of(recording.report, "turns")
+    execution = _execution(recording, vertex, step, model)
+    table = execution.table
+    place = execution.places[-1]
+    tile = int(table.tiles[execution.row])
+    description = f"vertex {execution.number} of {label(execution.compute_set, 24)}"
+    memory = _VertexMemory(recording, table, execution.row)
+    _refuse_unknown(recording, table, memory.positions, description)
+    # Its state may depend on earlier executions, so these are repeated first.
+    if any(declaration.kind == "state" for declaration in table.fields.values()):
+        for earlier in execution.places[:-1]:
+            memory.repeat(earlier)
+    memory.put(place)
+    regions = memory.regions()
+    observation = observed(table.codelet, regions, model.target)
+    memory.put(place + 1)
+    if any(
+        flat_memory[part_positions].tobytes() != part.tobytes()
+        for flat_memory, part_positions, part in memory.parts_of_kinds(regions, "output", "inout")
+    ):
+        raise InvalidOptionError(f"""In the run {description} wrote other values than it writes now:
+            it has state from before the recording, rounds stochastically, or is not the only vertex
+            that writes there.
+            next:  record from the first run on; or show.turns(the class, …) with values of your
+            own.""")
+    title = f"{description} on tile {tile}, in step {execution.step:,} of the run"
+    return VertexRun(
+        title,
+        tile,
+        recording.steps[place],
+        execution.step,
+        seen=replace(observation, cycles=execution.cycles),
+    )
+
+
+class _Execution(NamedTuple):
+    """The execution of a vertex: the number `number` in `compute_set`, which is `row` of `table`.
+
+    `places` are the places in the recording of the steps that executed it up to then. `step` is the
+    index in the report of the last of them, and `cycles` are those of the vertex in it.
+    """
+
+    compute_set: str
+    number: int
+    table: FrozenTable
+    row: int
+    places: list[int]
+    step: int
+    cycles: int
+
+
+def _execution(
+    recording: Recording, vertex: object, step: int | None, model: CostModel
+) -> _Execution:
+    """Return the execution of a vertex in step `step` of the report, or the last one.
+
+    :raises InvalidOptionError: if the vertex did not run in that step while it was recorded.
+    """
     graph = recording.compiled.graph
     report = recording.report
     name, vertex_number = vertex if isinstance(vertex, tuple) and len(vertex) == 2 else ("", -1)
@@ -84,36 +142,68 @@ def ran(recording: Recording, vertex: object, step: int | None = None) -> Vertex
             next:  give a vertex of the graph, or (name of a compute set, number), and no step or
             one that executes it.""")
     [(table, row, cycles)] = matches
-    place = candidate_places[-1]
-    memory = Memory(graph, Backend())
-    tile = int(table.tiles[row])
-    description = f"vertex {vertex_number} of {label(name, 24)}"
-    positions = {name: _places(graph, table, row, name) for name in table.fields}
-    _refuse_unknown(recording, table, positions, description)
+    last_step = int(step_indices[candidate_places[-1]])
+    return _Execution(name, vertex_number, table, row, candidate_places, last_step, cycles)
 
-    def regions_of_vertex() -> dict[str, Any]:
+
+class _VertexMemory:
+    """The recorded values of the fields of a vertex, at some place of the recording.
+
+    Attributes:
+        positions: for each field, the positions in memory of each of its parts.
+    """
+
+    def __init__(self, recording: Recording, table: FrozenTable, row: int) -> None:
+        self.recording = recording
+        self.table = table
+        self.row = row
+        self.graph = recording.compiled.graph
+        self.memory = Memory(self.graph, Backend())
+        self.positions = {name: _places(self.graph, table, row, name) for name in table.fields}
+
+    def put(self, place: int) -> None:
+        """Write the values of the recorded tensors before step `place` of the recording."""
+        for track in self.recording.tracks:
+            flat_memory = self.memory.flat(track.tensor.dtype)
+            positions = track.address // track.tensor.dtype.size
+            flat_memory[positions] = track.first
+            for _, elements, values, _ in (change for change in track.changes if change[0] < place):
+                flat_memory[positions[elements]] = values
+
+    def repeat(self, place: int) -> None:
+        """Run the vertex on the values before step `place`, and keep the state that it writes."""
+        self.put(place)
+        regions = self.regions()
+        run_on(self.table.codelet, regions)
+        for flat_memory, part_positions, part in self.parts_of_kinds(regions, "state"):
+            flat_memory[part_positions] = part
+
+    def regions(self) -> dict[str, Any]:
+        """Return the content of each field: an array, or a list of the arrays of its parts."""
         content_by_field = {
             field: [
-                np.array(memory.flat(declaration.dtype)[part_positions])
-                for part_positions in positions[field]
+                np.array(self.memory.flat(declaration.dtype)[part_positions])
+                for part_positions in self.positions[field]
             ]
-            for field, declaration in table.fields.items()
+            for field, declaration in self.table.fields.items()
         }
         list_fields = {
             field
-            for field in positions
-            if not isinstance(graph.layouts[table.layouts[field][row]], Layout)
+            for field in self.positions
+            if not isinstance(self.graph.layouts[self.table.layouts[field][self.row]], Layout)
         }
         return {
             field: VectorList(parts) if field in list_fields else parts[0]
             for field, parts in content_by_field.items()
         }
 
-    def parts_of_kinds(regions: dict[str, Any], *kinds: str) -> list[tuple[Array, Array, Array]]:
+    def parts_of_kinds(
+        self, regions: dict[str, Any], *kinds: str
+    ) -> list[tuple[Array, Array, Array]]:
         """Return (memory, positions in it, content) of the fields of some kinds."""
         memory_by_field = {
-            field: memory.flat(declaration.dtype)
-            for field, declaration in table.fields.items()
+            field: self.memory.flat(declaration.dtype)
+            for field, declaration in self.table.fields.items()
             if declaration.kind in kinds
         }
         parts_by_field = {
@@ -123,51 +213,10 @@ def ran(recording: Recording, vertex: object, step: int | None = None) -> Vertex
         return [
             (flat_memory, part_positions, part)
             for field, flat_memory in memory_by_field.items()
-            for part_positions, part in zip(positions[field], parts_by_field[field], strict=True)
+            for part_positions, part in zip(
+                self.positions[field], parts_by_field[field], strict=True
+            )
         ]
-
-    # Its state may depend on earlier executions, so these are repeated first.
-    for earlier in (
-        candidate_places[:-1]
-        if any(declaration.kind == "state" for declaration in table.fields.values())
-        else ()
-    ):
-        _put(recording, memory, earlier)
-        regions = regions_of_vertex()
-        run_on(table.codelet, regions)
-        for flat_memory, part_positions, part in parts_of_kinds(regions, "state"):
-            flat_memory[part_positions] = part
-    _put(recording, memory, place)
-    regions = regions_of_vertex()
-    observation = observed(table.codelet, regions, model.target)
-    _put(recording, memory, place + 1)
-    if any(
-        flat_memory[part_positions].tobytes() != part.tobytes()
-        for flat_memory, part_positions, part in parts_of_kinds(regions, "output", "inout")
-    ):
-        raise InvalidOptionError(f"""In the run {description} wrote other values than it writes now:
-            it has state from before the recording, rounds stochastically, or is not the only vertex
-            that writes there.
-            next:  record from the first run on; or show.turns(the class, …) with values of your
-            own.""")
-    title = f"{description} on tile {tile}, in step {step_indices[place]:,} of the run"
-    return VertexRun(
-        title,
-        tile,
-        recording.steps[place],
-        int(step_indices[place]),
-        seen=replace(observation, cycles=cycles),
-    )
-
-
-def _put(recording: Recording, memory: Memory, place: int) -> None:
-    """Write the values of the recorded tensors before step `place` of the recording to `memory`."""
-    for track in recording.tracks:
-        flat_memory = memory.flat(track.tensor.dtype)
-        positions = track.address // track.tensor.dtype.size
-        flat_memory[positions] = track.first
-        for _, elements, values, _ in (change for change in track.changes if change[0] < place):
-            flat_memory[positions[elements]] = values
 
 
 def _places(graph: FrozenGraph, table: FrozenTable, row: int, name: str) -> list[Array]:

@@ -1,0 +1,165 @@
+"""The phases of a run as the view `bsp` shows them: its stretches, and where their frames begin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ipu_teach.cost.phases import COMPUTE, Phase
+from ipu_teach.report import Report
+from ipu_teach.show.measures import SMALLEST_LABEL
+from ipu_teach.show.palette import STATE
+from ipu_teach.show.report_facts import (
+    cycles_by_kind,
+    ipus_at_work,
+    run_of,
+    slowest,
+    waited_for,
+)
+from ipu_teach.show.scene import (
+    Table,
+    label,
+    number,
+)
+from ipu_teach.show.segments import (
+    IPUStep,
+    LanesOf,
+    Segment,
+    Span,
+    parts,
+    segments,
+)
+
+MOST_FRAMES = 3000  # of a run
+MOST_LANES = 64  # on a machine of more tiles, the lanes are sorted
+
+
+class _Executed(NamedTuple):
+    """A step, the number of times it ran, and its phases; on several IPUs the part of one IPU."""
+
+    part: IPUStep
+    times: int
+    phases: Sequence[Phase]
+
+
+class Phases:
+    """The stretches of a run, and the phases of which each frame is about one.
+
+    A stretch with more than `max_edges` begins and ends of phases has a frame for each phase of the
+    IPU that ends it last.
+
+    Attributes:
+        executed: every compiled step that ran, or on several IPUs the part of each.
+        stretches, order: the distinct stretches, and their numbers in the order of the run.
+        kinds: the kinds of phases that occur.
+    """
+
+    def __init__(self, report: Report, max_edges: int) -> None:
+        self.report = report
+        self.max_edges = max_edges
+        numbers, runs = np.unique(report.step_numbers, return_counts=True)
+        self.executed = [
+            _Executed(part, times, report.phases(n, part.ipu))
+            for n, times in zip(numbers.tolist(), runs.tolist(), strict=True)
+            for part in parts(report, n)
+        ]
+        self.stretches, self.order = segments(report, min(MOST_FRAMES, len(report.step_numbers)))
+        self._edges_of: dict[Segment, list[int]] = {}
+        self.has_several = report.target.num_sets > 1
+        self.group = "stretch" if self.has_several else "superstep"
+        self.by_tile = LanesOf(report, MOST_LANES)
+        self.lanes = self.by_tile.count
+        self.is_sorted = self.by_tile.is_sorted
+        self.lane_name = "lane" if self.is_sorted else "tile"
+        occurring = {phase.kind for step in self.executed for phase in step.phases}
+        self.kinds = [kind for kind in STATE if kind in occurring]
+
+    def merge_frames(self) -> None:
+        """Make each frame a phase of the IPU that ends its stretch last."""
+        self.max_edges = 0
+        self._edges_of.clear()
+
+    def is_cut(self, max_frames: int) -> bool:
+        """Return whether the run has more than `max_frames` frames."""
+        return sum(len(self.edges(self.stretches[i])) - 1 for i in self.order.tolist()) > max_frames
+
+    def edges(self, stretch: Segment) -> list[int]:
+        """Return the cycles at which the frames of a stretch begin, and its end."""
+        if stretch not in self._edges_of:
+            spans = stretch.spans
+            edges = {0, *(s.start + s.phase.cycles for s in spans)}
+            if len(edges) > self.max_edges:
+                last = [s for s in spans if stretch.lasts(s.part)]
+                edges = {0, stretch.cycles, *(s.start + s.phase.cycles for s in last)}
+            self._edges_of[stretch] = sorted(edges)
+        return self._edges_of[stretch]
+
+    def active(self, stretch: Segment, begin: int) -> list[Span]:
+        """Return the phases that tiles are in at cycle `begin` of a stretch."""
+        return [s for s in stretch.spans if s.start <= begin < s.start + s.phase.cycles]
+
+    def main(self, stretch: Segment, begin: int) -> Span:
+        """Return the phase that a frame beginning at cycle `begin` is about.
+
+        It is the one of the IPU that ends the stretch last, if that IPU is at work.
+        """
+        active = self.active(stretch, begin)
+        return next((span for span in active if stretch.lasts(span.part)), active[0])
+
+    def ends_of(self, high: float) -> tuple[str, ...]:
+        """Return the texts beside lanes of this total height; () if each lane has its number."""
+        is_narrow = self.has_several and high / self.lanes < SMALLEST_LABEL * 0.7
+        return self.by_tile.ends if self.is_sorted or is_narrow else ()
+
+    def named(self, part: IPUStep) -> tuple[str, str]:
+        """Return (kind, name) of a step, with the IPU's name first if one IPU executes it."""
+        prefix = "" if part.ipu is None else f"{self.report.target.sets[part.ipu]}: "
+        return self.report.step_cost(part.step).kind, label(prefix + self.name(part), 48)
+
+    def name(self, part: IPUStep) -> str:
+        return label(self.report.step_cost(part.step).name, 48)
+
+    def _longest_phase(self) -> tuple[Phase, IPUStep] | None:
+        """Return the longest compute phase with its step, or None if nothing computes."""
+        computing = [
+            (phase, step.part)
+            for step in self.executed
+            for phase in step.phases
+            if phase.kind == COMPUTE
+        ]
+        return max(computing, key=lambda pair: pair[0].cycles) if computing else None
+
+    def sentence(self) -> str:
+        """Return the sentence: the share of each kind of phase, and the longest compute phase."""
+        report = self.report
+        total = report.total_cycles
+        if self.has_several:
+            return f"{run_of(report)}. {ipus_at_work(report)}"
+        shares = ", ".join(
+            f"{kind} {100 * cycles / total:.1f} %"
+            for kind, cycles in cycles_by_kind(report).items()
+        )
+        worst = ""
+        if longest := self._longest_phase():
+            phase, part = longest
+            worst = f" The longest that computes is {self.named(part)[1]}: {waited_for(phase)}."
+        return f"{run_of(report)}: {shares}.{worst}"
+
+    def table(self, kinds: list[str]) -> Table:
+        """Return the table: every step, with its cycles in phases of these kinds."""
+        rows = []
+        set_of_tile = self.report.target.set_of(np.arange(self.report.target.num_tiles))
+        for part, times, phases in self.executed:
+            cycles = [sum(p.cycles for p in phases if p.kind == kind) for kind in kinds]
+            busy = next((p.busy for p in phases if p.kind == COMPUTE), None)
+            slowest_tile = "" if busy is None else slowest(busy)[0].partition(" ")[2]
+            tiles = (set_of_tile == part.ipu) | (part.ipu is None)
+            exchanges = self.report.step_cost(part.step).exchange
+            received = sum(int(traffic.received[tiles].sum()) for traffic in exchanges)
+            row = (f"{times:,}", *map(number, cycles), f"{received:,}", slowest_tile)
+            rows.append((*self.named(part), *row))
+        cycle_headings = [f"{kind} cycles" for kind in kinds]
+        headings = ("kind", "name", "runs", *cycle_headings, "bytes received", "slowest tile")
+        return headings, tuple(rows)

@@ -1,0 +1,140 @@
+"""The tiles and the elements that the view `run` draws, each with a number.
+
+An element has a number over all tensors, a cell is an element that is drawn, and a box is a tile
+that is drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from ipu_teach.graph.variable_table import without_replica
+from ipu_teach.report import Recording
+from ipu_teach.report.recording import Track as Recorded
+from ipu_teach.show.origins import Elements, Names
+from ipu_teach.show.report_facts import (
+    model_of,
+)
+from ipu_teach.show.scene import (
+    Origins,
+)
+from ipu_teach.types import Array
+
+MOST_TILES = 64
+MOST_CELLS = 512
+
+
+class DrawnCells:
+    """The tiles of a recording and the elements on them that are drawn.
+
+    At most `per` elements of a tensor are drawn on a tile, and at most 512 elements on 64 tiles.
+
+    Attributes:
+        held: the tiles that have some of the tensors.
+        most: how many tiles of an IPU are drawn at most.
+        tiles: the tile of each box.
+        per: for each tensor the cells in a box, at most.
+        left: int[boxes, tensors], the elements that are not drawn.
+        own: for each tensor the elements that are drawn, numbered within the tensor.
+        box, row, place: for each cell its box, its tensor, and its place in that row of the box.
+        cell: for each element its cell, or -1.
+        size: for each element its bytes.
+    """
+
+    def __init__(self, recording: Recording, tracks: list[Recorded], per: int) -> None:
+        assert recording.report is not None
+        self.recording = recording
+        self.report = recording.report
+        self.tracks = tracks
+        self.names = Names()
+        self.ipus = self.report.target.num_ipus
+        self.per_ipu = self.report.target.tiles_per_ipu
+        self._choose(per)
+        self._name()
+
+    def _choose(self, per: int) -> None:
+        """Choose the tiles and the elements that are drawn, at most `per` of a tensor on a tile."""
+        tile_map = self.recording.compiled.graph.tile_map
+        tiles = [tile_map.at(track.address).astype(np.int64) for track in self.tracks]
+        distinct_tiles = np.unique(np.concatenate(tiles))
+        self.held = distinct_tiles[distinct_tiles >= 0]
+        ipu = self.held // self.per_ipu
+        rank = np.arange(len(ipu)) - np.searchsorted(ipu, ipu)  # within the IPU
+        self.most = max(1, MOST_TILES // self.ipus)
+        self.tiles = self.held[rank < self.most][:MOST_TILES]
+        # elements in each box (row of the array) of each tensor (column)
+        counts = np.array(
+            [[np.count_nonzero(t == tile) for t in tiles] for tile in self.tiles.tolist()]
+        )
+        while np.minimum(counts, per).sum() > MOST_CELLS and per > 1:
+            per //= 2
+        self.per = np.minimum(per, counts.max(axis=0))
+        self.left = np.maximum(counts - self.per, 0)
+        self.own: list[Array] = []  # for each tensor the drawn elements, tile by tile
+        boxes = []
+        rows = []
+        places = []
+        for row, tile in enumerate(tiles):
+            order = np.argsort(tile, kind="stable")
+            order = order[np.isin(tile[order], self.tiles)]
+            within = np.arange(len(order)) - np.searchsorted(tile[order], tile[order])
+            drawn = order[within < per]
+            self.own.append(drawn)
+            boxes.append(np.searchsorted(self.tiles, tile[drawn]))
+            rows.append(np.full(len(drawn), row))
+            places.append(within[within < per])
+        self.box = np.concatenate(boxes)
+        self.row = np.concatenate(rows)
+        self.place = np.concatenate(places)
+
+    def _name(self) -> None:
+        """Number the elements of all tensors, and name those that are drawn."""
+        self.elements = Elements(
+            model_of(self.report, "run"),
+            np.concatenate([track.address for track in self.tracks]),
+            self.names,
+            self.tiles,
+        )
+        before = np.cumsum([0, *(len(track.address) for track in self.tracks)])
+        drawn = np.concatenate(
+            [first + own_cells for first, own_cells in zip(before, self.own, strict=False)]
+        )
+        self.cell = np.full(before[-1], -1)
+        self.cell[drawn] = np.arange(len(drawn))
+        self.named, self.index = self.elements.named(self.elements.address[drawn])
+        names_by_row = [
+            [self.names.names[i] for i in np.unique(self.named[self.row == row]).tolist()]
+            for row in range(len(self.tracks))
+        ]
+        self.titles = [_joined(names) for names in names_by_row]
+        self.size = np.repeat([track.tensor.dtype.size for track in self.tracks], np.diff(before))
+
+    def drawn(self, elements: Array) -> Array:
+        """Return the cells of those elements that are drawn."""
+        cells = self.cell[elements]
+        return cells[cells >= 0]
+
+    def origins(self, origins: tuple[Origins, ...]) -> dict[str, tuple[Origins, ...]]:
+        """Return the origins of the elements that are drawn, with their cells."""
+        drawn = []
+        for origin in origins:
+            is_drawn = np.flatnonzero(self.cell[origin.cell] >= 0)
+            columns = {key: getattr(origin, key)[is_drawn] for key in ("name", "index", "tile")}
+            if len(is_drawn):
+                drawn.append(replace(origin, cell=self.cell[origin.cell[is_drawn]], **columns))
+        return {"board": tuple(drawn)} if drawn else {}
+
+
+def _joined(names: Sequence[str]) -> str:
+    """Return the names of the variables of a tensor; a variable of all replicas is named once."""
+    members: dict[tuple[str, int], list[str]] = {}
+    for name in names:
+        members.setdefault(without_replica(name), []).append(name)
+    parts: list[str] = []
+    for (plain, replicas), full_names in members.items():
+        is_complete = len(full_names) == replicas > 1
+        parts += [f"{plain} of {replicas} replicas"] if is_complete else full_names
+    return " and ".join(parts)
