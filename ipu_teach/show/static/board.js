@@ -117,6 +117,17 @@ EXTRA.board = (kit) => {
   }
   const line = (x, y, u, v) => straight(pen, [x, y], [u, v], pen.lineWidth);
 
+  // The chosen element is between four corners: a thick rim means "written".
+  function corners(x, y, w, h) {
+    const long = Math.min(5, w / 3 + 2);
+    pen.strokeStyle = kit.ink.ink;
+    pen.lineWidth = 2;
+    for (const [a, b, p, q] of [[-3, -3, 1, 1], [w + 3, -3, -1, 1], [-3, h + 3, 1, -1], [w + 3, h + 3, -1, -1]]) {
+      line(x + a - p, y + b, x + a + p * long, y + b);
+      line(x + a, y + b, x + a, y + b + q * long);
+    }
+  }
+
   const draw = {
     board(mark, s, progress, frame) {
       const { ink, soft, line: thin } = kit.ink, now = at(before(frame)),
@@ -164,8 +175,7 @@ EXTRA.board = (kit) => {
           if (w < 10) line(x, y + h + 1, x + w + 1, y + h + 1); else pen.strokeRect(x, y, w, h);
         }
       });
-      const [x, y, u, v] = cellAt(focus());
-      kit.framed(3, x - 2, y - 2, u + 4, v + 4);
+      corners(...cellAt(focus()));
     },
 
     sheet({ x, y, width, height, columns, place, heading }, s, part, frame) {
@@ -177,7 +187,7 @@ EXTRA.board = (kit) => {
         pen.fillStyle = kit.brushes[codeOf(texts[now[i]], row(i))];
         pen.fillRect(...spot(i), side, side);
       }
-      kit.framed(2, ...spot(focus()), side, side);
+      corners(...spot(focus()), side, side);
     },
 
     detail(mark, s, progress, frame) {

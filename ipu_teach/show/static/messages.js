@@ -17,11 +17,16 @@ EXTRA.messages = (kit, shown) => {
     write(said, board.x + board.width, board.y - 8, 12, "right", kit.ink.soft);
     for (const m of pairs) {
       const [start, end] = [m[0], m[2]].map((b, k) => {
-        const [x, y] = corner(b);
-        return [x + wide() * (k ? 0.7 : 0.3), y + board.high - 8];
+        const [x, y] = corner(b);  // to and fro are two lines
+        return [x + wide() * (k ? 0.7 : 0.3), y + board.high - (m[0] < m[2] ? 11 : 5)];
       });
+      const thick = has(m) ? 1.5 : 1, right = board.x + board.width, ahead = m[2] === m[0] + 1;
       pen.strokeStyle = pen.fillStyle = has(m) ? kit.ink.ink : kit.ink.line;
-      arrow(pen, start, start, end, has(m) ? 1.5 : 1);
+      if (Math.abs(m[0] - m[2]) !== 1 || corner(m[0])[1] === corner(m[2])[1]) arrow(pen, start, start, end, thick);
+      else {  // from the end of a row to the beginning of the next, or back: round the rim
+        straight(pen, start, [ahead ? right : board.x, start[1]], thick);
+        arrow(pen, [ahead ? board.x : right, end[1]], [ahead ? board.x : right, end[1]], end, thick);
+      }
     }
   }
   // An arrow beside the boxes for each two IPUs between which something is under way.
