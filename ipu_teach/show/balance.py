@@ -31,7 +31,7 @@ from ipu_teach.show.report_facts import (
     tiles_of,
     titled,
 )
-from ipu_teach.show.scene import Lanes, Scene, Still, Tape, label, number
+from ipu_teach.show.scene import Lanes, Painted, Scene, Still, Tape, label, number
 from ipu_teach.show.segments import (
     STRETCH,
     LanesOf,
@@ -263,22 +263,26 @@ class _Run:
         return f"; tile {tile} executes {' and '.join(names)}" if codelets else ""
 
 
-def _scene(runs: list[_Run], max_steps: int) -> Scene:
-    """Return the scene of one run or two, up to `max_steps` supersteps of each."""
-    set_counts = [run.report.target.num_sets for run in runs]
-    span = max(run.cycles for run in runs)
-    num_rows = int(np.lcm.reduce(set_counts))
-    count = max(1, min(MOST_LANES, *(run.tiles for run in runs)) // num_rows) * num_rows
-    lanes_of = [LanesOf(run.report, count, count) for run in runs]
-    stills: list[Still] = []
-    frames: list[int] = []
-    panels = Panels()
-    rows = list[tuple[str, ...]]()
-    lost = list[float]()
-    entries = list[_Lost]()
-    for run, lanes in zip(runs, lanes_of, strict=True):
-        report = run.report
-        name = run.name if len(runs) > 1 else "run"
+class _Shown:
+    """The stretches of the runs that are drawn.
+
+    Attributes:
+        stills: one for each stretch.
+        frames: the number of the still of each frame.
+        entries: for each still its stretch.
+        lost: for each still the mean cycles for which a tile waits, in all its executions.
+        rows: the rows of the table, one for each stretch, drawn or not.
+    """
+
+    def __init__(self) -> None:
+        self.stills = list[Still]()
+        self.frames = list[int]()
+        self.entries = list[_Lost]()
+        self.lost = list[float]()
+        self.rows = list[tuple[str, ...]]()
+
+    def add(self, run: _Run, lanes: LanesOf, name: str, max_steps: int, panels: Panels) -> None:
+        """Add the stretches of a run, which is called `name`, and their drawings."""
         shown = _shown(run, max_steps, panels)
         still_of = dict.fromkeys(shown, 0)  # the still of each
         for number_of_stretch, entry in enumerate(run.all):
@@ -286,14 +290,54 @@ def _scene(runs: list[_Run], max_steps: int) -> Scene:
             kind, title = run.named(entry.stretch)
             waits = 100 * entry.mean / cycles if cycles else 0.0
             executions = f"{entry.runs:,}", number(cycles), f"{waits:.1f} %", run.slowest(entry)
-            rows.append((run.name, kind, label(title, 48), *executions))
+            self.rows.append((run.name, kind, label(title, 48), *executions))
             if number_of_stretch in still_of:
-                still_of[number_of_stretch] = len(stills)
-                stills.append(_still(run, entry, name, lanes, index=len(stills)))
+                still_of[number_of_stretch] = len(self.stills)
+                self.stills.append(_still(run, entry, name, lanes, index=len(self.stills)))
                 panels.drawings.append(lanes.drawing(entry.stretch))
-                lost.append(entry.runs * entry.mean)
-                entries.append(entry)
-        frames += [still_of[number_of_stretch] for number_of_stretch in shown]
+                self.lost.append(entry.runs * entry.mean)
+                self.entries.append(entry)
+        self.frames += [still_of[number_of_stretch] for number_of_stretch in shown]
+
+    def worst(self) -> list[int]:
+        """Return the first frame of each still, that with the most waiting first."""
+        first_frame = {still: f for f, still in reversed([*enumerate(self.frames)])}
+        worst = sorted(first_frame.values())
+        worst.sort(key=lambda f: -self.lost[self.frames[f]])
+        return worst
+
+
+def _histogram(stills: list[Still]) -> Painted:
+    """Return the histograms of the tiles by their time at work, one for each still."""
+    ends = ("0", "the slowest")
+    bin_width = 100 / BINS
+    bar = CODES.index(BAR)
+    histograms = [still.about["histogram"][1]["n"] for still in stills]
+    pictures = tuple(
+        stacks([(bar, num_tiles)], *BARS, int(num_tiles.max()), "tiles", ends)
+        for num_tiles in histograms
+    )
+    shares = tuple(
+        f"{number(round(i * bin_width, 1))} to {number(round((i + 1) * bin_width, 1))} %"
+        for i in range(BINS)
+    )
+    heading = "tiles by their time at work"
+    return painted("histogram", heading, *BARS, pictures, stack_places(BINS, *BARS), shares)
+
+
+def _scene(runs: list[_Run], max_steps: int) -> Scene:
+    """Return the scene of one run or two, up to `max_steps` supersteps of each."""
+    set_counts = [run.report.target.num_sets for run in runs]
+    span = max(run.cycles for run in runs)
+    num_rows = int(np.lcm.reduce(set_counts))
+    count = max(1, min(MOST_LANES, *(run.tiles for run in runs)) // num_rows) * num_rows
+    lanes_of = [LanesOf(run.report, count, count) for run in runs]
+    panels = Panels()
+    shown_stretches = _Shown()
+    for run, lanes in zip(runs, lanes_of, strict=True):
+        report = run.report
+        name = run.name if len(runs) > 1 else "run"
+        shown_stretches.add(run, lanes, name, max_steps, panels)
         heading = (
             f"{100 * run.waiting:.1f} % waiting of {number(run.cycles)} modelled cycles, "
             f"{tiles_of(report)}"
@@ -309,21 +353,7 @@ def _scene(runs: list[_Run], max_steps: int) -> Scene:
         heading = lanes_of[0].mean_text
     ends = lanes_of[0].ends if len(set(set_counts)) == 1 else ()
     panels.put(Lanes("lanes", heading, count=count, ends=ends), left=64, right=424, high=240)
-    ends = ("0", "the slowest")
-    bin_width = 100 / BINS
-    bar = CODES.index(BAR)
-    histograms = [still.about["histogram"][1]["n"] for still in stills]
-    pictures = tuple(
-        stacks([(bar, num_tiles)], *BARS, int(num_tiles.max()), "tiles", ends)
-        for num_tiles in histograms
-    )
-    shares = tuple(
-        f"{number(round(i * bin_width, 1))} to {number(round((i + 1) * bin_width, 1))} %"
-        for i in range(BINS)
-    )
-    heading = "tiles by their time at work"
-    places = stack_places(BINS, *BARS)
-    panels.put(painted("histogram", heading, *BARS, pictures, places, shares), left=464)
+    panels.put(_histogram(shown_stretches.stills), left=464)
     for i, run in enumerate(runs):
         name, heading = (run.name, run.name) if len(runs) > 1 else ("run", "tiles that wait")
         panels.put(
@@ -331,12 +361,11 @@ def _scene(runs: list[_Run], max_steps: int) -> Scene:
             left=464 + 126 * i,
             down=130 + 10 * run.several,
         )
-    # each still once, at its first frame
-    worst = sorted({still: f for f, still in reversed([*enumerate(frames)])}.values())
-    worst.sort(key=lambda f: -lost[frames[f]])
+    stills, frames = shown_stretches.stills, shown_stretches.frames
+    worst = shown_stretches.worst()
     return panels.scene(
         "balance",
-        _title(runs, worst[0], entries[frames[worst[0]]]),
+        _title(runs, worst[0], shown_stretches.entries[frames[worst[0]]]),
         _sentence(runs),
         foot=12,
         codes=CODES,
@@ -345,7 +374,10 @@ def _scene(runs: list[_Run], max_steps: int) -> Scene:
         poster=worst[0],
         group=runs[0].group,
         data={"worst": worst},
-        table=(("report", "kind", "name", "runs", "cycles", "waiting", "slowest tile"), rows),
+        table=(
+            ("report", "kind", "name", "runs", "cycles", "waiting", "slowest tile"),
+            shown_stretches.rows,
+        ),
     )
 
 

@@ -7,7 +7,7 @@ static/board.js draws the same in the player.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from decimal import ROUND_HALF_UP, Context
 from itertools import pairwise
 
@@ -139,6 +139,24 @@ def paint_board(scene: Scene, board: Board, frame: int, progress: float) -> Iter
     code, until, then = still.cells.get(board.name, (0, 1, 0))
     busy = np.broadcast_to(np.asarray(until), len(board.tiles)) >= progress * still.cycles
     state = np.where(busy, np.broadcast_to(np.asarray(code), len(board.tiles)), then)
+    yield from _tiles(scene, board, places, state)
+    shown = value_codes(board, texts)
+    for value in np.unique(shown):
+        yield Boxes(int(value), cells[shown == value])
+    yield from _rims(board, places, cells)
+    yield from _touched(still.touches.get(board.name, ()), cells)
+    yield from _corners(*cells[board.focus].tolist())
+    digits = zip(cells.tolist(), texts, shown.tolist(), strict=True)
+    words = [
+        Words(x + w / 2, y + 11, short(t, w), 11, anchor="middle", ink=value)
+        for (x, y, w, _), t, value in digits
+        if w >= DIGITS
+    ]
+    yield from sorted(words, key=lambda w: (w.ink, w.y))
+
+
+def _tiles(scene: Scene, board: Board, places: Places, state: Array) -> Iterator[Shape]:
+    """Yield the rims of the tiles with their names, and the letters of their states."""
     corners = np.array([places.corner(box) for box in range(len(board.tiles))])
     for ipu, box in places.heads.items() if board.block else ():
         yield Words(board.x, float(corners[box, 1]) - 6, f"IPU {ipu}")
@@ -156,9 +174,10 @@ def paint_board(scene: Scene, board: Board, frame: int, progress: float) -> Iter
                 Words(a + 7, b + 11, scene.codes[value].letter, 11, anchor="middle", ink=value)
                 for a, b in zip(x, y, strict=True)
             )
-    shown = value_codes(board, texts)
-    for value in np.unique(shown):
-        yield Boxes(int(value), cells[shown == value])
+
+
+def _rims(board: Board, places: Places, cells: Array) -> Iterator[Shape]:
+    """Yield the rims of each tensor in each tile, then how many of its elements are not drawn."""
     rest = []
     for row, rim_code in enumerate(board.rims):
         for box in range(len(board.tiles)):
@@ -174,21 +193,19 @@ def paint_board(scene: Scene, board: Board, frame: int, progress: float) -> Iter
                     y = float(inside[0, 1]) + 11
                     rest.append(Words(x, y, f"+{left:,}", 11, ink="soft"))
     yield from rest
-    reads, writes = still.touches.get(board.name, (np.zeros(0, np.int64), np.zeros(0, np.int64)))
-    for marked, width in ((reads, 1.0), (writes, 2.5)):
+
+
+def _touched(touches: Sequence[Array], cells: Array) -> Iterator[Shape]:
+    """Yield thin rims for the cells that are read, thick ones for those that are written.
+
+    `touches` is (the cells that are read, those that are written), or () for none.
+    """
+    for marked, width in zip(touches, (1.0, 2.5), strict=False):
         for x, y, wide, high in cells[marked].tolist():
             if wide < NARROW:
                 yield Stroke(((x, y + high + 1), (x + wide + 1, y + high + 1)), width)
             else:
                 yield from rim(x, y, wide, high, thick=width)
-    yield from _corners(*cells[board.focus].tolist())
-    digits = zip(cells.tolist(), texts, shown.tolist(), strict=True)
-    words = [
-        Words(x + w / 2, y + 11, short(t, w), 11, anchor="middle", ink=value)
-        for (x, y, w, _), t, value in digits
-        if w >= DIGITS
-    ]
-    yield from sorted(words, key=lambda w: (w.ink, w.y))
 
 
 def under_way(

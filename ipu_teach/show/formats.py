@@ -100,12 +100,7 @@ def formats(
         panels.put(_coin(float(coin), ends, landed, many), left=LEFT)
         for fate_text, n in zip(about, many, strict=True):
             fate_text["coin"] = "{label}: {n} of the throws", {"n": _on(ends, landed[:n])}
-        low, high = _on(ends, landed) / len(landed)
-        sentence += (
-            f" {coin:.6g}, rounded by chance {len(landed):,} times, became {ends[1]:.6g} in "
-            f"{100 * high:.1f} % of them and {ends[0]:.6g} in {100 * low:.1f} %: "
-            f"{landed.mean():.6g} on average."
-        )
+        sentence += _coin_sentence(coin, ends, landed)
     mark, bins = _histogram(way, sizes, dtypes)
     panels.put(mark, left=LEFT if coin is None else RIGHT)
     for fate_text, part in zip(about, bins, strict=True):
@@ -115,12 +110,6 @@ def formats(
               pictures=dict.fromkeys(fate_text, i))
         for i, (k, row, fate_text) in enumerate(zip(way, histograms, about, strict=True))
     ]  # fmt: skip
-    rows = [
-        (h.dtype.__name__, f"2^{k}")
-        + tuple(f"{100 * share:.3g} %" for share in (h.underflow, h.subnormal, h.overflow))
-        for k, row in zip(way[:-1], histograms, strict=False)
-        for h in row
-    ]
     return View(
         panels.scene(
             "formats",
@@ -131,7 +120,10 @@ def formats(
             stills=stills,
             poster=len(way) - 1,
             group="factor",
-            table=(("dtype", "times", "become 0", "subnormal", "too large"), rows),
+            table=(
+                ("dtype", "times", "become 0", "subnormal", "too large"),
+                _rows(way, histograms),
+            ),
         )
     )
 
@@ -179,6 +171,26 @@ def _landed(
         return ends, landed[:-2]
     sizes_of(thrown, "show.formats()")
     return ends, np.asarray(thrown, np.float64).ravel()[:MOST_THROWS]
+
+
+def _coin_sentence(coin: float, ends: Array, landed: Array) -> str:
+    """Return a sentence with the share of each of the two numbers among the results."""
+    low, high = _on(ends, landed) / len(landed)
+    return (
+        f" {coin:.6g}, rounded by chance {len(landed):,} times, became {ends[1]:.6g} in "
+        f"{100 * high:.1f} % of them and {ends[0]:.6g} in {100 * low:.1f} %: "
+        f"{landed.mean():.6g} on average."
+    )
+
+
+def _rows(way: list[int], histograms: list[list[Histogram]]) -> list[tuple[str, ...]]:
+    """Return the rows of the table: for each power of two in `way` but the last, each dtype."""
+    return [
+        (h.dtype.__name__, f"2^{k}")
+        + tuple(f"{100 * share:.3g} %" for share in (h.underflow, h.subnormal, h.overflow))
+        for k, row in zip(way[:-1], histograms, strict=False)
+        for h in row
+    ]
 
 
 def _on(ends: Array, landed: Array) -> Array:

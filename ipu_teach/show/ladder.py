@@ -8,6 +8,7 @@ colour shows how long the link is busy.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -102,6 +103,28 @@ class Ladder:
         self._pitch = (WIDE - 2 * RIM) / columns
         self._wide = min(60.0, 0.4 * self._pitch)
         self._top = ROOM + (2 * TURN if around(self.target) > 0 else 0)
+        shapes, link_places = self._link_shapes(first, plain)
+        shapes += self._ipu_shapes(ipu)
+        ends_of_links = np.array(self.links).T
+        template = "IPU {from} to IPU {to}: {bytes} bytes in the run, {busy} modelled cycles busy"
+        values = {"from": ends_of_links[0], "to": ends_of_links[1]}
+        for name, count_by_link in (("bytes", self.bytes), ("busy", self.busy)) if self.ran else ():
+            values[name] = np.array([count_by_link[link] for link in self.links])
+        say = template if self.ran else "IPU {from} to IPU {to}"
+        mark_height = 2 * (self._top + HIGH) + BETWEEN
+        return painted(
+            "links",
+            heading + "; %: time busy" * self.ran,
+            WIDE,
+            mark_height,
+            pictures=[shapes],
+            places=np.array(link_places),
+            say=say,
+            values=values,
+        )
+
+    def _link_shapes(self, first: int, plain: int) -> tuple[list[Shape], list[Array]]:
+        """Return (the boxes and texts of the links, the place of each link)."""
         link_places = list[Array]()
         shapes = list[Shape]()
         most_cycles = max(self.busy.values(), default=0)
@@ -125,39 +148,26 @@ class Ladder:
                 else:
                     text_position = x + width / 2, y - 4 if is_backward else y + height + 11
                 shapes.append(Words(*text_position, text, 11, "middle"))
+        return shapes, link_places
+
+    def _ipu_shapes(self, ipu: int) -> Iterator[Shape]:
+        """Yield the boxes of the IPUs, whose code is `ipu`, and their names."""
         names = [f"IPU {ipu_number}" for ipu_number in range(self.target.num_ipus)]
         max_letters = NARROWER * self._wide / LETTER
         if len(names[-1]) > max_letters:
             names = [f"{ipu_number}" for ipu_number in range(self.target.num_ipus)]
         for ipu_number, name in enumerate(names):
             x, y = self._corner(ipu_number)
-            shapes.append(Boxes(ipu, rectangles(x, y, self._wide, HIGH)))
+            yield Boxes(ipu, rectangles(x, y, self._wide, HIGH))
             x = x + self._wide / 2
             is_inside = len(names[-1]) <= max_letters
             # If there is no room inside the box, its number is above or below it.
             y_beside = y - 4 if ipu_number % 2 == 0 else y + HIGH + 11
-            shapes.append(
+            yield (
                 Words(x, y + HIGH / 2 + 4, name, 11, anchor="middle", ink=ipu)
                 if is_inside
                 else Words(x, y_beside, name, 10, anchor="middle", ink="soft")
             )
-        ends_of_links = np.array(self.links).T
-        template = "IPU {from} to IPU {to}: {bytes} bytes in the run, {busy} modelled cycles busy"
-        values = {"from": ends_of_links[0], "to": ends_of_links[1]}
-        for name, count_by_link in (("bytes", self.bytes), ("busy", self.busy)) if self.ran else ():
-            values[name] = np.array([count_by_link[link] for link in self.links])
-        say = template if self.ran else "IPU {from} to IPU {to}"
-        mark_height = 2 * (self._top + HIGH) + BETWEEN
-        return painted(
-            "links",
-            heading + "; %: time busy" * self.ran,
-            WIDE,
-            mark_height,
-            pictures=[shapes],
-            places=np.array(link_places),
-            say=say,
-            values=values,
-        )
 
     def _corner(self, ipu: int) -> tuple[float, float]:
         x = RIM + (ipu // 2 + 0.5) * self._pitch - self._wide / 2

@@ -110,7 +110,7 @@ def _filled(code: Code, dark: bool) -> dict[str, Any]:
 
 
 def _add(axes: Any, shape: Shape, codes: tuple[Code, ...], dark: bool) -> None:
-    theme = DARK if dark else LIGHT
+    """Add a shape to the axes."""
     match shape:
         case Boxes():
             patches = [Rectangle((x, y), w, h) for x, y, w, h in shape.boxes.tolist()]
@@ -125,67 +125,79 @@ def _add(axes: Any, shape: Shape, codes: tuple[Code, ...], dark: bool) -> None:
                 zorder=2,
             )
         case Raster():
-            codes_present = np.unique(shape.codes)
-            colours = ListedColormap(
-                [
-                    theme["paper"] if code < 0 else codes[code].colour(dark)
-                    for code in codes_present.tolist()
-                ]
-            )
-            extent = (shape.x, shape.x + shape.width, shape.y + shape.height, shape.y)
-            pixels = np.searchsorted(codes_present, shape.codes)
-            levels = max(1, len(codes_present) - 1)
-            axes.imshow(
-                pixels,
-                cmap=colours,
-                vmin=0,
-                vmax=levels,
-                extent=extent,
-                interpolation="nearest",
-                aspect="auto",
-                zorder=1,
-            )
-            axes.set_xlim(0, WIDTH)
-            axes.set_ylim(max(axes.get_ylim()), min(axes.get_ylim()))
+            _add_raster(axes, shape, codes, dark)
         case Words():
-            colour = (
-                ink_on(codes[shape.ink].colour(dark))
-                if isinstance(shape.ink, int)
-                else theme[shape.ink]
-            )
-            anchor = {"start": "left", "middle": "center", "end": "right"}[shape.anchor]
-            text = shape.text.replace(
-                "$", r"\$"
-            )  # matplotlib would read $ as the start of a formula
-            text_artist = axes.text(
-                shape.x,
-                shape.y,
-                text,
-                fontsize=shape.size * POINT,
-                color=colour,
-                ha=anchor,
-                va="baseline",
-                zorder=4,
-            )
-            if isinstance(shape.ink, int):
-                text_artist.set_path_effects(
-                    [withStroke(linewidth=3 * POINT, foreground=codes[shape.ink].colour(dark))]
-                )
+            _add_words(axes, shape, codes, dark)
         case Stroke():
-            path_codes = (
-                [Curve.MOVETO, Curve.LINETO]
-                if len(shape.points) == 2
-                else [Curve.MOVETO, Curve.CURVE3, Curve.CURVE3]
-            )
-            curve = Curve(shape.points, path_codes)
-            style: dict[str, Any] = {
-                "color": theme[shape.role],
-                "linewidth": shape.width * POINT,
-                "zorder": 3,
-            }
-            if shape.arrow:
-                axes.add_patch(
-                    FancyArrowPatch(path=curve, arrowstyle="-|>", mutation_scale=7, **style)
-                )
-            else:
-                axes.add_patch(PathPatch(curve, fill=False, **style))
+            _add_stroke(axes, shape, dark)
+
+
+def _add_raster(axes: Any, shape: Raster, codes: tuple[Code, ...], dark: bool) -> None:
+    """Add the pixels of an image; those with a code below 0 have the colour of the paper."""
+    theme = DARK if dark else LIGHT
+    codes_present = np.unique(shape.codes)
+    colours = ListedColormap(
+        [
+            theme["paper"] if code < 0 else codes[code].colour(dark)
+            for code in codes_present.tolist()
+        ]
+    )
+    extent = (shape.x, shape.x + shape.width, shape.y + shape.height, shape.y)
+    pixels = np.searchsorted(codes_present, shape.codes)
+    levels = max(1, len(codes_present) - 1)
+    axes.imshow(
+        pixels,
+        cmap=colours,
+        vmin=0,
+        vmax=levels,
+        extent=extent,
+        interpolation="nearest",
+        aspect="auto",
+        zorder=1,
+    )
+    axes.set_xlim(0, WIDTH)
+    axes.set_ylim(max(axes.get_ylim()), min(axes.get_ylim()))
+
+
+def _add_words(axes: Any, shape: Words, codes: tuple[Code, ...], dark: bool) -> None:
+    """Add a text; a text on a box of some code has an outline in the colour of that box."""
+    theme = DARK if dark else LIGHT
+    colour = (
+        ink_on(codes[shape.ink].colour(dark)) if isinstance(shape.ink, int) else theme[shape.ink]
+    )
+    anchor = {"start": "left", "middle": "center", "end": "right"}[shape.anchor]
+    text = shape.text.replace("$", r"\$")  # matplotlib would read $ as the start of a formula
+    text_artist = axes.text(
+        shape.x,
+        shape.y,
+        text,
+        fontsize=shape.size * POINT,
+        color=colour,
+        ha=anchor,
+        va="baseline",
+        zorder=4,
+    )
+    if isinstance(shape.ink, int):
+        text_artist.set_path_effects(
+            [withStroke(linewidth=3 * POINT, foreground=codes[shape.ink].colour(dark))]
+        )
+
+
+def _add_stroke(axes: Any, shape: Stroke, dark: bool) -> None:
+    """Add a line or a curve, with an arrowhead if the shape has one."""
+    theme = DARK if dark else LIGHT
+    path_codes = (
+        [Curve.MOVETO, Curve.LINETO]
+        if len(shape.points) == 2
+        else [Curve.MOVETO, Curve.CURVE3, Curve.CURVE3]
+    )
+    curve = Curve(shape.points, path_codes)
+    style: dict[str, Any] = {
+        "color": theme[shape.role],
+        "linewidth": shape.width * POINT,
+        "zorder": 3,
+    }
+    if shape.arrow:
+        axes.add_patch(FancyArrowPatch(path=curve, arrowstyle="-|>", mutation_scale=7, **style))
+    else:
+        axes.add_patch(PathPatch(curve, fill=False, **style))

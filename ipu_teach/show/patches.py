@@ -15,7 +15,7 @@ from ipu_teach.errors import InvalidOptionError, counted, shown
 from ipu_teach.graph import Tensor
 from ipu_teach.show.palette import NOWHERE, OTHERWISE, REST, SO
 from ipu_teach.show.panels import Panels, painted
-from ipu_teach.show.scene import Scene, Still
+from ipu_teach.show.scene import Painted, Scene, Still
 from ipu_teach.show.shapes import Boxes, Shape, Stroke, Words, rectangles
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
@@ -164,52 +164,7 @@ class _Windows:
         panels = Panels()
         shown_ = min(len(self.rows), MOST_ROWS)
         panels.first(shown_, len(self.rows), "windows")
-        _, down, across, channels = self.x.shape
-        side = min(SIDE, (MATRIX - 24) / (channels * (across + 1)), 200 / down)
-        _, i, j, c = np.unravel_index(np.arange(self.x.num_elements), self.x.shape)
-        image = np.stack((side * (j + c * (across + 1)), side * i), axis=1)
-        wide = (WIDE - MATRIX) / self.rows.shape[1]
-        high = min(14.0, 200 / shown_)
-        low = max(side * down, high * shown_) + 72
-        tiles = sorted({t for layout in self.layouts for t in layout.tile.tolist()})
-        memory = []
-        for layout in self.layouts:
-            pitch = (WIDE - EDGE) / layout.longest
-            line = np.searchsorted(tiles, layout.tile)
-            memory.append((np.stack((EDGE + pitch * layout.place, low + 40 * line), 1), pitch))
-        still = [
-            Words(0, -6, "the image, a square for each channel", 11, anchor="start", ink="soft")
-        ]
-        still += [
-            Words(MATRIX, -6, "the matrix: a row for each window", 11, anchor="start", ink="soft")
-        ]
-        still += [Words(0, low + 40 * n + 13, f"tile {t}", 11) for n, t in enumerate(tiles)]
-        squares = rectangles(image[:, 0], image[:, 1], 0.94 * side, 0.94 * side)
-        pictures = [
-            (*still, *self._window(row, shown_, squares, (wide, high), *memory[way]))
-            for row in range(shown_)
-            for way in range(len(memory))
-        ]
-        labels = [
-            f"row {a}, column {b}, channel {d}: number {p} of tile {t}"
-            for a, b, d, p, t in zip(
-                i, j, c, self.layouts[0].place, self.layouts[0].tile, strict=True
-            )
-        ]
-        high = low + 40 * len(tiles)
-        switches = (SWITCH,) * (len(memory) - 1)
-        mark = painted(
-            "patches",
-            "",
-            WIDE,
-            high,
-            pictures=pictures,
-            places=squares,
-            labels=labels,
-            say="{label}",
-            switches=switches,
-        )
-        panels.put(mark)
+        panels.put(self._mark(shown_))
         stills = (
             Still(*self.description(row), NEW, 0, True, pictures={"patches": row})
             for row in range(shown_)
@@ -235,6 +190,57 @@ class _Windows:
             group="window",
             table=(heads[: 3 + len(self.layouts)], (map(str, row) for row in rows)),
         )
+
+    def _mark(self, shown_: int) -> Painted:
+        """Return the pictures of the first `shown_` windows, in each layout."""
+        _, down, across, channels = self.x.shape
+        side = min(SIDE, (MATRIX - 24) / (channels * (across + 1)), 200 / down)
+        _, i, j, c = np.unravel_index(np.arange(self.x.num_elements), self.x.shape)
+        wide = (WIDE - MATRIX) / self.rows.shape[1]
+        high = min(14.0, 200 / shown_)
+        low = max(side * down, high * shown_) + 72
+        tiles = sorted({t for layout in self.layouts for t in layout.tile.tolist()})
+        memory = self._memory(tiles, low)
+        still = [
+            Words(0, -6, "the image, a square for each channel", 11, anchor="start", ink="soft"),
+            Words(MATRIX, -6, "the matrix: a row for each window", 11, anchor="start", ink="soft"),
+        ]
+        still += [Words(0, low + 40 * n + 13, f"tile {t}", 11) for n, t in enumerate(tiles)]
+        squares = rectangles(side * (j + c * (across + 1)), side * i, 0.94 * side, 0.94 * side)
+        pictures = [
+            (*still, *self._window(row, shown_, squares, (wide, high), *memory[way]))
+            for row in range(shown_)
+            for way in range(len(memory))
+        ]
+        labels = [
+            f"row {a}, column {b}, channel {d}: number {p} of tile {t}"
+            for a, b, d, p, t in zip(
+                i, j, c, self.layouts[0].place, self.layouts[0].tile, strict=True
+            )
+        ]
+        return painted(
+            "patches",
+            "",
+            WIDE,
+            low + 40 * len(tiles),
+            pictures=pictures,
+            places=squares,
+            labels=labels,
+            say="{label}",
+            switches=(SWITCH,) * (len(memory) - 1),
+        )
+
+    def _memory(self, tiles: list[int], low: float) -> list[tuple[Array, float]]:
+        """Return, for each layout, (x and y of the elements in memory, the width of an element).
+
+        Each tile has a line; the first line is at `low`.
+        """
+        memory = []
+        for layout in self.layouts:
+            pitch = (WIDE - EDGE) / layout.longest
+            line = np.searchsorted(tiles, layout.tile)
+            memory.append((np.stack((EDGE + pitch * layout.place, low + 40 * line), 1), pitch))
+        return memory
 
     def _window(
         self,

@@ -69,14 +69,7 @@ def _scene(report: Report, walk: Walk, all_places: list[WalkPlace]) -> Scene:
     }
     cycles_of = {place: max(cycles) for place, cycles in spent.items()}
     total = report.total_cycles if several else sum(cycles_of[root] for root in walk.roots)
-    cells: list[str] = []
-    for place in places:
-        cells += [
-            f"{place.runs:,}",
-            number(cycles_of[place]),
-            f"{100 * cycles_of[place] / (total or 1):.1f} %",
-        ]
-        cells[-2:-2] = [_whose(spent[place], report.target.sets)] * several
+    cells = _cells(places, cycles_of, spent, total, report.target.sets * several)
     names = {id(root): run_names(report, number) for number, root in enumerate(walk.roots)}
     numbers = _numbered(all_places)
     titles = [f"{names[id(p)]}: {p.title}" if names.get(id(p)) else numbers[id(p)] for p in places]
@@ -136,6 +129,29 @@ def _scene(report: Report, walk: Walk, all_places: list[WalkPlace]) -> Scene:
     )
 
 
+def _cells(
+    places: list[WalkPlace],
+    cycles_of: dict[WalkPlace, float],
+    spent: CyclesOf,
+    total: float,
+    ipus: tuple[str, ...],
+) -> list[str]:
+    """Return the texts in the columns of each place, row by row.
+
+    `ipus` are the names of the IPUs, or () if there is one clock.
+    """
+    cells: list[str] = []
+    for place in places:
+        cells += [
+            f"{place.runs:,}",
+            number(cycles_of[place]),
+            f"{100 * cycles_of[place] / (total or 1):.1f} %",
+        ]
+        if ipus:
+            cells[-2:-2] = [_whose(spent[place], ipus)]
+    return cells
+
+
 def _finding(
     tree: Tree,
     places: list[WalkPlace],
@@ -143,8 +159,8 @@ def _finding(
     *,
     opened: Array,
     steps: list[Spent],
-    cycles_of: dict[WalkPlace, int],
-    total: int,
+    cycles_of: dict[WalkPlace, float],
+    total: float,
 ) -> tuple[Tree, str]:
     """Return (`tree`, unfolded to the step that takes longest, and the picture's title).
 
@@ -184,7 +200,7 @@ def _notes(walk: Walk, has_overlap: bool) -> list[str]:
     return notes
 
 
-def _still_note(num_places: int, total: int, has_overlap: bool) -> str:
+def _still_note(num_places: int, total: float, has_overlap: bool) -> str:
     """Return the number of parts and their modelled cycles, and how these add up."""
     note = f"{counted(num_places, 'part')}, {number(total)} modelled cycles"
     if has_overlap:

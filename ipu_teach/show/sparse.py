@@ -21,7 +21,7 @@ from ipu_teach.poplibs.popsparse.dynamic import Partitioner
 from ipu_teach.show import palette
 from ipu_teach.show.palette import Code
 from ipu_teach.show.panels import Panels, painted, side_by_side
-from ipu_teach.show.scene import Still, label, number
+from ipu_teach.show.scene import Painted, Scene, Still, label, number
 from ipu_teach.show.shapes import LETTER, Boxes, Outline, Shape, Stroke, Words, rectangles
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
@@ -61,71 +61,115 @@ def sparse(partitioner: Partitioner, csr: CSRMatrix) -> View:
             Partitioner.
             next:  give it one, and a pattern: show.sparse(Partitioner(params, FLOAT, target),
             csr).""")
-    cut = partitioner.cut
-    data = partitioner.encode(csr)
-    count = cut.num_buckets
-    rounds = data.rounds
-    slots = data.meta_info[1:].reshape(count, cut.slots, PLACES).astype(np.int64)
-    bucket, slot = np.nonzero(slots[:, :, 0] != EMPTY)
-    part, row, column = slots[bucket, slot].T
-    row = row + np.array(cut.rows)[part // cut.column_parts, 0]
-    column = column + np.array(cut.columns)[part % cut.column_parts, 0]
-    steps_away = (
-        part - bucket
-    ) % count  # the step in which a block finds room; 0 in its own bucket
-    order = np.argsort(row * csr.block_columns + column)
-    drops = min(DROPS, len(order))
-    drop_frame = np.empty(len(order), np.int64)  # the frame in which a block drops
-    drop_frame[order] = 1 + np.arange(len(order)) * drops // max(1, len(order))
-    shown_rounds = np.unique(np.linspace(0, rounds, min(rounds, STEPS) + 1).round().astype(int))[1:]
-    moments = [(frame, 0) for frame in range(drops + 1)] + [
-        (drops, int(step)) for step in shown_rounds
-    ]
-    states = []
-    matrices = []
-    rings = []
-    bars = []
-    top = max(cut.slots, int(np.bincount(part, minlength=1).max(initial=1)))
-    for frame, step in moments:
-        state = np.where(steps_away == 0, OWN, np.where(steps_away <= step, GUEST, OVER))
-        states.append(np.where(drop_frame > frame, WAITS, state))
-        matrices.append(_matrix(cut, csr, row, column, state=states[-1]))
-        rings.append(_ring(cut, part, bucket, states[-1], top=top))
-        bars.append(_steps(cut, rounds, step if frame == drops else -1))
-    shares = [
-        np.stack([_per_bucket(state, code, part, bucket, count) for code in (OWN, GUEST, OVER)])
-        for state in states
-    ]
+    return View(_scene(_Buckets(partitioner, csr), csr))
+
+
+class _Buckets:
+    """The buckets of a pattern, moment by moment.
+
+    First the blocks drop into their buckets; then those that spill move on in steps.
+
+    Attributes:
+        part, bucket: for each block the part that it belongs to, and the bucket that it is in.
+        steps_away: for each block the step in which it finds room; 0 in its own bucket.
+        moments: (drop, step) of each frame.
+        states: for each frame the states of the blocks.
+        matrices, rings, bars: the pictures of each frame.
+        shares: for each frame int[states, buckets]: the blocks at home, spilled and without room.
+    """
+
+    def __init__(self, partitioner: Partitioner, csr: CSRMatrix) -> None:
+        self.cut = cut = partitioner.cut
+        data = partitioner.encode(csr)
+        self.count = cut.num_buckets
+        self.rounds = data.rounds
+        slots = data.meta_info[1:].reshape(self.count, cut.slots, PLACES).astype(np.int64)
+        self.bucket, slot = np.nonzero(slots[:, :, 0] != EMPTY)
+        self.part, row, column = slots[self.bucket, slot].T
+        row = row + np.array(cut.rows)[self.part // cut.column_parts, 0]
+        column = column + np.array(cut.columns)[self.part % cut.column_parts, 0]
+        self.steps_away = (self.part - self.bucket) % self.count
+        order = np.argsort(row * csr.block_columns + column)
+        drops = min(DROPS, len(order))
+        drop_frame = np.empty(len(order), np.int64)  # the frame in which a block drops
+        drop_frame[order] = 1 + np.arange(len(order)) * drops // max(1, len(order))
+        num_steps = min(self.rounds, STEPS) + 1
+        shown_rounds = np.unique(np.linspace(0, self.rounds, num_steps).round().astype(int))[1:]
+        self.moments = [(frame, 0) for frame in range(drops + 1)] + [
+            (drops, int(step)) for step in shown_rounds
+        ]
+        self.states = [self._state(drop_frame, *moment) for moment in self.moments]
+        top = max(cut.slots, int(np.bincount(self.part, minlength=1).max(initial=1)))
+        self.matrices = [_matrix(cut, csr, row, column, state=state) for state in self.states]
+        self.rings = [_ring(cut, self.part, self.bucket, state, top=top) for state in self.states]
+        self.bars = [
+            _steps(cut, self.rounds, step if frame == drops else -1) for frame, step in self.moments
+        ]
+        self.shares = [
+            np.stack(
+                [
+                    _per_bucket(state, code, self.part, self.bucket, self.count)
+                    for code in (OWN, GUEST, OVER)
+                ]
+            )
+            for state in self.states
+        ]
+
+    def _state(self, drop_frame: Array, frame: int, step: int) -> Array:
+        """Return the state of each block in a frame and a step; `drop_frame` is when each drops."""
+        away = self.steps_away
+        state = np.where(away == 0, OWN, np.where(away <= step, GUEST, OVER))
+        return np.where(drop_frame > frame, WAITS, state)
+
+    def stills(self, num_shown: int) -> list[Still]:
+        """Return a still for each moment, with the numbers of the first `num_shown` buckets."""
+        say = "{label}: {own} of its own, {guests} of others, {over} beside it"
+        stills = []
+        for i, ((frame, step), share) in enumerate(zip(self.moments, self.shares, strict=True)):
+            name = f"step {step}" if step else f"drop {frame}" if frame else "the pattern"
+            note = f"{share[0].sum():,} blocks at home, {share[1].sum():,} spilled"
+            note += f", {share[2].sum():,} without room" * bool(share[2].any())
+            values = dict(zip(("own", "guests", "over"), share[:, :num_shown], strict=True))
+            pictures = dict.fromkeys(("matrix", "buckets", "steps"), i)
+            about = {"buckets": (say, values)}
+            stills.append(Still(name, note, OWN, 0, first=True, about=about, pictures=pictures))
+        return stills
+
+
+def _scene(buckets: _Buckets, csr: CSRMatrix) -> Scene:
+    """Return the scene of the buckets of a pattern."""
+    cut, count, rounds = buckets.cut, buckets.count, buckets.rounds
     panels = Panels()
     shown_ = min(count, MOST)
     b = cut.b
     m, k = csr.shape
     heading = f"{m:,} x {k:,} in blocks of {b} x {b}"
     tall = SIDE * min(1, m / k)
-    panels.put(painted("matrix", heading, SIDE, tall, pictures=matrices), left=LEFT)
+    panels.put(painted("matrix", heading, SIDE, tall, pictures=buckets.matrices), left=LEFT)
     heading = f"{counted(count, 'bucket')} with room for {cut.slots}"
     labels = [f"bucket {i} on tile {cut.tiles[i, 0]}" for i in range(shown_)]
     places = side_by_side(shown_, WIDE, HIGH)
     panels.put(
-        painted("buckets", heading, WIDE, HIGH + 30, pictures=rings, places=places, labels=labels),
+        painted(
+            "buckets",
+            heading,
+            WIDE,
+            HIGH + 30,
+            pictures=buckets.rings,
+            places=places,
+            labels=labels,
+        ),
         left=RIGHT,
     )
     panels.first(shown_, count, "buckets")
     panels.below()
     total = cut.cycles + rounds * cut.step_cycles
     heading = f"the first multiplication, and {counted(rounds, 'step')} of buckets"
-    panels.put(painted("steps", heading, RIGHT + WIDE - LEFT, BAR + 18, pictures=bars), left=LEFT)
-    say = "{label}: {own} of its own, {guests} of others, {over} beside it"
-    stills = []
-    for i, ((frame, step), share) in enumerate(zip(moments, shares, strict=True)):
-        name = f"step {step}" if step else f"drop {frame}" if frame else "the pattern"
-        note = f"{share[0].sum():,} blocks at home, {share[1].sum():,} spilled"
-        note += f", {share[2].sum():,} without room" * bool(share[2].any())
-        values = dict(zip(("own", "guests", "over"), share[:, :shown_], strict=True))
-        pictures = dict.fromkeys(("matrix", "buckets", "steps"), i)
-        about = {"buckets": (say, values)}
-        stills.append(Still(name, note, OWN, 0, first=True, about=about, pictures=pictures))
-    own_share, guests, _ = shares[-1]
+    panels.put(
+        painted("steps", heading, RIGHT + WIDE - LEFT, BAR + 18, pictures=buckets.bars), left=LEFT
+    )
+    stills = buckets.stills(shown_)
+    own_share, guests, _ = buckets.shares[-1]
     sentence = (
         f"{counted(csr.num_blocks, 'block')} of {b} x {b} in {counted(count, 'bucket')} "
         f"with room for {cut.slots}: {own_share.sum():,} are in their own, {guests.sum():,} spill, "
@@ -133,23 +177,21 @@ def sparse(partitioner: Partitioner, csr: CSRMatrix) -> View:
         f"buckets go round in {counted(rounds, 'step')}: {total:,} modelled cycles are planned, of "
         f"which {rounds * cut.step_cycles:,} are of these steps."
     )
-    spilled = np.bincount(part[steps_away > 0], minlength=count)
+    spilled = np.bincount(buckets.part[buckets.steps_away > 0], minlength=count)
     numbers = zip(range(count), cut.tiles[:, 0], own_share, guests, spilled, strict=True)
-    return View(
-        panels.scene(
-            "sparse",
-            f"{guests.sum():,} of {counted(csr.num_blocks, 'block')} spill into other buckets",
-            sentence,
-            foot=8,
-            codes=CODES,
-            stills=stills,
-            poster=len(stills) - 1,
-            group="moment",
-            table=(
-                ("bucket", "tile", "blocks of its own", "of others", "of its own elsewhere"),
-                ([f"{int(n):,}" for n in row] for row in numbers),
-            ),
-        )
+    return panels.scene(
+        "sparse",
+        f"{guests.sum():,} of {counted(csr.num_blocks, 'block')} spill into other buckets",
+        sentence,
+        foot=8,
+        codes=CODES,
+        stills=stills,
+        poster=len(stills) - 1,
+        group="moment",
+        table=(
+            ("bucket", "tile", "blocks of its own", "of others", "of its own elsewhere"),
+            ([f"{int(n):,}" for n in row] for row in numbers),
+        ),
     )
 
 
@@ -269,25 +311,8 @@ def crossing(cycles: Mapping[str, Mapping[float, float]], unit: str = "modelled 
         for name, won in zip(names[1:], wins, strict=True)
     ]
     sentence = f"{names[0][:1].upper()}{names[0][1:]} is overtaken {', '.join(by)}."
-    many = len(at)
-    wide = WIDE + 150
-    x = np.linspace(16, wide - 16, many)
-    logs = np.log2(table)
-    y = 10 + (HIGH - 20) * (logs.max() - logs) / max(1e-9, np.ptp(logs))
     panels = Panels()
-    heading = f"{unit} by density, both by powers of two"
-    ends = [
-        Words(-4, at_y + 4, _axis_text(value), 11, anchor="end", ink="soft")
-        for at_y, value in ((y.min(), table.max()), (y.max(), table.min()))
-    ]
-    pictures = [(*_curves(x, y, names, labels, position=i), *ends) for i in range(many)]
-    places = side_by_side(many, wide, HIGH)
-    panels.put(
-        painted(
-            "curves", heading, wide, HIGH + 34, pictures=pictures, places=places, labels=labels
-        ),
-        left=LEFT,
-    )
+    panels.put(_crossing_curves(names, labels, table, unit), left=LEFT)
     stills = []
     for i, (d, column) in enumerate(zip(labels, table.T.tolist(), strict=True)):
         words = "; ".join(f"{n}: {number(v)}" for n, v in zip(names, column, strict=True))
@@ -318,6 +343,28 @@ def crossing(cycles: Mapping[str, Mapping[float, float]], unit: str = "modelled 
                 ),
             ),
         )
+    )
+
+
+def _crossing_curves(names: list[str], labels: list[str], table: Array, unit: str) -> Painted:
+    """Return the curves of the products, with a picture for each density.
+
+    `table` is float[products, densities]: the cycles of each product, in `unit`.
+    """
+    many = len(labels)
+    wide = WIDE + 150
+    x = np.linspace(16, wide - 16, many)
+    logs = np.log2(table)
+    y = 10 + (HIGH - 20) * (logs.max() - logs) / max(1e-9, np.ptp(logs))
+    heading = f"{unit} by density, both by powers of two"
+    ends = [
+        Words(-4, at_y + 4, _axis_text(value), 11, anchor="end", ink="soft")
+        for at_y, value in ((y.min(), table.max()), (y.max(), table.min()))
+    ]
+    pictures = [(*_curves(x, y, names, labels, position=i), *ends) for i in range(many)]
+    places = side_by_side(many, wide, HIGH)
+    return painted(
+        "curves", heading, wide, HIGH + 34, pictures=pictures, places=places, labels=labels
     )
 
 

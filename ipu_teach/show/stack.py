@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -36,32 +36,14 @@ def stacks(
     scale = height / (top or 1)
     shapes = list[Shape]()
     pitch = width / count
-    stack_numbers = np.arange(count)
     bar_width = stack_width(pitch)
     shapes.append(Words(width, -8, f"to {number(round(top))} {unit}", 12, anchor="end", ink="soft"))
     if count > MOST_RECTANGLES:
         shapes.append(Raster(0, 0, width, height, codes=stack_raster(parts, top)))
     else:
-        lower: Array = np.zeros(count)
-        for code, heights in parts:
-            upper = lower + heights
-            bar_heights = (upper - lower) * scale
-            boxes = rectangles(
-                stack_numbers * pitch, height - upper * scale, bar_width, bar_heights
-            )
-            is_visible = bar_heights >= SMALLEST_BOX
-            lower = upper
-            shapes += [Boxes(code, boxes[is_visible], upright=True)] * bool(is_visible.any())
-        level = np.zeros(count) if level is None else level
-        first_stacks = np.flatnonzero(np.append(True, np.diff(level) != 0))
-        for first_stack, end_stack in zip(
-            first_stacks.tolist(), np.append(first_stacks[1:], count).tolist(), strict=True
-        ):
-            y = height - float(level[first_stack]) * scale
-            level_line = Stroke(
-                ((first_stack * pitch - 2, y), ((end_stack - 1) * pitch + bar_width + 2, y)), 1.5
-            )
-            shapes += [level_line] * bool(level[first_stack])  # at level 0 there is no line
+        shapes += _layers(parts, pitch, height, scale)
+        if level is not None:
+            shapes += _level_lines(level, pitch, height, scale)
     shapes.append(Stroke(((0, height), (width, height)), 1, "line"))
     if limit <= top:
         y = height - limit * scale
@@ -70,25 +52,44 @@ def stacks(
             Words(width, y + 13, f"limit {number(limit)}", 11, anchor="end"),
         )
     if pitch >= SMALLEST_LABEL:
-        return (
-            *shapes,
-            *(
-                Words(
-                    stack_number * pitch + bar_width / 2,
-                    height + 14,
-                    f"{stack_number}",
-                    11,
-                    anchor="middle",
-                    ink="soft",
-                )
-                for stack_number in range(count)
-            ),
+        numbers = (
+            Words(n * pitch + bar_width / 2, height + 14, f"{n}", 11, anchor="middle", ink="soft")
+            for n in range(count)
         )
+        return (*shapes, *numbers)
     return (
         *shapes,
         Words(0, height + 14, ends[0], 11, anchor="start", ink="soft"),
         Words(width, height + 14, ends[1], 11, anchor="end", ink="soft"),
     )
+
+
+def _layers(
+    parts: Sequence[tuple[int, Array]], pitch: float, height: float, scale: float
+) -> Iterator[Shape]:
+    """Yield the boxes of each layer of the stacks, without those that are too small to be seen."""
+    bar_width = stack_width(pitch)
+    lower: Array = np.zeros(len(parts[0][1]))
+    for code, heights in parts:
+        upper = lower + heights
+        bar_heights = (upper - lower) * scale
+        stack_numbers = np.arange(len(lower))
+        boxes = rectangles(stack_numbers * pitch, height - upper * scale, bar_width, bar_heights)
+        is_visible = bar_heights >= SMALLEST_BOX
+        lower = upper
+        if is_visible.any():
+            yield Boxes(code, boxes[is_visible], upright=True)
+
+
+def _level_lines(level: Array, pitch: float, height: float, scale: float) -> Iterator[Shape]:
+    """Yield a line across each group of neighbouring stacks of one level that is not 0."""
+    bar_width = stack_width(pitch)
+    first_stacks = np.flatnonzero(np.append(True, np.diff(level) != 0))
+    end_stacks = np.append(first_stacks[1:], len(level))
+    for first, end in zip(first_stacks.tolist(), end_stacks.tolist(), strict=True):
+        y = height - float(level[first]) * scale
+        if level[first]:
+            yield Stroke(((first * pitch - 2, y), ((end - 1) * pitch + bar_width + 2, y)), 1.5)
 
 
 def stack_places(count: int, width: float, height: float) -> Array:

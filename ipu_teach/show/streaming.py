@@ -193,8 +193,24 @@ def put_lanes(
     )
 
 
-def _scene(run: _Run, max_steps: int) -> Scene:
+def _put_bytes(panels: Panels, run: _Run, num_codes: int) -> None:
+    """Put the bytes of the rows that moved, and below them those on the tiles.
+
+    `num_codes` is the number of the colour of the bytes on the tiles.
+    """
     report = run.report
+    bytes_moved = run.bytes or report.streaming_bytes
+    bytes_on_tiles = int(report.memory.bytes_per_tile.sum())
+    limit = report.target.bytes_per_tile * report.target.num_tiles
+    sizes = {
+        "rows that moved": [(MOVING, 0, bytes_moved)],
+        tiles_of(report): [(num_codes, 0, bytes_on_tiles)],
+    }
+    heading = f"bytes, to scale: the tiles have {limit:,}"
+    put_lanes(panels, "bytes", heading, sizes, span=max(bytes_moved, limit), unit="bytes")
+
+
+def _scene(run: _Run, max_steps: int) -> Scene:
     panels = Panels()
     count = len(run.report.step_numbers)
     panels.first(min(max_steps, len(run.ends)), count, "supersteps")
@@ -229,16 +245,7 @@ def _scene(run: _Run, max_steps: int) -> Scene:
         )
         for i, b in enumerate(run.buffers[: len(NESTED)])
     ]
-    num_codes = len(STATES) + len(colours)
-    bytes_moved = run.bytes or report.streaming_bytes
-    bytes_on_tiles = int(report.memory.bytes_per_tile.sum())
-    limit = report.target.bytes_per_tile * report.target.num_tiles
-    sizes = {
-        "rows that moved": [(MOVING, 0, bytes_moved)],
-        tiles_of(report): [(num_codes, 0, bytes_on_tiles)],
-    }
-    heading = f"bytes, to scale: the tiles have {limit:,}"
-    put_lanes(panels, "bytes", heading, sizes, span=max(bytes_moved, limit), unit="bytes")
+    _put_bytes(panels, run, num_codes=len(STATES) + len(colours))
     still = Still("the whole run", run.sentence(), MOVING, 0, first=True, lanes=panels.lanes)
     heads = ("buffer", "row", "loads", "stores", "bytes", "modelled cycles", "hidden cycles")
     return panels.scene(

@@ -208,7 +208,7 @@ def _title(tensors: list[Tensor], names: str, sizes: Array) -> str:
 
 
 class _Sheets(NamedTuple):
-    """The order in which the elements of a tensor are drawn: `count` sheets of rows and columns.
+    """The order in which a tensor is drawn: as `num_sheets` sheets of rows and columns of cells.
 
     Attributes:
         shape: the shape of the tensor, or of the view of it that is drawn.
@@ -220,14 +220,14 @@ class _Sheets(NamedTuple):
 
     shape: tuple[int, ...]
     axes: list[int]
-    count: int
+    num_sheets: int
     channels: int
     tall: int
     wide: int
 
     def text(self) -> str:
         """Return the size of a sheet and its dimensions, or "" if there is a single sheet."""
-        if self.count <= 1:
+        if self.num_sheets <= 1:
             return ""
         down, across = (self.shape[axis] for axis in self.axes[-2:])
         by = f"by dimensions {self.axes[-2]} and {self.axes[-1]}"
@@ -306,8 +306,8 @@ def _elements(tensor: Tensor, name: str, room: float, notes: list[str]) -> tuple
     where = tensor.graph.tile_map().at(byte).astype(np.int64)
     block = min(len(chosen), rows * columns)
     side, beside = max(
-        (_side(sheets.count, n, rows, columns, room=room), n)
-        for n in range(1, sheets.count + 1)
+        (_side(sheets.num_sheets, n, rows, columns, room=room), n)
+        for n in range(1, sheets.num_sheets + 1)
         if sheets.channels == 1 or sheets.channels % n == 0
     )
     starts = np.array([v.start for v in tensor.graph.variables], np.int64)

@@ -213,6 +213,20 @@ class _Maker:
         self.walk = Walk(report, self.steps)
         self._codes: dict[tuple[int, int | None], int] = {}
 
+    def _tape(self) -> Tape:
+        """Return the lanes of the tiles."""
+        count = self.lanes.count
+        labels = () if self.lanes.is_sorted else tuple(f"{t}" for t in range(count))
+        sets = self.report.target.sets
+        ends = (sets[0], sets[-1]) if self.several else ENDS
+        return Tape(
+            "tiles",
+            self._heading(),
+            count=count,
+            labels=labels,
+            ends=ends if self.lanes.is_sorted else (),
+        )
+
     def scene(self, alone: bool = True, at: At = None) -> Scene:
         """Return the scene, at rest at `at`. `alone` is False for one of two runs."""
         cycles = np.array([stretch.cycles for stretch in self.stretches])
@@ -241,20 +255,9 @@ class _Maker:
         is_alone = alone and blocks is None and not self.several
         window = self._round(poster) if is_alone else None
         panels = Panels()
-        count = self.lanes.count
-        labels = () if self.lanes.is_sorted else tuple(f"{t}" for t in range(count))
-        sets = self.report.target.sets
-        ends = (sets[0], sets[-1]) if self.several else ENDS
-        tape = Tape(
-            "tiles",
-            self._heading(),
-            count=count,
-            labels=labels,
-            ends=ends if self.lanes.is_sorted else (),
-        )
         panels.put(boxes, left=X)
         panels.below(34)
-        panels.put(tape, left=X, high=max(100.0, min(230.0, 15.0 * count)))
+        panels.put(self._tape(), left=X, high=max(100.0, min(230.0, 15.0 * self.lanes.count)))
         panels.below(34)
         panels.put(Track(), left=X, high=16)
         panels.drawings += [self.lanes.drawing(stretch) for stretch in self.stretches]

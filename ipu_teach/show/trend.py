@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -34,64 +34,99 @@ def trend(
     places; the first have priority where room is short. `large` have a larger dot. Anything higher
     than the box is cut there.
     """
-    count = len(labels)
-    scale = height / top
-    shapes = list[Shape]()
-    pitch = width / count
-    middle = (np.arange(count) + 0.5) * pitch
-    has_value = heights >= 0
-    shapes.append(Words(width, -8, axis, 12, anchor="end", ink="soft"))
-    below: Array = np.zeros(count)
-    bar_width = 0.7 * pitch
-    is_cut = heights > top
-    for code, part in parts.items():
-        low = np.minimum(below, height)
-        below = below + part * scale
-        high = np.minimum(below, height) - low
-        boxes = rectangles(middle - bar_width / 2, height - low - high, bar_width, high)
-        shapes.append(Boxes(code, boxes[high > 0], upright=True))
-    for x in middle[is_cut].tolist():  # a gap in the bar
-        shapes.append(Stroke(((x - bar_width / 2 - 2, 10), (x + bar_width / 2 + 2, 4)), 3, "paper"))
+    places = _Places(heights, top, width, height)
+    shapes: list[Shape] = [Words(width, -8, axis, 12, anchor="end", ink="soft")]
+    shapes += places.bars(parts)
     for line, thick, role in ((ideal, 1.5, "line"), (heights, 2.0, "ink")):
-        if line is None:
-            continue
-        y_of_line = height - line * scale
-        is_above = line > top
-        for k in np.flatnonzero(
-            has_value[1:] & has_value[:-1] & ~(is_above[1:] & is_above[:-1])
-        ).tolist():
-            ends = [(float(middle[i]), float(y_of_line[i])) for i in (k, k + 1)]
-            shapes.append(Stroke((_into(*ends), _into(*ends[::-1])), thick, role))
-    points = list(zip(middle.tolist(), (height - heights * scale).tolist(), strict=True))
+        if line is not None:
+            shapes += places.line(line, thick, role)
     shapes.append(Stroke(((0, height), (width, height)), 1, "line"))
-    for k in np.flatnonzero(has_value & ~is_cut).tolist():
-        x, y = points[k]
-        side = DOT if k in large else DOT / 2
-        shapes.append(Stroke(((x - side / 2, y), (x + side / 2, y)), side))
-    texts = list[tuple[float, float, float]]()
-    for k, text in marked.items():
-        x = _within(width, points[k][0], text)
-        y = max(points[k][1] - DOT, 26.0 * is_cut[k]) - 4
-        half = LETTER * len(text) / 2 + 2
-        heights_below = [  # the text is above every point below it
-            points[j][1]
-            for j in np.flatnonzero(has_value & ~is_cut).tolist()
-            if abs(points[j][0] - x) < half + bar_width / 2
-        ]
-        y = min(y, max(12.0, min(heights_below, default=y) - DOT - 4))
-        if any(
-            abs(y - other_y) < 14 and abs(x - other_x) * NARROWEST < half + other_half
-            for other_x, other_y, other_half in texts
-        ):
-            continue
-        texts.append((x, y, half))
-        shapes.append(Words(x, y, text, 11, anchor="middle"))
+    shapes += places.dots(large)
+    shapes += places.marks(marked)
+    pitch = width / len(labels)
     label_step = -(-int(LETTER * max(map(len, labels)) + 8) // max(1, int(pitch)))
-    for k in range(0, count, max(1, label_step)):
-        x = _within(width, points[k][0], labels[k])
+    for k in range(0, len(labels), max(1, label_step)):
         text = labels[k]
+        x = _within(width, places.points[k][0], text)
         shapes.append(Words(x, height + 14, text, 11, anchor="middle", ink="soft"))
     return (*shapes, Words(width, height + 29, foot, 12, anchor="end", ink="soft"))
+
+
+class _Places:
+    """The places of a trend, side by side in a box of `width` x `height`.
+
+    Attributes:
+        middle: float[places]: the x in the middle of each place.
+        points: (x, y) of the line in each place.
+        is_cut: bool[places]: whether the line is above the box there.
+        has_dot: bool[places]: whether the line has a dot there.
+    """
+
+    def __init__(self, heights: Array, top: float, width: float, height: float) -> None:
+        count = len(heights)
+        self.top = top
+        self.width = width
+        self.height = height
+        self.scale = height / top
+        self.bar_width = 0.7 * width / count
+        self.middle = (np.arange(count) + 0.5) * (width / count)
+        self.has_value = heights >= 0
+        self.is_cut = heights > top
+        self.has_dot = self.has_value & ~self.is_cut
+        y = height - heights * self.scale
+        self.points = list(zip(self.middle.tolist(), y.tolist(), strict=True))
+
+    def bars(self, parts: Mapping[int, Array]) -> list[Shape]:
+        """Return a bar of the `parts` in each place, with a gap in those that are cut."""
+        shapes = list[Shape]()
+        half = self.bar_width / 2
+        below: Array = np.zeros(len(self.middle))
+        for code, part in parts.items():
+            low = np.minimum(below, self.height)
+            below = below + part * self.scale
+            high = np.minimum(below, self.height) - low
+            boxes = rectangles(self.middle - half, self.height - low - high, self.bar_width, high)
+            shapes.append(Boxes(code, boxes[high > 0], upright=True))
+        for x in self.middle[self.is_cut].tolist():
+            shapes.append(Stroke(((x - half - 2, 10), (x + half + 2, 4)), 3, "paper"))
+        return shapes
+
+    def line(self, line: Array, thick: float, role: str) -> Iterator[Shape]:
+        """Yield the line from place to place through these heights, as far as it is in the box."""
+        y = self.height - line * self.scale
+        is_above = line > self.top
+        is_drawn = self.has_value[1:] & self.has_value[:-1] & ~(is_above[1:] & is_above[:-1])
+        for k in np.flatnonzero(is_drawn).tolist():
+            ends = [(float(self.middle[i]), float(y[i])) for i in (k, k + 1)]
+            yield Stroke((_into(*ends), _into(*ends[::-1])), thick, role)
+
+    def dots(self, large: Collection[int]) -> Iterator[Shape]:
+        """Yield the dots of the line; those in the places `large` are larger."""
+        for k in np.flatnonzero(self.has_dot).tolist():
+            x, y = self.points[k]
+            side = DOT if k in large else DOT / 2
+            yield Stroke(((x - side / 2, y), (x + side / 2, y)), side)
+
+    def marks(self, marked: Mapping[int, str]) -> Iterator[Shape]:
+        """Yield the texts above places, without those that would overlap an earlier text."""
+        texts = list[tuple[float, float, float]]()
+        for k, text in marked.items():
+            x = _within(self.width, self.points[k][0], text)
+            y = max(self.points[k][1] - DOT, 26.0 * self.is_cut[k]) - 4
+            half = LETTER * len(text) / 2 + 2
+            heights_below = [  # the text is above every point below it
+                self.points[j][1]
+                for j in np.flatnonzero(self.has_dot).tolist()
+                if abs(self.points[j][0] - x) < half + self.bar_width / 2
+            ]
+            y = min(y, max(12.0, min(heights_below, default=y) - DOT - 4))
+            if any(
+                abs(y - other_y) < 14 and abs(x - other_x) * NARROWEST < half + other_half
+                for other_x, other_y, other_half in texts
+            ):
+                continue
+            texts.append((x, y, half))
+            yield Words(x, y, text, 11, anchor="middle")
 
 
 def _into(point: tuple[float, float], toward: tuple[float, float]) -> tuple[float, float]:

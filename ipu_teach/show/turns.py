@@ -17,7 +17,7 @@ from ipu_teach.report import Recording, Report
 from ipu_teach.show.code import CodeRow, rows_scene, tree
 from ipu_teach.show.palette import BYTES, CHOSEN
 from ipu_teach.show.report_facts import linked
-from ipu_teach.show.scene import number
+from ipu_teach.show.scene import Table, number
 from ipu_teach.show.vertex_run import ran
 from ipu_teach.show.view import View
 from ipu_teach.target import Target
@@ -99,12 +99,33 @@ def turns(source: Any, element: Any = None, target: Any = None, /, **values: Any
         text = f"{turn.number}: {told(turn)}"
         share = turn.cycles / (longest or 1)
         rows.append((turn.depth, text, cells, share, int(turn in wrote)))
+    who = f"One vertex of {name}" if run is None else f"{run.who[0].upper()}{run.who[1:]}, {name}"
+    sentence = _sentence(who, observation, start, len(rows), place, wrote)
+    table = _table(observation, place, wrote)
+    mark = tree(f"turns of {name}, and its names after each", ("line", "cycles"), rows)
+    title = f"The loops of {name} turn {counted(observation.turned, 'time')}"
+    if wrote:
+        turn, others = _last_writer(wrote)
+        title = f"Turn {turn.number:,} of line {turn.line.number} wrote {place}{others}"
+    scene = rows_scene("turns", title, sentence, CODES, mark=mark, table=table)
+    if run is not None and report is not None:
+        scene = linked(scene, report, (), {run.compiled: 0}, tile=run.tile, only=run.step)
+    return View(scene)
+
+
+def _sentence(
+    who: str, observation: Observed, start: int, num_rows: int, place: str, wrote: list[Turn]
+) -> str:
+    """Return the sentence about the vertex `who`: its cycles, its iterations, and the last of those
+    that wrote `place`.
+
+    The rows are the `num_rows` iterations from `start` on.
+    """
     cost = (
         f"{number(observation.cycles)} modelled cycles"
         if observation.cycles >= 0
         else "no estimate of its cycles"
     )
-    who = f"One vertex of {name}" if run is None else f"{run.who[0].upper()}{run.who[1:]}, {name}"
     sentence = f"{who}, {cost}, {counted(observation.turned, 'turn')} of its loops."
     if wrote:
         turn, others = _last_writer(wrote)
@@ -112,11 +133,16 @@ def turns(source: Any, element: Any = None, target: Any = None, /, **values: Any
             f" Turn {turn.number:,} of line {turn.line.number}, {turn.line.text.rstrip(':')}, "
             f"wrote {place}{others}: {told(turn)}."
         )
-    if len(rows) < observation.turned:
+    if num_rows < observation.turned:
         sentence += (
-            f" Shown are turns {start + 1:,} to {start + len(rows):,}, in the order in which they "
+            f" Shown are turns {start + 1:,} to {start + num_rows:,}, in the order in which they "
             "began."
         )
+    return sentence
+
+
+def _table(observation: Observed, place: str, wrote: list[Turn]) -> Table:
+    """Return the table: for each iteration its names, its stores, and whether it wrote `place`."""
     places = {True: place, False: ""}
     cells_of = (
         (
@@ -128,15 +154,7 @@ def turns(source: Any, element: Any = None, target: Any = None, /, **values: Any
         )
         for t in observation.turns
     )
-    table = (("turn", "line", "cycles", "names and stores", "wrote"), tuple(cells_of))
-    mark = tree(f"turns of {name}, and its names after each", ("line", "cycles"), rows)
-    title = f"The loops of {name} turn {counted(observation.turned, 'time')}"
-    if wrote:
-        title = f"Turn {turn.number:,} of line {turn.line.number} wrote {place}{others}"
-    scene = rows_scene("turns", title, sentence, CODES, mark=mark, table=table)
-    if run is not None and report is not None:
-        scene = linked(scene, report, (), {run.compiled: 0}, tile=run.tile, only=run.step)
-    return View(scene)
+    return (("turn", "line", "cycles", "names and stores", "wrote"), tuple(cells_of))
 
 
 def _last_writer(wrote: list[Turn]) -> tuple[Turn, str]:
