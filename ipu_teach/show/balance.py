@@ -307,7 +307,7 @@ class _Shown:
         return worst
 
 
-def _histogram(stills: list[Still]) -> Painted:
+def _histograms(stills: list[Still]) -> Painted:
     """Return the histograms of the tiles by their time at work, one for each still."""
     ends = ("0", "the slowest")
     bin_width = 100 / BINS
@@ -353,7 +353,7 @@ def _scene(runs: list[_Run], max_steps: int) -> Scene:
         heading = lanes_of[0].mean_text
     ends = lanes_of[0].ends if len(set(set_counts)) == 1 else ()
     panels.put(Lanes("lanes", heading, count=count, ends=ends), left=64, right=424, high=240)
-    panels.put(_histogram(shown_stretches.stills), left=464)
+    panels.put(_histograms(shown_stretches.stills), left=464)
     for i, run in enumerate(runs):
         name, heading = (run.name, run.name) if len(runs) > 1 else ("run", "tiles that wait")
         panels.put(

@@ -73,9 +73,6 @@ def _scene(report: Report, walk: Walk, all_places: list[WalkPlace]) -> Scene:
     names = {id(root): run_names(report, number) for number, root in enumerate(walk.roots)}
     numbers = _numbered(all_places)
     titles = [f"{names[id(p)]}: {p.title}" if names.get(id(p)) else numbers[id(p)] for p in places]
-    depth = np.array([place.depth for place in places])
-    counts = np.array([sum(1 for _ in place.walk()) - 1 for place in places])
-    opened = _opened(depth, counts)
     kinds = {
         key: max(clocks_of_place, key=Counter.total) for key, clocks_of_place in clocks.items()
     }
@@ -84,23 +81,11 @@ def _scene(report: Report, walk: Walk, all_places: list[WalkPlace]) -> Scene:
     ]
     columns = ("runs", *["longest on"] * several, "modelled cycles", "share")
     panels = Panels()
-    tree = Tree(
-        "tree",
-        "program; parts on different IPUs overlap" if several else "program",
-        pitch=PITCH,
-        count=len(places),
-        depth=depth,
-        labels=tuple(label(title, 60) for title in titles),
-        columns=columns,
-        cells=tuple(cells),
-        open=opened,
-        parts=_pieces([kinds[id(place)] for place in places], total),
-        say="{label}: {runs} runs, {cycles} modelled cycles, {below} parts below",
-        values={"runs": np.array([p.runs for p in places]), "below": counts},
-    )
+    kinds_of_places = [kinds[id(place)] for place in places]
+    tree = _tree(places, titles, columns, cells, kinds_of_places, total)
     steps = _by_title(all_places, spent)
     tree, title = _finding(
-        tree, places, len(all_places), opened=opened, steps=steps, cycles_of=cycles_of, total=total
+        tree, places, len(all_places), steps=steps, cycles_of=cycles_of, total=total
     )
     panels.put(tree)
     panels.first(len(places), len(all_places), "parts")
@@ -126,6 +111,38 @@ def _scene(report: Report, walk: Walk, all_places: list[WalkPlace]) -> Scene:
         codes=palette.PHASES,
         stills=(Still(programs, note, 0, 0, first=True),),
         table=(("part", "depth", *columns, *kind_names, *ipus), rows),
+    )
+
+
+def _tree(
+    places: list[WalkPlace],
+    titles: list[str],
+    columns: tuple[str, ...],
+    cells: list[str],
+    kinds: list[Counter[str]],
+    total: float,
+) -> Tree:
+    """Return the tree of the program, with a row for each place.
+
+    `cells` are the texts in the columns, row by row, and `kinds` the cycles of each place by the
+    kind of phase.
+    """
+    depth = np.array([place.depth for place in places])
+    counts = np.array([sum(1 for _ in place.walk()) - 1 for place in places])
+    has_overlap = "longest on" in columns
+    return Tree(
+        "tree",
+        "program; parts on different IPUs overlap" if has_overlap else "program",
+        pitch=PITCH,
+        count=len(places),
+        depth=depth,
+        labels=tuple(label(title, 60) for title in titles),
+        columns=columns,
+        cells=tuple(cells),
+        open=_opened(depth, counts),
+        parts=_pieces(kinds, total),
+        say="{label}: {runs} runs, {cycles} modelled cycles, {below} parts below",
+        values={"runs": np.array([p.runs for p in places]), "below": counts},
     )
 
 
@@ -157,7 +174,6 @@ def _finding(
     places: list[WalkPlace],
     num_places: int,
     *,
-    opened: Array,
     steps: list[Spent],
     cycles_of: dict[WalkPlace, float],
     total: float,
@@ -166,6 +182,7 @@ def _finding(
 
     `places` are those that are drawn, of `num_places`.
     """
+    opened = tree.open
     largest = max(steps, key=lambda step: float(step.cycles.max()), default=None)
     share = 100 * float(largest.cycles.max()) / total if largest is not None and total else 0.0
     if largest is not None and share >= SMALL_SHARE:
