@@ -450,14 +450,15 @@ def _title(runs: list[_Run], place: int, worst: _Lost) -> str:
     name = run.title(worst.stretch)
     where = short_name(name, 40)
     has_namesake = sum(run.title(lost.stretch) == name for lost in run.all) > 1
-    if run.several or has_namesake:
+    if run.several or has_namesake or worst.runs == 1:
         step = f", {where}" if len(worst.stretch.steps) == 1 else ""
         where = f"{run.group} {place + 1:,}{step}"
     if worst.runs > 1:  # the share is of all of them, the picture shows one
         where = f"the {worst.runs:,} executions of {where}"
     part = worst.runs * worst.mean / (run.waiting * run.cycles)
-    largest = "all of it" if part > 0.9995 else f"the largest part, {100 * part:.0f} % of it,"
-    return f"{title}, {largest} {whom}in {where}"
+    if part > 0.9995:
+        return f"{title}, all of it {whom}in {where}"
+    return f"{title}; most is lost {whom}in {where}: {100 * part:.0f} % of the waiting"
 
 
 def _sentence(runs: list[_Run]) -> str:

@@ -73,7 +73,7 @@ CodeRow = tuple[int, str, tuple[str, ...], float, int]
 
 
 def code(what: Report | Observed, codelet: type[Vertex] | str | None = None) -> View:
-    """Which line of a codelet takes the cycles?
+    """Which line of a codelet takes the cycles, or which term of a library's formula?
 
     The view lists the lines of a codelet in the run of a report, or of one vertex that `observe`
     looked at. For a run, it shows the cycles of all vertices of `codelet`, its class or its name;
@@ -163,7 +163,7 @@ def _of_run(report: Report, codelet: type[Vertex] | str | None) -> View:
     if not lines and not of_library(chosen):
         raise _uncounted(name, f"show.code(observe({name}, …)) counts them for one vertex.")
     by_size = _by_formula(groups_run, target)
-    estimated = _estimated_cycles(groups_run) if of_library(chosen) else 0
+    estimated = _estimated_cycles(groups_run)
     rest = total - start - sum(cycles for *_, cycles in lines) - estimated
     rest -= sum(entry.cycles for entry in by_size.values())
     runs = sum(times * len(c) for times, _, c in groups_run)
@@ -301,7 +301,7 @@ def _largest_term(formula: Formula) -> str:
     if len(terms) < 2:
         return ""
     text, cycles = max(terms, key=lambda term: term[1])
-    return f", of which {text} is {cycles:,}"
+    return f", in which {text} is {cycles:,} of {formula.cycles:,}"
 
 
 def formula_terms(node: ast.expr) -> Iterator[tuple[str, int]]:
@@ -377,12 +377,12 @@ def _priced(groups_run: GroupsRun, target: Target) -> tuple[int, LineCosts]:
 
 def why(codelet: type[Vertex], is_estimated: bool = False) -> str:
     """Return the reason why the cycles of a codelet, or an estimate of them, belong to no line."""
-    if is_estimated and of_library(codelet):
-        return "by an estimate of the program, not by lines"
+    if is_estimated:
+        return "set by the program for the vertex (set_perf_estimate): no line has them"
     return (
-        "by a formula of PopLibs, not by lines"
+        "by a formula of PopLibs: no line has them"
         if of_library(codelet)
-        else "given or decided by data, not by lines"
+        else "they depend on data: no line has them"
     )
 
 
@@ -420,7 +420,7 @@ def _view(
         )
         each = sorted({formula.cycles for formula in by_size})
         cycles = f"{each[0]:,}" if len(each) == 1 else f"{each[0]:,} to {each[-1]:,}"
-        title = f"{name}, {rank}: {cycles} a vertex, by a formula"
+        title = f"{name}, {rank}: {cycles} a vertex, by a formula{_largest_term(costliest)}"
     else:
         worst_line = f", {rows[1][1]}"
         title = f"{name}, {rank}: its cycles have no lines"

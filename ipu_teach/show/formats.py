@@ -65,7 +65,7 @@ def formats(
     thrown: ArrayLike | None = None,
     seed: Natural = 42,
 ) -> View:
-    """Which values does a dtype keep, and which become 0 or too large?
+    """Which values does a dtype lose, and by which factor does it keep them all?
 
     The view shows which of `values`, finite numbers of any shape, one to four dtypes hold: FLOAT,
     HALF or QUARTER[format, scale]. It shows the values as they are, and times powers of two. It

@@ -114,7 +114,7 @@ class Ladder:
         mark_height = 2 * (self._top + HIGH) + BETWEEN
         return painted(
             "links",
-            heading + "; %: time busy" * self.ran,
+            heading + "; %: busy, of the run" * self.ran,
             WIDE,
             mark_height,
             pictures=[shapes],
@@ -141,9 +141,9 @@ class Ladder:
             if self.busy[link] and 2 * half_text < NARROWER * (self._pitch - self._wide):
                 if width < height:  # a rung: beside it, on its own side
                     text_position = (
-                        (x + width + 12 + half_text, y + height - 6)
+                        (x + width + 6 + half_text, y + height / 2 + 4)
                         if is_backward
-                        else (x - 12 - half_text, y + 14)
+                        else (x - 6 - half_text, y + height / 2 + 4)
                     )
                 else:
                     text_position = x + width / 2, y - 4 if is_backward else y + height + 11

@@ -9,6 +9,7 @@ is modelled.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import pairwise
@@ -257,14 +258,24 @@ class _Run:
     @cached_property
     def live(self) -> list[str]:
         """The largest variables that come and go, with their bytes, as a text for each step."""
-        texts = list[str]()
-        for step in range(self.num_steps):
-            bytes_by_name = self.report.memory.live_at(step)
-            sizes = list(bytes_by_name.values())
-            groups = folded(list(bytes_by_name), sizes)
-            rows = [(name, sum(sizes[i] for i in group)) for name, group in groups]
-            texts.append(self._largest_text(sorted(rows, key=lambda row: -row[1])))
-        return texts
+        return [self._largest_text(self._sizes(step)) for step in range(self.num_steps)]
+
+    def largest_at(self, step: int) -> str:
+        """Return the two largest of the variables that come and go at a step, and of the buffers
+        of the step together; "" if there are none."""
+        sizes = self._sizes(step)
+        if buffers := int(self.bytes[0][BUFFER, step]):
+            sizes.append(("buffers of the step", buffers))
+        sizes.sort(key=lambda row: -row[1])
+        return " and ".join(f"{label(name, 32)} {size:,}" for name, size in sizes[:2])
+
+    def _sizes(self, step: int) -> list[tuple[str, int]]:
+        """Return (name, bytes) of the variables that come and go at a step, the largest first."""
+        bytes_by_name = self.report.memory.live_at(step)
+        sizes = list(bytes_by_name.values())
+        groups = folded(list(bytes_by_name), sizes)
+        rows = [(name, sum(sizes[i] for i in group)) for name, group in groups]
+        return sorted(rows, key=lambda row: -row[1])
 
     @staticmethod
     def _largest_text(sizes: list[tuple[str, int]]) -> str:
@@ -279,7 +290,7 @@ class _Run:
     def ranges(self, count: int) -> list[tuple[str, int, list[tuple[int, int]]]]:
         """Return (name, bytes, ranges of steps) of the `count` largest variables that come and
         go."""
-        return [(label(lane.name, 20), lane.bytes, lane.ranges) for lane in self.passing[:count]]
+        return [(_lane_name(lane.name), lane.bytes, lane.ranges) for lane in self.passing[:count]]
 
     @cached_property
     def passing(self) -> list[_Named]:
@@ -326,6 +337,15 @@ class _Run:
             rows += _rows_of(name, *live)
         rows.sort(key=lambda row: -row[1])
         return rows, rest, pack(_at(self.bytes[0][BUFFER], self.shown(0, per_column, count)))
+
+
+def _lane_name(name: str) -> str:
+    """Return a name beside a lane: its number of variables is never cut."""
+    match = re.fullmatch(r"(.*), (?:replica .*|(\d+) (?:of them|replicas.*))", name)
+    if not match:
+        return label(name, 20)
+    times = f" x {match[2]}" if match[2] else ""
+    return label(match[1], 20 - len(times)) + times
 
 
 def _rows_of(name: str, numbers: Array, sizes: Array) -> list[tuple[str, int, list[Range]]]:
@@ -564,9 +584,10 @@ def _title(runs: list[_Run]) -> str:
         step = int(np.argmax(height))
         steps = tiles_named(np.flatnonzero(height == height[step]) + 1, "step")
         always = 100 * int(runs[0].bytes[0][ALWAYS, step]) / (peaks[0] or 1)
-        rest = f", {always:.1f} % of them always live"
+        largest = runs[0].largest_at(step)
+        rest = f", {always:.1f} % always live" + f", then {largest}" * bool(largest)
         if not runs[0].always:
-            rest = " without what is always live"
+            rest = " without what is always live" + f"; the largest: {largest}" * bool(largest)
         first = "first " if steps.startswith("steps") else ""
         return f"Most is live in {steps}, {first}{runs[0].names[step]}: {peaks[0]:,} bytes{rest}"
     change = 100 * abs(peaks[1] - peaks[0]) / peaks[0] if peaks[0] else 0.0

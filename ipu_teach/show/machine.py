@@ -254,8 +254,8 @@ def _ladder_heading(target: Target) -> str:
     """Return the numbers and the bandwidths of rungs and rails, and their sum."""
     rungs, rails = rungs_and_rails(target, target.num_ipus)
     rung, rail = _link_rates(target)
-    parts = [f"{counted(rungs, 'rung')} of {rung}"]
-    parts += [f"{counted(rails, 'rail')} of {rail}"] if rails else []
+    parts = [f"{counted(rungs, 'rung')} (upright) of {rung}"]
+    parts += [f"{counted(rails, 'rail')} (level) of {rail}"] if rails else []
     total = rate(pipes(target, target.num_ipus)[2])
     together = f", together {total}" if rungs + rails > 1 else ""
     return f"{' and '.join(parts)}{together}, each way"

@@ -173,9 +173,10 @@ def _title(lines: list[NumberLine], value: float) -> str:
     furthest = [line.name for line in holding if abs(line.lands - value) == distance]
     if distance:
         names = " and ".join(furthest)
-        most = "at most " * (len(furthest) < len(lines))
+        lands = next(line.lands for line in holding if line.name == furthest[0])
+        most = f", the most of {len(lines)} dtypes" * (len(furthest) < len(lines))
         subject = f"{value:.9g}" if not cannot else "it"
-        parts.append(f"{subject} lands {most}{distance:.3g} off, in {names}")
+        parts.append(f"{subject} becomes {lands:.9g} as {names}, off by {distance:.3g}{most}")
     elif furthest:
         parts.append(f"{value:.9g} is a number of {', '.join(furthest)}")
     return "; ".join(parts)

@@ -177,7 +177,7 @@ def _cell_labels(scene: Scene, mark: Cells, codes: Array) -> Iterator[Shape]:
     for cell, code in enumerate(codes.tolist()):
         letter = scene.codes[code].letter
         name = mark.labels[cell] if mark.labels else f"{cell}"
-        name_fits = NAME * len(name) < mark.side
+        name_fits = NAME * len(name) + 3 < mark.side
         font_size = 12 if has_large_text else 11
         shows_both = bool(has_two_lines and letter and name_fits)
         text = name if name_fits and (shows_both or not letter) else letter
@@ -221,7 +221,13 @@ def _lanes(
     if mark.heading:
         yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
         span_text = f"{number(drawing.span)} {drawing.unit}"
-        yield Words(mark.right, mark.y - 8, span_text, anchor="end", ink="soft")
+        # the length is written where the lanes end, unless the heading has no room beside it
+        end = max(
+            mark.width * (drawing.span / full_span if full_span else 1),
+            OF_HEADING * len(mark.heading + span_text) + 16,
+        )
+        right = mark.x + min(mark.width, end)
+        yield Words(right, mark.y - 8, span_text, anchor="end", ink="soft")
     bottom = mark.bottom
     yield Stroke(((mark.x, mark.y), (mark.x, bottom)), 1, "line")
     yield Stroke(((mark.right, mark.y), (mark.right, bottom)), 1, "line")
@@ -322,11 +328,17 @@ def _message(cells: Cells, message: Message, width: float, folded: bool) -> Iter
             if len(to_x) == 1
             else ((x + receiver_x) / 2, (y + receiver_y) / 2)
         )
+        distance = ((x - receiver_x) ** 2 + (y - receiver_y) ** 2) ** 0.5
+        near = 0.3 * distance  # between neighbours the arrow reaches into both squares
         line = (
-            _toward((x, y), middle, 0.28 * cells.side),
+            _toward((x, y), middle, min(near, 0.28 * cells.side)),
             middle,
-            _toward((receiver_x, receiver_y), middle, half_side + min(1, 0.03 * cells.side)),
+            _toward(
+                (receiver_x, receiver_y), middle, min(near, half_side + min(1, 0.03 * cells.side))
+            ),
         )
+        # a head is five times as long as its line is wide, and shorter than the arrow
+        width = min(width, 0.05 * distance)
         yield Stroke(
             line if len(to_x) == 1 else line[::2], width if len(to_x) == 1 else 0.8, arrow=True
         )
@@ -784,19 +796,35 @@ def caption(scene: Scene, frame: int) -> Iterator[Shape]:
     top = y + 14 + LINE * note_lines(scene)
     for code, x, row in legend_places(scene):
         yield Boxes(code, rectangles(x, top + LEGEND_ROW * row, 14.0, 14.0))
+    lettered = lettered_codes(scene)
     for code, x, row in legend_places(scene):
-        yield Words(x + 19, top + LEGEND_ROW * row + 11, legend_words(scene, code), ink="soft")
+        if code in lettered and scene.codes[code].letter:
+            letter = scene.codes[code].letter
+            yield Words(x + 7, top + LEGEND_ROW * row + 11, letter, 11, anchor="middle", ink=code)
+    for code, x, row in legend_places(scene):
+        yield Words(x + 19, top + LEGEND_ROW * row + 11, scene.codes[code].name, ink="soft")
 
 
 LEGEND_ROW = 20.0
+OF_HEADING = 6.6  # the approximate width of a letter in a heading
 TITLE_SIZE, TITLE_LINE, OF_TITLE = 16, 22.0, 76  # Font size, height of a line, letters in a line.
 LINE = 18.0  # The height of a line of text.
 MOST_LINES = 3  # The note has at most this many lines.
 
 
-def legend_words(scene: Scene, code: int) -> str:
-    """Return the letter and the name of a code, as the legend shows them."""
-    return f"{scene.codes[code].letter} {scene.codes[code].name}".strip()
+def lettered_codes(scene: Scene) -> set[int]:
+    """Return the codes whose letters are in cells, in one still or another."""
+    names = {
+        mark.name
+        for mark in scene.marks
+        if isinstance(mark, Board) or (isinstance(mark, Cells) and mark.side >= SMALLEST_LABEL)
+    }
+    codes: set[int] = set()
+    for still in scene.stills:
+        for name in names & still.cells.keys():
+            first, _, then = still.cells[name]
+            codes.update(np.unique(np.append(first, then)).tolist())
+    return codes
 
 
 def legend_places(scene: Scene) -> list[tuple[int, float, int]]:
@@ -805,7 +833,7 @@ def legend_places(scene: Scene) -> list[tuple[int, float, int]]:
     x = 16.0
     row = 0
     for code in scene.legend:
-        width = 34 + 6.6 * len(legend_words(scene, code))
+        width = 34 + 6.6 * len(scene.codes[code].name)
         if x > 16 and x + width > WIDTH:
             x = 16.0
             row = row + 1

@@ -178,6 +178,8 @@ class _Picture:
             heading = f"{count} of {counted(len(self.cells.held), 'tile')}"
         if len(self.cells.titles) == 1:
             heading += f"; {label(self.cells.titles[0], 32)}, {spans[0]}"
+        if self.cells.left.any():
+            heading += "; +n: n more elements"
         return Board(
             "board",
             heading,
@@ -300,8 +302,8 @@ class _Picture:
         moved = [m for m in still.flows.get("messages", ()) if m.source >= 0 <= int(m.receivers[0])]
         changing, drawn = self._changing(place)
         numbers = counted(changing, "number") + " change" + "s" * (changing == 1)
-        marked = f"; {drawn:,} are drawn" if drawn < changing else ""
-        marked = f" (thick lines{marked})" if drawn else ""
+        marked = f", {drawn:,} of them drawn" if 0 < drawn < changing else ""
+        marked += " (thick lines)" if drawn else ""
         if not moved:
             return f"In {name} {numbers}{marked}; no drawn number moves between tiles"
         is_far = self.cells.ipus > 1 and still.code == STATE[LINKS]

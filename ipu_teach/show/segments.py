@@ -28,7 +28,7 @@ from ipu_teach.types import Array
 WAIT = STATES.index(palette.WAIT)
 MOST_TOLD = 16  # A text lists at most this many IPUs.
 MOST_NAMED = 4  # A text names at most this many tiles, steps or IPUs; of more, the first two.
-STRETCH = "a stretch is the steps between two meetings of all IPUs"
+STRETCH = "a stretch is the steps between two syncs of all IPUs"
 MOST_ENDS = 8  # At most this many IPUs have their number beside their lanes.
 
 

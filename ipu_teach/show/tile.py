@@ -271,8 +271,8 @@ def _scene(
     rows = _code(model, used, steps.all_vertices)
     codelets = "a vertex of each codelet"
     if len(used) > MOST_CODELETS:
-        codelets = f"a vertex of each of the costliest {MOST_CODELETS} of {len(used)} codelets"
-    heading = f"its memory: {bytes_:,} of {limit:,} bytes"
+        codelets = f"the costliest {MOST_CODELETS} of {len(used)} codelets"
+    heading = f"its memory: {bytes_:,} of {limit:,} bytes, its variables first"
     labels = tuple(f"worker {i}" for i in range(workers))
     lanes_ = Lanes("workers", "its workers, in turn", count=workers, labels=labels)
     panels.put(lanes_, left=80, high=20.0 * min(workers, 12))

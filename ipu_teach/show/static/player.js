@@ -535,7 +535,7 @@ function live(root, scene) {
     if (moving) {
       const group = groups[frame], last = group + 1 < starts.length ? starts[group + 1] : count;
       const where = `${scene.group} ${words(group + 1)} of ${words(starts.length)}`;
-      const part = scene.part || "phase", phase = phased ? `, ${part} ${frame - starts[group] + 1} of ${last - starts[group]}` : "";
+      const part = scene.group === "stretch" ? "part" : "phase", phase = phased ? `, ${part} ${frame - starts[group] + 1} of ${last - starts[group]}` : "";
       const long = s.cycles ? `, ${words(s.cycles)} modelled cycles` : "";
       const what = `${s.label}${long}${s.note && `; ${s.note}`}`;
       return `${where[0].toUpperCase()}${where.slice(1)}${phase}. ${what}.`;
