@@ -348,14 +348,13 @@ class _Builder:
         panels.put(replace(self.cells.grid, key=cells))
         panels.marks.append(Flows("messages", "tiles"))
         ends = self.phases.ends_of(SIDE)
-        high = SIDE
+        down = 0
         if self.has_slowest:
             heading = f"the slowest tile of each phase; below, {self.phases.by_tile.mean_text}"
             say = "the slowest tile of each phase"
             mark = Lanes("slowest", heading, count=1, labels=("slowest",), say=say)
             panels.put(mark, left=LANES_X, high=20)
-            panels.below(6)
-            high, ends, heading = SIDE - 26, ("means", "fastest"), ""
+            down, ends, heading = 26, ("means", "fastest"), ""
         elif self.phases.is_sorted:
             heading = f"slowest first in each IPU, {self.phases.by_tile.mean_text}"
         else:
@@ -365,7 +364,7 @@ class _Builder:
             lanes = Lanes("lanes", heading, count=self.phases.lanes, key=cells, ends=ends)
         else:
             lanes = Lanes("lanes", heading, count=self.phases.lanes, ends=ends)
-        panels.put(lanes, left=LANES_X, high=high)
+        panels.put(lanes, left=LANES_X, down=down, high=SIDE - down)
         if self.beyond:
             say = " and ".join(self.beyond).replace("host", "the host")
             panels.below(6)

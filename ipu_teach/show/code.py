@@ -61,6 +61,7 @@ FORMULAS = (
     "The cycles of a library's vertex come from a formula, here with the numbers of a vertex; ceil "
     "rounds up, // rounds down. docs/model.md has the sources."
 )
+NO_LINE = "no line has them"  # the end of the reason why cycles belong to no line
 WIDEST_TEXT = 58  # characters of a formula in a row
 MOST_SIZES = 6  # of vertices, with a formula each
 COLUMNS: tuple[str, ...] = ("times", "cycles", "share")
@@ -378,11 +379,11 @@ def _priced(groups_run: GroupsRun, target: Target) -> tuple[int, LineCosts]:
 def why(codelet: type[Vertex], is_estimated: bool = False) -> str:
     """Return the reason why the cycles of a codelet, or an estimate of them, belong to no line."""
     if is_estimated:
-        return "set by the program for the vertex (set_perf_estimate): no line has them"
+        return f"set by the program for the vertex (set_perf_estimate): {NO_LINE}"
     return (
-        "by a formula of PopLibs: no line has them"
+        f"by a formula of PopLibs: {NO_LINE}"
         if of_library(codelet)
-        else "they depend on data: no line has them"
+        else f"they depend on data: {NO_LINE}"
     )
 
 
@@ -412,6 +413,9 @@ def _view(
     if worst is not None:
         worst_line = f"; most in line {worst[1].rstrip(':')}, {percent(worst[3])}"
         title = f"Line {worst[1].partition(':')[0]} takes {percent(worst[3])} of {name}"
+        without = sum(share for depth, text, _, share, _ in rows if depth and NO_LINE in text)
+        if without > worst[3]:
+            title += f", more than any other; {percent(without)} belong to no line"
     elif by_size:
         costliest = next(iter(by_size))
         worst_line = (

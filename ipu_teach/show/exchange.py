@@ -447,7 +447,7 @@ def _note(exchange: Exchange, per_ipu: int) -> str:
     delivered = np.bincount(exchange.sender, exchange.size_bytes).astype(np.int64)
     received = np.bincount(exchange.receiver, exchange.size_bytes).astype(np.int64)
     return (
-        f"{name[0].upper()}{name[1:]}, {meaning}: {exchange.total:,} bytes arrive from "
+        f"{name}, {meaning}: {exchange.total:,} bytes arrive from "
         f"{counted(len(transfers), 'message')}{of_bytes}"
         f"{f', between {pairs:,} pairs of tiles' * several}"
         f"{f', {how_many} over links between IPUs' * bool(over)}; "

@@ -341,11 +341,11 @@ class _Run:
 
 def _lane_name(name: str) -> str:
     """Return a name beside a lane: its number of variables is never cut."""
-    match = re.fullmatch(r"(.*), (?:replica .*|(\d+) (?:of them|replicas.*))", name)
+    match = re.fullmatch(r"(.*), (?:replica (\d+ of \d+)|(\d+) (?:of them|replicas.*))", name)
     if not match:
         return label(name, 20)
-    times = f" x {match[2]}" if match[2] else ""
-    return label(match[1], 20 - len(times)) + times
+    times = f" ({match[2] or match[3]})"
+    return label(match[1], 22 - len(times)) + times
 
 
 def _rows_of(name: str, numbers: Array, sizes: Array) -> list[tuple[str, int, list[Range]]]:
@@ -474,7 +474,8 @@ def _put_lanes(panels: Panels, lanes: list[Lane], runs: list[_Run], span: int) -
     """Put a lane for each variable, on an axis of `span` steps or cycles."""
     live = Lanes(
         "live",
-        "the largest variables that come and go",
+        "the largest variables that come and go"
+        + "; (n): n of one name" * any(re.search(r" \(\d+\)", name) is not None for name, *_ in lanes),
         count=len(lanes),
         labels=tuple(name for name, *_ in lanes),
         say="{label}: {bytes} bytes on all tiles together",

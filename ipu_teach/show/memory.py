@@ -369,9 +369,9 @@ def _note(report: Report, total: Array) -> str:
     always = int(report.memory.always_live_bytes_per_tile[fullest])
     over = int((total > limit).sum())
     tiles = np.flatnonzero(total == total[fullest])
-    who = f"The fullest tile is {fullest}"
+    who = f"the fullest tile is {fullest}"
     if len(tiles) > 1:
-        who = f"The fullest are {tiles_named(tiles)}"
+        who = f"the fullest are {tiles_named(tiles)}"
     text = (
         f"{who}: {int(total[fullest]):,} of {limit:,} bytes "
         f"({100 * total[fullest] / limit:.1f} %), {always:,} always live"

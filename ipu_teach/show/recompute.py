@@ -297,7 +297,8 @@ def _dots(
         shapes.append(Boxes(code, rectangles(x[i] - 5, y[i] - 5, 10.0, 10.0)))
     named: list[tuple[float, float, float]] = []  # the places of names: left, right, baseline
     for i in sorted(range(len(names)), key=lambda i: (i != chosen, beaten[i])):
-        at = (float(x[i]), float(y[i]) - 10)
+        # a name is above its dot, or below it where the heading is
+        at = (float(x[i]), float(y[i]) + (-10 if y[i] > 12 else 20))
         same = [k for k in range(len(names)) if (x[k], y[k]) == (x[i], y[i])]
         if i != chosen and (chosen in same or i != same[0]):
             continue

@@ -540,7 +540,8 @@ function live(root, scene) {
       const what = `${s.label}${long}${s.note && `; ${s.note}`}`;
       return `${where[0].toUpperCase()}${where.slice(1)}${phase}. ${what}.`;
     }
-    return s.note || scene.title;
+    const said = s.note || scene.title;
+    return `${said[0].toUpperCase()}${said.slice(1)}${said.endsWith(".") ? "" : "."}`;
   }
   // Room for the longest words, so that nothing moves while they change.
   function reserve() {
