@@ -438,8 +438,14 @@ def _title(runs: list[_Run], place: int, worst: _Lost) -> str:
     at `place` of the run."""
     shares = [f"{100 * run.waiting:.1f} %" for run in runs]
     if len(runs) > 1:
+        where = [
+            f", most of it in {short_name(run.title(worst_of(run).stretch), 30)}"
+            * (run.waiting > 0)
+            for run in runs
+        ]
         return (
-            f"Waiting: {shares[0]} of the tiles' time in the first run, {shares[1]} in the second"
+            f"Waiting: {shares[0]} of the tiles' time in the first run{where[0]}; {shares[1]} in "
+            f"the second{where[1]}"
         )
     run = runs[0]
     title = f"{shares[0]} of the tiles' time is waiting"
@@ -461,11 +467,16 @@ def _title(runs: list[_Run], place: int, worst: _Lost) -> str:
     return f"{title}; most is lost {whom}in {where}: {100 * part:.0f} % of the waiting"
 
 
+def worst_of(run: _Run) -> _Lost:
+    """Return the stretch of a run that loses most in all its executions."""
+    return max(run.all, key=lambda lost: lost.runs * lost.mean)
+
+
 def _sentence(runs: list[_Run]) -> str:
     """Return the share of waiting of each run, and the stretch that loses most."""
     sentences = []
     for run in runs:
-        worst = max(run.all, key=lambda lost: lost.runs * lost.mean)
+        worst = worst_of(run)
         head = f"{run.name[0].upper()}{run.name[1:]}, " if len(runs) > 1 else ""
         sentences.append(
             f"{head}{number(run.cycles)} modelled cycles on {tiles_of(run.report)}: "

@@ -177,7 +177,9 @@ def _of_run(report: Report, codelet: type[Vertex] | str | None) -> View:
         other_prices = OTHER[target.codelet_prices]
         others = _priced(groups_run, replace(target, codelet_prices=other_prices))
         columns = ("times", target.codelet_prices, other_prices, "share")
-        totals = [None if rest else others[0] + sum(cycles for *_, cycles in others[1])]
+        totals = [
+            None if rest or estimated else others[0] + sum(cycles for *_, cycles in others[1])
+        ]
         head += f" {target.codelet_prices}" + (
             "" if totals[0] is None else f", {number(totals[0])} {other_prices}"
         )
@@ -379,11 +381,11 @@ def _priced(groups_run: GroupsRun, target: Target) -> tuple[int, LineCosts]:
 def why(codelet: type[Vertex], is_estimated: bool = False) -> str:
     """Return the reason why the cycles of a codelet, or an estimate of them, belong to no line."""
     if is_estimated:
-        return f"set by the program for the vertex (set_perf_estimate): {NO_LINE}"
+        return f"cycles set by the program (set_perf_estimate): {NO_LINE}"
     return (
-        f"by a formula of PopLibs: {NO_LINE}"
+        f"cycles by a formula of PopLibs: {NO_LINE}"
         if of_library(codelet)
-        else f"they depend on data: {NO_LINE}"
+        else f"cycles that depend on data: {NO_LINE}"
     )
 
 

@@ -108,7 +108,11 @@ def _at_ends(
     for name, setting in settings.items():
         last = setting[1] if isinstance(setting, tuple) else setting[-1]
         for value in dict.fromkeys((setting[0], last)):
-            key = f"{name.replace('_', ' ')} = {value:,}" if _is_number(value) else f"{name} = {value}"
+            key = (
+                f"{name.replace('_', ' ')} = {value:,}"
+                if _is_number(value)
+                else f"{name} = {value}"
+            )
             if value == start[name]:
                 at_ends[key] = view
                 continue

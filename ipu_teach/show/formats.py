@@ -132,7 +132,12 @@ def _title(unscaled: Histogram, scaled: Histogram, best: int) -> str:
     """Return the values that the first dtype loses, as they are and times 2**`best`."""
     if best == 0:
         return f"As {unscaled.dtype.__name__} {_lost(unscaled)}"
-    return f"As {unscaled.dtype.__name__} {_lost(unscaled)}; times 2^{best} {_lost(scaled)}"
+    name = unscaled.dtype.__name__
+    if not (unscaled.underflow or unscaled.overflow):
+        return f"{name} keeps all values, and also times each power of two up to 2^{best}"
+    if not (scaled.underflow or scaled.overflow):
+        return f"As {name} {_lost(unscaled)}; times 2^{best} it keeps them all"
+    return f"As {name} {_lost(unscaled)}; times 2^{best} {_lost(scaled)}"
 
 
 def _lost(histogram: Histogram) -> str:

@@ -74,8 +74,8 @@ def _scene(report: Report, max_steps: int) -> Scene:
         (STREAMING, report.streaming_bytes, "that to streaming memory", report.streaming_cycles),
     )
     note = transfers = ", and ".join(
-        f"{counted(size, 'byte')} cross {link} in {number(cycles)} of {number(total)} modelled "
-        f"cycles, {_share(cycles, total)}"
+        f"{counted(size, 'byte')} cross {link} in {number(cycles)} of the device's {number(total)} "
+        f"modelled cycles, {_share(cycles, total)}"
         for _, size, link, cycles in links
         if size
     )
@@ -88,7 +88,7 @@ def _scene(report: Report, max_steps: int) -> Scene:
         clock = "modelled" if trace.modelled else "measured"
         share = f"{100 * trace.starved_share:.1f} %"
         note += f"; the device waits {share} of the {clock} time for functions of the host"
-        title = f"The device waits {share} of the {clock} time for functions of the host"
+        title += f"; the device waits {share} of the {clock} time for functions of the host"
     return panels.scene(
         "host",
         title,

@@ -475,7 +475,8 @@ def _put_lanes(panels: Panels, lanes: list[Lane], runs: list[_Run], span: int) -
     live = Lanes(
         "live",
         "the largest variables that come and go"
-        + "; (n): n of one name" * any(re.search(r" \(\d+\)", name) is not None for name, *_ in lanes),
+        + "; (n): n of one name"
+        * any(re.search(r" \(\d+\)", name) is not None for name, *_ in lanes),
         count=len(lanes),
         labels=tuple(name for name, *_ in lanes),
         say="{label}: {bytes} bytes on all tiles together",
@@ -596,7 +597,11 @@ def _title(runs: list[_Run]) -> str:
     if not change:
         return f"Both runs need equally much {kind} step their peaks"
     comparison = "more" if peaks[1] > peaks[0] else "less"
-    title = f"At its peak the second run needs {change:.1f} % {comparison} {kind} than the first"
+    steps = [int(np.argmax(run.height[0])) + 1 for run in runs]
+    title = (
+        f"At its peak the second run needs {change:.1f} % {comparison} {kind} than the first: "
+        f"{peaks[1]:,} bytes in step {steps[1]:,}, {peaks[0]:,} in step {steps[0]:,}"
+    )
     fits = [int(run.height[1].max()) <= _limit(runs) for run in runs]
     if runs[0].always and fits[0] != fits[1]:
         title += f"; only the {('first', 'second')[fits[1]]} fits in {_limit(runs):,} bytes a tile"

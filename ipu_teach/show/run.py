@@ -26,6 +26,7 @@ from ipu_teach.show.panels import LEFT, RIGHT, Panels
 from ipu_teach.show.report_facts import (
     At,
     resting,
+    short_name,
     tiles_of,
     titled,
 )
@@ -174,6 +175,8 @@ class _Picture:
         changes_of_cell = np.bincount(numbers.cell, minlength=len(self.cells.box))
         count = len(self.cells.tiles)
         heading = counted(count, "tile")
+        ipu = self.cells.tiles // self.report.target.tiles_per_ipu
+        widest = int(np.bincount(ipu).max())  # each IPU has rows of its own
         if count < len(self.cells.held):
             heading = f"{count} of {counted(len(self.cells.held), 'tile')}"
         if len(self.cells.titles) == 1:
@@ -185,7 +188,7 @@ class _Picture:
             heading,
             count=len(self.cells.box),
             tiles=tuple(self.cells.tiles.tolist()),
-            across=min(count, 2 if count <= 4 else 4 if count <= 16 else 8),
+            across=min(widest, 2 if count <= 4 else 4 if count <= 16 else 8),
             high=HEAD + ROW * len(self.tracks) + FOOT,
             width=456 - LEFT + (GUTTER if self.cells.ipus > 1 else 0.0),
             per=tuple(self.cells.per.tolist()),
@@ -298,7 +301,7 @@ class _Picture:
         still = max(
             (resting_at, *in_step), key=lambda still: _bytes_moved(still, still is resting_at)
         )
-        name = label(resting_at.label.partition(": ")[2], 40)
+        name = short_name(resting_at.label.partition(": ")[2], 48)
         moved = [m for m in still.flows.get("messages", ()) if m.source >= 0 <= int(m.receivers[0])]
         changing, drawn = self._changing(place)
         numbers = counted(changing, "number") + " change" + "s" * (changing == 1)

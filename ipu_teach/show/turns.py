@@ -126,7 +126,9 @@ def _found(name: str, observation: Observed) -> str:
         else ""
     )
     iterations = counted(observation.turned, "iteration")
-    return f"{name} has {iterations} of its loops{of_all}; each row has what one stored"
+    stores = any(held for turn in observation.turns for held in turn.stored.values())
+    rows = "each row has what one stored" if stores else "none of them stores an element"
+    return f"{name} has {iterations} of its loops{of_all}; {rows}"
 
 
 def _sentence(
@@ -151,8 +153,8 @@ def _sentence(
         )
     if num_rows < observation.turned:
         sentence += (
-            f" Shown are iterations {start + 1:,} to {start + num_rows:,}, in the order in which they "
-            "began."
+            f" Shown are iterations {start + 1:,} to {start + num_rows:,}, in the order in which "
+            "they began."
         )
     return sentence
 
