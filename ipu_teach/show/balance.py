@@ -439,7 +439,7 @@ def _title(runs: list[_Run], place: int, worst: _Lost) -> str:
     shares = [f"{100 * run.waiting:.1f} %" for run in runs]
     if len(runs) > 1:
         where = [
-            f", most of it in {short_name(run.title(worst_of(run).stretch), 30)}"
+            f", the largest part in {short_name(run.title(worst_of(run).stretch), 30)}"
             * (run.waiting > 0)
             for run in runs
         ]
