@@ -329,13 +329,11 @@ def _message(cells: Cells, message: Message, width: float, folded: bool) -> Iter
             else ((x + receiver_x) / 2, (y + receiver_y) / 2)
         )
         distance = ((x - receiver_x) ** 2 + (y - receiver_y) ** 2) ** 0.5
-        near = 0.3 * distance  # between neighbours the arrow reaches into both squares
+        is_near = distance < 1.5 * cells.side  # then the arrow begins in the middle of the sender
         line = (
-            _toward((x, y), middle, min(near, 0.28 * cells.side)),
+            _toward((x, y), middle, 0.0 if is_near else 0.28 * cells.side),
             middle,
-            _toward(
-                (receiver_x, receiver_y), middle, min(near, half_side + min(1, 0.03 * cells.side))
-            ),
+            _toward((receiver_x, receiver_y), middle, half_side + min(1, 0.03 * cells.side)),
         )
         # a head is five times as long as its line is wide, and shorter than the arrow
         width = min(width, 0.05 * distance)
@@ -796,13 +794,9 @@ def caption(scene: Scene, frame: int) -> Iterator[Shape]:
     top = y + 14 + LINE * note_lines(scene)
     for code, x, row in legend_places(scene):
         yield Boxes(code, rectangles(x, top + LEGEND_ROW * row, 14.0, 14.0))
-    lettered = lettered_codes(scene)
+    words = legend_words(scene)
     for code, x, row in legend_places(scene):
-        if code in lettered and scene.codes[code].letter:
-            letter = scene.codes[code].letter
-            yield Words(x + 7, top + LEGEND_ROW * row + 11, letter, 11, anchor="middle", ink=code)
-    for code, x, row in legend_places(scene):
-        yield Words(x + 19, top + LEGEND_ROW * row + 11, scene.codes[code].name, ink="soft")
+        yield Words(x + 19, top + LEGEND_ROW * row + 11, words[code], ink="soft")
 
 
 LEGEND_ROW = 20.0
@@ -812,7 +806,14 @@ LINE = 18.0  # The height of a line of text.
 MOST_LINES = 3  # The note has at most this many lines.
 
 
-def lettered_codes(scene: Scene) -> set[int]:
+def legend_words(scene: Scene) -> dict[int, str]:
+    """Return the name of each code of the legend, after its letter if cells have that."""
+    lettered = _lettered(scene)
+    codes = ((code, scene.codes[code]) for code in scene.legend)
+    return {i: f"{code.letter * (i in lettered)} {code.name}".strip() for i, code in codes}
+
+
+def _lettered(scene: Scene) -> set[int]:
     """Return the codes whose letters are in cells, in one still or another."""
     names = {
         mark.name
@@ -832,8 +833,8 @@ def legend_places(scene: Scene) -> list[tuple[int, float, int]]:
     entries = []
     x = 16.0
     row = 0
-    for code in scene.legend:
-        width = 34 + 6.6 * len(scene.codes[code].name)
+    for code, words in legend_words(scene).items():
+        width = 34 + 6.6 * len(words)
         if x > 16 and x + width > WIDTH:
             x = 16.0
             row = row + 1

@@ -190,29 +190,6 @@ EXTRA.board = (kit) => {
       corners(...spot(focus()), side, side);
     },
 
-    detail(mark, s, progress, frame) {
-      const { ink, soft } = kit.ink, b = box(focus()), now = at(before(frame)),
-        old = s.cycles ? now : at(frame - 1);
-      write(`tile ${board.tiles[b]} holds`, mark.x, mark.y - 8, 12, "left", soft);
-      const cells = [...Array(n).keys()].filter((i) => box(i) === b), fit = mark.height / LINE | 0;
-      const shown = cells.length <= fit ? cells : cells.slice(0, fit - 1),
-        right = mark.x + mark.width;
-      shown.forEach((i, k) => {
-        const y = mark.y + 12 + LINE * k;
-        write(cellName(i), mark.x, y, 12, "left", i === focus() ? ink : soft);
-        write(short(texts[now[i]], 60), right, y, 12, "right", ink);
-        if (kit.at <= 0 || old[i] === now[i]) return;
-        const was = short(texts[old[i]], 60);
-        write(was, right - 70, y, 12, "right", soft);
-        pen.strokeStyle = soft;
-        pen.lineWidth = 1;
-        line(right - 70 - pen.measureText(was).width, y - 4, right - 70, y - 4);
-      });
-      if (shown.length < cells.length)
-        write(`and ${words(cells.length - shown.length)} more`, mark.x,
-          mark.y + 12 + LINE * shown.length, 12, "left", soft);
-    },
-
     trail(mark, s, progress, frame) {
       const { ink, soft, line: thin } = kit.ink, i = focus(), mine = changesOf(i);
       const values = [unpack(first, n)[i], ...mine.map((k) => textOf[k])]

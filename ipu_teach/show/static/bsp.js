@@ -49,11 +49,10 @@ EXTRA.bsp = (kit) => {
           for (const end of receivers.map(middle)) {
             const [x, y] = start, [u, v] = end, bow = one ? 0.18 : 0;
             const bend = [(x + u) / 2 + bow * (v - y), (y + v) / 2 - bow * (u - x)];
-            // between neighbours the arrow reaches into both squares
-            const near = 0.3 * Math.hypot(u - x, v - y);
-            arrow(pen, toward(start, bend, Math.min(near, 0.28 * cells.side)), bend,
-              toward(end, bend, Math.min(near, half + Math.min(1, 0.03 * cells.side))),
-              one ? thick : 0.8);
+            // between neighbours the arrow begins in the middle of the sender
+            const near = Math.hypot(u - x, v - y) < 1.5 * cells.side;
+            arrow(pen, toward(start, bend, near ? 0 : 0.28 * cells.side), bend,
+              toward(end, bend, half + Math.min(1, 0.03 * cells.side)), one ? thick : 0.8);
           }
         }
         pen.globalAlpha = 1;
