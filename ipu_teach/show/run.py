@@ -253,10 +253,10 @@ class _Picture:
     def _notes(self, device_steps: int) -> tuple[str, ...]:
         """Return the notes: how to read the picture, and what it leaves out."""
         notes = [
-            "Values are those of the run, cycles are modelled. Each beat plays equally long; the "
-            "strip below is to scale.",
-            "A message is under way until its receiver has all that it waits for; the order of "
-            "messages is not modelled.",
+            "Values are of the run, cycles are modelled. Phases play equally long; the strip is to "
+            "scale.",
+            "A message is under way until its receiver has all it waits for; their order is not "
+            "modelled.",
         ]
         steps_run = (
             len(self.recording.steps) - self.recording.steps.count(BY_HOST) + self.recording.missed
