@@ -626,7 +626,7 @@ def test_a_machine_is_as_wide_as_its_figures() -> None:
         == "1.22 TB/s"
     )
     assert rows["a tile", "exchange"]["figure"] == "5.32 GB/s a tile, each way (4 bytes a cycle)"
-    assert rows["a tile", "exchange"]["source"].startswith("derived from Graphcore's tutorial 6: ")
+    assert rows["a tile", "exchange"]["source"].startswith("derived from tutorial 6: ")
     # of each size a picture, its pipes as wide as their bandwidth
     for level, ipus in enumerate((0, 1, 4, 16, 64)):
         scale, drawn = 24 / max(pipes(target, ipus)), {}
@@ -644,7 +644,7 @@ def test_a_machine_is_as_wide_as_its_figures() -> None:
     )
     assert zoom.told[5] == (
         "an IPU, exchange: 7.83 TB/s, modelled; 5.32 GB/s a tile, each way (4 bytes a cycle); derived from "
-        "tut6: its planner costs come out only with 4."
+        "tutorial 6: its planner costs come out only with 4."
     )
     assert zoom.told[2] == "a tile, links: none."
 

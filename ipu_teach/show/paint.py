@@ -219,15 +219,18 @@ def _lanes(
     )
     full_span = mark.axis or drawing.span  # in the unit of the drawing
     if mark.heading:
-        yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
         span_text = f"{number(drawing.span)} {drawing.unit}"
+        needed = OF_HEADING * len(mark.heading + span_text) + 16
         # the length is written where the lanes end, unless the heading has no room beside it
-        end = max(
-            mark.width * (drawing.span / full_span if full_span else 1),
-            OF_HEADING * len(mark.heading + span_text) + 16,
-        )
-        right = mark.x + min(mark.width, end)
-        yield Words(right, mark.y - 8, span_text, anchor="end", ink="soft")
+        drawn = mark.width * (drawing.span / full_span if full_span else 1)
+        right = mark.x + min(mark.width, max(drawn, needed))
+        first, _, rest = mark.heading.partition("; ")
+        has_two_lines = needed > mark.width and bool(rest)
+        y = mark.y - (23 if has_two_lines else 8)
+        yield Words(mark.x, y, first if has_two_lines else mark.heading, ink="soft")
+        yield Words(right, y, span_text, anchor="end", ink="soft")
+        if has_two_lines:
+            yield Words(mark.x, mark.y - 8, rest, ink="soft")
     bottom = mark.bottom
     yield Stroke(((mark.x, mark.y), (mark.x, bottom)), 1, "line")
     yield Stroke(((mark.right, mark.y), (mark.right, bottom)), 1, "line")
