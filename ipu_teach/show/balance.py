@@ -438,14 +438,14 @@ def _title(runs: list[_Run], place: int, worst: _Lost) -> str:
     at `place` of the run."""
     shares = [f"{100 * run.waiting:.1f} %" for run in runs]
     if len(runs) > 1:
-        where = [
+        parts = [
             f", the largest part in {short_name(run.title(worst_of(run).stretch), 30)}"
             * (run.waiting > 0)
             for run in runs
         ]
         return (
-            f"Waiting: {shares[0]} of the tiles' time in the first run{where[0]}; {shares[1]} in "
-            f"the second{where[1]}"
+            f"Waiting: {shares[0]} of the tiles' time in the first run{parts[0]}; {shares[1]} in "
+            f"the second{parts[1]}"
         )
     run = runs[0]
     title = f"{shares[0]} of the tiles' time is waiting"

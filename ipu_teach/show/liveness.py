@@ -597,10 +597,10 @@ def _title(runs: list[_Run]) -> str:
     if not change:
         return f"Both runs need equally much {kind} step their peaks"
     comparison = "more" if peaks[1] > peaks[0] else "less"
-    steps = [int(np.argmax(run.height[0])) + 1 for run in runs]
+    at = [int(np.argmax(run.height[0])) + 1 for run in runs]
     title = (
         f"At its peak the second run needs {change:.1f} % {comparison} {kind} than the first: "
-        f"{peaks[1]:,} bytes in step {steps[1]:,}, {peaks[0]:,} in step {steps[0]:,}"
+        f"{peaks[1]:,} bytes in step {at[1]:,}, {peaks[0]:,} in step {at[0]:,}"
     )
     fits = [int(run.height[1].max()) <= _limit(runs) for run in runs]
     if runs[0].always and fits[0] != fits[1]:

@@ -50,7 +50,7 @@ EXTRA.messages = (kit, shown) => {
       const { ink, soft } = kit.ink, b = box(focus()), now = at(before(frame)),
         old = s.cycles ? now : at(frame - 1);
       write(`tile ${board.tiles[b]} holds`, mark.x, mark.y - 8, 12, "left", soft);
-      const cells = [...Array(n).keys()].filter((i) => box(i) === b), fit = mark.height / LINE | 0;
+      const cells = [...Array(board.count).keys()].filter((i) => box(i) === b), fit = mark.height / LINE | 0;
       const shown = cells.length <= fit ? cells : cells.slice(0, fit - 1),
         right = mark.x + mark.width;
       shown.forEach((i, k) => {
