@@ -277,7 +277,10 @@ class _Builder:
             place, ipu_wait = wait
             edges = self.phases.edges(self.phases.stretches[int(self.phases.order[place])])
             last = max(k for k, begin in enumerate(edges[:-1]) if begin < ipu_wait.end)
-            return firsts[place] + last, f"The longest wait: {ipu_wait.text(place)}"
+            is_cut = len(firsts) < len(self.phases.order)
+            return firsts[place] + last, (
+                f"The longest wait{' drawn' * is_cut}: {ipu_wait.text(place)}"
+            )
 
         waits = {still: self._lost_in(still, stills_of) for still in set(numbers)}
 

@@ -96,7 +96,9 @@ def explore(build: Callable[..., View], **settings: Setting) -> Explore:
     at_ends = _at_ends(build, settings, start, view)
     longest = max(axis_of(view), *map(axis_of, at_ends.values()))
     ends = "; ".join(f"with {setting}: {end.scene.title}" for setting, end in at_ends.items())
-    return Explore(build, settings, start, with_axis(view, longest), f"W{ends[1:]}.")
+    drawn = ", ".join(f"{name.replace('_', ' ')} = {value}" for name, value in start.items())
+    text = f"Drawn with {drawn}. W{ends[1:]}."
+    return Explore(build, settings, start, with_axis(view, longest), text)
 
 
 def _at_ends(

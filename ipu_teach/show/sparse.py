@@ -328,7 +328,7 @@ def crossing(cycles: Mapping[str, Mapping[float, float]], unit: str = "modelled 
         for name, won in zip(names[1:], wins, strict=True)
     ]
     first = f"{names[0][:1].upper()}{names[0][1:]}"
-    sentence = f"{first} is overtaken {', '.join(by)}."
+    sentence = f"{first} is overtaken {', '.join(by)}, of the densities measured."
     if not any(wins):
         sentence = f"{first} is never overtaken, down to density {labels[-1]}."
     panels = Panels()
