@@ -81,7 +81,9 @@ def _scene(report: Report, max_steps: int) -> Scene:
     )
     longest = max(links, key=lambda link: link[-1])[0]
     sentences = [trace.sentence()] if trace.events else []
-    share = _share(sum(link[-1] for link in links), total)
+    # where the host's times are modelled, the run includes the waiting for its functions
+    starved = trace.starved_share if trace.modelled else 0.0
+    share = _share(sum(link[-1] for link in links) * (1 - starved), total)
     memory = " or streaming memory" if report.streaming_bytes else ""
     title = f"{share[:1].upper()}{share[1:]} of the run is transfer with the host{memory}"
     if trace.starved_share:
