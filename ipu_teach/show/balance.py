@@ -456,7 +456,8 @@ def _title(runs: list[_Run], place: int, worst: _Lost) -> str:
     name = run.title(worst.stretch)
     where = short_name(name, 40)
     has_namesake = sum(run.title(lost.stretch) == name for lost in run.all) > 1
-    if run.several or has_namesake or worst.runs == 1:
+    is_one_of_several = worst.runs == 1 and len(run.order) > 1
+    if run.several or has_namesake or is_one_of_several:
         step = f", {where}" if len(worst.stretch.steps) == 1 else ""
         where = f"{run.group} {place + 1:,}{step}"
     if worst.runs > 1:  # the share is of all of them, the picture shows one
