@@ -141,7 +141,8 @@ def test_a_sweep_of_figures_is_a_line() -> None:
     )
     assert (
         repr(view)
-        == "4 runs side by side: least tiles = 4 and 1 more, 2.5 ms; most tiles = 1, 10, 4.00 times as much."
+        == "4 runs side by side: least tiles = 4 and 1 more, 2.5 ms; most tiles = 1, 10, 4.00 times as much; "
+        "figures do not say what limits a run, reports do."
     )
     assert view.data[1] == {"run": "tiles = 2", "ms": "4"} and not view.scene.legend
     assert repr(show.sweep({"a": 0})) == "1 run side by side: each 0 modelled cycles."
@@ -290,7 +291,7 @@ def test_the_host_stands_beside_the_device() -> None:
     )
     assert repr(view).startswith(
         "The host beside the device: 6,656 bytes cross the link in "
-        f"{report.host_exchange_cycles:,} of {report.total_cycles:,} modelled cycles, "
+        f"{report.host_exchange_cycles:,} of the device's {report.total_cycles:,} modelled cycles, "
         f"{100 * report.host_exchange_cycles / report.total_cycles:.1f} %. 4 events of"
     )
     assert view.data == [
@@ -487,12 +488,15 @@ def test_where_a_value_lands() -> None:
     assert "F143, 0] cannot hold it, its largest is 240" in repr(show.numbers(F143, value=1000))
     assert "FLOAT holds 0, exactly" in repr(show.numbers(FLOAT, value=0))
     titles = {
-        (0.1, FLOAT, HALF, F143): "0.1 lands at most 0.00156 off, in QUARTER[F143, 0]",
-        (0.1, HALF): "0.1 lands 2.44e-05 off, in HALF",
-        (0.1, HALF, HALF): "0.1 lands 2.44e-05 off, in HALF and HALF",  # a tie
+        (0.1, FLOAT, HALF, F143): (
+            "0.1 becomes 0.1015625 as QUARTER[F143, 0], off by 0.00156, the most of 3 dtypes"
+        ),
+        (0.1, HALF): "0.1 becomes 0.0999755859 as HALF, off by 2.44e-05",
+        (0.1, HALF, HALF): "0.1 becomes 0.0999755859 as HALF and HALF, off by 2.44e-05",  # a tie
         (0.5, FLOAT, F143): "0.5 is a number of FLOAT, QUARTER[F143, 0]",
         (1000.1, FLOAT, HALF, F143): (
-            "QUARTER[F143, 0] cannot hold 1000.1; it lands at most 0.1 off, in HALF"
+            "QUARTER[F143, 0] cannot hold 1000.1; it becomes 1000 as HALF, off by 0.1, the most of "
+            "3 dtypes"
         ),
         (1000.0, HALF, F143): "QUARTER[F143, 0] cannot hold 1000; 1000 is a number of HALF",
         (1e6, HALF, F143): "HALF and QUARTER[F143, 0] cannot hold 1000000",
@@ -569,7 +573,9 @@ def test_the_title_of_formats_says_which_values_are_lost_counted_one_by_one() ->
             lost.append(words)
         title = f"As QUARTER[F143, 0] {lost[0]}"
         if factors[1] != 1:
-            title += f"; {view.scene.stills[view.scene.poster].label} {lost[1]}"
+            keeps_all = lost[1].startswith("none become 0 or too")
+            rest = "it keeps them all" if keeps_all else lost[1]
+            title += f"; {view.scene.stills[view.scene.poster].label} {rest}"
         assert view.scene.title == title
 
 
@@ -620,7 +626,7 @@ def test_a_machine_is_as_wide_as_its_figures() -> None:
         == "1.22 TB/s"
     )
     assert rows["a tile", "exchange"]["figure"] == "5.32 GB/s a tile, each way (4 bytes a cycle)"
-    assert rows["a tile", "exchange"]["source"].startswith("derived from tut6")
+    assert rows["a tile", "exchange"]["source"].startswith("derived from tutorial 6: ")
     # of each size a picture, its pipes as wide as their bandwidth
     for level, ipus in enumerate((0, 1, 4, 16, 64)):
         scale, drawn = 24 / max(pipes(target, ipus)), {}
@@ -638,7 +644,7 @@ def test_a_machine_is_as_wide_as_its_figures() -> None:
     )
     assert zoom.told[5] == (
         "an IPU, exchange: 7.83 TB/s, modelled; 5.32 GB/s a tile, each way (4 bytes a cycle); derived from "
-        "tut6: its planner costs come out only with 4."
+        "tutorial 6: its planner costs come out only with 4."
     )
     assert zoom.told[2] == "a tile, links: none."
 
@@ -702,7 +708,8 @@ def test_a_machine_of_several_ipus_has_its_links_and_what_a_run_sends_over_them(
         for box in shape.boxes.tolist()
     }
     assert mark.heading == (
-        "2 rungs of 81.4 GB/s and 2 rails of 40.7 GB/s, together 244 GB/s, each way; %: time busy"
+        "2 rungs (upright) of 81.4 GB/s and 2 rails (level) of 40.7 GB/s, together 244 GB/s, each "
+        "way; %: busy, of the run"
     )
     assert ", links 244 GB/s," in view.scene.stills[view.scene.poster].note
     each_way = [link_rate(link, device.target) * 1.33 for link in links_of(device.target)[::2]]

@@ -371,8 +371,9 @@ def test_the_memory_names_the_fullest_tile_and_the_limit() -> None:
     )
     largest = max(report.memory.bytes_per_tile_by_category.values(), key=lambda b: int(b[fullest]))
     part = f"the largest part, {100 * largest[fullest] / used[fullest]:.0f} %, is "
-    assert f"{ties} are fullest, {share:.1f} % of their memory: {part}" in (
-        show.memory(report).scene.title.replace("Tiles", "tiles")
+    assert (
+        f"{ties} are fullest, {used[fullest]:,} bytes, {share:.1f} % of their memory; {part}"
+        in (show.memory(report).scene.title.replace("Tiles", "tiles"))
     )
     view_ = show.memory(report)
     assert repr(view_).endswith(text + ".") and view_.scene.stills[0].note == text
@@ -417,9 +418,9 @@ def test_the_map_of_a_machine_that_is_nearly_empty_tells_its_tiles_apart(tiles: 
     limit, share = report.target.bytes_per_tile, held.max() / report.target.bytes_per_tile
     top = min(t for t in (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2) if share <= t)
     cells = scene.marks[0]
-    assert (
-        isinstance(cells, Cells) and f"in fifths of {100 * top:g} % of the limit" in cells.heading
-    )
+    assert isinstance(cells, Cells) and cells.heading.endswith(", by their share of the limit")
+    steps = {f"up to {100 * top * k / 5:g} % of the limit" for k in range(1, 6)}
+    assert {code.name for code in scene.codes if "% of the limit" in code.name} <= steps
     code = np.broadcast_to(scene.stills[0].cells["tiles"][0], tiles)
     for tile, number in enumerate(code.tolist()):
         name = scene.codes[number].name
@@ -855,7 +856,8 @@ def test_the_matrix_is_what_was_sent(tiles: int) -> None:
     assert scene.poster == most
     note = scene.stills[most].note.split(":")[0]
     assert repr(show.exchange(report)).lower().startswith(note)
-    assert scene.title.lower() == note.replace(", ", ": ", 1).lower()
+    arriving = int(scene.stills[most].values["bytes"].sum())
+    assert scene.title == f"{arriving:,} bytes, {note.replace(', ', ': ', 1)}"
 
 
 def test_two_exchanges_can_share_a_scale_of_colours() -> None:
@@ -876,8 +878,9 @@ def test_a_picture_that_rests_elsewhere_has_the_title_of_that_place() -> None:
     report = programs.uneven()
     for at in ("everywhere", 0):
         exchange = show.exchange(report, at=at).scene
-        note = exchange.stills[int(exchange.frames[exchange.poster])].note.split(":")[0]
-        assert exchange.title.lower() == note.replace(", ", ": ", 1).lower()
+        rest = exchange.stills[int(exchange.frames[exchange.poster])]
+        note = rest.note.split(":")[0].replace(", ", ": ", 1)
+        assert exchange.title == f"{int(rest.values['bytes'].sum()):,} bytes, {note}"
     scene = show.bsp(report, at="exchange").scene
     still = scene.stills[int(scene.frames[scene.poster])]
     assert scene.title.lower().startswith(still.label.lower())
@@ -1014,7 +1017,7 @@ def test_messages_are_told_beside_the_pairs_of_tiles() -> None:
     note = show.exchange(run(graph, Execute(compute_set))).scene.stills[0].note
     assert (
         "64 bytes arrive from 8 messages (32 bytes together, some to several tiles), between 12 pairs of "
-        "tiles; most arrive from 4 tiles, 16 each, and at 4 tiles, 16 each;"
+        "tiles; most are sent by 4 tiles, 16 each, and received by 4 tiles, 16 each;"
     ) in note
 
 
@@ -1028,7 +1031,7 @@ def test_all_figures_of_an_exchange_count_the_bytes_that_arrive() -> None:
     assert (
         "120 bytes arrive from 2 messages (40 bytes together, some to several tiles)" in still.note
     )
-    assert "most arrive from tile 0, 100, and at tile 2, 40;" in still.note
+    assert "most are sent by tile 0, 100, and received by tile 2, 40;" in still.note
     words = [s.text for s in paint(scene, scene.poster) if isinstance(s, Words)]
     assert words.count("20 out") == 5  # of tile 0, whose bar is their sum
 
@@ -1085,7 +1088,7 @@ def test_what_goes_over_links_is_drawn_and_said(ipus: int, tiles: int) -> None:
         ]
         assert len(pipes) == (2 if over else 0)  # of the tile in the middle: one in, one out
         assert (", all over links between IPUs;" in still.note) == bool(over)
-        assert names == [f"IPU {k}" for k in range(ipus)] + ["receivers"]
+        assert names == [f"IPU {k}" for k in range(ipus)]
         told = [s.text for s in shapes if isinstance(s, Words) and s.x > matrix.x + 300]
         assert "of IPU 0 and others" in told[0]
         if over:  # its partners are of the IPUs before and after
@@ -1112,8 +1115,8 @@ def test_who_sends_most_is_one_or_several() -> None:
     notes = {s.label.split(",")[0]: s.note for s in show.exchange(programs.uneven()).scene.stills}
     assert notes["Execute everywhere"] == (
         "one to many, tile 0 sends to 12 tiles: 3,072 bytes arrive from 1 message of 256 bytes to "
-        "several tiles; most arrive from tile 0, 3,072, and at 12 tiles, 256 each; tile 12 is the "
-        "slowest"
+        "several tiles; most are sent by tile 0, 3,072, and received by 12 tiles, 256 each; tile 12 "
+        "is the slowest"
     )
 
 

@@ -78,7 +78,9 @@ def test_curves_cross_where_the_numbers_do() -> None:
     at = (1 / 2, 1 / 4, 0.3)
     cycles = {"dense": dict.fromkeys(at, 800.0), "a": dict(zip(at, (1600, 400, 900), strict=True))}
     view = show.crossing(cycles | {"b": dict.fromkeys(at, 900.0)})
-    assert repr(view).startswith("Dense is overtaken by a at 1/4, never by b.")
+    assert repr(view).startswith(
+        "Dense is overtaken by a at 1/4, never by b, of the densities measured."
+    )
     assert [still.label for still in view.scene.stills] == [
         f"density {d}" for d in ("1/2", "0.3", "1/4")
     ]

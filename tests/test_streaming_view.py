@@ -36,11 +36,15 @@ def test_what_is_hidden_is_what_other_work_goes_on_beside(which: str) -> None:
         total, moved, hidden = one.total_cycles, moving.sum(), (moving & working).sum()
         assert (hidden > 0) == (which == "SINGLE_PIPELINE")
         best = 100 * max(total - moved + hidden, moved) / total
+        share = f"{100 * hidden / moved:.1f} %" if hidden else "none"
+        assert view.scene.title == (
+            f"{100 * moved / total:.1f} % of the run is transfer with streaming memory, {share} of "
+            "it hidden behind work"
+        )
         assert repr(view) == (
             f"4 rows of 1 buffer move, 10,816 bytes of streaming memory: {100 * moved / total:.1f} "
-            f"% of {total:,} modelled cycles is transfer, of which {100 * hidden / moved:.1f} % is "
-            f"hidden behind work; with all of it hidden that can be, the run would take {best:.1f} "
-            "% of its time."
+            f"% of {total:,} modelled cycles is transfer, {share} of it hidden behind work; with all "
+            f"of it hidden that can be, the run would take {best:.1f} % of its time."
         )
         lanes = lane_pieces(view.scene, "lanes")
         for lane, truth in (("loads", moving), ("stores", moving & False)):

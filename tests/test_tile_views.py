@@ -102,7 +102,7 @@ def test_lines_are_those_of_all_vertices_run_one_by_one(prices: str) -> None:
         == report.cycles_by_codelet()["Mixed"]
         == sum(expected.values()) + start + 2 * 1000
     )
-    given = next(row for row in data if "given" in row["line"])
+    given = next(row for row in data if "set_perf_estimate" in row["line"])
     assert (
         cycles(given[prices]) == 2000
         and data[1]["line"] == "  start of vertices"
@@ -237,14 +237,18 @@ def test_a_formula_of_the_library_is_said_instead_of_lines() -> None:
     made = show.code(report)
     head, size, formula, *rest = made.data
     assert head["line"] == name and not rest
-    assert re.match(r"  rows \d, depth 8, columns \d", size["line"])
+    assert re.match(r"  rows = \d, depth = 8, columns = \d", size["line"])
     assert cycles(head["cycles"]) == cycles(size["cycles"]) == report.cycles_by_codelet()[name]
     expression, each = re.fullmatch(r" +(.*) = ([\d,]+) cycles", formula["line"]).groups()  # type: ignore[union-attr]
     assert eval(expression, {"ceil": ceil}) == cycles(each)
     assert cycles(each) * int(size["times"]) == cycles(size["cycles"])
-    assert f"{expression} = {each} each, of which " in repr(made).splitlines()[0]
+    assert f"{expression} = {each} each, in which " in repr(made).splitlines()[0]
+    terms = {term: eval(term, {"ceil": ceil}) for term in expression.split(" + ")}  # no brackets
+    assert sum(terms.values()) == cycles(each)
+    term = max(terms, key=lambda term: terms[term])
     assert made.scene.title == (
-        f"{name}, the only codelet, takes 100.0 % of all vertex cycles: {each} a vertex, by a formula"
+        f"{name}, the only codelet, takes 100.0 % of all vertex cycles: {each} a vertex, by a "
+        f"formula, in which {term} is {terms[term]} of {each}"
     )
     assert "line" not in {made.scene.codes[i].name for i in made.scene.legend}
     every = report.cycles_by_codelet()
@@ -278,7 +282,8 @@ def test_a_codelet_has_its_place_its_share_and_the_largest_term_of_its_formula()
         assert f"; it is {rank} of 5 codelets, with {share} of the cycles of" in scene.sentence
     sentence = show.code(report, "popops::BinaryOp1DInPlace<ADD,float>").scene.sentence
     assert (
-        "6 * (58 + ceil(ceil(40 / 6) / 2) * 3) + 11 = 431 each, of which 6 * 58 is 348." in sentence
+        "6 * (58 + ceil(ceil(40 / 6) / 2) * 3) + 11 = 431 each, in which 6 * 58 is 348 of 431."
+        in sentence
     )
     assert show.code(report).scene.title == show.code(report, order[0]).scene.title
 
@@ -362,7 +367,7 @@ def test_an_estimate_takes_the_place_of_the_formula(view: Any) -> None:
         scene = view(one_vertex(group.table.codelet, estimate)).scene
         assert (formula.text in scene.json()) == is_shown
         # no word says that a formula gives what is an estimate
-        assert ("by an estimate of the program, not by lines" in scene.json()) != is_shown
+        assert ("cycles set by the program (set_perf_estimate)" in scene.json()) != is_shown
         assert is_shown or "by a formula" not in scene.json()
         if scene.view == "code":
             source = f"{'a formula' if is_shown else 'an estimate'} gives the cycles"
@@ -469,10 +474,10 @@ def test_turns_are_those_of_a_plain_loop() -> None:
             row["names and stores"] == f"total = {total!s}; i = {i}; stores y[{i}] = {total!s}"
             and row["cycles"] == f"{spent}"
         )
-        assert row["turn"] == f"{i + 1}" and row["wrote"] == ("y[5]" if i == 5 else "")
+        assert row["iteration"] == f"{i + 1}" and row["wrote"] == ("y[5]" if i == 5 else "")
     assert marked(made) == [5]
     assert repr(made).endswith(
-        "Turn 6 of line 3, for i in range(len(self.x)), wrote y[5]: total = 14.0; i = 5; stores "
+        "Iteration 6 of line 3, for i in range(len(self.x)), wrote y[5]: total = 14.0; i = 5; stores "
         "y[5] = 14.0."
     )
     assert marked(show.turns(observe(Prefix, x=x, y=7), ("y", 2))) == [2]
@@ -495,15 +500,17 @@ class Added3(Vertex):
 
 def test_of_several_turns_that_wrote_an_element_the_last_is_named() -> None:
     made = show.turns(Added3, 1, x=[1, 2, 4], out=2)
-    assert made.scene.title == "Turn 3 of line 4 wrote out[1] last, after 2 other turns"
-    assert " wrote out[1] last, after 2 other turns: " in repr(made)
-    assert show.turns(Prefix, 5, x=np.ones(7), y=7).scene.title == "Turn 6 of line 3 wrote y[5]"
+    assert made.scene.title == "Iteration 3 of line 4 wrote out[1] last, after 2 other iterations"
+    assert " wrote out[1] last, after 2 other iterations: " in repr(made)
+    assert (
+        show.turns(Prefix, 5, x=np.ones(7), y=7).scene.title == "Iteration 6 of line 3 wrote y[5]"
+    )
 
 
 def test_of_many_turns_those_around_the_writer_are_shown() -> None:
     made = show.turns(Prefix, 500, x=np.ones(700), y=700)
     assert marked(made) == [30] and len(made.data) == 700 and len(made._repr_html_()) < 40_000
-    assert repr(made).endswith("Shown are turns 471 to 530, in the order in which they began.")
+    assert repr(made).endswith("Shown are iterations 471 to 530, in the order in which they began.")
     assert marked(show.turns(Prefix, 699, x=np.ones(700), y=700)) == [59]
 
 
@@ -784,7 +791,7 @@ def test_steps_and_vertices_that_have_the_tile_to_themselves() -> None:
     [tree] = [m for m in made.scene.marks if isinstance(m, Tree)]
     assert (
         tree.labels[0] == "Mixed, vertex 1"
-        and tree.labels[1] == "given or decided by data, not by lines"
+        and tree.labels[1] == "cycles set by the program (set_perf_estimate): no line has them"
     )
 
 
@@ -1035,7 +1042,7 @@ def test_the_rows_of_code_say_how_many_codelets_they_leave_out() -> None:
     codelets = {row["codelet"] for row in vertices}
     assert len(codelets) == 5
     (tree,) = (mark for mark in show.tile(report, 0).scene.marks if isinstance(mark, Tree))
-    assert tree.heading == "its code: a vertex of each of the costliest 3 of 5 codelets"
+    assert tree.heading == "its code: the costliest 3 of 5 codelets"
     shown_ = {text.split(",")[0] for text in tree.labels if ", vertex " in text}
     slowest = {
         name: max(

@@ -16,6 +16,7 @@ import sys
 from collections import defaultdict
 from dataclasses import replace
 from functools import partial
+from html import unescape
 from pathlib import Path
 
 import numpy as np
@@ -377,7 +378,10 @@ def test_lanes_have_the_shares_that_the_words_say(tiles: int) -> None:
         scale = lanes.width / scene.drawings[drawing].span
         shapes = [s for s in paint(scene, frame, is_whole=True) if isinstance(s, Boxes)]
         inside = [
-            (s.boxes[:, 0] >= lanes.x) & (s.boxes[:, 1] < lanes.y + lanes.height) for s in shapes
+            (s.boxes[:, 0] >= lanes.x)
+            & (s.boxes[:, 1] >= lanes.y - 0.5)
+            & (s.boxes[:, 1] < lanes.y + lanes.height)
+            for s in shapes
         ]
         boxes = [(s.code, s.boxes[at]) for s, at in zip(shapes, inside, strict=True)]
         left, right = lanes.x + start * scale, lanes.x + stop * scale
@@ -558,7 +562,8 @@ def test_a_run_keeps_its_name() -> None:
     report = programs.uneven(called="training")
     assert (
         show.bsp(report).scene.title
-        == "training: Tiles 4 and 5 make 11 others wait up to 314 cycles in the exchange of 'rows'"
+        == "training: Most waiting: tiles 4 and 5 make 11 others wait up to 314 cycles in superstep "
+        "1, the exchange of 'rows'"
     )
     assert show.program(report).data[0]["part"] == "training: Sequence"
     flame = show.timeline(report).scene.marks[0]
@@ -1111,7 +1116,12 @@ def test_explore_shows_the_first_setting_and_says_what_moves() -> None:
         return show.tiles(programs.by_rows())
 
     made = show.explore(build, rows=(4, 8, 2), kind=["a", "b"])
-    assert seen == [(4, "a")]
+    # the first setting, and the other ends of both, whose findings are told
+    assert seen == [(4, "a"), (8, "a"), (4, "b")]
+    title = made.view.scene.title
+    settings = ("rows = 4", "rows = 8", "kind = a", "kind = b")
+    ends = "; ".join(f"with {setting}: {title}" for setting in settings)
+    assert f"W{ends[1:]}." in repr(made) and f"W{ends[1:]}." in unescape(made.html())
     assert repr(made).endswith("Where a kernel runs, sliders change rows (4 to 8), kind (a, b).")
 
 
@@ -1123,7 +1133,7 @@ def test_a_slider_begins_where_the_function_does() -> None:
         return show.tiles(programs.by_rows())
 
     show.explore(build, rows=(4, 8, 2), kind=["a", "b"])
-    assert seen == [(6, "b", 1)]
+    assert seen == [(6, "b", 1), (4, "b", 1), (8, "b", 1), (6, "a", 1)]
     assert option_error(lambda: show.explore(build, rows=(10, 20))) == (
         "explore() was given (10, 20) for the setting 'rows', which does not contain the default "
         "6 of that parameter.\n"

@@ -469,8 +469,14 @@ def _title(runs: list[_Run], place: int, worst: _Lost) -> str:
     """
     shares = [f"{100 * run.waiting:.1f} %" for run in runs]
     if len(runs) > 1:
+        parts = [
+            f", the largest part in {short_name(run.title(worst_of(run).stretch), 30)}"
+            * (run.waiting > 0)
+            for run in runs
+        ]
         return (
-            f"Waiting: {shares[0]} of the tiles' time in the first run, {shares[1]} in the second"
+            f"Waiting: {shares[0]} of the tiles' time in the first run{parts[0]}; {shares[1]} in "
+            f"the second{parts[1]}"
         )
     run = runs[0]
     title = f"{shares[0]} of the tiles' time is waiting"
@@ -481,21 +487,28 @@ def _title(runs: list[_Run], place: int, worst: _Lost) -> str:
     name = run.title(worst.stretch)
     where = short_name(name, 40)
     has_namesake = sum(run.title(lost.stretch) == name for lost in run.all) > 1
-    if run.several or has_namesake:
+    is_one_of_several = worst.runs == 1 and len(run.order) > 1
+    if run.several or has_namesake or is_one_of_several:
         step = f", {where}" if len(worst.stretch.steps) == 1 else ""
         where = f"{run.group} {place + 1:,}{step}"
     if worst.runs > 1:  # The share counts all executions of the stretch, but the picture shows one.
         where = f"the {worst.runs:,} executions of {where}"
     part = worst.runs * worst.mean / (run.waiting * run.cycles)
-    largest = "all of it" if part > 0.9995 else f"the largest part, {100 * part:.0f} % of it,"
-    return f"{title}, {largest} {whom}in {where}"
+    if part > 0.9995:
+        return f"{title}, all of it {whom}in {where}"
+    return f"{title}; most is lost {whom}in {where}: {100 * part:.0f} % of the waiting"
+
+
+def worst_of(run: _Run) -> _Lost:
+    """Return the stretch of a run that loses most in all its executions."""
+    return max(run.all, key=lambda lost: lost.runs * lost.mean)
 
 
 def _sentence(runs: list[_Run]) -> str:
     """Return a sentence: the share of waiting in each run, and the stretch that loses the most."""
     sentences = []
     for run in runs:
-        worst = max(run.all, key=lambda lost: lost.runs * lost.mean)
+        worst = worst_of(run)
         head = f"{run.name[0].upper()}{run.name[1:]}, " if len(runs) > 1 else ""
         sentences.append(
             f"{head}{number(run.cycles)} modelled cycles on {tiles_of(run.report)}: "

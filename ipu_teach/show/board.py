@@ -148,8 +148,7 @@ def paint_board(scene: Scene, board: Board, frame: int, progress: float) -> Iter
         yield Boxes(int(value), cells[shown == value])
     yield from _rims(board, places, cells)
     yield from _touched(still.touches.get(board.name, ()), cells)
-    x, y, wide, high = cells[board.focus].tolist()
-    yield from rim(x - 2, y - 2, wide + 4, high + 4, thick=3)
+    yield from _corners(*cells[board.focus].tolist())
     digits = zip(cells.tolist(), texts, shown.tolist(), strict=True)
     words = [
         Words(x + w / 2, y + 11, short(t, w), 11, anchor="middle", ink=value)
@@ -304,9 +303,16 @@ def _arrows(places: Places, messages: tuple[Message, ...]) -> Iterator[Shape]:
     for own_pair, source, to in pairs:
         x, y = places.corner(source)
         u, v = places.corner(to)
-        start = (x + places.wide * 0.3, y + board.high - 8)
-        end = (u + places.wide * 0.7, v + board.high - 8)
-        yield Stroke((start, end), 1.5 if own_pair else 1, "ink" if own_pair else "line", True)
+        ahead = source < to  # to and fro are two lines
+        raised = board.high - (11 if ahead else 5)
+        start = (x + places.wide * 0.3, y + raised)
+        end = (u + places.wide * 0.7, v + raised)
+        thick, role = (1.5, "ink") if own_pair else (1.0, "line")
+        if abs(source - to) == 1 and y != v:  # round the rim, from the end of a row to the next
+            rims = (board.right, board.x) if ahead else (board.x, board.right)
+            yield Stroke((start, (rims[0], start[1])), thick, role)
+            start = rims[1], end[1]
+        yield Stroke((start, end), thick, role, True)
 
 
 def _links(scene: Scene, places: Places, links: tuple[Message, ...]) -> Iterator[Shape]:
@@ -340,7 +346,16 @@ def paint_sheet(scene: Scene, mark: Sheet, frame: int) -> Iterator[Shape]:
     for code in np.unique(codes).tolist():
         at = codes == code
         yield Boxes(code, rectangles(x[at], y[at], side, side))
-    yield from rim(float(x[board.focus]), float(y[board.focus]), side, side, thick=2)
+    yield from _corners(float(x[board.focus]), float(y[board.focus]), side, side)
+
+
+def _corners(x: float, y: float, wide: float, high: float) -> Iterator[Shape]:
+    """Yield four corners around the chosen element, because a thick rim means "written"."""
+    long = min(5.0, wide / 3 + 2)
+    for a, right in ((x - 3, 1), (x + wide + 3, -1)):
+        for b, down in ((y - 3, 1), (y + high + 3, -1)):
+            yield Stroke(((a - right, b), (a + right * long, b)), 2)
+            yield Stroke(((a, b), (a, b + down * long)), 2)
 
 
 def paint_detail(scene: Scene, mark: Detail, frame: int) -> Iterator[Shape]:

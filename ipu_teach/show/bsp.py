@@ -84,7 +84,7 @@ def bsp(
     why: Why | None = None,
     at: At = None,
 ) -> View:
-    """Which tile makes the others wait in each superstep, and for how long?
+    """Which tile makes the others wait most, in which superstep, and for how long?
 
     The view is an animation of the supersteps of a run. With `other`, it shows two runs, one above
     the other, on one time axis. If `run` is a recording, the view also lists the recorded elements
@@ -218,7 +218,10 @@ class _Builder:
         self.phases = phases
         self.cells = CellGrid(self.report.target, tiles_per_cell)
         self.beyond = [BEYOND[kind] for kind in phases.kinds if kind in BEYOND]
-        self.stills = Stills(phases, self.cells, bool(self.beyond))
+        # of sorted lanes, which are means, the slowest tile has a lane of its own
+        self.has_slowest = self.phases.is_sorted and not self.phases.has_several
+        names = ["slowest"] * self.has_slowest + ["host"] * bool(self.beyond)
+        self.stills = Stills(phases, self.cells, ("lanes", *names))
 
     def scene(self, max_frames: int = MOST_FRAMES) -> Scene:
         """Return the scene, with at most `max_frames` frames."""
@@ -230,6 +233,8 @@ class _Builder:
             stills_of.append(range(len(stills), len(stills) + len(added)))
             stills += added
             panels.drawings.append(self.phases.by_tile.drawing(stretch))
+            if self.has_slowest:
+                panels.drawings.append(self._of_slowest(stretch))
             if self.beyond:
                 panels.drawings.append(self._of_host(stretch))
         if not stills:
@@ -282,7 +287,10 @@ class _Builder:
             place, ipu_wait = wait
             edges = self.phases.edges(self.phases.stretches[int(self.phases.order[place])])
             last = max(k for k, begin in enumerate(edges[:-1]) if begin < ipu_wait.end)
-            return firsts[place] + last, ipu_wait.text(place)
+            is_cut = len(firsts) < len(self.phases.order)
+            return firsts[place] + last, (
+                f"The longest wait{' drawn' * is_cut}: {ipu_wait.text(place)}"
+            )
 
         waits = {still: self._lost_in(still, stills_of) for still in set(numbers)}
 
@@ -292,7 +300,8 @@ class _Builder:
             return waits[numbers[frame]], is_compute, still.code != STATE[SYNC], still.cycles
 
         frame = max(range(len(numbers)), key=rank)
-        return frame, self._title(stills_of, numbers[frame])
+        group = sum(stills[i].first for i in numbers[: frame + 1]) if rank(frame)[0] else 0
+        return frame, self._title(stills_of, numbers[frame], group)
 
     def _lost_in(self, number: int, stills_of: list[range]) -> int:
         """Return the sum of the cycles for which tiles wait in the phase of the still with index
@@ -314,21 +323,25 @@ class _Builder:
             stretch, self.phases.edges(stretch)[number - stills_of[which].start]
         )
 
-    def _title(self, stills_of: list[range], number: int) -> str:
-        """Return a title about the still with index `number`.
-
-        The title says which tiles make how many others wait. If no tile computes or exchanges in
-        the still, it names the kind of phase that takes most of the run.
-        """
+    def _title(self, stills_of: list[range], number: int, group: int) -> str:
+        """Return a title about still `number`: which tiles make how many others wait, or what the
+        tiles do. `group` is the number of its superstep, 0 if no tile waits."""
         main = self._span_of(number, stills_of)
         if main.phase.busy is not None and main.phase.kind in (COMPUTE, EXCHANGE):
             name = short_name(self.report.step_cost(main.part.step).name, 48)
-            # The names of copies already contain quotes.
-            name = name if "'" in name else f"{name!r}" * bool(name)
+            is_copy = "'" in name  # copies have names in quotes
+            name = name if is_copy else f"{name!r}" * bool(name)
+            if name.startswith(("'", "a view of ")) and is_copy and " to " in name:
+                name = f"the copy of {name}"
             title = waits_title(main.phase, main.tiles)
             if main.phase.kind == EXCHANGE:
-                return f"{title} in the exchange" + f" of {name}" * bool(name)
-            return title + f" in {name}" * bool(name)
+                name = "the exchange" + f" of {name}" * bool(name)
+            elif is_copy:
+                name = f"the compute phase of {name}"
+            if not group:
+                return title + f" in {name}" * bool(name)
+            where = f" in {self.phases.group} {group:,}" + f", {name}" * bool(name)
+            return f"Most waiting: {title[:1].lower()}{title[1:]}{where}"
         kind, cycles = cycles_by_kind(self.report).most_common(1)[0]
         share = 100 * cycles / self.report.total_cycles
         return f"{kind.capitalize()} takes {share:.1f} % of the run; no tile computes"
@@ -351,9 +364,15 @@ class _Builder:
         panels.put(replace(self.cells.grid, key=cells))
         panels.marks.append(Flows("messages", "tiles"))
         ends = self.phases.ends_of(SIDE)
-        if self.phases.is_sorted:
-            in_each = " in each IPU" if self.phases.has_several else ""
-            heading = f"slowest first{in_each}, {self.phases.by_tile.mean_text}"
+        down = 0
+        if self.has_slowest:
+            heading = f"the slowest tile of each phase; below, {self.phases.by_tile.mean_text}"
+            say = "the slowest tile of each phase"
+            mark = Lanes("slowest", heading, count=1, labels=("slowest",), say=say)
+            panels.put(mark, left=LANES_X, high=20)
+            down, ends, heading = 26, ("means", "fastest"), ""
+        elif self.phases.is_sorted:
+            heading = f"slowest first in each IPU, {self.phases.by_tile.mean_text}"
         else:
             heading = f"the {self.phases.group}, tile by tile"
         heading += f"; {STRETCH}" * self.phases.has_several
@@ -361,7 +380,7 @@ class _Builder:
             lanes = Lanes("lanes", heading, count=self.phases.lanes, key=cells, ends=ends)
         else:
             lanes = Lanes("lanes", heading, count=self.phases.lanes, ends=ends)
-        panels.put(lanes, left=LANES_X, high=SIDE)
+        panels.put(lanes, left=LANES_X, down=down, high=SIDE - down)
         if self.beyond:
             say = " and ".join(self.beyond).replace("host", "the host")
             panels.below(6)
@@ -388,8 +407,17 @@ class _Builder:
             panels.notes.append(BETWEEN)
         panels.notes.append(
             "Each phase plays equally long, and lanes fill the width in each "
-            f"{self.phases.group}; the strip below is to scale."
+            f"{self.phases.group}, unless several pictures share an axis; the strip below is to "
+            "scale."
         )
+
+    def _of_slowest(self, stretch: Segment) -> Drawing:
+        """Return the phases of a stretch, each as long as its slowest tile, as one lane."""
+        bars = [
+            Bar(STATE[s.phase.kind], s.start, s.phase.cycles, s.start + s.phase.cycles)
+            for s in stretch.spans
+        ]
+        return Drawing(stretch.cycles, tuple(bars), "modelled cycles")
 
     def _of_host(self, stretch: Segment) -> Drawing:
         """Return the phases of the host and of streaming memory in a stretch, as the bars of one

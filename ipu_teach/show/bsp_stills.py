@@ -46,11 +46,11 @@ class _Channels:
 class Stills:
     """Creates the stills of the stretches of a run."""
 
-    def __init__(self, phases: Phases, cells: CellGrid, has_host: bool) -> None:
+    def __init__(self, phases: Phases, cells: CellGrid, lanes: tuple[str, ...]) -> None:
         self.report = phases.report
         self.phases = phases
         self.cells = cells
-        self.has_host = has_host
+        self.lanes = lanes  # the names of the marks to which the drawings of a stretch belong
 
     def of(self, stretch: Segment, drawing: int) -> list[Still]:
         """Return a still for each frame of a stretch.
@@ -96,7 +96,6 @@ class Stills:
             if cycles < phase.cycles:
                 note += f". This is a part of that phase, which takes {number(phase.cycles)} cycles"
         _, name = self.phases.named(main.part)
-        groups = ("lanes", "host") if self.has_host else ("lanes",)
         return Still(
             label=f"{phase.kind}: {name}" if name else phase.kind,
             note=note,
@@ -104,7 +103,7 @@ class Stills:
             cycles=cycles,
             first=begin == 0,
             cells={"tiles": channels.cells},
-            lanes={group: (drawing + k, begin, end) for k, group in enumerate(groups)},
+            lanes={mark: (drawing + k, begin, end) for k, mark in enumerate(self.lanes)},
             flows={"messages": tuple(channels.messages)} if channels.messages else {},
             values=channels.values,
             say=channels.say,

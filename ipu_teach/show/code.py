@@ -61,6 +61,7 @@ FORMULAS = (
     "The cycles of a library's vertex come from a formula, here with the numbers of a vertex; ceil "
     "rounds up, // rounds down. docs/model.md has the sources."
 )
+NO_LINE = "no line has them"  # the end of each reason why cycles belong to no line
 WIDEST_TEXT = 58  # A row shows at most this many characters of a formula.
 MOST_SIZES = 6  # The formulas of at most this many vertex sizes are shown.
 COLUMNS: tuple[str, ...] = ("times", "cycles", "share")
@@ -73,7 +74,7 @@ CodeRow = tuple[int, str, tuple[str, ...], float, int]
 
 
 def code(what: Report | Observed, codelet: type[Vertex] | str | None = None) -> View:
-    """Which line of a codelet takes the cycles?
+    """Which line of a codelet takes the cycles, or which term of a library's formula?
 
     The view lists the lines of a codelet with their cycles. `what` is a report or the result of
     `observe`, which describes a single vertex. For a report, the cycles are those of all vertices
@@ -164,7 +165,7 @@ def _of_run(report: Report, codelet: type[Vertex] | str | None) -> View:
     if not lines and not of_library(chosen):
         raise _uncounted(name, f"show.code(observe({name}, …)) counts them for one vertex.")
     by_size = _by_formula(groups_run, target)
-    estimated = _estimated_cycles(groups_run) if of_library(chosen) else 0
+    estimated = _estimated_cycles(groups_run)
     rest = total - start - sum(cycles for *_, cycles in lines) - estimated
     rest -= sum(entry.cycles for entry in by_size.values())
     runs = sum(times * len(c) for times, _, c in groups_run)
@@ -177,7 +178,9 @@ def _of_run(report: Report, codelet: type[Vertex] | str | None) -> View:
         other_prices = OTHER[target.codelet_prices]
         others = _priced(groups_run, replace(target, codelet_prices=other_prices))
         columns = ("times", target.codelet_prices, other_prices, "share")
-        totals = [None if rest else others[0] + sum(cycles for *_, cycles in others[1])]
+        totals = [
+            None if rest or estimated else others[0] + sum(cycles for *_, cycles in others[1])
+        ]
         head += f" {target.codelet_prices}" + (
             "" if totals[0] is None else f", {number(totals[0])} {other_prices}"
         )
@@ -302,7 +305,7 @@ def _largest_term(formula: Formula) -> str:
     if len(terms) < 2:
         return ""
     text, cycles = max(terms, key=lambda term: term[1])
-    return f", of which {text} is {cycles:,}"
+    return f", in which {text} is {cycles:,} of {formula.cycles:,}"
 
 
 def formula_terms(node: ast.expr) -> Iterator[tuple[str, int]]:
@@ -378,16 +381,13 @@ def _priced(groups_run: GroupsRun, target: Target) -> tuple[int, LineCosts]:
 
 
 def why(codelet: type[Vertex], is_estimated: bool = False) -> str:
-    """Return a text that says why the cycles of a codelet cannot be attributed to its lines.
-
-    With `is_estimated`, it is about the vertices whose cycles the program itself gives.
-    """
-    if is_estimated and of_library(codelet):
-        return "by an estimate of the program, not by lines"
+    """Return the reason why the cycles of a codelet, or an estimate of them, belong to no line."""
+    if is_estimated:
+        return f"cycles set by the program (set_perf_estimate): {NO_LINE}"
     return (
-        "by a formula of PopLibs, not by lines"
+        f"cycles by a formula of PopLibs: {NO_LINE}"
         if of_library(codelet)
-        else "given or decided by data, not by lines"
+        else f"cycles that depend on data: {NO_LINE}"
     )
 
 
@@ -418,6 +418,9 @@ def _view(
     if worst is not None:
         worst_line = f"; most in line {worst[1].rstrip(':')}, {percent(worst[3])}"
         title = f"Line {worst[1].partition(':')[0]} takes {percent(worst[3])} of {name}"
+        without = sum(share for depth, text, _, share, _ in rows if depth and NO_LINE in text)
+        if without > worst[3]:
+            title += f", more than any other; {percent(without)} belong to no line"
     elif by_size:
         costliest = next(iter(by_size))
         worst_line = (
@@ -426,7 +429,7 @@ def _view(
         )
         each = sorted({formula.cycles for formula in by_size})
         cycles = f"{each[0]:,}" if len(each) == 1 else f"{each[0]:,} to {each[-1]:,}"
-        title = f"{name}, {rank}: {cycles} a vertex, by a formula"
+        title = f"{name}, {rank}: {cycles} a vertex, by a formula{_largest_term(costliest)}"
     else:
         worst_line = f", {rows[1][1]}"
         title = f"{name}, {rank}: its cycles have no lines"

@@ -467,7 +467,8 @@ def _note(exchange: Exchange, per_ipu: int) -> str:
         f"{counted(len(transfers), 'message')}{of_bytes}"
         f"{f', between {pairs:,} pairs of tiles' * several}"
         f"{f', {how_many} over links between IPUs' * bool(over)}; "
-        f"most arrive {_most(delivered, 'from')}, and {_most(received, 'at')}; {who} the slowest"
+        f"most are sent {_most(delivered, 'by')}, and received {_most(received, 'by')}; "
+        f"{who} the slowest"
     )
 
 
@@ -482,7 +483,7 @@ def _most(sizes: Array, preposition: str) -> str:
 def _title(resting_at: Exchange, per_ipu: int) -> str:
     """Return the title: the pattern of the exchange at which the picture rests."""
     name, texts = pattern(resting_at.sender, resting_at.receiver, per_ipu)
-    return f"{name[0].upper()}{name[1:]}: {texts}"
+    return f"{resting_at.total:,} bytes, {name}: {texts}"
 
 
 def _sentence(every: list[Exchange], resting_at: Exchange, note: str, tiles: int) -> str:

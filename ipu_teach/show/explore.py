@@ -20,6 +20,7 @@ from ipu_teach.show.bsp import axis_of, with_axis
 from ipu_teach.show.view import View, own_script, player, with_scripts
 
 Setting = Sequence[Any]
+ENDS_STYLE = "font:14px/1.4 system-ui,sans-serif;margin:4px 16px"
 
 
 class Explore:
@@ -34,14 +35,24 @@ class Explore:
         settings: dict[str, Setting],
         start: dict[str, Any],
         view: View,
+        ends: str = "",
     ) -> None:
         self._build = build
         self._settings = settings
         self._start = start
         self.view = view
+        self.ends = ends
 
     def __repr__(self) -> str:
-        return f"{self.view} {self._offer()}"
+        return " ".join(filter(None, (repr(self.view), self.ends, self._offer())))
+
+    def html(self) -> str:
+        """Return the first picture, which is stored, with the findings at the ends of settings."""
+        html = self.view.html("stored")
+        if not self.ends:
+            return html
+        text = f'<p style="{ENDS_STYLE}">{escape(self.ends)}</p>'
+        return f"{html.removesuffix('</div>')}{text}</div>"
 
     def _offer(self) -> str:
         parts = [
@@ -53,8 +64,8 @@ class Explore:
     def _ipython_display_(self) -> None:
         from IPython.display import display
 
-        html = self.view.html("stored")
-        display({"text/plain": repr(self.view), "text/html": html}, raw=True)
+        text = " ".join(filter(None, (repr(self.view), self.ends)))
+        display({"text/plain": text, "text/html": self.html()}, raw=True)
         live: dict[str, Any] = {}
         with suppress(ImportError):  # Without ipywidgets, the notebook shows the stored picture.
             live = dict(
@@ -65,7 +76,7 @@ class Explore:
 
 @checks("build")
 def explore(build: Callable[..., View], **settings: Setting) -> Explore:
-    """What changes in a picture when a setting changes?
+    """What does a picture show at one end of a setting, and at the other?
 
     The result is a picture with sliders, which is built again when a slider moves. `build` is
     called with a value for each setting, as keyword arguments, and returns a view, such as
@@ -84,25 +95,34 @@ def explore(build: Callable[..., View], **settings: Setting) -> Explore:
         _check(name, setting)
     start = {name: _start(build, name, setting) for name, setting in settings.items()}
     view = _built(build, start)
-    return Explore(build, settings, start, with_axis(view, _longest(build, settings, start, view)))
+    at_ends = _at_ends(build, settings, start, view)
+    longest = max(axis_of(view), *map(axis_of, at_ends.values()))
+    ends = "; ".join(f"with {setting}: {end.scene.title}" for setting, end in at_ends.items())
+    drawn = ", ".join(f"{name.replace('_', ' ')} = {value}" for name, value in start.items())
+    text = f"Drawn with {drawn}. W{ends[1:]}."
+    return Explore(build, settings, start, with_axis(view, longest), text)
 
 
-def _longest(
+def _at_ends(
     build: Callable[..., View], settings: dict[str, Setting], start: dict[str, Any], view: View
-) -> float:
-    """Return the longest time axis of the lanes, in cycles.
-
-    It is the maximum over the first picture and the pictures at both ends of each setting.
-    """
-    longest = axis_of(view)
-    for name, setting in settings.items() if longest else ():
+) -> dict[str, View]:
+    """Return the pictures at both ends of each setting, by the setting and its value. An end at
+    which the program cannot be built has none, unless the slider begins there."""
+    at_ends: dict[str, View] = {}
+    for name, setting in settings.items():
         last = setting[1] if isinstance(setting, tuple) else setting[-1]
         for value in dict.fromkeys((setting[0], last)):
-            if value != start[name]:
-                # The error is shown when the slider reaches this value.
-                with suppress(IPUTeachError):
-                    longest = max(longest, axis_of(_built(build, {**start, name: value})))
-    return longest
+            key = (
+                f"{name.replace('_', ' ')} = {value:,}"
+                if _is_number(value)
+                else f"{name} = {value}"
+            )
+            if value == start[name]:
+                at_ends[key] = view
+                continue
+            with suppress(IPUTeachError):  # the slider shows it when it comes there
+                at_ends[key] = _built(build, {**start, name: value})
+    return at_ends or {"this setting": view}
 
 
 def _start(build: Callable[..., View], name: str, setting: Setting) -> Any:

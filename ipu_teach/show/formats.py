@@ -65,7 +65,7 @@ def formats(
     thrown: ArrayLike | None = None,
     seed: Natural = 42,
 ) -> View:
-    """Which values does a dtype keep, and which become 0 or too large?
+    """Which values does a dtype lose, and by which factor does it keep them all?
 
     The view shows which of `values`, finite numbers of any shape, one to four dtypes can represent.
     The dtypes are FLOAT, HALF or QUARTER[format, scale]. It shows the values as they are, and
@@ -134,7 +134,12 @@ def _title(unscaled: Histogram, scaled: Histogram, best: int) -> str:
     """Return the title: the values that the first dtype loses, unscaled and times 2**`best`."""
     if best == 0:
         return f"As {unscaled.dtype.__name__} {_lost(unscaled)}"
-    return f"As {unscaled.dtype.__name__} {_lost(unscaled)}; times 2^{best} {_lost(scaled)}"
+    name = unscaled.dtype.__name__
+    if not (unscaled.underflow or unscaled.overflow):
+        return f"{name} keeps all values, and also times each power of two up to 2^{best}"
+    if not (scaled.underflow or scaled.overflow):
+        return f"As {name} {_lost(unscaled)}; times 2^{best} it keeps them all"
+    return f"As {name} {_lost(unscaled)}; times 2^{best} {_lost(scaled)}"
 
 
 def _lost(histogram: Histogram) -> str:

@@ -150,7 +150,8 @@ class Formula:
     def named_sizes(self) -> str:
         """The sizes as a text. Only the first of the sizes that are 1 is included."""
         sizes = [(name, n) for i, (name, n) in enumerate(self.sizes) if n != 1 or not i]
-        return ", ".join(f"{name.replace('_', ' ')} {size:,}" for name, size in sizes)
+        names = ("elements" if name == "n" else name.replace("_", " ") for name, _ in sizes)
+        return ", ".join(f"{name} = {n:,}" for name, (_, n) in zip(names, sizes, strict=True))
 
 
 def formula_of(codelet: type[Vertex], shapes: Shapes, target: Target) -> Formula | None:

@@ -75,21 +75,23 @@ def _scene(report: Report, max_steps: int) -> Scene:
         (STREAMING, report.streaming_bytes, "that to streaming memory", report.streaming_cycles),
     )
     note = transfers = ", and ".join(
-        f"{counted(size, 'byte')} cross {link} in {number(cycles)} of {number(total)} modelled "
-        f"cycles, {_share(cycles, total)}"
+        f"{counted(size, 'byte')} cross {link} in {number(cycles)} of the device's {number(total)} "
+        f"modelled cycles, {_share(cycles, total)}"
         for _, size, link, cycles in links
         if size
     )
     longest = max(links, key=lambda link: link[-1])[0]
     sentences = [trace.sentence()] if trace.events else []
-    share = _share(sum(link[-1] for link in links), total)
+    # where the host's times are modelled, the run includes the waiting for its functions
+    starved = trace.starved_share if trace.modelled else 0.0
+    share = _share(sum(link[-1] for link in links) * (1 - starved), total)
     memory = " or streaming memory" if report.streaming_bytes else ""
     title = f"{share[:1].upper()}{share[1:]} of the run is transfer with the host{memory}"
     if trace.starved_share:
         clock = "modelled" if trace.modelled else "measured"
         share = f"{100 * trace.starved_share:.1f} %"
         note += f"; the device waits {share} of the {clock} time for functions of the host"
-        title = f"The device waits {share} of the {clock} time for functions of the host"
+        title += f"; the device waits {share} of the {clock} time for functions of the host"
     return panels.scene(
         "host",
         title,

@@ -116,7 +116,7 @@ class Ladder:
         mark_height = 2 * (self._top + HIGH) + BETWEEN
         return painted(
             "links",
-            heading + "; %: time busy" * self.ran,
+            heading + "; %: busy, of the run" * self.ran,
             WIDE,
             mark_height,
             pictures=[shapes],
@@ -143,9 +143,9 @@ class Ladder:
             if self.busy[link] and 2 * half_text < NARROWER * (self._pitch - self._wide):
                 if width < height:  # The text of a rung is beside it, on the side of its direction.
                     text_position = (
-                        (x + width + 12 + half_text, y + height - 6)
+                        (x + width + 6 + half_text, y + height / 2 + 4)
                         if is_backward
-                        else (x - 12 - half_text, y + 14)
+                        else (x - 6 - half_text, y + height / 2 + 4)
                     )
                 else:
                     text_position = x + width / 2, y - 4 if is_backward else y + height + 11

@@ -9,6 +9,7 @@ execution. All numbers are modelled.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import pairwise
@@ -263,17 +264,25 @@ class _Run:
 
     @cached_property
     def live(self) -> list[str]:
-        """A text for each step: the largest variables that are live but not always live, with their
-        bytes.
-        """
-        texts = list[str]()
-        for step in range(self.num_steps):
-            bytes_by_name = self.report.memory.live_at(step)
-            sizes = list(bytes_by_name.values())
-            groups = folded(list(bytes_by_name), sizes)
-            rows = [(name, sum(sizes[i] for i in group)) for name, group in groups]
-            texts.append(self._largest_text(sorted(rows, key=lambda row: -row[1])))
-        return texts
+        """The largest variables that come and go, with their bytes, as a text for each step."""
+        return [self._largest_text(self._sizes(step)) for step in range(self.num_steps)]
+
+    def largest_at(self, step: int) -> str:
+        """Return the two largest of the variables that come and go at a step, and of the buffers
+        of the step together; "" if there are none."""
+        sizes = self._sizes(step)
+        if buffers := int(self.bytes[0][BUFFER, step]):
+            sizes.append(("buffers of the step", buffers))
+        sizes.sort(key=lambda row: -row[1])
+        return " and ".join(f"{label(name, 32)} {size:,}" for name, size in sizes[:2])
+
+    def _sizes(self, step: int) -> list[tuple[str, int]]:
+        """Return (name, bytes) of the variables that come and go at a step, the largest first."""
+        bytes_by_name = self.report.memory.live_at(step)
+        sizes = list(bytes_by_name.values())
+        groups = folded(list(bytes_by_name), sizes)
+        rows = [(name, sum(sizes[i] for i in group)) for name, group in groups]
+        return sorted(rows, key=lambda row: -row[1])
 
     @staticmethod
     def _largest_text(sizes: list[tuple[str, int]]) -> str:
@@ -288,10 +297,9 @@ class _Run:
         return largest + rest or "none"
 
     def ranges(self, count: int) -> list[tuple[str, int, list[tuple[int, int]]]]:
-        """Return `(name, bytes, ranges of steps)` of the `count` largest variables that are not
-        always live.
-        """
-        return [(label(lane.name, 20), lane.bytes, lane.ranges) for lane in self.passing[:count]]
+        """Return (name, bytes, ranges of steps) of the `count` largest variables that come and
+        go."""
+        return [(_lane_name(lane.name), lane.bytes, lane.ranges) for lane in self.passing[:count]]
 
     @cached_property
     def passing(self) -> list[_Named]:
@@ -342,6 +350,15 @@ class _Run:
             rows += _rows_of(name, *live)
         rows.sort(key=lambda row: -row[1])
         return rows, rest, pack(_at(self.bytes[0][BUFFER], self.shown(0, per_column, count)))
+
+
+def _lane_name(name: str) -> str:
+    """Return a name beside a lane: its number of variables is never cut."""
+    match = re.fullmatch(r"(.*), (?:replica (\d+ of \d+)|(\d+) (?:of them|replicas.*))", name)
+    if not match:
+        return label(name, 20)
+    times = f" ({match[2] or match[3]})"
+    return label(match[1], 22 - len(times)) + times
 
 
 def _rows_of(name: str, numbers: Array, sizes: Array) -> list[tuple[str, int, list[Range]]]:
@@ -474,7 +491,9 @@ def _put_lanes(panels: Panels, lanes: list[Lane], runs: list[_Run], span: int) -
     """Put a lane for each variable, on an axis of `span` steps or cycles."""
     live = Lanes(
         "live",
-        "the largest variables that come and go",
+        "the largest variables that come and go"
+        + "; (n): n of one name"
+        * any(re.search(r" \(\d+\)", name) is not None for name, *_ in lanes),
         count=len(lanes),
         labels=tuple(name for name, *_ in lanes),
         say="{label}: {bytes} bytes on all tiles together",
@@ -586,9 +605,10 @@ def _title(runs: list[_Run]) -> str:
         step = int(np.argmax(height))
         steps = tiles_named(np.flatnonzero(height == height[step]) + 1, "step")
         always = 100 * int(runs[0].bytes[0][ALWAYS, step]) / (peaks[0] or 1)
-        rest = f", {always:.1f} % of them always live"
+        largest = runs[0].largest_at(step)
+        rest = f", {always:.1f} % always live" + f", then {largest}" * bool(largest)
         if not runs[0].always:
-            rest = " without what is always live"
+            rest = " without what is always live" + f"; the largest: {largest}" * bool(largest)
         first = "first " if steps.startswith("steps") else ""
         return f"Most is live in {steps}, {first}{runs[0].names[step]}: {peaks[0]:,} bytes{rest}"
     change = 100 * abs(peaks[1] - peaks[0]) / peaks[0] if peaks[0] else 0.0
@@ -596,7 +616,11 @@ def _title(runs: list[_Run]) -> str:
     if not change:
         return f"Both runs need equally much {kind} step their peaks"
     comparison = "more" if peaks[1] > peaks[0] else "less"
-    title = f"At its peak the second run needs {change:.1f} % {comparison} {kind} than the first"
+    at = [int(np.argmax(run.height[0])) + 1 for run in runs]
+    title = (
+        f"At its peak the second run needs {change:.1f} % {comparison} {kind} than the first: "
+        f"{peaks[1]:,} bytes in step {at[1]:,}, {peaks[0]:,} in step {at[0]:,}"
+    )
     fits = [int(run.height[1].max()) <= _limit(runs) for run in runs]
     if runs[0].always and fits[0] != fits[1]:
         title += f"; only the {('first', 'second')[fits[1]]} fits in {_limit(runs):,} bytes a tile"

@@ -257,8 +257,8 @@ def _ladder_heading(target: Target) -> str:
     """Return the heading of the ladder: the numbers and bandwidths of its rungs and rails."""
     rungs, rails = rungs_and_rails(target, target.num_ipus)
     rung, rail = _link_rates(target)
-    parts = [f"{counted(rungs, 'rung')} of {rung}"]
-    parts += [f"{counted(rails, 'rail')} of {rail}"] if rails else []
+    parts = [f"{counted(rungs, 'rung')} (upright) of {rung}"]
+    parts += [f"{counted(rails, 'rail')} (level) of {rail}"] if rails else []
     total = rate(pipes(target, target.num_ipus)[2])
     together = f", together {total}" if rungs + rails > 1 else ""
     return f"{' and '.join(parts)}{together}, each way"
@@ -295,7 +295,7 @@ def _source(target: Target, figure: str) -> str:
     """Return the source of a constant. A constant that the user set has no published source."""
     if ground(target, figure) == GIVEN:
         return "set for this machine"
-    return source(target.ipu_version, figure)
+    return source(target.ipu_version, figure).replace("tut6", "tutorial 6")
 
 
 def unit(figure: str) -> str:

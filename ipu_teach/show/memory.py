@@ -195,8 +195,7 @@ class _MemoryScene:
     def _put_tiles(self, panels: Panels) -> None:
         """Put the tiles, coloured by how full they are."""
         count = len(self.shown)
-        scale = "the limit" if self.top == 1000 else f"{self.top / 10:g} % of the limit"
-        heading = f"{counted(self.target.num_tiles, 'tile')}, in fifths of {scale}"
+        heading = f"{counted(self.target.num_tiles, 'tile')}, by their share of the limit"
         if self.tiles_per_cell > 1:
             heading = f"{self.target.num_tiles:,} tiles; each square is the fullest of "
             heading += f"{self.tiles_per_cell} tiles"
@@ -350,6 +349,7 @@ def _stack_heading(tiles_per_cell: int, columns: int, cells: int, tiles: int) ->
         heading = "bytes by tile"
     else:
         heading = f"bytes of the fullest of {tiles_per_cell} tiles"
+    heading += ", to the scale of the fullest"
     return heading if cells > MOST_RECTANGLES else f"{heading}; below the line always live"
 
 
@@ -402,8 +402,8 @@ def _title(report: Report, categories: list[tuple[Code, Array]], total: Array) -
     part = f"{100 * largest_bytes[fullest] / total[fullest]:.0f} %"
     who = tiles_named(tiles)
     return (
-        f"{who[:1].upper()}{who[1:]} {verb} fullest, {share} of {whose} memory: the largest part, "
-        f"{part}, is {largest.name}"
+        f"{who[:1].upper()}{who[1:]} {verb} fullest, {int(total[fullest]):,} bytes, {share} of "
+        f"{whose} memory; the largest part, {part}, is {largest.name}"
     )
 
 

@@ -176,9 +176,11 @@ def _title(lines: list[NumberLine], value: float) -> str:
     furthest = [line.name for line in holding if abs(line.lands - value) == distance]
     if distance:
         names = " and ".join(furthest)
-        most = "at most " * (len(furthest) < len(lines))
+        lands = {line.lands for line in holding if abs(line.lands - value) == distance}
+        where = f"becomes {min(lands):.9g} as" if len(lands) == 1 else "lands on either side as"
+        most = f", the most of {len(lines)} dtypes" * (len(furthest) < len(lines))
         subject = f"{value:.9g}" if not cannot else "it"
-        parts.append(f"{subject} lands {most}{distance:.3g} off, in {names}")
+        parts.append(f"{subject} {where} {names}, off by {distance:.3g}{most}")
     elif furthest:
         parts.append(f"{value:.9g} is a number of {', '.join(furthest)}")
     return "; ".join(parts)

@@ -178,7 +178,7 @@ def _cell_labels(scene: Scene, mark: Cells, codes: Array) -> Iterator[Shape]:
     for cell, code in enumerate(codes.tolist()):
         letter = scene.codes[code].letter
         name = mark.labels[cell] if mark.labels else f"{cell}"
-        name_fits = NAME * len(name) < mark.side
+        name_fits = NAME * len(name) + 3 < mark.side
         font_size = 12 if has_large_text else 11
         shows_both = bool(has_two_lines and letter and name_fits)
         text = name if name_fits and (shows_both or not letter) else letter
@@ -221,9 +221,18 @@ def _lanes(
     # This is the length of the full width, in the unit of the drawing.
     full_span = mark.axis or drawing.span
     if mark.heading:
-        yield Words(mark.x, mark.y - 8, mark.heading, ink="soft")
         span_text = f"{number(drawing.span)} {drawing.unit}"
-        yield Words(mark.right, mark.y - 8, span_text, anchor="end", ink="soft")
+        needed = OF_HEADING * len(mark.heading + span_text) + 16
+        # the length is written where the lanes end, unless the heading has no room beside it
+        drawn = mark.width * (drawing.span / full_span if full_span else 1)
+        right = mark.x + min(mark.width, max(drawn, needed))
+        first, _, rest = mark.heading.partition("; ")
+        has_two_lines = needed > mark.width and bool(rest)
+        y = mark.y - (23 if has_two_lines else 8)
+        yield Words(mark.x, y, first if has_two_lines else mark.heading, ink="soft")
+        yield Words(right, y, span_text, anchor="end", ink="soft")
+        if has_two_lines:
+            yield Words(mark.x, mark.y - 8, rest, ink="soft")
     bottom = mark.bottom
     yield Stroke(((mark.x, mark.y), (mark.x, bottom)), 1, "line")
     yield Stroke(((mark.right, mark.y), (mark.right, bottom)), 1, "line")
@@ -248,9 +257,12 @@ def _lane_labels(mark: Lanes | Tape) -> Iterator[Shape]:
     for lane in range(0, mark.count, spacing) if spacing and not mark.ends else ():
         text = mark.labels[lane] if mark.labels else f"{lane}"
         yield Words(mark.x - 5, mark.y + (lane + 0.72) * pitch, text, 11, anchor="end", ink="soft")
-    # The first text is at the top and the last text at the bottom.
+    # names of all IPUs are in the middle of their lanes, other texts go from top to bottom
+    has_all = bool(mark.ends) and mark.ends[-1] == f"IPU {len(mark.ends) - 1}"
     for index, text in enumerate(mark.ends):
-        baseline = 9 + index * (mark.height - 10) / (len(mark.ends) - 1)
+        baseline = (index + 0.5) / len(mark.ends) * mark.height + 4
+        if not has_all:
+            baseline = 9 + index * (mark.height - 10) / (len(mark.ends) - 1)
         yield Words(mark.x - 5, mark.y + baseline, text, 11, anchor="end", ink="soft")
 
 
@@ -327,11 +339,15 @@ def _message(cells: Cells, message: Message, width: float, folded: bool) -> Iter
             if len(to_x) == 1
             else ((x + receiver_x) / 2, (y + receiver_y) / 2)
         )
+        distance = ((x - receiver_x) ** 2 + (y - receiver_y) ** 2) ** 0.5
+        is_near = distance < 1.5 * cells.side  # then the arrow begins in the middle of the sender
         line = (
-            _toward((x, y), middle, 0.28 * cells.side),
+            _toward((x, y), middle, 0.0 if is_near else 0.28 * cells.side),
             middle,
             _toward((receiver_x, receiver_y), middle, half_side + min(1, 0.03 * cells.side)),
         )
+        # a head is five times as long as its line is wide, and shorter than the arrow
+        width = min(width, 0.05 * distance)
         yield Stroke(
             line if len(to_x) == 1 else line[::2], width if len(to_x) == 1 else 0.8, arrow=True
         )
@@ -796,19 +812,38 @@ def caption(scene: Scene, frame: int) -> Iterator[Shape]:
     top = y + 14 + LINE * note_lines(scene)
     for code, x, row in legend_places(scene):
         yield Boxes(code, rectangles(x, top + LEGEND_ROW * row, 14.0, 14.0))
+    words = legend_words(scene)
     for code, x, row in legend_places(scene):
-        yield Words(x + 19, top + LEGEND_ROW * row + 11, legend_words(scene, code), ink="soft")
+        yield Words(x + 19, top + LEGEND_ROW * row + 11, words[code], ink="soft")
 
 
 LEGEND_ROW = 20.0
+OF_HEADING = 6.6  # the approximate width of a letter in a heading
 TITLE_SIZE, TITLE_LINE, OF_TITLE = 16, 22.0, 76  # Font size, height of a line, letters in a line.
 LINE = 18.0  # The height of a line of text.
 MOST_LINES = 3  # The note has at most this many lines.
 
 
-def legend_words(scene: Scene, code: int) -> str:
-    """Return the letter and the name of a code, as they are written in the legend."""
-    return f"{scene.codes[code].letter} {scene.codes[code].name}".strip()
+def legend_words(scene: Scene) -> dict[int, str]:
+    """Return the name of each code of the legend, after its letter if cells have that."""
+    lettered = _lettered(scene)
+    codes = ((code, scene.codes[code]) for code in scene.legend)
+    return {i: f"{code.letter * (i in lettered)} {code.name}".strip() for i, code in codes}
+
+
+def _lettered(scene: Scene) -> set[int]:
+    """Return the codes whose letters are in cells, in one still or another."""
+    names = {
+        mark.name
+        for mark in scene.marks
+        if isinstance(mark, Board) or (isinstance(mark, Cells) and mark.side >= SMALLEST_LABEL)
+    }
+    codes: set[int] = set()
+    for still in scene.stills:
+        for name in names & still.cells.keys():
+            first, _, then = still.cells[name]
+            codes.update(np.unique(np.append(first, then)).tolist())
+    return codes
 
 
 def legend_places(scene: Scene) -> list[tuple[int, float, int]]:
@@ -816,8 +851,8 @@ def legend_places(scene: Scene) -> list[tuple[int, float, int]]:
     entries = []
     x = 16.0
     row = 0
-    for code in scene.legend:
-        width = 34 + 6.6 * len(legend_words(scene, code))
+    for code, words in legend_words(scene).items():
+        width = 34 + 6.6 * len(words)
         if x > 16 and x + width > WIDTH:
             x = 16.0
             row = row + 1

@@ -63,8 +63,8 @@ def paint_matrix(scene: Scene, mark: Matrix, still: Still) -> Iterator[Shape]:
         yield Words(mark.x + at, bottom + 14, name, 11, anchor="middle", ink="soft")
         yield Words(mark.x - 5, mark.y + at + 4, name, 11, anchor="end", ink="soft")
     by = "IPU" if mark.ipu else "tile"
-    yield Words(right, bottom + 30, f"senders, by {by}", 12, anchor="end", ink="soft")
-    yield Words(mark.x - 5, mark.y - 8, "receivers", 11, anchor="end", ink="soft")
+    axes = f"columns: senders, rows: receivers, by {by}"
+    yield Words(right, bottom + 30, axes, 12, anchor="end", ink="soft")
 
 
 def links(mark: Matrix, codes: Array) -> Array:

@@ -21,7 +21,7 @@ from ipu_teach.show.palette import NESTED, STATES, WAIT
 from ipu_teach.show.panels import Cell, Panels, Piece, boxes_in_rows, painted
 from ipu_teach.show.report_facts import checked, ipus_at_work, state_of
 from ipu_teach.show.scene import Painted, Scene, Still, number
-from ipu_teach.show.segments import at_work
+from ipu_teach.show.segments import at_work, listed_names
 from ipu_teach.show.shapes import LETTER, Boxes, Shape, Words, rectangles
 from ipu_teach.show.streaming import LEFT, MOST_STEPS, WAITING, merged, put_lanes
 from ipu_teach.show.view import View, fitting
@@ -188,7 +188,8 @@ def _scene(every: Ticks, report: Report | None, max_ticks: int) -> Scene:
     still = Still("the whole schedule", sentence, BUBBLE, 0, first=True, lanes=panels.lanes)
     return panels.scene(
         "pipeline",
-        f"{100 - 100 * works / stages / len(every):.1f} % of the schedule is bubble",
+        f"{100 - 100 * works / stages / len(every):.1f} % of the schedule is bubble; "
+        f"{_most_held(most_held)}",
         sentence,
         foot=12,
         codes=CODES,
@@ -202,6 +203,21 @@ def _scene(every: Ticks, report: Report | None, max_ticks: int) -> Scene:
             ),
         ),
     )
+
+
+def _most_held(most_held: list[int]) -> str:
+    """Return which stages hold the most micro-batches, and which the fewest."""
+
+    def holders(n: int) -> str:
+        stages = [f"{stage}" for stage, most in enumerate(most_held) if most == n]
+        return f"stage{'s' * (len(stages) > 1)} {listed_names(stages)}"
+
+    most, fewest = max(most_held), min(most_held)
+    batches = counted(most, "micro-batch", "micro-batches")
+    if most == fewest:
+        return f"each stage holds at most {batches}"
+    verb = "holds" if most_held.count(most) == 1 else "hold"
+    return f"{holders(most)} {verb} at most {batches}, {holders(fewest)} at most {fewest}"
 
 
 def _run(panels: Panels, report: Report, max_ticks: int) -> str:

@@ -149,7 +149,18 @@ def images(
     if heat:
         colour_bar = figure.colorbar(axes_images[0], ax=figure.axes, fraction=0.05, pad=0.02)
         colour_bar.ax.tick_params(labelsize=9, labelcolor=INK, color=INK)
-    return Picture(_png(figure, transparent=True), alt)
+    return Picture(_with_palette(_png(figure, transparent=True)), alt)
+
+
+def _with_palette(png: bytes) -> bytes:
+    """Return a PNG file with at most 256 colours, which has a third of its size or less."""
+    from PIL import Image
+
+    buffer = io.BytesIO()
+    with Image.open(io.BytesIO(png)) as image:
+        flat = image.quantize(256, method=Image.Quantize.FASTOCTREE)
+        flat.save(buffer, format="png", optimize=True)
+    return buffer.getvalue()
 
 
 def _stack(pictures: Array) -> Array:

@@ -159,13 +159,10 @@ def _scene(choices: _Choices) -> Scene:
         for i, (name, note) in enumerate(zip(names, texts, strict=True))
     ]
     cheapest = int(np.lexsort((choices.costs, peaks))[0])
-    least = f"keeps the fewest inputs alive: {choices.peaks_alive[cheapest]} of {choices.layers}"
-    if choices.runs:
-        least = f"needs the fewest bytes on the fullest tile: {peaks[cheapest]:,}"
     heads = ("choice", "inputs kept", "alive at most", "computed again")
     return panels.scene(
         "recompute",
-        f"{names[cheapest][:1].upper()}{names[cheapest][1:]} {least}",
+        _title(choices, cheapest),
         f"Of {counted(len(names), 'choice')} the smallest is {names[cheapest]}: {texts[cheapest]}.",
         foot=12,
         codes=CODES,
@@ -173,6 +170,33 @@ def _scene(choices: _Choices) -> Scene:
         poster=cheapest,
         group="choice",
         table=(heads + (*title_text, "fits") * bool(choices.runs), choices.rows()),
+    )
+
+
+def _title(choices: _Choices, cheapest: int) -> str:
+    """Return what the choice that needs the least memory saves and costs, compared with the choice
+    that keeps the most inputs alive."""
+    name = f"{choices.names[cheapest][:1].upper()}{choices.names[cheapest][1:]}"
+    base = choices.peaks_alive.index(max(choices.peaks_alive))
+    alive_text = f"{choices.peaks_alive[cheapest]} of {choices.layers}"
+    again = counted(choices.again[cheapest], "layer")
+    if cheapest == base:
+        if choices.runs:
+            peak = choices.peaks[cheapest]
+            return f"{name} needs the fewest bytes on the fullest tile, {peak:,}, as it is"
+        return f"{name} keeps the fewest inputs alive: {alive_text}, {again} computed again"
+    if not choices.runs:
+        saved = choices.peaks_alive[base] - choices.peaks_alive[cheapest]
+        return (
+            f"{name} keeps at most {alive_text} inputs alive, {saved} fewer than "
+            f"{choices.names[base]}, and computes {again} again"
+        )
+    saved, more = (
+        100 * (of[cheapest] - of[base]) / of[base] for of in (choices.peaks, choices.costs)
+    )
+    return (
+        f"{name} saves {-saved:.1f} % of the bytes of the fullest tile and costs {more:.1f} % more "
+        f"cycles than {choices.names[base]}"
     )
 
 
@@ -277,12 +301,24 @@ def _dots(
     for i in sorted(range(len(names)), key=lambda i: (i == chosen, not beaten[i])):
         code = CHOSEN if i == chosen else BEATEN if beaten[i] else BEST
         shapes.append(Boxes(code, rectangles(x[i] - 5, y[i] - 5, 10.0, 10.0)))
-    at = (float(x[chosen]), float(y[chosen]) - 10)
-    end = "end" if x[chosen] > WIDE / 2 else "start"
-    text_width = LETTER * len(names[chosen]) * (-1 if end == "end" else 1)
-    # A stroke in the background colour keeps the line from crossing the name.
-    shapes.append(Stroke(((at[0], at[1] - 4), (at[0] + text_width, at[1] - 4)), 13, "paper"))
-    shapes.append(Words(*at, names[chosen], 11, end))
+    named: list[tuple[float, float, float]] = []  # the places of names: left, right, baseline
+    for i in sorted(range(len(names)), key=lambda i: (i != chosen, beaten[i])):
+        # a name is above its dot, or below it where the heading is
+        at = (float(x[i]), float(y[i]) + (-10 if y[i] > 12 else 20))
+        same = [k for k in range(len(names)) if (x[k], y[k]) == (x[i], y[i])]
+        if i != chosen and (chosen in same or i != same[0]):
+            continue
+        # choices in one place share a name
+        text = ", ".join(names[k] for k in (i, *(k for k in same if k != i)))
+        end = "end" if x[i] > WIDE / 2 else "start"
+        text_width = LETTER * len(text) * (-1 if end == "end" else 1)
+        left, right = sorted((at[0], at[0] + text_width))
+        if any(left < b and a < right and abs(at[1] - v) < 16 for a, b, v in named):
+            continue
+        named.append((left, right, at[1]))
+        # the line through the best choices does not strike the name through
+        shapes.append(Stroke(((at[0], at[1] - 4), (at[0] + text_width, at[1] - 4)), 13, "paper"))
+        shapes.append(Words(*at, text, 11, end, "ink" if i == chosen else "soft"))
     for choice in (int(np.argmin(x)), int(np.argmax(x))):
         where = float(x[choice]), HIGH + 14
         shapes.append(Words(*where, f"{costs[choice]:,.0f}", 11, "middle", "soft"))

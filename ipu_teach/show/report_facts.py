@@ -260,7 +260,7 @@ def part_of_run(shown_cycles: float, report: Report) -> str:
     total = report.total_cycles
     if shown_cycles >= total:
         return ""
-    return f" (shown: the first {number(shown_cycles)} of {number(total)} cycles)"
+    return f" (there is room for the first {number(shown_cycles)} of {number(total)} cycles)"
 
 
 def step_name(report: Report, step: int, longest: int = 48) -> str:

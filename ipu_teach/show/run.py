@@ -27,6 +27,7 @@ from ipu_teach.show.panels import LEFT, RIGHT, Panels
 from ipu_teach.show.report_facts import (
     At,
     resting,
+    short_name,
     tiles_of,
     titled,
 )
@@ -181,16 +182,20 @@ class _Picture:
         changes_of_cell = np.bincount(numbers.cell, minlength=len(self.cells.box))
         count = len(self.cells.tiles)
         heading = counted(count, "tile")
+        ipu = self.cells.tiles // self.report.target.tiles_per_ipu
+        widest = int(np.bincount(ipu).max())  # each IPU has rows of its own
         if count < len(self.cells.held):
             heading = f"{count} of {counted(len(self.cells.held), 'tile')}"
         if len(self.cells.titles) == 1:
             heading += f"; {label(self.cells.titles[0], 32)}, {spans[0]}"
+        if self.cells.left.any():
+            heading += "; +n: n more elements"
         return Board(
             "board",
             heading,
             count=len(self.cells.box),
             tiles=tuple(self.cells.tiles.tolist()),
-            across=min(count, 2 if count <= 4 else 4 if count <= 16 else 8),
+            across=min(widest, 2 if count <= 4 else 4 if count <= 16 else 8),
             high=HEAD + ROW * len(self.tracks) + FOOT,
             width=456 - LEFT + (GUTTER if self.cells.ipus > 1 else 0.0),
             per=tuple(self.cells.per.tolist()),
@@ -260,10 +265,10 @@ class _Picture:
     def _notes(self, device_steps: int) -> tuple[str, ...]:
         """Return the notes: how to read the picture, and what it leaves out."""
         notes = [
-            "Values are those of the run, cycles are modelled. Each beat plays equally long; the "
-            "strip below is to scale.",
-            "A message is under way until its receiver has all that it waits for; the order of "
-            "messages is not modelled.",
+            "Values are of the run, cycles are modelled. Phases play equally long; the strip is to "
+            "scale.",
+            "A message is under way until its receiver has all it waits for; their order is not "
+            "modelled.",
         ]
         steps_run = (
             len(self.recording.steps) - self.recording.steps.count(BY_HOST) + self.recording.missed
@@ -311,12 +316,12 @@ class _Picture:
         still = max(
             (resting_at, *in_step), key=lambda still: _bytes_moved(still, still is resting_at)
         )
-        name = label(resting_at.label.partition(": ")[2], 40)
+        name = short_name(resting_at.label.partition(": ")[2], 48)
         moved = [m for m in still.flows.get("messages", ()) if m.source >= 0 <= int(m.receivers[0])]
         changing, drawn = self._changing(place)
         numbers = counted(changing, "number") + " change" + "s" * (changing == 1)
-        marked = f"; {drawn:,} are drawn" if drawn < changing else ""
-        marked = f" (thick lines{marked})" if drawn else ""
+        marked = f", {drawn:,} of them drawn" if 0 < drawn < changing else ""
+        marked += " (thick lines)" if drawn else ""
         if not moved:
             return f"In {name} {numbers}{marked}; no drawn number moves between tiles"
         is_far = self.cells.ipus > 1 and still.code == STATE[LINKS]

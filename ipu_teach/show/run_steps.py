@@ -17,6 +17,7 @@ from ipu_teach.show.origins import Step
 from ipu_teach.show.palette import REST, STATE, STATES
 from ipu_teach.show.report_facts import (
     numbered,
+    short_name,
     sources,
     step_name,
     waited_for,
@@ -171,7 +172,7 @@ class RecordedSteps:
         last = len(self.stills)
         self.stills.append(
             Still(
-                f"change: {step_name(self.report, step)}",
+                f"change: {short_name(step_name(self.report, step, 2000), 48)}",
                 "what was written is there",
                 CHANGE,
                 0,
@@ -211,7 +212,7 @@ class RecordedSteps:
         )
         code = np.where(taking_part, STATE[phase.kind], STATES.index(REST))
         return Still(
-            f"{phase.kind}: {step_name(self.report, step)}",
+            f"{phase.kind}: {short_name(step_name(self.report, step, 2000), 48)}",
             note,
             STATE[phase.kind],
             phase.cycles,

@@ -788,11 +788,16 @@ def _rounds(frames: Array) -> tuple[int, int, int]:
     return longest
 
 
+# the name of several copies in one step, after its kind
+COPIES = re.compile(r"(?:\bCopy )?\b([\d,]+) copies: (.*), …$")
+
+
 def label(text: object, longest: int = LONGEST_LABEL) -> str:
     """Return a text without unprintable characters, in one line of at most `longest` characters."""
     line = " ".join(
         "".join(character if character.isprintable() else " " for character in str(text)).split()
     )
+    line = COPIES.sub(r"\1 copies, the first \2", line)
     return line if len(line) <= longest else line[: longest - 1] + "…"
 
 

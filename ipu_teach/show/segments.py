@@ -29,7 +29,7 @@ WAIT = STATES.index(palette.WAIT)
 MOST_TOLD = 16  # A text lists at most this many IPUs.
 # A text names at most this many tiles, steps or IPUs. If there are more, it names two.
 MOST_NAMED = 4
-STRETCH = "a stretch is the steps between two meetings of all IPUs"
+STRETCH = "a stretch is the steps between two syncs of all IPUs"
 MOST_ENDS = 8  # At most this many IPUs have their number beside their lanes.
 
 

@@ -23,6 +23,7 @@ from ipu_teach.show import palette
 from ipu_teach.show.palette import Code
 from ipu_teach.show.panels import Panels, painted, side_by_side
 from ipu_teach.show.scene import Painted, Scene, Still, label, number
+from ipu_teach.show.segments import MOST_NAMED, listed_names
 from ipu_teach.show.shapes import LETTER, Boxes, Outline, Shape, Stroke, Words, rectangles
 from ipu_teach.show.view import View
 from ipu_teach.types import Array
@@ -156,6 +157,7 @@ def _scene(buckets: _Buckets, csr: CSRMatrix) -> Scene:
     tall = SIDE * min(1, m / k)
     panels.put(painted("matrix", heading, SIDE, tall, pictures=buckets.matrices), left=LEFT)
     heading = f"{counted(count, 'bucket')} with room for {cut.slots}"
+    heading += f"; the first {shown_} are drawn" * (shown_ < count)
     labels = [f"bucket {i} on tile {cut.tiles[i, 0]}" for i in range(shown_)]
     places = side_by_side(shown_, WIDE, HIGH)
     panels.put(
@@ -190,7 +192,8 @@ def _scene(buckets: _Buckets, csr: CSRMatrix) -> Scene:
     numbers = zip(range(count), cut.tiles[:, 0], own_share, guests, spilled, strict=True)
     return panels.scene(
         "sparse",
-        f"{guests.sum():,} of {counted(csr.num_blocks, 'block')} spill into other buckets",
+        f"{guests.sum():,} of {counted(csr.num_blocks, 'block')} spill into other buckets"
+        f"{_from(spilled)}",
         sentence,
         foot=8,
         codes=CODES,
@@ -202,6 +205,20 @@ def _scene(buckets: _Buckets, csr: CSRMatrix) -> Scene:
             ([f"{int(n):,}" for n in row] for row in numbers),
         ),
     )
+
+
+def _from(spilled: Array) -> str:
+    """Return from which buckets blocks spill, and how many; "" if none does.
+
+    `spilled` is int64[buckets].
+    """
+    order = np.argsort(-spilled, kind="stable")[: int((spilled > 0).sum())]
+    if not len(order):
+        return ""
+    if len(order) > MOST_NAMED:
+        first = order[0]
+        return f", from {len(order)} buckets, at most {spilled[first]} from one, bucket {first}"
+    return ": " + listed_names([f"{spilled[i]} of bucket {i}" for i in order.tolist()])
 
 
 def _per_bucket(state: Array, code: int, part: Array, bucket: Array, count: int) -> Array:
@@ -320,7 +337,10 @@ def crossing(cycles: Mapping[str, Mapping[float, float]], unit: str = "modelled 
         f"by {name} at {won[0]}" if won else f"never by {name}"
         for name, won in zip(names[1:], wins, strict=True)
     ]
-    sentence = f"{names[0][:1].upper()}{names[0][1:]} is overtaken {', '.join(by)}."
+    first = f"{names[0][:1].upper()}{names[0][1:]}"
+    sentence = f"{first} is overtaken {', '.join(by)}, of the densities measured."
+    if not any(wins):
+        sentence = f"{first} is never overtaken, down to density {labels[-1]}."
     panels = Panels()
     panels.put(_crossing_curves(names, labels, table, unit), left=LEFT)
     stills = []
@@ -399,7 +419,10 @@ def _curves(
     for code, line in enumerate(y):
         shapes.append(Outline(code, np.stack((x, line), axis=1), False, 3.0))
         shapes.append(Boxes(code, rectangles(x[position] - 5, line[position] - 5, 10.0, 10.0)))
-        shapes.append(Words(wide + 6, line[-1] + 4, label(names[code], 24), 11))
+    below = -np.inf  # names at the end of the curves keep apart
+    for code in np.argsort(y[:, -1], kind="stable").tolist():
+        below = max(float(y[code, -1]) + 4, below + 13)
+        shapes.append(Words(wide + 6, below, label(names[code], 24), 11))
     for i, d in enumerate(labels):
         shapes.append(
             Words(

@@ -181,9 +181,17 @@ class _Run:
         return (
             f"{subject}: {100 * moving / total:.1f} % of {number(total)} modelled cycles is "
             "transfer, "
-            f"of which {100 * self.hidden / moving:.1f} % is hidden behind work; with all of it "
+            f"{self.hidden_text()}; with all of it "
             f"hidden that can be, the run would take {100 * best / total:.1f} % of its time."
         )
+
+    def hidden_text(self) -> str:
+        """Return which share of the transfers is hidden behind work."""
+        if not self.hidden:
+            return "none of it hidden behind work"
+        if self.hidden == self.moving:
+            return "all of it hidden behind work"
+        return f"{100 * self.hidden / self.moving:.1f} % of it hidden behind work"
 
 
 def put_lanes(
@@ -253,8 +261,8 @@ def _scene(run: _Run, max_steps: int) -> Scene:
     heads = ("buffer", "row", "loads", "stores", "bytes", "modelled cycles", "hidden cycles")
     return panels.scene(
         "streaming",
-        f"{100 * run.moving / run.total:.1f} % of the run is transfer; "
-        f"{100 * run.hidden / run.moving:.1f} % of that is hidden behind work",
+        f"{100 * run.moving / run.total:.1f} % of the run is transfer with streaming memory, "
+        f"{run.hidden_text()}",
         run.sentence(),
         foot=12,
         codes=(*STATES, *colours, HELD),

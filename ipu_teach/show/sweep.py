@@ -50,7 +50,7 @@ def sweep(
     unit: str = "modelled cycles",
     weak: bool = False,
 ) -> View:
-    """Which of several runs is quickest, and what limits the others?
+    """Which of several runs is quickest, and what takes the time of the slowest?
 
     `found` is the result of `ipu_teach.sweep`, or a dict of reports by the value in which they
     differ: `show.sweep({16: a, 32: b})`. `parameter` names these values, such as "rows a tile". The
@@ -180,8 +180,25 @@ class _Times:
             f"{self.best_word} {fastest}, {self.rows[best][1]} {self.unit}; {self.worst_word} "
             f"{longest_run}, {self.rows[worst][1]}{ratio}"
         )
-        best_word = self.best_word.capitalize()
-        return f"{best_word}: {fastest}; {self.worst_word}: {longest_run}{ratio}", note
+        if not self.reports:
+            note += "; figures do not say what limits a run, reports do"
+            headline = (
+                f"Fewest {self.unit}: {self.rows[best][1]}, with {fastest}; most: "
+                f"{self.rows[worst][1]}, with {longest_run}{ratio}"
+            )
+            return headline, note
+        limit = f", {self._limit(worst)}"
+        headline = (
+            f"Quickest: {fastest}, {self.rows[best][1]} {self.unit}; slowest: {longest_run}"
+            f"{ratio}{limit}"
+        )
+        return headline, note
+
+    def _limit(self, run: int) -> str:
+        """Return what takes the largest share of a run's time on its average tile."""
+        largest = max(self.part_names, key=lambda part: int(self.parts[run, part]))
+        share = 100 * self.parts[run, largest] / (self.times[run] or 1)
+        return f"{share:.0f} % of it {self.part_names[largest]}"
 
     def ideal(self, weak: bool) -> Array | None:
         """Return float[runs]: the ideal time of each run, or None.

@@ -205,6 +205,12 @@ class _Steps:
             self._add(n, vertices_held, panels)
 
     @property
+    def has_hatched(self) -> bool:
+        """Whether some worker executes two vertices in a step."""
+        lanes = [lane for lanes in self.lanes.values() for lane in lanes]
+        return any(sum(vertex.worker >= 0 for vertex in lane) > 1 for lane in lanes)
+
+    @property
     def all_vertices(self) -> list[Held]:
         """The vertices of all steps."""
         return [vertex for vertices_held in self.vertices.values() for vertex in vertices_held]
@@ -255,7 +261,8 @@ def _shades(used: list[type[Vertex]]) -> Iterator[palette.Code]:
     hues = [HUES[i % len(HUES)].lettered(f"{i + 1}", c.__name__) for i, c in enumerate(used)]
     for hue in hues:
         for pattern in ("", "/"):
-            yield replace(hue, pattern=pattern, letter="" if pattern else hue.letter)
+            letter = "" if pattern else hue.letter
+            yield replace(hue, pattern=pattern, letter=letter, listed=not pattern)
 
 
 def _scene(
@@ -272,10 +279,12 @@ def _scene(
     rows = _code(model, used, steps.all_vertices)
     codelets = "a vertex of each codelet"
     if len(used) > MOST_CODELETS:
-        codelets = f"a vertex of each of the costliest {MOST_CODELETS} of {len(used)} codelets"
-    heading = f"its memory: {bytes_:,} of {limit:,} bytes"
+        codelets = f"the costliest {MOST_CODELETS} of {len(used)} codelets"
+    heading = f"its memory: {bytes_:,} of {limit:,} bytes, its variables first"
     labels = tuple(f"worker {i}" for i in range(workers))
-    lanes_ = Lanes("workers", "its workers, in turn", count=workers, labels=labels)
+    turns = "its workers, in turn"
+    turns += "; every second vertex is hatched" * steps.has_hatched
+    lanes_ = Lanes("workers", turns, count=workers, labels=labels)
     panels.put(lanes_, left=80, high=20.0 * min(workers, 12))
     panels.below(46)
     held_ = Lanes("memory", heading, count=len(names), labels=names, say="{label} bytes")

@@ -22,7 +22,10 @@ from ipu_teach.show.vertex_run import ran
 from ipu_teach.show.view import View
 from ipu_teach.target import Target
 
-CODES = (BYTES.lettered("T", "turn of a loop"), CHOSEN.lettered("W", "turn that wrote it"))
+CODES = (
+    BYTES.lettered("T", "iteration of a loop"),
+    CHOSEN.lettered("W", "iteration that wrote it"),
+)
 MOST_ROWS = 60
 
 
@@ -48,7 +51,7 @@ def turns(
 
 
 def turns(source: Any, element: Any = None, target: Any = None, /, **values: Any) -> View:
-    """Which turn of a loop wrote an element, and what did the variables hold then?
+    """Which iteration of a loop wrote an element, and what did the variables hold then?
 
     The view shows the iterations of the loops of one vertex: the values of its variables at the end
     of each iteration, the values that the iteration stored, and its cycles.
@@ -104,15 +107,30 @@ def turns(source: Any, element: Any = None, target: Any = None, /, **values: Any
     who = f"One vertex of {name}" if run is None else f"{run.who[0].upper()}{run.who[1:]}, {name}"
     sentence = _sentence(who, observation, start, len(rows), place, wrote)
     table = _table(observation, place, wrote)
-    mark = tree(f"turns of {name}, and its names after each", ("line", "cycles"), rows)
-    title = f"The loops of {name} turn {counted(observation.turned, 'time')}"
+    mark = tree(f"iterations of {name}, and its variables after each", ("line", "cycles"), rows)
+    title = _found(name, observation)
     if wrote:
         turn, others = _last_writer(wrote)
-        title = f"Turn {turn.number:,} of line {turn.line.number} wrote {place}{others}"
+        title = f"Iteration {turn.number:,} of line {turn.line.number} wrote {place}{others}"
     scene = rows_scene("turns", title, sentence, CODES, mark=mark, table=table)
     if run is not None and report is not None:
         scene = linked(scene, report, (), {run.compiled: 0}, tile=run.tile, only=run.step)
     return View(scene)
+
+
+def _found(name: str, observation: Observed) -> str:
+    """Return how many iterations ran, their share of the cycles, and what the last one stored."""
+    spent = sum(turn.cycles for turn in observation.turns if not turn.depth)
+    spent *= len(observation.turns) == observation.turned
+    of_all = (
+        f", {number(spent)} of its {number(observation.cycles)} modelled cycles"
+        if observation.cycles >= spent > 0
+        else ""
+    )
+    iterations = counted(observation.turned, "iteration")
+    stores = any(held for turn in observation.turns for held in turn.stored.values())
+    rows = "each row has what one stored" if stores else "none of them stores an element"
+    return f"{name} has {iterations} of its loops{of_all}; {rows}"
 
 
 def _sentence(
@@ -128,17 +146,17 @@ def _sentence(
         if observation.cycles >= 0
         else "no estimate of its cycles"
     )
-    sentence = f"{who}, {cost}, {counted(observation.turned, 'turn')} of its loops."
+    sentence = f"{who}, {cost}, {counted(observation.turned, 'iteration')} of its loops."
     if wrote:
         turn, others = _last_writer(wrote)
         sentence += (
-            f" Turn {turn.number:,} of line {turn.line.number}, {turn.line.text.rstrip(':')}, "
+            f" Iteration {turn.number:,} of line {turn.line.number}, {turn.line.text.rstrip(':')}, "
             f"wrote {place}{others}: {told(turn)}."
         )
     if num_rows < observation.turned:
         sentence += (
-            f" Shown are turns {start + 1:,} to {start + num_rows:,}, in the order in which they "
-            "began."
+            f" Shown are iterations {start + 1:,} to {start + num_rows:,}, in the order in which "
+            "they began."
         )
     return sentence
 
@@ -156,7 +174,7 @@ def _table(observation: Observed, place: str, wrote: list[Turn]) -> Table:
         )
         for t in observation.turns
     )
-    return (("turn", "line", "cycles", "names and stores", "wrote"), tuple(cells_of))
+    return (("iteration", "line", "cycles", "names and stores", "wrote"), tuple(cells_of))
 
 
 def _last_writer(wrote: list[Turn]) -> tuple[Turn, str]:
@@ -167,7 +185,7 @@ def _last_writer(wrote: list[Turn]) -> tuple[Turn, str]:
     # The iterations of outer loops also count as writing the element.
     innermost = max(turn.depth for turn in wrote)
     *others, last = (turn for turn in wrote if turn.depth == innermost)
-    return last, f" last, after {counted(len(others), 'other turn')}" if others else ""
+    return last, f" last, after {counted(len(others), 'other iteration')}" if others else ""
 
 
 def _wrote(observation: Observed, element: Any) -> tuple[str, list[Turn]]:

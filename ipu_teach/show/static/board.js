@@ -117,6 +117,17 @@ EXTRA.board = (kit) => {
   }
   const line = (x, y, u, v) => straight(pen, [x, y], [u, v], pen.lineWidth);
 
+  // The chosen element is between four corners: a thick rim means "written".
+  function corners(x, y, w, h) {
+    const long = Math.min(5, w / 3 + 2);
+    pen.strokeStyle = kit.ink.ink;
+    pen.lineWidth = 2;
+    for (const [a, b, p, q] of [[-3, -3, 1, 1], [w + 3, -3, -1, 1], [-3, h + 3, 1, -1], [w + 3, h + 3, -1, -1]]) {
+      line(x + a - p, y + b, x + a + p * long, y + b);
+      line(x + a, y + b, x + a, y + b + q * long);
+    }
+  }
+
   const draw = {
     board(mark, s, progress, frame) {
       const { ink, soft, line: thin } = kit.ink, now = at(before(frame)),
@@ -164,8 +175,7 @@ EXTRA.board = (kit) => {
           if (w < 10) line(x, y + h + 1, x + w + 1, y + h + 1); else pen.strokeRect(x, y, w, h);
         }
       });
-      const [x, y, u, v] = cellAt(focus());
-      kit.framed(3, x - 2, y - 2, u + 4, v + 4);
+      corners(...cellAt(focus()));
     },
 
     sheet({ x, y, width, height, columns, place, heading }, s, part, frame) {
@@ -177,30 +187,7 @@ EXTRA.board = (kit) => {
         pen.fillStyle = kit.brushes[codeOf(texts[now[i]], row(i))];
         pen.fillRect(...spot(i), side, side);
       }
-      kit.framed(2, ...spot(focus()), side, side);
-    },
-
-    detail(mark, s, progress, frame) {
-      const { ink, soft } = kit.ink, b = box(focus()), now = at(before(frame)),
-        old = s.cycles ? now : at(frame - 1);
-      write(`tile ${board.tiles[b]} holds`, mark.x, mark.y - 8, 12, "left", soft);
-      const cells = [...Array(n).keys()].filter((i) => box(i) === b), fit = mark.height / LINE | 0;
-      const shown = cells.length <= fit ? cells : cells.slice(0, fit - 1),
-        right = mark.x + mark.width;
-      shown.forEach((i, k) => {
-        const y = mark.y + 12 + LINE * k;
-        write(cellName(i), mark.x, y, 12, "left", i === focus() ? ink : soft);
-        write(short(texts[now[i]], 60), right, y, 12, "right", ink);
-        if (kit.at <= 0 || old[i] === now[i]) return;
-        const was = short(texts[old[i]], 60);
-        write(was, right - 70, y, 12, "right", soft);
-        pen.strokeStyle = soft;
-        pen.lineWidth = 1;
-        line(right - 70 - pen.measureText(was).width, y - 4, right - 70, y - 4);
-      });
-      if (shown.length < cells.length)
-        write(`and ${words(cells.length - shown.length)} more`, mark.x,
-          mark.y + 12 + LINE * shown.length, 12, "left", soft);
+      corners(...spot(focus()), side, side);
     },
 
     trail(mark, s, progress, frame) {

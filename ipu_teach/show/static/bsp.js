@@ -49,7 +49,9 @@ EXTRA.bsp = (kit) => {
           for (const end of receivers.map(middle)) {
             const [x, y] = start, [u, v] = end, bow = one ? 0.18 : 0;
             const bend = [(x + u) / 2 + bow * (v - y), (y + v) / 2 - bow * (u - x)];
-            arrow(pen, toward(start, bend, 0.28 * cells.side), bend,
+            // between neighbours the arrow begins in the middle of the sender
+            const near = Math.hypot(u - x, v - y) < 1.5 * cells.side;
+            arrow(pen, toward(start, bend, near ? 0 : 0.28 * cells.side), bend,
               toward(end, bend, half + Math.min(1, 0.03 * cells.side)), one ? thick : 0.8);
           }
         }

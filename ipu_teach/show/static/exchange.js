@@ -64,8 +64,8 @@ EXTRA.exchange = (kit) => {
         kit.text(pen, said, mark.x + at, bottom + 14, 11, "center", soft);
         kit.text(pen, said, mark.x - 5, mark.y + at + 4, 11, "right", soft);
       }
-      kit.text(pen, `senders, by ${ipu ? "IPU" : "tile"}`, right, bottom + 30, 12, "right", soft);
-      kit.text(pen, "receivers", mark.x - 5, mark.y - 8, 11, "right", soft);
+      kit.text(pen, `columns: senders, rows: receivers, by ${ipu ? "IPU" : "tile"}`, right, bottom + 30,
+        12, "right", soft);
       if (!kit.chosen) return;
       const { i } = kit.chosen;
       kit.framed(1.5, mark.x, mark.y + row(i) * side, mark.width, side);

@@ -7,14 +7,23 @@ const { ceil, floor, max, min } = Math;
 // How many rows a block of cells has.
 const rowsOf = (mark) => ceil(mark.block / mark.columns);
 
+// A text before and after `mark`.
+const split = (string, mark) => {
+  const at = string.indexOf(mark);
+  return at < 0 ? [string, ""] : [string.slice(0, at), string.slice(at + mark.length)];
+};
+
 // The heading of a mark, with `right` at the other end of its line. On a narrow page it begins
-// further left, above the labels.
+// further left, above the labels, and what explains a word has a line of its own.
 function headed(kit, mark, right) {
   const { pen, ink, text, fitted } = kit, end = mark.x + mark.width,
     left = kit.scene.size[0] < NARROW ? min(16, mark.x) : mark.x;
-  text(pen, right, end, mark.y - 8, 12, "right", ink.soft);
-  fitted(mark.heading || "", left, mark.y - 8, end - left - pen.measureText(right).width - 8, 12,
-    ink.soft);
+  pen.font = "12px system-ui, sans-serif";
+  const [short, rest] = split(mark.heading || "", "; "), long = (words_) => pen.measureText(words_).width,
+    room = end - left - long(right) - 8, two = rest && long(mark.heading) > room;
+  text(pen, right, end, mark.y - (two ? 23 : 8), 12, "right", ink.soft);
+  fitted(two ? short : mark.heading || "", left, mark.y - (two ? 23 : 8), room, 12, ink.soft);
+  if (two) fitted(rest, left, mark.y - 8, end - left, 12, ink.soft);
 }
 
 // A line with a bend and a tip, or without them.
@@ -26,7 +35,8 @@ function arrow(pen, start, bend, end, thick, tip = true) {
   if (bend === start) pen.lineTo(...end); else pen.quadraticCurveTo(...bend, ...end);
   pen.stroke();
   if (!tip) return;
-  const angle = Math.atan2(end[1] - bend[1], end[0] - bend[0]), size = 3 + 2 * thick;
+  const angle = Math.atan2(end[1] - bend[1], end[0] - bend[0]),
+    size = min(3 + 2 * thick, 0.6 * Math.hypot(end[0] - start[0], end[1] - start[1]));
   pen.beginPath();
   pen.moveTo(...end);
   for (const turn of [2.7, -2.7])

@@ -102,9 +102,9 @@ EXTRA.liveness = (kit) => {
       const sizes = [...here, ["buffers of the step", passing], [`in ${few} more`, all]]
         .filter(([, size]) => size).sort((a, b) => b[1] - a[1]);
       const lines = sizes.map(([name, size]) => `${words(size).padStart(13)}  ${name}`);
-      // the box has room for seven lines; the sum of those below is one of them
-      const below = sizes.slice(5).reduce((sum, [, size]) => sum + size, 0);
-      if (sizes.length > 6) lines.splice(5, 0, `${words(below).padStart(13)}  in ${sizes.length - 5} more lines, below`);
+      // the box has room for seven lines, of which the last is the sum of those below
+      const below = sizes.slice(6).reduce((sum, [, size]) => sum + size, 0);
+      if (sizes.length > 7) lines.splice(6, 0, `${words(below).padStart(13)}  in ${sizes.length - 6} more lines, below`);
       return [`${title} at ${where(at)}, bytes:`, ...lines].join("\n");
     }).join("\n");
   }

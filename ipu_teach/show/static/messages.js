@@ -1,7 +1,8 @@
 // What is under way between the boxes of a board: numbers, of many messages arrows, and links
 // between IPUs. board.py draws the same.
 EXTRA.messages = (kit, shown) => {
-  const { scene, pen } = kit, { board, texts, at, before, box, row, focus, lastOf } = shown,
+  const { scene, pen } = kit,
+    { board, texts, at, before, box, row, focus, lastOf, cellName } = shown,
     { link, short, corner, cellAt, wide, line, write, underWay } = shown;
 
   // Of many messages arrows from box to box, those of the chosen box the darkest; the host's are
@@ -17,11 +18,16 @@ EXTRA.messages = (kit, shown) => {
     write(said, board.x + board.width, board.y - 8, 12, "right", kit.ink.soft);
     for (const m of pairs) {
       const [start, end] = [m[0], m[2]].map((b, k) => {
-        const [x, y] = corner(b);
-        return [x + wide() * (k ? 0.7 : 0.3), y + board.high - 8];
+        const [x, y] = corner(b);  // to and fro are two lines
+        return [x + wide() * (k ? 0.7 : 0.3), y + board.high - (m[0] < m[2] ? 11 : 5)];
       });
+      const thick = has(m) ? 1.5 : 1, right = board.x + board.width, ahead = m[2] === m[0] + 1;
       pen.strokeStyle = pen.fillStyle = has(m) ? kit.ink.ink : kit.ink.line;
-      arrow(pen, start, start, end, has(m) ? 1.5 : 1);
+      if (Math.abs(m[0] - m[2]) !== 1 || corner(m[0])[1] === corner(m[2])[1]) arrow(pen, start, start, end, thick);
+      else {  // from the end of a row to the beginning of the next, or back: round the rim
+        straight(pen, start, [ahead ? right : board.x, start[1]], thick);
+        arrow(pen, [ahead ? board.x : right, end[1]], [ahead ? board.x : right, end[1]], end, thick);
+      }
     }
   }
   // An arrow beside the boxes for each two IPUs between which something is under way.
@@ -40,6 +46,29 @@ EXTRA.messages = (kit, shown) => {
   }
 
   return {
+    detail(mark, s, progress, frame) {
+      const { ink, soft } = kit.ink, b = box(focus()), now = at(before(frame)),
+        old = s.cycles ? now : at(frame - 1);
+      write(`tile ${board.tiles[b]} holds`, mark.x, mark.y - 8, 12, "left", soft);
+      const cells = [...Array(board.count).keys()].filter((i) => box(i) === b), fit = mark.height / LINE | 0;
+      const shown = cells.length <= fit ? cells : cells.slice(0, fit - 1),
+        right = mark.x + mark.width;
+      shown.forEach((i, k) => {
+        const y = mark.y + 12 + LINE * k;
+        write(cellName(i), mark.x, y, 12, "left", i === focus() ? ink : soft);
+        write(short(texts[now[i]], 60), right, y, 12, "right", ink);
+        if (kit.at <= 0 || old[i] === now[i]) return;
+        const was = short(texts[old[i]], 60);
+        write(was, right - 70, y, 12, "right", soft);
+        pen.strokeStyle = soft;
+        pen.lineWidth = 1;
+        line(right - 70 - pen.measureText(was).width, y - 4, right - 70, y - 4);
+      });
+      if (shown.length < cells.length)
+        write(`and ${words(cells.length - shown.length)} more`, mark.x,
+          mark.y + 12 + LINE * shown.length, 12, "left", soft);
+    },
+
     board(mark, s, progress, frame) {
       const [messages] = underWay(frame, progress);
       if (messages.length > MOST_PACKETS && !messages.some(link)) folded(messages);

@@ -137,7 +137,7 @@ function live(root, scene) {
   play.className = "main";
   const offer = (icon, name) => Object.assign(play, { textContent: `${icon} ${name}`, ariaLabel: name });
   offer("\u25b6", "Play");
-  const scrub = make("input", { type: "range", min: 0, max: count, ariaLabel: "Phase",
+  const scrub = make("input", { type: "range", min: 0, max: count, ariaLabel: "Place in the run",
     oninput: () => {
       pause();
       go(stop(+scrub.value));
@@ -190,14 +190,29 @@ function live(root, scene) {
       return brush;
     });
     cache = new Map();
+    const inCells = lettered();
     legend.replaceChildren(...scene.legend.map((i) => {
       const chip = make("canvas", { width: 32, height: 32, ariaHidden: "true" });
       const p = chip.getContext("2d");
       p.scale(2, 2);
       p.fillStyle = brushes[i];
       p.fillRect(0, 0, 16, 16);
-      return make("li", {}, chip, `${scene.codes[i][1]} ${scene.codes[i][0]}`.trim());
+      if (inCells.has(i))
+        text(p, scene.codes[i][1], 8, 12, 11, "center", inkOn(colours[i]), colours[i]);
+      return make("li", {}, chip, scene.codes[i][0]);
     }));
+  }
+  // The codes whose letters are in cells, in one still or another.
+  function lettered() {
+    const codes = new Set();
+    for (const mark of scene.marks)
+      if (mark.kind === "board" || mark.kind === "cells" && mark.side >= SMALLEST_LABEL)
+        for (const { cells } of scene.stills) {
+          const [first, , then] = cells?.[mark.name] || [];
+          for (const code of typeof first === "string" ? unpack(first, mark.count) : [first]) codes.add(code);
+          codes.add(then);
+        }
+    return codes;
   }
   function hatch(p, code) {
     p.fillStyle = colours[code];
@@ -299,11 +314,15 @@ function live(root, scene) {
       const channel = s.lanes?.[mark.name];
       if (!channel) return;
       const [number, from, to] = channel, [span, unit] = scene.drawings[number];
-      if (mark.heading) headed(kit, mark, `${words(span)} ${unit}`);
       pen.strokeStyle = ink.line;
       pen.lineWidth = 1;
       pen.strokeRect(mark.x, mark.y, mark.width, mark.height);
-      const full = mark.axis || span;
+      const full = mark.axis || span, said = `${words(span)} ${unit}`;
+      // the length stands where the lanes end, unless the heading has no room beside it
+      pen.font = "12px system-ui, sans-serif";
+      const end = max(mark.width * (full && span / full),
+        pen.measureText(`${mark.heading || ""}${said}`).width + 16);
+      if (mark.heading) headed(kit, { ...mark, width: min(mark.width, end) }, said);
       const part = full ? (from + (mark.whole ? 0.5 : progress) * (to - from)) / full : 0;
       const picture = lanesOf(mark, number);
       const w = mark.whole ? picture.width : Math.round(picture.width * part);
@@ -348,7 +367,7 @@ function live(root, scene) {
     const codes = codesOf(mark, s, progress), tall = mark.side >= 2 * SMALLEST_LABEL;
     for (let i = 0; i < mark.count; i++) {
       const letter = scene.codes[codes[i]][1], name = nameOf(mark, i),
-        fits = name.length * NAME < mark.side,
+        fits = name.length * NAME + 3 < mark.side,
         both = mark.side >= TWO_LINES * SMALLEST_LABEL && letter && fits;
       const size = tall ? 12 : 11, ground = colours[codes[i]];
       const [x, y] = place(mark, i).map((v) => v + mark.side * 0.47), write = (what, part) =>
@@ -362,8 +381,10 @@ function live(root, scene) {
   function labels(mark) {
     const pitch = mark.height / mark.count;
     const put = (what, y) => text(pen, what, mark.x - 5, mark.y + y, 11, "right", ink.soft);
+    // names of all IPUs are in the middle of their lanes, other texts go from top to bottom
+    const each = mark.ends?.at(-1) === `IPU ${mark.ends?.length - 1}`;
     mark.ends?.forEach((what, k, { length }) =>
-      put(what, 9 + k * (mark.height - 10) / (length - 1)));
+      put(what, each ? (k + 0.5) / length * mark.height + 4 : 9 + k * (mark.height - 10) / (length - 1)));
     // where lanes are lower than words, every so many of them
     const every = [1, 2, 5, 10, 20, 50].find((n) => n * pitch >= 9);
     for (let i = 0; i < mark.count && every && !mark.ends; i += every)
@@ -516,12 +537,13 @@ function live(root, scene) {
     if (moving) {
       const group = groups[frame], last = group + 1 < starts.length ? starts[group + 1] : count;
       const where = `${scene.group} ${words(group + 1)} of ${words(starts.length)}`;
-      const phase = phased ? `, phase ${frame - starts[group] + 1} of ${last - starts[group]}` : "";
+      const part = scene.group === "stretch" ? "part" : "phase", phase = phased ? `, ${part} ${frame - starts[group] + 1} of ${last - starts[group]}` : "";
       const long = s.cycles ? `, ${words(s.cycles)} modelled cycles` : "";
       const what = `${s.label}${long}${s.note && `; ${s.note}`}`;
       return `${where[0].toUpperCase()}${where.slice(1)}${phase}. ${what}.`;
     }
-    return s.note || scene.title;
+    const said = s.note || scene.title;
+    return `${said[0].toUpperCase()}${said.slice(1)}${said.endsWith(".") ? "" : "."}`;
   }
   // Room for the longest words, so that nothing moves while they change.
   function reserve() {

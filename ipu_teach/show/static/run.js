@@ -56,8 +56,11 @@ EXTRA.run = (kit) => {
         if (!c.length) return `${words(m[1])} bytes go from ${from} to ${to}`;
         return `${cellName(c[0])} = ${t}${more} ${m[6] ? "comes" : "goes"} from ${from} to ${to}`;
       });
-      const left = all.length - told.length;
-      const more = left > 0 ? `; ${words(left)} more messages` : "";
+      const left = all.length - told.length, many = left === 1 ? "the other" : `the ${words(left)} others`,
+        are = left === 1 ? "is" : "are", folded = all.length > MOST_PACKETS && !all.some(shown.link);
+      const more = left <= 0 ? "" : !folded ? `; ${many} ${are} drawn above`
+        : all.length > MOST_ARROWS ? `; of ${many}, only those of this tile are arrows`
+          : `; ${many} ${are} arrows above`;
       return `${round}${what.join("; ")}${more}.`;
     }
     if (s.cycles || kit.at <= 0) return round;
@@ -95,7 +98,7 @@ EXTRA.run = (kit) => {
     const frame = kit.frameAt();
     if (kit.chosen && kit.chosen.i !== pointed) watch(kit.chosen.i);
     happens.textContent = story(frame, s);
-    watched.textContent = `${watching ? "Watching " : ""}${about(board, focus())}`;
+    watched.textContent = `${watching ? "Watching " : "Between corners: "}${about(board, focus())}`;
     source.textContent = (s.source ?? -1) < 0 ? "" : scene.sources[s.source];
     if (seen === frame) return;
     seen = frame;
