@@ -34,7 +34,7 @@ def table() -> str:
     """Return a line with the numbers of mistakes, followed by the table."""
     counts = Counter(mistake.when for mistake in MISTAKES)
     counts_text = ", ".join(f"{counts[when]} {when}" for when in (BEFORE, DURING, REPORT, NEVER))
-    head = "| the mistake | | | what the kit says, or why it says nothing |\n|---|---|---|---|"
+    head = "| mistake | when | error | message, or why there is none |\n|---|---|---|---|"
     return "\n".join([f"{len(MISTAKES)} mistakes: {counts_text}.", "", head, *map(row, MISTAKES)])
 
 

@@ -152,8 +152,8 @@ def table(curve: Sweep, grows: bool) -> str:
     headings = (
         "IPUs",
         "modelled cycles",
-        "times one IPU",
-        "of the ideal",
+        "speed-up",
+        "efficiency",
         "bound by",
         *NAMES.values(),
     )

@@ -1,5 +1,4 @@
-"""Mistakes that people make on a tile machine, planted: what the kit says of each, or that it says
-nothing.
+"""Planted mistakes that people make on a tile machine: the kit's response to each, if there is one.
 
 docs/caught.md is made from this list by docs/make_caught.py. Each function makes the mistake and
 runs it; its docstring is the mistake in a sentence.
@@ -199,7 +198,7 @@ def one_reads_what_another_writes() -> None:
 
 @caught(BEFORE, errors.ComputeSetRaceError)
 def in_and_out_overlap() -> None:
-    """One vertex gets the same element as an Input and as an Output."""
+    """A vertex gets the same element as an Input and as an Output."""
     bench = Bench()
     x = bench.variable("x")
     bench.vertex(Sum, x=x, out=x[0])
@@ -211,7 +210,7 @@ def in_and_out_overlap() -> None:
 
 @caught(DURING, errors.UninitialisedReadError)
 def a_copy_is_missing() -> None:
-    """The Copy that brings the data is forgotten."""
+    """The Copy that fetches the data is missing."""
     bench = Bench()
     x, y = bench.variable("x", None), bench.variable("y")
     bench.vertex(Sum, x=x, out=y[0])
@@ -220,19 +219,19 @@ def a_copy_is_missing() -> None:
 
 @caught(DURING, errors.UninitialisedReadError)
 def copies_in_the_wrong_order() -> None:
-    """Two Copies in the wrong order, and the first reads what nobody wrote yet."""
+    """Two Copies are in the wrong order, so the first reads unwritten data."""
     bench = Bench()
     x, y, z = (bench.variable(name, value) for name, value in (("x", 1), ("y", None), ("z", None)))
     bench.run(p.Sequence(p.Copy(y, z), p.Copy(x, y)))
 
 
 @missed(
-    "the variable held a value, an old one, and the machine cannot know that you meant another. "
-    "Compare with plain numpy, or leave out initial values that the program ought to write: then "
-    "the first read is caught."
+    "the variable had an older value, and the machine cannot know that you meant another. "
+    "Compare with plain numpy. Or leave out initial values that the program should write: then "
+    "the first read is an error."
 )
 def copies_in_the_wrong_order_over_old_values() -> None:
-    """The same two Copies, where y already holds an older value."""
+    """The same two Copies, but y already has an older value."""
     bench = Bench()
     x, y, z = (bench.variable(name, value) for name, value in (("x", 1), ("y", 7), ("z", None)))
     assert bench.value(z, p.Sequence(p.Copy(y, z), p.Copy(x, y))).tolist() == [7] * 4
@@ -240,7 +239,7 @@ def copies_in_the_wrong_order_over_old_values() -> None:
 
 @caught(DURING, errors.UninitialisedReadError)
 def an_output_is_stored_in_one_branch_only() -> None:
-    """A codelet stores its Output in one branch of an `if` only."""
+    """A codelet stores its Output in only one branch of an `if`."""
 
     class Positive(Vertex):
         x: Input[FLOAT]
@@ -261,14 +260,14 @@ def an_output_is_stored_in_one_branch_only() -> None:
 
 @caught(BEFORE, errors.InvalidTileMappingError)
 def a_variable_is_on_no_tile() -> None:
-    """A variable is mapped to no tile."""
+    """A variable is not mapped to a tile."""
     bench = Bench()
     bench.run(p.Copy(bench.variable("x"), bench.graph.add_variable(FLOAT, (4,), "y")))
 
 
 @caught(BEFORE, errors.InvalidTileMappingError)
 def a_vertex_is_on_no_tile() -> None:
-    """A vertex is mapped to no tile."""
+    """A vertex is not mapped to a tile."""
     bench = Bench()
     bench.graph.add_vertex(bench.work, Put, x=bench.variable("x")[0], out=bench.variable("y")[0])
     bench.run()
@@ -276,7 +275,7 @@ def a_vertex_is_on_no_tile() -> None:
 
 @caught(BEFORE, errors.GraphMemoryAllocationError)
 def all_on_one_tile_and_too_large() -> None:
-    """All data lies on tile 0, and is more than a tile holds."""
+    """All data is mapped to tile 0, and does not fit there."""
     bench = Bench()
     bench.run(
         p.Copy(
@@ -288,7 +287,7 @@ def all_on_one_tile_and_too_large() -> None:
 
 @seen("balance")
 def all_on_one_tile() -> Report:
-    """All vertices are on tile 0, and it fits."""
+    """All vertices are on tile 0, and the program fits."""
     bench = Bench()
     x, y = bench.variable("x", shape=(TILES, 1_000)), bench.variable("y", shape=(TILES,))
     for i in range(TILES):
@@ -298,7 +297,7 @@ def all_on_one_tile() -> Report:
 
 @seen("rearrangement")
 def far_from_the_data() -> Report:
-    """Each vertex is on another tile than the row that is connected to it."""
+    """Each vertex is on a different tile from the row that it reads."""
     bench = Bench()
     x, y = bench.variable("x", shape=(TILES, 1_000)), bench.variable("y", shape=(TILES,))
     for i in range(TILES):
@@ -309,7 +308,7 @@ def far_from_the_data() -> Report:
 
 @seen("pieces")
 def columns_of_a_matrix_by_rows() -> Report:
-    """A vertex takes a column of a matrix that lies row by row on its tile."""
+    """A vertex reads a column of a matrix that is stored row by row on its tile."""
     bench = Bench()
     x, y = bench.variable("x", shape=(1_000, 12)), bench.variable("y", shape=(12,))
     for i in range(12):
@@ -318,9 +317,9 @@ def columns_of_a_matrix_by_rows() -> Report:
 
 
 @missed(
-    "the model takes every edge as aligned. On the chip it is first copied to where it is, or "
-    "loaded in smaller parts; either way it takes longer. Begin views of HALF at elements that "
-    "four divides."
+    "the model treats every edge as aligned. On the chip the edge is first copied to an aligned "
+    "address, or loaded in smaller parts, and both take longer. Begin views of HALF at "
+    "multiples of four elements."
 )
 def an_edge_that_begins_within_a_word() -> None:
     """An edge of HALF begins at an odd element, in the middle of a word."""
@@ -359,8 +358,8 @@ def an_index_past_the_end() -> None:
 
 
 @missed(
-    "Python counts a negative index from the end, and so does the kit; C++ on the chip would read "
-    "memory before the field."
+    "Python counts a negative index from the end, and so does the kit. C++ on the chip would "
+    "read the memory before the field."
 )
 def an_index_before_the_beginning() -> None:
     """A loop reads one element before the beginning of a field."""
@@ -381,7 +380,7 @@ def an_index_before_the_beginning() -> None:
 
 @caught(DURING, errors.CodeletError)
 def an_output_is_added_to() -> None:
-    """`+=` on an Output, which begins with whatever memory holds."""
+    """`+=` is used on an Output, whose first value is undefined."""
 
     class Count(Vertex):
         x: Output[Vector[FLOAT]]
@@ -394,7 +393,7 @@ def an_output_is_added_to() -> None:
 
 @caught(DURING, errors.CodeletError)
 def an_input_is_assigned_to() -> None:
-    """An Input is assigned to."""
+    """A codelet assigns to an Input."""
 
     class Clear(Vertex):
         x: Input[Vector[FLOAT]]
@@ -407,7 +406,7 @@ def an_input_is_assigned_to() -> None:
 
 @caught(DURING, errors.CodeletError)
 def a_name_that_is_no_field() -> None:
-    """A codelet keeps something in an attribute that is not a field."""
+    """A codelet stores a value in an attribute that is not a field."""
 
     class Remember(Vertex):
         x: InOut[Vector[FLOAT]]
@@ -420,7 +419,7 @@ def a_name_that_is_no_field() -> None:
 
 @caught(BEFORE, errors.MissingPerfEstimateError)
 def nobody_knows_what_it_costs() -> None:
-    """A codelet calls a function that the chip does not have."""
+    """A codelet calls a function that does not exist on the chip."""
 
     class Spectrum(Vertex):
         x: InOut[Vector[FLOAT]]
@@ -435,8 +434,8 @@ def nobody_knows_what_it_costs() -> None:
 
 
 @missed(
-    "infinity is what the type gives, on the chip too. Look for it in the values, or let the "
-    "machine stop: the next row."
+    "the result is infinity by the rules of the type, as on the chip. Look for infinity in the "
+    "values, or let the machine stop, as in the next row."
 )
 def half_overflows() -> None:
     """A product in HALF is larger than 65,504."""
@@ -448,7 +447,7 @@ def half_overflows() -> None:
 
 @caught(DURING, errors.FloatingPointTrapError)
 def half_overflows_and_the_machine_looks() -> None:
-    """The same product, with `set_floating_point_behaviour` ahead of it."""
+    """The same product, after `set_floating_point_behaviour`."""
     bench = Bench()
     bench.vertex(Twice, x=bench.variable("x", 60_000, HALF))
     program = p.Sequence()
@@ -456,9 +455,7 @@ def half_overflows_and_the_machine_looks() -> None:
     bench.run(p.Sequence(program, p.Execute(bench.work)))
 
 
-@missed(
-    "whole numbers wrap around, as on the chip and in numpy. Count in a wider type, or in FLOAT."
-)
+@missed("integers wrap around, as on the chip and in numpy. Count in a wider type, or in FLOAT.")
 def a_whole_number_wraps() -> None:
     """A sum of INT is larger than 2,147,483,647."""
 
@@ -479,18 +476,18 @@ def a_whole_number_wraps() -> None:
 
 @caught(BEFORE, errors.DeviceValueError)
 def a_python_if_on_a_tensor() -> None:
-    """A Python `if` or `while` asks for a tensor's value while the program is written."""
+    """A Python `if` or `while` needs a tensor's value while the program is being written."""
     left = Bench().variable("left", 3)
     while left[0] != 0:
         pass
 
 
 @missed(
-    "a loop may run for as long as it likes, here as on the chip. Ctrl-C ends it with the report "
-    "up to there; in an exercise `check` does so after eight seconds."
+    "a loop may run for any length of time, here and on the chip. Ctrl-C stops it and keeps the "
+    "report up to there. In an exercise, `check` stops it after eight seconds."
 )
 def a_predicate_that_nobody_changes() -> None:
-    """`RepeatWhileTrue` with a predicate that nothing in its body changes."""
+    """Nothing in the body of a `RepeatWhileTrue` changes its predicate."""
     bench = Bench()
     go_on = bench.variable("go on", True, BOOL, (1,))
     begun = time.monotonic()
@@ -504,11 +501,12 @@ def a_predicate_that_nobody_changes() -> None:
 
 
 @missed(
-    "it is the same work, and nothing is wrong with it but its length: a hundred rows in the "
-    "program tree, and as many calls on every tile, which the model does not count."
+    "the work is the same, so nothing is wrong except the length. The program tree has a "
+    "hundred rows, and every tile has a hundred calls in its code, which the model does not "
+    "count."
 )
 def a_loop_unrolled_in_python() -> None:
-    """A Python `for` writes a superstep a hundred times, where a Repeat was meant."""
+    """A Python `for` adds a superstep a hundred times, instead of a Repeat."""
     bench = Bench()
     bench.vertex(Sum, x=bench.variable("x"), out=bench.variable("y")[0])
     unrolled = bench.run(p.Sequence(*(p.Execute(bench.work) for _ in range(100)))).report
@@ -522,14 +520,14 @@ def a_loop_unrolled_in_python() -> None:
 
 @caught(BEFORE, errors.ControlProgramError)
 def sizes_of_a_copy_differ() -> None:
-    """The two sides of a Copy are of different sizes."""
+    """The two sides of a Copy have different sizes."""
     bench = Bench()
     bench.run(p.Copy(bench.variable("x")[:3], bench.variable("y")))
 
 
 @caught(DURING, errors.StreamConnectionError)
 def a_stream_is_not_connected() -> None:
-    """A stream is connected to no array."""
+    """A stream is not connected to an array."""
     bench = Bench()
     stream = bench.graph.add_host_to_device_fifo("pixels", FLOAT, 4)
     bench.run(p.Copy(stream, bench.variable("x")))
@@ -537,7 +535,7 @@ def a_stream_is_not_connected() -> None:
 
 @seen("proportions")
 def the_host_cannot_keep_up() -> Report:
-    """All data comes from the host again in every round."""
+    """All data is sent from the host again in every iteration."""
     bench = Bench()
     x, y = bench.variable("x", shape=(TILES, 1_000)), bench.variable("y", shape=(TILES,))
     stream = bench.graph.add_host_to_device_fifo("pixels", FLOAT, x.num_elements)
@@ -551,9 +549,12 @@ def the_host_cannot_keep_up() -> Report:
     return engine.report
 
 
-@missed("an Engine is a compiled program, and keeps what the graph said then. Make a new Engine.")
+@missed(
+    "an Engine is a compiled program, so it has the graph as it was at that time. Make a new "
+    "Engine."
+)
 def the_graph_is_changed_too_late() -> None:
-    """The graph is changed after the Engine was made of it."""
+    """The graph is changed after the Engine was made from it."""
     bench = Bench()
     x, y = bench.variable("x", 1), bench.variable("y", None)
     bench.graph.create_host_read("y", y)

@@ -29,7 +29,7 @@ from ipu_teach.poplibs import poplin, popnn, popops
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE, COURSE = ROOT / "ipu_teach", ROOT / "ipu_course"
 
-# The table of CONTRIBUTING.md: in each row the number of a floor, and what stands on it.
+# The table of CONTRIBUTING.md: each row has the number of a layer and its modules.
 FLOOR = {
     room: int(row[1])
     for row in re.finditer(
