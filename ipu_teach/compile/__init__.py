@@ -47,7 +47,7 @@ class Compiled:
     streams: dict[str, DataStream]
     host_accesses: dict[str, HostAccess]
     remote_buffers: dict[str, RemoteBuffer]
-    # This function returns the counterpart in `graph` of a tensor that a learner created.
+    # Returns the counterpart in `graph` of a tensor that a learner created.
     image: Callable[[Tensor], Tensor] = lambda tensor: tensor
 
 

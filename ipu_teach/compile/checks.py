@@ -148,7 +148,7 @@ def check_regions_fit(
     """
     bytes_per_tile = graph.target.bytes_per_tile
     largest_regions = [int(graph.region_bytes(table, name).max()) for name in table.fields]
-    # The sum is an upper bound: the memory of a vertex that had the largest region of every field.
+    # If even the largest regions of all fields fit together, every vertex fits.
     if sum(largest_regions) <= bytes_per_tile:
         return
     bytes_by_field = {
@@ -300,7 +300,8 @@ def _constant_in(graph: FrozenGraph, start: Array, stop: Array) -> tuple[str, in
     return None
 
 
-Access = tuple[tuple[FrozenTable, str], int]  # An access is ((table, field), row).
+# An access to memory: ((table of vertices, field), row of the vertex).
+Access = tuple[tuple[FrozenTable, str], int]
 
 
 def _race(

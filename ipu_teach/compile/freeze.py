@@ -88,8 +88,8 @@ class FrozenComputeSet:
     id: int
     name: str
     tables: tuple[FrozenTable, ...]
-    # If there are several replicas, every table has the vertices of the first replica, then those
-    # of the second, and so on.
+    # The number of replicas. Every table has the vertices of the first replica, then those of the
+    # second, and so on.
     replicas: int = 1
 
 
@@ -133,7 +133,7 @@ def _elements(layout: Layout | ListLayout) -> int:
 
 def numbers_in(ids: Array) -> list[int]:
     """Return the distinct values of `ids` (small non-negative integers) in ascending order."""
-    # This is a fast path, because usually all values are equal.
+    # Fast path: usually all values are equal.
     if len(ids) == 0 or ids.min() == ids.max():
         return ids[:1].tolist()  # type: ignore[no-any-return]
     distinct: list[int] = np.flatnonzero(np.bincount(ids)).tolist()
@@ -165,7 +165,7 @@ class FrozenGraph:
         self.layouts: tuple[Layout | ListLayout, ...] = tuple(graph.layouts)
         self.tile_map = self._tile_map(graph, state_pieces)
         self._starts = [v.start for v in self.variables]
-        # These are caches by table and field, because every analysis asks for the same values.
+        # Caches by table and field, because every analysis needs the same values.
         self._stretches: dict[tuple[FrozenTable, str], Array] = {}
         self._touched: dict[tuple[FrozenTable, str], Intervals] = {}
 
@@ -215,7 +215,7 @@ class FrozenGraph:
                     axis=1,
                 )
             )
-        # A broadcast array takes no memory.
+        # A broadcast array stores a single number for all vertices.
         estimates = np.broadcast_to(np.int64(-1), (num_vertices,))
         if table.estimates is not None:
             estimates = estimates.copy()
@@ -416,8 +416,8 @@ class FrozenGraph:
         first_offsets, last_offsets = (table.offsets[field][rows] for rows in (first, last))
         runs_of_layout = np.diff(pointers)
         distinct_layouts = numbers_in(layouts)
-        # This is a fast path, because most regions are one contiguous run, usually all of the same
-        # layout.
+        # Fast path: usually every region is one contiguous run of elements, and all regions have
+        # the same layout.
         if np.all(runs_of_layout[distinct_layouts] == 1):
             runs = pointers[distinct_layouts if len(distinct_layouts) == 1 else layouts]
         else:

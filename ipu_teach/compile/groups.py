@@ -20,7 +20,7 @@ from ipu_teach.graph.tile_map import order_of
 from ipu_teach.graph.vertex import Vertex, workers
 from ipu_teach.types import Array
 
-MOST_WORKERS = 64  # A scalar loop represents each worker by a bit of one integer.
+MOST_WORKERS = 64  # A scalar loop stores a set of workers as the bits of one integer.
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,12 +38,12 @@ class Group:
     trace: Trace
     workers: tuple[tuple[int, Trace], ...] = ()
     estimator: Estimator | None = None
-    # For a codelet that cannot be traced, this is the loop translated from its source, or the
-    # reason why there is none.
+    # The loop translated from the source of a codelet that cannot be traced, or the reason why it
+    # cannot be translated.
     scalar: ScalarCode | None = None
     no_scalar: str = ""
 
-    # This describes the race because of which the vertices must run one after the other.
+    # A description of the race because of which the vertices must run one after the other, or "".
     race: str = ""
 
     @property
@@ -95,7 +95,7 @@ class Group:
 def renumbered(numbers: Array) -> Array:
     """Return non-negative integers renumbered from 0 without gaps, in the same order."""
     largest = int(numbers.max(initial=0))
-    if largest > 8 * len(numbers):  # A table of all values would be larger than the array.
+    if largest > 8 * len(numbers):  # A look-up table of all values would be larger than the array.
         return np.unique(numbers, return_inverse=True)[1].reshape(-1)
     present = np.zeros(largest + 1, np.int64)
     present[numbers] = 1
@@ -131,7 +131,7 @@ class Grouper:
         key: Array = np.zeros(len(table), np.int64)
         for layouts in table.layouts.values():
             shapes = self._shape_of_layout[layouts]
-            # A shape that all vertices share does not divide them into groups.
+            # A shape that all vertices have does not divide them into groups.
             if np.any(shapes != shapes[0]):
                 # The keys are renumbered after each field, so that they stay small enough for
                 # int64.

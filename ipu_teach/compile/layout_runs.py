@@ -148,8 +148,8 @@ def _listed_runs(
         return (np.zeros(0, np.int64),) * 3
     all_positions = np.concatenate(positions)
     list_index = np.repeat(np.arange(len(positions)), [len(listed) for listed in positions])
-    # Each list gets a range of numbers of its own, with a gap of one before the next range, so that
-    # a run ends at the end of each list.
+    # Shift each list into a separate range of numbers, with a gap of one number before the next
+    # range. Then no run of consecutive numbers continues into the next list.
     lowest = all_positions.min(initial=0)
     numbers_per_list = np.ptp(all_positions) + 2 if len(all_positions) else 1
     sorted_keys = keys_of(list_index * numbers_per_list + all_positions - lowest)

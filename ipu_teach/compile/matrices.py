@@ -29,11 +29,11 @@ class _Noted(threading.local):
 
 
 NOTED = _Noted()
-# For each codelet, these are the lines for which a warning was shown.
+# The lines of each codelet for which a warning was already shown.
 _WARNED: WeakKeyDictionary[type[Vertex], set[str]] = WeakKeyDictionary()
 
 
-# In a symmetric matrix, two mirrored numbers differ by at most this, relative to the diagonal.
+# The largest difference of two mirrored numbers in a symmetric matrix, relative to the diagonal.
 # Rounding errors are smaller.
 ASYMMETRY = 0.01
 

@@ -47,12 +47,12 @@ from ipu_teach.graph.tensor import Tensor
 from ipu_teach.graph.tile_map import joined, meet
 from ipu_teach.types import Array
 
-# `Pieces` are byte intervals of several tensors, as (pointers, starts, stops). Tensor i has the
-# intervals from pointers[i] to before pointers[i + 1].
+# The byte intervals of several tensors: (pointers, starts, stops). Tensor i has the intervals with
+# the indices from pointers[i] to before pointers[i + 1].
 Pieces = tuple[Array, Array, Array]
-Extent = tuple[Array, Array]  # An extent is (starts, stops) of the byte intervals of one tensor.
-# Copies of the same kind can be merged. A kind is a distance, or the direction between tiles and a
-# remote buffer.
+Extent = tuple[Array, Array]  # The byte intervals of one tensor: (starts, stops).
+# The kinds of copies. Copies between tiles have a distance, and copies with a remote buffer have a
+# direction. Only copies of the same kind are merged.
 WITHIN_AN_IPU = "within"
 BETWEEN_IPUS = "between"
 LOAD = "load"
@@ -82,11 +82,11 @@ class _Merger:
         self.graph = graph
         self.steps = steps
         self.kept: list[Step] = []
-        # It maps the numbers of old steps to the index in `kept` of the step that merges them.
+        # The index in `kept` of each new step, by the numbers of the old steps that it merges.
         self._numbers: dict[tuple[int, ...], int] = {}
-        # It maps the number of a compute step to (bytes read, bytes written).
+        # The tuple (bytes read, bytes written) of each compute set, by the number of its step.
         self._bytes: dict[int, tuple[Extent, ...]] = {}
-        self._buffers: dict[str, int] = {}  # It maps the handle of each remote buffer to a number.
+        self._buffers: dict[str, int] = {}  # A number for each remote buffer, by its handle.
 
     def node(self, node: Node) -> Node:
         """Return the node with the copies below it merged."""
@@ -116,7 +116,7 @@ class _Merger:
 
     def _parts(self, children: Sequence[Node]) -> Iterator[Node]:
         """Yield the children of a Sequence, with each group of independent copies as one node."""
-        # `absorbing` is the compute set before the copies, if it can absorb copies.
+        # Contains the compute set before the copies if it can absorb them, and is empty otherwise.
         absorbing: list[Node] = []
         num_visited = 0
         for copy_kind, nodes in groupby(children, self._kind):
@@ -127,7 +127,7 @@ class _Merger:
                 absorbing = copies[-1:] if can_absorb else []
                 yield from map(self.node, copies[: len(copies) - len(absorbing)])
                 continue
-            # A compute set absorbs no other kind of copies.
+            # A compute set absorbs only copies within an IPU.
             if copy_kind != WITHIN_AN_IPU and absorbing:
                 yield self._merged_node(absorbing)
                 absorbing = []
@@ -239,7 +239,8 @@ class _Merger:
         if remote and not target.io_tiles or target.num_sets == 1:
             return kind
         by_replica: list[Sequence[Tensor]] = [tensors]
-        # A copy that concerns all replicas is judged by the tensors of each replica.
+        # If the first axis of the tensors is the replica, examine the tensors of each replica
+        # separately.
         if all(tensor.shape[:1] == (self.graph.replicas,) for tensor in tensors):
             by_replica = [
                 [tensor[replica] for tensor in tensors] for replica in range(self.graph.replicas)

@@ -73,7 +73,7 @@ class AbortStep:
     predicate: Tensor | None = None
 
 
-# These programs are immutable and complete, so they are used as steps.
+# Programs of these classes are immutable and complete, so the program itself is the step.
 PrintStep = p.PrintTensor
 UndefStep = p.WriteUndef
 SyncStep = p.Sync
@@ -92,7 +92,7 @@ Step = (
     | EqualStep
 )
 
-# A side is what a step reads or writes; a stream is not in tile memory.
+# A side is one of the objects that a step reads or writes. A stream is not in tile memory.
 Side = Tensor | DataStream | None
 
 

@@ -24,7 +24,9 @@ import numpy as np
 from ipu_teach._support.own_code import is_own_module
 from ipu_teach.compile.trace import TraceStopped, Value
 
-LARGEST_COPY = 1 << 20  # A larger array (in bytes) is assumed to be a table that is only read.
+# The largest array, in bytes, that is copied. A larger one is assumed to be a table that compute()
+# only reads.
+LARGEST_COPY = 1 << 20
 _DRAWING = (random, secrets, np.random)
 _GENERATORS = (random.Random, np.random.Generator, np.random.RandomState)
 _STORES = {dis.opmap[name] for name in ("STORE_GLOBAL", "DELETE_GLOBAL", "STORE_DEREF")}
@@ -146,9 +148,9 @@ class Purity:
     """
 
     def __init__(self, compute: FunctionType, owner: type) -> None:
-        self.rebinds = ""  # `rebinds` is an outer name that compute() would assign, or "".
-        self.printing: set[FunctionType] = set()  # `printing` has the functions that call print().
-        # Each entry is (name, container, copy of the container).
+        self.rebinds = ""  # The name of an outer variable that compute() would assign, or "".
+        self.printing: set[FunctionType] = set()  # The functions that call print().
+        # A tuple (name, container, copy of the container) for each container.
         self._copies: list[tuple[str, Any, Any]] = []
         waiting = [compute]
         known = {compute}
@@ -223,7 +225,7 @@ def _reached(function: FunctionType, owner: type) -> Iterator[tuple[str, object]
 
 def _rebound(code: CodeType, outer_names: tuple[str, ...]) -> Iterator[str]:
     """Yield the outer names that a function assigns, with `global` or `nonlocal`."""
-    # The quick test of the bytecode comes first, because few functions assign outer names.
+    # Test the bytes first, which is quick: few functions assign outer variables.
     for instruction in dis.get_instructions(code) if _STORES & set(code.co_code[::2]) else ():
         if instruction.opcode in _STORES and (
             instruction.opname != "STORE_DEREF" or instruction.argval in outer_names

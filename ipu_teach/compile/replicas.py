@@ -44,11 +44,11 @@ class Whole:
         self.graph = graph = Graph(top.target)
         graph.replicas = self.count
         graph.codelets = top.codelets
-        # `_step` is the distance in bytes from one replica's memory to the next.
+        # The distance in bytes from one replica's memory to the next.
         self._step = part.memory_bytes
         self._layouts: dict[tuple[int, int], Layout | ListLayout] = {}
-        # It maps id(original) to (original, image). The reference to the original prevents another
-        # object from getting its id.
+        # The tuple (original, image) by id(original). The reference to the original prevents
+        # another object from getting the same id.
         self._images: dict[int, tuple[object, object]] = {}
         for replica in range(self.count):
             for variable in part.variables:
@@ -99,7 +99,7 @@ class Whole:
                 return replace(original, num_elements=original.num_elements * original.replicas)
             case Program():
                 image = copy(original)
-                # The image is stored before its parts, because a program may contain itself.
+                # Store the image before its parts are built, because a program may contain itself.
                 self._images[id(original)] = original, image
                 vars(image).update(self.image(vars(original)))
                 if isinstance(image, CrossReplicaCopy) and len(image.sources) > 1:
@@ -206,7 +206,7 @@ class Whole:
             image.layouts[name].frombytes(_bytes(np.tile(layouts, num_replicas), np.int32))
         for name, values in table.state_values.items():
             image.state_values[name] = values * num_replicas
-        # `first_rows` has the first row of each replica.
+        # The first row of each replica in the new table.
         first_rows = [r * num_rows for r in range(num_replicas)]
         image.sizes = {
             (n, first + row): element_bytes

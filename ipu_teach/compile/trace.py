@@ -36,18 +36,19 @@ from ipu_teach.types.regions import no_size, to_unsigned
 from ipu_teach.types.rounding import AnyDType
 
 Sample: TypeAlias = Array | np.generic
-Value: TypeAlias = "Traced | ArrayLike"  # A value is an argument of a traced function.
-# The arguments of any numpy function: numpy's protocols pass on whatever a codelet has written.
+Value: TypeAlias = "Traced | ArrayLike"  # An argument of a traced function.
+# The arguments of any numpy function. numpy's protocols pass on whatever a codelet has written.
 Arguments: TypeAlias = tuple[Any, ...]
 Options: TypeAlias = dict[str, Any]
 NO_VALUE: Any = vars(np)["_NoValue"]  # numpy passes this object for a missing argument.
-# A position is (file, line, (name of the code object, offset of the instruction)).
+# A position in the code: (file, line, (name of the code object, offset of the instruction)).
 CodePosition = tuple[str, int, tuple[str, int]]
-MAX_OPS = 20_000  # Compiling a longer trace would take more time than the vertex loop.
+# The maximum number of ops. Compiling a longer trace would take more time than the vertex loop.
+MAX_OPS = 20_000
 TOO_LONG = f"compute() takes more than {MAX_OPS:,} steps for one vertex"
 
-# These functions never fail, and the shape of their result depends only on shapes. The kernel runs
-# them vertex by vertex.
+# Functions that never fail, and whose result has a shape that depends only on the arguments'
+# shapes. The kernel calls them vertex by vertex.
 STATIC_SHAPE = {
     np.argmax,
     np.argmin,
@@ -93,8 +94,7 @@ STATIC_SHAPE = {
 }
 ELEMENTWISE = {np.where, np.clip}
 LAPACK = vars(np.linalg)["_umath_linalg"]
-# These are functions of one matrix, with numpy's loop that applies each of them to a series of
-# matrices.
+# Functions of one matrix, each with the loop of numpy that applies it to a series of matrices.
 DENSE = {
     np.linalg.inv: LAPACK.inv,
     np.linalg.solve: LAPACK.solve,
@@ -129,7 +129,7 @@ VIEWS = {
     np.atleast_1d,
     np.broadcast_to,
 }
-# These methods of arrays equal the numpy function of the same name.
+# Methods of arrays that equal the numpy function of the same name.
 METHODS = {
     "all",
     "any",
@@ -245,17 +245,17 @@ class Trace:
     samples: list[Any] = field(default_factory=list)
     roots: list[int] = field(default_factory=list)
     regions: dict[int, tuple[str, int]] = field(default_factory=dict)
-    # For each view of an Output, this has the elements that the codelet has written so far.
+    # The elements that the codelet has written so far, for each view of an Output.
     written: dict[int, Array] = field(default_factory=dict)
-    # `returned` is the result of compute(): a value of every vertex, or True or False for all
-    # vertices. None counts as True.
+    # The result of compute(): a traced value, or True or False if it is the same for all vertices.
+    # None counts as True.
     returned: Ref | bool = True
-    # `fixed` has the plain arrays among the arguments, each with a copy, because the kernel reads
-    # the arrays when it runs.
+    # The plain arrays among the arguments, each with a copy. The kernel reads these arrays when it
+    # runs, so they must not change.
     fixed: list[tuple[Array, Array]] = field(default_factory=list)
     stopped: str = ""
-    # `prints` is the reason why the vertices must run one by one, if compute() prints their
-    # numbers.
+    # The reason why the vertices must run one by one if compute() prints numbers of the vertices,
+    # or "".
     prints: str = ""
 
     def line(self) -> str:
@@ -284,7 +284,8 @@ class Trace:
         if len(self.ops) >= MAX_OPS:
             raise TraceStopped(TOO_LONG)
         if kind == "each" and isinstance(sample, np.ndarray) and sample.base is not None:
-            sample = np.copy(sample)  # The copy keeps the memory order, but is not a view.
+            # Unlike a view, the copy has separate memory. The memory order stays the same.
+            sample = np.copy(sample)
         value_id = len(self.samples)
         self.samples.append(sample)
         self.roots.append(value_id if root < 0 else root)
@@ -476,12 +477,12 @@ class Traced(NDArrayOperatorsMixin):
     It behaves like the numpy array or number that a single vertex would see.
     """
 
-    without_size = ""  # `without_size` is the field's name, if its layout is ONE_PTR.
+    without_size = ""  # The name of the field if its layout is ONE_PTR, or "".
 
     def __init__(self, trace: Trace, number: int, weak: Weak = ()) -> None:
         self._trace = trace
         self._id = number
-        # `_weak` has the plain numbers that the value may be in some vertices; see `weak_scalars`.
+        # The plain numbers that the value may be in some vertices; see `weak_scalars`.
         self._weak = weak
 
     @property
@@ -517,13 +518,13 @@ class Traced(NDArrayOperatorsMixin):
     def __iter__(self) -> Iterator[Traced]:
         return (self[i] for i in range(len(self)))
 
-    # Indexing and views
+    # Methods for indexing and views
 
     def __getitem__(self, key: Any) -> Traced:
         stop_unless_static(key, "an index")
         sample = self._sample[key]
         if not isinstance(self._sample, np.ndarray) and not isinstance(sample, np.ndarray):
-            return self  # A number with the index () is the number itself.
+            return self  # Indexing a number with () returns the number itself.
         if not isinstance(sample, np.ndarray):
             operand(self._place(key))
             return self._trace.add("read", item_of, (Ref(self._id), key), {}, sample=sample)
@@ -562,8 +563,8 @@ class Traced(NDArrayOperatorsMixin):
             raise TraceStopped("a write to a list of places")
         if isinstance(value, Traced) and _same_place(value._sample, target):
             return  # numpy has already stored the result of `x[a:b] += y` in this view.
-        # The assignment lets numpy raise its own errors. Zeros replace the sample, whose values
-        # have no meaning.
+        # Assign to an array of the same shape, so that numpy raises its usual errors. Zeros replace
+        # the sample, whose values have no meaning.
         np.empty(np.shape(target), self.dtype)[...] = (
             np.zeros_like(value._sample) if isinstance(value, Traced) else value
         )
@@ -636,14 +637,14 @@ class Traced(NDArrayOperatorsMixin):
         if args or kwargs:
             raise TraceStopped(".astype() with more than a type is not traced")
         sample = self._sample.astype(dtype)
-        # numpy's result for out-of-range values depends on their position in the array
+        # numpy's result for out-of-range values depends on their position in the array.
         if sample.dtype.kind == "u" and self.dtype.kind == "f":
             return self._trace.add(
                 "each", partial(np.asarray, dtype=dtype), (operand(self),), {}, sample=sample
             )
         return self._trace.add("elementwise", np.copy, (operand(self),), {}, sample=sample)
 
-    # numpy's protocols
+    # numpy's protocols for operators and functions
 
     # `**` has its own code for numbers and for small exponents, whose bits differ from np.power's.
     def __pow__(self, other: Value) -> Traced:
@@ -739,8 +740,8 @@ class Traced(NDArrayOperatorsMixin):
         if any(v is not NO_VALUE for v in rest.values()):
             raise TraceStopped(f"np.{ufunc.__name__}.reduce with {', '.join(rest)} is not traced")
         sample = ufunc.reduce(sample_of(array), axis=axis, dtype=dtype, keepdims=keepdims)
-        # numpy processes a reduction that converts the type in buffers, piece by piece. Only one
-        # call per vertex gives the same bits.
+        # numpy performs a reduction that converts the dtype in several buffers. Only a separate
+        # call for each vertex gives the same bits.
         converts = np.asarray(sample).dtype != array.dtype and array.dtype.kind == "f"
         if array.ndim == 0 or converts:
             fixed = {"axis": axis, "dtype": dtype, "keepdims": keepdims}
@@ -809,7 +810,7 @@ class Traced(NDArrayOperatorsMixin):
             "each", fn, tuple(operand(argument) for argument in args), kwargs, sample=sample
         )
 
-    # Conversions that would need a value
+    # Conversions that would need the value of each vertex
 
     def __bool__(self) -> bool:
         bool(self._sample)  # numpy raises its own error for an array of several elements.

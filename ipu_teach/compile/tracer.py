@@ -184,7 +184,7 @@ def _rebuild(compute: FunctionType, trace: Trace) -> FunctionType:
     for name in set(names_of(compute.__code__)) & globals_.keys():
         globals_[name] = in_place_of(globals_[name])
     traced: dict[str, object] = {"max": _pick(trace, np.greater), "min": _pick(trace, np.less)}
-    # The replacements return what the originals would return for a single vertex.
+    # The replacements return what the original functions would return for a single vertex.
     traced["isinstance"] = _traced_isinstance
     traced["type"] = _traced_type
     traced["print"] = _print_nothing  # The trace prints nothing; the vertices print when they run.
@@ -213,8 +213,9 @@ def _print_nothing(*values: Value, **options: Value) -> None:
 
 
 _ONE_AT_A_TIME = threading.RLock()
-# Another thread may draw a random number during a trace. The codelet itself is assumed to draw if
-# there is a draw during each of this number of traces.
+# The maximum number of traces of one codelet. A random number that is drawn during a trace may
+# belong to another thread. If each of these traces sees a draw, the codelet is assumed to draw the
+# numbers.
 MOST_TRACES = 8
 
 
@@ -294,7 +295,7 @@ def _traced(
                 operand(result) if isinstance(result, Traced) else bool(result)
             )
             trace.check_fixed()
-            # The counts differ if a bare `except:` caught TraceStopped.
+            # The numbers differ if a bare `except:` in the codelet caught TraceStopped.
             if TraceStopped.raised != num_stops:
                 raise TraceStopped("what depends on data is hidden by an except")
     except TraceStopped as stop:

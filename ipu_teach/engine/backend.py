@@ -27,9 +27,9 @@ from ipu_teach.errors import InvalidOptionError, shown
 from ipu_teach.types import Array
 
 Axis = int | tuple[int, ...] | None
-# An operand is an array or a number that a function of the array module takes.
+# An argument of a function of the array module: an array or a number.
 Operand: TypeAlias = Array | np.generic | bool | int | float
-# A call is (function, arguments). The function is usually one of the array module.
+# A call that is made later: (function, arguments). The function is usually one of the array module.
 Call = tuple[Function, Arguments]
 
 
@@ -48,8 +48,8 @@ class Backend:
 
     name = "numpy"
     on_host = True
-    # Temporaries take at most this number of bytes; 0 stands for the size that the plan finds best
-    # for a processor's cache.
+    # The maximum number of bytes of temporaries. 0 stands for the size that the plan finds best for
+    # a processor's cache.
     chunk_bytes = 0
 
     def __init__(self) -> None:
@@ -91,7 +91,7 @@ class Backend:
         elif {getattr(a, "dtype", out.dtype) for a in args} == {
             out.dtype
         } and out.dtype.kind == "f":
-            # A Python number is converted here once, instead of in each call.
+            # Convert Python numbers here once, instead of in every call.
             args = [np.array(a, out.dtype) if isinstance(a, (int, float)) else a for a in args]
         # np.maximum and np.minimum take `out` only by name.
         if kwargs or fn in (np.maximum, np.minimum):
@@ -207,7 +207,7 @@ class CupyBackend(Backend):
         return self._cupy.asarray(np.asarray(values))
 
     def operand(self, value: Operand) -> Operand:
-        # Python's numbers take the type of the other operand, also in CuPy.
+        # Python numbers stay unchanged: in CuPy, too, they take the dtype of the other operand.
         return self.array(value) if isinstance(value, (np.ndarray, np.generic)) else value
 
     def to_host(self, values: Array) -> Array:
@@ -279,7 +279,7 @@ def cuda_devices() -> int:
         driver = ctypes.CDLL(name)
         count = ctypes.c_int(0)
         works = driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0
-    # There is no such library, or it does not have these functions.
+    # The library does not exist, or it lacks these functions.
     except (OSError, AttributeError):
         return 0
     return count.value if works else 0

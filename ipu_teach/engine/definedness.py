@@ -30,13 +30,15 @@ from ipu_teach.graph.tile_map import covered, expand, joined
 from ipu_teach.types import Array
 
 T = TypeVar("T")
-# If pieces have at least this average size in bytes, it is faster to set them one by one.
+# The average size of pieces, in bytes, from which it is faster to set the bits of each piece
+# separately.
 LONG = 64
 
-Bytes = tuple[Array, Array]  # These are (starts, stops) of pieces of memory.
-Reader = tuple[str, str, Line]  # A reader is (what reads, where it is, line of the program).
-# A blame is a function that returns (starts, stops, function from a piece's number to its reader)
-# of a read.
+Bytes = tuple[Array, Array]  # The pieces of memory of a read or write: (starts, stops).
+# The reader of an interval of bytes: (description, location, line of the program).
+Reader = tuple[str, str, Line]
+# A function that returns (starts, stops, function). The arrays are the pieces of a read, and the
+# function returns the `Reader` of a piece for the number of the piece.
 Blame = Callable[[], tuple[Array, Array, Callable[[int], Reader]]]
 NONE: Bytes = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 
@@ -186,7 +188,8 @@ class MemoryAccess:
                     continue
                 intervals = self.graph.touched(table, name)
                 field_bytes = self.definedness.bytes_of((intervals.start, intervals.stop))
-                if field.kind != "output":  # An InOut must be defined before the step.
+                # An InOut is also read, so it must be defined before the step.
+                if field.kind != "output":
                     self.reads.append((field_bytes, partial(self._edges, table, name)))
                     continue
                 if not is_traced:
@@ -239,7 +242,7 @@ class Definedness:
         # np.full makes the system allocate the pages at once.
         self.defined = np.full(self.graph.memory_bytes, False)
         self.checked: set[int] = set()
-        self._whole: set[int] = set()  # `_whole` has the variables that are completely defined.
+        self._whole: set[int] = set()  # The numbers of the variables that are completely defined.
         for tensor, _ in self.graph.initial_values:
             self._fill(self.bytes_of(tensor.byte_extent()))
         for dtype, start, values in self.graph.state_values:
@@ -255,12 +258,13 @@ class Definedness:
             undef_number: self.bytes_of(tensor.byte_extent()) for undef_number, tensor in undefs
         }
         self._accesses: list[MemoryAccess] = []
-        # `_users` has, by WriteUndef, the numbers of the steps that access its variables.
+        # The numbers of the steps that access the variables of each WriteUndef, by the WriteUndef's
+        # number.
         self._users: dict[int, set[int]] = {undef: set() for undef in self._undefs}
         for step in compiled.steps:
             self.add(step)
         self._waiting: set[int] = set()
-        # `_needless` has the WriteUndefs whose variables the running step overwrites.
+        # The WriteUndefs whose variables the running step overwrites completely.
         self._needless: set[int] = set()
         self._meetings: dict[tuple[int, int], str] = {}
 
@@ -335,7 +339,7 @@ class Definedness:
         pieces = tensor.byte_extent()
         self._check(self.bytes_of(pieces), _blame_for(pieces, f"{reader} reads", NOWHERE))
 
-    # Delayed WriteUndefs
+    # Methods for delayed WriteUndefs
 
     def _meet(self, undef: int, number: int) -> None:
         """Decide on the delayed WriteUndef `undef` before step `number`.
@@ -371,7 +375,7 @@ class Definedness:
         self._whole -= region.touches
         self._waiting.discard(undef)
 
-    # Bits
+    # Methods for the bits of `defined`
 
     def _fill(self, region: ByteSet) -> None:
         """Mark bytes as defined."""
@@ -401,7 +405,7 @@ class Definedness:
 
     def bytes_of(self, *pieces: Bytes) -> ByteSet:
         """Return the bytes of some pieces, which may overlap."""
-        # This is a fast path for the usual case of one piece within a variable.
+        # Fast path for the usual case: a single piece within one variable.
         if len(pieces) == 1 and len(pieces[0][0]) == 1 and pieces[0][0] < pieces[0][1]:
             start, stop = pieces[0]
             variable_number = int(np.searchsorted(self._start, pieces[0][0], "right")[0]) - 1

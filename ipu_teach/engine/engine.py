@@ -147,7 +147,7 @@ class Engine(WithoutSome):
             behaviour=control_bits(self._options),
             seed=int(self._options["prng.seed"] or 0),
         )
-        # otherwise there is a report, but no program can run
+        # If the program is out of memory, the engine has a report but cannot run.
         if self._executable.out_of_memory is None:
             check_variables(self._executable.compiled, self._mode.checks_reads)
         self._compiled = self._executable.compiled
@@ -165,7 +165,7 @@ class Engine(WithoutSome):
         self._print_to: TextIO | None = None
         self._blas = one_blas_thread()
 
-    # Loading
+    # Methods that load the program
 
     def load(self, device: Device | None = None) -> None:
         """Load the program on `device`, and set its memory to the initial values.
@@ -203,7 +203,7 @@ class Engine(WithoutSome):
             mode=self._mode,
             work=work,
         )
-        with machine.interrupts:  # An interrupt takes effect only when the engine is loaded.
+        with machine.interrupts:  # Delay Ctrl-C until the engine is completely loaded.
             self._take(machine, device)
 
     def _take(self, machine: Machine, device: Device) -> None:
@@ -248,7 +248,7 @@ class Engine(WithoutSome):
                 engine its device.""")
         return self._machine
 
-    # Running
+    # Methods that run programs
 
     def run(self, index: int = 0, name: str | None = None) -> None:
         """Run program number `index`. The report calls this run `name`.
@@ -308,7 +308,8 @@ class Engine(WithoutSome):
             steps = machine.take_steps()
             if not recording:
                 machine.log.unrecorded += len(steps)
-            elif self._current is not None:  # `_current` is None if the run has reset the profile.
+            # `_current` is None if the profile was reset during the run.
+            elif self._current is not None:
                 machine.log.note(replace(self._current, last=machine.log.total + len(steps)))
                 machine.log.add(steps)
             self._current = None
@@ -340,7 +341,7 @@ class Engine(WithoutSome):
                         where: Copy({leaf.name})
                         next:  engine.connect_stream({side.handle!r}, …) before run.""")
 
-    # The host's side
+    # Methods that exchange data with the host
 
     def connect_stream(self, handle: str, data: Any, wrap: bool = True) -> None:
         """Connect a stream to host data, which replaces an earlier connection.
@@ -492,7 +493,7 @@ class Engine(WithoutSome):
         if self._machine is not None:
             self._machine.print_to = stream
 
-    # The profile
+    # Methods for recordings, reports and profiles
 
     def record(self, *tensors: Tensor, most: int = 100_000) -> Recording:
         """Record the values of `tensors`, and each change, from the next run on, for `show.run`.
@@ -521,7 +522,9 @@ class Engine(WithoutSome):
         if self._machine is None:
             return self._executable.report
         going = self._machine.steps_run if self._current is not None else ()
-        cost = self._machine.cost  # A run measures the steps whose cycles depend on data.
+        # The machine's costs include the steps whose cycles depend on data, which its runs have
+        # measured.
+        cost = self._machine.cost
         looped = self._machine.looped
         profile = (
             self._profile if cost is self._cost and not looped else CompiledProfile(cost, looped)

@@ -86,7 +86,7 @@ class Executable:
             _settings=InstrumentationSettings.of(effective(self.given_options)),
         )
 
-    # Files
+    # Methods that save and load executables
 
     def serialize(self) -> bytes:
         """Return the executable as bytes, the same as `save` writes.

@@ -25,8 +25,8 @@ from ipu_teach.graph.vertex import VectorList
 from ipu_teach.types import Array
 from ipu_teach.types.regions import FieldArrays
 
-Positions: TypeAlias = slice | Array  # This is an index into memory.
-# Each item is (memory, positions in it, values to write there).
+Positions: TypeAlias = slice | Array  # An index into the flat memory.
+# A list of values to write later: (memory, positions in it, values).
 Back = list[tuple[Array, Positions, Array]]
 
 
@@ -41,7 +41,7 @@ def run_loop(site: Site, count: Counting | None = None, only_vertex: int | None 
     """
     group = site.group
     is_plain = site.rounding is None and site.watch is None
-    overwritten: Back = []  # These are the old values that the vertices so far have overwritten.
+    overwritten: Back = []  # The values that this loop's vertices have overwritten so far.
     for vertex_number in range(len(group.rows)) if only_vertex is None else (only_vertex,):
         row = int(group.rows[vertex_number])
         vertex_floats = None if is_plain else VertexFloats(site, vertex_number)
@@ -103,7 +103,7 @@ class _Vertex:
         ]
         self.numbers = numbers
         self.regions: dict[str, FieldArrays] = {}
-        # `places` has, by field, the memory index of each part.
+        # The memory index of each part of each field.
         self.places: dict[str, list[Positions]] = {}
         self.back: Back = []
         for name, declared in self.table.fields.items():

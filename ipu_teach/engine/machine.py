@@ -131,8 +131,8 @@ class BoundSteps:
             if not site.group.is_bulk and (site.group.way != "batch" or is_vertex_loop)
         ]
         has_bulk = any(site.group.is_bulk for site in sites)
-        # A loop may be endless. If a step has only one loop, the loop runs first, so that it can be
-        # stopped: it then restores what it changed.
+        # A loop of the learner may be endless. If the step has only one loop, run it first: if
+        # Ctrl-C stops it, the loop only has to restore its own changes.
         single_loop = (
             loop_sites[0].group
             if len(loop_sites) == 1 and backend.on_host and not has_bulk
@@ -140,7 +140,7 @@ class BoundSteps:
         )
         loop_calls: list[Call] = []
         calls: list[Call] = []
-        # `fallback` has the calls that cannot run on a GPU.
+        # The calls that cannot run on a GPU.
         fallback: list[Call] = calls if backend.on_host else []
         bound_sites: list[Site] = []
         for _, group_of_sites in groupby(sites, key=lambda site: site.group.table):
@@ -313,7 +313,7 @@ class BoundSteps:
 
     def _stamp(self, step: p.StampStep) -> None:
         """Write the cycles since load, or since another stamp, as two words per replica."""
-        # `first_words` has the position of the first word in each replica.
+        # The position of the first word of the stamp in each replica.
         first_words = step.tensor.positions().reshape(-1, 2)[:, 0]
         tiles = self.compiled.graph.tile_map.at(first_words * step.tensor.dtype.size)
         cycles = self.cycles()[self._cost.target.set_of(tiles)]
@@ -368,18 +368,19 @@ class Machine(BoundSteps):
         checks = mode.checks_reads
         note = self.log.moved
         self.remote = remote_rows(buffers, self.memory, checks, note) if buffers else {}
-        # `steps_run` has the numbers of the steps of the current run, in order.
+        # The numbers of the steps of the current run, in order.
         self.steps_run: array[int] = array("i")
         self.print_to: TextIO | None = None
         self._feeds = feeds
         self._drains = drains
-        # Joined products depend on the number of threads that share them.
+        # The bits of joined products depend on the number of threads, so only one thread computes
+        # them.
         self.mode = mode if mode.exact else replace(mode, threads=1)
         target = compiled.graph.target
         self._changing = any(
             group.is_bulk for groups in compiled.groups.values() for group in groups
         )
-        # Without registers, all of them are zero throughout the run.
+        # If no program sets registers and the options leave them at 0, no registers are stored.
         self._registers = (
             Registers(target.num_tiles, target.num_worker_contexts, mode.behaviour, mode.seed)
             if mode.behaviour or self._changing
@@ -387,20 +388,20 @@ class Machine(BoundSteps):
         )
         self.interrupts = Interrupts()
         self._pool = ThreadPoolExecutor(self.mode.threads) if self.mode.threads > 1 else None
-        # `_cycles` has, by step and group, (cycles of each vertex in the last execution, rows of
-        # the vertices).
+        # For each step and group: (cycles of each vertex in the last execution, rows of the
+        # vertices).
         self._cycles: dict[int, dict[int, tuple[Array, Array]]] = {}
         self._defined = Definedness(compiled, self.memory.poison) if mode.checks_reads else None
-        # Scalar loops mark their stores in this array. Without checks, it is never read.
+        # Scalar loops mark the bytes that they store in this array. If reads are not checked,
+        # nothing reads the array.
         self._marks = (
             np.zeros(compiled.graph.memory_bytes, bool)
             if self._defined is None
             else self._defined.defined
         )
-        # `_clock` has the clock of each set of tiles, after the first `_num_clocked` steps of this
-        # run.
+        # The clock of each set of tiles after the first `_num_clocked` steps of this run.
         self._clock: Array = np.zeros(target.num_sets, np.int64)
-        self._past = 0  # `_past` is the number of steps of earlier runs.
+        self._past = 0  # The number of steps of earlier runs.
         self._num_clocked = 0
         self._stamps = any(isinstance(step, p.StampStep) for step in compiled.steps)
         self._actions = [
@@ -413,7 +414,8 @@ class Machine(BoundSteps):
     def record(self, recording: Recording) -> None:
         """Let `recording` note the memory after every step from now on."""
         self._recording = recording
-        self._programs.clear()  # The programs were built without this recording.
+        # Build the programs again, because the existing ones do not call the recording.
+        self._programs.clear()
         recording.begin(self.num_steps, self._look)
 
     def _look(self, tensor: Tensor) -> tuple[Array, Array]:

@@ -25,7 +25,8 @@ from ipu_teach.graph.remote_buffer import RemoteBuffer
 from ipu_teach.graph.tensor import Tensor
 from ipu_teach.types import Array, poison, to_host_array
 
-# This number of bytes is written between two checks of the free memory, and is left free.
+# The number of bytes that are written between two checks of the free memory. As many bytes are left
+# free.
 FIRST = 2**26
 
 
@@ -63,10 +64,10 @@ class RemoteRows:
         self._note = note
         self._memory = memory
         self._strict = strict
-        # `_room` is the number of bytes that may be written before the free memory is checked.
+        # The number of bytes that may be written before the next check of the free memory.
         self._room = FIRST
-        # Zeros take no memory until they are written, so a separate array marks written rows. The
-        # rows of one replica follow those of another.
+        # The system allocates no memory for zeros until they are overwritten. So a separate array
+        # marks the rows that were written. All rows of one replica precede those of the next.
         rows = buffer.replicas * buffer.repeats
         self._values = memory.host.backend.zeros((rows, buffer.num_elements), buffer.dtype.numpy)
         self._written = memory.host.backend.zeros((rows,), bool)

@@ -18,10 +18,11 @@ from ipu_teach.engine.backend import Call, run_all
 from ipu_teach.engine.batch.last_use import only_numbers
 from ipu_teach.engine.scalar.run import ScalarRun
 
-LOOK = 0.05  # After this many CPU seconds of batches, the compiled loop is first considered.
-LEAST_OPS = 64  # If a trace has fewer ops, a batch has little to lose.
-# The number of runs of the compiled loop before the faster of the two is chosen. The first run
-# waits for the compiler.
+# The CPU seconds that the batch may use before the compiled loop is considered for the first time.
+LOOK = 0.05
+LEAST_OPS = 64  # The minimum number of ops in a trace. A batch with fewer ops is fast enough.
+# The number of times that the compiled loop runs before the faster of loop and batch is chosen. The
+# first time includes waiting for the compiler.
 TRIALS = 4
 
 

@@ -41,8 +41,8 @@ class Memory:
         """Return the complete memory as elements of `dtype`."""
         if dtype not in self._flat:
             length = len(self.bytes) // dtype.size * dtype.numpy.itemsize
-            # If a check uses float64 for FLOAT or HALF, the array of that dtype is longer than the
-            # memory, and separate.
+            # If a check computes FLOAT or HALF in float64, the array of these elements is longer
+            # than the memory. It is then a separate array.
             row = self.bytes if length <= len(self.bytes) else np.zeros(length, np.uint8)
             self._flat[dtype] = row[:length].view(dtype.numpy)
         return self._flat[dtype]

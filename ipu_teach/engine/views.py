@@ -20,14 +20,16 @@ from ipu_teach.compile.tracer import is_list
 from ipu_teach.graph.tensor import Layout
 from ipu_teach.types import Array
 
-# If nests have on average this number of vertices or more, they are faster than a gather.
+# The minimum average number of vertices in a nest. Smaller nests are slower than gathering by
+# index.
 LEAST_RUN = 8
-# There are at most this number of nests, because each costs a pass over some starts.
+# The maximum number of nests, because finding each nest takes a pass over some of the starts.
 MOST_NESTS = 64
 LEVELS = 3
-# If this number of nests have about two vertices each (any two form one), the starts have no order.
+# The starts have no order if this number of nests have about two vertices each, as any two vertices
+# form a nest.
 HOPELESS = 8
-PREFIX = 256  # This number of vertices is examined first.
+PREFIX = 256  # The number of vertices that are examined first.
 
 
 class Region:
@@ -38,8 +40,8 @@ class Region:
         self._graph = graph
         self.field = table.fields[name]
         self.starts: Array = table.offsets[name][group.rows]
-        # Layouts are stored by number, because there may be as many as vertices: examining each
-        # would take longer than all other work.
+        # Store layouts by number. There may be as many layouts as vertices, and examining each
+        # layout would take longer than all other work.
         self.numbers, self.which = np.unique(table.layouts[name][group.rows], return_inverse=True)
         if is_list(group.shapes[name]):
             part_offsets, part_layouts = zip(
@@ -140,8 +142,8 @@ class Nest:
             if part.count <= most_vertices or len(self.shape) == 1:
                 yield part
                 continue
-            # The vertices of a single index of this axis exceed the limit, so the next axis is
-            # divided.
+            # The vertices at a single index of this axis exceed the limit, so divide the next axis,
+            # too.
             for piece in Nest(part.first, self.shape[1:], piece_base, self.steps[:, 1:]).pieces(
                 most_vertices
             ):
@@ -181,7 +183,7 @@ def find_nests(starts: Array) -> list[Nest] | None:
             return None
         prefix_length = PREFIX
         shape, steps = _beginning(starts[:, first_vertex : first_vertex + prefix_length], LEVELS)
-        # A nest that ends well before the prefix ends cannot continue beyond it.
+        # If a nest ends well before the prefix ends, it cannot continue beyond the prefix.
         while (
             first_vertex + prefix_length < num_vertices and prod(shape) * 2**LEVELS >= prefix_length
         ):
@@ -211,7 +213,7 @@ def _beginning(starts: Array, levels: int) -> tuple[tuple[int, ...], Array]:
     ):
         return single_run
     is_broken = ~has_same_step
-    # This excludes the step from the end of one run to the start of the next.
+    # Exclude the step from the end of one run to the start of the next.
     is_broken[run_length - 1 :: run_length] = False
     num_covered = int(np.argmax(is_broken)) + 1 if is_broken.any() else num_vertices
     num_runs = num_covered // run_length

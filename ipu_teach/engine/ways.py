@@ -97,8 +97,8 @@ def _compiled_loop(site: Site) -> ScalarRun | None:
     code = scalar_code(site.group.table.codelet)
     if isinstance(code, str) or not program_of(code, site.target).compiles:
         return None
-    # These run in the order of their addresses: no vertex depends on another, and none of them
-    # raises an error.
+    # The loop runs the vertices in the order of their addresses. This is safe, because no vertex
+    # depends on another vertex or raises an error.
     widest = max(
         (Region(group, site.graph, name) for name in group.shapes),
         key=lambda r: np.ptp(r.starts) * r.bytes,
@@ -134,7 +134,7 @@ class Loop(Way):
 
 
 WAYS: tuple[Way, ...] = (Bulk(), Batch(), Scalar(), Loop())
-REFEREE: tuple[Way, ...] = (Bulk(), Loop())  # These ways run the vertices with vertex_loop=True.
+REFEREE: tuple[Way, ...] = (Bulk(), Loop())  # The ways in which vertices run with vertex_loop=True.
 
 
 def bind_across(sites: Sequence[Site]) -> list[Call] | None:
