@@ -44,17 +44,19 @@ import numpy as np
 
 from ipu_teach.errors import IPUTeachError, did_you_mean, shown
 
-# An annotation is an object such as `int`, `list[int]` or `Annotated[...]`. Annotations have no
+# The annotation of a parameter, such as `int`, `list[int]` or `Annotated[...]`. Annotations have no
 # common class except `object`.
 Hint: TypeAlias = Any
-# An argument is any object, as the check decides what it may be.
+# The value of an argument: any object, because only the check decides whether it is accepted.
 Argument: TypeAlias = Any
 Function: TypeAlias = Callable[..., Any]
 Predicate: TypeAlias = Callable[[Argument], bool]
 Kept = TypeVar("Kept", bound=type)
 Call = TypeVar("Call", bound=Function)
-Choice: TypeAlias = Callable[[str, Hint], bool]  # Called with a parameter's name and annotation.
-Refusal: TypeAlias = Callable[[str, str], IPUTeachError]  # Called with a sentence and the advice.
+# A function of a parameter's name and annotation that returns whether to check the parameter.
+Choice: TypeAlias = Callable[[str, Hint], bool]
+# A function that builds an error from a sentence and advice.
+Refusal: TypeAlias = Callable[[str, str], IPUTeachError]
 FLAG = bool, np.bool_  # The types of flags: 1 and "yes" are not accepted.
 WORDS = "give True or False."
 WHOLE = (int, np.integer)
@@ -162,7 +164,7 @@ def is_numeric(value: Argument) -> bool:
         return True
     try:
         return np.asarray(value).dtype.kind in "biuf"
-    except Exception:  # numpy cannot build an array from the value
+    except Exception:  # numpy cannot build an array from the value.
         return False
 
 
@@ -205,7 +207,7 @@ def kind_of(hint: Hint) -> Kind | None:
     """Return the kind of an annotation, or None if the annotation cannot be checked."""
     try:
         return _kind_of(hint)
-    except TypeError:  # the hint cannot be hashed, such as a Literal with a list in it
+    except TypeError:  # The hint cannot be hashed, such as a Literal that contains a list.
         return None
 
 
@@ -233,7 +235,7 @@ def _kind_of(hint: Hint) -> Kind | None:
         return _mapping(*arguments)
     kind = _PLAIN.get(origin or hint)
     if kind is None and isinstance(origin, type):
-        hint = origin  # the class of a generic alias, such as np.ndarray
+        hint = origin  # A generic alias is checked as its class, such as np.ndarray.
     if kind is None and isinstance(hint, type) and hint not in (object, Any):
         advice = ADVICE.get(hint, f"give {_an(hint.__name__)}.")
         if issubclass(hint, Enum):
@@ -246,7 +248,9 @@ def _class(base: Hint) -> Kind | None:
     if not isinstance(base, type):
         return None
     advice = f"give a class of {base.__name__}."
-    if base.__name__ == "DType":  # its module uses this module, so it cannot be imported here
+    # The name is compared, because the module of DType uses this module and cannot be imported
+    # here.
+    if base.__name__ == "DType":
         advice = "give a dtype of the kit, as FLOAT."
     return _plain((), lambda value: isinstance(value, type) and issubclass(value, base), advice)
 
@@ -342,7 +346,7 @@ def _iterable(element: Hint) -> Kind:
         if isinstance(value, (str, bytes)) or not isinstance(value, abc.Iterable):
             return False
         if isinstance(value, abc.Iterator):
-            return True  # an iterator is read into a list before this check
+            return True  # An iterator was already read into a list before this check.
         value = _listed(value)
         return not isinstance(value, np.ndarray) and all(map(accepts, value))
 
@@ -388,7 +392,7 @@ def hints_of(function: Function) -> dict[str, Hint]:
     for name, hint in getattr(function, "__annotations__", {}).items():
         try:
             resolved[name] = eval(hint, namespace) if isinstance(hint, str) else hint
-        except Exception:  # a name that only type checkers see
+        except Exception:  # The annotation has a name that only type checkers see.
             continue
     return resolved
 

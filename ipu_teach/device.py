@@ -46,7 +46,7 @@ class Device(WithoutSome):
         self.target_type = target_type
         self.id = Device._made
         self.is_attached = False
-        self.program: object = None  # the program that was loaded last
+        self.program: object = None  # The program that was loaded last.
         Device._made += 1
 
     @classmethod

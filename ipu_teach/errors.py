@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-LONGEST = 80  # An error quotes at most this many characters of a value.
+LONGEST = 80  # The maximum number of characters of a value that an error quotes.
 _GOES_ON = re.compile(r"\n +(?! |where: |line: |next: )")  # The break before a continued line.
 _LABEL = re.compile(r"\n +(where|line|next): +")
 
@@ -39,7 +39,7 @@ def shown(value: object) -> str:
     """
     try:
         text = " ".join(repr(value).split())
-    except Exception:  # a repr may fail, as for an integer of many thousand digits
+    except Exception:  # A repr may fail, as for an integer of many thousand digits.
         text = f"<{type(value).__name__}>"
     if isinstance(value, type) and text.startswith("<class "):
         text = text[8:-2].replace("__main__.", "")
@@ -334,7 +334,7 @@ def missing(
     getter = re.sub("^get_?(?=.)", "", name)
     suggestion = did_you_mean(
         name, public_names, 0.7
-    )  # with a lower similarity, many wrong names match
+    )  # With a lower similarity, many unrelated names would match.
     if getter != name and not suggestion.startswith("did you mean 'get"):
         suggestion_for_getter = did_you_mean(getter, public_names, 0.7)
         suggestion = (
@@ -355,7 +355,8 @@ class WithoutSome:
     __slots__ = ()
     not_here: ClassVar[Mapping[str, str]] = {}
 
-    if not TYPE_CHECKING:  # a type checker must still report unknown names
+    # The methods are hidden from type checkers, which must still report unknown names.
+    if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> NoReturn:
             raise missing(
@@ -375,7 +376,7 @@ class WithoutValue:
 
     __slots__ = ()
 
-    if TYPE_CHECKING:  # methods that the subclasses define
+    if TYPE_CHECKING:  # The subclasses define these methods.
 
         def _same(self, other: Any) -> bool:
             """Return whether this object and `other`, of its class, stand for the same memory."""

@@ -39,16 +39,18 @@ from ipu_teach.types import (
 PREDICATES = (BOOL, INT, UNSIGNED_INT, SHORT, UNSIGNED_SHORT, CHAR, UNSIGNED_CHAR)
 CONTROLS = (INT, UNSIGNED_INT)
 
-MOST_REPEATS = 10**12  # A step takes some microseconds, so a longer loop would run for weeks.
+# The maximum of a Repeat's count. A step takes some microseconds, so a longer loop would run for
+# weeks.
+MOST_REPEATS = 10**12
 
 
 class Program(WithoutSome):
     """The base class of all control programs."""
 
-    name = ""  # the program's name in reports and pictures; Poplar calls it the debug context
+    name = ""  # The name of the program in reports and pictures. Poplar calls it the debug context.
 
-    _said: ClassVar[tuple[str, ...]] = ()  # The attributes that `_title` shows.
-    _inside: ClassVar[tuple[str, ...]] = ()  # The attributes that contain programs.
+    _said: ClassVar[tuple[str, ...]] = ()  # The names of the attributes that `_title` shows.
+    _inside: ClassVar[tuple[str, ...]] = ()  # The names of the attributes that contain programs.
 
     def children(self) -> tuple[Program, ...]:
         """Return the programs inside this one, in order."""
@@ -133,7 +135,7 @@ class Sequence(Program):
         self.programs.append(_program(program, "Sequence"))
         return self
 
-    append = add  # Python's lists use this name
+    append = add  # Lists in Python call this method `append`.
 
     def children(self) -> tuple[Program, ...]:
         return tuple(self.programs)

@@ -498,7 +498,7 @@ def _in_slots(
         for kind, stage, micro_batch in works
         if kind == BACKWARD
     }
-    # For (kind, stage), this is the micro-batch that waits in the stage's `into` or `grad_out`.
+    # The micro-batch that waits in `into` or `grad_out` of a stage, by (kind, stage).
     arrived: dict[tuple[str, int], int] = {}
     for tick, works in enumerate(ticks_of_work):
         entry_by_stage: dict[int, tuple[str, int, int]] = {}

@@ -32,26 +32,27 @@ from ipu_teach.errors import (
 )
 from ipu_teach.types import QUARTER, Array, DType, as_dtype
 
-PRICES = COMPILED, BY_HAND = "compiled", "by hand"  # The ways to price a user's codelet.
-# A sync pattern decides which IPUs wait while one of them exchanges data with the host. The names
-# are PopART's.
+# The values of the engine's option `codelet_prices`, for the instructions of users' codelets.
+PRICES = COMPILED, BY_HAND = "compiled", "by hand"
+# The sync patterns, with PopART's names. A pattern decides which IPUs wait while an IPU exchanges
+# data with the host.
 SYNC_PATTERNS = FULL, SINGLE_PIPELINE, REPLICA_AND_LADDER = (
     "FULL",
     "SINGLE_PIPELINE",
     "REPLICA_AND_LADDER",
 )
-# Each machine has (title, number of IPUs, versions of its IPUs).
+# The title, the number of IPUs and the versions of the IPUs of each machine.
 MACHINES = {
     "m2000": ("IPU-M2000", 4, ("ipu2",)),
     "bow2000": ("Bow-2000", 4, ("bow",)),
     "pod16": ("Pod16", 16, ("ipu2", "bow")),
     "pod64": ("Pod64", 64, ("ipu2", "bow")),
 }
-# A setting is the value of a field: str, int or float, depending on the field.
+# The value of a field: a str, int or float, depending on the field.
 Setting: TypeAlias = Any
 MESH, TORUS = "MESH", "TORUS"
-# A model has at most this many tiles, those of 2,849 full IPUs. Tables with an entry for each tile
-# then still fit in the memory of a laptop.
+# The maximum number of tiles of a model, which is that of 2,849 full IPUs. Tables with an entry for
+# each tile then still fit into the memory of a laptop.
 MOST_TILES = 2**22
 
 
@@ -410,13 +411,13 @@ def sync_of(ipus: int, target: Target) -> int:
     They are extra compared with a sync inside each IPU, and grow with the length of the ladder of
     links that joins the IPUs.
     """
-    further_links = ipus // 2 // 2  # links after the first one (PopLibs Util.cpp)
+    further_links = ipus // 2 // 2  # The number of links after the first link (PopLibs Util.cpp).
     return target.global_sync_cycles + math.ceil(
         further_links * target.global_sync_seconds_per_hop * target.tile_clock_frequency
     )
 
 
-# Each table has the (value, source) of the fields whose values differ from ipu2.
+# The value and the source of each field that differs from ipu2.
 _IPU1: dict[str, tuple[Setting, str]] = {
     "ipu_version": ("ipu1", "Poplar docs, IPUModel constructor"),
     "tiles_per_ipu": (1216, "IPU1 study: 1,280 tiles, 64 of them spare"),
@@ -479,7 +480,7 @@ PRESETS: dict[str, dict[str, tuple[Setting, str]]] = {
 }
 
 
-# These are the kinds of evidence for a figure, strongest first. The beginning of a source decides
+# The kinds of evidence for a figure, strongest first. The beginning of the text of a source decides
 # which kind it is.
 GROUNDS = SILICON, GRAPHCORE, DATASHEET, COUNTED, GIVEN = (
     "silicon",

@@ -14,8 +14,8 @@ from ipu_teach.program import Execute
 from ipu_teach.types import FLOAT, UNSIGNED_INT, DType
 
 CHANNELS, HEIGHT, WIDTH = 4, 1_122, 2_200
-# These are the numbers of rows and columns of blocks: one block for each of 1,216 tiles. We chose
-# them so that a block is nearly square.
+# The numbers of rows and columns of blocks, for one block on each of 1,216 tiles. We chose them so
+# that a block is nearly square.
 BLOCKS = (38, 32)
 
 

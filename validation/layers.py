@@ -26,19 +26,20 @@ from validation.benchmarks import MACHINES, SOURCE
 from validation.programs import machine, profile
 from validation.row import PROGRAMS, TOLERANCES, Row
 
-LayerLine = dict[str, str]  # a line of `layers.csv`, by column
+LayerLine = dict[str, str]  # A line of `layers.csv`: the text in each column.
 FIELDS = ("stride", "lower", "upper")
 PASSES = ("TRAINING_FWD", "TRAINING_BWD", "TRAINING_WU")
 PRODUCTS = "products alone: PopLibs' rearrangements and its update of the weights are left out"
 BUILT = "built by the calls of PopLibs' tools/fully_connected_layer.cpp: products, bias, updates"
 BUILT_KINDS = ("small", "grouped")
-LEARNING_RATE = 0.5  # That of PopLibs' tool.
-# For these kinds of layers, the model does not reach the figures. Each has the reason.
+LEARNING_RATE = 0.5  # The learning rate in PopLibs' tool.
+# The kinds of layers for which the model does not reproduce the figures, each with the reason.
 KNOWN_NOT_TO_HOLD = {
     "depthwise": "PopLibs takes ConvPartialVerticalMac (poplin/ConvPlan.cpp), ours are products",
     "small": "PopLibs plans the three passes together (poplin/ConvPlan.cpp), ours are apart",
 }
-# This layer does not fit on any tile, as its input gradient has patches of 100,000 elements.
+# The name of a layer that fits on no tile, because its input gradient has patches of 100,000
+# elements.
 TOO_WIDE = "conv_5x200_1_in_100_out_bs1440"
 RECURRENT = "the kit has no recurrent layers and no CTC"
 

@@ -26,9 +26,10 @@ F143 = QuarterFormat.F143
 F152 = QuarterFormat.F152
 NAN = Overflow.NAN
 SATURATE = Overflow.SATURATE
-NOT_A_NUMBER = 0x80  # The only code that is not a number.
+NOT_A_NUMBER = 0x80  # The code of NaN, the only code that is not a number.
 
-# (format, value, scale, overflow, the value read back at scale 0; None for not a number)
+# Each item is (format, value, scale, overflow, value read back at scale 0). The last value is None
+# if it is not a number.
 VECTORS = [
     (F143, 2.0**-12, 0, NAN, 0),
     (F143, 2.0**33, 0, NAN, None),

@@ -26,8 +26,8 @@ SOURCE = Source(
     SILICON, "graphcore-research/sparsity-benchmarks, analysis/Analysis.ipynb, Bow at 1.85 GHz"
 )
 COLUMNS = 64, 256, 1024, 4096, 8192
-# The dtype and the block, and how many times as fast as the dense product the sparse ones are at a
-# density of 1/16: static, dynamic.
+# Each item is (dtype, block, static ratio, dynamic ratio). A ratio says how many times as fast as
+# the dense product the sparse product is, at a density of 1/16.
 PUBLISHED = ((HALF, 16, 4.9, 1.9), (HALF, 1, 0.7, 0.4), (FLOAT, 16, 5.6, 3.8), (FLOAT, 1, 1.4, 0.9))
 FASTER = (
     "the plan's cost is PopLibs' own model, whose source says that its estimate of reductions is "
@@ -47,7 +47,7 @@ def dense_rate(m: int, dtype: type[DType]) -> float:
     for n in COLUMNS:
         try:
             plan = plan_mat_mul(m, m, n, machine("bow"), dtype=dtype, partials_type=dtype)
-        except PoplibsError:  # the product is too large for the chip
+        except PoplibsError:  # The product is too large for the chip.
             continue
         rates.append(n / plan.cycles)
     return max(rates)

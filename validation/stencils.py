@@ -151,7 +151,8 @@ def blurs() -> list[Row]:
                 "width": width,
             }
             cycles = one_vertex(codelet, shapes, "ipu1", codelet_prices=COMPILED)
-            float_cycles = float_cycles or cycles  # the cycles of "float" on one IPU
+            # The first item of the loop is "float" on one IPU.
+            float_cycles = float_cycles or cycles
             rows.append(
                 PHASES_OF_BLUR.row(
                     f"blur, {name}, {ipus} IPU{'s' * (ipus > 1)}: compute (cycles)",

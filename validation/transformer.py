@@ -17,7 +17,8 @@ RECORDINGS = Source(
     "osmarks/ipu-stack, docs/SDK_ONNX_PROFILE_ANALYSIS.md, recordings of Poplar's SDK on a C600",
 )
 
-# name, sizes (groups, m, k, n), cycles with operands of HALF, and with 8-bit floats
+# Each item is (name, sizes (groups, m, k, n), cycles with operands of HALF, cycles with 8-bit
+# floats).
 PRODUCTS = (
     ("query, key and value", (1, 729, 1_152, 3_456), 37_277, 22_415),
     ("query times key", (16, 729, 72, 729), 8_488, 5_502),

@@ -24,8 +24,8 @@ import numpy.typing as npt
 
 T = TypeVar("T")
 
-# The functions of `signal` call these two. They look up members of an enum, so they are several
-# times slower.
+# The functions of C behind those of `signal`, which are several times slower because they look up
+# members of an enum.
 get_handler = _signal.getsignal
 set_handler = _signal.signal
 

@@ -31,14 +31,15 @@ from typing import Any, TextIO, TypeVar
 
 T = TypeVar("T")
 
-AFTER, EVERY = 1.0, 0.2  # Seconds before the line appears, and between two updates of it.
-FORMS = (  # The line without a count, with a count but no total, and with both.
+AFTER, EVERY = 1.0, 0.2  # The seconds before the line appears, and the seconds between two updates.
+FORMS = (  # The formats of the line: without a count, with a count but no total, and with both.
     "{elapsed}{postfix}",
     "{n_fmt} {unit} [{elapsed}{postfix}]",
     "{percentage:3.0f}%|{bar:12}| {n_fmt}/{total_fmt} {unit} [{elapsed}<{remaining}{postfix}]",
 )
-IDLE = 25  # The thread ends after this many updates without work.
-STILL = 3  # The line of a growing object disappears after this many updates without growth.
+IDLE = 25  # The number of updates without work after which the thread ends.
+# The number of updates without growth after which the line of a growing object disappears.
+STILL = 3
 
 
 class TrackedWork:
@@ -132,7 +133,7 @@ class Growth(TrackedWork):
         return self.still == 0
 
     def draw(self, innermost: TrackedWork) -> None:
-        if self.within_a_line:  # drawing would overwrite the user's unfinished line
+        if self.within_a_line:  # Drawing would overwrite the user's unfinished line.
             return
         if self._bar is None and type(self.screen) is _Screen:
             for stream in _BESIDE:
@@ -185,7 +186,7 @@ class _Beside:
 
 _BESIDE = _Beside("stdout"), _Beside("stderr")
 _lock = threading.Lock()
-_under_way: list[TrackedWork] = []  # the outermost work first
+_under_way: list[TrackedWork] = []  # The work in progress, outermost first.
 _grows: Growth | None = None
 _watcher: threading.Thread | None = None
 
@@ -247,7 +248,7 @@ def _watch() -> None:
         _watcher = threading.Thread(target=_look_on, name="ipu_teach progress", daemon=True)
         try:
             _watcher.start()
-        except RuntimeError:  # a browser has no threads, so nothing is shown
+        except RuntimeError:  # A browser has no threads, so nothing is shown.
             _watcher = None
 
 
@@ -323,7 +324,7 @@ class _Cell(_Screen):
     def __init__(self, file: TextIO, shell: Any) -> None:
         super().__init__(file)
         self._shell = shell
-        self._context: Context = copy_context()  # the context that sends outputs to this cell
+        self._context: Context = copy_context()  # The context that sends outputs to this cell.
         self._handle: Any = None
 
     def at_end(self, call: Callable[[], None]) -> None:

@@ -25,7 +25,7 @@ from ipu_teach.graph.vertex_table import (
 )
 from ipu_teach.types import Array, DType, to_host_array
 
-MOST_VERTICES = 10**8  # One call adds at most this number of vertices, whose columns take 4 GB.
+MOST_VERTICES = 10**8  # The maximum number of vertices that one call adds. Their columns take 4 GB.
 
 if TYPE_CHECKING:
     from ipu_teach.graph.graph import Graph
@@ -358,7 +358,7 @@ def _listed(graph: Graph, dtype: type[DType], rows: Array, shape: Shape) -> tupl
 
     Each of `rows` contains the element positions of a region of `shape`, relative to the first.
     """
-    if np.all(rows == rows[:1]):  # This is the usual case: regions of equal shape.
+    if np.all(rows == rows[:1]):  # The usual case: all regions have the same shape.
         distinct_rows = rows[:1]
         layout_of_row = np.zeros(rows.shape[:1], np.int64)
     else:

@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     from ipu_teach.target import Target
 
 Codelet = TypeVar("Codelet", bound=type[Vertex])
-# This is the shape of a region, or a tuple of the shapes of the vectors in a list.
+# The shape of a region, or a tuple of the shapes of the vectors in a list.
 RegionShape: TypeAlias = Shape | tuple[Shape, ...]
-Shapes = Mapping[str, RegionShape]  # This is the shape of each field, by its name.
-# An estimator is a function of the shapes and the target that returns modelled cycles.
+Shapes = Mapping[str, RegionShape]  # The shape of each field, by the field's name.
+# A function of the shapes and the target that returns modelled cycles.
 Estimator = Callable[[Shapes, "Target"], int]
 
 _marked: dict[str, type[Vertex]] = {}
@@ -215,7 +215,7 @@ def _load(path: Path) -> ModuleType:
     return module
 
 
-# Estimates of a vertex's cycles
+# Functions for the estimates of a vertex's cycles
 
 
 def said_cycles(

@@ -33,7 +33,7 @@ class Node(Protocol):
 
 
 Programs: TypeAlias = Node | Sequence[Node] | None
-Edge = tuple[str, str, str]  # An edge is (from, to, attributes).
+Edge = tuple[str, str, str]  # An arrow of the drawing: (from, to, attributes).
 
 
 def vertex_graph(graph: Graph, programs: Programs = None) -> str:

@@ -82,8 +82,8 @@ class Graph(WithoutSome):
     """
 
     not_here = not_here.GRAPH
-    # In the graph of a whole machine, this is the number of replicas in the first axis of each
-    # tensor.
+    # The number of replicas in the first axis of each tensor, if this is the graph of a whole
+    # machine.
     replicas = 1
 
     def __init__(self, target: Target | Device, replication_factor: int = 1) -> None:
@@ -101,7 +101,8 @@ class Graph(WithoutSome):
         self._variables = Variables()
         self._mapping = MappingLog()
         self._layouts = Layouts(self)
-        # These are attributes instead of methods because building a graph calls them most often.
+        # These methods of other objects are called most often while a graph is built. As
+        # attributes, they are called directly.
         self.strided = self._layouts.strided
         self.form = self._layouts.form
         self.list_layout = self._layouts.list_layout
@@ -128,7 +129,7 @@ class Graph(WithoutSome):
         """The total number of vertices in all compute sets."""
         return sum(cs.num_vertices for cs in self.compute_sets)
 
-    # Variables
+    # Methods for variables
 
     def add_variable(
         self,
@@ -292,7 +293,7 @@ class Graph(WithoutSome):
         layout = self.strided(variable.shape, dense(variable.shape))
         return Tensor.of(self._top, variable.dtype, variable.start // variable.dtype.size, layout)
 
-    # Tiles
+    # Methods for tile mappings
 
     def set_tile_mapping(self, what: Tensor | VertexRef | VertexRange, tile: Placement) -> None:
         """Map the elements of a tensor, or a vertex, to a tile.
@@ -312,7 +313,7 @@ class Graph(WithoutSome):
             row = what.row
             placed_lines = table.placed
             frame = sys._getframe(1)
-            # This is the most frequent case, so `Tiles.number` is inlined.
+            # Fast path for the most frequent case, with `Tiles.number` inlined.
             if type(tile) is int and tiles.chosen is None and 0 <= tile < tiles.count:
                 table.tiles[row] = tile
             else:
@@ -436,7 +437,7 @@ class Graph(WithoutSome):
         """Return whether `tensor` belongs to this graph or to a virtual graph of the same graph."""
         return isinstance(tensor, Tensor) and tensor.graph is self._top
 
-    # Replicas
+    # Methods for replicas
 
     def get_replication_factor(self) -> int:
         """Return the number of replicas of this graph, 1 if it is not replicated."""
@@ -473,7 +474,7 @@ class Graph(WithoutSome):
         part._own(tensor)
         return whole_tensor(tensor, top_level, part.replication.count, APART)
 
-    # Vertices
+    # Methods for compute sets and vertices
 
     def add_compute_set(
         self, name: str | None = None, *, debug_context: str | None = None
@@ -523,8 +524,8 @@ class Graph(WithoutSome):
         row = len(table.order)
         usual = len(all_fields) <= table.most_usual
         try:
-            # A loop adds many similar vertices: if the table knows the forms of the tensors, it
-            # needs no check.
+            # Fast path for a loop that adds many similar vertices. If the table knows the forms of
+            # the tensors, the vertex needs no further check.
             for name, known, add_layout, add_offset in table.columns if usual else ():
                 tensor: Any = all_fields[name]
                 add_layout(known[tensor.form])
@@ -685,7 +686,7 @@ class Graph(WithoutSome):
                 next:  name the whole field: vertex["name"].""")
         return ref.vertex.table, ref.vertex.row, ref.name
 
-    # Host
+    # Methods for the host's access
 
     def add_host_to_device_fifo(
         self,
@@ -793,7 +794,7 @@ class Graph(WithoutSome):
         self.functions.append(function)
         return function
 
-    # Drawings
+    # Methods that draw the graph
 
     def output_vertex_graph(
         self, path: str | PathLike[str] | TextIO, programs: dot.Programs = None
@@ -815,7 +816,7 @@ class Graph(WithoutSome):
         """
         outline.write(dot.compute_graph(self, programs), path, "output_compute_graph()")
 
-    # Layouts and names
+    # Methods for layouts and names
 
     def listed(self, dtype: type[DType], positions: Array) -> Tensor:
         """Return a tensor of the elements at `positions` (int64), in the shape of `positions`."""

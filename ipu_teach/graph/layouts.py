@@ -22,12 +22,13 @@ if TYPE_CHECKING:
     from ipu_teach.graph.graph import Graph
 
 Shape = tuple[int, ...]
-Cuts = tuple[tuple[int | None, ...], ...]  # A key has (index) or (start, stop, step) of each axis.
+# A hashable key: (index) or (start, stop, step) for each axis.
+Cuts = tuple[tuple[int | None, ...], ...]
 
-# A view may list this number of pieces one by one, which takes 2 GB of positions.
+# The maximum number of elements or pieces that are listed one by one. Their positions take 2 GB.
 MOST_LISTED = 2**28
 MOST_DIMENSIONS = 32
-_SMALL = 4096  # Shorter lists of positions are neither hashed nor stored in 32 bits.
+_SMALL = 4096  # The length above which lists of positions are hashed and stored in 32 bits.
 
 
 class Layout:
@@ -289,10 +290,10 @@ class Layouts:
         """
         relative = np.asarray(relative, order="C")
         flat = relative.reshape(-1)
-        # The last position is looked at first, because there can be many positions.
+        # Compare the last position first, because there can be many positions.
         last = flat.size - 1
         if last < 0 or flat[last] == last and np.array_equal(flat, np.arange(last + 1)):
-            # The positions turn out to be contiguous.
+            # If the positions are contiguous, the layout has strides.
             return self.strided(relative.shape, dense(relative.shape))
         key = (relative.shape, _key_of(relative))
         layout: Layout | None = self._interned.get(key)

@@ -19,11 +19,12 @@ from ipu_teach.types import Array, DType
 if TYPE_CHECKING:
     from ipu_teach.graph.tensor import Tensor
 
-EXTERNAL = -2  # This number stands for any tile outside a virtual graph.
+EXTERNAL = -2  # The tile number of elements on a tile outside a virtual graph.
 MIN_BYTES_PER_TILE = 128  # The number is from graphcore/poplibs, lib/poputil/TileMapping.cpp.
 
 TileRanges = list[tuple[int, int]]
-TileChoice: TypeAlias = int | Sequence[int] | Array  # This is a number of tiles, or tile numbers.
+# A choice of tiles: the number of tiles, or their tile numbers.
+TileChoice: TypeAlias = int | Sequence[int] | Array
 
 
 class VariableMappingMethod(Enum):
@@ -140,7 +141,7 @@ class Tiles:
                 )
             tile_number = self.number(tile, tensor)
             for interval in intervals:
-                # `is_plain` is True in the usual case.
+                # Most intervals are tuples of two ints, which need no conversion.
                 is_plain = type(interval) is tuple and [*map(type, interval)] == [int, int]
                 bounds = interval if is_plain else as_shape(interval)
                 if (
@@ -174,7 +175,7 @@ class MappingLog:
 
     def __init__(self) -> None:
         self.rows = array("q")
-        # This function appends the rows of the replicas' graphs that follow from their calls so
+        # A function that appends the rows of the replicas' graphs for all their mapping calls so
         # far.
         self.images: Callable[[], None] = lambda: None
         self._painted = 0
@@ -254,7 +255,7 @@ def intervals_by_tile(begin: Array, count: Array, tile: Array) -> dict[int, Tile
 
     The arguments are the result of `pieces_by_tile`. Pieces with a negative tile are left out.
     """
-    # This is the usual case for small tensors, which are frequent.
+    # Fast path for small tensors, which are frequent: they are on a single tile.
     if len(tile) == 1 and tile[0] >= 0:
         return {int(tile[0]): [(int(begin[0]), int(begin[0] + count[0]))]}
     mapped_pieces = np.flatnonzero(tile >= 0)

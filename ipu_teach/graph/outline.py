@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ipu_teach.graph.graph import Graph
     from ipu_teach.graph.tensor import Tensor
 
-MOST_ROWS = 15  # A table has at most this number of rows; further rows are counted in the last row.
+MOST_ROWS = 15  # The maximum number of rows of a table. Further rows are counted in the last row.
 
 
 def tensor_line(tensor: Tensor) -> str:

@@ -27,10 +27,10 @@ DIV0 = 1 << 1
 OFLO = 1 << 2
 ESR = 1 << 19
 NANOO = 1 << 20
-# Poplar does not have this bit: the run stops where a half that overflowed is stored. Other
-# exceptions do not stop it.
+# The bit that stops the run where a half that overflowed is stored. It affects no other exceptions.
+# Poplar does not have this bit.
 STOP_ON_NANOO = 1 << 31
-SEED_WORDS = 4  # The state of a worker's generator has this number of words.
+SEED_WORDS = 4  # The number of words in the state of a worker's generator.
 
 
 @flagged

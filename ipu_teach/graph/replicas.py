@@ -23,10 +23,11 @@ if TYPE_CHECKING:
     from ipu_teach.graph.graph import Graph
     from ipu_teach.target import Target
 
-# An image begins this number of bytes after the previous one. A view of one image covers at most
-# half of them.
+# The number of bytes from the start of one image to the start of the next. A view of an image
+# covers at most half of these bytes.
 APART = 2 * MOST_BYTES
-MOST_REPLICAS = 2**12  # The images of more replicas would need addresses of more than 63 bits.
+# The maximum number of replicas. More images would need addresses of more than 63 bits.
+MOST_REPLICAS = 2**12
 
 
 @dataclass

@@ -14,7 +14,7 @@ from ipu_teach._support.own_code import is_own_module
 
 Line = tuple[str, int]
 NOWHERE: Line = ("", 0)
-LAST = sys.maxsize  # A range of rows with this end also covers all rows that are added later.
+LAST = sys.maxsize  # The end of a range of rows that also covers all rows that are added later.
 
 
 def caller() -> Line:

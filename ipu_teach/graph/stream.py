@@ -11,7 +11,7 @@ from ipu_teach.graph.layouts import is_whole
 from ipu_teach.graph.variable_table import MOST_BYTES
 from ipu_teach.types import DType, as_dtype
 
-MOST_BUFFERED = 1024  # At most this number of transfers is prefetched for one stream.
+MOST_BUFFERED = 1024  # The maximum number of transfers that are prefetched for a stream.
 
 
 class ReplicatedStreamMode(Enum):

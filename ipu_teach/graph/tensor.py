@@ -188,8 +188,8 @@ class Tensor(WithoutSome, WithoutValue):
             program.Copy.""")
 
     def __getitem__(self, key: Any) -> Tensor:
-        # The usual keys of loops, [i], [a:b], [i, j] and [i, a:b], are handled here if the form of
-        # the view is already cached.
+        # Fast path for the usual keys of loops, [i], [a:b], [i, j] and [i, a:b], if the form of the
+        # view is already cached.
         form = self.form
         offset = self.offset
         last_index = key
@@ -622,7 +622,7 @@ class Tensor(WithoutSome, WithoutValue):
         begin = (self.offset + starts) * self.dtype.size
         return begin, begin + lengths * self.dtype.size
 
-    # Properties of a view
+    # Methods that describe a view
 
     def valid(self) -> bool:
         """Return True, since every tensor of the kit has a variable, unlike Poplar's Tensor()."""

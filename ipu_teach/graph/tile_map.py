@@ -14,7 +14,7 @@ import numpy as np
 from ipu_teach.types import Array
 
 UNMAPPED = -1
-_BLOCK = 2048  # A block has at most this number of pieces; copying it takes a few microseconds.
+_BLOCK = 2048  # The maximum number of pieces in a block. Copying a block takes a few microseconds.
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +123,7 @@ class TileTable:
             return self
         first_blocks = np.searchsorted(self._first, top.start[painted_pieces], "right") - 1
         last_blocks = np.searchsorted(self._first, top.stop[painted_pieces], "left") - 1
-        # A group consists of pieces whose blocks overlap.
+        # Pieces whose blocks overlap form a group.
         group_starts = np.flatnonzero(first_blocks[1:] > last_blocks[:-1]) + 1
         group_bounds = [0, *group_starts.tolist(), len(painted_pieces)]
         blocks = list(self._blocks)
@@ -227,8 +227,7 @@ def union(key: Array, start: Array, stop: Array) -> tuple[Array, Array, Array]:
     The intervals in the result are disjoint, and ascend by key and start.
     """
     numbers_per_key = int(stop.max(initial=0)) + 1
-    # This places the intervals of all keys next to each other on one axis, so that one sort is
-    # enough.
+    # Place the intervals of all keys next to each other on one axis. Then a single sort is enough.
     base = key * numbers_per_key
     merged_start, merged_stop = joined(base + start, base + stop)
     merged_key = merged_start // numbers_per_key
@@ -303,7 +302,7 @@ def meet(
         or other_stop.max() <= start[0]
         or stop[-1] <= other_start.min()
     ):
-        return None  # This is the usual case: fields in different variables.
+        return None  # The usual case: the fields are in different variables.
     possible_match = np.searchsorted(stop, other_start, "right")
     overlapping = np.flatnonzero(np.searchsorted(start, other_stop) > possible_match)
     if not overlapping.size:

@@ -24,10 +24,11 @@ if TYPE_CHECKING:
     from ipu_teach.graph.tensor import Tensor
     from ipu_teach.target import Target
 
-# A variable starts on a cache line (of this number of bytes), so every dtype is aligned in it.
+# The number of bytes in a cache line. Variables start on a cache line, so that every dtype is
+# aligned.
 ALIGNMENT = 64
-# A graph has at most this number of bytes: more than any machine has, and few enough that no
-# address overflows.
+# The maximum number of bytes in a graph: more than any machine has, and few enough that no address
+# overflows.
 MOST_BYTES = 2**48
 _OF = re.compile(r", replica (\d+) of (\d+)$")
 

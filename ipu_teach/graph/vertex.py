@@ -63,7 +63,7 @@ else:
 
 
 class _Region:
-    # For type checkers only: the fields of a vertex class become `_FieldAccess`.
+    # The methods are for type checkers only: the fields of a vertex class become `_FieldAccess`.
     def __get__(self, vertex: object, owner: type) -> Any: ...
     def __set__(self, vertex: object, value: Any) -> None: ...
 
@@ -75,7 +75,7 @@ class Vector(_Region, Generic[T, L]):
     `Vector[FLOAT, VectorLayout.ONE_PTR]`.
     """
 
-    if not TYPE_CHECKING:  # At run time, one or two arguments are accepted.
+    if not TYPE_CHECKING:  # At run time, Vector accepts one or two arguments.
         __class_getitem__ = classmethod(GenericAlias)
 
 
@@ -114,10 +114,10 @@ class VectorList(Sized, list[Any], Generic[T, L]):
 
 
 _KINDS = {Input: "input", Output: "output", InOut: "inout"}
-# The kit uses these names, so no field may have them.
+# The names that the kit uses. No field may have such a name.
 _RESERVED = frozenset(("bind", "call", "compute", "context", "cycles", "debug_context", "fields"))
-MOST_ELEMENTS = 2**28  # An Output of `Vertex.call` has at most this number of elements.
-# The tile of a vertex without a graph has this number of workers; every IPU has six
+MOST_ELEMENTS = 2**28  # The maximum number of elements of an Output of `Vertex.call`.
+# The number of workers on the tile of a vertex without a graph. Every IPU has six
 # (Target.num_worker_contexts).
 WORKERS = 6
 
@@ -227,14 +227,14 @@ class Vertex:
     """
 
     fields: ClassVar[dict[str, Field]] = {}
-    # How a tile runs the vertex: "worker" on one of the six workers, "supervisor" on the whole
-    # tile, "multi" on all six workers.
+    # The way in which a tile runs the vertex: "worker" on one of the six workers, "supervisor" on
+    # the whole tile, "multi" on all six workers.
     context: ClassVar[str] = "worker"
     _regions: dict[str, Any]
     _num_workers: int
     _instances: ClassVar[dict[tuple[type[DType], ...], type[Vertex]]]
 
-    if not TYPE_CHECKING:  # A type checker uses Generic instead.
+    if not TYPE_CHECKING:  # Type checkers use Generic instead of this method.
 
         def __class_getitem__(cls, dtypes: object) -> type[Vertex]:
             from ipu_teach.graph.templates import instance
@@ -290,7 +290,8 @@ class Vertex:
             next:  graph.add_vertex(compute_set, {type(self).__name__}, …); to try one,
             {type(self).__name__}.call(…).""")
 
-    if not TYPE_CHECKING:  # This is hidden so that a type checker reports undeclared names.
+    # The method is hidden from type checkers, which must report undeclared names.
+    if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> NoReturn:
             if name.startswith("__"):

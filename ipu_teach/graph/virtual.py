@@ -21,8 +21,8 @@ class VirtualGraph(Graph):
     """
 
     def __init__(self, parent: Graph, *tiles: TileChoice) -> None:
-        # The attributes are shared, not copied: a graph never reassigns those that its __init__
-        # set.
+        # Share the attributes instead of copying them: a graph never reassigns an attribute that
+        # its __init__ has set.
         self.__dict__.update(parent.__dict__)
         parent_tiles = _choose(parent, tiles)
         chosen = parent._tiles.numbers(parent_tiles, "create_virtual_graph()")

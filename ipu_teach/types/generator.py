@@ -21,14 +21,16 @@ from numpy.typing import ArrayLike
 
 from ipu_teach.types.rounding import Array
 
-WARM_UP = 12  # This number of draws is discarded after seeding, as in jameshanlon/prng-testing.
-STREAM_BITS = 64  # The streams of two workers start 2**64 draws apart.
+# The number of draws that are discarded after seeding, as in jameshanlon/prng-testing.
+WARM_UP = 12
+STREAM_BITS = 64  # The streams of two neighbouring workers start 2**64 draws apart.
 
-_GOLDEN = np.uint64(0x9E37_79B9_7F4A_7C15)  # This is the step of SplitMix64.
+# The constant that SplitMix64 adds to its state in each step.
+_GOLDEN = np.uint64(0x9E37_79B9_7F4A_7C15)
 _SHIFT_A = 55
 _SHIFT_B = 14
 _SHIFT_C = 36
-# Above this number of draws, a stream is divided into pieces that are drawn in parallel.
+# The number of draws above which a stream is divided into pieces that are drawn in parallel.
 _MOST_LOOPED = 64
 
 

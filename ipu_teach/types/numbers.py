@@ -21,7 +21,7 @@ from ipu_teach.types.rounding import Array, Grid
 
 FLOAT_GRID = Grid(mantissa_bits=23, least_exponent=-126, largest=(2 - 2.0**-23) * 2.0**127)
 
-# These are the possible results of rounding a value, as in `fates`.
+# The possible results of rounding a value; `fates` explains them.
 HELD, SUBNORMAL, LOST, LARGE = range(4)
 
 
