@@ -1,9 +1,9 @@
 """Find out whether compute() uses more than its fields.
 
-Examples are random numbers, clocks, and lists and variables that all vertices share. A trace runs
-compute() once for all vertices, so a random number would be the same for each of them and in every
-run, and a list would grow only once. If compute() uses one of these, the trace stops, its side
-effects are undone, and the vertices run one by one.
+Examples are random numbers, clocks, and lists and variables that all vertices can change. A trace
+runs compute() once for all vertices, so a random number would be the same for each vertex and in
+every run, and a list would grow only once. If compute() uses such an object, the trace stops, its
+side effects are undone, and the vertices run one by one.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ SLEEPS = "time.sleep() is called, for every vertex"
 class _Stopping:
     """A replacement for a module or a generator that returns a different value at every use.
 
-    Any use stops the trace. `fault` and `next_step` are texts of the error for a codelet that uses
-    the original where that is not allowed.
+    Any use of the replacement stops the trace. `fault` and `next_step` are texts of the error for a
+    codelet that uses the original where that is not allowed.
     """
 
     def __init__(self, reason: str, fault: str = "", next_step: str = "") -> None:
@@ -70,9 +70,9 @@ CLOCK = _Stopping(
 
 
 def stopping(value: object) -> _Stopping | None:
-    """Return the replacement for `value` in a trace if each use returns a different value.
+    """Return the replacement for `value` in a trace, or None if `value` needs no replacement.
 
-    Otherwise return None.
+    A value needs a replacement if each use of it returns a different result.
     """
     if isinstance(value, _Stopping):
         return value
@@ -92,8 +92,8 @@ def stopping(value: object) -> _Stopping | None:
 def draws_from(compute: FunctionType, owner: type) -> _Stopping | None:
     """Return `RANDOM` or `CLOCK` if `compute` uses a random number generator or a clock.
 
-    Otherwise return None. Functions of the learner that it calls by name are included. No code is
-    run, so a branch that is never taken counts too.
+    Return None if it uses neither. The learner's functions that `compute` calls by name are
+    examined, too. No code runs, so a branch that is never taken counts too.
     """
     waiting = [compute]
     known = {compute}
@@ -144,7 +144,8 @@ def _loaded(function: FunctionType, owner: type) -> Iterator[Any]:
 class Purity:
     """A check that `compute` has no side effects.
 
-    It copies the containers that `compute` could change before the trace, to find and undo changes.
+    Before the trace, it copies the containers that `compute` could change. The copies show which
+    containers were changed, and are used to restore them.
     """
 
     def __init__(self, compute: FunctionType, owner: type) -> None:
@@ -202,7 +203,10 @@ def names_of(code: CodeType) -> Iterator[str]:
 
 
 def enclosed(function: FunctionType) -> dict[str, object]:
-    """Return the variables of outer functions that a function uses and that have a value."""
+    """Return the values of the outer functions' variables that a function uses, by name.
+
+    Variables without a value are left out.
+    """
     values = {}
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         with suppress(ValueError):

@@ -1,9 +1,10 @@
 """Expand a replicated graph and its programs to the whole machine.
 
-With R replicas, every vertex becomes R vertices, a tensor of shape s becomes one of shape (R, *s),
-and a copy between two tensors stays one copy. So the expanded program has as many steps as that of
-one replica, and later compiler passes need not know about replicas. In the expanded memory, the
-replicas follow each other, and the variables that only the top-level graph has come last.
+With R replicas, every vertex becomes R vertices, a tensor of shape s becomes a tensor of shape (R,
+*s), and a copy between two tensors stays one copy. So the expanded program has as many steps as the
+program of one replica, and later compiler passes need not know about replicas. In the expanded
+memory, the replicas follow each other. The variables that only the top-level graph has are after
+the last replica.
 """
 
 from __future__ import annotations
@@ -125,8 +126,8 @@ class Whole:
     def _moved(self, address: Address, size: int = 1, distance: bool = False) -> Address:
         """Return the address in `graph` for an address in the top-level graph.
 
-        Both count elements of `size` bytes. With `distance`, `address` is a difference of two
-        addresses.
+        Both addresses count elements of `size` bytes. With `distance`, `address` is a difference of
+        two addresses.
         """
         apart = APART // size
         replica = (address + apart // 2 if distance else address) // apart
@@ -145,7 +146,7 @@ class Whole:
         """Return the counterpart in `graph` of a layout.
 
         The layout belongs to the top-level graph and has elements of `size` bytes. If `size` is 0,
-        it belongs to the graph of one replica.
+        the layout belongs to the graph of one replica.
         """
         key = layout.id, size
         if key not in self._layouts:

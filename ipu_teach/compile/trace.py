@@ -1,9 +1,9 @@
 """Run a codelet once on recording values, and list its operations.
 
-`compute()` is called with `Traced` values. Each has a *sample*: numpy's result for one vertex,
-which fixes shapes, dtypes and memory order by numpy's own rules. Every array operation becomes an
-`Op`. The list of ops is the kernel that the engine replays for all vertices together, and from
-which the cost model counts cycles.
+`compute()` is called with `Traced` values. Each `Traced` value has a *sample*: numpy's result for
+one vertex, which fixes shapes, dtypes and memory order by numpy's own rules. Every array operation
+becomes an `Op`. The list of ops is the kernel that the engine replays for all vertices together,
+and from which the cost model counts cycles.
 
 Branches, loop counts and indices that depend on data cannot be recorded once for all vertices. The
 trace then stops with the line and the reason, and the codelet's source is translated instead
@@ -182,10 +182,11 @@ _ROUNDED_ENOUGH = {np.exp, np.log, np.sin, np.cos, np.tanh}
 
 
 def layout_independent(ufunc: Function, dtype: AnyDType) -> bool:
-    """Return whether the bits of a result depend only on the values of the operands.
+    """Return whether the bits of a result of `ufunc` depend only on the values of the operands.
 
     For other functions, numpy has a vector form for ascending operands that do not interleave with
-    the result, and a scalar form for all others. The two forms differ in the last bit.
+    the result, and a scalar form for all other operands. The results of the two forms differ in the
+    last bit.
     """
     return (
         dtype.kind != "f" or ufunc in ROUNDED or (ufunc in _ROUNDED_ENOUGH and dtype == np.float32)
@@ -198,7 +199,8 @@ item_of = operator.getitem
 class TraceStopped(BaseException):
     """Raised when a codelet does something that depends on data.
 
-    It is not an Exception, so a codelet's own `except Exception` does not catch it.
+    The class is not derived from Exception, so a codelet's own `except Exception` does not catch
+    it.
     """
 
     raised = 0
@@ -213,8 +215,8 @@ class TraceStopped(BaseException):
 class Op:
     """One recorded operation.
 
-    `result` is the id of the value that it produces, or -1. `site` is its position in the learner's
-    code. The kinds are:
+    `result` is the id of the value that the operation produces, or -1. `site` is the position of
+    the operation in the learner's code. The kinds are:
 
     * "region": a field
     * "view": a static view
@@ -236,8 +238,8 @@ class Op:
 class Trace:
     """A recorded codelet: its ops, and the sample and the root of every value.
 
-    A value is a view of its root, or is the root itself. `regions` maps the id of each region to
-    (field, index in a list of regions).
+    The root of a view is the value of which it is a view; any other value is its own root.
+    `regions` maps the id of each region to (field, index in a list of regions).
     """
 
     codelet: type[Vertex]
@@ -277,7 +279,8 @@ class Trace:
     ) -> Traced:
         """Record an op with `sample` as its result for one vertex.
 
-        `root` is the id of the value of which the result is a view, or -1 if it is a root itself.
+        `root` is the id of the value of which the result is a view, or -1 if the result is not a
+        view.
 
         :raises TraceStopped: if there are already `MAX_OPS` ops.
         """
@@ -361,10 +364,10 @@ def _site() -> CodePosition:
 
 @lru_cache(maxsize=1024)
 def _starts(code: CodeType) -> list[int]:
-    """Return the offset of each instruction.
+    """Return the offset of each instruction of `code`.
 
     Inline caches follow an instruction. Once the interpreter has specialised the instruction, a
-    frame's offset may be inside them.
+    frame's offset may be inside these caches.
     """
     return [instruction.offset for instruction in get_instructions(code)]
 
@@ -419,7 +422,7 @@ def operand(value: Any) -> Any:
 def weak_of(value: Any) -> Weak:
     """Return the plain numbers that `value` may be in some vertices.
 
-    The result is () if it is numpy's number in every vertex.
+    The result is () if `value` is a numpy number in every vertex.
     """
     numbers: Weak = getattr(value, "_weak", ())
     return numbers
@@ -435,7 +438,7 @@ def as_stored(value: Any, dtype: AnyDType) -> Any:
 
 
 def promote_weak(args: Arguments) -> Arguments:
-    """Return the arguments of an operation, with some weak numbers as numpy's numbers.
+    """Return the arguments of an operation, with some weak numbers converted to numpy's numbers.
 
     A weak number (see `weak_scalars`) is converted if another argument has its type.
     """
@@ -474,7 +477,7 @@ def _stopping(reason: str) -> Callable[..., NoReturn]:
 class Traced(NDArrayOperatorsMixin):
     """A value that represents one value of every vertex, and records its operations.
 
-    It behaves like the numpy array or number that a single vertex would see.
+    It behaves like the numpy array or number that a single vertex would have.
     """
 
     without_size = ""  # The name of the field if its layout is ONE_PTR, or "".
@@ -533,7 +536,7 @@ class Traced(NDArrayOperatorsMixin):
         return self._view(item_of, key)
 
     def _place(self, key: Any) -> Traced:
-        """Return the view that `key` selects, for writing, even if it is a single element."""
+        """Return the view that `key` selects for writing, even if the view is a single element."""
         keys = key if isinstance(key, tuple) else (key,)
         return self._view(item_of, keys if any(k is Ellipsis for k in keys) else (*keys, Ellipsis))
 
@@ -853,7 +856,7 @@ def _refuse(fn: Function) -> NoReturn:
 def _dot(trace: Trace, a: Value, b: Value) -> Any:
     """Record np.dot of two arrays.
 
-    It is recorded as `@` where numpy computes both in the same way, and as np.dot elsewhere.
+    It is recorded as `@` if numpy computes both in the same way, and as np.dot otherwise.
     """
     samples = [np.asarray(sample_of(sample_value)) for sample_value in (a, b)]
     if any(sample_value.ndim == 0 for sample_value in samples):
@@ -871,8 +874,8 @@ def _dot(trace: Trace, a: Value, b: Value) -> Any:
 def _dense(trace: Trace, fn: Function, args: Arguments) -> Any:
     """Record a function of a matrix.
 
-    Its sample is computed from the identity, which no such function refuses, because the values of
-    the matrix's sample have no meaning.
+    Its sample is the result for the identity matrix, which no such function refuses. The values of
+    the matrix's own sample have no meaning.
     """
     matrix, *other_operands = [np.asarray(sample_of(argument)) for argument in args]
     if matrix.ndim != 2:

@@ -1,7 +1,8 @@
 """Trace a codelet's compute() once for each set of shapes.
 
-If the trace stops, it has the line and the reason. For the trace, the codelet's function is rebuilt
-with replacements for `np`, `max`, `min` and a few other builtins that handle traced values.
+If the trace stops, it contains the line and the reason. For the trace, the codelet's function is
+rebuilt with replacements for `np`, `max`, `min` and a few other builtins. The replacements accept
+traced values.
 """
 
 from __future__ import annotations
@@ -235,7 +236,7 @@ def trace_codelet(
 
     If the trace stops, `stopped` of the result has the line and the reason. `vertex_name` is the
     first vertex with these shapes, for errors. `num_workers` is the number of workers of a tile.
-    `worker` contains the id of the worker to trace, for a MultiVertex. Threads wait for each other,
+    For a MultiVertex, `worker` contains the id of the worker to trace. Threads wait for each other,
     so that the side effects of one trace are not attributed to another.
 
     :raises CodeletError: if the codelet itself is at fault.
@@ -260,9 +261,9 @@ def _traced(
     num_workers: int,
     worker: tuple[int, ...],
 ) -> Trace:
-    """Return one trace, as `trace_codelet` does.
+    """Return one trace, without a check for random numbers that are drawn during the trace.
 
-    Random numbers that are drawn during the trace are not looked at.
+    The arguments are those of `trace_codelet`.
     """
     trace = Trace(codelet)
     regions: dict[str, Traced | list[Traced]] = {}
@@ -340,7 +341,7 @@ def source_line(codelet: type[Vertex]) -> str:
 
 
 def error_at(error: CodeletError, line: str, vertex_name: str) -> CodeletError:
-    """Return a codelet error that a field raised, with line and vertex added."""
+    """Return `error`, which a field raised, with the line and the name of the vertex added."""
     return CodeletError(error.tried, where=f"{line}, {vertex_name}", next_step=error.next_step)
 
 
