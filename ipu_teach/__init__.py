@@ -5,10 +5,10 @@ Start with the lessons (`python3 run.py`), or with the program in README, which 
     from ipu_teach import Engine, Graph, IPUModel, Vertex, Input, Output, Vector, FLOAT
     from ipu_teach.program import Copy, Execute, Repeat, Sequence
 
-To read how it works, begin with `tiny.py`, the machine in one file; docs/inside.md goes on.
+To read how the kit works, begin with `tiny.py`, the machine in one file; docs/inside.md goes on.
 
-The names are those of `_api.py`, which is loaded when the first of them is used, so that
-`from ipu_teach import tiny` loads numpy and nothing else.
+The names are those of `_api.py`. Python loads `_api.py` when a program first uses one of the names,
+so `from ipu_teach import tiny` loads numpy and nothing else.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -10,7 +10,8 @@ of these; or `Annotated` with a marker of this module. Arguments with any other 
 `Any`, are not checked.
 
 - `int` accepts Python's and numpy's integers below 2**63, but not True and False.
-- `float` accepts real numbers that are finite in single precision; `Extended` also infinities.
+- `float` accepts real numbers that are finite in single precision. `Extended` also accepts
+  infinities.
 - A sequence is a list, a tuple, a range or an array of one dimension. Sets, and objects that can be
   read only once, are not accepted.
 - For `Iterable` and `Collection`, an iterator is read once, into a list.
@@ -154,7 +155,7 @@ def _is_real(value: Argument) -> TypeGuard[float]:
 
 
 def is_finite(value: Argument) -> bool:
-    """Return whether a value is a real number, no bool, and finite in single precision."""
+    """Return whether a value is a real number, not a bool, and finite in single precision."""
     return _is_real(value) and isfinite(value) and bool(abs(value) <= LARGEST)
 
 
@@ -194,7 +195,8 @@ ADVICE: dict[type, str] = {}
 
 
 def advised(advice: str) -> Callable[[Kept], Kept]:
-    """Return a decorator of a class, for whose annotations `advice` is the advice of errors."""
+    """Return a class decorator: errors for parameters annotated with the class end with `advice`.
+    """
 
     def known(kind: Kept) -> Kept:
         ADVICE[kind] = advice
@@ -400,8 +402,8 @@ def hints_of(function: Function) -> dict[str, Hint]:
 class _Plan(NamedTuple):
     """The kinds of the parameters of a signature that are checked.
 
-    - `places` has (place, name, kind) of the positional parameters, and `end` is the number of all
-      positional parameters.
+    - `places` has (position, name, kind) of the positional parameters, and `end` is the number of
+      all positional parameters.
     - `rest` is (name, kind) of `*args`, or None.
     - `names` has the kinds of the parameters that may be passed by name.
     - `others` is the kind of the values of `**kwargs`, or None.
@@ -520,7 +522,10 @@ def is_flag(_: str, hint: Hint) -> bool:
 
 
 def _title(function: Function, args: tuple[Argument, ...]) -> str:
-    """Return the name of a call in errors: for a constructor or `__call__`, that of the class."""
+    """Return the name of a call for errors.
+
+    For a constructor or `__call__`, it is the name of the class.
+    """
     name: str = function.__name__
     return type(args[0]).__name__ if name in ("__init__", "__call__") else name
 
@@ -528,7 +533,7 @@ def _title(function: Function, args: tuple[Argument, ...]) -> str:
 def _read_iterators(
     plan: _Plan, args: tuple[Argument, ...], kwargs: dict[str, Argument]
 ) -> tuple[tuple[Argument, ...], dict[str, Argument]]:
-    """Return the arguments, in which lists replace the iterators of parameters to be read."""
+    """Return the arguments, with iterators replaced by lists where the plan asks for that."""
 
     def read(kind: Kind | None, value: Argument) -> Argument:
         is_read = kind is not None and kind.listed and isinstance(value, abc.Iterator)
@@ -540,7 +545,7 @@ def _read_iterators(
 
 
 def check_class(member: type, refuse: Refusal) -> None:
-    """Check the arguments of a class's public methods, of its constructor and of `__call__`."""
+    """Make a class check the arguments of its public methods, its constructor and `__call__`."""
     for name, method in list(vars(member).items()):
         if name.startswith("_") and name not in ("__init__", "__call__"):
             continue
@@ -551,7 +556,7 @@ def check_class(member: type, refuse: Refusal) -> None:
 
 
 def check_calls(module: dict[str, Any], refuse: Refusal, without: Collection[str] = ()) -> None:
-    """Check the arguments of a module's public functions and of its classes' public methods.
+    """Make a module's public functions and its classes' public methods check their arguments.
 
     `module` is `globals()`, and the call is the last line of the module. `without` has the names of
     functions and classes that are not checked.

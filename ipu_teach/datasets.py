@@ -49,11 +49,11 @@ __all__ = ["Dataset", "digits", "load", "mnist", "read_idx"]
 DEFAULT_URL = "https://ossci-datasets.s3.amazonaws.com/mnist/"
 """The address from which `mnist()` downloads, unless `IPU_TEACH_MNIST_URL` is set.
 
-It is the mirror that torchvision uses.
+The server is the mirror that torchvision uses.
 """
 
 TIMEOUT = 20.0
-"""Seconds without any data after which a download counts as stalled."""
+"""The number of seconds without data after which a download counts as stalled."""
 
 # The md5 of each packed file, from torchvision's list. The training set is downloaded first. An
 # interrupted download then never leaves a folder with only the test set, which would be split.
@@ -204,7 +204,7 @@ def _member(file: zipfile.ZipFile, name: str) -> NDArray[Any]:
 
 
 def _scale(images: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Return images of 8x8 pixels from 0 to 16 as uint8[n, 28, 28] from 0 to 255, see `digits`."""
+    """Return uint8[n, 28, 28] images from 0 to 255 for 8x8 images from 0 to 16; see `digits`."""
     weights = np.zeros((28, 8), dtype=np.int32)
     for pixel in range(28):
         neighbour, remainder = divmod(min(max(4 * pixel - 5, 0), 98), 14)
@@ -271,7 +271,7 @@ def mnist(download: bool = True, *, timeout: float = TIMEOUT) -> Dataset:
 
 
 def _folders() -> list[Path]:
-    """Return the folders that may have MNIST. The last of them is the cache folder."""
+    """Return the folders that may contain MNIST. The last folder is the cache folder."""
     data_folder = os.environ.get("IPU_TEACH_DATA", "")
     return ([Path(data_folder).expanduser() / "mnist"] if data_folder else []) + [
         cache_folder() / "ipu_teach" / "mnist"

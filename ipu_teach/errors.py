@@ -105,11 +105,14 @@ class PoplarError(IPUTeachError):
 
 
 class PoplibsError(IPUTeachError):
-    """A PopLibs function was called with arguments it cannot use."""
+    """A PopLibs function was called with arguments that it cannot use."""
 
 
 class ModelError(IPUTeachError):
-    """A model cannot be built: an operation does not accept its tensors, or the device lacks it."""
+    """A model cannot be built.
+
+    An operation does not accept its tensors, or the device does not have the operation.
+    """
 
 
 class UnknownOperationError(ModelError):
@@ -129,11 +132,11 @@ class LessonError(IPUTeachError):
 
 
 class UnknownExerciseError(LessonError):
-    """There is no exercise or prediction of the given name."""
+    """There is no exercise or prediction with the given name."""
 
 
 class AnswerKindError(LessonError):
-    """check() or predict() got another kind of object than the exercise asks for."""
+    """check() or predict() got an object of another kind than the exercise asks for."""
 
 
 class LessonSourceError(LessonError):
@@ -197,11 +200,12 @@ class GraphConnectionError(PoplarError):
 
 
 class ComputeSetRaceError(GraphConnectionError):
-    """In a compute set, two vertices write the same element, or one writes what another reads."""
+    """Two vertices of a compute set write the same element, or one writes what the other reads."""
 
 
 class InvalidTileMappingError(PoplarError):
-    """An element of a tensor or a vertex is not mapped, or is mapped to a tile that is missing."""
+    """An element or a vertex is not mapped to a tile, or is mapped to a tile that does not exist.
+    """
 
 
 class ControlProgramError(PoplarError):
@@ -209,11 +213,11 @@ class ControlProgramError(PoplarError):
 
 
 class GraphMemoryAllocationError(PoplarError):
-    """The data of a tile do not fit into its memory, or those of all tiles into this computer's.
+    """The data of a tile do not fit into its memory, or all data not into this computer's memory.
 
     `bytes_per_tile` has the modelled bytes of each tile (int64[tiles]), or is None if they are not
-    known. `report` is the report of the compiled program, or None if there is no report because
-    the compiler stopped earlier.
+    known. `report` is the report of the compiled program, or None if there is no report because the
+    compiler stopped earlier.
     """
 
     bytes_per_tile: npt.NDArray[np.int64] | None = None
@@ -303,7 +307,7 @@ class NoHardwareError(PoplarError):
 
 
 class NotOfferedError(PoplarError, AttributeError):
-    """The program used a name of Poplar that this kit does not have."""
+    """The program used a name from Poplar that this kit does not have."""
 
 
 class UnknownNameError(PoplarError, AttributeError):

@@ -257,8 +257,8 @@ class CrossReplicaCopy(Copy):
     """Copy `source` of each replica to `destination` of another replica, in one step.
 
     `replica_map` maps each sending replica to the replica that receives its data. It must be a
-    permutation of all replicas: {0: 1, 1: 0} swaps the data of two. Raises `ControlProgramError`,
-    and `PoplarTypeError` if the dtypes differ.
+    permutation of all replicas: {0: 1, 1: 0} swaps the data of two replicas. Raises
+    `ControlProgramError`, and `PoplarTypeError` if the dtypes differ.
     """
 
     source: Tensor
@@ -434,8 +434,8 @@ class Switch(Program):
 
     `control` is a tensor of one element, INT or UNSIGNED_INT. `cases` is a dict or an iterable of
     (number, program) pairs; `add` appends a case. If no case has the number and there is no
-    default, nothing runs. A Switch from `switch_with_bounds_checking` then stops the run with an
-    `ApplicationRuntimeError`.
+    default, nothing runs. In the same situation, a Switch from `switch_with_bounds_checking` stops
+    the run with an `ApplicationRuntimeError`.
     """
 
     def __init__(
@@ -482,7 +482,7 @@ class Switch(Program):
     def add(self, number: int, program: Program) -> Switch:
         """Append the case `number` and return this Switch.
 
-        Raises `ControlProgramError` if there is such a case already.
+        Raises `ControlProgramError` if the Switch already has such a case.
         """
         if not is_whole(number) or int(number) in self.cases:
             raise ControlProgramError(
@@ -571,7 +571,7 @@ class PrintTensor(Program):
 
 
 class WriteUndef(Program):
-    """Mark a tensor as unwritten: reading it before it is written again is an error."""
+    """Mark a tensor as unwritten: reading it before the next write is an error."""
 
     _said = ("tensor",)
 
@@ -585,9 +585,9 @@ class WriteUndef(Program):
 
 
 class SyncType(Enum):
-    """The participants of a sync: the tiles of each IPU, all IPUs, or all IPUs and the host.
+    """The participants of a sync.
 
-    They are INTERNAL, EXTERNAL and GLOBAL.
+    INTERNAL: the tiles of each IPU. EXTERNAL: all IPUs. GLOBAL: all IPUs and the host.
     """
 
     INTERNAL = "INTERNAL"
@@ -740,7 +740,8 @@ def _stamp(graph: Graph, tile: int, name: str) -> Tensor:
 def _single(tensor: object, program: str, role: str, dtypes: tuple[type[DType], ...]) -> Tensor:
     """Return `tensor` if it has one element (or one for each replica), with a dtype in `dtypes`.
 
-    Otherwise, raise a `ControlProgramError`, which names the program and the role of the tensor.
+    Otherwise, raise a `ControlProgramError` that names `program` and `role`, the tensor's role in
+    it.
     """
     dtype_names = ", ".join(dtype.__name__ for dtype in dtypes)
     if not isinstance(tensor, Tensor):

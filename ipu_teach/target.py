@@ -64,9 +64,9 @@ def _constant(
     maximum: float = 1e15,
     words: tuple[str, ...] = (),
 ) -> Any:
-    """Return a field of `Target` with its value for ipu2, its unit and its source.
+    """Return a field of `Target` with the value for ipu2, its unit and its source.
 
-    A number must be from `minimum` to `maximum`, and a text must be one of `words`.
+    A number must be from `minimum` to `maximum`, and a text must be in `words`.
     """
     return field(
         default=default,
@@ -286,8 +286,9 @@ class Target(WithoutSome):
     def create_ipu_target(num_ipus: int = 1, version: str = "ipu2", **changes: Setting) -> Target:
         """Return a target of `num_ipus` IPUs, for compiling without a device.
 
-        `changes` are other values for its fields, by name. Raises `InvalidMachineModelError` for an
-        unknown version or field, or a value that the field does not accept.
+        `changes` are other values for fields of the target, by name. Raises
+        `InvalidMachineModelError` for an unknown version or field, or a value that the field does
+        not accept.
         """
         return make_target(version, num_ipus=num_ipus, **changes)
 
@@ -308,12 +309,12 @@ class Target(WithoutSome):
 
     @property
     def num_sets(self) -> int:
-        """The number of entries of `sets`."""
+        """The number of sets of tiles in `sets`."""
         return self.num_ipus * (1 + (self.io_tiles > 0))
 
     @property
     def set_starts(self) -> Array:
-        """The first tile of each of `sets`: int64[sets]."""
+        """The number of the first tile of each set in `sets`: int64[sets]."""
         starts_in_ipu = np.array([0, self.io_tiles][: 1 + (self.io_tiles > 0)])
         starts_by_ipu: Array = (
             np.arange(self.num_ipus)[:, None] * self.tiles_per_ipu + starts_in_ipu
@@ -366,24 +367,24 @@ class Target(WithoutSome):
 
     @property
     def internal_sync_cycles(self) -> int:
-        """Cycles from the arrival of an IPU's last tile at a sync to the end of the sync."""
+        """The cycles from the arrival of an IPU's last tile at a sync to the end of the sync."""
         return self.min_ipu_sync_delay + (
             self.auto_sync_delay if self.relative_sync_delay == "AUTO" else 0
         )
 
     @property
     def external_sync_cycles(self) -> int:
-        """Extra cycles of a sync of all IPUs, compared with a sync inside each IPU."""
+        """The extra cycles of a sync of all IPUs, compared with a sync inside each IPU."""
         return sync_of(self.num_ipus, self)
 
     @property
     def host_bytes_per_cycle(self) -> float:
-        """Bytes that the host link transfers in one tile cycle."""
+        """The number of bytes that the host link transfers in one tile cycle."""
         return self.host_bytes_per_second / self.tile_clock_frequency
 
     @property
     def streaming_bytes_per_cycle(self) -> float:
-        """Bytes that each IPU exchanges with streaming memory in one tile cycle."""
+        """The number of bytes that each IPU exchanges with streaming memory in one tile cycle."""
         return self.streaming_bytes_per_second / self.tile_clock_frequency
 
     @property
@@ -408,8 +409,8 @@ class Target(WithoutSome):
 def sync_of(ipus: int, target: Target) -> int:
     """Return the extra cycles of a sync of `ipus` neighbouring IPUs.
 
-    They are extra compared with a sync inside each IPU, and grow with the length of the ladder of
-    links that joins the IPUs.
+    The cycles are extra compared with a sync inside each IPU, and grow with the length of the
+    ladder of links that joins the IPUs.
     """
     further_links = ipus // 2 // 2  # The number of links after the first link (PopLibs Util.cpp).
     return target.global_sync_cycles + math.ceil(
@@ -510,9 +511,10 @@ _BEGIN = {
 
 
 def ground(target: Target, name: str) -> str:
-    """Return the kind of evidence for field `name` of a target, one of `GROUNDS`.
+    """Return the kind of evidence for field `name` of a target, as an item of `GROUNDS`.
 
-    It is `GIVEN` if the value differs from the preset. Otherwise the source of the field decides.
+    The kind is `GIVEN` if the value differs from the preset. Otherwise the source of the field
+    decides.
     """
     version = target.ipu_version
     if getattr(target, name) != getattr(make_target(version), name):

@@ -1,10 +1,10 @@
 """PopLibs' own benchmarks: cycles of whole runs on Graphcore's models of a GC2 and a GC200.
 
-The figures are those that PopLibs' tests recorded. The table shows every third of each kind that
-the kit has; a test compares the median over all of them. Products are of HALF with partials of
-FLOAT, with operands laid out for the plan. Reductions and poolings are of HALF, mapped linearly.
-Half of the published results are included. They come from a model, so agreement shows that the
-model is rebuilt, and not that a chip takes as long.
+The figures are those that PopLibs' tests recorded. The table shows every third figure of each kind
+of operation that the kit has; a test compares the median over all figures. Products are of HALF
+with partials of FLOAT, with operands in the layout that the plan needs. Reductions and poolings are
+of HALF, mapped linearly. Half of the published results are included. The figures come from a model,
+so agreement shows that the model is rebuilt, and not that a chip takes as long.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ ONE_WORKER = (
 
 
 def product(num_rows: int, depth: int, num_columns: int, version: str) -> int:
-    """Return the modelled cycles of the kit's plan of a matrix product on a full chip."""
+    """Return the modelled cycles of a matrix product, with the kit's plan for a full chip."""
     return plan_mat_mul(
         num_rows, depth, num_columns, machine(version), dtype=HALF, partials_type=FLOAT
     ).cycles
@@ -121,9 +121,9 @@ def reduction(
 
 @cache
 def pooled(field: tuple[int, int], channels: int, channels_per_group: int, version: str) -> int:
-    """Return the modelled cycles of pooling a sample of HALF, and of the gradient.
+    """Return the modelled cycles of max pooling of one sample of HALF, and of its gradient.
 
-    In memory, `channels_per_group` channels of the input are contiguous, and 16 channels of the
+    In memory, `channels_per_group` channels of the input are contiguous, as are 16 channels of the
     gradient of the output.
     """
     graph = Graph(machine(version))
@@ -143,9 +143,10 @@ def pooled(field: tuple[int, int], channels: int, channels_per_group: int, versi
 
 
 def embedded(entries: int, columns: int, lookups: int, bytes_per_tile: int, version: str) -> int:
-    """Return the modelled cycles of looking up rows of HALF, and of adding to them.
+    """Return the modelled cycles of looking up rows of HALF, and of adding to these rows.
 
-    As in PopLibs, it is the fastest plan that needs at most `bytes_per_tile` bytes on a tile.
+    As in PopLibs, the cycles are those of the fastest plan that needs at most `bytes_per_tile`
+    bytes on a tile.
     """
     graph = Graph(machine(version))
     table = entries * columns * HALF.size

@@ -1,13 +1,13 @@
 """Layers of PopLibs' own benchmarks: convolutions and fully connected layers with both gradients.
 
 `layers.csv` has the cycles of whole runs on Graphcore's models of a GC2 and a GC200. The table
-shows every third of each kind; a test compares the median over all of them. The layers are of HALF
-with partials of FLOAT, except some of the small ones.
+shows every third layer of each kind; a test compares the median over all layers. The layers are of
+HALF with partials of FLOAT, except some of the small ones.
 
-For small and grouped fully connected layers our figure is the whole run of PopLibs' tool, built and
-costed: products, the bias and its update, and the update of the weights. For the others it is the
-sum of the planned products of the three passes, without PopLibs' rearrangements and weight updates.
-The published figures come from a model, as those of `benchmarks` do.
+For small and grouped fully connected layers, our figure is the whole run of PopLibs' tool, built
+and costed: products, the bias and its update, and the update of the weights. For the other layers,
+our figure is the sum of the planned products of the three passes, without PopLibs' rearrangements
+and weight updates. The published figures come from a model, as in `benchmarks`.
 """
 
 from __future__ import annotations
@@ -130,7 +130,10 @@ def _built(
 
 
 def modelled(layer: LayerLine, version: str) -> int:
-    """Return the modelled cycles of a layer: of its run, or of its planned products alone."""
+    """Return the modelled cycles of a layer, either of its whole run or of its planned products.
+
+    Only small and grouped fully connected layers are run as a whole.
+    """
     if layer["kind"] not in BUILT_KINDS:
         return three_passes(layer, version)
     dtype = FLOAT if layer["dtype"] == "float" else HALF

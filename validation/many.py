@@ -24,9 +24,9 @@ ALL = sum(SIZES)
 
 
 def pipelines() -> list[Row]:
-    """Return the rows of pipelines: their stored micro-batches, and the share of idle time.
+    """Return the rows of pipelines: their stored micro-batches, and the fraction of idle time.
 
-    The stored micro-batches of a stage do not include the one that it works on.
+    The stored micro-batches of a stage do not include the micro-batch on which the stage works.
     """
     rows = []
     for schedule, factor in ((GROUPED, 2), (INTERLEAVED, 1)):

@@ -98,7 +98,7 @@ def quarters() -> list[Row]:
 def _by_definition(code: int, bits: int, bias: int) -> float:
     """Return the number that a byte encodes, computed with integers.
 
-    It is NaN for the code that is not a number.
+    The result is NaN for the code that is not a number.
     """
     exponent = code % 128 >> bits
     mantissa = code % (1 << bits)
@@ -111,7 +111,7 @@ def _by_definition(code: int, bits: int, bias: int) -> float:
 
 
 def generators() -> list[Row]:
-    """Return the rows of xoroshiro128aox: the number of bits of a state, of 128, that agree."""
+    """Return the rows of xoroshiro128aox: how many of the 128 bits of a state agree."""
     start = np.array([1, 2], np.uint64)
     jumped = np.zeros(2, np.uint64)
     state = start.copy()

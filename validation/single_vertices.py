@@ -53,7 +53,7 @@ def amp() -> list[Row]:
 def traced_cycles(codelet: type[Vertex], elements: int, prices: str = BY_HAND) -> int:
     """Return the worker cycles of one vertex, counted from its trace.
 
-    Its vectors have `elements` numbers.
+    The vertex's vectors have `elements` numbers.
     """
     shapes = {field.name: (elements,) * field.depth for field in codelet.fields.values()}
     return one_vertex(codelet, shapes, codelet_prices=prices) // machine("ipu2").num_worker_contexts
@@ -62,7 +62,7 @@ def traced_cycles(codelet: type[Vertex], elements: int, prices: str = BY_HAND) -
 def guesses() -> list[Row]:
     """Return the rows of the tutorials' formula for a dot product.
 
-    It is compared with the counted operations of `self.a @ self.b`.
+    The formula is compared with the counted operations of `self.a @ self.b`.
     """
     why = (
         "counted: a start of 5, two elements a cycle, and the store of the result, which the guess "

@@ -124,7 +124,7 @@ def copies() -> list[Row]:
 def blurs() -> list[Row]:
     """Return the rows of a pass of a blur over 2,200 x 1,122 pixels with four channels.
 
-    It was measured on one IPU and on sixteen IPUs.
+    The pass was measured on one IPU and on sixteen IPUs.
     """
     half_blur = template(blur.VectorBlur, "HalfBlur", {FLOAT: HALF})
     codelets = (

@@ -1,8 +1,8 @@
 """The matrix products of a vision transformer (SigLIP, 729 tokens), measured on a chip.
 
 The chip has 1,472 tiles. For each product, the recordings have the cycles of the slowest tile in
-the compute set that multiplies. Poplar's plans for them are not
-published. The kit uses the plans that `poplin.plan_mat_mul` chooses.
+the compute set that multiplies. Poplar's plans for the products are not published. The kit uses the
+plans that `poplin.plan_mat_mul` chooses.
 """
 
 from __future__ import annotations

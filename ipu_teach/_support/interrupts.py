@@ -6,8 +6,8 @@
         ...
         interrupts.open = False
 
-A second Ctrl-C stops at once, wherever the program is. If a program has installed its own handler
-of signals, that handler stays.
+A second Ctrl-C stops the program at once, wherever it is. If a program has installed its own signal
+handler, that handler stays installed.
 """
 
 from __future__ import annotations

@@ -117,7 +117,7 @@ def attempt(function: Function, argument: Argument) -> Outcome:
 
 
 def _away(function: Function, argument: Argument, notebook_sources: Sources) -> Outcome:
-    """Return the outcome of a call that may run in another process, without its progress.
+    """Return the outcome of a call that may run in another process, without showing progress.
 
     `notebook_sources` has the source text of codelets from a notebook, which the other process does
     not have.
@@ -140,8 +140,8 @@ def _outcome(future: Future[Outcome]) -> Outcome | None:
 def check_travels(call: str, executor: Executor, objects: Mapping[str, Argument]) -> None:
     """Raise `InvalidOptionError` if `executor` cannot send the objects to its processes.
 
-    The same error is raised if `executor` is not an executor. `call` names the calling function in
-    errors, and `objects` has the objects by the name that errors use.
+    The error is also raised if `executor` is not an executor. Errors name the calling function,
+    `call`. The keys of `objects` are the names of the objects in errors.
     """
     if not isinstance(executor, Executor):
         raise InvalidOptionError(f"""{call} was given {shown(executor)}, which is not an executor.

@@ -66,7 +66,8 @@ def bundled(name: str, package: Path = PACKAGE) -> Path:
 def not_kept(noun: str, where: Path | str, error: OSError) -> LessonError:
     """Return an error with advice about the file `where`, which could not be written.
 
-    `noun` is its first sentence without a full stop, such as "The starter could not be copied".
+    `noun` is the first sentence of the error without a full stop, such as "The starter could not be
+    copied".
     """
     advice = "set IPU_TEACH_WORK to a folder " + (
         "on another disk, or make room on this one" if error.errno in FULL else "that you may write"

@@ -110,7 +110,10 @@ class TrackedWork:
 
 
 class Growth(TrackedWork):
-    """Objects that a learner's own loop adds to `of`, whose attribute `counts` is their number."""
+    """The growing number of objects that a learner's loop adds to `of`.
+
+    `counts` is the name of the attribute of `of` that has this number.
+    """
 
     def __init__(self, what: str, units: str, of: object, counts: str, screen: _Screen) -> None:
         super().__init__(what, "", lambda: (0, 0, f"{self.done:,} {units} so far"), False)
@@ -154,7 +157,7 @@ class Growth(TrackedWork):
 
 
 class _Beside:
-    """The replacement of standard output or error while a line is on the terminal.
+    """The replacement of standard output or standard error while a line is on the terminal.
 
     It removes the line before anything is printed. A process has only one replacement for each of
     the two streams, because print() uses the stream without keeping it alive.
@@ -225,8 +228,8 @@ def working(
 def growing(title: str, units: str, of: object, counts: str) -> None:
     """Show the progress of a learner's loop that adds objects to `of`.
 
-    `of` has their number in its attribute `counts`. `units` is what they are called, in the plural.
-    Only the main thread shows progress.
+    `counts` is the name of the attribute of `of` that has the number of objects. `units` is the
+    plural noun for the objects. Only the main thread shows progress.
     """
     global _grows
     is_shown = threading.current_thread() is threading.main_thread() and not (

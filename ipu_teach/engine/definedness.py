@@ -1,8 +1,8 @@
 """Track which bytes have been written since load; in strict mode, other bytes must not be read.
 
-Bytes only become defined, never undefined, except by a WriteUndef. So each step is checked when it
-first runs, and again only after a WriteUndef of a variable that it accesses. Variables that are
-known to be completely defined are skipped.
+A byte is defined if it was written since load. Only a WriteUndef makes bytes undefined again. So
+each step is checked when it first runs, and again only after a WriteUndef of a variable that the
+step accesses. Variables that are known to be completely defined are skipped.
 
 A WriteUndef is delayed until a step accesses its tensor. It is dropped if that step overwrites the
 complete tensor and reads none of it, so it costs nothing in a loop.
@@ -47,7 +47,8 @@ NONE: Bytes = (np.zeros(0, np.int64), np.zeros(0, np.int64))
 class ByteSet:
     """Disjoint pieces of memory in ascending order.
 
-    `touches` are the variables that they overlap, and `fills` are those that they cover completely.
+    `touches` are the variables that the pieces overlap, and `fills` are the variables that they
+    cover completely.
     """
 
     start: Array
@@ -96,10 +97,10 @@ class ByteSet:
 class MemoryAccess:
     """The memory accesses of a step.
 
-    `reads` are the regions that it reads, each with a `Blame`, and `stores` are the bytes that it
-    certainly stores. `looks` are the regions whose earlier content may be read or may remain: those
-    that it reads, and those that it stores depending on data. `near` are the WriteUndefs of its
-    variables.
+    `reads` are the regions that the step reads, each with a `Blame`. `stores` are the bytes that
+    the step certainly stores. `looks` are the regions whose earlier content may be read or may
+    remain: the regions that the step reads, and those that it stores depending on data. `near` are
+    the WriteUndefs of variables that the step accesses.
     """
 
     def __init__(self, definedness: Definedness, step: p.Step | p.Node) -> None:
@@ -172,8 +173,8 @@ class MemoryAccess:
         """Add the accesses of a compute set.
 
         The traces show which elements are certainly stored. A scalar loop marks the elements of its
-        Outputs during the run. If a codelet could be neither traced nor translated, its Outputs
-        count as completely stored.
+        Outputs during the run. If a codelet could be neither traced nor translated, the Outputs of
+        its vertices count as completely stored.
         """
         tables: dict[FrozenTable, list[Group]] = defaultdict(list)
         for group in self.definedness.compiled.groups[step.compute_set]:
@@ -226,7 +227,7 @@ class MemoryAccess:
 
 
 class Definedness:
-    """One bit per byte of memory, and the `checked` steps, which read only written bytes.
+    """A bit for each byte of memory, and the `checked` steps, which read only written bytes.
 
     `poison(tensor)` fills a tensor with the value of unwritten memory.
     """
@@ -283,7 +284,10 @@ class Definedness:
         return access_number
 
     def checking(self, number: int, act: Callable[[], T]) -> Callable[[], T]:
-        """Return `act`, the work of step `number`, with a check around it while necessary."""
+        """Return a function that does `act`, the work of step `number`, with a check if necessary.
+
+        The check is necessary until it has succeeded, and again after a WriteUndef.
+        """
 
         def checked() -> T:
             if number in self.checked:
@@ -298,7 +302,7 @@ class Definedness:
     def before(self, number: int) -> None:
         """Check the reads of step `number`.
 
-        :raises UninitialisedReadError: if it reads bytes that were never written.
+        :raises UninitialisedReadError: if the step reads bytes that were never written.
         """
         self._needless.clear()
         for undef in self._waiting & self._accesses[number].near:
@@ -317,7 +321,7 @@ class Definedness:
         self.checked.add(number)
 
     def undefine(self, number: int) -> None:
-        """Delay the WriteUndef that is step `number`."""
+        """Delay the WriteUndef that has the step number `number`."""
         if number not in self._waiting:
             self._waiting.add(number)
             self.checked -= self._users[number]
@@ -344,9 +348,9 @@ class Definedness:
     def _meet(self, undef: int, number: int) -> None:
         """Decide on the delayed WriteUndef `undef` before step `number`.
 
-        It is carried out now if the step reads a byte of its variable, or writes only some of them.
-        It becomes needless if the step overwrites all of them, and is delayed further if the step
-        accesses none. The decision is stored for each pair of steps.
+        The WriteUndef is carried out now if the step reads a byte of its variable, or writes only
+        some of the variable's bytes. It becomes needless if the step overwrites all bytes, and is
+        delayed further if the step accesses none. The decision is stored for each pair of steps.
         """
         effect = self._meetings.get((undef, number))
         if effect is None:
@@ -439,7 +443,7 @@ class Definedness:
 
 
 def _blame_for(pieces: Bytes, reader: str, line: Line) -> Blame:
-    """Return the blame (see `Blame`) of a read in which all pieces have the same reader."""
+    """Return a `Blame` function for a read in which all pieces have the same reader."""
 
     def blame() -> tuple[Array, Array, Callable[[int], Reader]]:
         return (*pieces, lambda _: (reader, "", line))
@@ -448,9 +452,10 @@ def _blame_for(pieces: Bytes, reader: str, line: Line) -> Blame:
 
 
 def _in_part(group: Group, name: str) -> dict[int, Array]:
-    """Return which elements a group certainly stores, for each part of a field, as bool arrays.
+    """Return, for each part of a field, which elements a group certainly stores.
 
-    A part that is completely stored is left out.
+    The result maps the index of a part to a bool array. It leaves out a part that is completely
+    stored.
     """
     if group.trace.stopped:
         return {}

@@ -18,8 +18,8 @@ LEAST = 1 << 25  # Needs of fewer bytes are not compared with the free memory.
 def check_costs(compiled: Compiled) -> None:
     """Check that the costs of a program's steps, tile by tile, fit into this computer's memory.
 
-    :raises GraphMemoryAllocationError: if they need more memory than there is. If they need more
-        than is free, there is a `HostMemoryWarning`.
+    :raises GraphMemoryAllocationError: if the costs need more memory than the computer has. If they
+        need more than is free, there is a `HostMemoryWarning`.
     """
     steps = len(compiled.steps)
     tiles = compiled.graph.target.num_tiles
@@ -36,7 +36,8 @@ def check_costs(compiled: Compiled) -> None:
 def check_variables(compiled: Compiled, marks: bool) -> None:
     """Check that the variables of a loaded engine fit into this computer's memory.
 
-    With `marks`, they include a mark per byte. Errors are as for `check_costs`.
+    With `marks`, each byte also needs a mark that says whether it was written. Errors are as for
+    `check_costs`.
     """
     memory_bytes = compiled.graph.memory_bytes
     num_tiles = compiled.graph.target.num_tiles

@@ -1,4 +1,4 @@
-"""A loaded machine: its memory, and every step of the compiled programs bound to it."""
+"""A loaded machine: its memory, and a function that runs each step of the compiled programs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,10 @@ from ipu_teach.types import Array, from_quarter, poison
 
 
 class BoundSteps:
-    """The steps of a loaded machine. `Machine` sets the attributes before it binds the steps."""
+    """The functions that run the steps of a loaded machine.
+
+    The subclass `Machine` sets the attributes before it binds the steps.
+    """
 
     compiled: Compiled
     memory: Memory
@@ -111,10 +114,11 @@ class BoundSteps:
         return execute
 
     def _bound(self, step: p.ExecuteStep) -> tuple[Action, dict[int, tuple[Array, Array]]]:
-        """Return (function that runs a compute set, cycles of its vertices that depend on data).
+        """Return (function that runs a compute set, cycles that depend on data).
 
-        The compute set is bound for the present floating-point behaviour. The cycles are (cycles,
-        rows), by number of the group.
+        The compute set is bound for the present floating-point behaviour. The second value maps the
+        number of a group to (cycles of each vertex, rows of the vertices), if these cycles depend
+        on data.
         """
         name = self.compiled.graph.compute_sets[step.compute_set].name
         answer_tensor = step.out
@@ -177,7 +181,7 @@ class BoundSteps:
         ), measured
 
     def _way_of(self, site: Site, has_answer: bool) -> tuple[Way, Site]:
-        """Return the way that runs a group, and the site with that way's memory.
+        """Return the way that runs a group, and the site with the memory in which this way runs.
 
         With `has_answer`, the site has an array for the results of `compute()`.
         """
@@ -190,7 +194,8 @@ class BoundSteps:
         return way, site
 
     def _answer(self, out: Tensor, sites: list[Site]) -> None:
-        """Write to `out`, for each replica, whether all its vertices returned true."""
+        """Write to `out`, for each replica, whether `compute()` of all its vertices returned true.
+        """
         answers: Array = np.ones(out.num_elements, bool)
         for site in sites:
             if site.returned is not None:
@@ -230,7 +235,7 @@ class BoundSteps:
     def _shuffled(self, group: Group) -> Group:
         """Return the group with its vertices and their workers in another order.
 
-        It is unchanged unless the engine has a `shuffle`. No result may depend on the order.
+        The group is unchanged unless the engine has a `shuffle`. No result may depend on the order.
         """
         if self.mode.shuffle is None:
             return group
@@ -246,13 +251,13 @@ class BoundSteps:
         )
 
     def _bind_part(self, part: p.CopyStep | p.RemoteCopyStep) -> Action:
-        """Return the function that runs a copy, be it of tensors or of rows of a remote buffer."""
+        """Return the function that runs a copy of tensors, or of rows of a remote buffer."""
         if isinstance(part, p.RemoteCopyStep):
             return self.remote[part.buffer.handle].bind(part)
         return self._bind_copy(part)
 
     def _bind_copy(self, step: p.CopyStep) -> Action:
-        """Return the function that runs a copy of tensors and streams."""
+        """Return the function that runs a copy between two tensors, or a tensor and a stream."""
         memory = self.memory
         source = step.source
         destination = step.destination
@@ -288,9 +293,9 @@ class BoundSteps:
         return copy
 
     def _bind_abort(self, step: p.AbortStep) -> Action:
-        """Return the function of an Abort step.
+        """Return the function that runs an Abort step.
 
-        It stops the run if the step has no predicate, or if the predicate is not zero.
+        The function stops the run if the step has no predicate, or if the predicate is not zero.
         """
         memory = self.memory
         predicate = step.predicate
@@ -312,7 +317,8 @@ class BoundSteps:
         return stop
 
     def _stamp(self, step: p.StampStep) -> None:
-        """Write the cycles since load, or since another stamp, as two words per replica."""
+        """Write the number of cycles since load, or since another stamp, as two words per replica.
+        """
         # The position of the first word of the stamp in each replica.
         first_words = step.tensor.positions().reshape(-1, 2)[:, 0]
         tiles = self.compiled.graph.tile_map.at(first_words * step.tensor.dtype.size)
@@ -345,8 +351,8 @@ class Machine(BoundSteps):
     """A loaded machine, created by `Engine.load`.
 
     `feeds` and `drains` are the engine's connected streams, which are looked up at each transfer.
-    `cost` contains the costs of the steps of `compiled`. `backend` computes and contains the
-    memory. `log` records the steps that have run.
+    `cost` contains the costs of the steps of `compiled`. `backend` contains the memory and computes
+    in it. `log` records the steps that have run.
     """
 
     def __init__(
@@ -412,14 +418,14 @@ class Machine(BoundSteps):
         self._recording: Recording | None = None
 
     def record(self, recording: Recording) -> None:
-        """Let `recording` note the memory after every step from now on."""
+        """Let `recording` note the contents of memory after every step from now on."""
         self._recording = recording
         # Build the programs again, because the existing ones do not call the recording.
         self._programs.clear()
         recording.begin(self.num_steps, self._look)
 
     def _look(self, tensor: Tensor) -> tuple[Array, Array]:
-        """Return (values of a tensor, whether each element is written).
+        """Return (values of a tensor, whether each element was written).
 
         If reads are not checked, an element counts as written unless it contains the poison value.
         """
@@ -449,7 +455,7 @@ class Machine(BoundSteps):
     def standing(self, index: int) -> tuple[int, int, str]:
         """Return (steps of this run so far, steps in total or 0, name of the running step).
 
-        The total is 0 if it depends on data. Program `index` must be running.
+        The total is 0 if the number of steps depends on data. Program `index` must be running.
         """
         program = self.compiled.programs[index]
         done = len(self.steps_run)
@@ -483,7 +489,7 @@ class Machine(BoundSteps):
         return self._clock
 
     def _meet(self) -> None:
-        """Synchronise the clocks of all sets of tiles, on which only stamps depend."""
+        """Synchronise the clocks of all sets of tiles; only stamps depend on these clocks."""
         if self._stamps:
             self._clock[:] = self.cycles().max()
 
@@ -499,14 +505,16 @@ class Machine(BoundSteps):
         self.steps_run.append(self.log.measure(number, self._cycles[number]))
 
     def host_write(self, tensor: Tensor, values: Array) -> None:
-        """Write values into a tensor, as the host."""
+        """Write values of the host into a tensor."""
         self._settle()
         self.memory.write(tensor, values)
         if self._defined is not None:
             self._defined.write(tensor)
 
     def host_read(self, tensor: Tensor, reader: str) -> Array:
-        """Return the values of a tensor to the host; `reader` is the call that reads.
+        """Return the values of a tensor to the host.
+
+        `reader` is the call that reads the tensor, for errors.
 
         :raises UninitialisedReadError: in strict mode, if an element was never written.
         """
@@ -575,10 +583,10 @@ class Machine(BoundSteps):
 
 
 def format_tensor(values: Array, fmt: PrintTensorFmt) -> str:
-    """Return an array as PrintTensor writes it.
+    """Return an array as text, as PrintTensor writes it.
 
-    By default it has seven decimals and nested brackets, and the middle of a long array is left
-    out.
+    By default, the text has seven decimals and nested brackets, and leaves out the middle of a long
+    array.
     """
     text = np.array2string(
         values,

@@ -13,8 +13,8 @@ from ipu_teach.types import Array, DType, poison
 class Memory:
     """The memory of all variables of a graph, with their initial values.
 
-    `host` is this memory itself if it is on the host; otherwise it is a copy on the host, which
-    `fetch` and `send` update.
+    `host` is this object itself if the memory is on the host. Otherwise, `host` is a copy on the
+    host, which `fetch` and `send` update.
     """
 
     def __init__(self, graph: FrozenGraph, backend: Backend) -> None:
@@ -48,7 +48,7 @@ class Memory:
         return self._flat[dtype]
 
     def view(self, dtype: type[DType], offset: int, layout: Layout) -> Array | None:
-        """Return the elements of a layout in place, or None if it has no strides."""
+        """Return a view of the elements of a layout, or None if the layout has no strides."""
         if layout.strides is None or layout.size == 0:
             return None
         strides = tuple(s * dtype.numpy.itemsize for s in layout.strides)

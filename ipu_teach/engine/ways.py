@@ -1,8 +1,8 @@
-"""The ways in which vertices run. The first of `WAYS` that can run a group runs it.
+"""The ways in which vertices run. A group runs in the first way of `WAYS` that can run it.
 
 A way has a method `bind(site)`, which returns prebound calls; making these calls runs the vertices.
 Work that an array call cannot do, such as floating-point traps or changing to another way, is done
-around it: see `Batch`.
+around the call: see `Batch`.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class Bulk(Way):
 class Batch(Way):
     """Array calls over all vertices, from a trace.
 
-    If a vertex may trap, the plain loop is also prepared, which finds the vertex that traps. Loops
-    over single elements continue as compiled loops once that pays.
+    If a vertex may trap, the plain loop is also prepared, because it can find the vertex that
+    traps. Loops over single elements continue as compiled loops as soon as that is faster.
     """
 
     def can_run(self, site: Site) -> bool:
@@ -119,10 +119,10 @@ class Scalar(Way):
 
 
 class Loop(Way):
-    """Plain Python, vertex by vertex: it can run everything, and is the reference.
+    """Plain Python, vertex by vertex: this way can run every group, and is the reference.
 
-    If there is a scalar loop, it also runs, on copies, and counts cycles, stores, and the elements
-    that workers access.
+    If there is a scalar loop, it also runs, on copies of the memory. It counts cycles, stores, and
+    the elements that workers access.
     """
 
     def can_run(self, site: Site) -> bool:
@@ -140,7 +140,7 @@ REFEREE: tuple[Way, ...] = (Bulk(), Loop())  # The ways in which vertices run wi
 def bind_across(sites: Sequence[Site]) -> list[Call] | None:
     """Return the calls that run all groups of an elementwise table as one long region, or None.
 
-    For elementwise codelets the boundaries between vertices do not matter.
+    In elementwise codelets, the boundaries between vertices do not matter.
     """
     watched = any(site.watch is not None for site in sites)
     if any(site.group.is_bulk or site.rounding is not None for site in sites):

@@ -221,10 +221,10 @@ def _load(path: Path) -> ModuleType:
 def said_cycles(
     cls: type[Vertex], estimator: Estimator | None, shapes: Shapes, target: Target, who: str
 ) -> int | None:
-    """Return the cycles that `estimator` returns, or else the method `cycles` of the class.
+    """Return the modelled cycles of a vertex, from its estimator or else its method `cycles`.
 
-    Return None if there is neither. Raises `InvalidPerfEstimateError`, which names the vertex as
-    `who`, if the function fails or does not return a whole number.
+    Return None if the class has neither. Raises `InvalidPerfEstimateError`, which names the vertex
+    as `who`, if the function fails or does not return a whole number.
     """
     description = (
         f"The perf estimator of {cls.__name__}"

@@ -197,8 +197,9 @@ class Graph(WithoutSome):
     ) -> Tensor:
         """Add a variable with the shape and tile mapping of `tensor`, without copying values.
 
-        Each element is mapped to the tile of its original, or not mapped if the original is not.
-        `dtype` is that of the original by default. `method` selects the order in memory:
+        Each element is mapped to the tile of the original element, or not mapped if the original is
+        not. The default of `dtype` is the dtype of the original. `method` selects the order in
+        memory:
 
         * CREATE_NEW_ORDER: the order of the view, without aliases;
         * PRESERVE_ORDER_AND_ALIASES: the order of the original. An element that appears twice in
@@ -365,9 +366,11 @@ class Graph(WithoutSome):
     def held_by_tile(
         self, tensor: Tensor, require_complete: bool = True, allow_external: bool = False
     ) -> dict[int, list[tuple[int, int]]]:
-        """Return `get_tile_mapping` as a dict of the tiles that hold elements of `tensor`.
+        """Return the intervals of elements of `tensor` on each tile, by tile number.
 
-        The tiles are in ascending order. `mapped_pieces` explains the arguments and the errors.
+        Tiles without elements are left out, and the others are in ascending order. An interval is
+        (begin, end), as in `get_tile_mapping`. `mapped_pieces` explains the arguments and the
+        errors.
         """
         return intervals_by_tile(*self.mapped_pieces(tensor, require_complete, allow_external))
 
@@ -410,7 +413,7 @@ class Graph(WithoutSome):
         self._mapping.add_pieces(tensor, begin, begin + count, numbers)
 
     def tile_map(self) -> TileTable:
-        """Return the tile of every byte after the calls so far, in this graph's tile numbers."""
+        """Return the tile of every byte after the mapping calls so far, in the graph's numbers."""
         return self._tiles.renumber(self._mapping.table())
 
     def create_virtual_graph(self, *tiles: TileChoice) -> Graph:
@@ -655,8 +658,8 @@ class Graph(WithoutSome):
     def register_perf_estimator(self, codelet: type[Vertex] | str, estimator: Estimator) -> None:
         """Let `estimator(shapes, target)` return the modelled cycles of each vertex of `codelet`.
 
-        `shapes` maps field names to shapes; that of a list of vectors is a tuple of shapes. The
-        cycles are worker cycles, or tile cycles for a SupervisorVertex and a MultiVertex. The
+        `shapes` maps field names to shapes; the shape of a list of vectors is a tuple of shapes.
+        The cycles are worker cycles, or tile cycles for a SupervisorVertex and a MultiVertex. The
         estimator takes precedence over the codelet's `cycles`, and `set_perf_estimate` takes
         precedence over both.
         """
@@ -665,9 +668,9 @@ class Graph(WithoutSome):
     def get_perf_estimate(self, vertex: VertexRef) -> int:
         """Return the modelled cycles of a vertex, without running it.
 
-        They are those of `set_perf_estimate`, of an estimator, or of the codelet's `cycles`, in
-        this order. Raises `MissingPerfEstimateError` if the vertex has none of them; the report
-        shows the cycles that are counted while compute() runs.
+        The cycles are those of `set_perf_estimate`, of an estimator, or of the codelet's `cycles`,
+        in this order. Raises `MissingPerfEstimateError` if the vertex has none of them. The report
+        then shows the cycles that are counted while compute() runs.
         """
         if not isinstance(vertex, VertexRef) or vertex.table.graph is not self._top:
             raise GraphObjectCreationError(f"""get_perf_estimate() was given {shown(vertex)}.
@@ -787,7 +790,7 @@ class Graph(WithoutSome):
         )
 
     def add_function(self, program: Any, name: str | None = None) -> Function:
-        """Make `program` a function for `Call`. Its code is on the tiles once, for all calls."""
+        """Make `program` a function for `Call`. The tiles store its code once for all calls."""
         function = Function(
             self._top, name if name is not None else f"function{len(self.functions)}", program
         )

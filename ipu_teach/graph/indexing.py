@@ -1,4 +1,4 @@
-"""Indexing of tensors: the integers, slices and arrays that may be between the brackets."""
+"""Indexing of tensors by integers, slices and arrays."""
 
 from __future__ import annotations
 
@@ -109,10 +109,10 @@ def _form_of(
 
 
 def _cut_rarely(tensor: Tensor, key: Key) -> tuple[int, Form]:
-    """Return the offset and the form of `tensor[key]` for a rare key.
+    """Return the offset and the form of `tensor[key]` for a rare kind of key.
 
-    Such keys have numpy integers, `...` or arrays, which become plain integers, slices and lists of
-    positions.
+    Such keys contain numpy integers, `...` or arrays. They are converted to plain integers, slices
+    and lists of positions.
     """
     indices = key if isinstance(key, tuple) else (key,)
     check_key(tensor, indices, key)
@@ -137,9 +137,9 @@ def _cut_rarely(tensor: Tensor, key: Key) -> tuple[int, Form]:
 
 
 def _cut_positions(tensor: Tensor, key: Key) -> tuple[int, Form]:
-    """Return the offset and the form of the elements that a key selects from a list of positions.
+    """Return the offset and the form of `tensor[key]` for a tensor with a list of positions.
 
-    The key selects as in numpy.
+    The key selects elements as in numpy.
     """
     raw_indices = key if isinstance(key, tuple) else (key,)
     layout = tensor.layout

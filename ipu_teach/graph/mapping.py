@@ -37,7 +37,7 @@ class VariableMappingMethod(Enum):
 class Tiles:
     """The tiles of a graph, which are numbered from 0 to `count` - 1.
 
-    `chosen[i]` is the machine's number of tile i; it is None if the numbers are equal.
+    `chosen[i]` is the machine's number of tile i. `chosen` is None if both numbers are equal.
     `machine_tiles` is the number of tiles of that machine.
     """
 
@@ -91,7 +91,7 @@ class Tiles:
     def of_rows(self, tensor: Tensor, subject: str, tiles: ArrayLike) -> tuple[Array, Array, Array]:
         """Return (begin, end, tile) of the pieces of a tensor whose row i is on tile `tiles[i]`.
 
-        Pieces are in elements of the tensor. `subject` is its description, for errors.
+        `begin` and `end` count elements of the tensor. `subject` describes the tensor in errors.
         """
         tile_numbers = self.numbers(tiles, subject)
         if tensor.rank == 0 or len(tile_numbers) != tensor.shape[0]:
@@ -115,8 +115,8 @@ class Tiles:
     ) -> tuple[Array, Array, Array]:
         """Return (begin, end, tile) of every interval in `mapping`.
 
-        `mapping` has a list of (begin, end) for each tile. `subject` is the tensor's description,
-        for errors.
+        `mapping` has a list of (begin, end) for each tile. `subject` describes the tensor in
+        errors.
         """
 
         def refuse(problem: str) -> InvalidTileMappingError:
@@ -159,9 +159,9 @@ class Tiles:
         return begins, ends, numbers
 
     def renumber(self, table: TileTable) -> TileTable:
-        """Return the machine's tile table in the numbers of these tiles.
+        """Return the machine's tile table with the numbers of these tiles.
 
-        The tile of elements on any other tile is `EXTERNAL`.
+        Elements on any other tile get the tile number `EXTERNAL`.
         """
         return table if self._names is None else table.renumbered(self._names)
 
@@ -222,7 +222,7 @@ class MappingLog:
         self.rows.frombytes(np.stack((start, stop, tile), axis=1).astype(np.int64).tobytes())
 
     def table(self) -> TileTable:
-        """Return the tile of every byte after the calls so far."""
+        """Return the tile of every byte after the mapping calls so far."""
         self.images()
         if self._painted < len(self.rows):
             new_rows = np.array(self.rows[self._painted :], np.int64).reshape(-1, 3)

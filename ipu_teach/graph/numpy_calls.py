@@ -1,7 +1,7 @@
-"""The kit's own call for each function of numpy that people try on tensors.
+"""The kit's call for each function of numpy that people try on tensors.
 
-A tensor has no values while the program is written, so numpy cannot compute with it. The errors
-name the call that does the same on the device, written for tensors `a` and `b`.
+A tensor has no values while the program is written, so numpy cannot compute with a tensor. The
+errors name the call that does the same on the device, written for tensors `a` and `b`.
 """
 
 from __future__ import annotations

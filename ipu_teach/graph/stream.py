@@ -18,7 +18,8 @@ class ReplicatedStreamMode(Enum):
     """The data that each replica of a graph receives from a stream.
 
     REPLICATE: each replica gets its own part of every transfer, in the order of the replicas.
-    BROADCAST: all replicas get the same data. With a single replica, both are the same.
+    BROADCAST: all replicas get the same data. With a single replica, both modes have the same
+    effect.
     """
 
     REPLICATE = "REPLICATE"

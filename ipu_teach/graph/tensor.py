@@ -310,7 +310,7 @@ class Tensor(WithoutSome, WithoutValue):
     def index(self, *indices: int | Sequence[int]) -> Tensor:
         """Return the element or sub-tensor at these indices: `index(1, 2)` or `index((1, 2))`.
 
-        The indices are those of the first dimensions. Raises `PoplarIndexError`.
+        The indices belong to the first dimensions. Raises `PoplarIndexError`.
         """
         index_list = indices[0] if len(indices) == 1 and not is_whole(indices[0]) else indices
         wanted = as_shape(index_list)
@@ -380,7 +380,7 @@ class Tensor(WithoutSome, WithoutValue):
         return self.graph.listed(self.dtype, self.offset + self.layout.positions.reshape(wanted))
 
     def _without_a_blank(self, shape: object) -> str:
-        """Return advice for a shape with one size of -1, as numpy takes it; "" for any other."""
+        """Return advice for a shape with one size of -1, which numpy accepts, or ""."""
         entries = shape if isinstance(shape, (tuple, list)) else (shape,)
         sizes = [int(size) for size in entries if is_whole(size)]
         if len(sizes) != len(entries) or sizes.count(-1) != 1:
@@ -440,9 +440,9 @@ class Tensor(WithoutSome, WithoutValue):
         return self.reshape(shape)
 
     def squeeze(self, dims: int | Sequence[int] | None = None) -> Tensor:
-        """Remove the dimensions `dims`, which must have length 1; by default all of length 1.
+        """Remove the dimensions `dims`, which must have length 1.
 
-        Raises `PoplarIndexError`.
+        By default, remove all dimensions of length 1. Raises `PoplarIndexError`.
         """
         dims_of_length_1 = [dimension for dimension, length in enumerate(self.shape) if length == 1]
         removed = dims_of_length_1 if dims is None else as_shape(dims)

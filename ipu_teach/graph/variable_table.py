@@ -61,7 +61,8 @@ class Variable:
 
 
 class VariableInterval(NamedTuple):
-    """A piece of a variable: `interval` is (begin, end) in elements of the flattened variable."""
+    """A piece of a variable: `interval` is (begin, end), which count elements of the flat variable.
+    """
 
     var: Variable
     interval: tuple[int, int]
@@ -83,7 +84,7 @@ class Variables:
     def follow(self, below: Variables, distance: int, count: int) -> None:
         """Place the variables of this empty graph after `count` images of the variables `below`.
 
-        The images are `distance` bytes from each other.
+        The images start `distance` bytes apart.
         """
         self._below = below
         self._apart = distance
@@ -208,7 +209,7 @@ class Variables:
 def of_replica(name: str, number: int, count: int) -> str:
     """Return the name of an object in replica `number` of `count`.
 
-    If `count` is 1, it is `name`.
+    If `count` is 1, return `name` unchanged.
     """
     return f"{name}, replica {number} of {count}" if count > 1 else name
 

@@ -95,7 +95,7 @@ class Output(_Edge[T]):
 
 
 class InOut(_Edge[T]):
-    """A region that the vertex reads and writes."""
+    """A region that the vertex both reads and writes."""
 
 
 class VectorList(Sized, list[Any], Generic[T, L]):
@@ -332,9 +332,9 @@ class Vertex:
 
         Inputs, InOuts and state take values of the field's shape. A Vector Output takes its size:
         `out=4`, or `out=(2, 3)` for a matrix and `out=[2, 3]` for a list of vectors. An Output of
-        one element takes nothing. The result is the value of the written edge if there is only one,
-        and otherwise a dict by field name. `compute` runs as plain Python, so a breakpoint in it
-        works.
+        one element takes no argument. If the vertex has only one edge that it writes, the result is
+        the value of this edge. Otherwise, the result is a dict by field name. `compute` runs as
+        plain Python, so a breakpoint in it works.
         """
         return run_on(cls, regions_of(cls, values))
 
@@ -537,7 +537,7 @@ def _refuse_quarter(field: str, dtype: type | TypeVar | None) -> None:
 
 
 def _checked_default(cls: type[Vertex], field: Field) -> Field:
-    """Return `field`. Raise an error if its default does not fit its dtype."""
+    """Return `field` if its default value fits its dtype, and raise an error otherwise."""
     if field.default is None or isinstance(field.dtype, TypeVar):
         return field
     subject = f"{cls.__name__}.{field.name}"
@@ -606,7 +606,10 @@ def _is_size(value: ArrayLike) -> bool:
 
 
 def _call_output(cls: type[Vertex], field: Field, value: int | Sequence[int] | None) -> FieldArrays:
-    """Return an unwritten region for an Output. `value` is the size that was given to `call`."""
+    """Return an unwritten region for an Output in `Vertex.call`.
+
+    `value` is the size of the Output that was passed to `call`.
+    """
     subject = f"{cls.__name__}.call()"
     if field.depth == 0:
         if value is not None:
@@ -665,8 +668,8 @@ class MultiVertex(Vertex):
 def workers(codelet: type[Vertex], num_workers: int = WORKERS) -> list[tuple[int, ...]]:
     """Return the arguments of each call of compute() in one run of a vertex.
 
-    They are the worker's id for a MultiVertex, which is called once per worker. Any other vertex is
-    called once, without arguments.
+    A MultiVertex is called once per worker, with the worker's id. Any other vertex is called once,
+    without arguments.
     """
     return [(number,) for number in range(num_workers)] if codelet.context == "multi" else [()]
 

@@ -172,7 +172,7 @@ class VertexTable:
     def drop(self, row: int) -> None:
         """Remove the rows from `row` on, complete or partly written.
 
-        So the graph is unchanged after a caught error.
+        The graph is then unchanged after an error that the learner catches.
         """
         state = self.state_values.values()
         for column in (
@@ -253,9 +253,10 @@ class VertexTable:
     def estimate(
         self, start: int, stop: int, cycles: ArrayLike, vertex: VertexRef | VertexRange
     ) -> None:
-        """Set the cycles of the rows from `start` to before `stop`, which are those of `vertex`.
+        """Set the cycles of the rows from `start` to before `stop`.
 
-        The column of estimates has -1 for rows without an estimate.
+        `vertex` is the vertex, or the range of vertices, in these rows. The column of estimates has
+        -1 for rows without an estimate.
         """
         if type(cycles) is int and 0 <= cycles <= MOST_CYCLES:
             cycles_of_rows: int | Array = cycles
@@ -281,9 +282,10 @@ def is_tensor_list(value: object) -> TypeGuard[Sequence[Tensor]]:
 
 
 def _cycles(estimate: ArrayLike, count: int, vertex: VertexRef | VertexRange) -> Array:
-    """Return the estimates for `count` vertices as int64: one for all, or one for each.
+    """Return the estimates for `count` vertices as an int64 array.
 
-    Raises `GraphObjectCreationError`.
+    `estimate` is one number for all vertices, or has a number for each. Raises
+    `GraphObjectCreationError`.
     """
     array = as_array(estimate)
     if array.dtype.kind not in "iu" or np.any(array < 0) or np.any(array > MOST_CYCLES):
@@ -381,7 +383,7 @@ class VertexRange:
         return VertexRef(self.table, range(self.start, self.stop)[index])
 
     def put_on(self, tiles: Array) -> None:
-        """Map the vertices to tiles: one tile number for all vertices, or one for each.
+        """Map the vertices to tiles: `tiles` is one tile number for all, or one for each vertex.
 
         The machine must have these tiles. Raises `InvalidTileMappingError` if the length does not
         fit.

@@ -69,7 +69,7 @@ class DType(metaclass=_DTypeMeta):
 
 
 class _Held:
-    """The numpy dtype of a dtype's values, or float64 while `IN_DOUBLE` is True."""
+    """A descriptor for the numpy dtype of a dtype's values; float64 while `IN_DOUBLE` is True."""
 
     def __init__(self, dtype: type[np.generic]) -> None:
         self.own: AnyDType = np.dtype(dtype)

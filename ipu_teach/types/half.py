@@ -58,7 +58,7 @@ def to_half(
 def _from_single(singles: Array, words: Array) -> Array:
     """Round float32 to float16 stochastically, with the same bits as `Grid.round`.
 
-    For normal halves it is four times as fast as `Grid.round`.
+    For normal halves, this function is four times as fast as `Grid.round`.
     """
     # A normal half drops 13 bits of a float32. Adding 13 random bits carries into the remaining
     # bits with the right probability.

@@ -88,7 +88,8 @@ def histogram(values: ArrayLike, dtype: type[DType]) -> Histogram:
 def fates(sizes: Array, dtype: type[DType]) -> Array:
     """Return the fate of each magnitude above 0: `HELD`, `SUBNORMAL`, `LOST` or `LARGE`.
 
-    `LOST` values become 0, and `LARGE` values become infinite.
+    `HELD` magnitudes are represented by normal numbers, and `SUBNORMAL` magnitudes by subnormal
+    numbers. `LOST` magnitudes become 0, and `LARGE` magnitudes become infinite.
     """
     grid, scale = grid_of(dtype, "fates()")
     rounded = grid.round(np.ldexp(sizes, -scale))

@@ -47,7 +47,7 @@ class Sized:
 
 
 class OnePtrArray(Sized, np.ndarray[Any, AnyDType]):
-    """An array without a length. Arrays that are computed from it have one."""
+    """An array whose `len` raises an error. Arrays that are computed from it have a length."""
 
     def __array_wrap__(
         self, array: Array, context: object = None, return_scalar: bool = False
