@@ -195,7 +195,9 @@ ADVICE: dict[type, str] = {}
 
 
 def advised(advice: str) -> Callable[[Kept], Kept]:
-    """Return a class decorator: errors for parameters annotated with the class end with `advice`.
+    """Return a class decorator that sets the advice of errors for a wrong argument.
+
+    The advice is used for parameters that are annotated with the class.
     """
 
     def known(kind: Kept) -> Kept:

@@ -61,9 +61,9 @@ class Device(WithoutSome):
         return cls(target)
 
     def attach(self) -> bool:
-        """Attach the device to this program; return False if the device is already attached.
+        """Attach the device to this program, and return True; return False if it is not available.
 
-        Return True otherwise.
+        A device is not available if it is already attached.
         """
         if self.is_attached:
             return False

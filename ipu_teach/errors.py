@@ -204,8 +204,7 @@ class ComputeSetRaceError(GraphConnectionError):
 
 
 class InvalidTileMappingError(PoplarError):
-    """An element or a vertex is not mapped to a tile, or is mapped to a tile that does not exist.
-    """
+    """An element or vertex is not mapped to a tile, or is mapped to a tile that does not exist."""
 
 
 class ControlProgramError(PoplarError):
@@ -213,7 +212,7 @@ class ControlProgramError(PoplarError):
 
 
 class GraphMemoryAllocationError(PoplarError):
-    """The data of a tile do not fit into its memory, or all data not into this computer's memory.
+    """The data of a tile exceed its memory, or all data together exceed this computer's memory.
 
     `bytes_per_tile` has the modelled bytes of each tile (int64[tiles]), or is None if they are not
     known. `report` is the report of the compiled program, or None if there is no report because the

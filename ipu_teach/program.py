@@ -585,9 +585,9 @@ class WriteUndef(Program):
 
 
 class SyncType(Enum):
-    """The participants of a sync.
+    """The participants of a sync: the tiles of each IPU, all IPUs, or all IPUs and the host.
 
-    INTERNAL: the tiles of each IPU. EXTERNAL: all IPUs. GLOBAL: all IPUs and the host.
+    The three types are called INTERNAL, EXTERNAL and GLOBAL, in this order.
     """
 
     INTERNAL = "INTERNAL"

@@ -404,8 +404,7 @@ class _Ticks:
         return Programs(restoring, working, storing, copies)
 
     def _ends(self, kind: str, stage_number: int) -> tuple[Tensor, Tensor] | None:
-        """Return (source, destination) of the copy of a stage's result; None if there is no copy.
-        """
+        """Return (source, destination) of the copy of a stage's result, or None without a copy."""
         receiver = stage_number + 1 if kind == FORWARD else stage_number - 1
         if receiver not in range(len(self.stages)):
             return None

@@ -37,8 +37,7 @@ AT_1325 = "the datasheet counts with 1.325 GHz, Graphcore's model with 1.33"
 
 
 class Add(Vertex):
-    """The vector sum out = a + b, which loads twice and stores once in as many cycles as possible.
-    """
+    """The vector sum out = a + b: two loads and a store in as many cycles as possible."""
 
     a: Input[Vector[FLOAT]]
     b: Input[Vector[FLOAT]]
@@ -244,8 +243,7 @@ def memories() -> list[Row]:
 
 
 def fabric() -> list[Row]:
-    """Return the rows of threads, exchange and links, and of figures that the kit does not model.
-    """
+    """Return the rows of threads, exchange and links, and of figures without a model."""
     ipu2, bow = machine("ipu2"), machine("bow")
     bytes_per_tile = 1_000_000
     exchange_rate = (

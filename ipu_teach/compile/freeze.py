@@ -358,8 +358,7 @@ class FrozenGraph:
         return self.each_layout(numbers, _elements) * table.fields[field].dtype.size
 
     def connected_bytes(self, table: FrozenTable, field: str) -> int:
-        """Return the total bytes in the regions of all vertices; shared bytes count several times.
-        """
+        """Return the total bytes in the regions of all vertices; shared bytes count repeatedly."""
         return int((self.region_bytes(table, field) * self.stretch_lengths(table, field)).sum())
 
     def positions(self, numbers: Array) -> Array:

@@ -70,8 +70,7 @@ def merge_copy_steps(
 
 
 def several(count: int, first: str) -> str:
-    """Return the name of a step that merges `count` copies; `first` is the name of the first copy.
-    """
+    """Return the name of a step that merges `count` copies; `first` is the first copy's name."""
     return first if count == 1 else f"{count:,} copies: {first}, …"
 
 

@@ -221,8 +221,7 @@ class Node:
 
 
 class ProgramFreezer:
-    """A converter of programs to nodes. A program that is used in several places becomes one step.
-    """
+    """A converter of programs to nodes. A program that is used in several places is one step."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph

@@ -2,10 +2,9 @@
 
 Compared with `tiny`, which runs a graph vertex by vertex, the engine runs all vertices of a group
 in one array call (`batch`), or loops over elements in CPython or as compiled code (`scalar`). It
-computes with numpy or on a CUDA GPU. All ways of running give the same bits, and `loop.py` is their
-slow reference. Whether memory was written before it is read is checked once per step. Stochastic
-rounding and floating-point traps are added around the array calls or loops (`fp`). Remote buffers
-and executables are as in Poplar.
+uses numpy or a CUDA GPU. All ways of running give the same bits; `loop.py` is the slow reference.
+Reads of unwritten memory are found once per step. Stochastic rounding and floating-point traps are
+added around these calls (`fp`). Remote buffers and executables are as in Poplar.
 """
 
 from ipu_teach.engine.engine import Engine

@@ -194,8 +194,7 @@ class BoundSteps:
         return way, site
 
     def _answer(self, out: Tensor, sites: list[Site]) -> None:
-        """Write to `out`, for each replica, whether `compute()` of all its vertices returned true.
-        """
+        """Write to `out`, for each replica, whether compute() of all its vertices returned true."""
         answers: Array = np.ones(out.num_elements, bool)
         for site in sites:
             if site.returned is not None:
@@ -317,8 +316,7 @@ class BoundSteps:
         return stop
 
     def _stamp(self, step: p.StampStep) -> None:
-        """Write the number of cycles since load, or since another stamp, as two words per replica.
-        """
+        """Write the cycles since load, or since another stamp, as two words for each replica."""
         # The position of the first word of the stamp in each replica.
         first_words = step.tensor.positions().reshape(-1, 2)[:, 0]
         tiles = self.compiled.graph.tile_map.at(first_words * step.tensor.dtype.size)

@@ -134,8 +134,7 @@ def numbered(*keys: Array) -> tuple[Array, list[tuple[int, ...]]]:
 
 
 def members(numbers: Array, count: int) -> list[Array]:
-    """Return, for each number below `count`, the ascending indices at which `numbers` contains it.
-    """
+    """Return the ascending indices at which `numbers` contains each number below `count`."""
     order = order_of(numbers)
     return np.split(order, np.cumsum(np.bincount(numbers, minlength=count))[:-1])
 
@@ -335,8 +334,7 @@ def _edge(
 def _elements(
     graph: Graph, field: Field, parts: Sequence[Tensor], count: int
 ) -> tuple[Array, Array]:
-    """Return (offsets, layout ids) of a field in which a vertex has one element of each of `parts`.
-    """
+    """Return (offsets, layout ids) of a field that takes an element of each of `parts`."""
     places = np.stack([np.broadcast_to(_rows(graph, t)[0], (count,)) for t in parts], axis=1)
     ids, layout_of_row = _listed(graph, field.dtype, places - places[:, :1], (len(parts),))
     return places[:, 0], ids[layout_of_row]

@@ -440,9 +440,9 @@ class Tensor(WithoutSome, WithoutValue):
         return self.reshape(shape)
 
     def squeeze(self, dims: int | Sequence[int] | None = None) -> Tensor:
-        """Remove the dimensions `dims`, which must have length 1.
+        """Remove dimensions of length 1: the dimensions `dims`, or by default all of length 1.
 
-        By default, remove all dimensions of length 1. Raises `PoplarIndexError`.
+        Raises `PoplarIndexError`.
         """
         dims_of_length_1 = [dimension for dimension, length in enumerate(self.shape) if length == 1]
         removed = dims_of_length_1 if dims is None else as_shape(dims)

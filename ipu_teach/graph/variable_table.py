@@ -61,8 +61,7 @@ class Variable:
 
 
 class VariableInterval(NamedTuple):
-    """A piece of a variable: `interval` is (begin, end), which count elements of the flat variable.
-    """
+    """A piece of a variable: `interval` is (begin, end) in elements of the flat variable."""
 
     var: Variable
     interval: tuple[int, int]

@@ -95,7 +95,7 @@ class Output(_Edge[T]):
 
 
 class InOut(_Edge[T]):
-    """A region that the vertex both reads and writes."""
+    """A region that the vertex reads and writes."""
 
 
 class VectorList(Sized, list[Any], Generic[T, L]):
